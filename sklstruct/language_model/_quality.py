@@ -26,7 +26,9 @@ _OLDER = [
     "c100(5) w(5) c100(1)",
 ]
 _FINE = "c400(1) c400(2) c400(3) c400(4)"
-_STEP = re.compile(r"c(\d+)\((\d+)\)|w\((\d+)\)")
+# b: classes by the neighbours on both sides, those of the targets.
+_BOTH = "b100(1) w(1) b100(2) w(2) b100(3)"
+_STEP = re.compile(r"([cb])(\d+)\((\d+)\)|w\((\d+)\)")
 
 # "c100" stands for a number of classes that grows with the square root of the number of
 # words, up to a hundred.
@@ -126,7 +128,7 @@ def named_estimator(
     if name == "better":
         return mixed("factored", factored(tree(_WHOLE)))
     of_classes = [
-        ("joint", joint([_LONG, _DEEP, *_OLDER, _FINE], 3.0, 0.88)),
+        ("joint", joint([_LONG, _DEEP, *_OLDER, _FINE, _BOTH], 3.0, 0.88)),
         ("single", tree(_SHORT)),
     ]
     of_words = [
@@ -171,9 +173,9 @@ def _cut(path, max_depth, n_classes, most):
     """The steps of a path within the windows, with scaled numbers of classes; none if
     the path begins beyond the windows."""
     steps, seen = [], set()
-    offsets = (1, 2)[:max_depth]
+    offsets = {"c": (1, 2)[:max_depth], "b": (-1, 1)}
     for step in path.split():
-        classes, position, word_position = _STEP.fullmatch(step).groups()
+        kind, classes, position, word_position = _STEP.fullmatch(step).groups()
         where, what, scaled = int(position or word_position), "word", None
         if where > max_depth:
             if not steps:
@@ -184,8 +186,8 @@ def _cut(path, max_depth, n_classes, most):
 
             scaled = max(1, round(int(classes) * n_classes / _MOST_CLASSES))
             scaled = min(scaled, most)
-            what = ExchangeClustering(scaled, offsets=offsets)
-        if (scaled, where) not in seen:
-            seen.add((scaled, where))
+            what = ExchangeClustering(scaled, offsets=offsets[kind])
+        if (kind, scaled, where) not in seen:
+            seen.add((kind, scaled, where))
             steps.append((what, where))
     return steps

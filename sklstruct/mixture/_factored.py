@@ -20,6 +20,7 @@ from ..loglinear import StructuredLogLinearLM
 from ..symbols import Labels
 from ..taxonomy import Forest, Taxonomy, as_taxonomy
 from ..word_classes import ExchangeClustering
+from ..word_classes._refiner import fit_clustering, share_clusterings
 from ._base import ModelClassifier
 from ._models import FactoredModel, paths
 from ._parts import (
@@ -63,7 +64,10 @@ class FactoredPart(ComposedPart):
         super().__init__([part_of(estimator, classes) for estimator in estimators])
 
     def learn(self, reading: Reading) -> Any:
-        self.taxonomy = group_words(self.taxonomy, reading.X, reading.y, self.classes)
+        with share_clusterings(reading.clusterings):
+            self.taxonomy = group_words(
+                self.taxonomy, reading.X, reading.y, self.classes
+            )
         self.tree = Forest.from_taxonomies([self.taxonomy])
         n_child = self.tree.n_child
         self.of_words = np.zeros(self.tree.n_nodes, dtype=bool)
@@ -353,7 +357,7 @@ def group_words(
         columns = []
         for clusterer in clusterers:
             if not isinstance(clusterer, FrozenEstimator):
-                clusterer = clone(clusterer).fit(X, y)
+                clusterer = fit_clustering(clone(clusterer), X, y)
             columns.append(np.asarray(clusterer.classes_of(classes)))
         return _nested(columns, classes)
     if not _of_labels(taxonomy):

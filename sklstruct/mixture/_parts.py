@@ -149,7 +149,7 @@ class Reading:
         self.X, self.y, self.report = X, y, report
         self._readers: dict[str, Reader] = {}
         self._contexts: dict[int, Any] = {}
-        self._clusterings: dict = {}
+        self.clusterings: dict = {}  # for `share_clusterings`
 
     def learn(
         self, steps: list, estimator: BaseEstimator, encodes: bool, padding: Any
@@ -163,7 +163,7 @@ class Reading:
         if key not in self._readers:
             steps = [clone(step) for step in steps]
             reader = Reader(steps, clone(estimator), encodes, padding)
-            with share_clusterings(self._clusterings):
+            with share_clusterings(self.clusterings):
                 self._contexts[id(reader)] = reader.learn(self.X, self.y)
             self._readers[key] = reader
         return self._readers[key]

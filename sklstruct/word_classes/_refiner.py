@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import pickle
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -180,7 +181,13 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
                 continue
             if key not in number:
                 number[key] = len(clusterings)
-                clusterings.append(_fit_clustering(key, clustering, X, y))
+                clustering = fit_clustering(clustering, X, y)
+                if not hasattr(clustering, "n_clusters_"):
+                    raise ValueError(
+                        f"path: {type(clustering).__name__} has no attribute "
+                        "n_clusters_ after fit, which a clustering of words must have"
+                    )
+                clusterings.append(clustering)
             path.append((number[key], position))
         word = np.full(known.size + 2, -1, dtype=np.int32)
         word[: symbols.size] = np.arange(symbols.size)
@@ -234,7 +241,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
                 what = clone(what)
                 if "padding" in what.get_params(deep=False):
                     what.set_params(padding=self.padding)
-                key = (type(what), joblib.hash(what.get_params()))
+                key = _key(what)
             else:
                 raise ValueError(
                     f"path[{i}] must begin with 'word', a number of classes or a "
@@ -405,7 +412,7 @@ def _parse(text):
 
 @contextmanager
 def share_clusterings(fitted: dict) -> Iterator[None]:
-    """Context in which refiners of the same X and y fit equal clusterings once.
+    """Context in which `fit_clustering` fits equal clusterings once.
 
     Parameters
     ----------
@@ -419,18 +426,22 @@ def share_clusterings(fitted: dict) -> Iterator[None]:
         _shared.reset(token)
 
 
-def _fit_clustering(key, clustering, X, y):
+def _key(clustering):
+    """Equal for equal clusterings."""
+    try:
+        return type(clustering), joblib.hash(clustering.get_params())
+    except pickle.PicklingError:  # a function of a notebook
+        return type(clustering), id(clustering)
+
+
+def fit_clustering(clustering: Any, X: Any, y: Any) -> Any:
+    """The clustering fitted to X and y, or one that is shared and was."""
     fitted = _shared.get()
     # The samples are stored too: while they exist no other object has their id.
-    at = (key, id(X), id(y))
+    at = (_key(clustering), id(X), id(y))
     if fitted is not None and at in fitted:
         return fitted[at][0]
     clustering.fit(X, y)
-    if not hasattr(clustering, "n_clusters_"):
-        raise ValueError(
-            f"path: {type(clustering).__name__} has no attribute n_clusters_ after "
-            "fit, which a clustering of words must have"
-        )
     if fitted is not None:
         fitted[at] = clustering, X, y
     return clustering

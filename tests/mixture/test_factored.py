@@ -15,7 +15,7 @@ from sklstruct import AdditiveLM, KneserNeyLM, StructuredLogLinearLM
 from sklstruct.language_model import LanguageModel
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.taxonomy import Taxonomy
-from sklstruct.word_classes import ExchangeClustering
+from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
 N_WORDS = 12
 GROUPS = np.array([0, 0, 1, 1, 1, 2, 2, 3, 3, 3, 3, 4])
@@ -331,3 +331,33 @@ def test_a_gate_over_groups_that_no_sample_is_of(data, weights):
     rows = model.fit(*data).predict_log_proba(histories())
     np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=0, atol=1e-12)
     np.testing.assert_allclose(rows[:, -1], rows[:, -2], rtol=1e-12)
+
+
+class CountedFits(ExchangeClustering):
+    """Counts its fits; `extra` may be anything."""
+
+    n_fits = 0
+
+    def __init__(self, n_clusters=3, *, offsets=(-1, 1), padding=None, extra=None):
+        super().__init__(n_clusters, offsets=offsets, padding=padding)
+        self.extra = extra
+
+    def fit(self, X, y=None):
+        type(self).n_fits += 1
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("extra, n_fits", [(None, 1), (lambda: 0, 3)])
+def test_classes_of_targets_and_of_contexts_are_fitted_once(extra, n_fits, monkeypatch):
+    """Unless a parameter cannot be compared: then for each of three uses."""
+    monkeypatch.setattr(CountedFits, "n_fits", 0)
+    classes = CountedFits(padding=-1, extra=extra)
+    tree = make_pipeline(
+        ContextRefiner([(classes, 1), ("word", 1)], padding=-1),
+        StructuredLogLinearLM(penalty="l2", padding=-1),
+    )
+    X = np.array([[-1, 0], [0, 1], [1, 2], [-1, 3], [3, 4], [4, 2]] * 9)
+    y = np.array([1, 2, 5, 4, 2, 5] * 9)
+    model = FactoredLM(classes, tree, padding=-1).fit(X, y)
+    assert CountedFits.n_fits == n_fits
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0, atol=1e-12)
