@@ -696,3 +696,17 @@ def test_ctrl_c(loss, n_jobs, monkeypatch):
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 10.0])
+def test_no_warning_where_a_fit_ends_by_itself(scale):
+    """Whatever the size of the features and so of the gradients."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 5))
+    y = (X[:, 0] + 0.3 * rng.normal(size=80) > 0).astype(int) + (X[:, 1] > 1)
+    model = DualLinearClassifier(tol=0.1, max_iter=5000, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(scale * X, y)
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 "):
+        model.set_params(max_iter=1, tol=1e-6).fit(scale * X, y)
