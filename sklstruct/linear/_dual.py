@@ -437,9 +437,8 @@ default="squared_hinge"
     def _choose(self, trial, seed, progress, parallel):
         """((loss, C) for loss="auto", fits of its blocks or None)."""
         hinge, fits, scores = ("squared_hinge", float(self.C)), None, None
-        if (
-            trial.part(seed) is trial
-        ):  # the trial of the squared hinge is all of its fit
+        if trial.part(seed) is trial:
+            # the trial of the squared hinge is all of its fit
             fits = self._solve(trial, seed, hinge, progress, parallel)
             scores = [scores_of(fits)]
         with stop_flag() as stop:

@@ -321,11 +321,7 @@ class Sieve:
         if keep.all():
             return problem.pairs, np.flatnonzero(keep), problem.node_weight
         pairs, kept = problem.pairs.select(keep)
-        place = selected_nodes(problem.pairs, keep)
-        for k in range(1, problem.n_levels):
-            here = place[tree.level(k)]
-            gone = np.flatnonzero(here < 0)
-            here[gone] = place[tree.parent[tree.level(k)][gone]]
+        place = tree.nearest(selected_nodes(problem.pairs, keep))
         weight = np.bincount(place, problem.node_weight, pairs.tree.n_nodes)
         return pairs, kept, weight
 
