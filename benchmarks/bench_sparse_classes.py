@@ -53,7 +53,7 @@ from _common import main, peak_mb
 from _many_classes import clinc150, languages, lines_of
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import ComplementNB
 from sklearn.svm import LinearSVC
 
@@ -193,7 +193,6 @@ MODELS = {
     "flat multinomial": lambda C: flat("log_loss", C),
     "LinearSVC": lambda C: LinearSVC(C=C, random_state=0),
     "LogisticRegression": lambda C: LogisticRegression(C=C, max_iter=1000),
-    "SGD": lambda alpha: SGDClassifier("log_loss", alpha=alpha, random_state=0),
     "ComplementNB": lambda alpha: ComplementNB(alpha=alpha),
     "omikuji": lambda C: Omikuji(1, C),
     "omikuji, 3 trees": lambda C: Omikuji(3, C),
@@ -211,7 +210,6 @@ GRIDS = {
     "flat multinomial": [3.0, 10.0, 30.0],
     "LinearSVC": [0.3, 1.0, 3.0],
     "LogisticRegression": [10.0, 30.0],
-    "SGD": [1e-6, 1e-5, 1e-4],
     "ComplementNB": [0.01, 0.1, 1.0],
     "omikuji": [0.3, 1.0, 3.0],
     "omikuji, 3 trees": [0.3, 1.0, 3.0],
@@ -230,7 +228,6 @@ EVERY = {
         ("text1000", name): 5
         for name in (
             "LinearSVC",
-            "SGD",
             "ComplementNB",
             "flat hinge",
             "flat multinomial",
@@ -238,7 +235,6 @@ EVERY = {
     },
     **{("text10000", name): 10 for name in MODELS},
     ("languages", "LogisticRegression"): 5,
-    ("next2000", "SGD"): 5,
     **{("next10000", name): 5 for name in MODELS},
 }
 # The setting of another set, next2000, where even that takes long.
@@ -249,13 +245,12 @@ LEFT_OUT = {
     "text10000": (
         "LogisticRegression",
         "LinearSVC",
-        "SGD",
         "ComplementNB",
         "flat hinge",
         "flat multinomial",
     ),
     "next2000": ("LogisticRegression", "LinearSVC"),
-    "next10000": ("LogisticRegression", "LinearSVC", "SGD", "ComplementNB"),
+    "next10000": ("LogisticRegression", "LinearSVC", "ComplementNB"),
 }
 # Sets that a model is for.
 ONLY = {"tree, leaves chosen": ("clinc150", "languages")}
