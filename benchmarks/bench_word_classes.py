@@ -168,6 +168,7 @@ def cases():
     out += [{"section": "trees", "tree": tree, "slow": True} for tree in TREES]
     for name in ("fast", "good", "better"):
         out.append({"section": "help", "model": name})
+    for name in ("fast", "good", "better", "best"):
         out.append({"section": "large", "model": name, "slow": True})
     names = ("lam", "alpha", "path")
     out += [{"section": "tune", **dict(zip(names, t)), "slow": True} for t in TUNED]
