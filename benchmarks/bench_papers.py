@@ -17,6 +17,12 @@ the solver "cd", which makes one guarded step; sweeps to a residual of 1e-4, l2.
 `mu`: Hu's stochastic method with the constant of strong convexity mu in the metric of
 the solver, beside "stochastic", mu = 0; 60 steps of 20 batches.
 
+`averaging`: the same steps by dual averaging and by forward-looking subgradients, with
+the constant `mu` of their step size.
+
+`several leaves`: the model over classes of words with each word at one leaf, and with
+the frequent words at two; 300 000 words, contexts of 2, Kneser-Ney at all nodes.
+
 `batches`: "stochastic" with batches of a given number of samples; the distance from the
 optimum after 60 steps, each of which walks the whole tree whatever the batch.
 
@@ -82,6 +88,7 @@ from _common import data_folder, first_words, main, wikitext
 from _many_classes import GRID, GRIDS, fit, measure, parts_of
 from scipy.optimize import minimize_scalar
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.cluster import KMeans
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 
@@ -98,10 +105,12 @@ from sklstruct.loglinear._fit import Fit, Settings, solver_of
 from sklstruct.loglinear._gap import duality_gap
 from sklstruct.loglinear._screening import Sieve, pull
 from sklstruct.loglinear._solvers._stochastic import DECAY, DIAGONAL, _Steps
+from sklstruct.mixture import FactoredLM
 from sklstruct.smoothing import WittenBellLM
 from sklstruct.smoothing._shares import hand_down
 from sklstruct.symbols import context_windows
 from sklstruct.taxonomy import TAXONOMY_BUILDERS
+from sklstruct.word_classes import ExchangeClustering
 
 LAMS = (0.2, 1.0, 5.0)
 
@@ -112,6 +121,15 @@ def cases():
         *({"part": "additive", "order": n} for n in (2, 3)),
         {"part": "exact root"},
         *({"part": "mu", "mu": mu} for mu in (0.0, 1e-4, 1e-3, 1e-2)),
+        *(
+            {"part": "averaging", "method": name, "mu": mu}
+            for name, constants in (
+                ("dual averaging", (0.03, 0.1, 0.3, 1.0)),
+                ("forward-looking", (0.0, 0.01, 0.1, 1.0)),
+            )
+            for mu in constants
+        ),
+        *({"part": "several leaves", "leaves": n} for n in (1, 2)),
         *({"part": "batches", "size": n} for n in (400, 2000, 5000, 20_000)),
         *({"part": "unknown", "classes": n} for n in ("one", "by ending")),
         *(
@@ -340,6 +358,39 @@ class HuSteps(_Steps):
         self.done = (self.done + 1) % n
 
 
+class DualAveraging(_Steps):
+    """Xiao (2010): a proximal step from the start along the mean of all gradients, in
+    the metric of "stochastic" times `mu` over the root of the number of steps."""
+
+    def step(self, y, anchor=None, *, at_anchor=False):
+        if self.z is None:
+            self.z, self.mean = y.copy(), np.zeros_like(y)
+        self._gradient(y)
+        self.mean += (self.g - self.mean) / (self.t + 1)
+        kappa = DIAGONAL * self.mu / np.sqrt(self.t + 1)
+        self.bound.step(kappa, self.z, self.mean, y)
+        self.t += 1
+
+    def _gradient(self, y):
+        if self.done == 0:
+            self._draw()
+        self._choose(self.order[self.done :: self.n_batches])
+        self.loss.value_and_gradient(y, self.g)
+        self.g *= self.n_batches
+        self.done = (self.done + 1) % self.n_batches
+
+
+class ForwardBackward(DualAveraging):
+    """Duchi and Singer (2009), forward-looking subgradients: a proximal step from the
+    last point, in the metric of "stochastic" times the root of 1 + `mu` t."""
+
+    def step(self, y, anchor=None, *, at_anchor=False):
+        self._gradient(y)
+        kappa = DIAGONAL * np.sqrt(1.0 + self.mu * self.t)
+        self.bound.step(kappa, y.copy(), self.g, y)
+        self.t += 1
+
+
 def after_steps(kind, n_batches, n_steps, mu=0.0):
     made = small_fit("diagonal", 50_000, tol=1e-6, max_iter=3000)
     start = made.start()
@@ -364,6 +415,16 @@ def after_steps(kind, n_batches, n_steps, mu=0.0):
 
 def hu(mu):
     return after_steps(HuSteps if mu else _Steps, 20, 60, mu)
+
+
+def averaging(method, mu):
+    return after_steps(AVERAGING[method], 20, 60, mu)
+
+
+AVERAGING = {
+    "dual averaging": DualAveraging,
+    "forward-looking": ForwardBackward,
+}
 
 
 def batches(size):
@@ -452,6 +513,86 @@ class Evidence(PerNodeC):
             effective += (values / (values + 1.0 / C)).sum()
         square = (coef[of_node] ** 2).sum()
         return float(np.clip(square / max(effective, 1e-12), 1e-5, 1e5))
+
+
+# ------------------------------------------------------------ words at several leaves
+
+
+def neighbours(flat, ends, of_word, n_classes):
+    """Classes of the words before and after each token; n_classes at the ends."""
+    before = np.append(n_classes, of_word[flat[:-1]])
+    after = np.append(of_word[flat[1:]], n_classes)
+    before[np.append(0, ends[:-1])], after[ends - 1] = n_classes, n_classes
+    return before, after
+
+
+def several_leaves(leaves):
+    """Words of 100 or more tokens are cut in two by 2-means of the classes of both
+    neighbours; each half has the class that gives these the most likelihood."""
+    n_classes, frequent = 100, 100
+    train = first_words(wikitext("train"), 300_000)
+    counted = Counter(word for line in train for word in line)
+    words = sorted(w for w, n in counted.items() if n >= 3 and w != "<unk>")
+    code = {w: i for i, w in enumerate([*words, "<unk>", "</s>"])}
+    unknown, V = code["<unk>"], len(code)
+
+    def tokens(lines):
+        ids = [[*(code.get(w, unknown) for w in x), code["</s>"]] for x in lines]
+        return np.concatenate(ids), np.cumsum([len(x) for x in ids])
+
+    def windows(flat, ends):
+        X = np.full((flat.size, 2), -1)
+        start = np.repeat(np.append(0, ends[:-1]), np.diff(ends, prepend=0))
+        at = np.arange(flat.size)
+        for back in (1, 2):
+            inside = at - back >= start
+            X[inside, -back] = flat[at[inside] - back]
+        return X
+
+    flat, ends = tokens(train)
+    X, sense = windows(flat, ends), flat.copy()
+    clusters = ExchangeClustering(
+        n_classes, offsets=(-1, 1), padding=-1, random_state=0
+    )
+    of_word = np.asarray(clusters.fit(X, flat).classes_of(np.arange(V)))
+    before, after = neighbours(flat, ends, of_word, n_classes)
+    table = [np.full((n_classes, n_classes + 1), 0.1) for _ in range(2)]
+    for counts, side in zip(table, (before, after)):
+        np.add.at(counts, (of_word[flat], side), 1.0)
+        counts /= counts.sum(axis=1, keepdims=True)
+    of_sense, halves = of_word.tolist(), {}
+    both = np.flatnonzero(np.bincount(flat, minlength=V) >= frequent)
+    for w in both if leaves == 2 else []:
+        at = np.flatnonzero(flat == w)
+        sides = np.zeros((at.size, 2 * n_classes + 2))
+        sides[np.arange(at.size), before[at]] = 1.0
+        sides[np.arange(at.size), n_classes + 1 + after[at]] = 1.0
+        half = KMeans(2, n_init=1, random_state=0).fit_predict(sides)
+        likely = [
+            int(np.argmax(sides[half == k].sum(0) @ np.log(np.hstack(table)).T))
+            for k in range(2)
+        ]
+        if likely[0] != likely[1]:
+            of_sense[w], halves[w] = likely[0], len(of_sense)
+            sense[at[half == 1]] = len(of_sense)
+            of_sense.append(likely[1])
+    model = FactoredLM(
+        np.array(of_sense), KneserNeyLM(padding=-1), KneserNeyLM(padding=-1),
+        padding=-1, classes=np.arange(len(of_sense)),
+    ).fit(X, sense)  # fmt: skip
+    test, ends = tokens(wikitext("test"))
+    contexts = windows(test, ends)
+    log_proba = model.target_log_proba(contexts, test)
+    other = np.array([halves.get(w, -1) for w in test.tolist()])
+    two = np.flatnonzero(other >= 0)
+    if two.size:
+        more = model.target_log_proba(contexts[two], other[two])
+        log_proba[two] = np.logaddexp(log_proba[two], more)
+    return {
+        "words": V, "at two leaves": len(halves),
+        "share of tokens": two.size / test.size,
+        "perplexity": float(np.exp(-log_proba.mean())),
+    }  # fmt: skip
 
 
 def mean_of_splits(section, n_splits, depth=None, gram=None, **options):
@@ -802,6 +943,8 @@ PARTS = {
     "additive": additive,
     "exact root": exact_root,
     "mu": hu,
+    "averaging": averaging,
+    "several leaves": several_leaves,
     "batches": batches,
     "unknown": unknown_words,
     "evidence": evidence,
