@@ -22,14 +22,14 @@ CACHED = (
 )
 
 
-def draw(ax, points, style, colour, label):
+def draw(ax, points, style, colour, label, below=False, **line):
     points = sorted(points)
-    ax.plot(*zip(*points), style, color=colour, ms=7, label=label)
+    ax.plot(*zip(*points), style, color=colour, ms=7, label=label, **line)
     for x, y in points:
         ax.annotate(
             f"{y:.0f}",
             (x, y),
-            xytext=(0, 7),
+            xytext=(0, -16 if below else 7),
             textcoords="offset points",
             fontsize=9,
             color=colour,
@@ -46,15 +46,19 @@ def main(folder, target):
         return [(f["fit_seconds"], f["test"]) for f in figures]
 
     figure, ax = plt.subplots(figsize=(8, 4.8), layout="constrained")
-    draw(ax, points("ladder", NAMES), "o-", "#0072B2", "sentence by sentence")
-    draw(ax, points("caches", CACHED), "s-", "#009E73", "with caches")
-    for result in read_results(folder / "neural.json")["results"]:
+    draw(ax, points("ladder", NAMES), "o-", "#0072B2", "sentence by sentence", True)
+    draw(ax, points("caches", CACHED), "s-", "#009E73", "with caches", True)
+    neural = read_results(folder / "neural.json")["results"]
+    shortest = min(neural, key=lambda result: result["case"]["seconds"])
+    for result in neural:
         curve, figures = result["figures"]["curve"], result["figures"]
         line = list(zip(curve["seconds"], curve["test_sample"]))[:-1]
         line.append((figures["fit_seconds"], figures["test"]))
         name = f"LSTM, 200 units, {result['case']['seconds']} s"
-        draw(ax, line, "^--", "#D55E00", name)
+        colour, face = "#D55E00", "white" if result is shortest else None
+        draw(ax, line, "^--", colour, name, markerfacecolor=face)
     ax.set_xscale("log")
+    ax.margins(y=0.1)
     ax.set_xticks([1, 2, 5, 10, 20, 50, 100, 200, 500, 1000])
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_locator(NullLocator())
