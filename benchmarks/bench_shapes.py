@@ -8,10 +8,12 @@
 the latter with the squared hinge and with ``loss="auto"``, as the default has it:
 `fit`, `flat_fit` and `auto_fit`, the least CPU seconds of some fits, `ratio` and
 `auto_ratio` of the first to the others; `accuracy` and `log_loss` (nats) of the default
-and of the squared hinge on the test part. The classes are intents of clinc150, in
-a random order; the features tf-idf of words and pairs (`words`) or of runs of two to
-five letters (`letters`); or the classes and features are those of `make_sparse_classes`
-(`made`), 40 samples a class.
+and of the squared hinge on the test part; `loss`, the one that the default chose. The
+classes are intents of clinc150, in a random order; the features tf-idf of words and
+pairs (`words`) or of runs of two to five letters (`letters`); or the classes and
+features are those of `make_sparse_classes` (`made`), 40 samples a class; or, as an
+example of noisy labels, the next word of WikiText-2 among the most frequent (`next`, as
+in `bench_sparse_classes`, 10 000 samples).
 
 `dense`: `HierarchicalClassifier` of logistic regressions with one C: `flat`; one tree
 of "cut" that stops at 100 or 32 classes, or goes down to single ones; one level of up
@@ -36,6 +38,7 @@ from functools import partial
 import numpy as np
 from _common import fastest, main, timed
 from _many_classes import lines_of, parts_of
+from bench_sparse_classes import next_word
 from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -52,7 +55,9 @@ FEATURES = {
     "words": {"ngram_range": (1, 2)},
     "letters": {"analyzer": "char_wb", "ngram_range": (2, 5)},
     "made": None,
+    "next": None,
 }
+MOST = {"made": 300, "next": 300}  # classes
 SECTION_OF = {"leaves": "leaves100", "words": "words1000", "omniglot": "omniglot_a"}
 # C of each dense set: the flat model's best of .01, .1 on the test part for all but the
 # words, where it is that of other pages.
@@ -166,7 +171,7 @@ def cases():
         {"section": "few", "features": features, "classes": k}
         for features in FEATURES
         for k in FEW
-        if features == "made" or k <= N_INTENTS
+        if k <= MOST.get(features, N_INTENTS)
     ]
     for name in DENSE:
         k = int(name.split()[1]) if name.startswith("made") else 0
@@ -206,8 +211,13 @@ def run(case):
             "depth": model.taxonomy_.depth,
         }
     k, features = case["classes"], case["features"]
-    parts = made_text(k) if features == "made" else intents(k, features)
-    (X, y), (Z, target) = parts
+    if features == "made":
+        parts = made_text(k)
+    elif features == "next":
+        parts = next_word(0, k, n_train=10_000)
+    else:
+        parts = intents(k, features)
+    (X, y), (Z, target) = parts[0], parts[-1]
     flat, auto = (
         DualLinearClassifier(loss, weight_threshold=0.02, random_state=0)
         for loss in ("squared_hinge", "auto")
