@@ -8,7 +8,13 @@ import pytest
 
 from sklstruct.smoothing import KneserNeyLM
 from sklstruct.symbols import Labels
-from sklstruct.symbols._encoding import SymbolIndex, encode_labels, learn_symbols
+from sklstruct.symbols._encoding import (
+    SymbolIndex,
+    encode_labels,
+    learn_symbols,
+    pack_strings,
+    unpack_strings,
+)
 
 BIG = 2**60
 SYMBOLS = {
@@ -193,3 +199,20 @@ def test_equality_pickle_and_repr():
     assert labels != Labels(["a", "</s>"], ["a", "^"], start="^")
     assert labels != Labels(["a", "</s>"]) and labels != 3
     assert repr(labels) == ("Labels(n_classes=2, n_symbols=2, start='^', end='</s>')")
+
+
+def test_end_may_be_the_first_class():
+    labels = Labels(["</s>", "a"], ["a"], end="</s>")
+    assert labels.class_id("</s>") == 0 and labels.end_id == 0
+
+
+@pytest.mark.parametrize("words", [["a", "bc"], ["ä", "", "a😀b", "日本"], []])
+def test_packed_strings(words):
+    data, ends = pack_strings(words)
+    assert unpack_strings("words", (data, ends)).tolist() == words
+    for at in range(len(ends)):
+        inside = ends.copy()
+        inside[at] -= 1
+        if inside[at] >= 0 and data[inside[at]] & 0xC0 == 0x80:
+            with pytest.raises(ValueError, match="not those of characters"):
+                unpack_strings("words", (data, inside))
