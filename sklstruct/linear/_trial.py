@@ -25,8 +25,8 @@ from ._samples import AUTO_C, costs
 from ._solver import BlockFit, DescentSettings, NodeSolver
 from ._targets import Targets
 
-# Least number of outcomes that are tried, and the number of fold samples that they should
-# have. Of noisy labels a smaller part looks more certain than the whole.
+# Least number of outcomes that are tried, and the number of fold samples that they
+# should have. Of noisy labels a smaller part looks more certain than the whole.
 _FEWEST = 64
 _MEMBERS = 150
 
