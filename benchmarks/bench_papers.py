@@ -106,7 +106,8 @@ from sklstruct.linear import DualLinearClassifier
 from sklstruct.loglinear import PENALTIES, _path, lam_path
 from sklstruct.loglinear._fit import Fit, Settings, solver_of
 from sklstruct.loglinear._gap import duality_gap
-from sklstruct.loglinear._screening import Sieve, pull
+from sklstruct.loglinear._problem import pull
+from sklstruct.loglinear._screening import Sieve
 from sklstruct.loglinear._solvers._stochastic import DECAY, DIAGONAL, _Steps
 from sklstruct.mixture import FactoredLM
 from sklstruct.smoothing import AbsoluteDiscountLM, WittenBellLM
@@ -336,17 +337,27 @@ def exact_root():
     }
 
 
-class HuSteps(_Steps):
+class BatchSteps(_Steps):
+    """Steps whose gradients are those of one batch after the other."""
+
+    def _gradient(self, y):
+        if self.done == 0:
+            self._draw()
+        self._choose(self.order[self.done :: self.n_batches])
+        self.loss.value_and_gradient(y, self.g)
+        self.g *= self.n_batches
+        self.done = (self.done + 1) % self.n_batches
+
+
+class HuSteps(BatchSteps):
     """Algorithm 1 of Hu, Kwok and Pan (2009) with strong convexity `mu`."""
 
     mu = 0.0
 
     def step(self, y, anchor=None, *, at_anchor=False):
-        if self.done == 0:
-            self._draw()
         if self.z is None:
             self.z, self.product = y.copy(), 1.0
-        x, g, z, n = self.x, self.g, self.z, self.n_batches
+        x, z = self.x, self.z
         # alpha solves alpha^2 = (1 - alpha) product, of which 2 / (t + 2) is the limit
         p = self.product
         alpha = 1.0 if self.t == 0 else 0.5 * (np.sqrt(p * p + 4 * p) - p)
@@ -355,18 +366,15 @@ class HuSteps(_Steps):
         x += alpha * z
         if self.problem.positive:
             np.maximum(x, 0.0, out=x)
-        self._choose(self.order[self.done :: n])
-        self.loss.value_and_gradient(x, g)
-        g *= n
+        self._gradient(x)
         kappa = DIAGONAL * (1.0 + DECAY * self.t**1.5 + self.mu / self.product)
-        self.bound.step(kappa, x, g, y)
+        self.bound.step(kappa, x, self.g, y)
         share = kappa * alpha + self.mu
         z -= (kappa * (x - y) + self.mu * (z - x)) / share
         self.t += 1
-        self.done = (self.done + 1) % n
 
 
-class DualAveraging(_Steps):
+class DualAveraging(BatchSteps):
     """Xiao (2010): a proximal step from the start along the mean of all gradients, in
     the metric of "stochastic" times `mu` over the root of the number of steps."""
 
@@ -379,16 +387,8 @@ class DualAveraging(_Steps):
         self.bound.step(kappa, self.z, self.mean, y)
         self.t += 1
 
-    def _gradient(self, y):
-        if self.done == 0:
-            self._draw()
-        self._choose(self.order[self.done :: self.n_batches])
-        self.loss.value_and_gradient(y, self.g)
-        self.g *= self.n_batches
-        self.done = (self.done + 1) % self.n_batches
 
-
-class ForwardBackward(DualAveraging):
+class ForwardBackward(BatchSteps):
     """Duchi and Singer (2009), forward-looking subgradients: a proximal step from the
     last point, in the metric of "stochastic" times the root of 1 + `mu` t."""
 
@@ -425,14 +425,14 @@ def hu(mu):
     return after_steps(HuSteps if mu else _Steps, 20, 60, mu)
 
 
-def averaging(method, mu):
-    return after_steps(AVERAGING[method], 20, 60, mu)
-
-
 AVERAGING = {
     "dual averaging": DualAveraging,
     "forward-looking": ForwardBackward,
 }
+
+
+def averaging(method, mu):
+    return after_steps(AVERAGING[method], 20, 60, mu)
 
 
 def batches(size):
@@ -584,10 +584,9 @@ def one_out(model, discounts):
     out = {
         f"depth {k}, {i}": d for k, D in enumerate(found) for i, d in enumerate(D, 1)
     }
-    for name, discount in (("one left out", found), ("counts of counts", usual)):
-        lm = LanguageModel(smoother(discount=np.array(discount)), max_depth=4)
-        if isinstance(discount, str):
-            lm = LanguageModel(smoother(discount=discount), max_depth=4)
+    tried = {"one left out": np.array(found), "counts of counts": usual}
+    for name, discount in tried.items():
+        lm = LanguageModel(smoother(discount=discount), max_depth=4)
         out[name] = lm.fit(train).perplexity(test)
     return out
 
@@ -854,7 +853,7 @@ CERTIFIED = 0.01  # nats a word
 
 
 def stop(penalty):
-    train, test, out, objective = wikitext("train"), wikitext("test"), {}, []
+    train, test, objective = wikitext("train"), wikitext("test"), []
     words = sum(len(x) + 1 for x in train)
 
     def fit(tol):
@@ -871,7 +870,7 @@ def stop(penalty):
             "perplexity": lm.perplexity(test),
         }
 
-    default = out = fit(1e-2)
+    default = fit(1e-2)
     out = default | {f"tenth: {k}": v for k, v in fit(1e-3).items()}
     certified = default
     while certified["gap"] > CERTIFIED:
@@ -903,11 +902,11 @@ def path(penalty):
         unit = settings._replace(lam=1.0).problem(
             counted.pairs, counted.count, parallel
         )
-        kept = Sieve(unit, settings.penalty.bind(unit)).kept(lam)
+        kept = Sieve(unit, settings.penalty.bind(unit)).may_move(lam)
         now = settings._replace(lam=lam)
         problem = now.problem(counted.pairs, counted.count, parallel)
     out = {
-        "lam": lam, "pairs": problem.n_pairs, "kept": kept.size / problem.n_pairs,
+        "lam": lam, "pairs": problem.n_pairs, "kept": kept.mean(),
         "weights": int(found.n_parameters[-1]) / problem.n_pairs,
         "seconds": seconds[0], "seconds with all": seconds[1],
     }  # fmt: skip
@@ -923,7 +922,8 @@ def path(penalty):
         held = zero = 0
         for k, (lo, hi) in enumerate(problem.levels[1:], 1):
             beta = problem.beta.of(lo, hi, k)
-            reach = pull(problem, v[lo:hi]) + beta * np.sqrt(out["gap"] * below[lo:hi])
+            reach = pull(-v[lo:hi], problem.positive)
+            reach += beta * np.sqrt(out["gap"] * below[lo:hi])
             none = w[lo:hi] == 0.0
             zero += int(none.sum())
             held += int((none & (reach < fit.bound.alone(lo, hi, k)[0])).sum())

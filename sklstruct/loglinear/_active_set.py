@@ -42,8 +42,8 @@ from ..backoff._counted import Positions
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays, tree_of_arrays
 from ..context_tree._tree import check_size
 from ._fit import Fit, Settings
-from ._problem import Problem
-from ._screening import RootProblem, check_screening, pass_on, pull, subtree_bound
+from ._problem import Problem, pull
+from ._screening import RootProblem, check_screening, pass_on, subtree_bound
 from ._solvers import Report, Result, Solver
 
 # Factor of the tolerance in the rounds before the last, which only show where to grow.
@@ -319,9 +319,8 @@ class _Growth:
                  (R - threshold[k + 1])[over])
             )  # fmt: skip
         if coupling:
-            self._absorb(
-                problem, coupling, threshold, w, pull(problem, gradient), found
-            )
+            v = pull(-gradient, problem.positive)
+            self._absorb(problem, coupling, threshold, w, v, found)
         found = [f for f in found if f[1].size]
         if not found:
             return None

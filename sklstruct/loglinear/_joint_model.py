@@ -15,7 +15,8 @@ from ..backoff import Distribution
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._tree import check_size
 from . import _joint_fast as _fast
-from ._penalties import LARGEST_SCORE
+from ._penalties import conjugate_of_squares
+from ._problem import pull
 
 # Samples of one call of the kernel; Python handles Ctrl-C between calls.
 _SLICE = 1 << 14
@@ -239,20 +240,14 @@ class JointObjective:
         return self(self.joined(weights))[2]
 
     def gap(self, w: np.ndarray) -> float:
-        """The duality gap at joined weights; see `_gap`.
-
-        Pair by pair, with v the negative gradient of the loss, lam w^2 / 2 - v w and
-        the largest v u - lam u^2 / 2 of the weights u that are bounded.
-        """
+        """The duality gap at joined weights; see `_gap`."""
         joint = self.joint
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             v = self.lam * w - self(w)[1]
             gap = 0.5 * self.lam * float(w @ w) - float(v @ w)
-            v = np.maximum(v, 0.0) if self.positive else np.abs(v)
             depth = np.concatenate([tree.levels() for tree in joint.trees])
-            limit = (LARGEST_SCORE / joint.beta)[np.repeat(depth, np.diff(joint.ptr))]
-            u = np.minimum(v, self.lam * limit) / self.lam if self.lam else limit
-            gap += float(np.sum(v * u - 0.5 * self.lam * u**2))
+            beta = joint.beta[np.repeat(depth, np.diff(joint.ptr))]
+            gap += conjugate_of_squares(pull(v, self.positive), self.lam, beta)
         return max(gap, 0.0) if np.isfinite(gap) else np.inf
 
     def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray, float]:

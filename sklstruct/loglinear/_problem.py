@@ -45,6 +45,14 @@ THREAD_PAIRS = 1 << 19
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 
 
+def pull(v: np.ndarray, positive: bool) -> np.ndarray:
+    """How fast <v, w> can grow with each weight, as a new array.
+
+    positive: whether weights are non-negative.
+    """
+    return np.maximum(v, 0.0) if positive else np.abs(v)
+
+
 class PerLevel:
     r"""A number for each depth, spread over nodes and pairs.
 

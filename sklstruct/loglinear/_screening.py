@@ -22,6 +22,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ..backoff._prune import selected_nodes
+from ._problem import pull
 
 if TYPE_CHECKING:
     from ..context_tree import Pairs
@@ -52,14 +53,6 @@ def screens(penalty: Penalty) -> bool:
     """
     whole = getattr(penalty, "count_weight", None) is not None
     return all(hasattr(penalty.bound, name) for name in NEEDS) and not whole
-
-
-def pull(problem: Problem, gradient: np.ndarray) -> np.ndarray:
-    """The size of the negative gradient; where weights are not negative, its positive
-    part."""
-    if problem.positive:
-        return np.maximum(-gradient, 0.0)
-    return np.abs(gradient)
 
 
 def pass_on(
@@ -294,8 +287,8 @@ class Sieve:
             largest = max(largest, float((pull / threshold).max()))
         return largest
 
-    def kept(self, lam: float) -> np.ndarray:
-        """The pairs that a `lam` of at least this may not hold at zero.
+    def may_move(self, lam: float) -> np.ndarray:
+        """A mask of the pairs that a `lam` of at least this may not hold at zero.
 
         Where weights are not negative, no gradient pulls more than the count of its
         pair, whatever the other weights are.
@@ -303,23 +296,22 @@ class Sieve:
         problem = self.problem
         keep = np.ones(problem.n_pairs, dtype=bool)
         if not problem.positive or problem.tree.span is not None:
-            return np.flatnonzero(keep)
+            return keep
         beta = np.array([float(b[0]) for b in self.beta])
         least = lam * np.array([float(t.min(initial=np.inf)) for t in self.threshold])
         for k in range(1, problem.n_levels):
             lo, hi = problem.levels[k]
             bound = subtree_bound(self.coupling, beta, least, k, problem.count[lo:hi])
             keep[lo:hi] = (bound > least[k]) & keep[problem.pair_parent[lo:hi]]
-        return np.flatnonzero(keep)
+        return keep
 
     def part(self, lam: float) -> tuple[Pairs, np.ndarray, np.ndarray]:
         """(those pairs, their old numbers, weight of the samples that end at each
         node). The optimum on them is that on all pairs, where the others are zero."""
         problem, tree = self.problem, self.problem.tree
-        keep = np.zeros(problem.n_pairs, dtype=bool)
-        keep[self.kept(lam)] = True
+        keep = self.may_move(lam)
         if keep.all():
-            return problem.pairs, np.flatnonzero(keep), problem.node_weight
+            return problem.pairs, np.arange(problem.n_pairs), problem.node_weight
         pairs, kept = problem.pairs.select(keep)
         place = tree.nearest(selected_nodes(problem.pairs, keep))
         weight = np.bincount(place, problem.node_weight, pairs.tree.n_nodes)
@@ -342,7 +334,7 @@ class Sieve:
             beta, t = self.beta[k], self.threshold[k]
             gradient[a:b] *= beta if beta.size == 1 else beta[at]
             threshold.append(lam * (t if t.size == 1 else t[at]))
-        v = pull(problem, gradient)
+        v = pull(-gradient, problem.positive)
         parent = np.searchsorted(kept, problem.pair_parent[kept])
         R = residuals(self.coupling, levels, parent, threshold, v)
         # The group of a root weight takes no excess of the pairs below if that weight
@@ -385,7 +377,7 @@ def smallest_lam(problem: Problem, bound: BoundPenalty) -> float:
         low = 0.25 * high
         if not low > 1e-15 * top:
             return 0.0
-        kept = sieve.kept(low)
+        kept = np.flatnonzero(sieve.may_move(low))
         if kept.size > problem.n_classes and sieve.excess(low, kept) > 0.0:
             break
         high = low

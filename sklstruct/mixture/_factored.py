@@ -20,7 +20,11 @@ from ..loglinear import StructuredLogLinearLM
 from ..symbols import Labels
 from ..taxonomy import Forest, Taxonomy, as_taxonomy
 from ..word_classes import ExchangeClustering
-from ..word_classes._refiner import fit_clustering, share_clusterings
+from ..word_classes._refiner import (
+    clustering_key,
+    fit_clustering,
+    share_clusterings,
+)
 from ._base import ModelClassifier
 from ._models import FactoredModel, paths
 from ._parts import (
@@ -357,7 +361,8 @@ def group_words(
         columns = []
         for clusterer in clusterers:
             if not isinstance(clusterer, FrozenEstimator):
-                clusterer = fit_clustering(clone(clusterer), X, y)
+                clusterer = clone(clusterer)
+                clusterer = fit_clustering(clustering_key(clusterer), clusterer, X, y)
             columns.append(np.asarray(clusterer.classes_of(classes)))
         return _nested(columns, classes)
     if not _of_labels(taxonomy):

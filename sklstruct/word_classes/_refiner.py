@@ -181,7 +181,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
                 continue
             if key not in number:
                 number[key] = len(clusterings)
-                clustering = fit_clustering(clustering, X, y)
+                clustering = fit_clustering(key, clustering, X, y)
                 if not hasattr(clustering, "n_clusters_"):
                     raise ValueError(
                         f"path: {type(clustering).__name__} has no attribute "
@@ -241,7 +241,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
                 what = clone(what)
                 if "padding" in what.get_params(deep=False):
                     what.set_params(padding=self.padding)
-                key = _key(what)
+                key = clustering_key(what)
             else:
                 raise ValueError(
                     f"path[{i}] must begin with 'word', a number of classes or a "
@@ -426,7 +426,7 @@ def share_clusterings(fitted: dict) -> Iterator[None]:
         _shared.reset(token)
 
 
-def _key(clustering):
+def clustering_key(clustering: Any) -> tuple:
     """Equal for equal clusterings."""
     try:
         return type(clustering), joblib.hash(clustering.get_params())
@@ -434,11 +434,11 @@ def _key(clustering):
         return type(clustering), id(clustering)
 
 
-def fit_clustering(clustering: Any, X: Any, y: Any) -> Any:
-    """The clustering fitted to X and y, or one that is shared and was."""
+def fit_clustering(key: tuple, clustering: Any, X: Any, y: Any) -> Any:
+    """The clustering fitted to X and y, or one of this key that is shared and was."""
     fitted = _shared.get()
     # The samples are stored too: while they exist no other object has their id.
-    at = (_key(clustering), id(X), id(y))
+    at = (key, id(X), id(y))
     if fitted is not None and at in fitted:
         return fitted[at][0]
     clustering.fit(X, y)

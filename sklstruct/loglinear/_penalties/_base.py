@@ -47,6 +47,7 @@ import numpy as np
 
 from ..._compat import BaseEstimator
 from .. import _solver_fast as _fast
+from .._problem import pull
 
 if TYPE_CHECKING:
     from .._problem import Problem
@@ -98,11 +99,7 @@ class BoundPenalty(metaclass=ABCMeta):
     def conjugate(self, v: np.ndarray) -> float:
         """At least <v, w> - value(w) for all weights that add at most LARGEST_SCORE to
         a score; this one is for any penalty that is nowhere negative."""
-        return self.reach(self.pull(v))
-
-    def pull(self, v: np.ndarray) -> np.ndarray:
-        """How fast <v, w> can grow with each weight, as a new array."""
-        return np.maximum(v, 0.0) if self.problem.positive else np.abs(v)
+        return self.reach(pull(v, self.problem.positive))
 
     def reach(self, v: np.ndarray) -> float:
         """The largest <v, w>, v >= 0, of weights that add at most LARGEST_SCORE."""
@@ -156,7 +153,7 @@ def conjugate_by_prox(penalty: Any, v: np.ndarray) -> float:
     With u = prox(v), v - u is a subgradient at u, so that the conjugate is finite
     there: <v - u, u> - value(u), which is 0 for a norm. What is left of v is u.
     """
-    v = penalty.pull(v)
+    v = pull(v, penalty.problem.positive)
     u = penalty.prox(v, np.ones_like(v), np.empty_like(v))
     v -= u
     # A difference of large numbers, and not negative.

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..._compat import Interval
 from .. import _solver_fast as _fast
-from .._problem import PerLevel
+from .._problem import PerLevel, pull
 from ._base import LARGEST_SCORE, Penalty, ProximalPenalty
 
 if TYPE_CHECKING:
@@ -22,6 +22,15 @@ EMPTY = np.empty(0)
 
 # Level -> one number, or one for every pair.
 ByLevel = Callable[[int], np.ndarray]
+
+
+def conjugate_of_squares(v: np.ndarray, l2: ArrayLike, beta: ArrayLike) -> float:
+    """The largest sum of v w - l2 w^2 / 2, v >= 0, over all weights of features beta
+    that add at most LARGEST_SCORE to a score."""
+    limit = LARGEST_SCORE / np.asarray(beta)
+    w = np.minimum(v, l2 * limit) / np.where(np.greater(l2, 0.0), l2, 1.0)
+    w = np.where(np.greater(l2, 0.0), w, limit)
+    return float(np.sum(v * w - 0.5 * np.asarray(l2) * w**2))
 
 
 class BoundSeparable(ProximalPenalty):
@@ -85,12 +94,10 @@ class BoundSeparable(ProximalPenalty):
         """The largest value, pair by pair."""
         problem, value = self.problem, 0.0
         for k, (lo, hi) in enumerate(problem.levels):
-            over = np.maximum(self.pull(v[lo:hi]) - self.l1.of(lo, hi, k), 0.0)
-            l2 = self.l2.of(lo, hi, k)
-            limit = LARGEST_SCORE / problem.beta.of(lo, hi, k)
-            w = np.minimum(over, l2 * limit) / np.where(l2 > 0.0, l2, 1.0)
-            w = np.where(l2 > 0.0, w, limit)
-            value += float(np.sum(over * w - 0.5 * l2 * w**2))
+            over = pull(v[lo:hi], problem.positive) - self.l1.of(lo, hi, k)
+            value += conjugate_of_squares(
+                np.maximum(over, 0.0), self.l2.of(lo, hi, k), problem.beta.of(lo, hi, k)
+            )
         return value
 
     def gradient(self, w: np.ndarray, out: np.ndarray) -> None:
