@@ -331,11 +331,6 @@ def test_selecting_keeps_what_was_asked_for_and_what_it_stands_on(seed):
         assert (new >= 0) == (names[n] in wanted)
         if new >= 0:
             assert contexts_of(small)[new] == names[n]
-    above = tree.nearest(index)
-    for n, name in enumerate(names):
-        while name not in wanted:
-            name = name[:-1]
-        assert contexts_of(small)[above[n]] == name
 
     keep = rng.random(pairs.n_pairs) < 0.2
     some, kept = pairs.select(keep)
@@ -473,3 +468,19 @@ def test_levels_of_a_pickle(end):
     for levels in wrong:
         with pytest.raises(ValueError, match="does not fit its parents"):
             again.__setstate__({**state, "level_ptr": np.array(levels)})
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+def test_numbers_of_the_nearest_nodes_above(share):
+    X, *_ = draw(0, n=200)
+    tree, _ = ContextTree.from_histories(Histories.from_windows(X, 4), 3)
+    rng = np.random.default_rng(0)
+    number = rng.permutation(tree.n_nodes).astype(np.int32)
+    number[1:][rng.random(tree.n_nodes - 1) >= share] = -1
+    given, found = number.copy(), tree.nearest(number)
+    np.testing.assert_array_equal(number, given)
+    for node in range(tree.n_nodes):
+        above = node
+        while number[above] < 0:
+            above = tree.parent[above]
+        assert found[node] == number[above]
