@@ -24,13 +24,15 @@ EMPTY = np.empty(0)
 ByLevel = Callable[[int], np.ndarray]
 
 
-def conjugate_of_squares(v: np.ndarray, l2: ArrayLike, beta: ArrayLike) -> float:
+def conjugate_of_squares(
+    v: np.ndarray, l2: np.ndarray | float, beta: np.ndarray
+) -> float:
     """The largest sum of v w - l2 w^2 / 2, v >= 0, over all weights of features beta
     that add at most LARGEST_SCORE to a score."""
-    limit = LARGEST_SCORE / np.asarray(beta)
-    w = np.minimum(v, l2 * limit) / np.where(np.greater(l2, 0.0), l2, 1.0)
-    w = np.where(np.greater(l2, 0.0), w, limit)
-    return float(np.sum(v * w - 0.5 * np.asarray(l2) * w**2))
+    l2, limit = np.asarray(l2), LARGEST_SCORE / beta
+    w = np.minimum(v, l2 * limit) / np.where(l2 > 0.0, l2, 1.0)
+    w = np.where(l2 > 0.0, w, limit)
+    return float(np.sum(v * w - 0.5 * l2 * w**2))
 
 
 class BoundSeparable(ProximalPenalty):
