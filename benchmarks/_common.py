@@ -332,6 +332,7 @@ def arguments(
     )
     parser.add_argument(
         "--case",
+        action="extend",
         nargs="+",
         metavar="WORD",
         default=[],

@@ -242,6 +242,10 @@ def test_main_chooses_prints_and_writes(load, capsys, tmp_path):
     assert [r["case"]["n"] for r in book["results"]] == [1, 30, 2]
     assert book["results"][1]["figures"] == {"n": 30}
     assert not list(tmp_path.glob("*.part"))
+    # words of several flags add up
+    both = ["--list", "--case", "2", "--case", "30"]
+    assert run_here(load, capsys, both, cases, run).split() == ["2", "30"]
+    assert run_here(load, capsys, ["--list"], cases, run).split()[0] == "1"
 
 
 def test_record_keeps_the_environments_in_use(load):

@@ -91,8 +91,9 @@ class ModelClassifier(
         Raises
         ------
         ValueError
-            If X, y, weights and held-out samples do not fit together, or a parameter
-            does not fit the data.
+            If X, y, weights and held-out samples do not fit together, a parameter does
+            not fit the data, or the rows that are held out have only classes that the
+            others lack.
         """
         return self._fit(X, y, sample_weight, X_val, y_val)
 
@@ -140,13 +141,19 @@ class ModelClassifier(
             elif not part.validation_fraction:
                 models = fit(part, everything, None)
             else:
-                remedy = "give X_val and y_val, constant weights"
+                remedy = "give held-out samples (X_val), constant weights"
                 n_rest = target.size - last_share(
                     target.size, part.validation_fraction, remedy=remedy
                 )
                 # Of a class that the others do not have a model knows nothing.
                 seen = np.isin(target[n_rest:], target[:n_rest])
                 last = n_rest + np.flatnonzero(seen)
+                if last.size == 0:
+                    raise ValueError(
+                        f"X: the weights of the mixture are learnt from the last "
+                        f"{seen.size} of {target.size} sample(s), and none of their "
+                        f"classes occurs before them; {remedy}, or more samples"
+                    )
                 held_out = take(X, last), target[last], weight[last]
                 models = fit(part, slice(0, n_rest), held_out)
                 if part.refit:

@@ -172,7 +172,8 @@ class MixtureLM(NamedMembers, ModelClassifier):
         Share of the samples from which weights are learnt, between 0 and 1: the last
         ones, as neighbouring windows of a text overlap. Not used if `fit` is given
         held-out samples, if weights are constants, or if all models are frozen:
-        then all samples serve to learn the weights.
+        then all samples serve to learn the weights. Samples of classes that the rest
+        of X lacks do not count; if no other is held out, `fit` raises.
 
     refit : bool, default=True
         True: after the weights are learnt, models are fitted to all samples. False:

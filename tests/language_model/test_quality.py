@@ -88,6 +88,16 @@ def test_names_are_checked():
         LanguageModel("fast").fit(text(20), X_val=text(20))
 
 
+@pytest.mark.parametrize("quality", ["good", "better", "best"])
+@pytest.mark.parametrize("sentences", [[["a"]], ["a b"], [[]]], ids=str)
+def test_a_text_without_a_part_to_hold_out_is_refused(quality, sentences):
+    """Text of its own to learn the weights from, and the fit succeeds."""
+    with pytest.raises(ValueError, match=r"X: .*give held-out samples \(X_val\)"):
+        LanguageModel(quality).fit(sentences)
+    model = LanguageModel(quality).fit(sentences, X_val=sentences)
+    assert 1 < model.perplexity(sentences) < 4
+
+
 @pytest.mark.parametrize("quality", ["good", "better"])
 def test_held_out_text_is_learnt_from(quality):
     """It serves the weights: a model that knows the held-out text is not fitted."""

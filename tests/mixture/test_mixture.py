@@ -446,6 +446,24 @@ def test_held_out_samples_are_checked(data):
         MixtureLM([("a", FrozenEstimator(other)), *parts()]).fit(X, y)
 
 
+@pytest.mark.parametrize("weights", WEIGHTS[:-1])
+@pytest.mark.parametrize("factored", [False, True])
+def test_held_out_samples_of_new_classes_alone_are_refused(data, weights, factored):
+    """Their number is not zero, yet no model knows the class of any of them."""
+    X, y = data
+    model = MixtureLM(parts(), weights=weights)
+    if factored:
+        model = FactoredLM({k: f"g{k // 3}" for k in range(N_WORDS)}, model, model)
+    X, y = X[:50], y[:50].copy()
+    y[:45], y[45:] = y[:45] % 8, 8
+    with pytest.raises(ValueError, match=r"last 5 of 50.*X_val.*or more samples"):
+        model.fit(X, y)
+    y[44] = 8
+    assert np.isfinite(model.fit(X, y).score(X, y))
+    y[44] = 0
+    assert np.isfinite(model.fit(X, y, X_val=X[:9], y_val=y[:9]).score(X, y))
+
+
 def word_models():
     return [
         ("kn", KneserNeyLM(discount=0.5)),
