@@ -54,6 +54,12 @@ a strength beside them as in a Pitman-Yor process; d, e and the strength of the 
 to 5 and more by a coordinate search on validation text. 150 000 words, or as many
 characters, of WikiText-2.
 
+`any order`: the same discounts, without a strength, on the collapsed suffix tree of all
+contexts back to the start of the line (`_collapsed.py`); `one table` has e = 0, the
+limit of Kneser-Ney. d and e of the depths by a coordinate search on validation text; for
+all words of WikiText-2 those of its first 300 000. `sum`: the largest distance of the
+sum over all classes from 1, in 20 contexts of the test part.
+
 `temperature`: C of the same tree chosen by validation log-loss: as it is; with one
 temperature of all classes that is fitted to the validation samples (scikit-learn's
 ``CalibratedClassifierCV(method="temperature")``); with one in the softmax of each node
@@ -87,6 +93,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from _collapsed import CollapsedTree, Positions, PowerLaw, Queries
 from _common import data_folder, first_words, main, wikitext
 from _many_classes import GRID, GRIDS, fit, measure, parts_of
 from scipy.optimize import minimize, minimize_scalar
@@ -164,6 +171,15 @@ def cases():
             {"part": "power law", "unit": unit, "order": order}
             for unit, orders in (("words", (3, 5)), ("characters", (5, 10)))
             for order in orders
+        ),
+        *(
+            {"part": "any order", "unit": unit, "words": words}
+            for unit, words in (
+                ("words", 150_000),
+                ("words", 2_100_000),
+                ("characters", 30_000),
+                ("characters", 150_000),
+            )
         ),
         *({"part": "proteins", "order": n} for n in range(1, 7)),
         *({"part": "contexts", "order": n} for n in (3, 4, 5)),
@@ -981,16 +997,16 @@ def coordinate_search(loss, parameters, steps, limits):
     return best
 
 
-def power_law(unit, order):
-    def read(split, n_words):
-        text = first_words(wikitext(split), n_words)
-        if unit == "words":
-            return text
-        return [list(" ".join(words)) for words in text]
+def spelt_out(unit, split, n_words):
+    """The first words of WikiText-2, or their characters."""
+    text = first_words(wikitext(split), n_words)
+    return text if unit == "words" else [list(" ".join(words)) for words in text]
 
-    train = read("train", 150_000 if unit == "words" else 30_000)
+
+def power_law(unit, order):
+    train = spelt_out(unit, "train", 150_000 if unit == "words" else 30_000)
     n_held = 50_000 if unit == "words" else 15_000
-    valid, test = (read(split, n_held) for split in ("valid", "test"))
+    valid, test = (spelt_out(unit, split, n_held) for split in ("valid", "test"))
     lm = LanguageModel(KneserNeyLM(), max_depth=order - 1)
     counted, tested = (lm.count(train, X_val=held) for held in (valid, test))
     count = counted.pairs.terminal_counts(counted.count)
@@ -1012,10 +1028,68 @@ def power_law(unit, order):
     return out
 
 
+def any_order(unit, words):
+    train = spelt_out(unit, "train", words)
+    n_held = 50_000 if unit == "words" else 15_000
+    valid, test = (spelt_out(unit, split, n_held) for split in ("valid", "test"))
+    longest, n = (4, 6) if unit == "words" else (9, 14)
+    lm = LanguageModel(KneserNeyLM(), max_depth=longest).fit(train)
+    classes = {w: i for i, w in enumerate(lm.vocabulary_.tolist())}
+
+    def tree_of(text):
+        ids = [
+            [[classes.get(w, classes.get("<unk>")) for w in s] for s in part]
+            for part in (text, valid, test)
+        ]
+        tree = CollapsedTree(Positions(ids, len(classes), classes["</s>"]))
+        places = tree.places
+        held, tested = (np.flatnonzero(places.text == i) for i in (1, 2))
+        return (
+            tree,
+            *(Queries(tree, at, places.target[at]) for at in (held, tested)),
+            tested,
+        )
+
+    few = first_words(train, 300_000) if unit == "words" else train
+    tree, held, tested, at = tree_of(few)
+    out = {}
+    numbers = np.linspace(0.5, 0.9, n), np.full(n, 1e-9)
+    start = time.process_time()
+    for name, highest in (("one table", 1e-9), ("power law", 0.99)):
+        numbers[1][:] = min(highest, 0.2)
+        coordinate_search(
+            lambda: -np.log(PowerLaw(tree, *numbers).proba(held)).mean(),
+            numbers, [np.full(n, step) for step in (0.08, 0.1)],
+            [(0.02, 0.999), (1e-9, highest)],
+        )  # fmt: skip
+        out[name] = [x.copy() for x in numbers]
+    out["seconds"] = time.process_time() - start
+    if len(few) < len(train):
+        tree, held, tested, at = tree_of(train)
+    for name in ("one table", "power law"):
+        model = PowerLaw(tree, *out[name])
+        out[name] = float(np.exp(-np.log(model.proba(tested)).mean()))
+    some = np.random.RandomState(0).choice(at, 20, replace=False)
+    rows = np.repeat(some, len(classes))
+    sums = model.proba(Queries(tree, rows, np.tile(np.arange(len(classes)), 20)))
+    out |= {
+        "sum": float(np.abs(sums.reshape(20, -1).sum(axis=1) - 1).max()),
+        "nodes": tree.depth.size, "pairs": tree.n_pairs,
+        "pairs of the order": lm.backoff_model_.pairs.n_pairs,
+        "discounts": [float(d) for d in numbers[0]],
+        "exponents": [float(e) for e in numbers[1]],
+    }  # fmt: skip
+    out["Kneser-Ney, modified"] = lm.perplexity(test)
+    lm = LanguageModel(KneserNeyLM(discount="by_block"), max_depth=longest)
+    out["Kneser-Ney, by_block"] = lm.fit(train).perplexity(test)
+    return out
+
+
 PARTS = {
     "stop": stop,
     "path": path,
     "power law": power_law,
+    "any order": any_order,
     "adaptation": adaptation,
     "additive": additive,
     "exact root": exact_root,

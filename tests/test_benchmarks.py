@@ -295,3 +295,34 @@ def test_cases_of_other_tools_are_left_out_unless_asked_for(load, capsys):
     assert "theirs" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="add --peer"):
         common.main(*run, peers=("other",), argv=[*argv, "--case", "theirs"])
+
+
+def test_contexts_of_any_length_are_those_of_a_deep_model(load):
+    """The collapsed tree beside Kneser-Ney with contexts as long as the sentences."""
+    import numpy as np
+
+    from sklstruct import KneserNeyLM, LanguageModel
+
+    kit, rng = load("_collapsed"), np.random.RandomState(0)
+    train, test = (
+        [rng.choice(list("abcd"), rng.randint(1, 12)).tolist() for _ in range(n)]
+        for n in (30, 20)
+    )
+    test += train[:3]  # whole contexts, to the start of the sentence
+    discount = np.array([0.6, 0.7, 0.8, 0.9])
+    lm = LanguageModel(KneserNeyLM(discount=discount[:, None]), max_depth=13).fit(train)
+    number = {w: i for i, w in enumerate(lm.vocabulary_.tolist())}
+    ids = [[[number[w] for w in s] for s in text] for text in (train, test)]
+    places = kit.Positions(ids, len(number), number["</s>"])
+    tree = kit.CollapsedTree(places)
+    assert tree.depth.size <= 2 * (places.text == 0).sum() + 1
+    assert tree.n_pairs < lm.backoff_model_.pairs.n_pairs
+    at = np.flatnonzero(places.text == 1)
+    queries = [kit.Queries(tree, at, np.full(at.size, y)) for y in range(len(number))]
+    model = kit.PowerLaw(tree, discount, np.full(4, 1e-12))
+    proba = np.array([model.proba(q) for q in queries])
+    own = proba[places.target[at], np.arange(at.size)]
+    assert np.exp(-np.log(own).mean()) == pytest.approx(lm.perplexity(test), rel=1e-9)
+    power = kit.PowerLaw(tree, discount, np.array([0.9, 0.5, 0.2, 0.6]))
+    sums = np.sum([power.proba(q) for q in queries], axis=0)
+    np.testing.assert_allclose(sums, 1.0, rtol=1e-12)
