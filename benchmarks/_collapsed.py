@@ -244,4 +244,4 @@ class PowerLaw:
         of = np.repeat(np.arange(one.size), size)
         at = np.arange(of.size) - np.repeat(np.cumsum(size) - size, size) + begin[of]
         total = np.bincount(of, self.count[k][at] ** E[one][of], one.size)
-        return np.where(x > 0, x, 0.0) ** E, D, total[which]
+        return np.where(x > 0, x**E, 0.0), D, total[which]

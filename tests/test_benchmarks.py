@@ -319,7 +319,7 @@ def test_contexts_of_any_length_are_those_of_a_deep_model(load):
     assert tree.n_pairs < lm.backoff_model_.pairs.n_pairs
     at = np.flatnonzero(places.text == 1)
     queries = [kit.Queries(tree, at, np.full(at.size, y)) for y in range(len(number))]
-    model = kit.PowerLaw(tree, discount, np.full(4, 1e-12))
+    model = kit.PowerLaw(tree, discount, np.full(4, 1e-100))
     proba = np.array([model.proba(q) for q in queries])
     own = proba[places.target[at], np.arange(at.size)]
     assert np.exp(-np.log(own).mean()) == pytest.approx(lm.perplexity(test), rel=1e-9)

@@ -35,7 +35,7 @@ from ..backoff._prune import add_prefixes, selected_nodes
 from ..symbols import Labels
 from ._active_set import check_active_set, grow
 from ._fit import Fit, Settings, backoff_numbers, penalty_of, solver_of
-from ._gap import duality_gap
+from ._gap import distance_text, duality_gap
 from ._memory import FitMemory
 from ._penalties import PENALTIES, Penalty, Separable
 from ._prior import check_labels, with_pairs_of
@@ -173,8 +173,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     tol : float, default=1e-2
         Stop when the optimality residual, ``optimality_``, is at most `tol` (in the
-        tree metric, when the decrease to be expected is small as well); at least 0. A
-        solver object with a `tol` of its own uses that.
+        tree metric, when the decrease to be expected is small as well); at least 0. It
+        is no number of nats: for a certificate in nats fit, read `gap_`, and lower
+        `tol` until that is small enough, with `warm_start`. A solver object with a
+        `tol` of its own uses that.
 
     max_iter : int, default=300
         Largest number of iterations, at least 1; a ConvergenceWarning when it is
@@ -697,11 +699,12 @@ def set_result(model: StructuredLogLinearLM, result: Result) -> None:
 
 def warn_of(model: StructuredLogLinearLM, fit: Fit, result: Result) -> None:
     """A warning if the fit has not converged."""
+    distance = distance_text(model.gap_, fit.problem.total_weight)
     if result.status == "stalled":
         warn(
             f"the solver stopped after {model.n_iter_} evaluations with an "
             f"optimality residual of {result.optimality:.2g}, not within tol: "
-            "rounding hides any further descent. Increase tol, or lam",
+            f"rounding hides any further descent{distance}. Increase tol, or lam",
             ConvergenceWarning,
             stacklevel=5,
         )
@@ -710,8 +713,8 @@ def warn_of(model: StructuredLogLinearLM, fit: Fit, result: Result) -> None:
         warn(
             f"the solver stopped at max_iter={fit.solver.max_iter}, after "
             f"{model.n_iter_} evaluations, with an optimality residual of "
-            f"{result.optimality:.2g}, not within tol. Increase max_iter or tol"
-            f"{free if fit.settings.lam == 0 else ''}",
+            f"{result.optimality:.2g}, not within tol{distance}. Increase max_iter or "
+            f"tol{free if fit.settings.lam == 0 else ''}",
             ConvergenceWarning,
             stacklevel=5,
         )

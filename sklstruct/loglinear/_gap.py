@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from ._penalties import BoundPenalty
 
 
+def distance_text(gap: float, total_weight: float) -> str:
+    """What a warning about an early stop says of a gap; nothing of an infinite one."""
+    if not np.isfinite(gap):
+        return ""
+    return (
+        f"; the objective is at most {gap / total_weight:.2g} nats a sample above its "
+        "minimum (gap_)"
+    )
+
+
 def duality_gap(loss: LogLinearLoss, penalty: BoundPenalty, w: np.ndarray) -> float:
     r"""A bound on F(w) - min F, total over the samples, in nats.
 

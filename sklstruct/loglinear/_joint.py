@@ -41,6 +41,7 @@ from ..context_tree import ContextTree, Pairs, read_windows
 from ..symbols import Labels, encode, learn_symbols
 from ..word_classes._refiner import share_clusterings
 from ._fit import LARGEST
+from ._gap import distance_text
 from ._joint_model import JointObjective, JointTrees
 from ._joint_solver import solve_joint
 from ._solvers import Result
@@ -98,7 +99,8 @@ class JointLogLinear(
 
     tol : float, default=0.02
         Stop when the optimality residual, ``optimality_``, is at most `tol`; at
-        least 0.
+        least 0. For a certificate in nats fit, read `gap_`, and lower `tol` until that
+        is small enough.
 
     max_iter : int, default=100
         Largest number of passes over all trees, or iterations of L-BFGS; at least 1. A
@@ -420,12 +422,13 @@ class JointLogLinear(
         self.objective_ = np.array(result.history)
         self.optimality_ = result.optimality
         self.n_iter_ = len(result.history) - 1
+        distance = distance_text(self.gap_, float(weight.sum()))
         if result.status == "max_iter":
             warnings.warn(
                 f"the solver stopped after {self.n_iter_} passes (max_iter="
                 f"{self.max_iter}) with an optimality residual of "
-                f"{result.optimality:.2g}, not within tol={self.tol:g}; increase "
-                "max_iter or tol",
+                f"{result.optimality:.2g}, not within tol={self.tol:g}{distance}. "
+                "Increase max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -433,8 +436,9 @@ class JointLogLinear(
             warnings.warn(
                 "the weights are those of the start: no pass came below it, and its "
                 f"optimality residual of {result.optimality:.2g} is not within "
-                f"tol={self.tol:g}. The solver's scores are in single precision; use "
-                "solver='lbfgs', a larger lam, or sample weights of more equal size",
+                f"tol={self.tol:g}{distance}. The solver's scores are in single "
+                "precision; use solver='lbfgs', a larger lam, or sample weights of "
+                "more equal size",
                 ConvergenceWarning,
                 stacklevel=4,
             )

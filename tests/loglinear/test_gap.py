@@ -1,5 +1,6 @@
 """The duality gap: never below the distance to the minimum, and 0 there."""
 
+import re
 import warnings
 
 import numpy as np
@@ -27,7 +28,7 @@ from sklstruct.loglinear import (
     JointLogLinear,
     Penalty,
 )
-from sklstruct.loglinear._gap import duality_gap
+from sklstruct.loglinear._gap import distance_text, duality_gap
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._penalties import BoundPenalty, Separable
 from sklstruct.loglinear._penalties._base import LARGEST_SCORE, conjugate_by_prox
@@ -236,6 +237,41 @@ def test_estimator_tells_how_far_it_is(penalty):
         early = lm.fit(text).estimator_
     assert early.gap_ >= early.objective_[-1] - best.objective_[-1] >= 0.0
     assert best.gap_ < early.gap_ and best.gap_ < 1e-3 * best.objective_[-1]
+
+
+def nats_told(caught):
+    told = re.search(r"at most (\S+) nats a sample above", str(caught[-1].message))
+    return float(told[1])
+
+
+@pytest.mark.parametrize("active_set", [False, True])
+def test_warning_tells_how_far_it_is(active_set):
+    text = ["a b a c a b", "b a b", "c a b a d"] * 3
+    n_samples = sum(len(s.split()) + 1 for s in text)
+    lm = LanguageModel(
+        StructuredLogLinearLM(
+            penalty="l1", tol=0.0, max_iter=2, lam=0.1, active_set=active_set
+        ),
+        max_depth=3,
+    )
+    with pytest.warns(ConvergenceWarning) as caught:
+        model = lm.fit(text).estimator_
+    assert nats_told(caught) == pytest.approx(model.gap_ / n_samples, rel=0.05)
+    assert model.gap_ > 0
+
+
+def test_warning_of_several_trees_tells_how_far_it_is():
+    rng = np.random.RandomState(0)
+    X, y = rng.randint(0, 3, (40, 2)), rng.randint(0, 3, 40)
+    weight = rng.uniform(0.5, 3.0, 40)
+    model = JointLogLinear(lam=0.1, tol=0.0, max_iter=1)
+    with pytest.warns(ConvergenceWarning, match="nats a sample") as caught:
+        model.fit(X, y, sample_weight=weight)
+    assert nats_told(caught) == pytest.approx(model.gap_ / weight.sum(), rel=0.05)
+
+
+def test_warning_is_silent_about_an_infinite_gap():
+    assert distance_text(np.inf, 3.0) == ""
 
 
 @pytest.mark.parametrize("penalty", ["l1", "elastic_net", "tree_l2", "tree_linf"])
