@@ -413,10 +413,11 @@ class JointLogLinear(
                 float(self.lam), self.positive,
             )  # fmt: skip
             if solver == "tree_metric":
-                result = self._newton(paths, exact, beta, checkpoint, report)
+                result, slope = self._newton(paths, exact, beta, checkpoint, report)
             else:
-                result = self._lbfgs(exact, report)
-        self.gap_ = exact.gap(result.w)
+                result, slope = self._lbfgs(exact, report)
+        self.gap_ = exact.gap(result.w, slope)
+        del slope
         joint.finish(result.w)
         self.distribution_, self.coef_ = joint, result.w
         self.objective_ = np.array(result.history)
@@ -483,14 +484,15 @@ class JointLogLinear(
             keeper = Keeper(checkpoint, identity, stop)
             done = keeper.result(Result.like(exact.joint.w.size))
             if done is not None:
-                return Result(**done)
+                result = Result(**done)
+                return result, exact(result.w)[1]
         with ThreadMap(self.n_jobs) as parallel, keeper:
-            result = solve_joint(
+            result, slope = solve_joint(
                 paths, exact, beta, self.tol, self.max_iter, parallel, report, keeper
             )
         if result.status != "stopped":
             keeper.finish(**result._asdict())
-        return result
+        return result, slope
 
     def _lbfgs(self, exact, report):
         history, total = [], float(exact.weight.sum())
@@ -519,12 +521,13 @@ class JointLogLinear(
                     "maxfun": 10 * self.max_iter,
                 },
             )  # fmt: skip
-        objective(result.x)
+        slope = total * objective(result.x)[1]
         # L-BFGS also ends when double precision shows no further descent.
         status = stopped[0] if stopped else "max_iter"
         if residual[0] <= self.tol:
             status = "converged"
-        return Result(exact.joint.w, history, value[0], residual[0], status)
+        found = Result(exact.joint.w, history, value[0], residual[0], status)
+        return found, slope
 
     # ----------------------------------------------------------- prediction
 

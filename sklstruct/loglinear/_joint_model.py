@@ -235,15 +235,11 @@ class JointObjective:
         self.joint.w = np.empty(0)
         return 0.5 * self.lam * float(w @ w) - float(self.weight @ log_proba)
 
-    def residual(self, weights: list[np.ndarray]) -> float:
-        """The optimality residual there."""
-        return self(self.joined(weights))[2]
-
-    def gap(self, w: np.ndarray) -> float:
-        """The duality gap at joined weights; see `_gap`."""
+    def gap(self, w: np.ndarray, gradient: np.ndarray) -> float:
+        """The duality gap at joined weights with this gradient; see `_gap`."""
         joint = self.joint
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            v = self.lam * w - self(w)[1]
+            v = self.lam * w - gradient
             gap = 0.5 * self.lam * float(w @ w) - float(v @ w)
             depth = np.concatenate([tree.levels() for tree in joint.trees])
             beta = joint.beta[np.repeat(depth, np.diff(joint.ptr))]

@@ -233,7 +233,7 @@ def solve_joint(
     parallel: ThreadMap,
     report: Report,
     keeper: FitKeeper,
-) -> Result:
+) -> tuple[Result, np.ndarray]:
     """Minimise the joint objective over non-negative weights.
 
     Parameters
@@ -272,6 +272,9 @@ def solve_joint(
         start and after each pass; its first and last entry, and `objective`, are in
         double precision. The status "stalled" says that no pass came below the start,
         which is then the result.
+
+    gradient : ndarray
+        The gradient at the weights.
     """
     outcome, weight = exact.outcome, exact.weight
     strength = np.full(beta.size, exact.lam)
@@ -324,15 +327,19 @@ def solve_joint(
             status = "converged"
             break
     passes.settle(blocks[0])
-    weights = [block.y for block in blocks]
-    at_end = exact.value(weights)
+    w = exact.joined([block.y for block in blocks])
+    history = [at_start, *passes.history[1:]]
+    # The gradient is as large as what is left here.
+    del passes, blocks, scores, shared, before
+    at_end, gradient, _ = exact(w)
     if not at_end <= at_start:
         weights, at_end = _start(problems, exact)
-        optimality = exact.residual(weights)
+        w = exact.joined(weights)
+        _, gradient, optimality = exact(w)
         if status != "stopped":
             status = "converged" if optimality <= tol else "stalled"
-    history = [at_start, *passes.history[1:], at_end]
-    return Result(exact.joined(weights), history, at_end, optimality, status)
+    result = Result(w, [*history, at_end], at_end, optimality, status)
+    return result, gradient
 
 
 def _start(
