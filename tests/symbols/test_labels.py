@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from sklstruct.smoothing import KneserNeyLM
-from sklstruct.symbols import Labels
+from sklstruct.symbols import Labels, union_labels
 from sklstruct.symbols._encoding import (
     SymbolIndex,
     encode_labels,
@@ -216,3 +216,29 @@ def test_packed_strings(words):
         if inside[at] >= 0 and data[inside[at]] & 0xC0 == 0x80:
             with pytest.raises(ValueError, match="not those of characters"):
                 unpack_strings("words", (data, inside))
+
+
+def test_symbols_of_objects_are_those_of_arrays():
+    """Numbers get a number's type, and strings keep what an array of strings drops."""
+    numbers = np.array([3, 1, 3, 2])
+    learnt = learn_symbols(numbers.astype(object))
+    assert learnt.dtype == learn_symbols(numbers).dtype
+    np.testing.assert_array_equal(learnt, [1, 2, 3])
+    strings = np.array(["a\0", "b", "a", "b"], dtype=object)
+    assert learn_symbols(strings).tolist() == ["a", "a\0", "b"]
+
+
+@pytest.mark.parametrize("end", [None, "</s>"])
+@pytest.mark.parametrize("unknown", [None, "<unk>"])
+def test_union_of_labels(end, unknown):
+    """Words in order, then the marks that are classes; the start is a symbol alone."""
+
+    def labels(words):
+        marks = [mark for mark in (unknown, end) if mark is not None]
+        classes = np.array([*words, *marks], dtype=object)
+        symbols = np.array([*classes, "<s>"], dtype=object)
+        return Labels(classes, symbols, start="<s>", end=end, unknown=unknown)
+
+    a, b = labels(["a", "c"]), labels(["b", "c"])
+    assert union_labels([a, a]) is a
+    assert union_labels([a, b]) == union_labels([b, a]) == labels(["a", "b", "c"])
