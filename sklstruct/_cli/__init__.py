@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     module, function = arguments.run
 
     def tell(message: Any, category: type, *_: Any) -> None:
-        if not getattr(arguments, "quiet", False):
+        if not arguments.quiet:
             print(f"sklstruct {name}: warning: {message}", file=sys.stderr)
 
     try:

@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 from sklstruct import KneserNeyLM, LanguageModel, _cli, exchange
+from sklstruct._cli._kenlm import _shortest
 from sklstruct._compat import HAS_CALLBACKS
 from sklstruct.backoff import mix, prune, restrict
 from sklstruct.compat import kenlm as ours
@@ -187,6 +188,8 @@ def test_sample(model, capsys):
     assert run("sample", *given) == 0
     drawn = model.sample(5, random_state=3, prefix="the", max_length=7)
     assert capsys.readouterr().out.splitlines() == [" ".join(s) for s in drawn]
+    assert run("sample", "m.arpa", "-k", 0) == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_prune_and_convert_and_info(model, capsys):
@@ -734,3 +737,11 @@ def test_the_page_has_every_argument():
             }:
                 missing.append(f"{name} {options[-1]}")
     assert not missing, f"add to {PAGE.name}: {missing}"
+
+
+@pytest.mark.parametrize("value", [1e-7, 9.5e-7, 1e-6, 0.1, 1 / 3, 9e20, 1e21, 1.7e21])
+def test_numbers_are_printed_as_javascript_prints_them(value):
+    """KenLM's numbers: the shortest digits, with an exponent beyond 21 digits."""
+    printed = _shortest(np.float64(value))
+    assert float(printed) == value
+    assert ("e" in printed) == (value < 1e-6 or value >= 1e21)
