@@ -58,6 +58,8 @@ def test_gains_by_depth_are_over_the_same_tokens(pyplot):
     assert [line.get_label() for line in display.lines_] == ["WB", "same"]
     assert "KN" in display.ax_.get_ylabel()
     assert [bar.get_height() for bar in display.count_ax_.patches] == expected.tolist()
+    shallow = DepthLossDisplay.from_estimator({"WB": other}, [""], baseline=base)
+    assert shallow.n_tokens.tolist() == [0, 1, 0]  # depths that no token reaches
 
 
 def test_words_and_their_frequencies(pyplot):

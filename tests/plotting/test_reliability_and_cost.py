@@ -44,7 +44,9 @@ def test_from_estimator_and_predictions(digits, kind):
     )
     assert_allclose(first.accuracy_, second.accuracy_)
     assert_allclose(first.ece_, second.ece_, atol=1e-6)
-    assert len(first.ax_.lines) == 3  # two curves, one diagonal
+    diagonal, *curves = first.ax_.lines
+    assert len(curves) == 2
+    assert_allclose(diagonal.get_xydata(), [[0, 0], [1, 1]])
     assert first.line_.get_label().startswith(kind.__name__)
 
 

@@ -50,12 +50,13 @@ def test_node_accuracy_by_hand():
             [0.4, 0.1, 0.3, 0.2],  # b: right at the root, wrong in the leaf
             [0.4, 0.1, 0.3, 0.2],  # d: wrong at the root and below
             [0.3, 0.1, 0.25, 0.35],  # d: right twice, though a beats c
+            [0.5, 0.1, 0.3, 0.1],  # a: right everywhere
         ]
     )
-    display = TaxonomyDisplay.from_predictions(tree, proba, [0, 1, 3, 3])
+    display = TaxonomyDisplay.from_predictions(tree, proba, [0, 1, 3, 3, 0])
     # nodes: root, leaf {a, b}, node {c, d}, leaf c, leaf d
-    assert_allclose(display.node_accuracy, [3 / 4, 1 / 2, 1 / 2, np.nan, np.nan])
-    assert_array_equal(display.node_count, [4, 2, 2, 0, 2])
+    assert_allclose(display.node_accuracy, [4 / 5, 2 / 3, 1 / 2, np.nan, np.nan])
+    assert_array_equal(display.node_count, [5, 3, 2, 0, 2])
     assert display.nodes_.get_offsets().shape[0] == 3
 
 
