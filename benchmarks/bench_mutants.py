@@ -3,6 +3,7 @@
 A mutant is a copy of the package with one operator, constant, condition or statement
 changed. The tests of its package run against it until one fails. A mutant that all
 tests pass is a survivor: it changes nothing that can be observed, or a test is missing.
+The test that fails must pass without the mutant.
 
     pip install ".[test,dev]"
     python benchmarks/bench_mutants.py --case backoff
@@ -39,6 +40,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "sklstruct"
 ROOT_MODULES = "modules of the root"
 MAX_BYTES = 8 << 30  # of a process of tests
+MAX_SECONDS = 600  # without the end of a test
 SEED = 0
 
 # Tests of a package where they are not the folder of its name alone.
@@ -270,15 +272,31 @@ def tests_of(package: str) -> list[str]:
     return [str(path) for path in sorted(found, key=lambda p: p.stat().st_size)]
 
 
-def run_tests(scratch: Path, files: list[str], limit: float) -> tuple[str, float]:
-    """What came of the tests against the copy: "passed", "failed", and the seconds.
+class Here:
+    """Plugin of pytest: a file that names the test that runs, or fails to be read."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def pytest_runtest_logstart(self, nodeid, location):
+        self.file.write_text(nodeid, encoding="utf-8")
+
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self.file.write_text(report.nodeid, encoding="utf-8")
+
+
+def run_tests(scratch: Path, files: list[str]) -> tuple[str, str]:
+    """What came of the tests against the copy, "passed" or "failed" or another, and the
+    last test.
 
     A fork of this process, which has imported what the tests need but the package.
     """
     import pytest
     import sklearn.linear_model  # noqa: F401
 
-    begin = time.perf_counter()
+    here = scratch / "test"
+    here.write_text("", encoding="utf-8")
     child = os.fork()
     if not child:
         code = 3
@@ -298,16 +316,9 @@ def run_tests(scratch: Path, files: list[str], limit: float) -> tuple[str, float
             os.environ["PYTHONPATH"] = str(scratch)
             os.environ.pop("SKLSTRUCT_DATA", None)
             sys.dont_write_bytecode = True
-            basetemp = f"--basetemp={scratch}/tmp"
-            options = [
-                "-x",
-                "-q",
-                "-p",
-                "no:cacheprovider",
-                basetemp,
-                f"--rootdir={ROOT}",
-            ]
-            code = int(pytest.main([*options, *files]))
+            options = ["-x", "-q", "-p", "no:cacheprovider"]
+            options += [f"--basetemp={scratch}/tmp", f"--rootdir={ROOT}"]
+            code = int(pytest.main([*options, *files], plugins=[Here(here)]))
             import sklstruct
 
             if not str(sklstruct.__file__).startswith(str(scratch)):
@@ -316,19 +327,19 @@ def run_tests(scratch: Path, files: list[str], limit: float) -> tuple[str, float
             os._exit(code)
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
-        seconds = time.perf_counter() - begin
-        if done or seconds > limit:
+        if done or time.time() - here.stat().st_mtime > MAX_SECONDS:
             break
         time.sleep(0.05)
+    at = here.read_text(encoding="utf-8")
     if not done:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        return "out of time", seconds
+        return "out of time", at
     code = os.waitstatus_to_exitcode(status)
     if code == 99:
         sys.exit("the tests import another copy of the package")
-    return ("passed" if code == 0 else "failed" if code == 1 else "died"), seconds
+    return ("passed" if code == 0 else "failed" if code == 1 else "died"), at
 
 
 def run(case):
@@ -344,10 +355,6 @@ def run(case):
     with tempfile.TemporaryDirectory() as folder:
         clean = Path(folder) / "clean"
         copy_package(clean)
-        how, seconds = run_tests(clean, files, 3600)
-        if how != "passed":
-            log = (clean / "log").read_text(errors="replace")
-            raise RuntimeError("the tests fail without a mutant:\n" + log[-3000:])
         for path, mutant in chosen:
             what, text = mutant()
             scratch = Path(folder) / "mutant"
@@ -361,14 +368,20 @@ def run(case):
             # Tests of the module's own name first: they are likely to fail.
             stem = path.stem.strip("_").removesuffix("_fast")
             first = sorted(files, key=lambda f: stem not in f)
-            how, taken = run_tests(scratch, first, 5 * seconds + 60)
+            begin = time.perf_counter()
+            how, test = run_tests(scratch, first)
+            taken = time.perf_counter() - begin
             print(
-                f"{how:>11} {taken:6.1f} s  {name}:{what}", file=sys.stderr, flush=True
-            )
+                f"{how:>11} {taken:6.1f} s  {name}:{what}  {test}",
+                file=sys.stderr, flush=True,
+            )  # fmt: skip
             if how == "passed":
                 survivors.append(f"{name.relative_to('sklstruct')}:{what}")
-            else:
-                killed[how] += 1
+                continue
+            if run_tests(clean, [test] if test else files)[0] != "passed":
+                log = (clean / "log").read_text(errors="replace")
+                raise RuntimeError(f"{test} fails without a mutant:\n" + log[-3000:])
+            killed[how] += 1
     return {
         "places": len(every),
         "tried": len(survivors) + sum(killed.values()),
