@@ -28,7 +28,7 @@ _OLDER = [
 _FINE = "c400(1) c400(2) c400(3) c400(4)"
 # b: classes by the neighbours on both sides, those of the targets.
 _BOTH = "b100(1) w(1) b100(2) w(2) b100(3)"
-# Paths of one joint model, each of which begins with another word: where one word is new
+# Paths of one joint model, each of which begins with another word: where one is new
 # the other paths still match.
 _BETTER = [
     "b100(1) w(1) b100(2) w(2) b100(3) w(3) b100(4) w(4)",
