@@ -422,9 +422,9 @@ static inline float sklstruct_logf(float x)
 
 /* The multinomial step of up to 128 lanes, fused as that of the squared hinge; one
  * outcome a sample. On few lanes it waits for one sum over all lanes after the other: the
- * largest score is therefore not subtracted before the exponential where none is too
- * large, and not all are too small, for it. `correct`: a secant correction of the length
- * of the step. */
+ * largest score is therefore not subtracted before the exponential, unless it is too large
+ * for it. It is not too small: the duals of a sample, and with them its scores, sum to 0.
+ * `correct`: a secant correction of the length of the step. */
 #ifdef SKLSTRUCT_VECTORS
 #define SKLSTRUCT_INLINE static inline __attribute__((always_inline))
 
@@ -514,7 +514,7 @@ SKLSTRUCT_INLINE int sklstruct_any16(const sklstruct_i16 *x)
         sklstruct_v16 *dual = (sklstruct_v16 *)a, *bias = (sklstruct_v16 *)last;    \
         const sklstruct_v16 *use = (const sklstruct_v16 *)live;                     \
         sklstruct_v16 sum = {0}, square = {0}, part = {0};                          \
-        sklstruct_i16 large = {0}, usual = {0}, far = {0};                          \
+        sklstruct_i16 large = {0}, far = {0};                                       \
         const float inverse = 1.0f / s->C;                                          \
         float high = 0, size, log_sum, kl, bend, t;                                 \
         ptrdiff_t j, k;                                                             \
@@ -538,10 +538,8 @@ SKLSTRUCT_INLINE int sklstruct_any16(const sklstruct_i16 *x)
             step.all[j] *= use[j];                                                  \
             sum += step.all[j];                                                     \
             large |= (sklstruct_i16)(z[j] > 80.0f);                                 \
-            /* above -13, and not of the padding */                                 \
-            usual |= (sklstruct_i16)((z[j] + 13.0f) * use[j] > 0);                  \
         }                                                                           \
-        if (sklstruct_any16(&large) || !sklstruct_any16(&usual)) {                  \
+        if (sklstruct_any16(&large)) {                                              \
             high = -INFINITY;                                                       \
             for (j = 0; j < M; j++) {                                               \
                 float score = ((const float *)z)[j];                                \

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import minimize
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -509,6 +510,40 @@ def test_samples_on_the_wrong_side(n_classes):
         expected = n_wrong(weights.dense(), weights.intercepts(), others)
         assert 20 < expected < y.size / 2
         assert abs(sum(d.n_wrong() for d in descents) - expected) <= 1
+
+
+@pytest.mark.parametrize("n_classes", [3, 16, 20, 40, 60, 77, 90, 100, 128, 130])
+@pytest.mark.parametrize("longer", [1.0, 300.0])
+def test_multinomial_steps_of_any_width(n_classes, longer):
+    """The optimum of a quasi-Newton method, also with scores that overflow exp."""
+    rng = np.random.default_rng(n_classes)
+    centres = rng.normal(size=(n_classes, 12))
+    y = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, 300)])
+    X = centres[y] + 0.3 * rng.normal(size=(y.size, 12))
+    X[::40] *= longer
+    X, C = X.astype(np.float32).astype(float), 3.0
+
+    def loss(W):
+        z = X @ W.reshape(n_classes, -1).T
+        log_p = z - logsumexp(z, axis=1, keepdims=True)
+        p = np.exp(log_p)
+        p[np.arange(y.size), y] -= 1
+        value = W @ W / 2 - C * log_p[np.arange(y.size), y].sum()
+        return value, W + C * (p.T @ X).ravel()
+
+    best = minimize(
+        loss, np.zeros(n_classes * 12), jac=True, method="L-BFGS-B",
+        options={"maxiter": 5000, "maxfun": 20000, "gtol": 1e-8, "ftol": 1e-13},
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = DualLinearClassifier(
+            "log_loss", C=C, calibration=None, fit_intercept=False, tol=1e-5,
+            max_iter=3000, random_state=0,
+        ).fit(X, y)  # fmt: skip
+    value = loss(model.coef_.ravel().astype(float))[0]
+    assert value == pytest.approx(best.fun, rel=1e-3)
+    assert (np.abs(X @ model.coef_.T).max() > 90) == (longer > 1)
 
 
 def test_logistic_loss_is_tried_where_training_samples_contradict(monkeypatch):
