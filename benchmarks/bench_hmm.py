@@ -6,10 +6,11 @@
 refinement on the share of the sentences (`refined`) that it is offered for.
 `peers`: taggers on EWT, on a random split of all its parts (`runs`) and on a tree bank
 on which no setting was chosen, UD English GUM (SKLSTRUCT_DATA/ud-english-gum holds
-files as UD names them, *-ud-train.conllu and *-ud-test.conllu). Ours at order 4
-with unknown words by endings or by a classifier, and with the emissions of `features`;
-sklearn-crfsuite with those features too; NLTK's TnT; hmmlearn's CategoricalHMM with
-smoothed relative frequencies. Fit and decoding begin with the words.
+files as UD names them, *-ud-train.conllu, the documents that are in neither dev nor
+test and not from Reddit, and *-ud-test.conllu). Ours at order 4 with unknown words by
+endings or by a classifier, and with the emissions of `features`; sklearn-crfsuite with
+those features too; NLTK's TnT; hmmlearn's CategoricalHMM with smoothed relative
+frequencies. Fit and decoding begin with the words.
 `learning`: 1 to 100 % of the sentences labelled, the rest left out (weight 0) or learnt
 from by so many iterations of expectation-maximisation.
 `features`: a logistic regression over affixes, shapes and neighbours of words: alone,

@@ -27,8 +27,8 @@ from .._checks import (
 from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
 from .._progress import Progress
 from ..linear import DualLinearClassifier
-from ..linear._calibration import BEYOND, Sigmoid, draw_fold, scale_of
-from ..linear._samples import costs, single, warn_uneven
+from ..linear._calibration import BEYOND, Sigmoid, draw_fold, fold_size, scale_of
+from ..linear._samples import single, warn_uneven
 from ..linear._solver import (
     BLOCK,
     BlockFit,
@@ -39,7 +39,7 @@ from ..linear._solver import (
     stored_bytes,
 )
 from ..linear._targets import Targets
-from ..linear._trial import Trial, choose_loss, scores_of
+from ..linear._trial import Trial, choose_loss, n_tried
 from ..linear._weights import NodeWeights, Piece, as_rows
 from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
@@ -225,14 +225,13 @@ class DualNodes(NodeModels):
         number[self._fold[0]] = np.arange(self._fold[0].size)
         number = number[rows]  # of each row in the fold, -1: not in it
         seeds = rng.randint(1, INT32_MAX, size=problems.n_nodes)
-        fits = None
+        begun: dict = {}
         with stop_flag() as stop:
             if self.loss == "auto":
-                fits = self._choose(problems, number, seeds, stop, parallel)
+                begun = self._choose(problems, number, seeds, stop, parallel)
                 progress.step(f"loss={self.loss} with C={self._C:g}", "choose")
-            if fits is None:
-                settings = self._settings(self.loss, stop)
-                fits = self._solve(problems, number, seeds, settings, parallel)
+            settings = self._settings(self.loss, self._C, stop)
+            fits = self._solve(problems, number, seeds, settings, parallel, begun)
         members = [_members(problems, v, number) for v in range(problems.n_nodes)]
         most = max((f.n_iter for fit in fits.values() for f in fit), default=0)
         for v in np.flatnonzero(problems.sizes == 0).tolist():  # of a first batch
@@ -245,26 +244,31 @@ class DualNodes(NodeModels):
         self._trees.append(_FittedTree([fits[v] for v in range(len(fits))], members))
         progress.step(f"fitted, {len(fits)} nodes, at most {most} epochs", "solve")
 
-    def _settings(self, loss, stop):
+    def _settings(self, loss, C, stop):
         threshold = 0.0 if self.in_batches else self._estimator.weight_threshold
-        return DescentSettings.of(self._estimator, loss, threshold, stop)
+        return DescentSettings.of(self._estimator, loss, C, threshold, stop)
 
-    def _solve(self, problems, number, seeds, settings, parallel, old=None):
+    def _solve(self, problems, number, seeds, settings, parallel, begun, old=None):
         """{node: fits of its blocks}, for the nodes that have samples.
 
-        old: for each node the weights of its blocks after the earlier batches.
+        begun: the halted descents of nodes. old: for each node the weights of its
+        blocks after the earlier batches.
         """
-        cost = costs(self._C, problems.weight)
 
         def fit(v):
-            X, a, b, at, targets = problems.samples_of(v)
-            held = np.flatnonzero(number[at] >= 0).astype(np.int32)
-            before = [None] if old is None else old[v]
-            node = NodeSolver(X, a, b, targets, cost[at], held, divide=old is None)
+            before, halted = [None] if old is None else old[v], begun.get(v)
+            if halted is None:
+                t = _trial(problems, number, v)
+                node = NodeSolver(*t[:-1], divide=old is None)
+            else:
+                node = halted.solver
             blocks = node.blocks(settings)
+            descents = [None] * len(blocks) if halted is None else halted.blocks
             return [
-                node.fit(block, settings, int(seeds[v]) + k, piece)
-                for k, (block, piece) in enumerate(zip(blocks, cycle(before)))
+                node.fit(block, settings, int(seeds[v]) + k, piece, descent)
+                for k, (block, piece, descent) in enumerate(
+                    zip(blocks, cycle(before), descents)
+                )
             ]
 
         work = problems.sizes * problems.n_rows
@@ -275,11 +279,11 @@ class DualNodes(NodeModels):
     def _choose(self, problems, number, seeds, stop, parallel):
         """Set loss and C by the fold's log-loss at some of the nodes.
 
-        Returns the fits of all nodes, or None if they are not made yet.
+        Returns {node: its descents, halted}.
         """
         if problems.n_nodes == 0:  # one class
             self.loss, self._C = "squared_hinge", float(self._estimator.C)
-            return None
+            return {}
         order = np.random.RandomState(seeds[:1]).permutation(problems.n_nodes)
         size = problems.sizes
         order = order[size[order] > 0]
@@ -288,26 +292,14 @@ class DualNodes(NodeModels):
         members = [_members(problems, v, number)[0].size for v in order.tolist()]
         enough = max(_TRIED * sum(members), 100)
         order = order[: int(np.searchsorted(np.cumsum(members), enough)) + 1]
-        trials = []
-        for v in order.tolist():
-            X, a, b, at, targets = problems.samples_of(v)
-            held = np.flatnonzero(number[at] >= 0).astype(np.int32)
-            trials.append(Trial(X, a, b, targets, problems.weight[at], held))
-        fits = hinge = None
-        if problems.n_nodes == 1 and trials[0].part(int(seeds[0])) is trials[0]:
-            # the trial of the squared hinge is all of its fit
-            settings = self._settings("squared_hinge", stop)
-            fits = self._solve(problems, number, seeds, settings, parallel)
-            hinge = [scores_of(fits[0])]
-        self.loss, self._C = choose_loss(
-            trials,
+        self.loss, self._C, begun = choose_loss(
+            [_trial(problems, number, v) for v in order.tolist()],
+            lambda loss, C: self._settings(loss, C, stop),
             float(self._estimator.C),
-            lambda loss: self._settings(loss, stop),
             seeds[order],
             parallel,
-            hinge,
         )
-        return fits if self.loss == "squared_hinge" else None
+        return {} if begun is None else {int(order[0]): begun}
 
     def _check_size(self, problems, n_threads):
         X = problems.X
@@ -323,14 +315,24 @@ class DualNodes(NodeModels):
         if self._estimator.weight_threshold > 0 and not self.in_batches:
             stored *= _LEFT
         words = 12.0 * n.size * (X.shape[1] // 64 + 1)
+        working = np.sort(work)[-n_threads:].sum()
+        if self.loss == "auto":  # both losses of one node are halted
+            tried = [
+                of
+                for m, size, of in zip(problems.n_outcomes, problems.sizes, work)
+                if n_tried(int(m), fold_size(int(size))) == m
+            ]
+            working += max(tried, default=0.0)
+        remedy = "use smaller leaves (max_leaf), "
+        if stored > working and not self.in_batches:
+            remedy += "a larger weight_threshold, "
         check_memory(
-            np.sort(work)[-n_threads:].sum() + stored + words,
+            working + stored + words,
             None,
             f"a tree of {n.size} nodes, the largest with "
             f"{int(problems.n_outcomes.max(initial=1))} outcomes and "
             f"{int(d.max(initial=0))} features,",
-            "use smaller leaves (max_leaf), a larger weight_threshold, or fewer "
-            "features",
+            remedy + "or fewer features",
         )
 
     def join(self, forest: Forest) -> None:
@@ -411,8 +413,8 @@ class DualNodes(NodeModels):
         ptr = self.model_ptr
         old = [pieces[ptr[v] : ptr[v + 1]] for v in models]
         with stop_flag() as stop:
-            settings = self._settings(self.loss, stop)
-            fits = self._solve(problems, number, seeds, settings, parallel, old)
+            settings = self._settings(self.loss, self._C, stop)
+            fits = self._solve(problems, number, seeds, settings, parallel, {}, old)
         unseen = {}
         for v, (node, before) in enumerate(zip(models, old)):
             mine = fits.get(v, [])
@@ -676,6 +678,13 @@ def _roles(forest: Forest) -> NDArray:
     role[terminal] = ROLES["single"]
     role[child[role[forest.parent[child]] == ROLES["leaf"]]] = ROLES["class"]
     return role
+
+
+def _trial(problems, number, v):
+    """The problem of node v."""
+    X, a, b, at, targets = problems.samples_of(v)
+    held = np.flatnonzero(number[at] >= 0).astype(np.int32)
+    return Trial(X, a, b, targets, problems.weight[at], held)
 
 
 def _members(problems, v, number):

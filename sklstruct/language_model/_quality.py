@@ -28,6 +28,16 @@ _OLDER = [
 _FINE = "c400(1) c400(2) c400(3) c400(4)"
 # b: classes by the neighbours on both sides, those of the targets.
 _BOTH = "b100(1) w(1) b100(2) w(2) b100(3)"
+# Paths of one joint model, each of which begins with another word: where one is new
+# the other paths still match.
+_BETTER = [
+    "b100(1) w(1) b100(2) w(2) b100(3) w(3) b100(4) w(4)",
+    "b100(2) w(2) b100(1) w(1) b100(3)",
+    "b100(3) w(3) b100(1) b100(2) w(1)",
+    "b100(4) w(4) b100(1) b100(2)",
+]
+# Of the words in a class. With several paths they gain little.
+_IN_CLASS = "b100(1) w(1) b100(2) w(2) b100(3) b100(4)"
 _STEP = re.compile(r"([cb])(\d+)\((\d+)\)|w\((\d+)\)")
 
 # "c100" stands for a number of classes that grows with the square root of the number of
@@ -113,11 +123,11 @@ def named_estimator(
     def factored(*factors):
         return FactoredLM(ExchangeClustering(n_classes, offsets=(-1, 1)), *factors)
 
-    def joint(paths, lam, alpha):
+    def joint(paths, lam, alpha, min_count=2, tol=0.06):
         steps = (_cut(path, max_depth, n_classes, most) for path in paths)
         kept = [(f"path{i}", ContextRefiner(s)) for i, s in enumerate(steps) if s]
-        # What occurs once is left to the single trees and to Kneser-Ney.
-        return JointLogLinear(kept, lam=lam, alpha=alpha, min_count=2, tol=0.06)
+        # What is rare is left to the single trees and to Kneser-Ney.
+        return JointLogLinear(kept, lam=lam, alpha=alpha, min_count=min_count, tol=tol)
 
     def mixed(kind, model):
         # Kneser-Ney is better where a text repeats itself, which the gate learns.
@@ -126,7 +136,8 @@ def named_estimator(
     if name == "good":
         return mixed("refined", tree(_WHOLE, 0.88))
     if name == "better":
-        return mixed("factored", factored(tree(_WHOLE)))
+        of_classes = joint(_BETTER, 2.0, 0.9, min_count=3, tol=0.3)
+        return mixed("factored", factored(of_classes, tree(_IN_CLASS, 0.85)))
     of_classes = [
         ("joint", joint([_LONG, _DEEP, *_OLDER, _FINE, _BOTH], 3.0, 0.88)),
         ("single", tree(_SHORT)),

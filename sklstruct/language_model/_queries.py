@@ -17,12 +17,15 @@ from sklearn.pipeline import Pipeline
 
 from ..backoff import BackoffClassifier, BackoffModel, Distribution
 from ..backoff._readers import WindowReader
+from ..context_tree import ContextTree
+from ..loglinear._joint_fast import JointLeaf
+from ..loglinear._joint_model import JointTrees
 from ..mixture._gates import Gate
 from ..mixture._models import FactoredModel, MixtureModel
-from ..mixture._parts import EstimatorPart, FrozenPart, Reading
+from ..mixture._parts import EstimatorPart, FrozenPart, JointPart, Reading
 from ..symbols import encode
 from ..word_classes import ContextRefiner
-from ._step_fast import Leaf, Path
+from ._step_fast import Leaf, Path, Walk
 
 Window = tuple[int, ...]
 
@@ -104,6 +107,11 @@ class _Maker:
             if reader.symbols is not None and _is_path(reader.steps):
                 path = self.path(reader, reader.steps, reader.symbols)
                 return _PathModel(path, model)
+        if isinstance(part, JointPart) and isinstance(model, JointTrees):
+            readers = part.readers
+            if all(r.symbols is not None and _is_path(r.steps) for r in readers):
+                paths = [self.path(r, r.steps, r.symbols) for r in readers]
+                return _JointModel(paths, model)
 
         def locate(windows):
             return model.locate(part.read(Reading(windows)))
@@ -149,13 +157,11 @@ class _PathModel:
 
     def __init__(self, path: Path, model: BackoffModel) -> None:
         tree, pairs = model.tree, model.pairs
-        self.read, self.weight = path.read, model.node_weight
-        self.levels = tree.level_ptr.tolist()
-        leaf = Leaf(
-            tree.parent, tree.symbol, tree.child_ptr, tree.root_child, pairs.ptr,
-            pairs.target, model.log_prob, model.log_backoff,
-        )  # fmt: skip
-        self.locate, self.score = leaf.locate, leaf.score
+        self.read, self.locate = path.read, _walk(tree).locate
+        self.weight, self.levels = model.node_weight, tree.level_ptr.tolist()
+        self.score = Leaf(
+            tree.parent, pairs.ptr, pairs.target, model.log_prob, model.log_backoff
+        ).score
         # One window is asked for facts and targets. In one tuple, which other threads
         # see whole.
         self.last: tuple[Window, int] = ((), 0)
@@ -170,10 +176,51 @@ class _PathModel:
         return self.score(self._node(window), y)
 
     def facts(self, window: Window) -> list[float]:
-        node = self._node(window)
-        depth = bisect_right(self.levels, node) - 1
-        weight = 0.0 if self.weight is None else self.weight[node]
-        return [float(depth), log1p(weight)]
+        return _facts(self._node(window), self.levels, self.weight)
+
+
+class _JointModel:
+    """Several trees in one softmax, each after a path."""
+
+    def __init__(self, paths: list[Path], model: JointTrees) -> None:
+        self.walks = [
+            (path.read, _walk(tree).locate, first)
+            for path, tree, first in zip(paths, model.trees, model.first.tolist())
+        ]
+        self.weight = model.node_weight
+        self.levels = model.trees[0].level_ptr.tolist()
+        self.score = JointLeaf(
+            model.parent, model.ptr, model.pair_class, model.beta, model.w,
+            model.n_classes,
+        ).score  # fmt: skip
+        self.last: tuple[Window, list[int]] = ((), [])
+
+    def _nodes(self, window):
+        last = self.last
+        if last[0] is not window:
+            nodes = []
+            for read, locate, first in self.walks:
+                node = locate(read(window))
+                # No path leads to the roots of the other trees.
+                nodes.append(first + node if node or not first else -1)
+            self.last = last = window, nodes
+        return last[1]
+
+    def target(self, window: Window, y: int) -> float:
+        return self.score(self._nodes(window), y)
+
+    def facts(self, window: Window) -> list[float]:
+        return _facts(self._nodes(window)[0], self.levels, self.weight)
+
+
+def _walk(tree: ContextTree) -> Walk:
+    return Walk(tree.symbol, tree.child_ptr, tree.root_child)
+
+
+def _facts(node, levels, weight):
+    """The depth of a node, and ln of one more than its weight."""
+    depth = bisect_right(levels, node) - 1
+    return [float(depth), log1p(0.0 if weight is None else weight[node])]
 
 
 class _Rows:

@@ -142,25 +142,19 @@ cdef class Path:
         return out
 
 
-cdef class Leaf:
-    """Queries of a back-off model about the symbols of one path.
+cdef class Walk:
+    """Finds the node of a path in a tree.
 
     Parameters
     ----------
-    parent, symbol, child_ptr, root_child, pair_ptr, target, log_prob, log_backoff
-        Of the model.
+    symbol, child_ptr, root_child
+        Of the tree.
     """
 
-    cdef const int[::1] parent, symbol, child_ptr, root_child, pair_ptr, target
-    cdef const double[::1] log_prob, log_backoff
+    cdef const int[::1] symbol, child_ptr, root_child
 
-    def __init__(
-        self, parent, symbol, child_ptr, root_child, pair_ptr, target, log_prob,
-        log_backoff,
-    ):
-        self.parent, self.symbol, self.child_ptr = parent, symbol, child_ptr
-        self.root_child, self.pair_ptr, self.target = root_child, pair_ptr, target
-        self.log_prob, self.log_backoff = log_prob, log_backoff
+    def __init__(self, symbol, child_ptr, root_child):
+        self.symbol, self.child_ptr, self.root_child = symbol, child_ptr, root_child
 
     def locate(self, list symbols):
         """The deepest node of the path."""
@@ -174,6 +168,23 @@ cdef class Leaf:
                 break
             node = child
         return node
+
+
+cdef class Leaf:
+    """Scores of a back-off model after a node.
+
+    Parameters
+    ----------
+    parent, pair_ptr, target, log_prob, log_backoff
+        Of the model.
+    """
+
+    cdef const int[::1] parent, pair_ptr, target
+    cdef const double[::1] log_prob, log_backoff
+
+    def __init__(self, parent, pair_ptr, target, log_prob, log_backoff):
+        self.parent, self.pair_ptr, self.target = parent, pair_ptr, target
+        self.log_prob, self.log_backoff = log_prob, log_backoff
 
     def score(self, int node, int y):
         """Natural log-probability of a class after a node."""

@@ -183,10 +183,15 @@ def f1_threshold(
     return float((p[best] + below) / 2)
 
 
+def fold_size(n: int) -> int:
+    """Wanted size of the fold of n samples."""
+    return min(max(n // 10, min(n // 4, _FEW_HELD)), _MOST_HELD)
+
+
 def draw_fold(targets: Targets, rng: RandomState) -> NDArray:
     """Samples of the fold, ascending; every outcome keeps a sample outside of it."""
     n = targets.n_samples
-    size = min(max(n // 10, min(n // 4, _FEW_HELD)), _MOST_HELD)
+    size = fold_size(n)
     shuffled = rng.permutation(n)
     # the first of each outcome, in the order drawn, stays
     drawn_targets = targets.take(shuffled)

@@ -420,6 +420,228 @@ static inline float sklstruct_logf(float x)
     return m + y + 0.693359375f * e;
 }
 
+/* The multinomial step of up to 128 lanes, fused as that of the squared hinge; one
+ * outcome a sample. On few lanes it waits for one sum over all lanes after the other: the
+ * largest score is therefore not subtracted before the exponential, unless it is too large
+ * for it. It is not too small: the duals of a sample, and with them its scores, sum to 0.
+ * `correct`: a secant correction of the length of the step. */
+#ifdef SKLSTRUCT_VECTORS
+#define SKLSTRUCT_INLINE static inline __attribute__((always_inline))
+
+/* Macros: a function that takes a vector depends on the instruction set. */
+#define SKLSTRUCT_PICK(mask, yes, no)                                               \
+    ((sklstruct_v16)(((sklstruct_i16)(yes) & (mask)) | ((sklstruct_i16)(no) & ~(mask))))
+
+/* *x = exp(*x), as sklstruct_expf, for x <= 88 */
+SKLSTRUCT_INLINE void sklstruct_exp16(sklstruct_v16 *x)
+{
+    const sklstruct_v16 shift = (sklstruct_v16){0} + 12582912.0f;
+    sklstruct_v16 k, n, r, p, low = (sklstruct_v16){0} - 87.0f;
+    sklstruct_i16 bits;
+    *x = SKLSTRUCT_PICK((sklstruct_i16)(*x < low), low, *x);
+    k = *x * 1.44269504f + shift;
+    n = k - shift;
+    r = *x - n * 0.693145752f;
+    r = r - n * 1.42860677e-6f;
+    p = r * (1.0f / 5040.0f) + 1.0f / 720.0f;
+    p = p * r + 1.0f / 120.0f;
+    p = p * r + 1.0f / 24.0f;
+    p = p * r + 1.0f / 6.0f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    bits = ((sklstruct_i16)k + 127) << 23;
+    *x = p * (sklstruct_v16)bits;
+}
+
+/* *x = log(max(*x, 1e-6)), as sklstruct_logf */
+SKLSTRUCT_INLINE void sklstruct_log16(sklstruct_v16 *x)
+{
+    const int32_t root = 0x3f3504f3, least = 0x358637bd;
+    sklstruct_i16 bits = (sklstruct_i16)*x, above = (sklstruct_i16)(bits > least);
+    sklstruct_v16 e, m, w, y;
+    bits = ((bits & above) | (least & ~above)) - root;
+    e = __builtin_convertvector(bits >> 23, sklstruct_v16);
+    m = (sklstruct_v16)((bits & 0x007fffff) + root) - 1.0f;
+    w = m * m;
+    y = m * 7.0376836292e-2f - 1.1514610310e-1f;
+    y = y * m + 1.1676998740e-1f;
+    y = y * m - 1.2420140846e-1f;
+    y = y * m + 1.4249322787e-1f;
+    y = y * m - 1.6668057665e-1f;
+    y = y * m + 2.0000714765e-1f;
+    y = y * m - 2.4999993993e-1f;
+    y = y * m + 3.3333331174e-1f;
+    y = y * m * w;
+    y += -2.12194440e-4f * e;
+    y += -0.5f * w;
+    *x = m + y + 0.693359375f * e;
+}
+
+#define SKLSTRUCT_HALF(x, first)                                                    \
+    ((sklstruct_v8){(x)[first], (x)[first + 1], (x)[first + 2], (x)[first + 3],     \
+                    (x)[first + 4], (x)[first + 5], (x)[first + 6], (x)[first + 7]})
+#define SKLSTRUCT_QUARTER(x, first)                                                 \
+    ((sklstruct_v4){(x)[first], (x)[first + 1], (x)[first + 2], (x)[first + 3]})
+
+SKLSTRUCT_INLINE float sklstruct_sum16(const sklstruct_v16 *x)
+{
+    sklstruct_v8 half = SKLSTRUCT_HALF(*x, 0) + SKLSTRUCT_HALF(*x, 8);
+    sklstruct_v4 quarter = SKLSTRUCT_QUARTER(half, 0) + SKLSTRUCT_QUARTER(half, 4);
+    return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
+}
+
+SKLSTRUCT_INLINE int sklstruct_any16(const sklstruct_i16 *x)
+{
+    const int64_t *part = (const int64_t *)x;
+    int64_t any = 0;
+    ptrdiff_t j;
+    for (j = 0; j < 8; j++)
+        any |= part[j];
+    return any != 0;
+}
+
+#define SKLSTRUCT_MULTINOMIAL_STRIP(name, lanes)                                    \
+    SKLSTRUCT_WIDE static void name(                                                \
+        const sklstruct_sample *s, float constant, float rest, int correct,         \
+        const float *live, float *W, float *last, float *a, float *sums)            \
+    {                                                                               \
+        enum { M = lanes };                                                         \
+        const sklstruct_i16 count = {0, 1, 2,  3,  4,  5,  6,  7,                   \
+                                     8, 9, 10, 11, 12, 13, 14, 15};                 \
+        struct { sklstruct_v16 all[M / 16]; } step;                                 \
+        sklstruct_v16 z[M / 16], more[M / 16], old[M / 16], log_old[M / 16];        \
+        sklstruct_v16 *dual = (sklstruct_v16 *)a, *bias = (sklstruct_v16 *)last;    \
+        const sklstruct_v16 *use = (const sklstruct_v16 *)live;                     \
+        sklstruct_v16 sum = {0}, square = {0}, part = {0};                          \
+        sklstruct_i16 large = {0}, far = {0};                                       \
+        const float inverse = 1.0f / s->C;                                          \
+        float high = 0, size, log_sum, kl, bend, t;                                 \
+        ptrdiff_t j, k;                                                             \
+        for (j = 0; j < M / 16; j++) {                                              \
+            sklstruct_i16 own = (sklstruct_i16)(count + (int32_t)(16 * j) == *s->y);\
+            z[j] = constant * bias[j] + s->own * dual[j];                           \
+            more[j] = (sklstruct_v16){0};                                           \
+            old[j] = -dual[j] * inverse;                                            \
+            old[j] += (sklstruct_v16)(0x3f800000 & own);                            \
+            log_old[j] = old[j];                                                    \
+            sklstruct_log16(&log_old[j]);                                           \
+        }                                                                           \
+        if (s->index)                                                               \
+            SKLSTRUCT_STRIP_SCORES(SKLSTRUCT_INDEXED);                              \
+        else                                                                        \
+            SKLSTRUCT_STRIP_SCORES(SKLSTRUCT_COUNTED);                              \
+        for (j = 0; j < M / 16; j++) {                                              \
+            z[j] += more[j];                                                        \
+            step.all[j] = z[j];                                                     \
+            sklstruct_exp16(&step.all[j]);                                          \
+            step.all[j] *= use[j];                                                  \
+            sum += step.all[j];                                                     \
+            large |= (sklstruct_i16)(z[j] > 80.0f);                                 \
+        }                                                                           \
+        if (sklstruct_any16(&large)) {                                              \
+            high = -INFINITY;                                                       \
+            for (j = 0; j < M; j++) {                                               \
+                float score = ((const float *)z)[j];                                \
+                high = live[j] > 0 && score > high ? score : high;                  \
+            }                                                                       \
+            sum = (sklstruct_v16){0};                                               \
+            for (j = 0; j < M / 16; j++) {                                          \
+                step.all[j] = z[j] - high;                                          \
+                step.all[j] *= use[j];                                              \
+                sklstruct_exp16(&step.all[j]);                                      \
+                step.all[j] *= use[j];                                              \
+                sum += step.all[j];                                                 \
+            }                                                                       \
+        }                                                                           \
+        size = sklstruct_sum16(&sum);                                               \
+        log_sum = high + sklstruct_logf(size);                                      \
+        size = 1.0f / size;                                                         \
+        for (j = 0; j < M / 16; j++) {                                              \
+            sklstruct_v16 log_new = z[j] - log_sum, low = (sklstruct_v16){0} - 80.0f;\
+            log_new = SKLSTRUCT_PICK((sklstruct_i16)(log_new > low), log_new, low); \
+            z[j] = log_new;                                                         \
+            step.all[j] = step.all[j] * size - old[j];                              \
+            part += step.all[j] * (log_new - log_old[j]) * use[j];                  \
+            square += step.all[j] * step.all[j];                                    \
+        }                                                                           \
+        kl = sklstruct_sum16(&part);                                                \
+        bend = sklstruct_sum16(&square) * s->q * s->C;                              \
+        if (!(kl > 0))                                                              \
+            return;                                                                 \
+        t = kl / (kl + bend);                                                       \
+        if (correct) {                                                              \
+            float wrong;                                                            \
+            part = (sklstruct_v16){0};                                              \
+            for (j = 0; j < M / 16; j++) {                                          \
+                sklstruct_v16 p = old[j] + t * step.all[j];                         \
+                sklstruct_log16(&p);                                                \
+                part += step.all[j] * (p - z[j]) * use[j];                          \
+            }                                                                       \
+            /* the derivative: -kl at 0, `wrong` at t, `bend` at 1 */               \
+            wrong = t * bend + sklstruct_sum16(&part);                              \
+            if (wrong > 0)                                                          \
+                t *= kl / (kl + wrong);                                             \
+            else                                                                    \
+                t += (1.0f - t) * wrong / (wrong - bend);                           \
+        }                                                                           \
+        for (j = 0; j < M / 16; j++) {                                              \
+            sklstruct_v16 length;                                                   \
+            step.all[j] *= -t * s->C * use[j];                                      \
+            dual[j] += step.all[j];                                                 \
+            length = (sklstruct_v16)((sklstruct_i16)step.all[j] & 0x7fffffff);      \
+            *(sklstruct_v16 *)sums += length;                                       \
+            far |= (sklstruct_i16)(length * s->q > rest);                           \
+        }                                                                           \
+        if (!sklstruct_any16(&far))                                                 \
+            return;                                                                 \
+        for (j = 0; j < M / 16; j++)                                                \
+            bias[j] += constant * step.all[j];                                      \
+        if (s->index)                                                               \
+            SKLSTRUCT_STRIP_SPREAD(SKLSTRUCT_INDEXED)                               \
+        else                                                                        \
+            SKLSTRUCT_STRIP_SPREAD(SKLSTRUCT_COUNTED)                               \
+    }
+
+SKLSTRUCT_MULTINOMIAL_STRIP(sklstruct_multinomial_16, 16)
+SKLSTRUCT_MULTINOMIAL_STRIP(sklstruct_multinomial_32, 32)
+SKLSTRUCT_MULTINOMIAL_STRIP(sklstruct_multinomial_48, 48)
+SKLSTRUCT_MULTINOMIAL_STRIP(sklstruct_multinomial_64, 64)
+SKLSTRUCT_MULTINOMIAL_STRIP(sklstruct_multinomial_80, 80)
+SKLSTRUCT_MULTINOMIAL_STRIP(sklstruct_multinomial_96, 96)
+SKLSTRUCT_MULTINOMIAL_STRIP(sklstruct_multinomial_112, 112)
+SKLSTRUCT_MULTINOMIAL_STRIP(sklstruct_multinomial_128, 128)
+#endif
+
+static inline int sklstruct_has_multinomial_strip(ptrdiff_t M)
+{
+#ifdef SKLSTRUCT_VECTORS
+    return M % 16 == 0 && M <= 128;
+#else
+    (void)M;
+    return 0;
+#endif
+}
+
+static inline void sklstruct_multinomial_strip(
+    ptrdiff_t M, const sklstruct_sample *s, float constant, float rest, int correct,
+    const float *live, float *W, float *last, float *a, float *sums)
+{
+#ifdef SKLSTRUCT_VECTORS
+    static void (*const strips[])(
+        const sklstruct_sample *, float, float, int, const float *, float *, float *,
+        float *, float *) = {
+        sklstruct_multinomial_16, sklstruct_multinomial_32, sklstruct_multinomial_48,
+        sklstruct_multinomial_64, sklstruct_multinomial_80, sklstruct_multinomial_96,
+        sklstruct_multinomial_112, sklstruct_multinomial_128,
+    };
+    strips[M / 16 - 1](s, constant, rest, correct, live, W, last, a, sums);
+#else
+    (void)M, (void)s, (void)constant, (void)rest, (void)correct, (void)live;
+    (void)W, (void)last, (void)a, (void)sums;
+#endif
+}
+
 /* Multinomial loss; as sklstruct_hinge, y >= 0 and M >= 16. `old` and `d` are room.
  * `correct`: a secant correction of the length of the step. */
 SKLSTRUCT_WIDE static double sklstruct_multinomial(

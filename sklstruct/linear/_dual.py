@@ -40,18 +40,14 @@ from ._calibration import (
     evidence,
     f1_threshold,
     fit_sigmoid,
+    fold_size,
     scale_of,
 )
 from ._labels import LabelsMixin, check_fold, check_threshold, read_training
-from ._samples import (
-    check_class_weight,
-    costs,
-    single,
-    warn_uneven,
-)
-from ._solver import DescentSettings, NodeSolver, peak_bytes, stored_bytes
+from ._samples import check_class_weight, single, warn_uneven
+from ._solver import BLOCK, DescentSettings, peak_bytes, stored_bytes
 from ._targets import Targets
-from ._trial import Trial, choose_loss, scores_of
+from ._trial import Choice, Trial, choose_loss, n_tried
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
 
 # w, v, p and the threshold where no fold has fitted them.
@@ -361,15 +357,16 @@ default="squared_hinge"
         with (
             Progress.of_fit(self, 1 + 2 * (self.loss == "auto")) as progress,
             ThreadMap(self.n_jobs) as parallel,
+            stop_flag() as stop,
         ):
-            trial = Trial(rows, 0, rows.shape[0], targets, weight, held)
+            divide = self.weight_threshold > 0
+            trial = Trial(rows, 0, rows.shape[0], targets, weight, held, divide)
             if self.loss == "auto":
-                chosen, fits = self._choose(trial, seed, progress, parallel)
+                chosen = self._choose(trial, seed, stop, progress, parallel)
             else:
-                chosen, fits = (self.loss, float(self.C)), None
-            if fits is None:
-                fits = self._solve(trial, seed, chosen, progress, parallel)
-            found = self._calibrated(fits, trial, chosen)
+                chosen = Choice(self.loss, float(self.C), None)
+            fits = self._solve(trial, seed, chosen, stop, progress, parallel)
+            found = self._calibrated(fits, trial, chosen[:2])
         self._keep(found)
         if not found.converged:
             warnings.warn(
@@ -424,53 +421,48 @@ default="squared_hinge"
             loss = "ovr_log_loss" if targets.several else "log_loss"
         threads = ThreadMap(self.n_jobs).n_threads
         needed = peak_bytes(n, d, n_rows, loss, threads)
+        if self.loss == "auto" and n_tried(k, fold_size(n)) == k:
+            needed *= 2  # both losses are halted until one is chosen
         remedy = "use fewer features, or a tree of classes (HierarchicalClassifier)"
-        if self.weight_threshold == 0:
-            if loss != "log_loss":  # its weights are stored without a copy
-                needed += stored_bytes(d, n_rows)
+        if loss == "log_loss":
+            if n_rows > BLOCK:  # other losses fit the classes block by block
+                remedy += ', or loss="squared_hinge" with weight_threshold=0.02'
+        elif self.weight_threshold == 0:
+            needed += stored_bytes(d, n_rows)
             remedy += ", or weight_threshold=0.02"
         check_memory(needed, None, f"n_classes={k} with {d} features", remedy)
 
-    def _settings(self, loss, stop):
-        return DescentSettings.of(self, loss, self.weight_threshold, stop)
+    def _settings(self, loss, C, stop):
+        return DescentSettings.of(self, loss, C, self.weight_threshold, stop)
 
-    def _choose(self, trial, seed, progress, parallel):
-        """((loss, C) for loss="auto", fits of its blocks or None)."""
-        hinge, fits, scores = ("squared_hinge", float(self.C)), None, None
-        if trial.part(seed) is trial:
-            # the trial of the squared hinge is all of its fit
-            fits = self._solve(trial, seed, hinge, progress, parallel)
-            scores = [scores_of(fits)]
-        with stop_flag() as stop:
-            chosen = choose_loss(
-                [trial],
-                float(self.C),
-                lambda loss: self._settings(loss, stop),
-                np.array([seed]),
-                parallel,
-                scores,
-            )
+    def _choose(self, trial, seed, stop, progress, parallel):
+        """The `Choice` of loss="auto"."""
+        chosen = choose_loss(
+            [trial],
+            lambda loss, C: self._settings(loss, C, stop),
+            float(self.C),
+            np.array([seed]),
+            parallel,
+        )
         with progress.task("auto", 1) as task:
-            task.step(f"loss={chosen[0]} with C={chosen[1]:g}", "choose")
-        return chosen, fits if chosen == hinge else None
+            task.step(f"loss={chosen.loss} with C={chosen.C:g}", "choose")
+        return chosen
 
-    def _solve(self, trial, seed, candidate, progress, parallel):
-        """The fits of all blocks of classes with a (loss, C)."""
-        X, start, stop, targets, weight, held = trial
-        loss, C = candidate
-        divide = loss != "log_loss" or self.weight_threshold > 0
-        node = NodeSolver(X, start, stop, targets, costs(C, weight), held, divide)
-        with stop_flag() as flag:
-            settings = self._settings(loss, flag)
-            blocks = node.blocks(settings)
+    def _solve(self, trial, seed, chosen, stop, progress, parallel):
+        """The fits of all blocks of classes."""
+        loss, C, begun = chosen
+        node = trial.solver(loss) if begun is None else begun.solver
+        settings = self._settings(loss, C, stop)
+        blocks = node.blocks(settings)
 
-            def fit(b):
-                return node.fit(blocks[b], settings, seed + b)
+        def fit(b):
+            halted = None if begun is None else begun.blocks[b]
+            return node.fit(blocks[b], settings, seed + b, begun=halted)
 
-            with progress.task(loss, len(blocks), f"{loss}, C={C:g}: ") as task:
-                fits = parallel(fit, range(len(blocks)))
-                for (a, b), found in zip(blocks, fits):
-                    task.step(f"classes {a} to {b}, {found.n_iter} epochs", "block")
+        with progress.task(loss, len(blocks), f"{loss}, C={C:g}: ") as task:
+            fits = parallel(fit, range(len(blocks)))
+            for (a, b), found in zip(blocks, fits):
+                task.step(f"classes {a} to {b}, {found.n_iter} epochs", "block")
         return fits
 
     def _calibrated(self, fits, trial, candidate):
@@ -480,7 +472,8 @@ default="squared_hinge"
             if trial.targets.several:
                 calibrate = self._labels_numbers
             numbers, log_loss = calibrate(
-                scores_of(fits)[0], candidate[0], trial.targets.take(held),
+                np.hstack([f.fold_scores for f in fits]), candidate[0],
+                trial.targets.take(held),
                 trial.weight[held],
             )  # fmt: skip
         return _Found(

@@ -73,6 +73,11 @@ cdef extern from "_dual.h" nogil:
     void sklstruct_hinge_strip(
         Py_ssize_t M, const sklstruct_sample* sample, float constant, float rest,
         const float* live, float* W, float* last, float* a, float* sums) noexcept
+    bint sklstruct_has_multinomial_strip(Py_ssize_t M) noexcept
+    void sklstruct_multinomial_strip(
+        Py_ssize_t M, const sklstruct_sample* sample, float constant, float rest,
+        int correct, const float* live, float* W, float* last, float* a,
+        float* sums) noexcept
     void sklstruct_scores(
         Py_ssize_t n, const float* x, const int32_t* index, const float* W,
         Py_ssize_t M, float* z) noexcept
@@ -218,7 +223,10 @@ cdef double epoch(
     cdef float most = 0, constant = problem.constant
     cdef float[16] sums
     cdef double total = 0
-    cdef bint fused = problem.loss == HINGE and sklstruct_has_strip(M)
+    cdef bint fused = (
+        (problem.loss == HINGE and sklstruct_has_strip(M))
+        or (problem.loss == MULTINOMIAL and sklstruct_has_multinomial_strip(M))
+    )
     sample.x, sample.index, sample.y = NULL, NULL, NULL
     for j in range(16):
         sums[j] = 0
@@ -228,9 +236,16 @@ cdef double epoch(
         read_sample(problem, i, &sample)
         a = &dual[i, 0]
         if fused:
-            sklstruct_hinge_strip(
-                M, &sample, constant, NEGLIGIBLE, live, &W[0, 0], &W[last, 0], a, sums
-            )
+            if problem.loss == HINGE:
+                sklstruct_hinge_strip(
+                    M, &sample, constant, NEGLIGIBLE, live, &W[0, 0], &W[last, 0], a,
+                    sums,
+                )
+            else:
+                sklstruct_multinomial_strip(
+                    M, &sample, constant, NEGLIGIBLE, correct, live, &W[0, 0],
+                    &W[last, 0], a, sums,
+                )
             if position % BATCH == BATCH - 1:
                 for j in range(16):
                     total += sums[j]
@@ -276,6 +291,7 @@ def descend(
     double first,
     double tol,
     Py_ssize_t max_iter,
+    Py_ssize_t before,
     int32_t[::1] stop,
 ):
     """Epochs over the samples `order`; `order`, W and dual are changed in place.
@@ -283,7 +299,8 @@ def descend(
     W: (shared columns + 1, M), for all samples so far: a later call may add samples,
     whose duals are 0 until then. room: (ROOM, M), its last row 1 at the outcomes and 0
     at the padding. first: the change of the first epoch, to which `tol` is relative;
-    negative: the first epoch is one of this call. Returns (epochs, change of the last
+    negative: the first epoch is one of this call. before: the epochs over `order` in
+    earlier calls, which this one continues. Returns (epochs, change of the last
     one, `first`).
     """
     cdef Watch watch = watch_of(stop)
@@ -293,7 +310,7 @@ def descend(
         while done < max_iter:
             shuffle(order, &state[0])
             change = epoch(
-                problem, order, W, dual, room, first < 0 or done < CORRECTED, &watch
+                problem, order, W, dual, room, before + done < CORRECTED, &watch
             )
             done += 1
             if first < 0:

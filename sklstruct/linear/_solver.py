@@ -20,6 +20,7 @@ W_before scores the fold of the batch: its samples are unseen by it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _dual_fast as kernels
+from ._samples import costs
 from ._targets import Targets
 from ._weights import Division, FittedStrip, Piece, lanes_of, packed, whole
 
@@ -43,6 +45,7 @@ class DescentSettings(NamedTuple):
     """Settings of the fit of every node."""
 
     loss: str
+    C: float
     constant: float  # of the feature whose weight is the intercept; 0: none
     tol: float
     max_iter: int
@@ -51,13 +54,15 @@ class DescentSettings(NamedTuple):
 
     @classmethod
     def of(
-        cls, estimator: Any, loss: str, threshold: float, stop: NDArray
+        cls, estimator: Any, loss: str, C: float, threshold: float, stop: NDArray
     ) -> DescentSettings:
-        """Those of a `DualLinearClassifier`, with another loss and threshold."""
+        """Those of a `DualLinearClassifier`, with another loss, C and threshold."""
         constant = 0.0
         if estimator.fit_intercept:
             constant = float(estimator.intercept_scaling)
-        return cls(loss, constant, estimator.tol, estimator.max_iter, threshold, stop)
+        return cls(
+            loss, C, constant, estimator.tol, estimator.max_iter, threshold, stop
+        )
 
 
 class BlockFit(NamedTuple):
@@ -67,7 +72,128 @@ class BlockFit(NamedTuple):
     fold_scores: NDArray  # (fold samples, outcomes)
     n_iter: int
     converged: bool
-    n_wrong: int  # samples on the wrong side of an own outcome, by the squared hinge
+
+
+class Descent:
+    """The descent of `m` outcomes of a node from `first` on.
+
+    It can be halted before the fold is learned: the result is the same, bit by bit.
+
+    Parameters
+    ----------
+    node : NodeSolver
+
+    first, m : int
+
+    settings : DescentSettings
+
+    seed : int
+
+    cost, q : ndarray of shape (n,)
+        C_i and squared length of each sample.
+    """
+
+    def __init__(
+        self,
+        node: NodeSolver,
+        first: int,
+        m: int,
+        settings: DescentSettings,
+        seed: int,
+        cost: NDArray,
+        q: NDArray,
+    ) -> None:
+        self.held, self.settings, self.m = node.held, settings, m
+        M, n, division = lanes_of(m), node.targets.n_samples, node.division
+        loss, two = settings.loss, node.n_rows == 1
+        if two and loss == "log_loss":
+            loss = "ovr_log_loss"
+        self._lane_ptr, self._lane = node.targets.lanes(first, m)
+        self._cost, self._two = cost, two
+        self._task = kernels.DescentProblem(
+            division.rows,
+            division.own,
+            q,
+            self._lane_ptr,
+            self._lane,
+            self._cost,
+            kernels.LOSS_CODES[loss],
+            settings.constant,
+        )
+        self.W = _zeros(division.shared.size + 1, M)
+        self.dual = _zeros(n, M)
+        self._room = _zeros(kernels.ROOM, M)
+        self._room[-1, :m] = 1
+        self._state = np.array([seed], dtype=np.uint64)
+        self._others = np.delete(np.arange(n, dtype=np.int32), self.held)
+        self.n_iter, self._change, self._reference = 0, np.inf, -1.0
+
+    def _descend(self, order, tol, most):
+        done, self._change, self._reference = kernels.descend(
+            self._task, self.W, self.dual, self._room, order, self._state,
+            self._reference, tol, most, self.n_iter, self.settings.stop,
+        )  # fmt: skip
+        self.n_iter += done
+
+    def _met(self, tol):
+        return bool(self._change <= tol * self._reference)
+
+    def without_fold(self, tol: float, most: int) -> None:
+        """Epochs over the other samples until `tol`, or `most` in all."""
+        if self.n_iter < most and not (self.n_iter and self._met(tol)):
+            self._descend(self._others, tol, most - self.n_iter)
+
+    def fold_scores(self) -> NDArray:
+        """(fold samples, outcomes) by the weights so far; the fold is not learned."""
+        out = np.empty((self.held.size, self.m), dtype=np.float32)
+        if self.held.size:
+            kernels.scores(
+                self._task, self.W, self.held, out, self._room, self.settings.stop
+            )
+        return out
+
+    def finish(self) -> tuple[NDArray, bool]:
+        """(fold scores, whether `tol` was met): all of the descent that is left."""
+        tol, most, held = self.settings.tol, self.settings.max_iter, self.held
+        # the scores of the fold need not be as exact
+        rough = _ROUGH * tol if held.size else tol
+        self.without_fold(rough, most)
+        converged = self._met(rough)
+        found = self.fold_scores()
+        if held.size:
+            n_iter, every = self.n_iter, np.arange(self.dual.shape[0], dtype=np.int32)
+            # the samples of the fold alone first: the others are at their optimum
+            self.n_iter = 0
+            self._descend(held.copy(), 0.0, 1)
+            self.n_iter = 0
+            self._descend(every, tol, most)
+            self.n_iter += n_iter
+            converged = converged and self._met(tol)
+        return found, converged
+
+    def batch(self, old: NDArray) -> tuple[NDArray, bool]:
+        """As `finish`, for a batch: `old` are the weights of the earlier ones."""
+        self.W[:, : self.m] = old
+        found = self.fold_scores()
+        every = np.arange(self.dual.shape[0], dtype=np.int32)
+        self._descend(every, self.settings.tol, self.settings.max_iter)
+        return found, self._met(self.settings.tol)
+
+    def strip(self) -> FittedStrip:
+        return FittedStrip(self.W, self.dual, self.m)
+
+    def n_wrong(self) -> int:
+        """Samples on the wrong side of an own outcome, by the squared hinge.
+
+        Its dual variable is 2 C max(0, 1 - s z), above 2 C where the score z has the
+        wrong sign.
+        """
+        if self._two:
+            size = np.abs(self.dual[:, 0])
+            return int(np.count_nonzero(size > 2 * self._cost))
+        sample = np.repeat(np.arange(self._lane_ptr.size - 1), np.diff(self._lane_ptr))
+        size = np.abs(self.dual[sample, self._lane])
+        return int(np.count_nonzero(size > 2 * self._cost[sample]))
 
 
 class NodeSolver:
@@ -83,8 +209,8 @@ class NodeSolver:
     targets : Targets
         Outcomes of each of these samples.
 
-    cost : ndarray of shape (stop - start,)
-        float32 C_i, positive.
+    weight : ndarray of shape (stop - start,)
+        Positive.
 
     held : ndarray of int32
         The fold, positions among the samples, ascending.
@@ -100,11 +226,11 @@ class NodeSolver:
         start: int,
         stop: int,
         targets: Targets,
-        cost: NDArray,
+        weight: NDArray,
         held: NDArray,
         divide: bool = True,
     ) -> None:
-        self.targets, self.cost, self.held = targets, cost, held
+        self.targets, self.weight, self.held = targets, weight, held
         self.division = Division.of(X, start, stop, divide)
         self.n_rows = targets.n_rows
 
@@ -114,33 +240,52 @@ class NodeSolver:
             return [(0, self.n_rows)]
         return runs(0, self.n_rows, BLOCK)
 
+    def descents(
+        self, block: tuple[int, int], settings: DescentSettings, seed: int
+    ) -> Iterator[Descent]:
+        """One for each strip of some outcomes, made when its turn comes."""
+        cost = costs(settings.C, self.weight)
+        q = np.empty(self.targets.n_samples, dtype=np.float32)
+        kernels.squares(self.division.rows, settings.constant, q)
+        q += self.division.own
+        # the multinomial loss does not separate
+        step = block[1] - block[0] if settings.loss == "log_loss" else STRIP
+        for a, b in runs(*block, step):
+            yield Descent(self, a, b - a, settings, seed, cost, q)
+
     def fit(
         self,
         block: tuple[int, int],
         settings: DescentSettings,
         seed: int,
         before: Piece | None = None,
+        begun: Iterable[Descent] | None = None,
     ) -> BlockFit:
-        """Fit some outcomes; before: their weights after the earlier batches."""
+        """Fit some outcomes.
+
+        before: their weights after the earlier batches. begun: their `descents`, which
+        were halted.
+        """
         m = block[1] - block[0]
         fold_scores = np.empty((self.held.size, m), dtype=np.float32)
-        n_iter, converged, n_wrong = 0, True, 0
-        q = self._squares(settings)
-        # the multinomial loss does not separate
-        step = m if settings.loss == "log_loss" else STRIP
+        n_iter, converged = 0, True
         old = None if before is None else self._weights_of(before, settings.constant)
+        if begun is None:
+            begun = self.descents(block, settings, seed)
 
         def strips():
-            nonlocal n_iter, converged, n_wrong
-            for a, b in runs(*block, step):
-                own = None if old is None else old[:, a - block[0] : b - block[0]]
-                strip, scores, epochs, met = self._descend(
-                    a, b - a, q, settings, seed, own
-                )
-                fold_scores[:, a - block[0] : b - block[0]] = scores
-                n_iter, converged = max(n_iter, epochs), converged and met
-                n_wrong += self._n_wrong(a, strip, settings.loss)
-                yield strip
+            nonlocal n_iter, converged
+            first = 0
+            for descent in begun:
+                lanes = slice(first, first + descent.m)
+                if old is None:
+                    scores, met = descent.finish()
+                else:
+                    scores, met = descent.batch(old[:, lanes])
+                fold_scores[:, lanes] = scores
+                n_iter, converged = max(n_iter, descent.n_iter), converged and met
+                first = lanes.stop
+                yield descent.strip()
 
         if settings.threshold == 0:
             piece = whole(self.division, strips(), m, settings.constant)
@@ -148,39 +293,7 @@ class NodeSolver:
             piece = packed(
                 self.division, strips(), m, settings.constant, settings.threshold
             )
-        return BlockFit(piece, fold_scores, n_iter, converged, n_wrong)
-
-    def fold_scores(self, settings: DescentSettings, seed: int) -> tuple[NDArray, int]:
-        """((fold samples, outcomes), `n_wrong`) of the models of the other samples."""
-        q = self._squares(settings)
-        step = self.n_rows if settings.loss == "log_loss" else STRIP
-        found, n_wrong = [], 0
-        for a, b in runs(0, self.n_rows, step):
-            strip, scores, *_ = self._descend(a, b - a, q, settings, seed, whole=False)
-            found.append(scores)
-            n_wrong += self._n_wrong(a, strip, settings.loss)
-        return np.hstack(found), n_wrong
-
-    def _n_wrong(self, first, strip, loss):
-        """Samples on the wrong side of an own outcome of the strip.
-
-        A dual variable of the squared hinge is 2 C max(0, 1 - s z), above 2 C where
-        the score z has the wrong sign.
-        """
-        if loss != "squared_hinge":
-            return 0
-        if self.n_rows == 1:
-            size = np.abs(strip.dual[:, 0])
-            return int(np.count_nonzero(size > 2 * self.cost))
-        ptr, lane = self.targets.lanes(first, strip.n_outcomes)
-        sample = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
-        size = np.abs(strip.dual[sample, lane])
-        return int(np.count_nonzero(size > 2 * self.cost[sample]))
-
-    def _squares(self, settings):
-        q = np.empty(self.targets.n_samples, dtype=np.float32)
-        kernels.squares(self.division.rows, settings.constant, q)
-        return q + self.division.own
+        return BlockFit(piece, fold_scores, n_iter, converged)
 
     def _weights_of(self, before, constant):
         """(columns + 1, lanes) at the columns of the samples, the last the constant."""
@@ -188,64 +301,6 @@ class NodeSolver:
         # without an intercept there is none before, either
         last = before.intercept / np.float32(constant or 1.0)
         return np.vstack([before.at(columns), last])
-
-    def _descend(self, first, m, q, settings, seed, old=None, whole=True):
-        """(FittedStrip, fold scores, epochs, whether tol was met) of m outcomes.
-
-        old: weights of earlier batches to start from, or None. whole: whether the fold
-        is learned afterwards.
-        """
-        M, n = lanes_of(m), self.targets.n_samples
-        lane_ptr, lane = self.targets.lanes(first, m)
-        loss = settings.loss
-        if self.n_rows == 1 and loss == "log_loss":
-            loss = "ovr_log_loss"
-        division = self.division
-        task = kernels.DescentProblem(
-            division.rows,
-            division.own,
-            q,
-            lane_ptr,
-            lane,
-            self.cost,
-            kernels.LOSS_CODES[loss],
-            settings.constant,
-        )
-        W = _zeros(division.shared.size + 1, M)
-        dual = _zeros(n, M)
-        room = _zeros(kernels.ROOM, M)
-        room[-1, :m] = 1
-        state = np.array([seed], dtype=np.uint64)
-        stop, tol = settings.stop, settings.tol
-
-        def descend(order, reference, tol, most):
-            return kernels.descend(
-                task, W, dual, room, order, state, reference, tol, most, stop
-            )
-
-        held = self.held
-        every = np.arange(n, dtype=np.int32)
-        fold_scores = np.empty((held.size, m), dtype=np.float32)
-        if old is not None:
-            W[:, :m] = old
-            kernels.scores(task, W, held, fold_scores, room, stop)
-            n_iter, change, reference = descend(every, -1.0, tol, settings.max_iter)
-            met = bool(change <= tol * reference)
-            return FittedStrip(W, dual, m), fold_scores, n_iter, met
-        others = np.delete(np.arange(n, dtype=np.int32), held)
-        # the scores of the fold need not be as exact
-        rough = tol if held.size == 0 else _ROUGH * tol
-        n_iter, change, reference = descend(others, -1.0, rough, settings.max_iter)
-        converged = change <= rough * reference
-        if held.size:
-            kernels.scores(task, W, held, fold_scores, room, stop)
-        if held.size and whole:
-            # the samples of the fold alone first: the others are at their optimum
-            descend(held.copy(), reference, 0.0, 1)
-            more, change, _ = descend(every, reference, tol, settings.max_iter)
-            n_iter += more
-            converged = converged and change <= tol * reference
-        return FittedStrip(W, dual, m), fold_scores, n_iter, bool(converged)
 
 
 def runs(first: int, last: int, step: int) -> list[tuple[int, int]]:

@@ -52,6 +52,8 @@ class Targets(NamedTuple):
         """(ptr, lanes): outcomes of the samples among m weight vectors from `first`."""
         if not self.several and self.n_outcomes == 2:
             first += 1
+        elif m == self.n_outcomes:
+            return self.ptr, self.outcome
         lane = self.outcome - np.int32(first)
         there = (lane >= 0) & (lane < m)
         before = np.concatenate([[0], np.cumsum(there)]).astype(np.int64)

@@ -3,6 +3,8 @@
 The choice must not cost more than the fit. So both losses are fitted to the samples of
 a random part of the classes, without the fold and to a rough tolerance. With several
 labels the classes are independent problems, and a part of these problems is tried.
+Where the trial is on all of a problem, its descents are halted, and that of the chosen
+loss is continued to the fit.
 
 The logistic loss has the smaller log-loss where labels are not certain: where equal
 samples have different ones. Then the squared hinge cannot have all of its training
@@ -21,8 +23,8 @@ from numpy.typing import NDArray
 
 from .._parallel import ThreadMap
 from ._calibration import both_outcomes, evidence, fit_answers, fit_scale
-from ._samples import AUTO_C, costs
-from ._solver import BlockFit, DescentSettings, NodeSolver
+from ._samples import AUTO_C
+from ._solver import Descent, DescentSettings, NodeSolver
 from ._targets import Targets
 
 # Least number of outcomes that are tried, and the number of fold samples that they
@@ -30,12 +32,13 @@ from ._targets import Targets
 _FEWEST = 64
 _MEMBERS = 150
 
-# From this part of the outcomes on, all are tried: the trial of the squared hinge can
-# then be its fit.
+# From this part of the outcomes on, all are tried: the fit can then continue the trial.
 _ALMOST = 0.75
 
-# Tolerance of the descent, in units of that of the fit.
-_ROUGH = 5.0
+# Tolerance of the descent, in units of that of the fit, and the most epochs of the
+# multinomial loss: its log-loss is then about a hundredth above that of its optimum.
+_ROUGH = 10.0
+_EPOCHS = 4
 
 # The multinomial loss is not tried if this part of the training samples, or less, is on
 # the wrong side of its own class by the squared hinge.
@@ -43,11 +46,11 @@ _CERTAIN = 0.001
 
 # The logistic loss is chosen if its log-loss is smaller by so many nats a sample: where
 # labels are nearly certain its predictions are no better. The multinomial one must also
-# be smaller by a part: its descent takes up to twice as long as that of the squared
-# hinge, and where the two losses are close it predicts a little less well. The yes/no
-# losses of several labels take at most about twice as long, too.
+# be smaller by a part: its descent takes up to one and a half times as long as that of
+# the squared hinge, and where the two losses are close it predicts a little less well.
+# The yes/no losses of several labels take at most about twice as long.
 _NATS = 0.01
-_WORTH = {"log_loss": 0.05, "ovr_log_loss": 0.0}
+_WORTH = {"log_loss": 0.03, "ovr_log_loss": 0.0}
 
 
 class Trial(NamedTuple):
@@ -59,13 +62,18 @@ class Trial(NamedTuple):
     targets: Targets
     weight: NDArray
     held: NDArray  # the fold, positions among the samples, ascending
+    divide: bool = True  # as in `NodeSolver`, for the multinomial loss
+
+    def solver(self, loss: str) -> NodeSolver:
+        X, start, stop, targets, weight, held, divide = self
+        divide = divide or loss != "log_loss"
+        return NodeSolver(X, start, stop, targets, weight, held, divide)
 
     def part(self, seed: int) -> Trial:
         """The problem of some of the outcomes."""
         m = self.targets.n_outcomes
-        share = _MEMBERS / max(self.held.size, 1)
-        most = max(_FEWEST, int(np.ceil(m * min(share, 1.0))))
-        if most >= _ALMOST * m:
+        most = n_tried(m, self.held.size)
+        if most == m:
             return self
         chosen = np.random.RandomState(seed).permutation(m)[:most]
         rows, targets = self.targets.among(np.sort(chosen))
@@ -73,58 +81,102 @@ class Trial(NamedTuple):
         if self.targets.several:
             return self._replace(targets=targets)
         X = self.X[rows + self.start]
-        return Trial(X, 0, rows.size, targets, self.weight[rows], held)
+        return Trial(X, 0, rows.size, targets, self.weight[rows], held, self.divide)
 
 
-def scores_of(fits: Sequence[BlockFit]) -> tuple[NDArray, int]:
-    """(fold scores, `n_wrong`) of the blocks of a node."""
-    scores = np.hstack([f.fold_scores for f in fits])
-    return scores, sum(f.n_wrong for f in fits)
+def n_tried(n_outcomes: int, n_held: int) -> int:
+    """Number of outcomes of the trial of a problem with a fold of n_held samples."""
+    share = min(_MEMBERS / max(n_held, 1), 1.0)
+    most = max(_FEWEST, int(np.ceil(n_outcomes * share)))
+    return n_outcomes if most >= _ALMOST * n_outcomes else most
+
+
+class Begun(NamedTuple):
+    """The descents of all outcomes of a problem with one loss, halted."""
+
+    solver: NodeSolver
+    blocks: list[list[Descent]]  # as `NodeSolver.blocks`
+
+    @classmethod
+    def of(cls, solver: NodeSolver, settings: DescentSettings, seed: int) -> Begun:
+        """The descents of the trial."""
+        most = settings.max_iter
+        if settings.loss == "log_loss":
+            most = min(most, _EPOCHS)
+        blocks = [
+            list(solver.descents(block, settings, seed + k))
+            for k, block in enumerate(solver.blocks(settings))
+        ]
+        for block in blocks:
+            for descent in block:
+                descent.without_fold(_ROUGH * settings.tol, most)
+        return cls(solver, blocks)
+
+    @property
+    def fold_scores(self) -> NDArray:
+        return np.hstack([d.fold_scores() for block in self.blocks for d in block])
+
+    @property
+    def n_wrong(self) -> int:
+        return sum(d.n_wrong() for block in self.blocks for d in block)
+
+
+class Choice(NamedTuple):
+    """The loss that was chosen, its C, and its descents if they can be continued."""
+
+    loss: str
+    C: float
+    begun: Begun | None
 
 
 def choose_loss(
     trials: Sequence[Trial],
+    settings_of: Callable[[str, float], DescentSettings],
     C: float,
-    settings_of: Callable[[str], DescentSettings],
     seeds: NDArray,
     parallel: ThreadMap,
-    hinge: Sequence[tuple[NDArray, int]] | None = None,
-) -> tuple[str, float]:
-    """(loss, C) of the smaller log-loss on the fold; without fold the logistic.
+) -> Choice:
+    """The loss of the smaller log-loss on the fold; without fold the logistic.
 
-    hinge: `scores_of` the squared hinge for each trial, if it was fitted already and no
-    trial has parts.
+    Its descents are returned if there is one trial, and that of all of its problem.
     """
-    parts = [t.part(int(seed)) for t, seed in zip(trials, seeds)]
     several = trials[0].targets.several
     second = "ovr_log_loss" if several else "log_loss"
+    hinge, other = ("squared_hinge", C), (second, AUTO_C * C)
+    if not any(t.held.size for t in trials):
+        return Choice(*other, None)
+    parts = [t.part(int(seed)) for t, seed in zip(trials, seeds)]
+    kept = len(parts) == 1 and parts[0] is trials[0]
 
-    def fitted(loss, C):
-        settings = settings_of(loss)
-        settings = settings._replace(tol=_ROUGH * settings.tol)
+    def tried(candidate, solvers):
+        """[(fold scores, n_wrong)], and what is `begun`."""
+        settings = settings_of(*candidate)
 
         def scores(k):
-            X, start, stop, targets, weight, held = parts[k]
-            node = NodeSolver(X, start, stop, targets, costs(C, weight), held)
-            return node.fold_scores(settings, int(seeds[k]))
+            solver = solvers[k] or parts[k].solver(settings.loss)
+            begun = Begun.of(solver, settings, int(seeds[k]))
+            return begun.fold_scores, begun.n_wrong, begun if kept else None
 
-        return parallel(scores, range(len(parts)))
+        found = parallel(scores, range(len(parts)))
+        return found, found[0][-1]
 
     def log_loss(found, loss):
-        return fold_log_loss(parts, [scores for scores, _ in found], loss)
+        return fold_log_loss(parts, [scores for scores, *_ in found], loss)
 
-    if hinge is None:
-        hinge = fitted("squared_hinge", C)
-    if not several and any(part.held.size for part in parts):
+    found, begun = tried(hinge, [None] * len(parts))
+    if not several:
         n_samples = sum(part.targets.n_samples for part in parts)
-        if sum(n_wrong for _, n_wrong in hinge) <= _CERTAIN * n_samples:
-            return "squared_hinge", C
-    least = log_loss(hinge, "squared_hinge")
+        if sum(n_wrong for _, n_wrong, _ in found) <= _CERTAIN * n_samples:
+            return Choice(*hinge, begun)
+    least = log_loss(found, "squared_hinge")
     most = min(least * (1 - _WORTH[second]), least - _NATS)
-    # no log-loss is below 0
-    if most <= 0 or most <= log_loss(fitted(second, AUTO_C * C), second):
-        return "squared_hinge", C
-    return second, AUTO_C * C
+    if most <= 0:  # no log-loss is below 0
+        return Choice(*hinge, begun)
+    shared = begun.solver if kept and trials[0].divide else None
+    found, then = tried(other, [shared] * len(parts))
+    if most <= log_loss(found, second):
+        return Choice(*hinge, begun)
+    return Choice(*other, then)
 
 
 def fold_log_loss(

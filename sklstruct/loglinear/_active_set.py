@@ -129,7 +129,7 @@ def grow(
         return Fit(settings, solver if tight else loose, problem)
 
     fit = begin()
-    if float(np.max(fit.bound.alone(0, n_classes, 0)[0])) <= 0.0:
+    if fit.bound.l1_ratio <= 0.0:
         raise ValueError(
             f"penalty={settings.penalty!r} makes no weight exactly zero, so that "
             "nothing would be left out; use one with an absolute term"
@@ -202,7 +202,7 @@ class _Growth:
         self.weight = np.ones(self.target.size) if weight is None else weight
         histories.check(n_symbols)
         self.flat, self.offset, self.length = histories
-        self.n_symbols, self.n_classes = max(n_symbols, 1), n_classes
+        self.n_symbols, self.n_classes = n_symbols, n_classes
         self.depth = int(self.length.max(initial=0))
         # Of the samples: deepest pair and deepest node on the way that are built.
         self.slot = self.target.astype(np.int32)

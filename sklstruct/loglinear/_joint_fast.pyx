@@ -15,6 +15,7 @@ of one context one after the other, and use the sums over the upper part of a pa
 where most pairs are, again: a row of additions a tree, and the pairs of the lower part.
 """
 
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport exp, log
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
@@ -203,3 +204,49 @@ def log_targets(const double[:, ::1] score, const int32_t[::1] outcome,
         for i in range(score.shape[0]):
             out[i] = score[i, outcome[i]] - _log_total(
                 &score[i, 0], score.shape[1], &scratch[0])
+
+
+cdef class JointLeaf:
+    """Scores of a fitted model after the nodes of one context, without arrays.
+
+    Parameters
+    ----------
+    parent, ptr, target, beta, w
+        Of the model.
+
+    n_outcomes : int
+        Number of outcomes.
+    """
+
+    cdef const int32_t[::1] parent, ptr, target
+    cdef const double[::1] beta
+    cdef const float[::1] w
+    cdef Py_ssize_t n_outcomes
+
+    def __init__(self, parent, ptr, target, beta, w, Py_ssize_t n_outcomes):
+        self.parent, self.ptr, self.target = parent, ptr, target
+        self.beta, self.w, self.n_outcomes = beta, w, n_outcomes
+
+    def score(self, list nodes, Py_ssize_t y):
+        """ln P of one outcome after the deepest node of each tree, -1 for none."""
+        cdef Py_ssize_t t, n_trees = len(nodes), n = self.n_outcomes
+        cdef double found
+        # A call has memory of its own: threads may ask at the same time.
+        cdef double *score = <double *> PyMem_Malloc(
+            2 * n * sizeof(double) + n_trees * sizeof(int32_t))
+        cdef int32_t *node = <int32_t *> (score + 2 * n)
+        if score == NULL:
+            raise MemoryError
+        try:
+            for t in range(n_trees):
+                node[t] = nodes[t]
+            # Without pairs there are no addresses to take.
+            if self.w.shape[0]:
+                _scores(node, n_trees, &self.parent[0], &self.ptr[0], &self.target[0],
+                        &self.beta[0], &self.w[0], score, n)
+            else:
+                memset(score, 0, n * sizeof(double))
+            found = score[y] - _log_total(score, n, score + n)
+        finally:
+            PyMem_Free(score)
+        return found

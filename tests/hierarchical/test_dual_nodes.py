@@ -409,16 +409,21 @@ def test_scale_of_one_leaf_minimises_the_fold(n_classes):
     assert abs(values.argmin() - 50) <= 1
 
 
-def test_trial_that_is_the_whole_fit(data):
-    """With few classes loss="auto" keeps the fit of its trial."""
+@pytest.mark.parametrize("best", ["squared_hinge", "log_loss"])
+def test_trial_that_is_the_whole_fit(best, monkeypatch):
+    """With few classes loss="auto" continues the trial of the chosen loss."""
     X, y = text(n=900, n_classes=9)
+    monkeypatch.setattr(_trial, "_CERTAIN", -1.0)
+    monkeypatch.setattr(
+        _trial, "fold_log_loss", lambda parts, scores, loss: 1.0 + (loss != best)
+    )
     auto, named = (
         HierarchicalClassifier(
-            max_depth=0, estimator=DualLinearClassifier(loss), random_state=0
+            max_depth=0, estimator=DualLinearClassifier(loss, C=C), random_state=0
         ).fit(X, y)
-        for loss in ("auto", "squared_hinge")
+        for loss, C in (("auto", 1.0), (best, 10.0 if best == "log_loss" else 1.0))
     )
-    assert auto.nodes_.loss == "squared_hinge"
+    assert auto.nodes_.loss == best
     assert (auto.coef_ != named.coef_).nnz == 0
     np.testing.assert_array_equal(auto.predict_proba(X), named.predict_proba(X))
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sklstruct import AdditiveLM
-from sklstruct.hmm import HighOrderHMM
+from sklstruct.hmm import HighOrderHMM, LatticeTooLargeError
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 START, END = "start", "end"
@@ -240,3 +240,42 @@ def check_one(tagger, oracle, x, allowed, given):
     refine = tagger.set_params(solver="refine").decode([x], given=given)
     tagger.set_params(solver="auto")
     assert refine.log_proba[0] == pytest.approx(scores.max(), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(i, marks=[pytest.mark.slow] * (i >= 20)) for i in range(200)]
+)
+def test_gap_of_sentences_beyond_max_states(seed):
+    """The path is one of the model, and no labelling is better by more than the gap."""
+    rng = np.random.RandomState(seed)
+    order, labels = 2 + seed % 3, [*"abcd"[: 1 + rng.randint(4)]]
+    words = [f"w{i}" for i in range(rng.randint(1, 4))]
+    X, y = (
+        [[str(rng.choice(kind)) for _ in range(n)] for n in lengths]
+        for lengths in [rng.randint(0, 6, 6)]
+        for kind in (words, labels)
+    )
+    X, y = [*X, [words[0]]], [*y, [labels[0]]]
+    delta = float(rng.uniform(0.05, 1))
+    tagger = HighOrderHMM(
+        order, smoothing=AdditiveLM(delta=delta), emission="mle", classes=labels,
+        tol=float(rng.choice([1e-9, 0.5, 3.0])), max_iter=int(rng.randint(1, 4)),
+    ).fit(X, y)  # fmt: skip
+    oracle = Oracle(order, labels, delta).learn_known(X, y, [1.0] * len(X))
+    x = [str(rng.choice([*words, "new"])) for _ in range(rng.randint(1, 6))]
+    scored = dict(oracle.paths(x, [labels] * len(x)))
+    best = max(scored.values())
+    for max_states in (*range(1, 40, 3), 10_000):
+        tagger.set_params(max_states=max_states)
+        try:
+            found = tagger.decode([x])
+        except LatticeTooLargeError:
+            continue
+        if best == -math.inf:
+            assert found.log_proba[0] == -math.inf
+            continue
+        own, gap = found.log_proba[0], found.gap[0]
+        assert scored[tuple(found.labels[0])] == pytest.approx(own, abs=1e-9)
+        assert gap >= max(best - own, 0.0) - 1e-9
+    assert own == pytest.approx(best, abs=1e-9)  # the last lattice holds all
+    assert gap <= 1e-9

@@ -6,7 +6,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
 from sklstruct.language_model import LanguageModel
-from sklstruct.mixture import MixtureLM
+from sklstruct.loglinear import JointLogLinear
+from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import AdditiveLM
 from sklstruct.word_classes import ContextRefiner
 
@@ -49,3 +50,29 @@ def test_padding_of_a_frozen_pipeline_ends_the_history(path, padding):
     model = LanguageModel(mixture, max_depth=3).fit(TEXT)
     (want,) = model.token_log_proba(["b a c b c"])
     np.testing.assert_allclose(word_by_word(model, list("bacbc")), want)
+
+
+@pytest.mark.parametrize("lost", ["zebra", "a"])
+@pytest.mark.parametrize(
+    "paths", [["passthrough"], ["passthrough", "w(2) w(1)"], PATHS]
+)
+def test_joint_models_answer_one_word_as_they_answer_many(paths, lost):
+    steps = [path if path == "passthrough" else ContextRefiner(path) for path in paths]
+    joint = JointLogLinear([(f"p{t}", step) for t, step in enumerate(steps)], lam=0.1)
+    # One mixture reads the facts of the joint model, of which there are few samples.
+    mixture = MixtureLM([("joint", joint), ("kn", AdditiveLM())], weights="logistic")
+    model = LanguageModel(
+        mixture, max_depth=3, unknown=None, out_of_vocabulary="exclude"
+    ).fit(TEXT * 5, X_val=TEXT)
+    assert type(model.predictor._query().models[0]).__name__ == "_JointModel"
+    for words in ("b a c b", f"b {lost} a b", f"{lost} c c {lost} {lost} b"):
+        (want,) = model.token_log_proba([words])
+        np.testing.assert_allclose(word_by_word(model, words.split()), want, rtol=1e-12)
+
+
+def test_a_joint_model_without_weights_is_uniform():
+    joint = JointLogLinear([("words", "passthrough")], lam=1e15)
+    factors = FactoredLM({"a": 0, "b": 0, "c": 1, "<unk>": 1, "</s>": 1}, joint, joint)
+    model = LanguageModel(factors, max_depth=2).fit(TEXT)
+    (want,) = model.token_log_proba(["a b c"])
+    np.testing.assert_allclose(word_by_word(model, list("abc")), want, rtol=1e-12)

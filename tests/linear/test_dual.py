@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import minimize
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -18,7 +19,7 @@ from sklstruct import _checks
 from sklstruct._parallel import ThreadMap
 from sklstruct.linear import DualLinearClassifier, _solver, _trial
 from sklstruct.linear._calibration import draw_fold, evidence, fit_scale
-from sklstruct.linear._samples import costs, single
+from sklstruct.linear._samples import single
 from sklstruct.linear._solver import DescentSettings, NodeSolver
 from sklstruct.linear._targets import Targets
 from sklstruct.linear._weights import (
@@ -447,19 +448,34 @@ def test_part_that_losses_are_tried_on(several, n_classes, monkeypatch):
     assert abs(found).sum() == 0
 
 
-@pytest.mark.parametrize("loss", ["squared_hinge", "log_loss"])
-def test_scores_of_the_fold_alone(loss):
-    """Those of the whole fit, which learns the fold afterwards."""
-    X, y = text()
+@pytest.mark.parametrize("loss", ["squared_hinge", "log_loss", "ovr_log_loss"])
+@pytest.mark.parametrize("most", [1, 2, 3, 1000])
+@pytest.mark.parametrize("threshold", [0.0, 0.02])
+def test_halted_descents_continue(loss, most, threshold):
+    """The fit is the same bit by bit, wherever it was halted."""
+    X, y = text(n=900, n_classes=40)
     held = np.arange(0, len(y), 9, dtype=np.int32)
     node = NodeSolver(
-        single(X), 0, len(y), Targets.one_each(y, 7), costs(1.0, np.ones(len(y))), held
+        single(X), 0, len(y), Targets.one_each(y, 40), np.ones(len(y)), held
     )
-    settings = DescentSettings(loss, 1.0, 0.01, 50, 0.0, np.zeros(1, dtype=np.int32))
-    whole, _ = _trial.scores_of(
-        [node.fit(b, settings, 3) for b in node.blocks(settings)]
-    )
-    assert np.array_equal(node.fold_scores(settings, 3)[0], whole)
+    stop = np.zeros(1, dtype=np.int32)
+    settings = DescentSettings(loss, 2.0, 1.0, 0.01, 50, threshold, stop)
+    (block,) = node.blocks(settings)
+    begun = list(node.descents(block, settings, 3))
+    for descent in begun:
+        descent.without_fold(0.05, most)
+        assert descent.n_iter <= most
+    early = np.hstack([d.fold_scores() for d in begun])
+    found = node.fit(block, settings, 3, begun=begun)
+    expected = node.fit(block, settings, 3)
+    for a, b in zip(found.piece, expected.piece):
+        if isinstance(a, np.ndarray):
+            assert np.array_equal(a, b)
+    assert np.array_equal(found.fold_scores, expected.fold_scores)
+    assert found[2:] == expected[2:]
+    # the fold was not learned before
+    z, at = expected.fold_scores, (np.arange(held.size), y[held])
+    assert np.corrcoef(early[at], z[at])[0, 1] > (0.5 if most < 3 else 0.95)
 
 
 @pytest.mark.parametrize("n_classes", [2, 7, 40])
@@ -468,10 +484,9 @@ def test_samples_on_the_wrong_side(n_classes):
     X, y = text(n=900, n_classes=n_classes)
     rng = np.random.default_rng(0)
     y = np.where(rng.random(y.size) < 0.2, rng.permutation(y), y)
-    X, cost = single(X), costs(0.3, rng.uniform(0.2, 3, y.size))
-    settings = DescentSettings(
-        "squared_hinge", 1.0, 1e-6, 5000, 0.0, np.zeros(1, dtype=np.int32)
-    )
+    X, weight = single(X), rng.uniform(0.2, 3, y.size)
+    stop = np.zeros(1, dtype=np.int32)
+    settings = DescentSettings("squared_hinge", 0.3, 1.0, 1e-6, 5000, 0.0, stop)
 
     def n_wrong(W, b, rows):
         z = X[rows] @ W.T + b
@@ -481,21 +496,54 @@ def test_samples_on_the_wrong_side(n_classes):
 
     for held in (np.empty(0, np.int32), np.arange(0, y.size, 9, dtype=np.int32)):
         targets = Targets.one_each(y, n_classes)
-        node = NodeSolver(X, 0, y.size, targets, cost, held)
-        fits = [node.fit(block, settings, 3) for block in node.blocks(settings)]
-        weights = NodeWeights([fit.piece for fit in fits], X.shape[1])
-        W, b = weights.dense(), weights.intercepts()
-        expected = n_wrong(W, b, np.arange(y.size))
-        assert 20 < expected < y.size / 2
-        assert abs(_trial.scores_of(fits)[1] - expected) <= 1
+        node = NodeSolver(X, 0, y.size, targets, weight, held)
+        (block,) = node.blocks(settings)
+        descents = list(node.descents(block, settings, 3))
+        for descent in descents:
+            descent.without_fold(settings.tol, settings.max_iter)
         others = np.delete(np.arange(y.size), held)
         apart = NodeSolver(
-            X[others], 0, others.size, targets.take(others), cost[others], held[:0]
+            X[others], 0, others.size, targets.take(others), weight[others], held[:0]
         )
-        again = _trial.scores_of(
-            [apart.fit(b, settings, 3) for b in apart.blocks(settings)]
-        )
-        assert abs(node.fold_scores(settings, 3)[1] - again[1]) <= 1
+        fits = [apart.fit(b, settings, 3) for b in apart.blocks(settings)]
+        weights = NodeWeights([fit.piece for fit in fits], X.shape[1])
+        expected = n_wrong(weights.dense(), weights.intercepts(), others)
+        assert 20 < expected < y.size / 2
+        assert abs(sum(d.n_wrong() for d in descents) - expected) <= 1
+
+
+@pytest.mark.parametrize("n_classes", [3, 16, 20, 40, 60, 77, 90, 100, 128, 130])
+@pytest.mark.parametrize("longer", [1.0, 300.0])
+def test_multinomial_steps_of_any_width(n_classes, longer):
+    """The optimum of a quasi-Newton method, also with scores that overflow exp."""
+    rng = np.random.default_rng(n_classes)
+    centres = rng.normal(size=(n_classes, 12))
+    y = np.concatenate([np.arange(n_classes), rng.integers(0, n_classes, 300)])
+    X = centres[y] + 0.3 * rng.normal(size=(y.size, 12))
+    X[::40] *= longer
+    X, C = X.astype(np.float32).astype(float), 3.0
+
+    def loss(W):
+        z = X @ W.reshape(n_classes, -1).T
+        log_p = z - logsumexp(z, axis=1, keepdims=True)
+        p = np.exp(log_p)
+        p[np.arange(y.size), y] -= 1
+        value = W @ W / 2 - C * log_p[np.arange(y.size), y].sum()
+        return value, W + C * (p.T @ X).ravel()
+
+    best = minimize(
+        loss, np.zeros(n_classes * 12), jac=True, method="L-BFGS-B",
+        options={"maxiter": 5000, "maxfun": 20000, "gtol": 1e-8, "ftol": 1e-13},
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = DualLinearClassifier(
+            "log_loss", C=C, calibration=None, fit_intercept=False, tol=1e-5,
+            max_iter=3000, random_state=0,
+        ).fit(X, y)  # fmt: skip
+    value = loss(model.coef_.ravel().astype(float))[0]
+    assert value == pytest.approx(best.fun, rel=1e-3)
+    assert (np.abs(X @ model.coef_.T).max() > 90) == (longer > 1)
 
 
 def test_logistic_loss_is_tried_where_training_samples_contradict(monkeypatch):
@@ -519,16 +567,22 @@ def test_logistic_loss_is_tried_where_training_samples_contradict(monkeypatch):
     assert tried[0] == "squared_hinge"
 
 
-def test_trial_that_is_the_whole_fit():
-    """The fit of the squared hinge is kept, as if it had been named."""
+@pytest.mark.parametrize("threshold", [0.0, 0.02])
+@pytest.mark.parametrize("noise", [0.0, 0.4])
+def test_trial_that_is_the_whole_fit(threshold, noise, monkeypatch):
+    """The fit of the chosen loss continues its trial, as if it had been named."""
+    if noise:
+        monkeypatch.setattr(_trial, "_WORTH", {"log_loss": -1.0})
+        monkeypatch.setattr(_trial, "_NATS", -1.0)
     X, y = text(n=900)
-    auto, named = (
-        DualLinearClassifier(loss, random_state=0).fit(X, y)
-        for loss in ("auto", "squared_hinge")
-    )
-    assert auto.loss_ == "squared_hinge"
-    assert np.array_equal(auto.coef_, named.coef_)
-    assert auto.scale_ == named.scale_
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(y.size) < noise, rng.integers(0, 7, y.size), y)
+    params = {"weight_threshold": threshold, "random_state": 0}
+    auto = DualLinearClassifier("auto", **params).fit(X, y)
+    assert auto.loss_ == ("log_loss" if noise else "squared_hinge")
+    named = DualLinearClassifier(auto.loss_, C=auto.C_, **params).fit(X, y)
+    assert abs(auto.coef_ - named.coef_).max() == 0
+    assert auto.scale_ == named.scale_ and auto.n_iter_ == named.n_iter_
 
 
 def test_log_loss_that_decides(monkeypatch):
@@ -541,25 +595,26 @@ def test_log_loss_that_decides(monkeypatch):
     trial = _trial.Trial(single(X), 0, len(y), targets, np.ones(len(y)), held)
     stop = np.zeros(1, dtype=np.int32)
 
-    def chosen(hinge, logistic, fits=None):
+    def count(wrong):
+        monkeypatch.setattr(_trial.Begun, "n_wrong", property(lambda begun: wrong))
+
+    def chosen(hinge, logistic):
         found.update(squared_hinge=hinge, log_loss=logistic)
         return _trial.choose_loss(
-            [trial], 2.0, lambda loss: DescentSettings(loss, 1.0, 0.1, 9, 0.0, stop),
-            np.array([1]), ThreadMap(None), fits or [(None, 100)],
-        )  # fmt: skip
+            [trial], lambda loss, C: DescentSettings(loss, C, 1.0, 0.1, 9, 0.0, stop),
+            2.0, np.array([1]), ThreadMap(None),
+        )[:2]  # fmt: skip
 
+    count(100)
     hinge, logistic = ("squared_hinge", 2.0), ("log_loss", 20.0)
-    assert chosen(1.0, 0.96) == hinge and chosen(1.0, 0.94) == logistic
+    assert chosen(1.0, 0.98) == hinge and chosen(1.0, 0.96) == logistic
     assert chosen(0.1, 0.0905) == hinge and chosen(0.1, 0.0895) == logistic
-    assert chosen(0.005, -1.0) == hinge and chosen(np.nan, np.nan) == logistic
-    # the hinge's scores decide where it was fitted already
-    monkeypatch.undo()
-    sure = np.where(np.arange(7) == y[held, None], 1.0, -1.0).astype(np.float32)
-    assert chosen(0, 0, [(sure, 100)]) == hinge
-    assert chosen(0, 0, [(-sure, 100)]) == logistic
+    assert chosen(0.005, -1.0) == hinge
     # one sample in a thousand on the wrong side is no sign of noise
-    assert chosen(0, 0, [(-sure, len(y) // 1000)]) == hinge
-    assert chosen(0, 0, [(-sure, len(y) // 1000 + 1)]) == logistic
+    count(len(y) // 1000)
+    assert chosen(1.0, 0.9) == hinge
+    count(len(y) // 1000 + 1)
+    assert chosen(1.0, 0.9) == logistic
 
 
 def test_without_calibration():

@@ -35,10 +35,11 @@ def support(model):
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 @pytest.mark.parametrize("lam", [0.7, 2.0, 6.0])
-def test_what_grows_is_the_optimum_of_the_whole_tree(penalty, lam):
+@pytest.mark.parametrize("penalize_root", [True, False])
+def test_what_grows_is_the_optimum_of_the_whole_tree(penalty, lam, penalize_root):
     X, y = random_corpus(4, 6, 500, 4)
     weight = np.random.default_rng(1).random(y.size) * 2 + 0.1
-    grown, whole = both(penalty, lam, padding=-1)
+    grown, whole = both(penalty, lam, padding=-1, penalize_root=penalize_root)
     for model in (grown, whole):
         model.fit(X, y, sample_weight=weight)
     assert grown.objective_[-1] == pytest.approx(whole.objective_[-1], rel=1e-8)
@@ -75,6 +76,16 @@ def test_a_strong_penalty_builds_the_root_alone():
     model = LanguageModel(grown, max_depth=3).fit(topics).estimator_
     assert support(model) == set() and model.n_nodes_built_ == 1
     assert model.n_pairs_built_ == model.classes_.size
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
+def test_histories_that_are_all_padding_have_no_context(penalty):
+    X, y = np.full((6, 2), -1), [0, 1, 1, 2, 1, 0]
+    grown, whole = (m.fit(X, y) for m in both(penalty, 0.5, padding=-1))
+    assert grown.objective_[-1] == pytest.approx(whole.objective_[-1], rel=1e-9)
+    np.testing.assert_allclose(
+        grown.predict_proba(X), whole.predict_proba(X), atol=1e-6
+    )
 
 
 def test_windows_and_paths_give_one_model():
