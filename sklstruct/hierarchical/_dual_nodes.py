@@ -712,7 +712,7 @@ def _answer_yes(fits, sure):
 def _no_fit(n_outcomes, n_features):
     """The fit of a block of a node without samples."""
     scores = np.empty((0, n_outcomes), dtype=np.float32)
-    return BlockFit(Piece.empty(n_outcomes, n_features), scores, 0, True, 0)
+    return BlockFit(Piece.empty(n_outcomes, n_features), scores, 0, True)
 
 
 def _node_fold(held, fits):
