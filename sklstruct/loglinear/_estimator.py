@@ -525,7 +525,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             self.gap_ = duality_gap(fit.loss, fit.bound, result.w)
             numbers = backoff_numbers(problem, result.w)
         set_result(self, result)
-        warn_of(self, fit, result)
+        warn_of(self, fit, result, self.gap_)
         return Fitted(*numbers)
 
     def _carried(self, counted: Counted, settings: Settings) -> Carried | None:
@@ -587,7 +587,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self.n_iter_, self.objective_ = grown.n_iter, grown.objective
         self.n_pairs_built_ = pairs.n_pairs
         self.n_nodes_built_ = pairs.tree.n_nodes
-        warn_of(self, fit, result)
+        warn_of(self, fit, result, self.gap_)
         return Fitted(model.pairs, model.log_prob, model.log_backoff)
 
     def _check_params(self):
@@ -697,9 +697,11 @@ def set_result(model: StructuredLogLinearLM, result: Result) -> None:
     model.n_parameters_ = int(np.count_nonzero(result.w))
 
 
-def warn_of(model: StructuredLogLinearLM, fit: Fit, result: Result) -> None:
-    """A warning if the fit has not converged."""
-    distance = distance_text(model.gap_, fit.problem.total_weight)
+def warn_of(
+    model: StructuredLogLinearLM, fit: Fit, result: Result, gap: float = np.inf
+) -> None:
+    """A warning if the fit has not converged; gap: infinite where it is not known."""
+    distance = distance_text(gap, fit.problem.total_weight)
     if result.status == "stalled":
         warn(
             f"the solver stopped after {model.n_iter_} evaluations with an "

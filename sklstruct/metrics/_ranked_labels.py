@@ -260,8 +260,8 @@ def propensity_scored_precision_at_k(
     ----------
     {shared_parameters}
 
-        propensity : array-like of shape (n_labels,)
-            In (0, 1]; see `label_propensities`.
+    propensity : array-like of shape (n_labels,)
+        In (0, 1]; see `label_propensities`.
 
     {shared_weight}
 
