@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any
@@ -12,24 +11,17 @@ import scipy.sparse as sp
 
 from .._checks import check_squares
 from ._builders import chain_graph
+from ._features_fast import FeatureReader
 from ._graph import FactorGraph
 from ._rows import FeatureRows, empty_rows, take
-
-
-class _Growing(dict):
-    """Name -> number, in the order in which names are first asked for."""
-
-    def __missing__(self, name: Any) -> int:
-        self[name] = number = len(self)
-        return number
 
 
 class Names:
     """Numbers of the names of features: first come first, then in sorted order."""
 
     def __init__(self) -> None:
-        self._known = _Growing()
-        self.number = self._known.__getitem__
+        self._known: dict[Any, int] = {}
+        self.reader = FeatureReader(self._known, True)
 
     def finish(self) -> tuple[dict[str, int], np.ndarray]:
         """(the column of each name, the column of each number)."""
@@ -48,16 +40,15 @@ class Names:
 def learn_columns(X: Sequence) -> tuple[list[FeatureRows], dict[str, int]]:
     """Rows of each sequence, and the column of each name; names are sorted."""
     names = Names()
-    sizes, rows = _read(X, names.number)
+    sizes, rows = _read(X, names.reader)
     columns, new = names.finish()
-    return _split(sizes, rows, new, len(new)), columns
+    return _split(sizes, rows, new), columns
 
 
-def find_columns(X: Sequence, columns: Mapping[str, int]) -> list[FeatureRows]:
+def find_columns(X: Sequence, columns: dict[str, int]) -> list[FeatureRows]:
     """Rows of each sequence; names that are not among the columns are left out."""
-    get = columns.get
-    sizes, rows = _read(X, lambda name: get(name, -1))
-    return _split(sizes, rows, np.arange(len(columns)), len(columns))
+    sizes, rows = _read(X, FeatureReader(columns, False))
+    return _split(sizes, rows, np.arange(len(columns)))
 
 
 def chains(
@@ -81,7 +72,7 @@ def chains(
 
 
 def _read(
-    X: Sequence, find: Callable[[Any], int]
+    X: Sequence, reader: FeatureReader
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Lengths of the sequences; features of each item, their columns and values."""
     sequences = [_items(i, sequence) for i, sequence in enumerate(X)]
@@ -91,11 +82,11 @@ def _read(
         i = int(np.searchsorted(np.cumsum(lengths), item, side="right"))
         return f"X[{i}], item {item - int(lengths[:i].sum())}"
 
-    return lengths, read_items(chain.from_iterable(sequences), find, owner)
+    return lengths, read_items(chain.from_iterable(sequences), reader, owner)
 
 
 def read_items(
-    items: Iterable, find: Callable[[Any], int], owner: Callable[[int], str]
+    items: Iterable, reader: FeatureReader, owner: Callable[[int], str]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(features per item, their columns, their values).
 
@@ -103,36 +94,22 @@ def read_items(
     ----------
     items : iterable of mappings or iterables of names
 
-    find : callable
-        The column of a name, -1 for none.
+    reader : FeatureReader
+        Knows the columns of the names, and has read nothing.
 
     owner : callable
         Names an item in an error message.
     """
     per_item: list[int] = []
-    column: list[int] = []
-    value: list[float] = []
     for t, item in enumerate(items):
-        before = len(column)
         try:
-            if isinstance(item, (dict, Mapping)):  # a dict is known at once
-                _add_named("", item, find, column, value)
-            elif isinstance(item, (str, bytes)):
-                raise TypeError("a single string is ambiguous: make it [string]")
-            else:
-                column.extend(map(find, item))
-                value.extend([1.0] * (len(column) - before))
-        except TypeError as exc:
+            per_item.append(reader.add(item))
+        except (TypeError, OverflowError) as exc:
             raise ValueError(
                 f"{owner(t)}: must be a mapping from names of features to values or "
                 f"an iterable of names, got {item!r:.60} ({exc})"
             ) from exc
-        per_item.append(len(column) - before)
-    return (
-        np.array(per_item, dtype=np.int64),
-        np.array(column, dtype=np.int64),
-        np.array(value, dtype=np.float64),
-    )
+    return np.array(per_item, dtype=np.int64), *reader.entries()
 
 
 def _items(i: int, sequence: Any) -> Sequence:
@@ -155,43 +132,10 @@ def _items(i: int, sequence: Any) -> Sequence:
         ) from exc
 
 
-def _add_named(
-    prefix: str, item: Mapping, find: Callable, column: list[int], value: list[float]
-) -> None:
-    """The features of a mapping; names of those of an inner one get the outer name."""
-    for key, x in item.items():
-        if not isinstance(key, str):
-            raise TypeError(f"the name {key!r} is no string")
-        name = prefix + key
-        if isinstance(x, str):
-            column.append(find(f"{name}={x}"))
-            value.append(1.0)
-        elif isinstance(x, (float, int, numbers.Real, np.bool_)):
-            column.append(find(name))
-            value.append(float(x))
-        elif isinstance(x, Mapping):
-            _add_named(f"{name}:", x, find, column, value)
-        elif x is None:
-            raise TypeError(f"the value of {name!r} is None; leave the feature out")
-        else:
-            _add_several(name, x, find, column, value)
-
-
-def _add_several(
-    name: str, x: Iterable, find: Callable, column: list[int], value: list[float]
-) -> None:
-    for part in x:
-        if not isinstance(part, str):
-            raise TypeError(f"the values of {name!r} must be strings, got {part!r}")
-        column.append(find(f"{name}={part}"))
-        value.append(1.0)
-
-
 def _split(
     lengths: np.ndarray,
     rows: tuple[np.ndarray, np.ndarray, np.ndarray],
     new: np.ndarray,
-    width: int,
 ) -> list[FeatureRows]:
     """The rows of each sequence: entries sorted and summed, unknown ones left out."""
     per_item, column, value = rows
@@ -204,22 +148,30 @@ def _split(
             f"X[{i}], item {at - ends[i]}: the value of a feature is NaN or infinite"
         )
     check_squares(value)
-    item = np.repeat(np.arange(per_item.size), per_item)
-    every = rows_of_entries(item, column, value, new, (per_item.size, width))
+    every = rows_of_entries(per_item, column, value, new, len(new))
     return [take(every, a, b) for a, b in pairwise(ends)]
 
 
 def rows_of_entries(
-    row: np.ndarray,
+    per_row: np.ndarray,
     column: np.ndarray,
     value: np.ndarray,
     new: np.ndarray,
-    shape: tuple[int, int],
+    width: int,
 ) -> FeatureRows:
     """Rows of entries: sorted and summed, those of column -1 left out.
 
     new: the column of each number in `column`.
     """
+    ends = np.concatenate([[0], np.cumsum(per_row)])
     known = column >= 0
-    matrix = sp.csr_array((value[known], (row[known], new[column[known]])), shape=shape)
+    if not known.all():
+        ends = np.concatenate([[0], np.cumsum(known)])[ends]
+        column, value = column[known], value[known]
+    index = np.int32 if column.size < 2**31 else np.int64
+    matrix = sp.csr_array(
+        (value, new.astype(index)[column], ends.astype(index)),
+        shape=(per_row.size, width),
+    )
+    matrix.sum_duplicates()
     return FeatureRows.of(matrix)

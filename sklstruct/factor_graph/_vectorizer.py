@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_squares
 from .._compat import BaseEstimator, TransformerMixin
+from ._features_fast import FeatureReader
 from ._graph import FactorGraph
 from ._observations import Names, read_items, rows_of_entries
 from ._rows import FeatureRows, empty_rows, take
@@ -146,7 +147,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         for key, given in reading.sorts.items():
             if given.dicts:
                 names = Names()
-                entries = read_items(given.dicts, names.number, given.owner)
+                entries = read_items(given.dicts, names.reader, given.owner)
                 self._columns[" ".join(key)], new = names.finish()
                 given.entries = entries, new
 
@@ -171,11 +172,12 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
             return empty_rows(given.n_rows)
         width = len(columns)
         if given.entries is None:
-            get = columns.get
-            entries = read_items(given.dicts, lambda name: get(name, -1), given.owner)
+            reader = FeatureReader(columns, False)
+            entries = read_items(given.dicts, reader, given.owner)
             given.entries = entries, np.arange(width)
         (per_dict, column, value), new = given.entries
-        row = np.repeat(np.array(given.row, dtype=np.int64), per_dict)
+        per_row = np.zeros(given.n_rows, dtype=np.int64)
+        per_row[given.row] = per_dict
         known = np.flatnonzero(column >= 0)
         bad = known[~np.isfinite(value[known])]
         if bad.size:
@@ -183,7 +185,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
             at = int(np.searchsorted(np.cumsum(per_dict), bad[0], side="right"))
             raise ValueError(f"{given.owner(at)}: feature {name!r} is NaN or infinite")
         check_squares(value[known], name=" ".join(key))
-        return rows_of_entries(row, column, value, new, (given.n_rows, width))
+        return rows_of_entries(per_row, column, value, new, width)
 
     def _transform(self, reading: _Reading) -> list[FactorGraph]:
         rows = {key: self._rows(given, key) for key, given in reading.sorts.items()}
@@ -277,7 +279,9 @@ class _Reading:
             self.instances.append(self._read(i, given))
 
     def _sort(self, *key: str) -> _Sort:
-        return self.sorts.setdefault(key, _Sort())
+        if key not in self.sorts:
+            self.sorts[key] = _Sort()
+        return self.sorts[key]
 
     def _add(self, given: _Sort, features: Any, owner: tuple) -> None:
         if features is not None:
@@ -343,7 +347,11 @@ class _Reading:
         return instance
 
     def _read_edges(self, instance: _Instance, edges: Any, where: str) -> None:
-        n = len(instance.candidates)
+        sizes = [len(values) for values in instance.candidates]
+        n = len(sizes)
+        # Of each type: two sorts and the edges; the number of their pairs of values.
+        kinds: dict[str, tuple[_Sort, _Sort, list]] = {}
+        n_tables: dict[str, int] = {}
         for e, edge in enumerate(edges):
             label = where, "edge", e
             if not isinstance(edge, (tuple, list)) or not 3 <= len(edge) <= 5:
@@ -351,7 +359,7 @@ class _Reading:
                     f"{_say(label)}: must be (u, v, type), (u, v, type, features) or "
                     f"(u, v, type, features, pair_features), got {edge!r}"
                 )
-            u, v, kind, features, tables = (*edge, None, None)[:5]
+            u, v, kind, *given = edge
             for end in (u, v):
                 if not isinstance(end, (int, np.integer)) or not 0 <= end < n:
                     raise ValueError(
@@ -362,19 +370,25 @@ class _Reading:
                 raise ValueError(
                     f"{_say(label)}: the type must be a string, got {kind!r}"
                 )
-            self._add(self._sort("edge", kind), features, label)
-            first, second = instance.candidates[u], instance.candidates[v]
-            n_pairs = len(first) * len(second)
-            given = self._sort("pair", kind)
+            if kind not in kinds:
+                kinds[kind] = self._sort("edge", kind), self._sort("pair", kind), []
+                n_tables[kind] = 0
+            crossed, of_pairs, known = kinds[kind]
+            known.append((int(u), int(v)))
+            n_pairs = sizes[u] * sizes[v]
+            n_tables[kind] += n_pairs
+            features, tables = (*given, None, None)[:2]
+            self._add(crossed, features, label)
             if tables:
-                self._add_tables(given, tables, first, second, label, (u, v))
+                first, second = instance.candidates[u], instance.candidates[v]
+                self._add_tables(of_pairs, tables, first, second, label, (u, v))
             elif tables is None or isinstance(tables, Mapping):
-                given.n_rows += n_pairs
+                of_pairs.n_rows += n_pairs
             else:
                 raise ValueError(f"{_say(label)}: pair_features must be a mapping")
-            known, n_tables = instance.edges.get(kind, ([], 0))
-            known.append((int(u), int(v)))
-            instance.edges[kind] = (known, n_tables + n_pairs)
+        instance.edges = {
+            kind: (known, n_tables[kind]) for kind, (_, _, known) in kinds.items()
+        }
 
     def _add_tables(
         self,
@@ -405,8 +419,8 @@ def _say(owner: tuple) -> str:
 
 
 def _only(given: Mapping, keys: set[str], where: str | tuple) -> None:
-    extra = set(given) - keys
-    if extra:
+    if not keys.issuperset(given):
+        extra = set(given) - keys
         where = where if isinstance(where, str) else _say(where)
         raise ValueError(
             f"{where}: unknown key {sorted(map(str, extra))[0]!r}; known are "
