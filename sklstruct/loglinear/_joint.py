@@ -42,7 +42,7 @@ from ..symbols import Labels, encode, learn_symbols
 from ..word_classes._refiner import share_clusterings
 from ._fit import LARGEST
 from ._gap import distance_text
-from ._joint_model import JointObjective, JointTrees
+from ._joint_model import JointObjective, JointTrees, Samples
 from ._joint_solver import solve_joint
 from ._solvers import Result
 
@@ -93,7 +93,8 @@ class JointLogLinear(
     solver : {"auto", "tree_metric", "lbfgs"}, default="auto"
         - ``"tree_metric"``: Newton steps of one tree after the other in the metric of
           `TreeMetricSolver`, with momentum; non-negative weights. The scores of all
-          samples for all classes are kept, in 4 bytes each.
+          samples for all classes are kept, in 4 bytes each; samples whose contexts are
+          the same on all paths share theirs.
         - ``"lbfgs"``: that of SciPy, a slow reference that keeps no scores.
         - ``"auto"``: the first, or the second where weights may be negative.
 
@@ -108,7 +109,7 @@ class JointLogLinear(
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         As in `StructuredLogLinearLM`, for ``"tree_metric"``. The file holds the
-        scores, 4 bytes for each sample and class, and 16 bytes for each weight.
+        scores, and 16 bytes for each weight.
 
     padding : object, default=None
         The symbol that marks missing history in X, for ``"passthrough"``; transformers
@@ -177,8 +178,9 @@ class JointLogLinear(
     precision from the weights. The fitted weights are never worse than the start.
     ``"lbfgs"`` computes all in double precision.
 
-    The cost of a pass is, for each tree, a row of n_classes exponentials a sample, a
-    row of additions a context, and a few passes over the pairs.
+    The cost of a pass is, for each tree, a row of n_classes exponentials for all
+    samples of the same contexts, a row of additions a context, and a few passes over
+    the pairs.
 
     References
     ----------
@@ -369,30 +371,34 @@ class JointLogLinear(
     def _learn(self, counted):
         solver, checkpoint = self._check_params()
         _, target, weight = counted[0].positions
-        outcome = np.ascontiguousarray(target, dtype=np.int32)
         n_outcomes = counted[0].labels.n_classes
-        weight = np.ones(outcome.size) if weight is None else weight
+        weight = np.ones(target.size) if weight is None else weight
         if not weight.sum() <= LARGEST**2:
             raise ValueError(
                 f"sample_weight must sum to at most {LARGEST**2:g}, got "
                 f"{weight.sum():g}"
             )
-        paths = []
+        trees, terminals = [], []
         for path in counted:
             tree, terminal = ContextTree.from_histories(
                 path.positions.histories, path.labels.n_symbols
             )
             if self.min_count > 1:
                 tree, terminal = _frequent(tree, terminal, weight, self.min_count)
-            found = Pairs.count(tree, terminal, outcome, n_outcomes, weight)
-            paths.append((*found, terminal))
-        # Samples in the order of the first tree: paths that begin alike are neighbours
-        # there, and nearly so in the other trees.
-        order = np.argsort(paths[0][2], kind="stable")
-        outcome, weight = outcome[order], weight[order]
-        paths = [(here, count, terminal[order]) for here, count, terminal in paths]
-        pairs, counts, terminals = zip(*paths)
-        trees = [here.tree for here in pairs]
+            trees.append(tree)
+            terminals.append(terminal)
+        samples, terminals = _grouped(trees, terminals, target, n_outcomes, weight)
+        followed = np.diff(samples.ptr)
+        pairs, counts = zip(
+            *(
+                Pairs.count(
+                    tree, np.repeat(terminal, followed), samples.outcome, n_outcomes,
+                    samples.weight,
+                )
+                for tree, terminal in zip(trees, terminals)
+            )
+        )  # fmt: skip
+        paths = list(zip(pairs, counts, terminals))
         beta = float(self.alpha) ** np.arange(max(t.max_depth for t in trees) + 1)
         joint = JointTrees(trees, pairs, pairs[0].node_sums(counts[0]), beta)
         check_memory(
@@ -409,8 +415,8 @@ class JointLogLinear(
             # No path leads to the roots of the other trees, which are left out.
             own = [slice(n_outcomes * (t > 0), None) for t in range(len(paths))]
             exact = JointObjective(
-                joint, joint.places(terminals), outcome, weight, own, counts,
-                float(self.lam), self.positive,
+                joint, joint.places(terminals), samples, own, counts, float(self.lam),
+                self.positive,
             )  # fmt: skip
             if solver == "tree_metric":
                 result, slope = self._newton(paths, exact, beta, checkpoint, report)
@@ -473,9 +479,7 @@ class JointLogLinear(
             trees = [pairs.tree for pairs, *_ in paths]
             identity = {
                 "contexts": digest(*(a for t in trees for a in (t.parent, t.symbol))),
-                "samples": digest(
-                    *(path[2] for path in paths), exact.outcome, exact.weight
-                ),
+                "samples": digest(*(path[2] for path in paths), *exact.samples),
                 "classes": paths[0][0].n_classes,
                 "lam": float(self.lam),
                 "alpha": beta,
@@ -495,7 +499,7 @@ class JointLogLinear(
         return result, slope
 
     def _lbfgs(self, exact, report):
-        history, total = [], float(exact.weight.sum())
+        history, total = [], float(exact.row_weight.sum())
         value, residual, stopped = [np.inf], [np.inf], []
 
         def objective(w):
@@ -568,6 +572,27 @@ def _frequent(tree, terminal, weight, min_count):
     # Sums of fractions may lie below the whole number that they stand for.
     tree_of_frequent, number = tree.select(total >= min_count * (1.0 - 1e-9))
     return tree_of_frequent, tree.nearest(number)[terminal]
+
+
+def _grouped(trees, terminals, target, n_outcomes, weight):
+    """The samples, those of the same contexts as one row; the node of each row in each
+    tree.
+
+    Rows are in the order of the first tree: paths that begin alike are neighbours
+    there, and nearly so in the other trees.
+    """
+    row = terminals[0].astype(np.int64)
+    for tree, terminal in zip(trees[1:], terminals[1:]):
+        row = np.unique(row * tree.n_nodes + terminal, return_inverse=True)[1]
+    found, pair = np.unique(row * n_outcomes + target, return_inverse=True)
+    weight = np.bincount(pair, weight)
+    row, outcome = np.divmod(found, n_outcomes)
+    # Any sample of the pair is one of its row.
+    sample = np.empty(found.size, dtype=np.int64)
+    sample[pair] = np.arange(pair.size)
+    first = np.flatnonzero(np.diff(row, prepend=-1))
+    samples = Samples(np.append(first, row.size), outcome.astype(np.int32), weight)
+    return samples, [terminal[sample[first]] for terminal in terminals]
 
 
 def _windows(made, step):

@@ -78,26 +78,24 @@ cdef double _exponentials(double *score, Py_ssize_t n_outcomes,
     return top
 
 
-def add_gradient(const int32_t[:, ::1] nodes, const int32_t[::1] outcome,
-                 const double[::1] weight, const int32_t[::1] parent,
-                 const int32_t[::1] ptr, const int32_t[::1] target,
-                 const double[::1] beta, const double[::1] w, double[::1] score,
-                 double[::1] gradient):
-    """Add the slopes of the losses to `gradient`; returns the sum of the losses."""
+def add_gradient(const int32_t[:, ::1] nodes, const double[::1] weight,
+                 const int32_t[::1] parent, const int32_t[::1] ptr,
+                 const int32_t[::1] target, const double[::1] beta,
+                 const double[::1] w, double[::1] score, double[::1] gradient):
+    """The sum of weight times the logarithm of the sum of exponentials of the scores;
+    its slopes are added to `gradient`."""
     cdef Py_ssize_t i, t, k, n_trees = nodes.shape[1], n_outcomes = score.shape[0]
     cdef int32_t n, p
-    cdef double raw, top, total, b, loss = 0.0
+    cdef double top, total, b, value = 0.0
     with nogil:
         for i in range(nodes.shape[0]):
             _scores(&nodes[i, 0], n_trees, &parent[0], &ptr[0], &target[0], &beta[0],
                     &w[0], &score[0], n_outcomes)
-            raw = score[outcome[i]]
             top = _exponentials(&score[0], n_outcomes, &total)
-            loss += weight[i] * (top + log(total) - raw)
+            value += weight[i] * (top + log(total))
             total = weight[i] / total
             for t in range(n_outcomes):
                 score[t] *= total
-            score[outcome[i]] -= weight[i]
             for t in range(n_trees):
                 n = nodes[i, t]
                 k = _depth(n, &parent[0], t == 0)
@@ -107,7 +105,7 @@ def add_gradient(const int32_t[:, ::1] nodes, const int32_t[::1] outcome,
                         gradient[p] += b * score[target[p]]
                     n = parent[n]
                     k -= 1
-    return loss
+    return value
 
 
 def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
@@ -196,14 +194,12 @@ def log_rows(double[:, ::1] score, double[::1] scratch):
                 score[i, y] -= total
 
 
-def log_targets(const double[:, ::1] score, const int32_t[::1] outcome,
-                double[::1] scratch, double[::1] out):
-    """out <- ln P of one outcome for each sample, of scores."""
+def log_totals(const double[:, ::1] score, double[::1] scratch, double[::1] out):
+    """out <- the logarithm of the sum of the exponentials of each row."""
     cdef Py_ssize_t i
     with nogil:
         for i in range(score.shape[0]):
-            out[i] = score[i, outcome[i]] - _log_total(
-                &score[i, 0], score.shape[1], &scratch[0])
+            out[i] = _log_total(&score[i, 0], score.shape[1], &scratch[0])
 
 
 cdef class JointLeaf:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,17 +130,17 @@ class JointTrees(CheckedState, Distribution):
                 nodes[node == 0, t] = -1
         return nodes
 
-    def loss(
-        self, nodes: np.ndarray, outcome: np.ndarray, weight: np.ndarray
+    def weighted_log_totals(
+        self, nodes: np.ndarray, weight: np.ndarray
     ) -> tuple[float, np.ndarray]:
-        """(sum of the losses, its gradient), without the penalty."""
+        """(sum of `log_totals` times a weight, its gradient)."""
         gradient, score = np.zeros(self.w.size), np.empty(self.n_classes)
         value = sum(
             _fast.add_gradient(
-                nodes[part], outcome[part], weight[part], self.parent, self.ptr,
-                self.pair_class, self.beta, self.w, score, gradient,
+                nodes[part], weight[part], self.parent, self.ptr, self.pair_class,
+                self.beta, self.w, score, gradient,
             )
-            for part in row_blocks(outcome.size, _SLICE)
+            for part in row_blocks(weight.size, _SLICE)
         )  # fmt: skip
         return value, gradient
 
@@ -156,11 +156,23 @@ class JointTrees(CheckedState, Distribution):
         """As `Distribution.target`."""
         y = np.ascontiguousarray(y, dtype=np.int32)
         out, scratch = np.empty(y.size), np.empty(self.n_classes)
-        for part in row_blocks(y.size, max(1, _SCORES // self.n_classes)):
-            score = np.zeros((y[part].size, self.n_classes))
-            self._add_scores(at[part], score)
-            _fast.log_targets(score, y[part], scratch, out[part])
+        for part, score in self._scores(at):
+            _fast.log_totals(score, scratch, out[part])
+            np.subtract(score[np.arange(len(score)), y[part]], out[part], out=out[part])
         return out
+
+    def log_totals(self, at: NDArray) -> NDArray:
+        """(n,) ln of the sums over all classes of the exponentials of the scores."""
+        out, scratch = np.empty(at.shape[0]), np.empty(self.n_classes)
+        for part, score in self._scores(at):
+            _fast.log_totals(score, scratch, out[part])
+        return out
+
+    def _scores(self, at):
+        for part in row_blocks(at.shape[0], max(1, _SCORES // self.n_classes)):
+            score = np.zeros((at[part].shape[0], self.n_classes))
+            self._add_scores(at[part], score)
+            yield part, score
 
     def _add_scores(self, at, score):
         path = np.full(self.beta.size, -1, dtype=np.int32)
@@ -181,19 +193,35 @@ class JointTrees(CheckedState, Distribution):
         return np.column_stack([depth, np.log1p(self.node_weight[node])])
 
 
+class Samples(NamedTuple):
+    """Samples whose contexts are the same in all trees, as one row of outcomes.
+
+    Row i was followed by outcome[ptr[i]] ..., each of them once, of these weights.
+    """
+
+    ptr: np.ndarray
+    outcome: np.ndarray
+    weight: np.ndarray
+
+
 class JointObjective:
-    """The penalised loss of the joint model in double precision.
+    r"""The penalised loss of the joint model in double precision.
+
+    .. math::
+        \sum_r \omega_r \ln Z_r(w) - \sum_p c_p \beta_p w_p + \frac{\lambda}{2} |w|^2
+
+    over the rows r of samples with the same contexts and the pairs p, of count c.
 
     Parameters
     ----------
     joint : JointTrees
         The trees; its weights change.
 
-    nodes : int32 ndarray of shape (n_samples, n_trees)
-        The deepest node of each sample; see `JointTrees.locate`.
+    nodes : int32 ndarray of shape (n_rows, n_trees)
+        The deepest node of each row; see `JointTrees.locate`.
 
-    outcome, weight : ndarray of shape (n_samples,)
-        The class of the sample, and its weight.
+    samples : Samples
+        The outcomes of each row.
 
     own : list of slice
         The pairs of each tree that the joint model has.
@@ -212,15 +240,15 @@ class JointObjective:
         self,
         joint: JointTrees,
         nodes: np.ndarray,
-        outcome: np.ndarray,
-        weight: np.ndarray,
+        samples: Samples,
         own: list[slice],
         counts: Sequence[np.ndarray],
         lam: float,
         positive: bool,
     ) -> None:
         self.joint, self.nodes, self.own, self.counts = joint, nodes, own, counts
-        self.outcome, self.weight = outcome, weight
+        self.samples = samples
+        self.row_weight = np.add.reduceat(samples.weight, samples.ptr[:-1])
         self.lam, self.positive = lam, positive
 
     def joined(self, weights: Sequence[np.ndarray]) -> np.ndarray:
@@ -230,10 +258,25 @@ class JointObjective:
     def value(self, weights: list[np.ndarray]) -> float:
         """The objective at the weights of each tree."""
         w = self.joint.w = self.joined(weights)
-        log_proba = self.joint.target(self.nodes, self.outcome)
+        value = float(self.row_weight @ self.joint.log_totals(self.nodes))
+        value += 0.5 * self.lam * float(w @ w)
+        for part, count, beta in self._levels():
+            value -= beta * float(count @ w[part])
         # A copy of all weights, which are large, is not kept through the passes.
         self.joint.w = np.empty(0)
-        return 0.5 * self.lam * float(w @ w) - float(self.weight @ log_proba)
+        return value
+
+    def _levels(self):
+        """Of each level of each tree: its pairs of the joint model, their counts, the
+        weight of its features."""
+        joint = self.joint
+        for t, (tree, count) in enumerate(zip(joint.trees, self.counts)):
+            start = joint.first[t]
+            shift = joint.ptr[start] - (self.own[t].start or 0)
+            for k, (a, z) in enumerate(pairwise(tree.level_ptr.tolist())):
+                part = slice(joint.ptr[start + a], joint.ptr[start + z])
+                here = slice(part.start - shift, part.stop - shift)
+                yield part, count[here], joint.beta[k]
 
     def gap(self, w: np.ndarray, gradient: np.ndarray) -> float:
         """The duality gap at joined weights with this gradient; see `_gap`."""
@@ -248,17 +291,20 @@ class JointObjective:
 
     def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray, float]:
         """(objective, gradient, optimality residual) at joined weights."""
-        # Joined when it is asked for: it is as large as the weights.
-        joint, count = self.joint, self.joined(self.counts)
+        joint = self.joint
         joint.w = np.ascontiguousarray(w)
-        loss, gradient = joint.loss(self.nodes, self.outcome, self.weight)
+        loss, gradient = joint.weighted_log_totals(self.nodes, self.row_weight)
+        for part, here, beta in self._levels():
+            loss -= beta * float(here @ w[part])
+            gradient[part] -= beta * here
         gradient += self.lam * w
+        count = self.joined(self.counts)
         # Root pairs of classes that never occur have no slope at weight 0.
         seen = count > 0
         gradient[~seen] = 0.0
         free = np.minimum(gradient, 0.0) if self.positive else gradient
         slope = np.where(w > 0, gradient, free)[seen]
-        squared = float((slope**2 / count[seen]).sum() / self.weight.sum())
+        squared = float((slope**2 / count[seen]).sum() / self.row_weight.sum())
         return loss + 0.5 * self.lam * float(w @ w), gradient, squared**0.5
 
 

@@ -10,7 +10,7 @@ that bound holds sample by sample:
 e_p the expected count of the samples whose deepest pair of its class is p. So a step of
 one tree is one elimination on its pairs, with expected counts that are sums of rows of
 the softmax. The scores of all samples for all outcomes are kept; a step adds its change
-of the weights to them.
+of the weights to them. Samples whose contexts are the same in all trees share a row.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ SLACK = 1e-9
 # Largest number of times that a step is shortened before it is undone.
 SHORTER = 20
 
+# Sums of weights between 2^-SAFE and 2^SAFE are as they are in single precision.
+SAFE = 40
+
 # The entries of `JointBlock.state`.
 OF_BLOCK = ("y", "w", "numbers")
 
@@ -62,16 +65,16 @@ class JointBlock:
     problem : Problem
         Of this tree.
 
-    terminal : int32 ndarray of shape (n_samples,)
-        Node at which each sample ends.
+    terminal : int32 ndarray of shape (n_rows,)
+        Node at which each row ends.
 
-    outcome : int32 ndarray of shape (n_samples,)
-        The class of each sample.
+    observed : Observed
+        The outcomes of the samples of each row, their weights divided by `unit`.
 
-    weight : ndarray of shape (n_samples,)
-        Positive.
+    unit : float
+        A power of two.
 
-    scores : float32 ndarray of shape (n_samples, n_outcomes)
+    scores : float32 ndarray of shape (n_rows, n_outcomes)
         Of all trees; changed by `add`.
 
     shared : ndarray
@@ -88,18 +91,15 @@ class JointBlock:
         self,
         problem: Problem,
         terminal: np.ndarray,
-        outcome: np.ndarray,
-        weight: np.ndarray,
+        observed: _fast.Observed,
+        unit: float,
         scores: np.ndarray,
         shared: np.ndarray,
         before: np.ndarray,
         root: bool,
     ) -> None:
         self.problem, self.root = problem, root
-        self.outcome, self.scores = outcome, scores
-        # Sums are in single precision; without the unit large weights would overflow.
-        self.unit = float(weight.max())
-        self.weight = weight if self.unit == 1.0 else weight / self.unit
+        self.observed, self.unit, self.scores = observed, unit, scores
         n_pairs, tree = problem.n_pairs, problem.tree
         shared = shared[: N_SHARED * n_pairs].reshape(N_SHARED, n_pairs)
         self.g, self.before = shared[3], before[:n_pairs]
@@ -118,7 +118,7 @@ class JointBlock:
         self.t = 1.0
 
     def _scratch(self):
-        return np.empty((self.problem.n_levels + 2, self.problem.n_classes), np.float32)
+        return np.empty((self.problem.n_levels + 3, self.problem.n_classes), np.float32)
 
     def gradient(self) -> float:
         """The loss at the scores; its gradient with respect to this tree to `g`."""
@@ -129,16 +129,15 @@ class JointBlock:
             total = np.zeros(problem.n_classes, dtype=np.float32)
             for lo, hi in shard:
                 value += _fast.expected(
-                    self.samples, lo[1], hi[1], 1, self.scores, self.outcome,
-                    self.weight, rows, g, total,
+                    self.samples, lo[1], hi[1], 1, self.scores, self.observed, rows, g,
+                    total,
                 )  # fmt: skip
             return value, total
 
         total = np.zeros(problem.n_classes, dtype=np.float32)
         value = _fast.own_samples(
-            self.samples, 0, self.scores, self.outcome, self.weight, self._scratch(),
-            total,
-        )  # fmt: skip
+            self.samples, 0, self.scores, self.observed, self._scratch(), total
+        )
         for part, here in problem.map(run, problem.node_blocks):
             value += part
             total += here
@@ -239,8 +238,8 @@ def solve_joint(
     Parameters
     ----------
     paths : list of (Pairs, ndarray of shape (n_pairs,), int32 ndarray)
-        Of each path: the pairs of its tree, their counts, the node of each sample. In
-        the order of the samples those of the first tree ascend.
+        Of each path: the pairs of its tree, their counts, the node of each row. In the
+        order of the rows those of the first tree ascend.
 
     exact : JointObjective
         Of these trees; that of the start and of the end, as the objective that the
@@ -276,7 +275,7 @@ def solve_joint(
     gradient : ndarray
         The gradient at the weights.
     """
-    outcome, weight = exact.outcome, exact.weight
+    samples, n_rows = exact.samples, exact.nodes.shape[0]
     strength = np.full(beta.size, exact.lam)
     problems = [
         Problem(pairs, count, beta, strength, parallel=parallel)
@@ -287,10 +286,10 @@ def solve_joint(
     # Ctrl-C writes a copy.
     copies = 1.0 if keeper is NO_KEEPER else 2.0
     check_memory(
-        copies * 4.0 * outcome.size * n_outcomes + 8.0 * (N_SHARED + 1) * largest, None,
+        copies * 4.0 * n_rows * n_outcomes + 8.0 * (N_SHARED + 1) * largest, None,
         "scores of all samples for all classes", "use a FactoredLM of more levels",
     )  # fmt: skip
-    like: State = {"scores": np.empty((outcome.size, n_outcomes), np.float32)}
+    like: State = {"scores": np.empty((n_rows, n_outcomes), np.float32)}
     for t, problem in enumerate(problems):
         w = np.empty(problem.n_pairs)
         like |= {f"y{t}": w, f"w{t}": w, f"numbers{t}": np.empty(4)}
@@ -299,12 +298,20 @@ def solve_joint(
     if state is not None and "change" in state:
         keeper.checked(state, {"change": np.empty(problems[-1].n_pairs)})
     if state is None:
-        scores = np.zeros((outcome.size, n_outcomes), dtype=np.float32)
+        scores = np.zeros((n_rows, n_outcomes), dtype=np.float32)
     else:
         scores = state["scores"]
     shared, before = np.empty(N_SHARED * largest), np.empty(largest)
+    # Sums are in single precision, in which weights beyond these would overflow, and
+    # those below vanish. A power of two changes no digit.
+    size = float(np.log2(exact.row_weight.max()))
+    unit = 1.0 if abs(size) < SAFE else 2.0 ** round(size)
+    observed = _fast.Observed(
+        samples.ptr, samples.outcome,
+        samples.weight if unit == 1.0 else samples.weight / unit,
+    )  # fmt: skip
     blocks = [
-        JointBlock(problem, terminal, outcome, weight, scores, shared, before, t == 0)
+        JointBlock(problem, terminal, observed, unit, scores, shared, before, t == 0)
         for t, (problem, (_, _, terminal)) in enumerate(zip(problems, paths))
     ]
     passes = _Passes(blocks, scores)
@@ -348,7 +355,7 @@ def _start(
     """Kneser-Ney's weights, or 0 where the objective is lower there, or where they are
     not finite: counts can be too large for its discounts. And the objective there."""
     # All classes are equally probable.
-    at_zero = float(exact.weight.sum()) * np.log(problems[0].n_classes)
+    at_zero = float(exact.row_weight.sum()) * np.log(problems[0].n_classes)
     with np.errstate(all="ignore"):
         found = [kneser_ney_weights(problem) for problem in problems]
     value = np.inf
@@ -374,7 +381,7 @@ class _Passes:
     blocks : list of JointBlock
         The trees, at weights of 0.
 
-    scores : float32 ndarray of shape (n_samples, n_outcomes)
+    scores : float32 ndarray of shape (n_rows, n_outcomes)
         The scores that the blocks share.
     """
 

@@ -2,15 +2,16 @@
 
     scores[i, y] = sum over trees t, over nodes n on i's path in t, of beta_n w(n, y)
 
-in single precision, a row a sample. With them kept, a tree is a problem of its own:
-`expected` gives, for each pair (n, y) of a tree, the sum of P(y | x_i) over the samples
-i at or below n; `move` adds the change of one tree's weights to the scores.
+in single precision. Samples whose contexts are the same in all trees share the row i.
+With them kept, a tree is a problem of its own: `expected` gives, for each pair (n, y)
+of a tree, the sum of P(y | i), times the weight of its samples, over the rows i at or
+below n; `move` adds the change of one tree's weights to the scores.
 
 Both walk a range of branches depth first, with one row of scratch a level: `expected`
 hands the sums of children to their parent, `move` hands the change of a context's
-scores to its children. Cost: a row of exponentials a sample, a row of additions a node,
-and the pairs once. Rows of samples are reached in the order of the tree, which is not
-that of memory: the next ones are prefetched.
+scores to its children. Cost: a row of exponentials and one of additions for each row of
+scores, one of additions a node, and the pairs once. Rows are reached in the order of
+the tree, which is not that of memory: the next ones are prefetched.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -25,16 +26,32 @@ cdef extern from "_joint.h" nogil:
         Py_ssize_t n, float factor, float* a) noexcept
     void SKLSTRUCT_PREFETCH(const void* address) noexcept
 
-# Samples whose rows are prefetched.
 cdef enum:
-    AHEAD = 6
+    AHEAD = 6  # rows that are prefetched
+    RUN = 64  # rows that are added to each other before they are added to others
+
+
+cdef class Observed:
+    """The outcomes of the samples of each row, the same for all trees.
+
+    ptr (n_rows + 1), outcome, weight: row i was followed by outcome[ptr[i]] ..., each
+    once, of these weights.
+    """
+
+    cdef const int64_t[::1] ptr
+    cdef const int32_t[::1] outcome
+    cdef const double[::1] weight
+
+    def __init__(self, const int64_t[::1] ptr, const int32_t[::1] outcome,
+                 const double[::1] weight):
+        self.ptr, self.outcome, self.weight = ptr, outcome, weight
 
 
 cdef class SampleTree:
-    """A tree, its pairs, and the samples that end at its nodes: the same in all sweeps.
+    """A tree, its pairs, and the rows that end at its nodes: the same in all sweeps.
 
     child_ptr, first (n_nodes + 1): children of node n are the nodes child_ptr[n] ...,
-    its samples order[first[n]] ... ; ptr (n_nodes + 1), target (n_pairs): its pairs;
+    its rows order[first[n]] ... ; ptr (n_nodes + 1), target (n_pairs): its pairs;
     beta: a number a level. n_outcomes: columns of the scores.
     """
 
@@ -65,11 +82,12 @@ cdef struct Walk:
     const int32_t *target
     const double *beta
     const float *scores
+    const int64_t *observed
     const int32_t *outcome
     const double *weight
     float *changed     # scores that may be written
     float *rows        # a row a level
-    float *spare       # another row
+    float *spare       # two other rows
     double *out
     const double *step
     Py_ssize_t n
@@ -78,7 +96,7 @@ cdef struct Walk:
 
 
 cdef inline void _ask(Walk *walk, int64_t i) noexcept nogil:
-    """Prefetch the row of a sample further on, about half a kilobyte."""
+    """Prefetch a row further on, about half a kilobyte."""
     cdef Py_ssize_t a
     cdef const float *row
     if i + AHEAD < walk.n_order:
@@ -87,29 +105,51 @@ cdef inline void _ask(Walk *walk, int64_t i) noexcept nogil:
             SKLSTRUCT_PREFETCH(row + a)
 
 
+cdef void _expect_row(Walk *walk, int32_t row, float *out) noexcept nogil:
+    """out <- P after a row, times the weight of its samples; adds up their losses."""
+    cdef const float *s = walk.scores + row * walk.n
+    cdef double log_total = softmax(walk.n, s, out), total = 0.0
+    cdef int64_t i
+    for i in range(walk.observed[row], walk.observed[row + 1]):
+        walk.loss += walk.weight[i] * (log_total - s[walk.outcome[i]])
+        total += walk.weight[i]
+    if total != 1.0:
+        scale_row(walk.n, <float> total, out)
+
+
+cdef void _expect_own(Walk *walk, int32_t node, float *total) noexcept nogil:
+    """total <- sums of P over the rows that end at a node, of which there are some.
+
+    Rows are summed up in runs: of a sum of millions in single precision, one row after
+    the other, little would be left.
+    """
+    cdef float *row = walk.spare
+    cdef float *run = total  # the first
+    cdef int64_t i, a = walk.first[node]
+    for i in range(a, walk.first[node + 1]):
+        _ask(walk, i)
+        if (i - a) % RUN:
+            _expect_row(walk, walk.order[i], row)
+            add_row(walk.n, row, run)
+        else:
+            if run != total:
+                add_row(walk.n, run, total)
+            if i > a:
+                run = walk.spare + walk.n
+            _expect_row(walk, walk.order[i], run)
+    if run != total:
+        add_row(walk.n, run, total)
+
+
 cdef float *_expect(Walk *walk, int32_t node, Py_ssize_t level) noexcept nogil:
     """Sums of P at or below a node: a row that the next call on its level changes."""
     cdef float *total = walk.rows + level * walk.n
     cdef float *part
-    cdef int64_t i
-    cdef int32_t child, row
+    cdef int32_t child
     cdef Py_ssize_t p
-    cdef double v, log_total
-    cdef const float *s
-    cdef bint empty = True
-    for i in range(walk.first[node], walk.first[node + 1]):
-        _ask(walk, i)
-        row = walk.order[i]
-        v = walk.weight[row]
-        s = walk.scores + row * walk.n
-        part = total if empty else walk.spare
-        log_total = softmax(walk.n, s, part)
-        walk.loss += v * (log_total - s[walk.outcome[row]])
-        if v != 1.0:
-            scale_row(walk.n, <float> v, part)
-        if not empty:
-            add_row(walk.n, part, total)
-        empty = False
+    cdef bint empty = walk.first[node] == walk.first[node + 1]
+    if not empty:
+        _expect_own(walk, node, total)
     for child in range(walk.child_ptr[node], walk.child_ptr[node + 1]):
         part = _expect(walk, child, level + 1)
         if not empty:
@@ -128,7 +168,7 @@ cdef float *_expect(Walk *walk, int32_t node, Py_ssize_t level) noexcept nogil:
 
 cdef void _shift(Walk *walk, int32_t node, Py_ssize_t level,
                  const float *above) noexcept nogil:
-    """Add the change of the scores to all samples at or below a node."""
+    """Add the change of the scores to all rows at or below a node."""
     cdef float *change = walk.rows + level * walk.n
     cdef float *row
     cdef float b = <float> walk.beta[level]
@@ -153,7 +193,7 @@ cdef void _shift(Walk *walk, int32_t node, Py_ssize_t level,
         _shift(walk, child, level + 1, change)
 
 
-cdef Walk _walk(SampleTree tree, const float[:, ::1] scores,
+cdef Walk _walk(SampleTree tree, Observed observed, const float[:, ::1] scores,
                 float[:, ::1] rows) noexcept:
     cdef Walk walk
     walk.child_ptr, walk.first = &tree.child_ptr[0], &tree.first[0]
@@ -161,23 +201,25 @@ cdef Walk _walk(SampleTree tree, const float[:, ::1] scores,
     walk.target, walk.beta = &tree.target[0], &tree.beta[0]
     walk.scores = &scores[0, 0]
     walk.n, walk.n_order = tree.n_outcomes, tree.order.shape[0]
-    walk.rows, walk.spare = &rows[1, 0], &rows[0, 0]
+    walk.rows, walk.spare = &rows[2, 0], &rows[0, 0]
+    if observed is not None:
+        walk.observed, walk.outcome = &observed.ptr[0], &observed.outcome[0]
+        walk.weight = &observed.weight[0]
     walk.loss = 0.0
     return walk
 
 
 def expected(SampleTree tree, Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t level,
-             const float[:, ::1] scores, const int32_t[::1] outcome,
-             const double[::1] weight, float[:, ::1] rows, double[::1] out,
-             float[::1] total):
+             const float[:, ::1] scores, Observed observed, float[:, ::1] rows,
+             double[::1] out, float[::1] total):
     """Expected counts of the pairs of the branches of nodes lo:hi, of one level.
 
-    rows: scratch, a row a level and two more. `total` += the sums over all branches.
+    rows: scratch, a row a level and three more. `total` += the sums over all branches.
     Returns the sum of the losses of their samples.
     """
-    cdef Walk walk = _walk(tree, scores, rows)
+    cdef Walk walk = _walk(tree, observed, scores, rows)
     cdef Py_ssize_t node
-    walk.outcome, walk.weight, walk.out = &outcome[0], &weight[0], &out[0]
+    walk.out = &out[0]
     with nogil:
         for node in range(lo, hi):
             add_row(walk.n, _expect(&walk, <int32_t> node, level), &total[0])
@@ -185,21 +227,13 @@ def expected(SampleTree tree, Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t level,
 
 
 def own_samples(SampleTree tree, Py_ssize_t node, const float[:, ::1] scores,
-                const int32_t[::1] outcome, const double[::1] weight,
-                float[:, ::1] rows, float[::1] total):
-    """The same for the samples that end at one node, without those below it."""
-    cdef Walk walk = _walk(tree, scores, rows)
-    cdef int64_t i
-    cdef int32_t row
+                Observed observed, float[:, ::1] rows, float[::1] total):
+    """The same for the rows that end at one node, without those below it."""
+    cdef Walk walk = _walk(tree, observed, scores, rows)
     with nogil:
-        for i in range(walk.first[node], walk.first[node + 1]):
-            _ask(&walk, i)
-            row = walk.order[i]
-            walk.loss += weight[row] * (
-                softmax(walk.n, &scores[row, 0], walk.spare)
-                - scores[row, outcome[row]])
-            scale_row(walk.n, <float> weight[row], walk.spare)
-            add_row(walk.n, walk.spare, &total[0])
+        if walk.first[node] < walk.first[node + 1]:
+            _expect_own(&walk, <int32_t> node, walk.rows)
+            add_row(walk.n, walk.rows, &total[0])
     return walk.loss
 
 
@@ -208,7 +242,7 @@ def move(SampleTree tree, Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t level,
          float[:, ::1] scores):
     """Add to the scores the change `step` of the weights of the branches of lo:hi, and
     `above`, that of the contexts above them."""
-    cdef Walk walk = _walk(tree, scores, rows)
+    cdef Walk walk = _walk(tree, None, scores, rows)
     cdef Py_ssize_t node
     walk.changed, walk.step = &scores[0, 0], &step[0]
     with nogil:
@@ -218,7 +252,7 @@ def move(SampleTree tree, Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t level,
 
 def move_own(SampleTree tree, Py_ssize_t node, const float[::1] change,
              float[:, ::1] scores):
-    """Add `change` to the scores of the samples that end at one node."""
+    """Add `change` to the scores of the rows that end at one node."""
     cdef int64_t i
     with nogil:
         for i in range(tree.first[node], tree.first[node + 1]):

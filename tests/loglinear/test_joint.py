@@ -13,6 +13,12 @@ from sklstruct import StructuredLogLinearLM
 from sklstruct.backoff import Counted
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import JointLogLinear
+from sklstruct.loglinear._joint_sweep_fast import (
+    Observed,
+    SampleTree,
+    expected,
+    own_samples,
+)
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.symbols import Labels
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
@@ -217,6 +223,52 @@ def test_weights_scale_the_samples(solver):
     a = joint.fit(X, y, sample_weight=weight).predict_proba(X)
     b = joint.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight)).predict_proba(X)
     np.testing.assert_allclose(a, b, atol=5e-4)
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0**60])
+def test_equal_samples_are_one_of_their_weight(scale):
+    X, y = text(300, 4)
+    times = np.random.RandomState(0).randint(1, 5, size=y.size)
+    joint = JointLogLinear(PATHS, lam=0.3 * scale, padding=-1)
+    weighted = joint.fit(X, y, sample_weight=times * scale).coef_.copy()
+    many, targets = np.repeat(X, times, axis=0), np.repeat(y, times)
+    for order in (
+        np.arange(targets.size),
+        np.random.RandomState(1).permutation(targets.size),
+    ):
+        joint.fit(many[order], targets[order], np.full(targets.size, scale))
+        np.testing.assert_array_equal(joint.coef_, weighted)
+
+
+def test_sums_over_many_samples_keep_their_digits():
+    # A tree of a root and a child, at which all rows end.
+    n, n_outcomes = 400_000, 3
+    first = np.array([0, 0, n])
+    tree = SampleTree(
+        np.array([1, 2, 2], dtype=np.int32), first, np.arange(n, dtype=np.int32),
+        np.array([0, 3, 6], dtype=np.int32), np.array([0, 1, 2] * 2, dtype=np.int32),
+        np.ones(2), n_outcomes,
+    )  # fmt: skip
+    random = np.random.RandomState(0)
+    row = random.normal(size=n_outcomes).astype(np.float32)
+    weight = random.randint(1, 4, size=(n, 2)).astype(float)
+    observed = Observed(
+        np.arange(0, 2 * n + 1, 2), np.array([0, 2] * n, dtype=np.int32), weight.ravel()
+    )
+    scores, rows = np.tile(row, (n, 1)), np.empty((5, n_outcomes), np.float32)
+    log_proba = row - np.log(np.exp(row.astype(float)).sum())
+    for child in (True, False):
+        if not child:  # at the root
+            first[1] = n
+        out, total = np.zeros(6), np.zeros(n_outcomes, np.float32)
+        if child:
+            loss = expected(tree, 1, 2, 1, scores, observed, rows, out, total)
+            np.testing.assert_array_equal(out[3:], total)
+        else:
+            loss = own_samples(tree, 0, scores, observed, rows, total)
+        np.testing.assert_allclose(total, np.exp(log_proba) * weight.sum(), rtol=1e-5)
+        wanted = -(weight.sum(axis=0) @ log_proba[[0, 2]])
+        np.testing.assert_allclose(loss, wanted, rtol=1e-6)
 
 
 def test_is_a_factor_and_a_part_of_mixtures():
