@@ -13,6 +13,7 @@ from sklstruct import StructuredLogLinearLM
 from sklstruct.backoff import Counted
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import JointLogLinear
+from sklstruct.loglinear._joint_model import JointObjective
 from sklstruct.loglinear._joint_sweep_fast import (
     Observed,
     SampleTree,
@@ -410,6 +411,32 @@ def test_a_step_that_cannot_be_made_leaves_the_start():
     assert model.optimality_ <= model.tol
     with pytest.warns(ConvergenceWarning, match=r"tol=0\b"):
         JointLogLinear(lam=0.0, tol=0, max_iter=3).fit(X, y, sample_weight=weight)
+
+
+def test_passes_that_do_not_come_below_the_start_are_told(monkeypatch):
+    X, y = text(100, 4)
+    started = []
+    value = JointObjective.value
+
+    def lower(self, weights):
+        started.append(self.joined(weights))
+        return value(self, weights) - 1e6
+
+    monkeypatch.setattr(JointObjective, "value", lower)
+    joint = JointLogLinear(PATHS, padding=-1, tol=0, max_iter=3)
+    with pytest.warns(ConvergenceWarning, match="those of the start"):
+        joint.fit(X, y)
+    np.testing.assert_array_equal(joint.coef_, started[0])
+    joint.set_params(tol=1e3).fit(X, y)  # any weights are near enough
+
+
+def test_a_class_that_never_occurs_keeps_a_weight_of_zero():
+    X, y = text(100, 4)
+    y = np.where(y == 2, 1, y)
+    joint = JointLogLinear(
+        PATHS, padding=-1, positive=False, classes=np.arange(4), tol=1e-5, max_iter=500
+    ).fit(X, y)
+    assert joint.coef_[2] == 0.0 and (joint.coef_[[0, 1, 3]] != 0.0).all()
 
 
 def test_without_a_penalty_the_passes_descend():
