@@ -27,7 +27,7 @@ from .._checks import (
 from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
 from .._progress import Progress
 from ..linear import DualLinearClassifier
-from ..linear._calibration import BEYOND, Sigmoid, draw_fold, fold_size, scale_of
+from ..linear._calibration import BEYOND, Sigmoid, draw_fold, scale_of
 from ..linear._samples import single, warn_uneven
 from ..linear._solver import (
     BLOCK,
@@ -39,7 +39,7 @@ from ..linear._solver import (
     stored_bytes,
 )
 from ..linear._targets import Targets
-from ..linear._trial import Trial, choose_loss, n_tried
+from ..linear._trial import Trial, choose_loss, trial_bytes
 from ..linear._weights import NodeWeights, Piece, as_rows
 from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
@@ -316,13 +316,14 @@ class DualNodes(NodeModels):
             stored *= _LEFT
         words = 12.0 * n.size * (X.shape[1] // 64 + 1)
         working = np.sort(work)[-n_threads:].sum()
-        if self.loss == "auto":  # both losses of one node are halted
-            tried = [
-                of
-                for m, size, of in zip(problems.n_outcomes, problems.sizes, work)
-                if n_tried(int(m), fold_size(int(size))) == m
-            ]
-            working += max(tried, default=0.0)
+        if self.loss == "auto":
+            tried = np.array(
+                [
+                    trial_bytes(int(size), columns, int(m), int(rows))
+                    for size, columns, m, rows in zip(n, d, problems.n_outcomes, n_rows)
+                ]
+            )
+            working = max(working, np.sort(tried)[-n_threads:].sum())
         remedy = "use smaller leaves (max_leaf), "
         if stored > working and not self.in_batches:
             remedy += "a larger weight_threshold, "

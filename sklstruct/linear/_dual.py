@@ -19,6 +19,7 @@ from .._checks import (
     check_memory,
     check_rows,
     check_sparse,
+    physical_memory,
 )
 from .._compat import (
     BaseEstimator,
@@ -45,13 +46,17 @@ from ._calibration import (
 )
 from ._labels import LabelsMixin, check_fold, check_threshold, read_training
 from ._samples import check_class_weight, single, warn_uneven
-from ._solver import BLOCK, DescentSettings, peak_bytes, stored_bytes
+from ._solver import DescentSettings, peak_bytes, stored_bytes
 from ._targets import Targets
-from ._trial import Choice, Trial, choose_loss, n_tried
+from ._trial import Choice, Trial, choose_loss, trial_bytes
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
 
 # w, v, p and the threshold where no fold has fitted them.
 _NO_FOLD = (*Sigmoid(), 0.5)
+
+# Peak memory of the calibration for each answer of the fold: of one label a sample, and
+# of yes/no answers, which have a gradient.
+_FOLD_BYTES = 40.0, 80.0
 
 # Open intervals of the fitted numbers.
 _RANGES = {
@@ -114,7 +119,7 @@ default="squared_hinge"
         log_loss for noisy labels (the next word). "auto" tries squared_hinge with C and
         log_loss (ovr_log_loss with several labels) with 10 C on a part of the classes;
         it chooses the second one if its log-loss on the fold is smaller by .01 nats a
-        sample and, for log_loss, by 5 %. If squared_hinge has all of its training
+        sample and, for log_loss, by 3 %. If squared_hinge has all of its training
         samples (but one in a thousand) on the right side of their class, log_loss is
         not tried. It needs ``calibration="fold"``. Two classes are one problem, of the
         second against the first.
@@ -416,21 +421,38 @@ default="squared_hinge"
     def _check_size(self, X, targets):
         n, d = X.shape
         d = min(d, X.nnz) if sp.issparse(X) else d
-        k, n_rows, loss = targets.n_outcomes, targets.n_rows, self.loss
-        if loss == "auto":
-            loss = "ovr_log_loss" if targets.several else "log_loss"
-        threads = ThreadMap(self.n_jobs).n_threads
-        needed = peak_bytes(n, d, n_rows, loss, threads)
-        if self.loss == "auto" and n_tried(k, fold_size(n)) == k:
-            needed *= 2  # both losses are halted until one is chosen
+        of, threshold = (n, d, targets), self.weight_threshold
         remedy = "use fewer features, or a tree of classes (HierarchicalClassifier)"
-        if loss == "log_loss":
-            if n_rows > BLOCK:  # other losses fit the classes block by block
-                remedy += ', or loss="squared_hinge" with weight_threshold=0.02'
-        elif self.weight_threshold == 0:
+        for loss, small, words in (
+            (self.loss, 0.02, "weight_threshold=0.02"),
+            ("squared_hinge", threshold, 'loss="squared_hinge"'),
+            ("squared_hinge", 0.02, 'loss="squared_hinge" with weight_threshold=0.02'),
+        ):
+            if self._peak_bytes(*of, loss, small) <= physical_memory():
+                remedy += f", or {words}"
+                break
+        check_memory(
+            self._peak_bytes(*of, self.loss, threshold),
+            None,
+            f"n_classes={targets.n_outcomes} with {d} features",
+            remedy,
+        )
+
+    def _peak_bytes(self, n, d, targets, loss, threshold):
+        """Peak memory of the fit with a loss and a weight_threshold."""
+        k, n_rows, auto = targets.n_outcomes, targets.n_rows, loss == "auto"
+        if auto:
+            loss = "ovr_log_loss" if targets.several else "log_loss"
+        needed = peak_bytes(n, d, n_rows, loss, ThreadMap(self.n_jobs).n_threads)
+        # the multinomial loss has all of its weights at once
+        if threshold == 0 and loss != "log_loss":
             needed += stored_bytes(d, n_rows)
-            remedy += ", or weight_threshold=0.02"
-        check_memory(needed, None, f"n_classes={k} with {d} features", remedy)
+        if auto:
+            needed = max(needed, trial_bytes(n, d, k, n_rows))
+        if self.calibration is not None:
+            answers = float(fold_size(n)) * n_rows
+            needed = max(needed, _FOLD_BYTES[targets.several] * answers)
+        return needed
 
     def _settings(self, loss, C, stop):
         return DescentSettings.of(self, loss, C, self.weight_threshold, stop)

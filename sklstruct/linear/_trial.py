@@ -22,9 +22,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._parallel import ThreadMap
-from ._calibration import both_outcomes, evidence, fit_answers, fit_scale
+from ._calibration import both_outcomes, evidence, fit_answers, fit_scale, fold_size
 from ._samples import AUTO_C
-from ._solver import Descent, DescentSettings, NodeSolver
+from ._solver import Descent, DescentSettings, NodeSolver, peak_bytes
 from ._targets import Targets
 
 # Least number of outcomes that are tried, and the number of fold samples that they
@@ -89,6 +89,16 @@ def n_tried(n_outcomes: int, n_held: int) -> int:
     share = min(_MEMBERS / max(n_held, 1), 1.0)
     most = max(_FEWEST, int(np.ceil(n_outcomes * share)))
     return n_outcomes if most >= _ALMOST * n_outcomes else most
+
+
+def trial_bytes(n_samples: int, n_columns: int, n_outcomes: int, n_rows: int) -> float:
+    """Peak memory of the trial of a problem: the descents of a loss are kept together.
+
+    So are those of both losses, if they are kept until one of them is chosen.
+    """
+    tried = n_tried(n_outcomes, fold_size(n_samples))
+    one = peak_bytes(n_samples, n_columns, min(tried, n_rows), "log_loss")
+    return one if tried < n_outcomes else 2 * one
 
 
 class Begun(NamedTuple):

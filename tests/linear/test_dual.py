@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
-from sklstruct import _checks
+from sklstruct import HierarchicalClassifier, _checks
 from sklstruct._parallel import ThreadMap
 from sklstruct.linear import DualLinearClassifier, _solver, _trial
 from sklstruct.linear._calibration import draw_fold, evidence, fit_scale
@@ -736,6 +736,77 @@ def test_bad_input(monkeypatch):
         DualLinearClassifier().fit(X, y)
     with pytest.raises(MemoryError, match="rows"):
         model.predict_proba(X)
+
+
+def refusal(model, X, y):
+    """The message of the refusal for memory, or None."""
+    try:
+        model.fit(X, y)
+    except MemoryError as error:
+        return str(error)
+    return None
+
+
+REMEDIES = {
+    "": None,
+    "weight_threshold=0.02": {"weight_threshold": 0.02},
+    'loss="squared_hinge"': {"loss": "squared_hinge"},
+    'loss="squared_hinge" with weight_threshold=0.02': {
+        "loss": "squared_hinge", "weight_threshold": 0.02,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:The number of unique"
+)
+@pytest.mark.parametrize(
+    "loss, several, numbers",
+    [
+        ("squared_hinge", False, {0, 1}),
+        ("squared_hinge", True, {0, 1}),
+        ("ovr_log_loss", True, {0, 1}),
+        ("log_loss", False, {0, 3}),
+        ("auto", False, {0, 2, 3}),
+        ("auto", True, {0, 2, 3}),
+    ],
+)
+def test_remedies_of_a_refusal_for_memory_work(monkeypatch, loss, several, numbers):
+    """Whichever limit refuses a fit: what the message names is then fitted."""
+    X, y = text(n=900, n_classes=600, d=2000)
+    if several:
+        y = sp.csr_matrix((np.ones(900, dtype=int), (np.arange(900), y)))
+    params = {"loss": loss, "max_iter": 1, "random_state": 0}
+    node = DualLinearClassifier(weight_threshold=0.02, **params)
+    tree = HierarchicalClassifier("kmeans", estimator=node, max_leaf=20, random_state=0)
+    found = set()
+    for limit in 1e5 * 2 ** np.arange(0, 10, 0.5):
+        known = {"SC_PHYS_PAGES": int(limit), "SC_PAGE_SIZE": 1}
+        monkeypatch.setattr(os, "sysconf", known.get)
+        said = refusal(DualLinearClassifier(**params), X, y)
+        if said is None:
+            break
+        said, _, named = said.partition("(HierarchicalClassifier)")
+        assert said.endswith("use fewer features, or a tree of classes ")
+        named = named.removeprefix(", or ")
+        found.add(named)
+        if named:
+            model = DualLinearClassifier(**params | REMEDIES[named])
+            assert refusal(model, X, y) is None
+            assert refusal(tree, X, y) is None
+    assert found == {list(REMEDIES)[i] for i in numbers}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_answers_of_the_fold_need_memory_too(monkeypatch):
+    X, y = text(n=3000, n_classes=250, d=40)
+    y = sp.csr_matrix((np.ones(3000, dtype=int), (np.arange(3000), y)))
+    limit = {"SC_PHYS_PAGES": 60 * 300, "SC_PAGE_SIZE": 250}
+    monkeypatch.setattr(os, "sysconf", limit.get)
+    params = {"max_iter": 1, "weight_threshold": 0.02}
+    DualLinearClassifier(calibration=None, **params).fit(X, y)
+    with pytest.raises(MemoryError, match="n_classes=250 with 40 features needs"):
+        DualLinearClassifier(**params).fit(X, y)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that signal")
