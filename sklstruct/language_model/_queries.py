@@ -198,11 +198,8 @@ class _JointModel:
     def _nodes(self, window):
         last = self.last
         if last[0] is not window:
-            nodes = []
-            for read, locate, first in self.walks:
-                node = locate(read(window))
-                # No path leads to the roots of the other trees.
-                nodes.append(first + node if node or not first else -1)
+            # Only the root of the first tree has pairs.
+            nodes = [first + locate(read(window)) for read, locate, first in self.walks]
             self.last = last = window, nodes
         return last[1]
 

@@ -59,13 +59,14 @@ def test_padding_of_a_frozen_pipeline_ends_the_history(path, padding):
 def test_joint_models_answer_one_word_as_they_answer_many(paths, lost):
     steps = [path if path == "passthrough" else ContextRefiner(path) for path in paths]
     joint = JointLogLinear([(f"p{t}", step) for t, step in enumerate(steps)], lam=0.1)
-    # One mixture reads the facts of the joint model, of which there are few samples.
+    # The gate reads the facts of the joint model: contexts of all lengths are known.
+    unlike = ["c c c a a c c", "a a a b b b", "c b c a", "b c c b"]
     mixture = MixtureLM([("joint", joint), ("kn", AdditiveLM())], weights="logistic")
     model = LanguageModel(
         mixture, max_depth=3, unknown=None, out_of_vocabulary="exclude"
-    ).fit(TEXT * 5, X_val=TEXT)
+    ).fit(TEXT * 5, X_val=TEXT + unlike)
     assert type(model.predictor._query().models[0]).__name__ == "_JointModel"
-    for words in ("b a c b", f"b {lost} a b", f"{lost} c c {lost} {lost} b"):
+    for words in ("b a c b", f"b {lost} a b", f"{lost} c c {lost} {lost} b", *unlike):
         (want,) = model.token_log_proba([words])
         np.testing.assert_allclose(word_by_word(model, words.split()), want, rtol=1e-12)
 
