@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "sklstruct"
 ROOT_MODULES = "modules of the root"
 MAX_BYTES = 8 << 30  # of a process of tests
-MAX_SECONDS = 600  # without the end of a test
+MAX_SECONDS = 150  # without the end of a test
 MAX_CASE_SECONDS = 480  # after which a case begins no further mutant
 SEED = 0
 
