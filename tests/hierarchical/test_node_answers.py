@@ -175,50 +175,6 @@ def test_a_group_by_name_and_its_confusions(digits):
         Taxonomy([-1, 0, 0], [1, 2], names=[None, "x", "x"]).find("x")
 
 
-def test_paths_of_nodes_without_a_name_and_with_that_of_a_sibling():
-    tree = Taxonomy.from_nested([["a", "b"], [["c", "d"], ["e"]]])
-    assert tree.node_paths().tolist() == [
-        ["", "", ""],
-        ["node 1", "", ""],
-        ["node 2", "", ""],
-        ["node 2", "node 3", ""],
-        ["node 2", "e", ""],
-    ]
-    assert tree.label_paths(["d", "e"]).tolist() == [
-        ["node 2", "node 3", "d"],
-        ["node 2", "e", ""],
-    ]
-    same = Taxonomy([-1, 0, 0, 0], [1, 1, 2, 2, 3], names=[None, "x", "x", None])
-    paths = [*same.node_paths().tolist(), *same.label_paths(range(5)).tolist()]
-    assert len({tuple(p) for p in paths}) == 4 + 5 - 1  # class 4 is node 3
-    flat = Taxonomy.flat([3, 5])
-    assert flat.node_paths().tolist() == [[""]]
-    assert flat.label_paths([5]).tolist() == [["5"]]
-    assert Taxonomy.flat([3]).label_paths([3]).tolist() == [["3"]]
-    with pytest.raises(ValueError, match="unknown label 4"):
-        flat.label_paths([4])
-    with pytest.raises(ValueError, match='label ""'):
-        Taxonomy.flat(["", "a"]).node_paths()
-
-
-def test_sums_below_nodes_of_a_chain():
-    n = 300
-    parent = [-1] + [v for v in range(n) for _ in (0, 1)]
-    # node 2v + 1 is a leaf, node 2v + 2 goes on
-    parent = [-1] + [2 * (v // 2) for v in range(2 * n)]
-    leaf = [*range(1, 2 * n, 2), 2 * n]
-    tree = Taxonomy(parent, leaf)
-    values = np.random.default_rng(0).random((3, n + 1))
-    found = tree.node_sums(values)
-    for v in range(tree.n_nodes):
-        np.testing.assert_allclose(
-            found[:, v], values[:, tree.classes_below(v)].sum(axis=1)
-        )
-    for bad in (values[:, 1:], values[0]):
-        with pytest.raises(ValueError, match="values must have shape"):
-            tree.node_sums(bad)
-
-
 # --------------------------------------------------------------- several labels
 
 

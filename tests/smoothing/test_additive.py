@@ -119,6 +119,15 @@ def test_parent_pairs_are_consistent():
     assert pairs.ptr[-1] == count.size < more.size
 
 
+@pytest.mark.parametrize("delta", [1.0, 0.3, 4.0])
+def test_log_prior_is_that_of_the_rows_of_the_longest_contexts(delta):
+    X, y = corpus()
+    X, y = X[X.shape[1] :], y[X.shape[1] :]  # whole contexts, none of which is longer
+    model = AdditiveLM(delta=delta, classes=range(7)).fit(X, y)
+    rows = model.predict_proba(np.unique(X, axis=0))
+    assert model.log_prior() == pytest.approx(delta * np.log(rows).sum(), rel=1e-12)
+
+
 def test_too_many_pairs_are_refused_before_they_are_made(monkeypatch):
     X, y = corpus()
     monkeypatch.setattr(module.with_parent_pairs, "__defaults__", (100,))

@@ -8,7 +8,7 @@ from _oracles import random_blocks
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
-from sklstruct.taxonomy import RandomSplit, Taxonomy, as_taxonomy
+from sklstruct.taxonomy import Forest, RandomSplit, Taxonomy, as_taxonomy
 
 
 def random_taxonomy(n_classes, rng):
@@ -527,3 +527,98 @@ def test_fewer_levels_of_a_chain():
     assert tree.stop_at(10).depth == n - 10
     assert tree.widen(n).depth == 1
     assert tree.widen(30).depth == -(-(n - 1) // 29)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_forest_holds_the_sets_of_its_trees_and_numbers_their_weight_vectors(seed):
+    rng = np.random.default_rng(seed)
+    trees = [random_taxonomy(20, rng) for _ in range(3)]
+    forest = Forest.from_taxonomies(trees)
+    forest.check()
+    below = [{c} if c >= 0 else set() for c in forest.node_class]
+    for v in range(forest.n_nodes)[::-1]:
+        children = forest.first_child[v] + np.arange(forest.n_child[v])
+        assert_array_equal(forest.parent[children], v)
+        below[v].update(*(below[c] for c in children))
+    for t, tree in enumerate(trees):
+        # Classes are numbered in each tree by their label.
+        first = forest.tree_ptr[t]
+        assert [below[first + v] for v in range(tree.n_nodes)] == [
+            set(tree.classes_below(v).tolist()) for v in range(tree.n_nodes)
+        ]
+        assert [below[v] for v in forest.terminal[t]] == [{c} for c in range(20)]
+    # Two children are told apart by one vector, three by three.
+    rows = [0 if m < 2 else 1 if m == 2 else m for m in forest.n_child]
+    assert forest.rows_of_node.tolist() == rows
+    vectors = [v + k for v, n in zip(forest.row, rows) for k in range(n)]
+    assert vectors == list(range(forest.n_rows))
+    assert_array_equal(forest.model_nodes, np.flatnonzero(rows))
+
+
+def test_paths_of_nodes_without_a_name_and_with_that_of_a_sibling():
+    tree = Taxonomy.from_nested([["a", "b"], [["c", "d"], ["e"]]])
+    assert tree.node_paths().tolist() == [
+        ["", "", ""],
+        ["node 1", "", ""],
+        ["node 2", "", ""],
+        ["node 2", "node 3", ""],
+        ["node 2", "e", ""],
+    ]
+    assert tree.label_paths(["d", "e"]).tolist() == [
+        ["node 2", "node 3", "d"],
+        ["node 2", "e", ""],
+    ]
+    same = Taxonomy([-1, 0, 0, 0], [1, 1, 2, 2, 3], names=[None, "x", "x", None])
+    paths = [*same.node_paths().tolist(), *same.label_paths(range(5)).tolist()]
+    assert len({tuple(p) for p in paths}) == 4 + 5 - 1  # class 4 is node 3
+    flat = Taxonomy.flat([3, 5])
+    assert flat.node_paths().tolist() == [[""]]
+    assert flat.label_paths([5]).tolist() == [["5"]]
+    assert Taxonomy.flat([3]).label_paths([3]).tolist() == [["3"]]
+    with pytest.raises(ValueError, match="unknown label 4"):
+        flat.label_paths([4])
+    with pytest.raises(ValueError, match='label ""'):
+        Taxonomy.flat(["", "a"]).node_paths()
+
+
+def test_sums_below_nodes_of_a_chain():
+    n = 300
+    # node 2v + 1 is a leaf, node 2v + 2 goes on
+    parent = [-1] + [2 * (v // 2) for v in range(2 * n)]
+    leaf = [*range(1, 2 * n, 2), 2 * n]
+    tree = Taxonomy(parent, leaf)
+    values = np.random.default_rng(0).random((3, n + 1))
+    found = tree.node_sums(values)
+    for v in range(tree.n_nodes):
+        np.testing.assert_allclose(
+            found[:, v], values[:, tree.classes_below(v)].sum(axis=1)
+        )
+    for bad in (values[:, 1:], values[0]):
+        with pytest.raises(ValueError, match="values must have shape"):
+            tree.node_sums(bad)
+
+
+def test_a_forest_refuses_arrays_that_contradict_each_other():
+    trees = [Taxonomy.from_nested([["a", "b"], ["c"]]), Taxonomy.flat(["a", "b", "c"])]
+    forest = Forest.from_taxonomies(trees)
+    forest.check()
+
+    def changed(name, place, value):
+        array = getattr(forest, name).copy()
+        array[place] = value
+        return forest._replace(**{name: array})
+
+    nodes = np.arange(forest.n_nodes)
+    for v in nodes:
+        # Another parent, though the roots are the right ones, and another root.
+        other = 1 if forest.parent[v] == 0 else 0
+        with pytest.raises(ValueError, match="^parent of the forest"):
+            changed("parent", v, other).check()
+        with pytest.raises(ValueError, match="^row of the forest"):
+            changed("row", v, forest.row[v] + 1).check()
+    for start in set(range(1, forest.n_nodes)) - {int(forest.tree_ptr[1])}:
+        with pytest.raises(ValueError, match="^parent of the forest"):
+            changed("tree_ptr", 1, start).check()
+    for t, c in np.ndindex(forest.terminal.shape):
+        with pytest.raises(ValueError, match="^terminal of the forest"):
+            changed("terminal", (t, c), forest.terminal[t, (c + 1) % 3]).check()
