@@ -37,8 +37,8 @@ the larger worker. Bytes are those of the arrays that shards and client exchange
 iteration (or, for models of counts, in all); differences those of the two models.
 
 Cases "shards": modified Kneser-Ney that stays on the two workers and is written from
-them as an ARPA file; also for `SKLSTRUCT_SAMPLED`. The scheduler is a thread of the
-client's process. For the smaller texts the file is compared with that of one process.
+them as an ARPA file, which is compared with that of one process. The scheduler is a
+thread of the client's process.
 
 Cases "online": the training text of WikiText-2 in 20 batches by `partial_fit`, one
 pass, against one fit of all; log-linear models with the solver that is the default and
@@ -107,7 +107,7 @@ def cases():
     ]
     out += [
         {"part": "shards", "text": text} | ({"slow": True} if text != TEXTS[0] else {})
-        for text in ("WikiText-2", "large", "sampled")
+        for text in ("WikiText-2", "large")
     ]
     out += [
         {"part": "cluster", "text": text, "model": model}
@@ -170,10 +170,7 @@ def sent_bytes(dask_worker):
 
 def shards(case):
     with tempfile.TemporaryDirectory() as folder:
-        if case["text"] == "sampled":
-            path = sampled_text()
-        else:
-            path, _ = text_file(case["text"], folder)
+        path, _ = text_file(case["text"], folder)
         arpa = Path(folder, "model.arpa")
         before = peak_mb()
         with two_workers(folder) as client:
@@ -197,23 +194,13 @@ def shards(case):
                 "moved_mb": moved / 1e6,
                 "exchanged_mb": lm.n_bytes_exchanged_ / 1e6,
             }
-        if case["text"] != "sampled":
-            one = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
-            figures["one_seconds"] = timed(one.fit, TextFile(path), repeats=1).wall
-            whole = Path(folder, "one.arpa")
-            figures["one_arpa_seconds"] = timed(
-                lambda: one.to_arpa(whole), repeats=1
-            ).wall
-            same = filecmp.cmp(arpa, whole, shallow=False)
-            figures["equal"] = "yes" if same else "no"
+        one = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
+        figures["one_seconds"] = timed(one.fit, TextFile(path), repeats=1).wall
+        whole = Path(folder, "one.arpa")
+        figures["one_arpa_seconds"] = timed(lambda: one.to_arpa(whole), repeats=1).wall
+        same = filecmp.cmp(arpa, whole, shallow=False)
+        figures["equal"] = "yes" if same else "no"
     return figures
-
-
-def sampled_text():
-    source = os.environ.get("SKLSTRUCT_SAMPLED")
-    if not source:
-        sys.exit("set SKLSTRUCT_SAMPLED to a text made by _sampled_text.py to run this")
-    return source
 
 
 def on_cluster(case):
@@ -327,7 +314,9 @@ class OwnMemory(threading.Thread):
 
 
 def memory(case):
-    source = sampled_text()
+    source = os.environ.get("SKLSTRUCT_SAMPLED")
+    if not source:
+        sys.exit("set SKLSTRUCT_SAMPLED to a text made by _sampled_text.py to run this")
     lm = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
     text = TextFile(source, memory=case["memory_gb"] * 2**30)
     counted = []
