@@ -50,6 +50,7 @@ TESTS = {
     "_cli": ["tests/cli"],
     "backoff": ["tests/backoff", "tests/test_distributions.py", "tests/smoothing"],
     ROOT_MODULES: [
+        "tests/test_checks.py",
         "tests/test_files.py",
         "tests/test_full_disk.py",
         "tests/test_parallel.py",
