@@ -47,7 +47,7 @@ def test_counts_are_those_of_the_text(lm):
 def test_models_without_a_table_or_discounts(lm, tmp_path):
     mixture = MixtureLM([("a", KneserNeyLM(discount=0.5)), ("b", WittenBellLM())])
     described = LanguageModel(mixture, max_depth=2).fit(TEXT).describe()
-    assert described["model"] == "MixtureLM" and "order" not in described
+    assert described["model"] == "MixtureLM" and described["order"] == 3
     assert (
         described["unknown"] == "<unk>" and described["n_words"] == lm.vocabulary_.size
     )

@@ -1016,8 +1016,8 @@ class LanguageModel(
         Returns
         -------
         description : dict
-            ``model``, the estimator; ``n_words``, the classes, ``start``, ``end`` and
-            ``unknown``, the marks. With a table of n-grams also the other figures of
+            ``model``, the estimator; ``order``; ``n_words``, the classes; ``start``,
+            ``end`` and ``unknown``, the marks. With a table of n-grams also those of
             `sklstruct.backoff.BackoffModel.describe`, and ``discounts``, those of each
             depth, where there are such. Printed, a line each.
 
@@ -1039,6 +1039,7 @@ class LanguageModel(
         if isinstance(predictor, TreePredictor):
             description |= predictor.distribution.describe()
         else:
+            description["order"] = self.max_depth + 1
             description |= {"n_words": int(labels.classes.size), **labels.marks}
         discounts = getattr(model, "discounts_", None)
         if discounts is not None:
