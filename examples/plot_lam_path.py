@@ -1,6 +1,6 @@
 """
-Weights that enter one by one
-=============================
+Paths of strengths: weights that enter one by one
+=================================================
 
 A penalty with an absolute value keeps weights at exactly zero, the more the larger its
 strength `lam` is. From `lam_max` on, no context has a weight and the model is that of

@@ -1,6 +1,6 @@
 """
-Fewer n-grams
-=============
+Pruning: fewer n-grams
+======================
 
 How small can a language model be? Most of its n-grams tell little that backing off
 would not. A modified Kneser-Ney model is cut down in three ways: by count, by relative

@@ -1,6 +1,6 @@
 """
-Who is called what: the mentions of a text
-==========================================
+Referring expressions: who is called what
+=========================================
 
 A writer who mentions the same people again and again chooses each time between a full
 name, a short one and a pronoun, and looks at the choices before. Here every mention is
