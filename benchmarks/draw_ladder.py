@@ -20,7 +20,7 @@ def main(source, target):
         (result["case"]["model"], result["figures"])
         for result in read_results(Path(source))["results"]
         if result["case"]["section"] == "ladder"
-        # The rungs under their names were measured on another machine.
+        # The named models have a picture of their own, that of draw_front.py.
         and not result["case"]["model"].startswith('"')
     ]
     points.sort(key=lambda point: point[1]["fit_seconds"])
@@ -56,7 +56,7 @@ def main(source, target):
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_locator(NullLocator())
     right = max(figures["fit_seconds"] for _, figures in points)
-    ax.set_xlim(0.5, 2 * right)
+    ax.set_xlim(0.3, 2 * right)
     ax.set_xlabel("seconds of training, clusterings included")
     ax.set_ylabel("test perplexity")
     ax.grid(alpha=0.3)
