@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sklstruct._checks import check_sparse, check_squares
+from sklstruct._checks import check_rows, check_sparse, check_squares
 
 FORMATS = ["csr", "csc", "coo", "bsr", "lil", "dia", "dok"]
 
@@ -140,3 +140,11 @@ def test_range_of_a_wider_type():
     check_squares(X, np.float64)
     with pytest.raises(ValueError, match="float32"):
         check_squares(X)
+
+
+def test_rows_beyond_the_memory():
+    check_rows(1000, 1000)
+    check_rows(0, 10**18)
+    for n_rows, n_classes in ((10**9, 10**9), (1, 10**18), (10**18, 1)):
+        with pytest.raises(MemoryError, match=f"the matrix of {n_rows} rows"):
+            check_rows(n_rows, n_classes)

@@ -429,3 +429,19 @@ def test_two_writers_at_once(tmp_path):
         assert path.read_bytes() == b"second"
     assert path.read_bytes() == b"one"
     assert os.listdir(tmp_path) == ["data"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no list of open files")
+def test_no_file_stays_open(tmp_path):
+    def fail():
+        with open_write(tmp_path / "data") as file:
+            file.write(b"new")
+            raise KeyError
+
+    before = os.listdir("/proc/self/fd")
+    for _ in range(3):
+        put(tmp_path / "data")
+        assert get(tmp_path / "data") == DATA
+        with pytest.raises(KeyError):
+            fail()
+    assert os.listdir("/proc/self/fd") == before

@@ -117,12 +117,12 @@ def em_weights(
     before = -np.inf
     for _ in range(max_iter):
         mixed = proba @ pi
-        # Every row holds a 1 and every weight starts positive.
-        pi = (pi * (proba.T @ (weight / mixed)) + prior) / total
-        pi /= pi.sum()
         with np.errstate(divide="ignore", invalid="ignore"):
             penalty = np.where(prior > 0, prior * np.log(pi), 0.0).sum()
         value = float(weight @ np.log(mixed)) + penalty
+        # Every row holds a 1 and every weight starts positive.
+        pi = (pi * (proba.T @ (weight / mixed)) + prior) / total
+        pi /= pi.sum()
         if value - before <= tol * total:
             break
         before = value

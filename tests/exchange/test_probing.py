@@ -167,10 +167,25 @@ def test_other_multipliers_hold_the_same():
     assert all_scores(a, TEXT[:50]) == all_scores(b, TEXT[:50])
 
 
-@pytest.mark.parametrize("multiplier", [1.0, 0, -2, np.nan, np.inf, "2", 1e6])
+@pytest.mark.parametrize("multiplier", [1.0, 0, -2, np.nan, np.inf, "2", 100.5, 1e6])
 def test_multipliers_are_checked(multiplier):
     with pytest.raises(ValueError, match="multiplier must be above 1"):
         image_of(MODELS["order 2"], multiplier=multiplier)
+
+
+@pytest.mark.parametrize("multiplier", [1.01, 1.5, 100.0])
+def test_tables_have_the_sizes_of_kenlm(multiplier):
+    """A table has one bucket more than n-grams, or `multiplier` times as many."""
+    sentences = ["a", "a b", "c"]  # tables of a few n-grams
+    image = image_of(model_of(2, sentences), multiplier=multiplier)
+    layout = read_layout(memoryview(image), "file")
+    many = [max(n + 1, int(np.float32(multiplier) * n)) for n in layout.counts]
+    words, *others = many
+    assert layout.n_buckets == [words, layout.counts[0] + 1, *others]
+    room = 12 * words + 8 * (layout.counts[0] + 1) + 16 * others[0] + 12 * others[1]
+    spelling = b"\0".join([b"<unk>", b"a", b"b", b"c", b"</s>", b"<s>"]) + b"\0"
+    header = 88 + 20 + 3 * 8 + 4 + 8  # marks, parameters, counts, padding, words
+    assert image.size == header + room + len(spelling)
 
 
 def test_lost_ngrams_are_counted():
@@ -209,7 +224,11 @@ def change(image, at, value):
         (88, b"\x01", "order 1"),
         (88, b"\xff", "order 255"),
         (92, b"\0\0\x80\x3f", "multiplier is 1"),
-        (96, b"\x02", "trie; only type probing"),
+        (96, b"\x01", "is probing with rest costs; only type probing"),
+        (96, b"\x02", "is trie; only type probing"),
+        (96, b"\x03", "is quantised trie; only type probing"),
+        (96, b"\x04", "is trie with compressed pointers; only"),
+        (96, b"\x05", "is quantised trie with compressed pointers; only"),
         (104, b"\x01", "search version 1"),
         (108, b"\xff" * 8, "beyond the size"),
         (116, b"\xff\xff\xff\0", "beyond the size|cut short"),

@@ -107,6 +107,40 @@ def test_annealing_on_loops_is_enumeration_nearly_always(tools):
     assert np.isclose(found, best).mean() > 0.95
 
 
+@pytest.mark.parametrize("constraints", [False, True])
+def test_temperatures_are_in_units_of_the_mean_range_of_the_potentials(
+    tools, constraints
+):
+    rng = np.random.default_rng(4)
+    graphs = [
+        graph
+        for n in (1, 2, 3, 6)
+        for graph in solvable_graphs(tools, rng, 8, n=n, constraints=constraints)
+    ]
+
+    def range_of(values):
+        return np.ptp(values[np.isfinite(values)], axis=0) if values.size else 0.0
+
+    def scales(infer):
+        block, found = infer.block, []
+        for i in range(block.n_instances):
+            unary = [
+                range_of(infer.unary[block.cand_ptr[v] : block.cand_ptr[v + 1]])
+                for v in range(block.var_ptr[i], block.var_ptr[i + 1])
+            ]
+            pair = [
+                range_of(infer.pair[block.table_ptr[t] : block.table_ptr[t + 1]])
+                for t in block.table[block.edge_ptr[i] : block.edge_ptr[i + 1]]
+            ]
+            found.append(np.mean(unary) + (np.mean(pair) if pair else 0.0))
+        np.testing.assert_allclose(infer.scale(), found, rtol=1e-12, atol=1e-12)
+        return found
+
+    model = fitted(tools, rng, graphs)
+    found = np.concatenate(model._over_blocks(graphs, scales)[1])
+    assert found.shape == (len(graphs),) and (found > 0).any()
+
+
 def test_icm_ends_where_no_value_can_be_bettered(tools):
     rng = np.random.default_rng(4)
     graphs = [tools.make_graph(rng, n=8) for _ in range(50)]

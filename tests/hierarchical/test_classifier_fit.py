@@ -103,6 +103,13 @@ def test_squares_that_overflow(train):
             HierarchicalClassifier().fit(data, y)
 
 
+def test_weighted_squares_that_overflow(train):
+    X, y = train
+    for data in (X * 1e100, sp.csr_matrix(X * -1e100)):
+        with pytest.raises(ValueError, match="sample_weight.*weighted squares"):
+            HierarchicalClassifier().fit(data, y, np.full(len(y), 1e95))
+
+
 @pytest.mark.parametrize("value", [np.nan, -1.0, np.inf])
 def test_bad_class_weight(train, value):
     with pytest.raises(ValueError, match="class_weight"):

@@ -370,13 +370,18 @@ def test_altered_calibration_of_the_flat_model_is_refused(data, several, change)
 def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name, shift):
     """With a negative shift of the log-odds many positives are below .01."""
     X, Y = data
-    seen = {}
+    seen, given = {}, {}
 
     def spy(*args):
         seen["args"] = args
         return choose_threshold(*args)
 
+    def spy_on_numbers(proba, yes, weight, missed, least):
+        given.update(missed=missed, least=least)
+        return f1_threshold(proba, yes, weight, missed, least)
+
     monkeypatch.setattr(_dual_nodes, "choose_threshold", spy)
+    monkeypatch.setattr(_label_fold, "f1_threshold", spy_on_numbers)
     monkeypatch.setattr(_label_fold, "rows_per_block", lambda width: 30)
     weight = np.random.default_rng(0).uniform(0.2, 3, len(Y))
     model = HierarchicalClassifier(threshold="f1", random_state=0, **SHAPES[name])
@@ -408,7 +413,10 @@ def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name, 
 
     best = max(f1(p - 1e-9) for p in P[P >= 0.01])
     assert f1(found) == pytest.approx(best, rel=1e-9)
-    assert (yes & (P < 0.01)).any() == bool(shift)
+    below = yes & (P < 0.01)
+    assert below.any() == bool(shift)
+    assert given["missed"] == pytest.approx((each * below).sum(), rel=1e-9)
+    assert given["least"] == 0.01
     # if all pairs from .01 on are best predicted, those below are not
     every = Targets.of_indicator(sp.csr_matrix(np.ones(P.shape, dtype=int)))
     low = numbers - np.array([0, 0, 0, 0, 4, 0])

@@ -221,6 +221,17 @@ def test_weight_of_what_is_unlabelled():
     assert part.objective_[-1] == pytest.approx(value, rel=1e-9)
 
 
+def test_labels_of_the_first_class_alone_are_labels():
+    """What is known starts the iterations; random numbers do not."""
+    X, y = toy(40, labels="DNVA")
+    only = [["A" if a == "A" else None for a in row] for row in y]
+    model = HighOrderHMM(
+        2, smoothing=AdditiveLM(), emission="mle", classes=list("ADNV"), em_max_iter=3
+    )
+    one, two = (clone(model).set_params(random_state=k).fit(X, only) for k in (0, 1))
+    assert one.classes_[0] == "A" and same_model(one, two)
+
+
 def test_weight_does_not_matter_where_nothing_is_labelled():
     X, _ = toy(30)
     tagger = HighOrderHMM(2, classes=3, em_max_iter=3, random_state=0)

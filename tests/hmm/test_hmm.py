@@ -342,6 +342,7 @@ def test_other_errors():
         tagger.joint_log_proba([["d0"]], [["unseen"]])
     with pytest.raises(ValueError, match="k must be an integer of at least 1"):
         tagger.predict_k(X, 0)
+    assert len(tagger.predict_k(X[:1])[0]) == 5  # the default
     with pytest.raises(ValueError, match="n_samples must be an integer of at least 1"):
         tagger.sample_posterior(X, 0)
     with pytest.raises(ValueError, match="'order' parameter"):

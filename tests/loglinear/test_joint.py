@@ -175,6 +175,10 @@ def test_the_fitted_model_has_the_weights_above_zero_in_single_precision():
     state["n_pairs"] = state["n_pairs"] + np.uint8(1)
     with pytest.raises(ValueError, match="n_pairs"):
         model.__class__.__new__(model.__class__).__setstate__(state)
+    state = model.__getstate__()
+    for w in (state["w"][:-1], np.repeat(state["w"], 2)):
+        with pytest.raises(ValueError, match=r"\bw\b.*one per pair"):
+            model.__class__.__new__(model.__class__).__setstate__({**state, "w": w})
 
 
 def test_each_pass_comes_closer():

@@ -313,6 +313,15 @@ def test_estimators_without_probabilities_are_told(data):
         FactoredLM(GROUPS, smoother(), LinearSVC()).fit(*data)
 
 
+@pytest.mark.parametrize("groups", [[0, 0, 1, 1], [0, 0, 0, 1, 1, 2, 2]])
+def test_a_fitted_model_is_no_factor_of_the_words_of_several_classes(groups):
+    X = np.random.default_rng(0).integers(0, len(groups), size=(200, 2))
+    few = X[:, 1] < 2
+    words = FrozenEstimator(AdditiveLM().fit(X[few], X[few, 1]))
+    with pytest.raises(ValueError, match="word_estimator: a fitted model cannot be"):
+        FactoredLM(np.array(groups), word_estimator=words).fit(X, X[:, 1])
+
+
 def test_a_mixture_may_be_a_factor(data):
     mixture = MixtureLM([("l2", loglinear()), ("kn", smoother())], weights="logistic")
     model = FactoredLM(GROUPS, mixture, clone(mixture).set_params(weights="em"))

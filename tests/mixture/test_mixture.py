@@ -132,6 +132,19 @@ def test_finer_gates_fit_held_out_samples_better(data, held_out):
     assert value["logistic"] >= value["em"]
 
 
+@pytest.mark.parametrize("prior", [[0.1, 1.0], [3.0, 0.4], [0.0, 0.5]])
+def test_pseudo_counts_pull_constant_weights(prior):
+    """The weights maximise the log-likelihood with the pseudo-counts."""
+    p, weight = np.array([[0.9, 0.1], [0.3, 0.7]]), np.array([0.4, 0.1])
+    prior = np.array(prior)
+
+    def minus(x):
+        return -weight @ np.log(p @ [x, 1 - x]) - prior @ np.log([x, 1 - x])
+
+    best = minimize_scalar(minus, bounds=(1e-9, 1 - 1e-9), method="bounded").x
+    assert em_weights(p, weight, prior)[0] == pytest.approx(best, abs=1e-3)
+
+
 def shallow(X, y, seed=0):
     """The same samples, some of whose histories are cut or not known."""
     X = X.copy()

@@ -50,6 +50,19 @@ def test_equals_the_formula(discount, interpolate):
         np.testing.assert_allclose(found, [float(p) for p in row(context)], rtol=1e-11)
 
 
+def test_a_context_with_every_class_interpolates():
+    """Without a class to back off to, the mass held back goes to all of them."""
+    X, y = random_corpus(4, 3, 400, 2)
+    model = AbsoluteDiscountLM(discount=0.3, interpolate=False, padding=-1).fit(X, y)
+    pairs = model.backoff_model_.pairs
+    n_seen = np.diff(pairs.ptr)
+    assert (n_seen[1:] == 3).any() and (n_seen[1:] < 3).any()
+    exact = [[F(d) for d in row] for row in model.discounts_.tolist()]
+    row = reference(X, y, exact, 3, interpolate=False)
+    for context, found in zip(histories(X), model.predict_proba(X)):
+        np.testing.assert_allclose(found, [float(p) for p in row(context)], rtol=1e-11)
+
+
 def test_the_single_discount_is_that_of_raw_counts():
     X, y = random_corpus(0, 12, 300, 1)
     model = AbsoluteDiscountLM(padding=-1).fit(X, y)

@@ -100,6 +100,9 @@ def test_paths_and_windows_tune_alike(collapse, held):
     if held:
         dense.fit(X[:400], y[:400], X_val=X[400:], y_val=y[400:])
         more = {"X_val": vectorizer.transform(X[400:]), "y_val": y[400:]}
+        with pytest.raises(ValueError, match="features"):
+            narrow = vectorizer.transform(X[400:])[:, 1:]
+            sparse.fit(paths, y[:400], X_val=narrow, y_val=y[400:])
         sparse.fit(paths, y[:400], **more)
     else:
         dense.fit(X[:400], y[:400])
