@@ -21,7 +21,8 @@ from ..symbols import Labels
 from . import _arpa_fast
 
 _LN10 = np.log(10.0)
-_CHUNK = 1 << 24
+# Bytes of a chunk: each is twice as long as the one before, up to the largest.
+_FIRST_CHUNK, _CHUNK = 1 << 16, 1 << 24
 # A few bytes of a compressed file can become gigabytes: text that is no n-gram is
 # refused before it fills the memory.
 _LONGEST_LINE = 1 << 24
@@ -51,6 +52,7 @@ class _Source:
         self.line = 1
         self._rest = b""
         self._at = 0
+        self._size = _FIRST_CHUNK
         self._filler = 0  # bytes without an n-gram since the last n-gram
         self._ended = False
 
@@ -62,10 +64,11 @@ class _Source:
         if self._ended:
             return False
         try:
-            chunk = self._file.read(_CHUNK)
+            chunk = self._file.read(min(self._size, _CHUNK))
         except DamagedData as exc:
             last = self.line + self._rest.count(b"\n", self._at)
             raise self.fail(f"at or after this line: {exc}", last) from exc
+        self._size *= 2
         self._rest = self._rest[self._at :] + chunk
         self._at = 0
         if not chunk:

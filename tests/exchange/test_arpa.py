@@ -441,6 +441,24 @@ def test_chunks_of_any_size_give_the_same_model(monkeypatch):
         assert read(gzip.compress(PRUNED.encode())) == want
 
 
+def test_a_short_file_is_read_by_short_requests():
+    """Buffers of 16 MiB for thousands of short files exhaust the address space."""
+    asked = []
+
+    class File(io.BytesIO):
+        def read(self, size=-1):
+            asked.append(size)
+            return super().read(size)
+
+    assert _arpa_read.read_arpa(File(PRUNED.encode()), "file") == read(PRUNED)
+    assert 0 < min(asked) <= max(asked) <= 1 << 17
+    asked.clear()
+    with pytest.raises(ValueError, match="without an n-gram"):
+        _arpa_read.read_arpa(File(b"\n" * (3 << 20)), "file")
+    assert asked == [1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20][: len(asked)]
+    assert len(asked) > 3
+
+
 def test_large_enough_to_grow_every_table():
     """More words and contexts than the first allocations hold."""
     rng = np.random.RandomState(0)

@@ -377,6 +377,25 @@ def test_emissions_by_a_classifier_with_weights():
         )
 
 
+class WithoutLogarithms(LogisticRegression):
+    @property
+    def predict_log_proba(self):
+        raise AttributeError("probabilities alone")
+
+
+def test_emissions_by_a_classifier_without_logarithms():
+    rng = np.random.RandomState(0)
+    y = [rng.randint(3, size=5).tolist() for _ in range(20)]
+    X = [[[2.0 * a + rng.randn(), rng.randn()] for a in row] for row in y]
+    plain, alone = (
+        HighOrderHMM(2, emission=kind()).fit(X, y)
+        for kind in (LogisticRegression, WithoutLogarithms)
+    )
+    np.testing.assert_allclose(
+        alone.log_likelihood(X), plain.log_likelihood(X), rtol=1e-12
+    )
+
+
 def test_transitions_that_are_given():
     X, y = toy(60)
     model = HighOrderHMM(3).fit(X, y).transition_model_

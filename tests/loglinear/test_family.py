@@ -60,3 +60,13 @@ def test_every_name_is_explained(family):
         text = guide.read_text(encoding="utf-8")
         missing = [name for name in names if not re.search(rf"\b{name}\b", text)]
         assert not missing, f"docs/user_guide/loglinear.rst: add {missing}"
+
+
+@families
+@pytest.mark.skipif(loglinear.L2.__doc__ is None, reason="docstrings are stripped")
+def test_the_estimator_lists_every_member_with_its_summary(family):
+    listed = " ".join(loglinear.StructuredLogLinearLM.__doc__.split())
+    for name, kind in FAMILIES[family][-1].items():
+        summary = kind.__doc__.split("\n\n")[0]
+        text = " ".join(re.sub(r"\s*\[\d\]_", "", summary).split())
+        assert f'"{name}" or `{kind.__name__}()`: {text}' in listed
