@@ -21,6 +21,17 @@ CACHED = (
     "best static + caches with classes",
 )
 
+# Marks and colour of each network of bench_neural.py.
+NETWORKS = {
+    ("LSTM", 200): ("^--", "#D55E00"),
+    ("LSTM", 650): ("v--", "#CC79A7"),
+    ("transformer", 200): ("D--", "#56B4E9"),
+}
+
+
+def is_of(case, network):
+    return (case["model"], case["units"]) == network
+
 
 def draw(ax, points, style, colour, label, below=False, **line):
     points = sorted(points)
@@ -49,14 +60,15 @@ def main(folder, target):
     draw(ax, points("ladder", NAMES), "o-", "#0072B2", "sentence by sentence", True)
     draw(ax, points("caches", CACHED), "s-", "#009E73", "with caches", True)
     neural = read_results(folder / "neural.json")["results"]
-    shortest = min(neural, key=lambda result: result["case"]["seconds"])
     for result in neural:
-        curve, figures = result["figures"]["curve"], result["figures"]
+        case, figures = result["case"], result["figures"]
+        curve, network = figures["curve"], (case["model"], case["units"])
         line = list(zip(curve["seconds"], curve["test_sample"]))[:-1]
         line.append((figures["fit_seconds"], figures["test"]))
-        name = f"LSTM, 200 units, {result['case']['seconds']} s"
-        colour, face = "#D55E00", "white" if result is shortest else None
-        draw(ax, line, "^--", colour, name, markerfacecolor=face)
+        name = f"{case['model']}, {case['units']} units, {case['seconds']} s"
+        same = [r["case"]["seconds"] for r in neural if is_of(r["case"], network)]
+        face = "white" if case["seconds"] < max(same) else None
+        draw(ax, line, *NETWORKS[network], name, markerfacecolor=face)
     ax.set_xscale("log")
     ax.margins(y=0.1)
     ax.set_xticks([1, 2, 5, 10, 20, 50, 100, 200, 500, 1000])
