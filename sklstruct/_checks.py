@@ -232,7 +232,7 @@ def as_floats(name: str, value: Any, ndim: int = 1) -> np.ndarray:
     """`value` as a C-contiguous float64 array, or a ValueError that names it."""
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as exc:
+    except (TypeError, ValueError, OverflowError) as exc:
         raise ValueError(f"{name} must hold numbers: {exc}") from exc
     if array.ndim != ndim:
         raise ValueError(
@@ -361,7 +361,7 @@ def as_numbers(name: str, value: Any, what: str = "numbers") -> np.ndarray:
     """`value` as a float64 array of at least one dimension; what: for the message."""
     try:
         return np.atleast_1d(np.asarray(value, dtype=np.float64))
-    except (TypeError, ValueError) as exc:
+    except (TypeError, ValueError, OverflowError) as exc:
         raise ValueError(f"{name} must be {what}, got {value!r}") from exc
 
 
@@ -372,7 +372,7 @@ def as_shares(name: str, value: Any, n: int, what: str) -> np.ndarray:
     """
     try:
         shares = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as exc:
+    except (TypeError, ValueError, OverflowError) as exc:
         raise ValueError(f"{name} must be {what}: {exc}") from exc
     if shares.shape != (n,):
         raise ValueError(f"{name} must be {what}, got shape {shares.shape}")

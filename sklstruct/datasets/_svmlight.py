@@ -21,6 +21,8 @@ from .._files import open_write
 
 _PARTS = ("train", "heldout", "test")
 _SUFFIXES = ("", ".gz", ".bz2")
+# Indices of columns are of 32 bits.
+_MOST_COLUMNS = 1 << 31
 _OPENERS: dict[str, Callable] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
@@ -314,8 +316,8 @@ def _read_files(
 
 
 def _check_n_columns(name: str, given: int | None) -> None:
-    if given is not None:
-        check_count(name, given, 1)
+    if given is not None and check_count(name, given, 1) > _MOST_COLUMNS:
+        raise ValueError(f"{name} must be at most 2^31, got {given}")
 
 
 def _count_from_zero(matrices: list[sp.csr_matrix], zero_based: bool | str) -> None:
@@ -433,6 +435,11 @@ def _read(
             sizes = _sizes(file.readline())
             if sizes is None:
                 file.seek(0)
+            elif max(sizes[1:]) > _MOST_COLUMNS:
+                raise ValueError(
+                    f"{path} says that it holds {sizes[1]} features and {sizes[2]} "
+                    "labels; no more than 2^31 of each can be read"
+                )
             try:
                 X, y = load_svmlight_file(
                     file, dtype=dtype, zero_based=True, multilabel=several

@@ -195,7 +195,7 @@ class ShardKeeper(FitKeeper):
 
     def _keeper(self, number):
         path = state_path(self._path, self._shard, number)
-        return Keeper(Checkpoint(path, interval=0.0), self._identity)
+        return Keeper(Checkpoint(path), self._identity)
 
     def load(self, like: dict[str, Any] | None = None) -> dict[str, Any] | None:
         """The state to continue from, or None."""

@@ -544,6 +544,16 @@ cdef float score_text(
     return total
 
 
+cdef float checked(float score) except? -1:
+    """The score; ValueError if a damaged weight has made it NaN."""
+    if score != score:
+        raise ValueError(
+            "sentence: its score is NaN, because the tables hold a damaged weight; "
+            "make the file again"
+        )
+    return score
+
+
 cdef class State:
     """The end of a history: the words that the score of the next word depends on.
 
@@ -707,14 +717,14 @@ cdef class Tables:
         self, State in_state not None, str word not None, State out_state not None
     ):
         """log10 P(word | in_state); `out_state` becomes the state after the word."""
-        return self.advance(in_state, word, out_state).log_prob
+        return checked(self.advance(in_state, word, out_state).log_prob)
 
     def score_word_fully(
         self, State in_state not None, str word not None, State out_state not None
     ):
         """(log10 P, length of the n-gram, whether the word is unknown)."""
         cdef score_t out = self.advance(in_state, word, out_state)
-        return out.log_prob, out.length, bool(out.unknown)
+        return checked(out.log_prob), out.length, bool(out.unknown)
 
     cdef state_t begin(self, bint bos):
         cdef State state = State()
@@ -727,7 +737,7 @@ cdef class Tables:
         cdef Py_ssize_t size
         cdef const uint8_t* data = bytes_of(text, &size)
         cdef state_t start = self.begin(bos)
-        return score_text(&self.t, &start, self.end, eos, data, size)
+        return checked(score_text(&self.t, &start, self.end, eos, data, size))
 
     def score_text_fully(self, text, bint bos, bint eos):
         """The list of (log10 P, length of the n-gram, unknown) of the words."""
@@ -744,11 +754,11 @@ cdef class Tables:
                 &self.t, &state[now], word_id(&self.t, data + i, j - i),
                 &state[1 - now],
             )
-            out.append((one.log_prob, one.length, bool(one.unknown)))
+            out.append((checked(one.log_prob), one.length, bool(one.unknown)))
             now = 1 - now
         if eos:
             one = step(&self.t, &state[now], self.end, &state[1 - now])
-            out.append((one.log_prob, one.length, bool(one.unknown)))
+            out.append((checked(one.log_prob), one.length, bool(one.unknown)))
         return out
 
     def score_texts(self, list texts not None, bint bos, bint eos):
@@ -780,6 +790,7 @@ cdef class Tables:
         finally:
             free(data)
             free(length)
+        checked(out.sum())
         return out
 
     def score_column(
@@ -805,6 +816,7 @@ cdef class Tables:
                     &self.t, &start, self.end, eos, data + ptr[i], ptr[i + 1] - ptr[i]
                 )
         propagate()
+        checked(out.sum())
         return out
 
 

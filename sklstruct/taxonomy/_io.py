@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._checks import as_floats
 from ._labels import as_labels, as_scalar, check_integer
 
 if TYPE_CHECKING:
@@ -177,14 +178,12 @@ def read_linkage(linkage: ArrayLike) -> tuple[NDArray, NDArray]:
             f"{merges.shape}"
         )
     m = len(merges)
-    pairs = merges[:, :2].astype(np.int64) if m else np.empty((0, 2), np.int64)
+    given = as_floats("linkage", merges[:, :2] if m else np.empty((0, 2)), 2)
     parent = np.full(2 * m + 1, -1, dtype=np.int64)
     made = np.arange(m + 1, 2 * m + 1)
-    if m and (
-        (pairs < 0).any()
-        or (pairs >= made[:, None]).any()
-        or np.unique(pairs).size < 2 * m
-    ):
+    known = ((given >= 0) & (given < made[:, None])).all()
+    pairs = given.astype(np.int64) if known else np.empty((0, 2), np.int64)
+    if np.unique(pairs).size < 2 * m:
         raise ValueError(
             "linkage merges a cluster twice or before it exists; row i may use "
             "each cluster below n_classes + i once in the whole matrix"

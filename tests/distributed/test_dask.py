@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -272,6 +273,20 @@ def test_a_lost_shard_is_made_again(client, monkeypatch, tmp_path, at, checkpoin
     assert got.n_lost_shards_ == 1
     np.testing.assert_array_equal(got.estimator_.coef_, want.coef_)
     np.testing.assert_array_equal(got.estimator_.objective_, want.objective_)
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("status", ["finished", "pending", "lost", "error"])
+def test_a_shard_lives_while_its_worker_and_its_fit_do(known, status):
+    from sklstruct.distributed._cluster import ShardDriver
+
+    driver = object.__new__(ShardDriver)
+    driver.client = SimpleNamespace(
+        status="running", nthreads=lambda: {"tcp://one": 1, "tcp://three": 1}
+    )
+    driver._addresses = ["tcp://one" if known else "tcp://two"]
+    driver._futures = [SimpleNamespace(status=status)]
+    assert driver._alive(0) == (known and status in ("finished", "pending"))
 
 
 def test_a_shard_that_is_lost_again_and_again(client, monkeypatch):

@@ -242,6 +242,35 @@ def test_headers_are_checked(at, value, message):
         read(image)
 
 
+@pytest.mark.parametrize("place", [0, 4], ids=["probability", "back-off weight"])
+def test_a_damaged_weight_is_told_by_the_score_that_meets_it(place):
+    image = image_of(MODELS["order 3"])
+    model = ours._of_image(bytes(image), b"")
+    the = model.words().index("the")
+    at = read_layout(memoryview(image), "file").first[1] + 8 * the + place
+    nan = np.float32(np.nan).tobytes()
+    broken = ours._of_image(bytes(change(image, at, nan)), b"")
+    state, after, end = ours.State(), ours.State(), ours.State()
+    model.NullContextWrite(state)
+    column = np.frombuffer(b"of the the", np.uint8), np.array([0, 10])
+
+    def word_by_word(score):
+        score(state, "the", after)
+        score(after, "the", end)
+
+    for call in (
+        lambda: broken.score("of the the", bos=False),
+        lambda: list(broken.full_scores("of the the", bos=False)),
+        lambda: broken.score_many(["of", "of the the", "of"], bos=False),
+        lambda: broken.score_column(*column, False, True),
+        lambda: word_by_word(broken.BaseScore),
+        lambda: word_by_word(broken.BaseFullScore),
+    ):
+        with pytest.raises(ValueError, match="damaged weight"):
+            call()
+    assert broken.score("of of", bos=False) == model.score("of of", bos=False)
+
+
 def test_ends_are_checked():
     image = image_of(MODELS["order 3"])
     layout = read_layout(memoryview(image), "file")

@@ -1,5 +1,7 @@
 """FactorGraph, the builders and the vectorizer: what they make and what they refuse."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -146,6 +148,38 @@ def test_dense_and_sparse_features_are_the_same(form):
         )
         assert graph(features=duplicated).features.value.tolist() == [3.0, 4.0]
         assert duplicated.nnz == 3  # the user's matrix stays as it is
+
+
+def test_each_edge_forbids_the_pairs_of_its_type(tools):
+    """Values, not their places: every edge has candidates of its own."""
+    rng, n_checked = np.random.default_rng(0), 0
+    for _ in range(40):
+        candidates = [rng.permutation(5)[: rng.integers(1, 4)].tolist() for _ in "abcd"]
+        edges = {
+            "a": [(0, 1), (2, 1), (3, 0)],
+            "b": [(1, 0), (2, 3)],
+            "free": [(0, 2)],
+        }
+        forbidden = {
+            kind: [(a, b) for a in range(5) for b in range(5) if rng.random() < 0.2]
+            for kind in "ab"
+        }
+        right = [
+            values
+            for values in itertools.product(*candidates)
+            if not any(
+                (values[u], values[v]) in forbidden.get(kind, ())
+                for kind, pairs in edges.items()
+                for u, v in pairs
+            )
+        ]
+        if not right:
+            continue
+        made = FactorGraph(candidates, edges=edges, forbidden=forbidden)
+        found = [tuple(made.decode(state).tolist()) for state in tools.states(made)]
+        assert found == right
+        n_checked += len(right) < np.prod([len(c) for c in candidates])
+    assert n_checked > 20
 
 
 def test_states_there_and_back():

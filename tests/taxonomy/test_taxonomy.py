@@ -251,6 +251,11 @@ def test_from_linkage():
     for bad in ([[0, 0], [1, 3]], [[0, 3], [1, 2]], [[0, 1], [0, 2]], [[-1, 0]]):
         with pytest.raises(ValueError, match="twice or before"):
             Taxonomy.from_linkage(bad)
+    for number in (10**20, np.nan, np.inf, -0.5):
+        with pytest.raises(ValueError, match="twice or before"):
+            Taxonomy.from_linkage([[0, number], [1, 3]])
+    with pytest.raises(ValueError, match="linkage must hold numbers"):
+        Taxonomy.from_linkage([[0, 10**400], [1, 3]])
     with pytest.raises(ValueError, match="2-D"):
         Taxonomy.from_linkage([0, 1])
 
