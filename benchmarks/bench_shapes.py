@@ -27,7 +27,7 @@ Sets: `leaves` (100 classes, 192 columns), `isolet` (26, 617), `letter` (26, 16)
 tf-idf), `words` (the next word of WikiText-2 among 1 000, from a vector of the previous
 one, 100 columns), and `made`: K classes in sqrt(K) groups, a sample the sum of three
 normal vectors, of its group, its class and its own, of unit length; columns
-standardised.
+standardised; 20 samples a class where the name does not say their number.
 
 Run it with OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1.
 """
@@ -72,6 +72,7 @@ DENSE = {
     "made, 500 classes": 0.1,
     "made, 2000 classes": 0.1,
     "made, 2000 classes, 300 columns": 0.1,
+    "made, 10000 classes, 100 columns, 5 samples": 0.1,
     "made, 10000 classes": 0.1,
     "made, 20000 classes": 0.1,
 }
