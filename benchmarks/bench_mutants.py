@@ -9,7 +9,7 @@ The test that fails must pass without the mutant.
     python benchmarks/bench_mutants.py --case backoff
 
 A seed draws the mutants from all places of a package's modules; the case says how many
-of Python and of Cython, fewer where their tests take more than four minutes. A kernel
+of Python and of Cython, fewer where their tests take more than two minutes. A kernel
 is compiled again, with checks of bounds. All happens in copies: the source tree is not
 touched. Slow tests and those with data are left out.
 """
@@ -42,7 +42,7 @@ SOURCE = ROOT / "sklstruct"
 ROOT_MODULES = "modules of the root"
 MAX_BYTES = 8 << 30  # of a process of tests
 MAX_SECONDS = 150  # without the end of a test
-MAX_CASE_SECONDS = 240  # after which a case begins no further mutant
+MAX_CASE_SECONDS = 120  # after which a case begins no further mutant
 SEED = 0
 
 # Tests of a package where they are not the folder of its name alone.
