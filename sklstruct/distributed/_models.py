@@ -102,6 +102,11 @@ class LogLinearFit(ShardedFit):
                 "active_set=True is not possible on the shards of a tree; set it to "
                 "False"
             )
+        if estimator.gap_tol is not None:
+            raise ValueError(
+                "gap_tol: there is no duality gap on the shards of a tree; set it to "
+                "None"
+            )
         if estimator.prior is not None:
             raise ValueError(
                 "prior is not possible on the shards of a tree; set it to None"

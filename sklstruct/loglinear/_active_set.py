@@ -41,7 +41,7 @@ from .._parallel import ThreadMap
 from ..backoff._counted import Positions
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays, tree_of_arrays
 from ..context_tree._tree import check_size
-from ._fit import Fit, Settings
+from ._fit import Fit, Settings, counted_on
 from ._problem import Problem, pull
 from ._screening import RootProblem, check_screening, pass_on, subtree_bound
 from ._solvers import Report, Result, Solver
@@ -88,6 +88,7 @@ def grow(
     n_classes: int,
     parallel: ThreadMap,
     report: Report,
+    gap_tol: float | None,
 ) -> Grown:
     """Minimise the penalised loss without making the whole tree.
 
@@ -114,6 +115,9 @@ def grow(
     report : callable
         Called with (iteration, objective, optimality); True stops the fit.
 
+    gap_tol : float or None
+        See `Fit`; of the last rounds.
+
     Returns
     -------
     grown : Grown
@@ -126,7 +130,9 @@ def grow(
 
     def begin():
         problem = tree.problem(settings, parallel)
-        return Fit(settings, solver if tight else loose, problem)
+        if tight:
+            return Fit(settings, solver, problem, gap_tol)
+        return Fit(settings, loose, problem)
 
     fit = begin()
     if fit.bound.l1_ratio <= 0.0:
@@ -134,7 +140,7 @@ def grow(
             f"penalty={settings.penalty!r} makes no weight exactly zero, so that "
             "nothing would be left out; use one with an absolute term"
         )
-    fit.solver = solver  # for the identity
+    fit.solver, fit.gap_tol = solver, gap_tol  # for the identity
     keeper = fit.keeper_at(
         checkpoint, samples=digest(*samples.histories, samples.target, tree.weight)
     )
@@ -164,7 +170,7 @@ def grow(
                 w = fit.lowest(starts)
             whole = {"tight": tight, "objectives": objectives, "n_iter": n_iter}
             fit.keeper = PartKeeper(keeper, {**whole, **tree.state()}, running)
-            result, running = fit.solve(w, _counted_on(report, n_iter)), {}
+            result, running = fit.solve(w, counted_on(report, n_iter)), {}
             objectives.append(result.objective)
             n_iter += len(result.history)
             if result.status == "stopped":
@@ -178,11 +184,6 @@ def grow(
     whole = {"objectives": objectives, "n_iter": n_iter, **tree.state()}
     keeper.finish(**join_part(whole, result._asdict()))
     return Grown(fit, result, np.array(objectives), n_iter)
-
-
-def _counted_on(report, before):
-    """A report that counts iterations from `before` on."""
-    return lambda iteration, *more: report(before + iteration, *more)
 
 
 class _Growth:

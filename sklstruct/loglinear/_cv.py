@@ -107,6 +107,10 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
     positive, penalize_root, solver, tol, max_iter, warm_start
         As in `StructuredLogLinearLM`.
 
+    gap_tol : float, default=None
+        As in `StructuredLogLinearLM`, for the last fit; those of the search end at
+        `tol`.
+
     padding, classes, n_jobs, verbose
         As in `StructuredLogLinearLM`.
 
@@ -150,7 +154,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
     classes_, backoff_model_, depth_, n_features_in_, feature_names_in_
         As in `StructuredLogLinearLM`.
 
-    coef_, n_parameters_, n_iter_, objective_, optimality_
+    coef_, n_parameters_, n_iter_, objective_, optimality_, gap_
         As in `StructuredLogLinearLM`, of the last fit.
 
     See Also
@@ -204,6 +208,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         penalize_root: bool = True,
         solver: str | Solver = "auto",
         tol: float = 1e-2,
+        gap_tol: float | None = None,
         max_iter: int = 300,
         warm_start: bool = False,
         padding: Any = None,
@@ -221,6 +226,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
             penalize_root=penalize_root,
             solver=solver,
             tol=tol,
+            gap_tol=gap_tol,
             max_iter=max_iter,
             warm_start=warm_start,
             checkpoint=checkpoint,

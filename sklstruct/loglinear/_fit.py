@@ -13,11 +13,20 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from sklearn.base import clone
 
-from .._checkpoint import NO_KEEPER, Checkpoint, FitKeeper, Keeper
+from .._checkpoint import (
+    NO_KEEPER,
+    Checkpoint,
+    FitKeeper,
+    Keeper,
+    PartKeeper,
+    State,
+    split_part,
+)
 from .._digest import digest
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
 from ..context_tree import Pairs
+from ._gap import duality_gap, is_within, next_share
 from ._loss import LogLinearLoss
 from ._penalties import PENALTIES, Penalty
 from ._problem import Problem
@@ -164,6 +173,9 @@ class Fit:
     problem : Problem
         The data, under these settings.
 
+    gap_tol : float, default=None
+        Largest duality gap at which a fit ends, in nats a sample. None: any.
+
     Attributes
     ----------
     loss : LogLinearLoss
@@ -176,8 +188,15 @@ class Fit:
         Of checkpoints; at first it keeps nothing.
     """
 
-    def __init__(self, settings: Settings, solver: Solver, problem: Problem) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        solver: Solver,
+        problem: Problem,
+        gap_tol: float | None = None,
+    ) -> None:
         self.settings, self.solver, self.problem = settings, solver, problem
+        self.gap_tol = gap_tol
         self.loss = LogLinearLoss(problem)
         self.bound = settings.penalty.bind(problem)
         self.keeper = NO_KEEPER
@@ -188,8 +207,12 @@ class Fit:
         """The data and settings that a checkpoint belongs to."""
         problem, settings = self.problem, self.settings
         pairs, tree = problem.pairs, problem.tree
-        prior = {} if problem.offset is None else {"prior": digest(problem.offset)}
-        return prior | {
+        own: dict[str, Any] = {}
+        if problem.offset is not None:
+            own["prior"] = digest(problem.offset)
+        if self.gap_tol is not None:
+            own["gap_tol"] = True  # its state is that of rounds
+        return own | {
             "contexts": digest(tree.parent, tree.symbol, tree.span),
             "pairs": digest(pairs.ptr, pairs.target),
             "counts": digest(problem.count),
@@ -206,8 +229,10 @@ class Fit:
         """A keeper of the fit's state, whose identity has `more` entries."""
         if checkpoint is None:
             return NO_KEEPER
-        # A result depends on tol and max_iter, a state does not.
-        stop = {"solver": self.solver.identity()}
+        # A result depends on tol, gap_tol and max_iter, a state does not.
+        stop: dict[str, Any] = {"solver": self.solver.identity()}
+        if self.gap_tol is not None:
+            stop["gap_tol"] = float(self.gap_tol)
         return Keeper(checkpoint, {**self.identity(), **more}, stop)
 
     # ------------------------------------------------------------------- start
@@ -281,10 +306,54 @@ class Fit:
         """Minimise from `w`, which is overwritten; or the result that is kept."""
         # Solvers detect steps that overflow, and repeat them.
         with np.errstate(over="ignore", invalid="ignore"), self.keeper:
-            result = self.solver.solve(self.job(report), w)
+            if self.gap_tol is None:
+                result = self.solver.solve(self.job(report), w)
+            else:
+                result = self._solve_to_gap(self.gap_tol, report, w)
         if result.status != "stopped":  # by a callback, which may be gone next time
             self.keeper.finish(**result._asdict())
         return result
+
+    def gap(self, w: np.ndarray) -> float:
+        """The duality gap at w, in nats."""
+        return duality_gap(self.loss, self.bound, w)
+
+    def _solve_to_gap(self, gap_tol, report, w):
+        """Rounds of the solver, each with a smaller `tol`, until the gap is within
+        `gap_tol`."""
+        tol, max_iter = self.solver.limits()
+        total = self.problem.total_weight
+        # What the rounds before have left; `share`: of tol, in this round.
+        share, history, running = 1.0, [], {}
+        like: State = {"share": 0.0, "earlier": [0.0]}
+        state = self.keeper.load(like)
+        if state is not None:
+            state, running = split_part(state)
+            share, history = state["share"], state["earlier"]
+        while True:
+            solver = clone(self.solver).set_params(
+                tol=share * tol, max_iter=max(max_iter - len(history), 1)
+            )
+            whole = {"share": share, "earlier": history}
+            job = self.job(counted_on(report, len(history)))
+            keeper = PartKeeper(self.keeper, whole, running)
+            result, running = solver.solve(job._replace(keeper=keeper), w), {}
+            history = history + result.history
+            result = result._replace(history=history)
+            if result.status == "stopped":
+                return result
+            gap = self.gap(result.w)
+            if is_within(gap, gap_tol, total):
+                met = result.optimality <= tol
+                return result._replace(status="converged") if met else result
+            if result.status != "converged":
+                return result
+            if len(history) >= max_iter:
+                return result._replace(status="max_iter")
+            if tol > 0.0:
+                share = min(share, result.optimality / tol)
+            share = next_share(share, gap, gap_tol * total)
+            w = result.w
 
     def learn(self, w: np.ndarray, report: Report, share: float) -> Result:
         """A few steps from `w`, which is overwritten, with an incremental solver.
@@ -303,6 +372,11 @@ class Fit:
         """The result that an earlier run has left, or None."""
         found = self.keeper.result(Result.like(self.problem.n_pairs))
         return None if found is None else Result(**found)
+
+
+def counted_on(report: Report, before: int) -> Report:
+    """A report that counts iterations from `before` on."""
+    return lambda iteration, *more: report(before + iteration, *more)
 
 
 def backoff_numbers(

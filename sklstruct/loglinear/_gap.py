@@ -24,13 +24,35 @@ if TYPE_CHECKING:
     from ._penalties import BoundPenalty
 
 
-def distance_text(gap: float, total_weight: float) -> str:
-    """What a warning about an early stop says of a gap; nothing of an infinite one."""
+def is_within(gap: float, gap_tol: float | None, total_weight: float) -> bool:
+    """Whether a gap is small enough; gap_tol: in nats a sample, None allows any."""
+    return gap_tol is None or gap <= gap_tol * total_weight
+
+
+def next_share(share: float, gap: float, goal: float) -> float:
+    """The share of `tol` with which to go on where a gap is above its goal.
+
+    share: of `tol`, of the residual at this gap. The gap falls about as the residual.
+    """
+    ratio = 0.9 * goal / gap if np.isfinite(gap) else 0.0
+    return share * min(max(ratio, 0.1), 0.7)
+
+
+def shortfall_text(
+    gap: float, gap_tol: float | None, total_weight: float, tol: str = "tol"
+) -> str:
+    """What a warning about an early stop says of the rule that is not met, and of the
+    gap; nothing of an infinite one.
+
+    tol: the words for the other rule.
+    """
+    close = is_within(gap, gap_tol, total_weight)
+    rule = f", not within {tol}" if close else f", and not within gap_tol={gap_tol:g}"
     if not np.isfinite(gap):
-        return ""
+        return rule
     return (
-        f"; the objective is at most {gap / total_weight:.2g} nats a sample above its "
-        "minimum (gap_)"
+        f"{rule}; the objective is at most {gap / total_weight:.2g} nats a sample "
+        "above its minimum (gap_)"
     )
 
 

@@ -41,7 +41,7 @@ from ..context_tree import ContextTree, Pairs, read_windows
 from ..symbols import Labels, encode, learn_symbols
 from ..word_classes._refiner import share_clusterings
 from ._fit import LARGEST
-from ._gap import distance_text
+from ._gap import is_within, shortfall_text
 from ._joint_model import JointObjective, JointTrees, Samples
 from ._joint_solver import solve_joint
 from ._solvers import Result
@@ -100,16 +100,20 @@ class JointLogLinear(
 
     tol : float, default=0.02
         Stop when the optimality residual, ``optimality_``, is at most `tol`; at
-        least 0. For a certificate in nats fit, read `gap_`, and lower `tol` until that
-        is small enough.
+        least 0.
+
+    gap_tol : float, default=None
+        As in `StructuredLogLinearLM`: stop only when ``gap_`` is at most `gap_tol`
+        nats a sample as well; at least 0. A look at the gap costs about a pass, and
+        24 bytes for each weight.
 
     max_iter : int, default=100
         Largest number of passes over all trees, or iterations of L-BFGS; at least 1. A
         ConvergenceWarning when it is reached.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
-        As in `StructuredLogLinearLM`, for ``"tree_metric"``. The file holds the
-        scores, and 16 bytes for each weight.
+        As in `StructuredLogLinearLM`, for ``"tree_metric"``; `gap_tol` may change from
+        and to None as well. The file holds the scores, and 16 bytes for each weight.
 
     padding : object, default=None
         The symbol that marks missing history in X, for ``"passthrough"``; transformers
@@ -212,6 +216,7 @@ class JointLogLinear(
         "min_count": [Interval(numbers.Integral, 1, None, closed="left")],
         "solver": [StrOptions({"auto", "tree_metric", "lbfgs"})],
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
+        "gap_tol": [Interval(numbers.Real, 0, None, closed="left"), None],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "checkpoint": [str, os.PathLike, Checkpoint, None],
         "padding": "no_validation",
@@ -230,6 +235,7 @@ class JointLogLinear(
         min_count: int = 1,
         solver: str = "auto",
         tol: float = 2e-2,
+        gap_tol: float | None = None,
         max_iter: int = 100,
         checkpoint: str | os.PathLike | Checkpoint | None = None,
         padding: Any = None,
@@ -244,6 +250,7 @@ class JointLogLinear(
         self.min_count = min_count
         self.solver = solver
         self.tol = tol
+        self.gap_tol = gap_tol
         self.max_iter = max_iter
         self.checkpoint = checkpoint
         self.padding = padding
@@ -429,23 +436,24 @@ class JointLogLinear(
         self.objective_ = np.array(result.history)
         self.optimality_ = result.optimality
         self.n_iter_ = len(result.history) - 1
-        distance = distance_text(self.gap_, float(weight.sum()))
+        shortfall = shortfall_text(
+            self.gap_, self.gap_tol, float(weight.sum()), f"tol={self.tol:g}"
+        )
         if result.status == "max_iter":
             warnings.warn(
                 f"the solver stopped after {self.n_iter_} passes (max_iter="
                 f"{self.max_iter}) with an optimality residual of "
-                f"{result.optimality:.2g}, not within tol={self.tol:g}{distance}. "
-                "Increase max_iter or tol",
+                f"{result.optimality:.2g}{shortfall}. Increase max_iter, or "
+                f"{'tol' if self.gap_tol is None else 'tol and gap_tol'}",
                 ConvergenceWarning,
                 stacklevel=4,
             )
         if result.status == "stalled":
             warnings.warn(
-                "the weights are those of the start: no pass came below it, and its "
-                f"optimality residual of {result.optimality:.2g} is not within "
-                f"tol={self.tol:g}{distance}. The solver's scores are in single "
-                "precision; use solver='lbfgs', a larger lam, or sample weights of "
-                "more equal size",
+                "the weights are those of the start, with an optimality residual of "
+                f"{result.optimality:.2g}{shortfall}. No pass came below it. The "
+                "solver's scores are in single precision; use solver='lbfgs', a larger "
+                "lam, or sample weights of more equal size",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -484,7 +492,11 @@ class JointLogLinear(
                 "lam": float(self.lam),
                 "alpha": beta,
             }
-            stop = {"tol": float(self.tol), "max_iter": self.max_iter}
+            stop = {
+                "tol": float(self.tol),
+                "gap_tol": None if self.gap_tol is None else float(self.gap_tol),
+                "max_iter": self.max_iter,
+            }
             keeper = Keeper(checkpoint, identity, stop)
             done = keeper.result(Result.like(exact.joint.w.size))
             if done is not None:
@@ -492,27 +504,35 @@ class JointLogLinear(
                 return result, exact(result.w)[1]
         with ThreadMap(self.n_jobs) as parallel, keeper:
             result, slope = solve_joint(
-                paths, exact, beta, self.tol, self.max_iter, parallel, report, keeper
-            )
+                paths, exact, beta, self.tol, self.gap_tol, self.max_iter, parallel,
+                report, keeper,
+            )  # fmt: skip
         if result.status != "stopped":
             keeper.finish(**result._asdict())
         return result, slope
 
     def _lbfgs(self, exact, report):
         history, total = [], float(exact.row_weight.sum())
-        value, residual, stopped = [np.inf], [np.inf], []
+        value, slope, residual, stopped = np.inf, None, np.inf, []
 
         def objective(w):
-            value[0], gradient, residual[0] = exact(w)
+            nonlocal value, slope, residual
+            value, slope, residual = exact(w)
             if not history:
-                history.append(value[0])
-            return value[0] / total, gradient / total
+                history.append(value)
+            return value / total, slope / total
 
-        def look(_):
+        def is_met(w):
+            return residual <= self.tol and (
+                self.gap_tol is None
+                or is_within(exact.gap(w, slope), self.gap_tol, total)
+            )
+
+        def look(w):
             # L-BFGS has accepted the last point that was evaluated.
-            history.append(value[0])
-            stop = report(len(history) - 2, value[0], residual[0])
-            if stop or residual[0] <= self.tol:
+            history.append(value)
+            stop = report(len(history) - 2, value, residual)
+            if stop or is_met(w):
                 stopped.append("stopped" if stop else "converged")
                 raise StopIteration
 
@@ -525,13 +545,12 @@ class JointLogLinear(
                     "maxfun": 10 * self.max_iter,
                 },
             )  # fmt: skip
-        slope = total * objective(result.x)[1]
+        objective(result.x)
         # L-BFGS also ends when double precision shows no further descent.
         status = stopped[0] if stopped else "max_iter"
-        if residual[0] <= self.tol:
+        if is_met(result.x):
             status = "converged"
-        found = Result(exact.joint.w, history, value[0], residual[0], status)
-        return found, slope
+        return Result(exact.joint.w, history, value, residual, status), slope
 
     # ----------------------------------------------------------- prediction
 

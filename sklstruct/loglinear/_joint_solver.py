@@ -22,6 +22,7 @@ from .._checks import check_memory
 from .._parallel import ThreadMap
 from ..context_tree import Pairs
 from . import _joint_sweep_fast as _fast
+from ._gap import is_within, next_share
 from ._joint_model import JointObjective
 from ._loss_fast import dot
 from ._penalties import L2
@@ -228,6 +229,7 @@ def solve_joint(
     exact: JointObjective,
     beta: np.ndarray,
     tol: float,
+    gap_tol: float | None,
     max_iter: int,
     parallel: ThreadMap,
     report: Report,
@@ -250,6 +252,9 @@ def solve_joint(
 
     tol : float
         Residual at which to stop.
+
+    gap_tol : float or None
+        Largest duality gap at which to stop, in nats a sample.
 
     max_iter : int
         Largest number of passes over all trees.
@@ -293,7 +298,7 @@ def solve_joint(
     for t, problem in enumerate(problems):
         w = np.empty(problem.n_pairs)
         like |= {f"y{t}": w, f"w{t}": w, f"numbers{t}": np.empty(4)}
-    like |= {"at_start": 0.0, "objective": 0.0, "history": [0.0]}
+    like |= {"at_start": 0.0, "share": 0.0, "objective": 0.0, "history": [0.0]}
     iterations, state = resume(keeper, max_iter, like)
     if state is not None and "change" in state:
         keeper.checked(state, {"change": np.empty(problems[-1].n_pairs)})
@@ -317,20 +322,31 @@ def solve_joint(
     passes = _Passes(blocks, scores)
     if state is None:
         weights, at_start = _start(problems, exact)
+        share = 1.0  # of tol, at which to look at the gap
         passes.move_to(weights)
         del weights
     else:
-        at_start = state.pop("at_start")
+        at_start, share = state.pop("at_start"), state.pop("share")
         passes.restore(state)
         del state
     status, optimality = "max_iter", np.inf
+    total = float(exact.row_weight.sum())
     for iteration in iterations:
-        keeper.save(iteration=iteration, at_start=at_start, **passes.state())
+        keeper.save(
+            iteration=iteration, at_start=at_start, share=share, **passes.state()
+        )
         optimality = relative_residual(passes.run(), problems[0])
         if report(iteration, passes.objective, optimality):
             status = "stopped"
             break
-        if optimality <= tol:
+        if optimality <= share * tol:
+            if gap_tol is not None:
+                passes.settle(blocks[0])
+                w = exact.joined([block.y for block in blocks])
+                gap = exact.gap(w, exact(w)[1])
+                if not is_within(gap, gap_tol, total):
+                    share = next_share(share, gap, gap_tol * total)
+                    continue
             status = "converged"
             break
     passes.settle(blocks[0])
@@ -427,6 +443,7 @@ class _Passes:
                 part = shorter(rise, moved.slope) if left else 0.0
                 change = moved.shorten(change, part)
                 value = self._objective(block)
+            self.moved = None
         self.objective = value
 
     def _objective(self, block):

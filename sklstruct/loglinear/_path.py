@@ -66,8 +66,9 @@ class LamPath:
     n_iter : ndarray of shape (n_lams,)
         Evaluations of loss and gradient.
 
-    optimality : ndarray of shape (n_lams,)
-        Optimality residual of each model; see `StructuredLogLinearLM`.
+    optimality, gap : ndarray of shape (n_lams,)
+        Optimality residual and duality gap of each model, as ``optimality_`` and
+        ``gap_`` of `StructuredLogLinearLM`.
 
     held_out_loss : ndarray of shape (n_lams,) or None
         Mean log-loss of the held-out samples, in nats.
@@ -99,6 +100,7 @@ class LamPath:
         self.n_parameters = np.array([row.size for row, _ in self._columns])
         self.n_iter = np.array([fit["n_iter"] for fit in fits])
         self.optimality = np.array([fit["optimality"] for fit in fits])
+        self.gap = np.array([fit["gap"] for fit in fits])
         self.held_out_loss = None
         if "held_out_loss" in fits[0]:
             self.held_out_loss = np.array([fit["held_out_loss"] for fit in fits])
@@ -174,21 +176,22 @@ def _solutions(model, counted, lams, largest):
             problem = now.problem(
                 pairs, whole.count[kept], parallel, node_weight=weight
             )  # fmt: skip
-            fit = Fit(now, solver, problem)
+            fit = Fit(now, solver, problem, model.gap_tol)
             if lam == largest:
                 result = _unigrams(fit)
             else:
                 result = fit.solve(w[kept].copy())
             w = np.zeros(whole.n_pairs)
             w[kept] = result.w
-            fits.append(_row_of(model, lam, result, w))
+            # Pairs that take no part are held at zero, and add nothing to the gap.
+            fits.append(_row_of(model, lam, result, fit.gap(result.w), w))
             if counted.held_out is not None:
                 # Its contexts are nodes of the whole tree.
                 fits[-1]["held_out_loss"] = held_out_loss(counted.held_out, whole, w)
     return fits, whole.beta_by_depth
 
 
-def _row_of(model, lam, result, w):
+def _row_of(model, lam, result, gap, w):
     """What a path keeps of a fit; w: the weights of all pairs."""
     row = np.flatnonzero(w).astype(np.int32)
     found = {
@@ -198,6 +201,7 @@ def _row_of(model, lam, result, w):
         "objective": result.objective,
         "n_iter": len(result.history),
         "optimality": result.optimality,
+        "gap": gap,
     }
     if model.verbose > 0:
         print(

@@ -131,6 +131,47 @@ def goes_on(make, tmp_path, monkeypatch):
     assert np.array_equal(model.coef_, whole.coef_)
 
 
+@pytest.mark.parametrize("kind", ["tree_metric", "stochastic", "active_set", "joint"])
+def test_goes_on_in_every_round_of_gap_tol(kind, tmp_path, monkeypatch):
+    make = {
+        "tree_metric": estimator,
+        "stochastic": partial(estimator, solver="stochastic"),
+        "active_set": grown,
+        "joint": joint,
+    }[kind]
+    make = partial(make, tol=0.1, gap_tol=2e-3, max_iter=3000)
+    states = goes_on_from_all(make, tmp_path, monkeypatch)
+    name = {"active_set": "part share"}.get(kind, "share")
+    assert len({state[name] for state in states if name in state}) > 1
+
+
+def test_other_gap_tol_goes_on(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "fit.ckpt", interval=0)
+    make = partial(estimator, checkpoint=checkpoint, tol=0.1)
+    loose = make(gap_tol=0.02).fit(*data())
+    strict = make(gap_tol=1e-3).fit(*data())
+    assert strict.gap_ <= 1e-3 * data()[1].size < loose.gap_
+    assert strict.n_iter_ > loose.n_iter_
+    with pytest.raises(ValueError, match=r"another fit \(gap_tol: True there, None"):
+        make().fit(*data())
+
+
+def test_search_goes_on_to_its_gap(tmp_path, monkeypatch):
+    def search(**settings):
+        return StructuredLogLinearLMCV(
+            penalty="l2", lam=0.5, max_fits=3, tol=0.1, gap_tol=1e-3, **settings
+        )
+
+    goes_on_from_all(search, tmp_path, monkeypatch)
+
+
+def test_a_folder_keeps_the_gap_apart(tmp_path):
+    make = partial(estimator, checkpoint=tmp_path, tol=0.1)
+    gaps = [make(gap_tol=g).fit(*data()).gap_ for g in (None, 0.02, 1e-3)]
+    assert gaps[0] > gaps[2] and gaps[2] <= 1e-3 * data()[1].size
+    assert [make(gap_tol=g).fit(*data()).gap_ for g in (None, 0.02, 1e-3)] == gaps
+
+
 def refuses(make, change, message, path):
     """The checkpoint of the model that `make` gives is refused after a change, and
     stays as it is."""

@@ -6,6 +6,7 @@ import pytest
 from _toy_problems import N_CLASSES, dense_groups, make_problem, weights_for
 
 from sklstruct.loglinear import PENALTIES, DiagonalSolver
+from sklstruct.loglinear._fit import Fit, Settings
 from sklstruct.loglinear._gap import duality_gap
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._penalties._base import LARGEST_SCORE
@@ -64,3 +65,18 @@ def test_minimum_and_gap(penalty, positive, seed):
         w = np.maximum(w, 0.0) if positive else w
         distance = loss.value(w) + bound.value(w) - least
         assert duality_gap(loss, bound, w) >= distance - 1e-6 > 0.0
+
+
+@pytest.mark.parametrize("penalty", sorted(PENALTIES))
+@pytest.mark.parametrize("positive", [True, False])
+def test_gap_tol_bounds_the_distance(penalty, positive):
+    problem = make_problem(2, 3, positive=positive)
+    least, _ = conic_minimum(problem, penalty)
+    settings = Settings(PENALTIES[penalty](), 0.4, 0.8, 1.3, positive, True)
+    solver = DiagonalSolver(tol=0.3, max_iter=20_000)
+    for gap_tol in (1e-2, 1e-4):
+        fit = Fit(settings, solver, problem, gap_tol)
+        found = fit.solve(np.zeros(problem.n_pairs))
+        assert found.status == "converged"
+        distance = found.objective - least
+        assert -1e-5 <= distance <= gap_tol * problem.total_weight + 1e-5

@@ -28,7 +28,7 @@ from sklstruct.loglinear import (
     JointLogLinear,
     Penalty,
 )
-from sklstruct.loglinear._gap import distance_text, duality_gap
+from sklstruct.loglinear._gap import duality_gap
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._penalties import BoundPenalty, Separable
 from sklstruct.loglinear._penalties._base import LARGEST_SCORE, conjugate_by_prox
@@ -268,10 +268,6 @@ def test_warning_of_several_trees_tells_how_far_it_is():
     with pytest.warns(ConvergenceWarning, match="nats a sample") as caught:
         model.fit(X, y, sample_weight=weight)
     assert nats_told(caught) == pytest.approx(model.gap_ / weight.sum(), rel=0.05)
-
-
-def test_warning_is_silent_about_an_infinite_gap():
-    assert distance_text(np.inf, 3.0) == ""
 
 
 @pytest.mark.parametrize("penalty", ["l1", "elastic_net", "tree_l2", "tree_linf"])
