@@ -230,6 +230,24 @@ def test_a_callback_stops_the_fit(client):
     assert model.estimator_.n_iter_ <= 3
 
 
+@needs_callbacks
+def test_every_task_that_begins_ends(client):
+    class Ledger(StopAfter):
+        max_propagation_depth = None
+
+        def on_fit_task_end(self, estimator, context):
+            self.ended.append(context.task_name)
+
+    ledger = Ledger("none")
+    ledger.ended = []
+    estimator = StructuredLogLinearLM(penalty="l2", max_iter=3, tol=0.5)
+    model = DaskLanguageModel(estimator, max_depth=2, n_shards=2)
+    model.set_callbacks(ledger)
+    model.fit(sentences(50))
+    assert sorted(ledger.tasks) == sorted(ledger.ended)
+    assert {"fit", "iteration"} <= set(ledger.tasks)
+
+
 # ------------------------------------------------------------------- losses
 
 

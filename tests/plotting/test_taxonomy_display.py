@@ -230,6 +230,9 @@ def test_depth_tradeoff(digits):
     assert_allclose(display.accuracy[0], cross_val_score(flat, X, y, cv=2))
     assert display.name == "ward"
     assert estimator.max_depth == 1
+    legend = display.ax_[0].get_legend().get_window_extent()
+    assert legend.y0 >= display.ax_[0].get_window_extent().y1 - 1  # above the curves
+    assert legend.y1 <= display.figure_.bbox.y1  # and inside the figure
     again = DepthTradeoffDisplay.from_estimator(
         estimator, X, y, depths=[0], cv=2, ax=display.ax_
     )
