@@ -354,12 +354,16 @@ class _Reading:
         n_tables: dict[str, int] = {}
         for e, edge in enumerate(edges):
             label = where, "edge", e
-            if not isinstance(edge, (tuple, list)) or not 3 <= len(edge) <= 5:
+            features = tables = None
+            if isinstance(edge, (tuple, list)) and len(edge) == 3:
+                u, v, kind = edge
+            elif isinstance(edge, (tuple, list)) and 3 < len(edge) <= 5:
+                u, v, kind, features, tables = (*edge, None)[:5]
+            else:
                 raise ValueError(
                     f"{_say(label)}: must be (u, v, type), (u, v, type, features) or "
                     f"(u, v, type, features, pair_features), got {edge!r}"
                 )
-            u, v, kind, *given = edge
             for end in (u, v):
                 if not isinstance(end, (int, np.integer)) or not 0 <= end < n:
                     raise ValueError(
@@ -377,8 +381,10 @@ class _Reading:
             known.append((int(u), int(v)))
             n_pairs = sizes[u] * sizes[v]
             n_tables[kind] += n_pairs
-            features, tables = (*given, None, None)[:2]
-            self._add(crossed, features, label)
+            if features is None:
+                crossed.n_rows += 1
+            else:
+                self._add(crossed, features, label)
             if tables:
                 first, second = instance.candidates[u], instance.candidates[v]
                 self._add_tables(of_pairs, tables, first, second, label, (u, v))
