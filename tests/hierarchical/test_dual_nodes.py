@@ -385,6 +385,16 @@ def test_a_tree_after_a_flat_one(data, new):
     )
 
 
+def test_rows_without_entries(data):
+    X, y = data
+    model = HierarchicalClassifier(TWO_LEVELS, estimator=dual(), random_state=0)
+    model.fit(X, y)
+    empty = sp.csr_matrix((3, X.shape[1]), dtype=X.dtype)
+    found = model.predict_proba(empty)
+    np.testing.assert_allclose(found, model.predict_proba(empty.toarray()), atol=1e-6)
+    assert model.predict(empty).tolist() == model.classes_[found.argmax(1)].tolist()
+
+
 @pytest.mark.parametrize("n_classes", [2, 7])
 def test_scale_of_one_leaf_minimises_the_fold(n_classes):
     """A tree of one leaf has one number, that of the flat model."""
