@@ -22,6 +22,12 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 PANELS = {"fit": "CPU seconds of a fit", "predict": "CPU ms for 1 000 predictions"}
+# Colours that the colour-blind tell apart, as in `draw_labels`.
+MODELS = {
+    "tree": ("#0072B2", "o"),
+    "flat hinge": ("#009E73", "D"),
+    "omikuji": ("#D55E00", "^"),
+}
 # what `bench_sparse_classes.growth` makes: samples of up to 40 words, per class
 SAMPLES, COLUMNS, WORDS = 10, 10, 40
 
@@ -43,7 +49,9 @@ def main(source, target):
             k = np.array(sorted(by_k))
             value = np.array([by_k[i][field] for i in k.tolist()])
             power = exponent(k, value)
-            [line] = ax.plot(k, value, "o-", label=f"{name}: $K^{{{power:.2f}}}$")
+            color, marker = MODELS[name]
+            text = f"{name}: $K^{{{power:.2f}}}$"
+            ax.plot(k, value, marker=marker, color=color, label=text)
             print(f"{field:8} {name:12} K^{power:.2f}")
             if (field, name) == ("fit", "tree"):
                 n = SAMPLES * k
@@ -54,7 +62,7 @@ def main(source, target):
                 cost = n * np.array([shape.width for shape in shapes])
                 at = int(np.searchsorted(k, 1000))
                 ax.plot(
-                    k, cost * value[at] / cost[at], "--", color=line.get_color(),
+                    k, cost * value[at] / cost[at], "--", color=color,
                     label=f"its cost model: $K^{{{exponent(k, cost):.2f}}}$",
                 )  # fmt: skip
         ax.set_xscale("log")

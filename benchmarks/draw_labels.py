@@ -5,7 +5,8 @@
 `labels_growth.png`: fit and prediction of the made text against the number of labels,
 with the exponent of a power of it by least squares. `labels_reliability.png`: the part
 of the labels that are right against the marginal probability that the models gave
-them; points of fewer than 30 pairs of a sample and a label are left out.
+them; points of fewer than 30 pairs of a sample and a label, or without a right one,
+are left out.
 """
 
 import sys
@@ -30,6 +31,7 @@ MODELS = {
     "omikuji": ("#D55E00", "^"),
     "omikuji, 3 trees": ("#E69F00", "v"),
     "napkinXC": ("0.4", "x"),
+    "PECOS": ("#CC79A7", "P"),
 }
 FEWEST = 30
 
@@ -68,8 +70,9 @@ def reliability(found, target):
     sets = ("text100", "text1000")
     figure, axes = plt.subplots(1, len(sets), figsize=(10, 4.8), layout="constrained")
     for ax, name in zip(axes, sets):
-        ax.plot([1e-6, 1], [1e-6, 1], color="0.7", lw=1)
-        for model in ("tree", "flat"):
+        least = 1.0
+        # the larger marks lie below: they show where the two models agree
+        for model, size in (("tree", 10), ("flat", 5)):
             figures = found.get((name, model), {})
             if "count" not in figures:
                 continue
@@ -80,8 +83,12 @@ def reliability(found, target):
             ok = (count >= FEWEST) & (right > 0)
             ax.plot(
                 proba[ok] / count[ok], right[ok] / count[ok], marker=marker,
-                color=color, label=f"{model}, log-loss {figures['log_loss']:.2f}",
+                color=color, ms=size,
+                label=f"{model}, log-loss {figures['log_loss']:.2f}",
             )  # fmt: skip
+            least = min(least, *(proba[ok] / count[ok]), *(right[ok] / count[ok]))
+        ends = [least / 2, 1]
+        ax.plot(ends, ends, color="0.7", lw=1, label="as often right as said")
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set_title(f"{int(name[4:]):,} labels")
