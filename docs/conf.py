@@ -57,14 +57,16 @@ html_css_files = ["sklstruct.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
     "navigation_with_keys": False,
     "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": ["theme-version"],
 }
-html_sidebars = {page: [] for page in ("index", "install", "development", "changelog")}
+html_sidebars = {
+    page: [] for page in ("index", "install", "tutorial", "development", "changelog")
+}
 
 # --------------------------------------------------------------- gallery
 
