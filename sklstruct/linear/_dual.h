@@ -136,18 +136,94 @@ SKLSTRUCT_WIDE static void sklstruct_spread(
 #endif
 }
 
-SKLSTRUCT_WIDE static float sklstruct_squares(ptrdiff_t n, const float *x)
+SKLSTRUCT_WIDE static float sklstruct_product(
+    ptrdiff_t n, const float *x, const float *y)
 {
     float sum[16] = {0}, total = 0;
     ptrdiff_t i, j;
     for (i = 0; i + 16 <= n; i += 16)
         for (j = 0; j < 16; j++)
-            sum[j] += x[i + j] * x[i + j];
+            sum[j] += x[i + j] * y[i + j];
     for (; i < n; i++)
-        total += x[i] * x[i];
+        total += x[i] * y[i];
     for (j = 0; j < 16; j++)
         total += sum[j];
     return total;
+}
+
+/* Products of SKLSTRUCT_BLOCK dense rows x and W: four rows and 64 lanes stay in
+ * registers, so that a weight is read once for four rows. */
+enum { SKLSTRUCT_BLOCK = 8 };
+
+#define SKLSTRUCT_SCORES_TILE(vectors)                                              \
+    for (b = 0; b < SKLSTRUCT_BLOCK; b += 4) {                                      \
+        sklstruct_v16 sum[4][vectors];                                              \
+        for (c = 0; c < 4; c++)                                                     \
+            for (j = 0; j < vectors; j++)                                           \
+                sum[c][j] = ((sklstruct_v16 *)(z + (b + c) * M + i))[j];            \
+        for (k = 0; k < n; k++) {                                                   \
+            const sklstruct_v16 *w = (const sklstruct_v16 *)(W + k * M + i);        \
+            for (c = 0; c < 4; c++)                                                 \
+                for (j = 0; j < vectors; j++)                                       \
+                    sum[c][j] += x[b + c][k] * w[j];                                \
+        }                                                                           \
+        for (c = 0; c < 4; c++)                                                     \
+            for (j = 0; j < vectors; j++)                                           \
+                ((sklstruct_v16 *)(z + (b + c) * M + i))[j] = sum[c][j];            \
+    }
+#define SKLSTRUCT_SPREAD_TILE(vectors)                                              \
+    for (b = 0; b < SKLSTRUCT_BLOCK; b += 4) {                                      \
+        sklstruct_v16 move[4][vectors];                                             \
+        for (c = 0; c < 4; c++)                                                     \
+            for (j = 0; j < vectors; j++)                                           \
+                move[c][j] = ((const sklstruct_v16 *)(step + (b + c) * M + i))[j];  \
+        for (k = 0; k < n; k++) {                                                   \
+            sklstruct_v16 *w = (sklstruct_v16 *)(W + k * M + i);                    \
+            for (j = 0; j < vectors; j++) {                                         \
+                sklstruct_v16 sum = w[j];                                           \
+                for (c = 0; c < 4; c++)                                             \
+                    sum += x[b + c][k] * move[c][j];                                \
+                w[j] = sum;                                                         \
+            }                                                                       \
+        }                                                                           \
+    }
+
+/* z[b] += sum_k x[b][k] W[k] for each row b; z is (SKLSTRUCT_BLOCK, M). */
+SKLSTRUCT_WIDE static void sklstruct_block_scores(
+    ptrdiff_t n, const float *const *x, const float *W, ptrdiff_t M, float *z)
+{
+    ptrdiff_t b, c, i = 0, j, k;
+#ifdef SKLSTRUCT_VECTORS
+    for (; i + 64 <= M; i += 64)
+        SKLSTRUCT_SCORES_TILE(4)
+    for (; i < M; i += 16)
+        SKLSTRUCT_SCORES_TILE(1)
+#else
+    for (b = 0; b < SKLSTRUCT_BLOCK; b++)
+        for (k = 0; k < n; k++)
+            for (j = 0; j < M; j++)
+                z[b * M + j] += x[b][k] * W[k * M + j];
+    (void)c, (void)i;
+#endif
+}
+
+/* W[k] += sum_b x[b][k] step[b]; step is (SKLSTRUCT_BLOCK, M). */
+SKLSTRUCT_WIDE static void sklstruct_block_spread(
+    ptrdiff_t n, const float *const *x, const float *step, ptrdiff_t M, float *W)
+{
+    ptrdiff_t b, c, i = 0, j, k;
+#ifdef SKLSTRUCT_VECTORS
+    for (; i + 64 <= M; i += 64)
+        SKLSTRUCT_SPREAD_TILE(4)
+    for (; i < M; i += 16)
+        SKLSTRUCT_SPREAD_TILE(1)
+#else
+    for (b = 0; b < SKLSTRUCT_BLOCK; b++)
+        for (k = 0; k < n; k++)
+            for (j = 0; j < M; j++)
+                W[k * M + j] += x[b][k] * step[b * M + j];
+    (void)c, (void)i;
+#endif
 }
 
 /* Pairwise: sixteen steps one after the other would take as long as the products. */

@@ -34,6 +34,11 @@ One-vs-rest losses separate over outcomes, so callers may fit strips of outcomes
 is narrow, its rows stay in the cache from one epoch to the next, and a step of the
 squared hinge on 16 or 32 lanes stays in registers.
 
+Many multinomial outcomes on dense rows take their steps in blocks of samples: the
+scores of a block are one product with W. A step then adds to the scores of the later
+samples what it would have changed in W, and W gets all steps at the end of the block.
+The steps are those of one sample after the other, up to rounding.
+
 The order of the samples is drawn anew for each epoch. A step changes scores by at most
 q max |change|; it is skipped if that is below rounding. The descent ends after an epoch
 whose change of the duals (sum of absolute values) is at most `tol` times that of the
@@ -65,7 +70,17 @@ cdef extern from "_dual.h" nogil:
         const int32_t* y
         Py_ssize_t n_y
 
-    float sklstruct_squares(Py_ssize_t n, const float* x) noexcept
+    enum:
+        SKLSTRUCT_BLOCK
+
+    float sklstruct_product(
+        Py_ssize_t n, const float* x, const float* y) noexcept
+    void sklstruct_block_scores(
+        Py_ssize_t n, const float** x, const float* W, Py_ssize_t M,
+        float* z) noexcept
+    void sklstruct_block_spread(
+        Py_ssize_t n, const float** x, const float* step, Py_ssize_t M,
+        float* W) noexcept
     void sklstruct_prefetch_rows(
         Py_ssize_t n, const int32_t* index, const float* W, Py_ssize_t M) noexcept
     void sklstruct_prefetch_run(Py_ssize_t n, const void* start) noexcept
@@ -108,7 +123,16 @@ LOSS_CODES = {
     "squared_hinge": HINGE, "ovr_log_loss": LOGISTIC, "log_loss": MULTINOMIAL,
 }
 
-ROOM = 6  # arrays of M floats that `descend` works in
+cdef enum:
+    # Arrays of M floats that `descend` works in: scores and steps of a block of
+    # samples, two more, and the lanes in use.
+    SCORES = 0
+    STEPS = SKLSTRUCT_BLOCK
+    OLD = 2 * SKLSTRUCT_BLOCK
+    MOVE = OLD + 1
+    LIVE = OLD + 2
+
+ROOM = LIVE + 1
 
 # Changes of scores up to this are skipped: no pass over the weights.
 cdef float NEGLIGIBLE = 1e-7
@@ -155,7 +179,7 @@ def squares(FloatRows rows, float constant, float[::1] q):
     with nogil:
         for i in range(rows.n):
             n = rows.row(i, &x, &index)
-            q[i] = sklstruct_squares(n, x) + constant * constant
+            q[i] = sklstruct_product(n, x, x) + constant * constant
 
 
 cdef inline uint64_t draw(uint64_t* state) noexcept nogil:
@@ -209,6 +233,53 @@ cdef inline void prefetch(
         sklstruct_prefetch_rows(n, index, &W[0, 0], W.shape[1])
 
 
+cdef double block_steps(
+    DescentProblem problem, const int32_t* samples, float[:, ::1] W,
+    float[:, ::1] dual, float[:, ::1] room, bint correct,
+) noexcept nogil:
+    """Multinomial steps on SKLSTRUCT_BLOCK dense samples, one after the other.
+
+    Their scores are those before the first step, plus the products of a sample with the
+    earlier ones times the steps on these: W is read and written once for all.
+    """
+    cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, n = W.shape[0] - 1, b, c, j
+    cdef sklstruct_sample[SKLSTRUCT_BLOCK] found
+    cdef (const float*)[SKLSTRUCT_BLOCK] x
+    cdef float[SKLSTRUCT_BLOCK] product
+    cdef float constant = problem.constant, most = 0
+    cdef float* z
+    cdef float* step
+    cdef double total = 0
+    cdef bint any_moved = False
+    for b in range(SKLSTRUCT_BLOCK):
+        found[b].x, found[b].index = NULL, NULL
+        read_sample(problem, samples[b], &found[b])
+        x[b] = found[b].x
+        for j in range(M):
+            room[SCORES + b, j] = constant * W[last, j]
+    sklstruct_block_scores(n, x, &W[0, 0], M, &room[SCORES, 0])
+    for b in range(SKLSTRUCT_BLOCK):
+        z, step, most = &room[SCORES + b, 0], &room[STEPS + b, 0], 0
+        for c in range(b):
+            product[c] = sklstruct_product(n, x[b], x[c]) + constant * constant
+        sklstruct_scores(b, product, NULL, &room[STEPS, 0], M, z)
+        total += sklstruct_multinomial(
+            M, z, &room[LIVE, 0], found[b].y[0], found[b].C, found[b].q, correct,
+            &dual[samples[b], 0], step, &room[OLD, 0], &room[MOVE, 0], &most,
+        )
+        if most * found[b].q > NEGLIGIBLE:
+            any_moved = True
+        else:
+            for j in range(M):
+                step[j] = 0
+    if any_moved:
+        sklstruct_block_spread(n, x, &room[STEPS, 0], M, &W[0, 0])
+        for b in range(SKLSTRUCT_BLOCK):
+            for j in range(M):
+                W[last, j] += constant * room[STEPS + b, j]
+    return total
+
+
 cdef double epoch(
     DescentProblem problem, const int32_t[::1] order, float[:, ::1] W,
     float[:, ::1] dual, float[:, ::1] room, bint correct, Watch* watch,
@@ -216,13 +287,14 @@ cdef double epoch(
     """One step on each sample; returns the sum of the absolute changes of the duals."""
     cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, position, i, j
     cdef sklstruct_sample sample
-    cdef float* z = &room[0, 0]
-    cdef float* step = &room[1, 0]
+    cdef float* z = &room[SCORES, 0]
+    cdef float* step = &room[STEPS, 0]
     cdef float* a
-    cdef const float* live = &room[5, 0]
+    cdef const float* live = &room[LIVE, 0]
     cdef float most = 0, constant = problem.constant
     cdef float[16] sums
     cdef double total = 0
+    cdef Py_ssize_t in_blocks = 0
     cdef bint fused = (
         (problem.loss == HINGE and sklstruct_has_strip(M))
         or (problem.loss == MULTINOMIAL and sklstruct_has_multinomial_strip(M))
@@ -230,7 +302,15 @@ cdef double epoch(
     sample.x, sample.index, sample.y = NULL, NULL, NULL
     for j in range(16):
         sums[j] = 0
-    for position in range(order.shape[0]):
+    if problem.loss == MULTINOMIAL and not fused and not problem.rows.is_sparse:
+        in_blocks = order.shape[0] - order.shape[0] % SKLSTRUCT_BLOCK
+    position = 0
+    while position < in_blocks:
+        total += block_steps(problem, &order[position], W, dual, room, correct)
+        position += SKLSTRUCT_BLOCK
+        if over(watch, 2 * SKLSTRUCT_BLOCK * (W.shape[0] + 8) * M):
+            return total
+    for position in range(in_blocks, order.shape[0]):
         prefetch(problem, order, position, W, dual)
         i = order[position]
         read_sample(problem, i, &sample)
@@ -263,12 +343,12 @@ cdef double epoch(
         elif problem.loss == LOGISTIC:
             total += sklstruct_logistic(
                 M, z, live, sample.y, sample.n_y, sample.C, sample.q, a, step,
-                &room[2, 0], &most,
+                &room[OLD, 0], &most,
             )
         else:
             total += sklstruct_multinomial(
                 M, z, live, sample.y[0], sample.C, sample.q, correct, a, step,
-                &room[2, 0], &room[3, 0], &most,
+                &room[OLD, 0], &room[MOVE, 0], &most,
             )
         if most * sample.q > NEGLIGIBLE:
             sklstruct_spread(sample.n, sample.x, sample.index, step, M, &W[0, 0])

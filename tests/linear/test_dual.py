@@ -128,8 +128,9 @@ def test_weights_are_those_of_other_libraries(loss, n_classes):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_dense_rows_are_sparse_rows(loss):
-    X, y = text()
+@pytest.mark.parametrize("n_classes", [5, 150])  # 150: dense rows in blocks
+def test_dense_rows_are_sparse_rows(loss, n_classes):
+    X, y = text(n_classes=n_classes)
     kept = np.flatnonzero(np.diff(X.tocsc().indptr))  # every column has entries
     X = X[:, kept].tocsr()
     a, b = exact(loss).fit(X, y), exact(loss).fit(X.toarray(), y)
@@ -137,6 +138,26 @@ def test_dense_rows_are_sparse_rows(loss):
     np.testing.assert_allclose(
         a.decision_function(X), b.decision_function(X.toarray()), atol=1e-4
     )
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n, n_classes", [(400, 130), (403, 150), (407, 200)])
+@pytest.mark.parametrize("intercept_scaling", [None, 3.0])
+def test_blocks_of_dense_rows_take_the_steps_of_single_rows(
+    n, n_classes, intercept_scaling
+):
+    """Two epochs, far from the optimum; sparse rows have no blocks."""
+    X, y = text(n=n, n_classes=n_classes)
+    X = X[:, np.flatnonzero(np.diff(X.tocsc().indptr))].tocsr()
+    params = {
+        "C": 10.0, "max_iter": 2, "tol": 1e-9,
+        "fit_intercept": intercept_scaling is not None,
+        "intercept_scaling": intercept_scaling or 1.0,
+    }  # fmt: skip
+    a, b = (exact("log_loss", **params).fit(rows, y) for rows in (X, X.toarray()))
+    assert np.abs(a.coef_).max() > 0.5
+    np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-5)
+    np.testing.assert_allclose(a.intercept_, b.intercept_, atol=1e-5)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
