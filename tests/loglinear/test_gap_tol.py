@@ -103,6 +103,15 @@ def test_max_iter_is_the_budget_of_all_rounds(make):
     assert model.gap_ > 1e-5 * weight.sum()
 
 
+def test_no_round_begins_without_a_budget():
+    X, y, weight = data()
+    n_iter = estimator().fit(X, y, weight).n_iter_
+    model = estimator(gap_tol=1e-5, max_iter=n_iter)
+    with pytest.warns(ConvergenceWarning, match=f"max_iter={n_iter}, after {n_iter} "):
+        model.fit(X, y, weight)
+    assert model.n_iter_ == n_iter
+
+
 def test_the_other_rule_is_named_where_the_gap_is_small():
     X, y, weight = data()
     model = estimator(tol=1e-9, gap_tol=10.0, max_iter=5)
