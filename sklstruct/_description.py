@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -17,6 +18,19 @@ def shown(value: Any) -> str:
         nested = any(isinstance(part, (list, tuple)) for part in value)
         return ("; " if nested else " ").join(map(shown, value))
     return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def pickled_bytes(model: Any) -> int | None:
+    """The size of a pickle of a model, without a copy of its arrays; None where a part,
+    say a function of the user's, cannot be pickled."""
+    sizes: list[int] = []
+    try:
+        head = pickle.dumps(
+            model, protocol=5, buffer_callback=lambda b: sizes.append(b.raw().nbytes)
+        )
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return None
+    return len(head) + sum(sizes)
 
 
 class Description(dict[str, Any]):

@@ -1,7 +1,12 @@
 """Figures of fitted models as dictionaries, texts and tables of notebooks."""
 
+import pickle
+
 import numpy as np
 import pytest
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from sklstruct import KneserNeyLM, LanguageModel, StructuredLogLinearLM
 from sklstruct._description import Description, shown
@@ -56,6 +61,23 @@ def test_models_without_a_table_or_discounts(lm, tmp_path):
     lm.to_arpa(tmp_path / "a.arpa")
     read = LanguageModel.load(tmp_path / "a.arpa").describe()
     assert read["model"] == "a file" and read["n_3_grams"] == grams(TEXT, 3)
+
+
+def test_size_of_a_model_without_a_table_is_that_of_its_pickle():
+    mixture = MixtureLM([("a", KneserNeyLM(discount=0.5)), ("b", WittenBellLM())])
+    lm = LanguageModel(mixture, max_depth=2).fit([f"w{i} w{i * i}" for i in range(900)])
+    size = len(pickle.dumps(lm.predictor.distribution))
+    assert 0.95 < lm.describe()["bytes"] / size < 1.05
+
+
+def test_a_model_that_cannot_be_pickled_has_no_size():
+    estimator = make_pipeline(
+        OneHotEncoder(handle_unknown="ignore"),
+        FunctionTransformer(lambda X: X, accept_sparse=True),
+        MultinomialNB(),
+    )
+    described = LanguageModel(estimator, max_depth=1).fit(TEXT).describe()
+    assert described["bytes"] is None and described["order"] == 2
 
 
 def test_unfitted_model_is_refused():

@@ -33,7 +33,7 @@ from .._compat import (
     _fit_context,
     with_callbacks,
 )
-from .._description import Description
+from .._description import Description, pickled_bytes
 from .._likelihood import innermost, sums_by_depth, weighted_sum
 from ..backoff import BackoffClassifier, BackoffModel, Counted
 from ..backoff._counted import bytes_per_token, check_forgetting
@@ -1019,7 +1019,8 @@ class LanguageModel(
             ``model``, the estimator; ``order``; ``n_words``, the classes; ``start``,
             ``end`` and ``unknown``, the marks. With a table of n-grams also those of
             `sklstruct.backoff.BackoffModel.describe`, and ``discounts``, those of each
-            depth, where there are such. Printed, a line each.
+            depth, where there are such; of other models ``bytes``, the size of their
+            pickle, None if they have none. Printed, a line each.
 
         Examples
         --------
@@ -1041,6 +1042,7 @@ class LanguageModel(
         else:
             description["order"] = self.max_depth + 1
             description |= {"n_words": int(labels.classes.size), **labels.marks}
+            description["bytes"] = pickled_bytes(predictor.distribution)
         discounts = getattr(model, "discounts_", None)
         if discounts is not None:
             description["discounts"] = discounts.round(4).tolist()
