@@ -399,7 +399,7 @@ def test_a_tolerance_below_rounding_stalls_and_warns(name):
     model = StructuredLogLinearLM(
         penalty="l2", solver=name, lam=0.4, alpha=0.8, tol=0.0, max_iter=100_000
     )
-    with pytest.warns(ConvergenceWarning, match="rounding hides"):
+    with pytest.warns(ConvergenceWarning, match="Rounding hides"):
         model.fit(X, y, weight)
     assert model.optimality_ < 1e-6
 
