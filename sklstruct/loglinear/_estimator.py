@@ -181,9 +181,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         Stop only when the duality gap `gap_`, which bounds the distance from the
         minimum, is at most `gap_tol` nats a sample as well; at least 0. The fit goes on
         with a smaller residual than `tol` until it is, or until `max_iter`. It costs
-        a gradient each time that the residual is reached, and about twice the time for
-        a gap a fifth as large; .05 is about what the default `tol` gives on words.
-        None: the residual alone decides.
+        a gradient each time that the residual is reached. None: the residual alone
+        decides.
 
     max_iter : int, default=300
         Largest number of iterations, at least 1; a ConvergenceWarning when it is
