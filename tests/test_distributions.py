@@ -225,6 +225,11 @@ def test_group_is_the_sum_over_its_classes(asked):
         member = group == wanted[:, None]
         expected = (np.exp(rows) * member).sum(axis=1)
         np.testing.assert_allclose(np.exp(found), expected, rtol=1e-8, atol=1e-12)
+        y = rng.integers(group.size, size=len(rows))
+        one, of_group = model.target_with_group(at, y, group)
+        np.testing.assert_array_equal(one, model.target(at, y))
+        expected = (np.exp(rows) * (group == group[y][:, None])).sum(axis=1)
+        np.testing.assert_allclose(np.exp(of_group), expected, rtol=1e-8, atol=1e-12)
 
 
 def test_facts_have_two_columns_a_tree(asked):

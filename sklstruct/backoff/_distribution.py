@@ -4,14 +4,15 @@ A *distribution* is P(y | x) over the classes 0 ... n_classes - 1. Its contexts 
 arrays, or nested tuples of arrays, with a row for each sample. ``locate`` turns
 contexts into places (such as nodes of a tree), which the other methods take:
 
-============================  ======================================================
-``locate(contexts)``          the place of each context
-``target(at, y)``             ln P(y_i | x_i)
-``rows(at)``                  ln P of every class
-``best(at, k)``               the k most probable classes
-``draw(at, uniform, skip)``   a class for each number in [0, 1)
-``group_target(at, g, w)``    ln of the sum of P over a group of classes
-============================  ======================================================
+===============================  ====================================================
+``locate(contexts)``             the place of each context
+``target(at, y)``                ln P(y_i | x_i)
+``rows(at)``                     ln P of every class
+``best(at, k)``                  the k most probable classes
+``draw(at, uniform, skip)``      a class for each number in [0, 1)
+``group_target(at, g, w)``       ln of the sum of P over a group of classes
+``target_with_group(at, y, g)``  both, for a class and the group that holds it
+===============================  ====================================================
 
 Mixtures use two more: ``facts(at)``, numbers about the history for a gate, and
 ``groups()``, the model's own groups of classes.
@@ -218,6 +219,30 @@ class Distribution(ABC):
                 picked = rows[mine][:, members[g]]
                 out[s][mine] = np.logaddexp.reduce(picked, axis=1)
         return out
+
+    def target_with_group(
+        self, at: Any, y: NDArray, group: NDArray
+    ) -> tuple[NDArray, NDArray]:
+        """`target` of the classes y and `group_target` of the groups that hold them.
+
+        Parameters
+        ----------
+        at : array or tuple of arrays
+            From `locate`.
+
+        y : int ndarray of shape (n_samples,)
+            Class ids.
+
+        group : int ndarray of shape (n_classes,)
+            The group of each class, from 0.
+
+        Returns
+        -------
+        log_prob : ndarray of shape (n_samples,)
+
+        of_group : ndarray of shape (n_samples,)
+        """
+        return self.target(at, y), self.group_target(at, group, group[y])
 
     def facts(self, at: Any) -> NDArray:
         """Numbers about the histories, which do not depend on the class.

@@ -717,13 +717,11 @@ class BackoffModel(Distribution):
     def _group_masses(self, nodes, group, root):
         """(the nodes and their ancestors, P(g | n) of all groups at each)."""
         tree, pairs = self.tree, self.pairs
-        used = np.zeros(tree.n_nodes, dtype=bool)
-        used[nodes] = True
-        for k in range(tree.n_levels - 1, 0, -1):
-            here = tree.level(k)
-            used[tree.parent[here][used[here]]] = True
-        used[0] = True
-        ids = np.flatnonzero(used)
+        above, found = np.unique(nodes), [np.zeros(1, dtype=nodes.dtype)]
+        while above.size and above[-1] > 0:
+            found.append(above)
+            above = np.unique(tree.parent[above[above > 0]])
+        ids = np.unique(np.concatenate(found))
         mass = np.empty((ids.size, root.size))
         mass[0] = root
         for k in range(1, tree.n_levels):

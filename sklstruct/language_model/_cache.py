@@ -549,9 +549,14 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     def _mixed(self, log_parts, recalled):
         """ln P of each word, from its ln P in the parts."""
-        log_parts += self._log_weights(recalled.facts)
-        with np.errstate(invalid="ignore"):  # NaN is a word without class
-            return np.logaddexp.reduce(log_parts, axis=1)
+        score = log_parts + self._log_weights(recalled.facts)
+        top = score.max(axis=1)
+        # -inf: no part gives the word a probability.
+        top[np.isneginf(top)] = 0.0
+        score -= top[:, None]
+        # NaN is a word without class.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.log(np.exp(score, out=score).sum(axis=1)) + top
 
     def _check_state(self, state):
         if state is None:
@@ -571,7 +576,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     def _recall(self, sentences, state, starts):
         """(log P_0 of every position, the counts of the caches before it)."""
         starts = _check_starts(starts, sentences.n_sentences)
-        scored = self.base_.evaluate(sentences)
+        scored = self.base_.evaluate(sentences, self.class_of_)
         words = self._classes_of_tokens(scored.token)
         stop = np.cumsum(scored.length)
         begin = stop - scored.length
@@ -585,33 +590,31 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
                 state.reset()
             parts.append(state.read(words[a:b], first[a:b]))
         recalled = type(parts[0])(*map(np.concatenate, zip(*parts)))
-        of_class = None
-        if self.class_of_ is not None:
-            of_class = self._class_log_proba(sentences, words)
-        return self._log_parts(scored.log_prob, of_class, recalled), recalled
+        return self._log_parts(scored.log_prob, scored.of_group, recalled), recalled
 
     def _log_parts(self, log_base, of_class, recalled):
         """(n, n_parts) ln P of each word in each part."""
-        n = log_base.size
-        columns = [log_base]
+        n_classes, n_unigrams = recalled.in_class.shape[1], recalled.unigram.shape[1]
+        # The numbers of a part are consecutive: all that follows goes by parts.
+        out = np.empty(
+            (1 + n_classes + n_unigrams + self._n_ngram_parts(), log_base.size)
+        )
+        out[0] = log_base
         with np.errstate(divide="ignore", invalid="ignore"):
-            for k in range(recalled.in_class.shape[1]):
-                columns.append(
-                    self._adapt(
-                        log_base,
-                        of_class,
-                        recalled.in_class[:, k],
-                        recalled.class_total[:, k],
-                    )
-                )
+            for k in range(n_classes):
+                count, total = recalled.in_class[:, k], recalled.class_total[:, k]
+                out[1 + k] = self._adapt(log_base, of_class, count, total)
+            shares = out[1 + n_classes :]
             empty = recalled.facts[:, 0, 0] == 0
-            for k in range(recalled.unigram.shape[1]):
-                share = recalled.unigram[:, k] / recalled.total[:, k]
-                columns.append(np.log(np.where(empty, 0.0, share)))
-            ngrams = np.log(recalled.share.reshape(n, self._n_ngram_parts()))
-        out = np.column_stack([*columns, ngrams])
-        out[np.isnan(log_base)] = np.nan
-        return out
+            for k in range(n_unigrams):
+                shares[k] = recalled.unigram[:, k] / recalled.total[:, k]
+                shares[k, empty] = 0.0
+            shares[n_unigrams:] = recalled.share.reshape(
+                log_base.size, self._n_ngram_parts()
+            ).T
+            np.log(shares, out=shares)
+        out[:, np.isnan(log_base)] = np.nan
+        return out.T
 
     def _n_ngram_parts(self):
         return (self.max_order - 1) * len(self.half_lives_[2])
@@ -626,14 +629,6 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             used = of_class + np.log(count)
         theta = float(self.theta)
         return np.logaddexp(used, np.log(theta) + log_base) - np.log(total + theta)
-
-    def _class_log_proba(self, sentences, words):
-        """ln P(g(y) | x) of the class of each word; NaN where it has none."""
-        known = words >= 0
-        wanted = self.class_of_[np.where(known, words, 0)]
-        out = self.base_.predictor.group_target(sentences, self.class_of_, wanted)
-        out[~known] = np.nan
-        return out
 
     def score(self, X: Iterable, y: Any = None) -> float:
         """Mean natural log-likelihood per token of a text, read from its beginning.
@@ -746,8 +741,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         y = labels.encode_targets([word])
         if self.class_of_ is not None:
             at = predictor.locate(np.asarray(cursor.state)[None])
-            group = self.class_of_, self.class_of_[np.maximum(y, 0)]
-            of_class = predictor.distribution.group_target(at, *group)
+            _, of_class = predictor.distribution.target_with_group(
+                at, np.maximum(y, 0), self.class_of_
+            )
         cache = cursor.cache.copy()
         recalled = cache.read(y, np.array([cursor.begins]))
         log_parts = self._log_parts(np.array([log_base]), of_class, recalled)

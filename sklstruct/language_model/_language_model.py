@@ -71,6 +71,7 @@ class Scored(NamedTuple):
     depth: np.ndarray | None  # (n_positions,) depth of the node of the n-gram
     is_end: np.ndarray  # (n_positions,) bool, end marks
     unknown: np.ndarray  # (n_positions,) bool, unknown words, with a class or without
+    of_group: np.ndarray | None  # (n_positions,) ln P of the word's group, if asked for
 
     def counted(self, include_end: bool, include_unknown: bool) -> np.ndarray:
         """A mask of the positions that a mean is taken over."""
@@ -714,17 +715,22 @@ class LanguageModel(
 
     # -------------------------------------------------------------- scoring
 
-    def evaluate(self, X: Iterable) -> Scored:
+    def evaluate(self, X: Iterable, group: np.ndarray | None = None) -> Scored:
         """Every predicted position of a text, in ids.
 
         Parameters
         ----------
         X : iterable of sentences
 
+        group : int ndarray of shape (n_classes,), default=None
+            The group of each word of ``vocabulary_``, from 0, to know the probability
+            of the groups of the words too.
+
         Returns
         -------
         scored : Scored
-            Named tuple (log_prob, known, token, length, depth, is_end, unknown).
+            Named tuple (log_prob, known, token, length, depth, is_end, unknown,
+            of_group).
 
         Raises
         ------
@@ -734,7 +740,7 @@ class LanguageModel(
         check_is_fitted(self)
         text = number_sentences(X)
         predictor = self.predictor
-        log_prob, token, depth = predictor.score(text)
+        log_prob, token, depth, of_group = predictor.score(text, group)
         known = ~np.isnan(log_prob)
         unknown = ~known | (token == predictor.encoder.unknown)
         if unknown.any():
@@ -750,7 +756,7 @@ class LanguageModel(
                 "symbol, or set out_of_vocabulary='exclude'"
             )
         length, is_end = predictor.encoder.lengths(text), token == predictor.encoder.end
-        return Scored(log_prob, known, token, length, depth, is_end, unknown)
+        return Scored(log_prob, known, token, length, depth, is_end, unknown, of_group)
 
     def token_log_proba(self, X: Iterable) -> list[np.ndarray]:
         r"""Natural logarithm of the probability of every token.

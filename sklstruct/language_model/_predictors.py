@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,15 @@ def single_state(states: NDArray) -> int | tuple[int, ...]:
     """The state of one row: a node, or a window as a tuple."""
     state = states[0].tolist()
     return state if states.ndim == 1 else tuple(state)
+
+
+class TextScores(NamedTuple):
+    """Every predicted position of a text, in order."""
+
+    log_prob: NDArray  # NaN for words that have no class
+    token: NDArray
+    depth: NDArray | None  # of the node of the n-gram; None: no back-off model
+    of_group: NDArray | None  # ln P of the group that holds the word, if asked for
 
 
 class TextPredictor:
@@ -152,36 +161,33 @@ class TextPredictor:
         windows, _ = stream_windows(self._known(tokens), width)
         return windows[scored], target[scored]
 
-    def score(self, sentences: NumberedText) -> tuple[NDArray, NDArray, NDArray | None]:
-        """(log_prob, token, depth) of every predicted position.
+    def score(
+        self, sentences: NumberedText, group: NDArray | None = None
+    ) -> TextScores:
+        """Natural logarithms of P at every predicted position.
 
-        log_prob: natural logarithms, NaN for words that have no class. depth: that of
-        the node of the n-gram; None where there is no back-off model.
+        group: the group of each class, from 0, for the P of the groups of the words.
         """
         windows, token = self.windows(sentences)
         log_prob = np.full(token.size, np.nan)
+        of_group = None if group is None else log_prob.copy()
         model = self.distribution
         depth = np.zeros(token.size, dtype=np.int32)
         known = np.flatnonzero(token != self.encoder.lost)
         for block in row_blocks(known.size, _BLOCK):
             rows = block if known.size == token.size else known[block]
-            at = self.locate(windows[rows])
+            at, y = self.locate(windows[rows]), token[rows]
             if isinstance(model, BackoffModel):
-                log_prob[rows], depth[rows] = model.target_depth(at, token[rows])
+                log_prob[rows], depth[rows] = model.target_depth(at, y)
+                if of_group is not None:
+                    of_group[rows] = model.group_target(at, group, group[y])
+            elif of_group is None:
+                log_prob[rows] = model.target(at, y)
             else:
-                log_prob[rows] = model.target(at, token[rows])
-        return log_prob, token, depth if isinstance(model, BackoffModel) else None
-
-    def group_target(
-        self, sentences: NumberedText, group: NDArray, wanted: NDArray
-    ) -> NDArray:
-        """ln of the sum over a group of classes at every predicted position."""
-        windows, _ = self.windows(sentences)
-        out = np.empty(len(windows))
-        for rows in row_blocks(len(windows), _BLOCK):
-            at = self.locate(windows[rows])
-            out[rows] = self.distribution.group_target(at, group, wanted[rows])
-        return out
+                both = model.target_with_group(at, y, group)
+                log_prob[rows], of_group[rows] = both
+        of_node = depth if isinstance(model, BackoffModel) else None
+        return TextScores(log_prob, token, of_node, of_group)
 
 
 class TreePredictor(TextPredictor):
@@ -251,8 +257,10 @@ class TreePredictor(TextPredictor):
         known = (tokens >= 0) & (tokens < self.distribution.n_symbols)
         return np.where(known, tokens, np.int32(-1))
 
-    def score(self, sentences: NumberedText) -> tuple[NDArray, NDArray, NDArray | None]:
-        """(log_prob, token, depth) of every predicted position."""
+    def score(
+        self, sentences: NumberedText, group: NDArray | None = None
+    ) -> TextScores:
+        """As of `TextPredictor`."""
         tokens = self.encoder.encode(sentences)
         log_prob, depth = self.distribution.score_tokens_depth(
             tokens, unknown_log_prob=-np.inf
@@ -260,7 +268,17 @@ class TreePredictor(TextPredictor):
         scored = self.encoder.is_target(tokens)
         tokens, log_prob = tokens[scored], log_prob[scored]
         log_prob[tokens == self.encoder.lost] = np.nan
-        return log_prob, tokens, depth[scored]
+        of_group = None
+        if group is not None:
+            of_group = np.full(tokens.size, np.nan)
+            windows, _ = self.windows(sentences)
+            word = self.encoder.labels.class_of_token[tokens]
+            known = np.flatnonzero(word >= 0)
+            for block in row_blocks(known.size, _BLOCK):
+                rows = known[block]
+                at, wanted = self.locate(windows[rows]), group[word[rows]]
+                of_group[rows] = self.distribution.group_target(at, group, wanted)
+        return TextScores(log_prob, tokens, depth[scored], of_group)
 
 
 class WindowClassifier(DistributionClassifier, BaseEstimator):

@@ -285,8 +285,19 @@ class LogisticGate(Gate):
         self.coef = softmax_coef(self._features(facts), proba, weight)
 
     def log_weights(self, facts: NDArray) -> NDArray:
-        with single_blas_thread():
-            return log_softmax(self._features(facts) @ self.coef.T)
+        # The product of `_features` and the coefficients: of the indicators of depths
+        # one is 1 in each tree, so their columns are not made.
+        coef, first = self.coef.T, 1
+        score = np.repeat(coef[:1], facts.shape[0], axis=0)
+        for t, deepest in enumerate(self.depths):
+            depth = np.minimum(facts[:, 2 * t + DEPTH], deepest).astype(np.int64)
+            scaled = 0.2 * facts[:, 2 * t + LOG_WEIGHT, None]
+            of_depth = coef[first + 2 : first + 2 + 2 * (deepest + 1)]
+            slope = of_depth[1::2][depth]
+            slope += coef[first] + coef[first + 1] * scaled
+            score += slope * scaled + of_depth[::2][depth]
+            first += 2 + len(of_depth)
+        return log_softmax(score)
 
     def row_log_weights(self) -> Callable[[list[float]], list[float]]:
         coef = self.coef.T.tolist()  # a list for each feature, in the order of them

@@ -117,24 +117,19 @@ class MixtureModel(ComposedModel):
         return np.column_stack([m.target(a, y) for m, a in zip(self.models, at)])
 
     def target(self, at: Any, y: NDArray) -> NDArray:
-        return self._mixed(at, self.targets(at, y))
+        return _mixed(self.log_weights(at), self.targets(at, y))
 
-    def group_target(self, at: Any, group: NDArray, wanted: NDArray) -> NDArray:
-        of_each = [m.group_target(a, group, wanted) for m, a in zip(self.models, at)]
-        return self._mixed(at, np.column_stack(of_each))
+    def target_with_group(
+        self, at: Any, y: NDArray, group: NDArray
+    ) -> tuple[NDArray, NDArray]:
+        of_each = [m.target_with_group(a, y, group) for m, a in zip(self.models, at)]
+        log_prob, of_group = map(np.column_stack, zip(*of_each))
+        log_weights = self.log_weights(at)
+        return _mixed(log_weights, log_prob), _mixed(log_weights, of_group)
 
     def groups(self) -> NDArray | None:
         found = (model.groups() for model in self.models)
         return next((g for g in found if g is not None), None)
-
-    def _mixed(self, at, log_prob):
-        """ln of the weighted sum over the models, whose log_prob is changed."""
-        log_prob += self.log_weights(at)
-        top = log_prob.max(axis=1)
-        top[np.isneginf(top)] = 0.0
-        np.exp(log_prob - top[:, None], out=log_prob)
-        with np.errstate(divide="ignore"):
-            return np.log(log_prob.sum(axis=1)) + top
 
     def _rows(self, at: Any) -> NDArray:
         rows = [m.rows(where) for m, where in zip(self.models, at)]
@@ -168,6 +163,16 @@ class MixtureModel(ComposedModel):
 
     def facts(self, at: Any) -> NDArray:
         return np.hstack([m.facts(a) for m, a in zip(self.models, at)])
+
+
+def _mixed(log_weights, log_prob):
+    """ln of the weighted sum over the columns of log_prob, which are changed."""
+    log_prob += log_weights
+    top = log_prob.max(axis=1)
+    top[np.isneginf(top)] = 0.0
+    np.exp(log_prob - top[:, None], out=log_prob)
+    with np.errstate(divide="ignore"):
+        return np.log(log_prob.sum(axis=1)) + top
 
 
 class FactoredModel(CheckedState, ComposedModel):
@@ -211,26 +216,36 @@ class FactoredModel(CheckedState, ComposedModel):
 
     def target(self, at: Any, y: NDArray) -> NDArray:
         out = np.zeros(y.size)
-        for node_of, child_of in zip(self.path_node, self.path_child):
-            node, child = node_of[y], child_of[y]
-            # Those whose path has ended are group 0, the rest node + 1.
-            for g, rows in by_group(node + 1, len(self.models) + 1):
-                model = self.models[g - 1] if g else None
-                if model is not None:
-                    contexts = take(self._contexts(at, g - 1), rows)
-                    out[rows] += model.target(model.locate(contexts), child[rows])
+        for step in range(len(self.path_node)):
+            self._add_step(step, at, y, out)
         return out
+
+    def _add_step(self, step, at, y, out):
+        """Add ln P of one step of the path to each class."""
+        node, child = self.path_node[step][y], self.path_child[step][y]
+        # Those whose path has ended are group 0, the rest node + 1.
+        for g, rows in by_group(node + 1, len(self.models) + 1):
+            model = self.models[g - 1] if g else None
+            if model is not None:
+                contexts = take(self._contexts(at, g - 1), rows)
+                out[rows] += model.target(model.locate(contexts), child[rows])
 
     def groups(self) -> NDArray | None:
         return None if self.root is None else self.path_child[0]
 
-    def group_target(self, at: Any, group: NDArray, wanted: NDArray) -> NDArray:
-        own, root = self.groups(), self.root
-        if own is None or root is None or not _same_partition(own, group):
-            return super().group_target(at, group, wanted)
-        child = np.empty(int(group.max()) + 1, dtype=np.int64)
-        child[group] = own
-        return root.target(root.locate(self._contexts(at, 0)), child[wanted])
+    def target_with_group(
+        self, at: Any, y: NDArray, group: NDArray
+    ) -> tuple[NDArray, NDArray]:
+        own = self.groups()
+        if own is None or not _same_partition(own, group):
+            return super().target_with_group(at, y, group)
+        # The first step is to the group: its model is asked once.
+        out = np.zeros(y.size)
+        self._add_step(0, at, y, out)
+        of_group = out.copy()
+        for step in range(1, len(self.path_node)):
+            self._add_step(step, at, y, out)
+        return out, of_group
 
     def _rows(self, at: Any) -> NDArray:
         tree = self.tree

@@ -209,10 +209,16 @@ def test_classes_of_the_base_and_their_mass(path):
     rng = np.random.default_rng(0)
     others = [rng.integers(0, 4, size=base.vocabulary_.size), np.arange(proba.shape[1])]
     for group in [*others, groups] if groups is not None else others:
-        wanted = group[rng.integers(group.size, size=target.size)]
-        got = predictor.group_target(text, group, wanted)
-        expected = (proba * (group == wanted[:, None])).sum(axis=1)
-        np.testing.assert_allclose(np.exp(got), expected, rtol=1e-10)
+        scored = predictor.score(text, group)
+        known = scored.token != predictor.encoder.lost
+        word = predictor.encoder.labels.class_of_token[scored.token[known]]
+        expected = proba[known] * (group == group[word][:, None])
+        got = scored.of_group[known]
+        np.testing.assert_allclose(np.exp(got), expected.sum(axis=1), rtol=1e-10)
+        alone = predictor.score(text)
+        assert alone.of_group is None
+        np.testing.assert_array_equal(scored.log_prob, alone.log_prob)
+        assert np.isnan(scored.of_group[~known]).all()
     if groups is None:
         with pytest.raises(ValueError, match="word_classes='base'"):
             cached(base, word_classes="base")

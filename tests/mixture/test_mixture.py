@@ -656,3 +656,21 @@ def test_weights_of_one_history(name):
     for row, expected in zip(seen.tolist(), rows):
         np.testing.assert_allclose(one(row), expected, rtol=1e-12)
         assert np.exp(one(row)).sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_weights_of_the_logistic_gate_are_those_of_its_features():
+    rng = np.random.default_rng(0)
+    depths, n = (3, 1), 400
+    # Deeper than in training, too: the gate knows no more than the depth that it saw.
+    depth = np.column_stack([rng.integers(0, d + 2, size=n) for d in depths])
+    facts = np.empty((n, 4))
+    facts[:, ::2], facts[:, 1::2] = depth, rng.uniform(0, 9, size=(n, 2))
+    log_prob = np.log(rng.dirichlet(np.ones(3), size=n))
+    gate = GATES["logistic"]().fit(log_prob, facts, np.ones(n), depths)
+    score = gate._features(facts) @ gate.coef.T
+    expected = score - np.logaddexp.reduce(score, axis=1)[:, None]
+    assert np.ptp(expected, axis=0).min() > 0.1
+    got = gate.log_weights(facts)
+    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+    one_by_one = list(map(gate.row_log_weights(), facts.tolist()))
+    np.testing.assert_allclose(one_by_one, expected, rtol=1e-12, atol=1e-12)
