@@ -63,7 +63,7 @@ PIECES = 10
 def cases():
     marks = {"slow": True, "needs": "jax"}
     runs = [("LSTM", 200, t) for t in (300, 900, 3600)]
-    runs += [("LSTM", 650, 1800), ("transformer", 200, 1800)]
+    runs += [("LSTM", 650, 1800), ("transformer", 200, 900)]
     return [{"model": m, "units": n, "seconds": t} | marks for m, n, t in runs]
 
 

@@ -71,7 +71,7 @@ def main(folder, target):
         draw(ax, line, *NETWORKS[network], name, markerfacecolor=face)
     ax.set_xscale("log")
     ax.margins(y=0.1)
-    ax.set_xticks([1, 2, 5, 10, 20, 50, 100, 200, 500, 1000])
+    ax.set_xticks([1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000])
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xlabel("CPU seconds of training, one core")
