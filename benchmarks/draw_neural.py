@@ -73,7 +73,11 @@ def main(folder, target):
     ax.margins(y=0.1)
     ax.set_xticks([1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000])
     ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_locator(NullLocator())
+    ax.set_yscale("log")
+    ax.set_yticks([100, 150, 200, 300, 400, 600])
+    ax.yaxis.set_major_formatter("{x:g}")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_minor_locator(NullLocator())
     ax.set_xlabel("CPU seconds of training, one core")
     ax.set_ylabel("test perplexity, WikiText-2")
     ax.legend(frameon=False)
