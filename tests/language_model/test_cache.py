@@ -230,6 +230,31 @@ def test_classes_of_the_base_and_their_mass(path):
             np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
+class Follows(ClassifierMixin, BaseEstimator):
+    """Relative frequencies after one symbol: P is 0 where a word never followed."""
+
+    def fit(self, X, y):
+        self.classes_, code = np.unique(y, return_inverse=True)
+        self.table_ = np.zeros((self.classes_.size + 3, self.classes_.size))
+        np.add.at(self.table_, (X[:, -1], code), 1.0)
+        self.table_[self.table_.sum(axis=1) == 0] = 1.0
+        self.table_ /= self.table_.sum(axis=1, keepdims=True)
+        return self
+
+    def predict_proba(self, X):
+        return self.table_[X[:, -1]]
+
+
+def test_a_word_that_no_part_knows_has_no_probability():
+    base = LanguageModel(Follows(), max_depth=1).fit([["a", "b"], ["a", "b", "b"]] * 9)
+    for params in ({}, {"word_classes": 2}):
+        model = cached(base, [["a", "b"], ["a", "b", "b"]] * 20, **params)
+        log_prob = np.concatenate(model.score_stream([["b", "b"], ["a", "b"]]))
+        assert log_prob[0] == -np.inf
+        assert not np.isnan(log_prob).any()
+        assert (log_prob[1:] > -np.inf).all()
+
+
 def test_all_weight_on_the_base_is_the_base():
     model = cached(weights=np.eye(11)[0])
     text = random_text(5, 50)
