@@ -170,7 +170,7 @@ class TextPredictor:
         """
         windows, token = self.windows(sentences)
         log_prob = np.full(token.size, np.nan)
-        of_group = None if group is None else log_prob.copy()
+        of_group = log_prob.copy()
         model = self.distribution
         depth = np.zeros(token.size, dtype=np.int32)
         known = np.flatnonzero(token != self.encoder.lost)
@@ -179,15 +179,19 @@ class TextPredictor:
             at, y = self.locate(windows[rows]), token[rows]
             if isinstance(model, BackoffModel):
                 log_prob[rows], depth[rows] = model.target_depth(at, y)
-                if of_group is not None:
+                if group is not None:
                     of_group[rows] = model.group_target(at, group, group[y])
-            elif of_group is None:
+            elif group is None:
                 log_prob[rows] = model.target(at, y)
             else:
                 both = model.target_with_group(at, y, group)
                 log_prob[rows], of_group[rows] = both
-        of_node = depth if isinstance(model, BackoffModel) else None
-        return TextScores(log_prob, token, of_node, of_group)
+        return TextScores(
+            log_prob,
+            token,
+            depth if isinstance(model, BackoffModel) else None,
+            None if group is None else of_group,
+        )
 
 
 class TreePredictor(TextPredictor):
