@@ -27,7 +27,13 @@ from .._compat import (
 )
 from .._parallel import single_blas_thread
 from ..backoff import Distribution
-from ..mixture._gates import em_weights, log_softmax, relative, softmax_coef
+from ..mixture._gates import (
+    em_weights,
+    log_mixture,
+    log_softmax,
+    relative,
+    softmax_coef,
+)
 from ..symbols import number_sentences
 from ..word_classes import ExchangeClustering, WordClustering
 from ._cache_state import CacheState, matched_order
@@ -548,15 +554,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         return self._mixed(*self._recall(sentences, self._check_state(state), starts))
 
     def _mixed(self, log_parts, recalled):
-        """ln P of each word, from its ln P in the parts."""
-        score = log_parts + self._log_weights(recalled.facts)
-        top = score.max(axis=1)
-        # -inf: no part gives the word a probability.
-        top[np.isneginf(top)] = 0.0
-        score -= top[:, None]
-        # NaN is a word without class.
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.log(np.exp(score, out=score).sum(axis=1)) + top
+        """ln P of each word, from its ln P in the parts; NaN for one without class."""
+        return log_mixture(self._log_weights(recalled.facts), log_parts)
 
     def _check_state(self, state):
         if state is None:

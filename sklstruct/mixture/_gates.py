@@ -135,6 +135,17 @@ def log_softmax(score: NDArray) -> NDArray:
     return score - (top + np.log(np.exp(score - top).sum(axis=1, keepdims=True)))
 
 
+def log_mixture(log_weights: NDArray, log_prob: NDArray) -> NDArray:
+    """ln of the weighted sum over the columns of log_prob, which are changed; NaN for a
+    row with NaN."""
+    log_prob += log_weights
+    top = log_prob.max(axis=1)
+    top[np.isneginf(top)] = 0.0  # no column has a probability
+    log_prob -= top[:, None]
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(log_prob, out=log_prob).sum(axis=1)) + top
+
+
 def softmax_coef(
     phi: NDArray, proba: NDArray, weight: NDArray, closed: NDArray | None = None
 ) -> NDArray:
@@ -280,6 +291,15 @@ class LogisticGate(Gate):
             columns += [scaled, scaled**2, at_depth]
         return np.column_stack(columns)
 
+    def _of_trees(self):
+        """For each tree the coefficients of x and x^2, of the indicator of each depth
+        and of x at each depth, with x the scaled logarithm; a column for each model."""
+        coef, first = self.coef.T, 1
+        for deepest in self.depths:
+            of_depth = coef[first + 2 : first + 2 + 2 * (deepest + 1)]
+            yield coef[first], coef[first + 1], of_depth[::2], of_depth[1::2]
+            first += 2 + len(of_depth)
+
     def _learn(self, proba, weight, facts, fact_depths):
         self.depths = tuple(fact_depths)
         self.coef = softmax_coef(self._features(facts), proba, weight)
@@ -287,33 +307,30 @@ class LogisticGate(Gate):
     def log_weights(self, facts: NDArray) -> NDArray:
         # The product of `_features` and the coefficients: of the indicators of depths
         # one is 1 in each tree, so their columns are not made.
-        coef, first = self.coef.T, 1
-        score = np.repeat(coef[:1], facts.shape[0], axis=0)
-        for t, deepest in enumerate(self.depths):
+        score = np.repeat(self.coef.T[:1], facts.shape[0], axis=0)
+        for t, (linear, square, at_depth, slopes) in enumerate(self._of_trees()):
+            deepest = len(slopes) - 1
             depth = np.minimum(facts[:, 2 * t + DEPTH], deepest).astype(np.int64)
             scaled = 0.2 * facts[:, 2 * t + LOG_WEIGHT, None]
-            of_depth = coef[first + 2 : first + 2 + 2 * (deepest + 1)]
-            slope = of_depth[1::2][depth]
-            slope += coef[first] + coef[first + 1] * scaled
-            score += slope * scaled + of_depth[::2][depth]
-            first += 2 + len(of_depth)
+            slope = slopes[depth]
+            slope += linear + square * scaled
+            score += slope * scaled + at_depth[depth]
         return log_softmax(score)
 
     def row_log_weights(self) -> Callable[[list[float]], list[float]]:
-        coef = self.coef.T.tolist()  # a list for each feature, in the order of them
-        first, trees = 1, []
-        for deepest in self.depths:
-            trees.append((first, deepest))
-            first += 2 + 2 * (deepest + 1)
+        constant = self.coef[:, 0].tolist()
+        trees = [[part.tolist() for part in tree] for tree in self._of_trees()]
 
         def log_weights(facts):
-            score = coef[0]
-            for (first, deepest), depth, size in zip(trees, facts[::2], facts[1::2]):
-                x, at = 0.2 * size, first + 2 + 2 * min(int(depth), deepest)
+            score = constant
+            for (linear, square, at_depth, slopes), depth, size in zip(
+                trees, facts[::2], facts[1::2]
+            ):
+                x, k = 0.2 * size, min(int(depth), len(slopes) - 1)
                 score = [
                     s + a * x + b * x * x + c + d * x
                     for s, a, b, c, d in zip(
-                        score, coef[first], coef[first + 1], coef[at], coef[at + 1]
+                        score, linear, square, at_depth[k], slopes[k]
                     )
                 ]
             top = max(score)

@@ -13,7 +13,7 @@ from .._parallel import row_blocks
 from ..backoff import Distribution
 from ..backoff._distribution import by_group, count_rows, take
 from ..taxonomy import Forest
-from ._gates import Gate
+from ._gates import Gate, log_mixture
 
 
 def more_uniform(uniform: NDArray, step: int) -> NDArray:
@@ -117,7 +117,7 @@ class MixtureModel(ComposedModel):
         return np.column_stack([m.target(a, y) for m, a in zip(self.models, at)])
 
     def target(self, at: Any, y: NDArray) -> NDArray:
-        return _mixed(self.log_weights(at), self.targets(at, y))
+        return log_mixture(self.log_weights(at), self.targets(at, y))
 
     def target_with_group(
         self, at: Any, y: NDArray, group: NDArray
@@ -125,7 +125,7 @@ class MixtureModel(ComposedModel):
         of_each = [m.target_with_group(a, y, group) for m, a in zip(self.models, at)]
         log_prob, of_group = map(np.column_stack, zip(*of_each))
         log_weights = self.log_weights(at)
-        return _mixed(log_weights, log_prob), _mixed(log_weights, of_group)
+        return log_mixture(log_weights, log_prob), log_mixture(log_weights, of_group)
 
     def groups(self) -> NDArray | None:
         found = (model.groups() for model in self.models)
@@ -163,16 +163,6 @@ class MixtureModel(ComposedModel):
 
     def facts(self, at: Any) -> NDArray:
         return np.hstack([m.facts(a) for m, a in zip(self.models, at)])
-
-
-def _mixed(log_weights, log_prob):
-    """ln of the weighted sum over the columns of log_prob, which are changed."""
-    log_prob += log_weights
-    top = log_prob.max(axis=1)
-    top[np.isneginf(top)] = 0.0
-    np.exp(log_prob - top[:, None], out=log_prob)
-    with np.errstate(divide="ignore"):
-        return np.log(log_prob.sum(axis=1)) + top
 
 
 class FactoredModel(CheckedState, ComposedModel):
