@@ -136,12 +136,16 @@ CACHES = {
         CLASSES_OF_ITS_OWN,
     ),
     "best static + caches": (BEST, {}),
-    "best static + caches with constant weights": (
-        BEST,
-        {"word_classes": "base", "weights": "em"},
-    ),
     "best static + caches with classes": (BEST, {"word_classes": "base"}),
     '"better" + caches with classes': ('"better"', {"word_classes": "base"}),
+    '"better" + caches with classes, fixed base': (
+        '"better"',
+        {"word_classes": "base", "learning_rate": 0},
+    ),
+    '"better" + caches with classes, constant weights': (
+        '"better"',
+        {"word_classes": "base", "weights": "em"},
+    ),
 }
 # Grid of `tune` on the validation file: lam, alpha, path.
 TUNED = [

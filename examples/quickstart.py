@@ -106,7 +106,10 @@ def climb(train, valid, min_count):
         if name == "better":
             better = model
     start = time.perf_counter()
-    yield rung('"better" and a cache', CacheLM(FrozenEstimator(better)).fit(valid))
+    yield rung(
+        '"better" and a cache',
+        CacheLM(FrozenEstimator(better), word_classes="base").fit(valid),
+    )
 
 
 def show(rung, test, base):

@@ -220,16 +220,21 @@ def test_group_is_the_sum_over_its_classes(asked):
     groups = [rng.integers(0, 3, size=model.n_classes), np.arange(model.n_classes)]
     for group in groups if own is None else [*groups, own]:
         group = np.unique(group, return_inverse=True)[1]
-        wanted = group[rng.integers(group.size, size=len(rows))]
-        found = model.group_target(at, group, wanted)
-        member = group == wanted[:, None]
-        expected = (np.exp(rows) * member).sum(axis=1)
-        np.testing.assert_allclose(np.exp(found), expected, rtol=1e-8, atol=1e-12)
-        y = rng.integers(group.size, size=len(rows))
-        one, of_group = model.target_with_group(at, y, group)
-        np.testing.assert_array_equal(one, model.target(at, y))
-        expected = (np.exp(rows) * (group == group[y][:, None])).sum(axis=1)
-        np.testing.assert_allclose(np.exp(of_group), expected, rtol=1e-8, atol=1e-12)
+        # Numbered otherwise, the same groups are found as well.
+        for numbers in (group, group.max() - group):
+            member = numbers[:, None] == np.arange(group.max() + 1)
+            expected = np.exp(rows) @ member
+            found = model.group_proba(at, numbers)
+            np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-12)
+            y = rng.integers(group.size, size=len(rows))
+            one, of_groups = model.target_with_groups(at, y, numbers)
+            np.testing.assert_allclose(one, model.target(at, y), rtol=1e-12)
+            np.testing.assert_allclose(of_groups, expected, rtol=1e-8, atol=1e-12)
+
+
+def test_probabilities_of_all_classes(asked):
+    model, at, rows = asked
+    np.testing.assert_allclose(model.proba(at), np.exp(rows), rtol=1e-12)
 
 
 def test_facts_have_two_columns_a_tree(asked):
@@ -245,6 +250,8 @@ def test_no_rows(asked):
     none = take(at, slice(0, 0))
     assert model.rows(none).shape == (0, model.n_classes)
     assert model.target(none, np.zeros(0, int)).shape == (0,)
+    group = np.zeros(model.n_classes, dtype=int)
+    assert model.group_proba(none, group).shape == (0, 1)
     assert [a.shape for a in model.best(none, 2)] == [(0, 2)] * 2
     assert model.draw(none, np.zeros(0)).shape == (0,)
 

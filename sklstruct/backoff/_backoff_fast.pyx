@@ -218,6 +218,56 @@ cdef inline int push(
     return size
 
 
+def group_masses(
+    const int[::1] parent,
+    const int[::1] pair_ptr,
+    const int[::1] target,
+    const double[::1] log_prob,
+    const double[::1] log_backoff,
+    const int[::1] group,
+    const int[::1] nodes,
+    const int[::1] above,
+    double[::1] explicit,
+    double[:, ::1] mass,
+):
+    """mass[i, g] <- the sum of P over the classes of group g after nodes[i].
+
+    nodes: in order, with all their ancestors; the first is the root, whose row is
+    given. above[i]: where the parent of nodes[i] is among them. explicit: scratch, one
+    number a group.
+
+    The classes without a pair share what the parent gives to their group.
+    """
+    cdef Py_ssize_t i, g, n_groups = mass.shape[1]
+    cdef int p, q, n, y
+    cdef double scale, total
+    cdef double *row
+    cdef const double *its
+    with nogil:
+        for i in range(1, nodes.shape[0]):
+            row = &mass[i, 0]
+            its = &mass[above[i], 0]
+            for g in range(n_groups):
+                row[g] = its[g]
+                explicit[g] = 0
+            for p in range(pair_ptr[nodes[i]], pair_ptr[nodes[i] + 1]):
+                y = target[p]
+                g = group[y]
+                explicit[g] += exp(log_prob[p])
+                n, total = parent[nodes[i]], 0.0
+                while True:
+                    q = find_pair(pair_ptr, target, n, y)
+                    if q >= 0:
+                        break
+                    total += log_backoff[n]
+                    n = parent[n]
+                row[g] -= exp(log_prob[q] + total)
+            scale = exp(log_backoff[nodes[i]])
+            for g in range(n_groups):
+                # If all classes of a group have pairs a rounding may be left below 0.
+                row[g] = explicit[g] + (scale * row[g] if row[g] > 0 else 0)
+
+
 def top_k(
     const int[::1] parent,
     const int[::1] pair_ptr,

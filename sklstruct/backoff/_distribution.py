@@ -4,15 +4,16 @@ A *distribution* is P(y | x) over the classes 0 ... n_classes - 1. Its contexts 
 arrays, or nested tuples of arrays, with a row for each sample. ``locate`` turns
 contexts into places (such as nodes of a tree), which the other methods take:
 
-===============================  ====================================================
-``locate(contexts)``             the place of each context
-``target(at, y)``                ln P(y_i | x_i)
-``rows(at)``                     ln P of every class
-``best(at, k)``                  the k most probable classes
-``draw(at, uniform, skip)``      a class for each number in [0, 1)
-``group_target(at, g, w)``       ln of the sum of P over a group of classes
-``target_with_group(at, y, g)``  both, for a class and the group that holds it
-===============================  ====================================================
+================================  ===================================================
+``locate(contexts)``              the place of each context
+``target(at, y)``                 ln P(y_i | x_i)
+``rows(at)``                      ln P of every class
+``best(at, k)``                   the k most probable classes
+``draw(at, uniform, skip)``       a class for each number in [0, 1)
+``proba(at)``                     P of every class
+``group_proba(at, g)``            the sum of P over every group of classes
+``target_with_groups(at, y, g)``  ``target`` and ``group_proba``
+================================  ===================================================
 
 Mixtures use two more: ``facts(at)``, numbers about the history for a gate, and
 ``groups()``, the model's own groups of classes.
@@ -193,8 +194,24 @@ class Distribution(ABC):
             out[s] = np.minimum(drawn, self.n_classes - 1)
         return out
 
-    def group_target(self, at: Any, group: NDArray, wanted: NDArray) -> NDArray:
-        """Natural logarithm of the summed probabilities of a group of classes.
+    def proba(self, at: Any) -> NDArray:
+        """Probabilities of all classes.
+
+        Parameters
+        ----------
+        at : array or tuple of arrays
+            From `locate`.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+            A new array.
+        """
+        rows = self.rows(at)
+        return np.exp(rows, out=rows)
+
+    def group_proba(self, at: Any, group: NDArray) -> NDArray:
+        """Probabilities of groups of classes, the sums over their classes.
 
         Parameters
         ----------
@@ -202,28 +219,25 @@ class Distribution(ABC):
             From `locate`.
 
         group : int ndarray of shape (n_classes,)
-            The group of each class, from 0.
-
-        wanted : int ndarray of shape (n_samples,)
-            A group for each sample.
+            The group of each class, from 0, without gaps.
 
         Returns
         -------
-        log_prob : ndarray of shape (n_samples,)
+        proba : ndarray of shape (n_samples, n_groups)
         """
-        out = np.empty(len(wanted))
-        members = [np.flatnonzero(group == g) for g in range(int(group.max()) + 1)]
-        for s in self._blocks(len(wanted)):
-            rows = self.rows(take(at, s))
-            for g, mine in by_group(wanted[s], len(members)):
-                picked = rows[mine][:, members[g]]
-                out[s][mine] = np.logaddexp.reduce(picked, axis=1)
+        n = count_rows(at)
+        out = np.empty((n, int(group.max()) + 1))
+        order = np.argsort(group, kind="stable")
+        first = np.searchsorted(group[order], np.arange(out.shape[1]))
+        for s in self._blocks(n):
+            proba = self.proba(take(at, s))
+            out[s] = np.add.reduceat(proba[:, order], first, axis=1)
         return out
 
-    def target_with_group(
+    def target_with_groups(
         self, at: Any, y: NDArray, group: NDArray
     ) -> tuple[NDArray, NDArray]:
-        """`target` of the classes y and `group_target` of the groups that hold them.
+        """`target` and `group_proba`; a model with these groups is asked once.
 
         Parameters
         ----------
@@ -234,15 +248,15 @@ class Distribution(ABC):
             Class ids.
 
         group : int ndarray of shape (n_classes,)
-            The group of each class, from 0.
+            The group of each class, from 0, without gaps.
 
         Returns
         -------
         log_prob : ndarray of shape (n_samples,)
 
-        of_group : ndarray of shape (n_samples,)
+        proba : ndarray of shape (n_samples, n_groups)
         """
-        return self.target(at, y), self.group_target(at, group, group[y])
+        return self.target(at, y), self.group_proba(at, group)
 
     def facts(self, at: Any) -> NDArray:
         """Numbers about the histories, which do not depend on the class.

@@ -673,8 +673,8 @@ class BackoffModel(Distribution):
             )
         return out
 
-    def group_target(self, at: ArrayLike, group: NDArray, wanted: NDArray) -> NDArray:
-        r"""Natural logarithm of the sum of P(y | n) over the classes of a group.
+    def group_proba(self, at: ArrayLike, group: NDArray) -> NDArray:
+        r"""Probabilities of groups of classes, the sums over their classes.
 
         .. math::
             P(g \mid n) = \sum_{y \in g,\, (n, y)} P(y \mid n) + b(n) \Big(
@@ -690,66 +690,44 @@ class BackoffModel(Distribution):
             Node ids, from :meth:`locate`.
 
         group : int ndarray of shape (n_classes,)
-            The group of each class, from 0.
-
-        wanted : int ndarray of shape (n_samples,)
-            A group for each node.
+            The group of each class, from 0, without gaps.
 
         Returns
         -------
-        log_prob : ndarray of shape (n_samples,)
+        proba : ndarray of shape (n_samples, n_groups)
         """
         nodes = self._check_nodes(at)
-        group = np.asarray(group, dtype=np.int64)
+        group = np.ascontiguousarray(group, dtype=np.int32)
+        check_length("group", group, self.n_classes, "one per class")
         n_groups = int(group.max()) + 1
-        out = np.empty(len(nodes))
+        check_ids("group", group, 0, n_groups, "group")
+        root = np.bincount(group, weights=self._root_prob, minlength=n_groups)
+        blocks = row_blocks(len(nodes), rows_per_block(n_groups))
+        if len(blocks) == 1:
+            ids, mass = self._group_masses(nodes, group, root)
+            return np.take(mass, np.searchsorted(ids, nodes), axis=0)
+        out = np.empty((len(nodes), n_groups))
         order = np.argsort(nodes, kind="stable")
-        root = np.exp(self.rows(np.zeros(1, dtype=np.int32))[0])
-        root = np.bincount(group, weights=root, minlength=n_groups)
-        for s in row_blocks(len(nodes), rows_per_block(n_groups)):
+        for s in blocks:
             some = order[s]
             ids, mass = self._group_masses(nodes[some], group, root)
-            with np.errstate(divide="ignore"):
-                place = np.searchsorted(ids, nodes[some])
-                out[some] = np.log(mass[place, wanted[some]])
+            out[some] = mass[np.searchsorted(ids, nodes[some])]
         return out
 
     def _group_masses(self, nodes, group, root):
         """(the nodes and their ancestors, P(g | n) of all groups at each)."""
-        tree, pairs = self.tree, self.pairs
-        above, found = np.unique(nodes), [np.zeros(1, dtype=nodes.dtype)]
+        parent = self.tree.parent
+        above, found = np.unique(nodes), [np.zeros(1, dtype=np.int32)]
         while above.size and above[-1] > 0:
             found.append(above)
-            above = np.unique(tree.parent[above[above > 0]])
+            above = np.unique(parent[above[above > 0]])
         ids = np.unique(np.concatenate(found))
-        mass = np.empty((ids.size, root.size))
+        mass, scratch = np.empty((ids.size, root.size)), np.empty(root.size)
         mass[0] = root
-        for k in range(1, tree.n_levels):
-            level = tree.level(k)
-            a, b = np.searchsorted(ids, (level.start, level.stop))
-            if a == b:
-                continue
-            here = ids[a:b]
-            parent = tree.parent[here]
-            n_pairs = np.diff(pairs.ptr)[here]
-            own = np.repeat(np.arange(here.size), n_pairs)
-            # The pairs of each node are consecutive.
-            slot = np.arange(own.size) + np.repeat(
-                pairs.ptr[here] - (np.cumsum(n_pairs) - n_pairs), n_pairs
-            )
-            target = pairs.target[slot]
-            key = own * root.size + group[target]
-            size = here.size * root.size
-            explicit = np.bincount(
-                key, weights=np.exp(self.log_prob[slot]), minlength=size
-            )
-            above = np.exp(self.target(parent[own], target))
-            above = np.bincount(key, weights=above, minlength=size)
-            rest = mass[np.searchsorted(ids, parent)] - above.reshape(here.size, -1)
-            # A group all of whose classes are explicit may leave a rounding below 0.
-            np.maximum(rest, 0.0, out=rest)
-            rest *= np.exp(self.log_backoff[here])[:, None]
-            mass[a:b] = rest + explicit.reshape(here.size, -1)
+        place = np.searchsorted(ids, parent[ids]).astype(np.int32)
+        _backoff_fast.group_masses(
+            *self._node_arrays(), group, ids, place, scratch, mass
+        )
         return ids, mass
 
     def facts(self, at: ArrayLike) -> NDArray:
@@ -768,7 +746,7 @@ class BackoffModel(Distribution):
         out = super().facts(at)
         out[:, 0] = self.depth(at)
         if self.node_weight is not None:
-            out[:, 1] = np.log1p(self.node_weight[np.asarray(at)])
+            np.log1p(self.node_weight[np.asarray(at)], out=out[:, 1], dtype=np.float64)
         return out
 
     # ------------------------------------------------------------------ cursor

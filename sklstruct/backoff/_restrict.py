@@ -112,12 +112,12 @@ def restrict(
     fewer = pairs_of_keys(smaller, key, labels.n_classes)
     log_prob = model.log_prob[there][first]
     summed = np.flatnonzero(fewer.target == unknown_id)
-    gone = ~keep
+    stay = keep.copy()
     if old.unknown_id >= 0:
-        gone[old.unknown_id] = True
-    log_prob[summed] = model.group_target(
-        node[fewer.nodes()[summed]], gone.astype(np.int32), np.ones(summed.size, int)
-    )
+        stay[old.unknown_id] = False
+    of_both = model.group_proba(node[fewer.nodes()[summed]], stay.astype(np.int32))
+    with np.errstate(divide="ignore"):
+        log_prob[summed] = np.log(of_both[:, 0])
     return BackoffModel(
         fewer, np.minimum(log_prob, 0.0), model.log_backoff[node], labels
     )

@@ -36,7 +36,7 @@ from ..mixture._gates import (
 )
 from ..symbols import number_sentences
 from ..word_classes import ExchangeClustering, WordClustering
-from ._cache_state import CacheState, matched_order
+from ._cache_state import CacheState, Recalled, matched_order
 from ._language_model import LanguageModel
 from ._predictors import single_state
 
@@ -118,6 +118,19 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     occur in H has weight 0. The weights depend on two numbers for each
     :math:`x_{(k)}`: its occurrences in H, and the different words that followed it.
 
+    With classes of words the base adapts as well: it is
+
+    .. math::
+        P_0(y \mid x, H) = P_b(y \mid x)\, \frac{P_0(g \mid x, H)}{P_b(g \mid x)},
+        \qquad P_0(g \mid x, H) \propto P_b(g \mid x)\,
+        e^{\delta_g + \delta_{g(x_1), g} + \delta_{x_1, g}}, \qquad g = g(y),
+
+    :math:`P_b` the model `base` and :math:`x_1` the last word (or the start mark).
+    The weights :math:`\delta` are 0 at first. After each word y, each of those
+    that were used takes a step :math:`\eta` along the gradient of
+    :math:`\ln P_0(g(y) \mid x, H)`, which is 1 for g(y), minus the probability
+    [4]_. Steps decay by :math:`2^{-(t - i)/\tau}` as counts do.
+
     **The order of sentences matters**: each is scored given all before it. Shuffled
     text, or text scored in parallel, has other and worse probabilities. Perplexities
     with and without a cache belong to different tasks; report them apart.
@@ -145,13 +158,22 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         none.
 
     word_classes : WordClustering, int, "base" or None, default=None
-        Clustering for the within-class caches, cloned and fitted to the sentences; a
-        number n is ``ExchangeClustering(n, offsets=(-1, 1))``. "base": the classes of
-        a :class:`~sklstruct.mixture.FactoredLM` in the base. None: no such caches.
+        Clustering for the within-class caches and the weights of classes, cloned and
+        fitted to the sentences; a number n is
+        ``ExchangeClustering(n, offsets=(-1, 1))``. "base": the classes of a
+        :class:`~sklstruct.mixture.FactoredLM` in the base. None: neither.
 
     theta : float, default=15
         :math:`\theta`, positive: within a class, the number of words in the cache that
         weighs as much as the base model.
+
+    learning_rate : float or array-like of shape (3,), default=(0.04, 0.1, 0.4)
+        Steps :math:`\eta` of the weights of classes after all histories, after the
+        class of the last word, and after the last word; each in [0, 1]. A number is
+        that of all three; with 0 the base does not adapt.
+
+    learning_half_life : float, default=2500
+        :math:`\tau` of these steps, at least 1.
 
     length : int, default=None
         Number of the last words that are remembered, at least 0, words outside of a
@@ -206,8 +228,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     Notes
     -----
-    A word costs O(max_order) and one query of the base; within-class caches need one
-    more, for the probability of the class.
+    A word costs O(max_order) and one query of the base; with classes of words the
+    probabilities of all classes as well, and a number for each class in the state for
+    each different word read.
 
     References
     ----------
@@ -219,6 +242,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     .. [3] J. T. Goodman, "A bit of progress in language modeling", Computer Speech &
        Language 15(4), 2001, section 5 (n-gram caches).
+
+    .. [4] B. Krause, E. Kahembwe, I. Murray, S. Renals, "Dynamic Evaluation of Neural
+       Sequence Models", ICML 2018.
 
     Examples
     --------
@@ -250,6 +276,11 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             None,
         ],
         "theta": [Interval(numbers.Real, 0, None, closed="neither")],
+        "learning_rate": [Interval(numbers.Real, 0, 1, closed="both"), "array-like"],
+        "learning_half_life": [
+            Interval(numbers.Real, 1, None, closed="left"),
+            Options(numbers.Real, {np.inf}),
+        ],
         "length": [Interval(numbers.Integral, 0, None, closed="left"), None],
         "weights": [StrOptions({"logistic", "em"}), "array-like"],
         "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
@@ -266,6 +297,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         class_half_life: float | ArrayLike = (50.0, 200.0, 1000.0),
         word_classes: WordClustering | int | str | None = None,
         theta: float = 15.0,
+        learning_rate: float | ArrayLike = (0.04, 0.1, 0.4),
+        learning_half_life: float = 2500.0,
         length: int | None = None,
         weights: str | ArrayLike = "logistic",
         validation_fraction: float = 0.1,
@@ -278,6 +311,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         self.class_half_life = class_half_life
         self.word_classes = word_classes
         self.theta = theta
+        self.learning_rate = learning_rate
+        self.learning_half_life = learning_half_life
         self.length = length
         self.weights = weights
         self.validation_fraction = validation_fraction
@@ -318,7 +353,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         TypeError
             If `base` is no LanguageModel.
         """
-        half_lives = self._half_lives()
+        half_lives, self._rates = self._half_lives(), self._learning_rates()
         parts, of_parts = self._name_parts(half_lives)
         given = self._given_weights(parts)
         if given is not None and X_val is not None:
@@ -378,6 +413,18 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         if self.max_order == 1:
             out[2] = ()
         return out
+
+    def _learning_rates(self):
+        rates = as_numbers("learning_rate", self.learning_rate)
+        if rates.ndim < 2 and rates.size == 1:
+            rates = np.full(3, rates)
+        if rates.shape != (3,) or not ((rates >= 0) & (rates <= 1)).all():
+            raise ValueError(
+                "learning_rate must be a number in [0, 1], or three: after all "
+                "histories, after the class of the last word, after the last word; got "
+                f"{self.learning_rate!r}"
+            )
+        return tuple(rates.tolist())
 
     def _name_parts(self, half_lives):
         """(names of the parts, the n-gram order that each needs)."""
@@ -509,6 +556,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             ngrams,
             self.length,
             self.class_of_,
+            self._rates,
+            float(self.learning_half_life),
         )
 
     def score_stream(
@@ -573,28 +622,52 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         return state
 
     def _recall(self, sentences, state, starts):
-        """(log P_0 of every position, the counts of the caches before it)."""
+        """(ln P of every position in the parts, the counts of the caches before it)."""
         starts = _check_starts(starts, sentences.n_sentences)
-        scored = self.base_.evaluate(sentences, self.class_of_)
-        words = self._classes_of_tokens(scored.token)
-        stop = np.cumsum(scored.length)
-        begin = stop - scored.length
-        first = np.zeros(words.size, dtype=bool)
-        first[begin[scored.length > 0]] = True
-        runs = np.flatnonzero(starts)
-        bounds = [0, *begin[runs].tolist(), words.size]
-        parts = []
-        for run, (a, b) in enumerate(pairwise(bounds)):
-            if run > 0:
-                state.reset()
-            parts.append(state.read(words[a:b], first[a:b]))
-        recalled = type(parts[0])(*map(np.concatenate, zip(*parts)))
-        return self._log_parts(scored.log_prob, scored.of_group, recalled), recalled
-
-    def _log_parts(self, log_base, of_class, recalled):
-        """(n, n_parts) ln P of each word in each part."""
-        n_classes, n_unigrams = recalled.in_class.shape[1], recalled.unigram.shape[1]
+        length = self.base_.predictor.encoder.lengths(sentences)
+        begin = np.cumsum(length) - length
+        first = np.zeros(int(length.sum()), dtype=bool)
+        first[begin[length > 0]] = True
+        resets, at = begin[starts], 0
+        log_parts, recalled = [], []
+        for log_base, token, proba in self._evaluate(sentences):
+            words, stop = self._classes_of_tokens(token), at + token.size
+            here = resets[(at <= resets) & (resets < stop)] - at
+            for run, (a, b) in enumerate(pairwise([0, *here.tolist(), token.size])):
+                if run > 0:
+                    state.reset()
+                s = slice(a, b)
+                of_classes = None if proba is None else proba[s]
+                found = state.read(words[s], first[at:][s], of_classes)
+                recalled.append(found)
+                log_parts.append(
+                    self._log_parts(log_base[s], of_classes, words[s], found).T
+                )
+            at = stop
+        if (resets >= at).any():
+            state.reset()
         # The numbers of a part are consecutive: all that follows goes by parts.
+        of_parts = np.concatenate(log_parts, axis=1)
+        return of_parts.T, Recalled(*map(np.concatenate, zip(*recalled)))
+
+    def _evaluate(self, sentences):
+        """(ln P of the word, its token, P of all classes or None) in the base, at the
+        next positions; at least once."""
+        if self.class_of_ is None:
+            scored = self.base_.evaluate(sentences)
+            yield scored.log_prob, scored.token, None
+        else:
+            yield from self.base_.evaluate_groups(sentences, self.class_of_)
+
+    def _log_parts(self, log_base, proba, words, recalled):
+        """(n, n_parts) ln P of each word in each part, from its ln P in the base and
+        the P of all classes there."""
+        n_classes, n_unigrams = recalled.in_class.shape[1], recalled.unigram.shape[1]
+        log_base, of_class = log_base + recalled.gain, None
+        if n_classes:
+            with np.errstate(divide="ignore"):
+                of_class = np.log(_own(proba, self.class_of_, words))
+            of_class += recalled.gain
         out = np.empty(
             (1 + n_classes + n_unigrams + self._n_ngram_parts(), log_base.size)
         )
@@ -735,19 +808,22 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             As :meth:`LanguageModel.advance` of the base.
         """
         log_base, state = self.base_.advance(cursor.state, word)
-        predictor, of_class = self.base_.predictor, None
-        labels = predictor.encoder.labels
+        labels = self.base_.predictor.encoder.labels
         y = labels.encode_targets([word])
-        if self.class_of_ is not None:
-            at = predictor.locate(np.asarray(cursor.state)[None])
-            _, of_class = predictor.distribution.target_with_group(
-                at, np.maximum(y, 0), self.class_of_
-            )
+        proba = self._proba_of_classes(np.asarray(cursor.state)[None])
         cache = cursor.cache.copy()
-        recalled = cache.read(y, np.array([cursor.begins]))
-        log_parts = self._log_parts(np.array([log_base]), of_class, recalled)
+        recalled = cache.read(y, np.array([cursor.begins]), proba)
+        log_parts = self._log_parts(np.array([log_base]), proba, y, recalled)
         log_prob = float(self._mixed(log_parts, recalled)[0])
         return log_prob, CacheCursor(state, cache, bool(0 <= y[0] == labels.end_id))
+
+    def _proba_of_classes(self, states):
+        """P of all classes in the base after its states; None: there are none."""
+        if self.class_of_ is None:
+            return None
+        predictor = self.base_.predictor
+        at = predictor.locate(states)
+        return predictor.distribution.group_proba(at, self.class_of_)
 
     def rows(self, cursor: CacheCursor) -> np.ndarray:
         """Natural log-probabilities of all words after a cursor.
@@ -797,7 +873,11 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         words = self._classes_of_tokens(history[1:] if start else history)
         if words.size:
             cache = cache.copy()
-            cache.read(words, _first_of(words.size))
+            before = len(history) - words.size
+            prefixes = (history[None, : before + i] for i in range(words.size))
+            states = [predictor.read(prefix) for prefix in prefixes]
+            proba = self._proba_of_classes(np.concatenate(states))
+            cache.read(words, _first_of(words.size), proba)
         state = single_state(predictor.read(history[None]))
         return CacheCursor(state, cache, not words.size)
 
@@ -806,6 +886,12 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         log_base = self.base_.rows(cursor.state)
         counts, class_counts, facts, add_ngrams = cursor.cache.rows(cursor.begins)
         weight = np.exp(self._log_weights(facts))[0]
+        added = cursor.cache.class_scores(cursor.begins)
+        if added is not None:
+            added -= added.max()
+            mass = np.bincount(self.class_of_, weights=np.exp(log_base))
+            added -= np.log(mass @ np.exp(added))
+            log_base = log_base + added[self.class_of_]
         row = weight[0] * np.exp(log_base)
         part = 1
         if class_counts:
@@ -878,7 +964,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             for _ in range(max_length):
                 uniform = rng.random_sample(1)
                 drawn = self.distribution_.draw(_one(cursor), uniform, skip)
-                cursor.cache.read(drawn, np.array([cursor.begins]))
+                proba = self._proba_of_classes(np.asarray(cursor.state)[None])
+                cursor.cache.read(drawn, np.array([cursor.begins]), proba)
                 word = self.vocabulary_[drawn[0]]
                 _, state = self.base_.advance(cursor.state, word)
                 cursor = cursor._replace(state=state, begins=False)
@@ -946,6 +1033,13 @@ def _gate_facts(facts):
     for k in range(facts.shape[1]):
         columns += [count[:, k, :1] > 0, _SCALE * np.log1p(count[:, k])]
     return np.hstack(columns)
+
+
+def _own(proba, class_of, words):
+    """P of the class of each word, NaN for a word without class."""
+    own = proba[np.arange(words.size), class_of[np.maximum(words, 0)]]
+    own[words < 0] = np.nan
+    return own
 
 
 def _first_of(n):

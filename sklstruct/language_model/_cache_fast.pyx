@@ -1,7 +1,7 @@
 """Counts of a cache: each word is looked up in the counts before it is added.
 
 There are two kinds of counts, each with a kernel that walks over a text and writes for
-every position the counts *before* the word there was added:
+every position the counts *before* the word there was added, and weights of classes:
 
 *Decayed counts.* Each word has a value and the time when it was computed; at time t it
 is worth value * decay ** (t - time). A read and an addition are O(1) a word.
@@ -18,13 +18,24 @@ word. `value` has its decayed counts: for each of the H decays the n-gram's coun
 each the sum over its children, and the times of both, in words. The share of a child is
 its count, decayed to the time of its context, over the sum of the context. That time is
 the latest of all its children, so nothing underflows, however long ago it was. The
-children of node 0 have no decayed counts. The caller makes the tables large enough.
+children of node 0 have no decayed counts.
+
+*Weights of classes.* A row of numbers, one a class, for each context: row 0 for all
+histories, rows 1 ... for the class of the last word (the last of them for the start
+mark), the others for the last word. After each word the rows of its contexts take a
+step along the gradient of ln P of its class. They decay as counts do.
+
+The caller makes the tables large enough.
 Words are class ids; `first` marks the positions where a sentence begins, at which the
 context is the word `start` alone.
 """
 
-from libc.math cimport pow
+from libc.math cimport log, pow
 from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
+
+cdef extern from "_vector.h" nogil:
+    double exp_sum "sklstruct_exp_sum"(
+        Py_ssize_t n, const double* u, double top, double* e) noexcept
 
 cdef enum:
     COUNT = 0
@@ -327,3 +338,120 @@ def add_ngram_row(const int32_t[::1] path, const double[::1] decay,
                                 / value[node, H + h])
                     row[nodes[child, WORD]] += s
                 child = nodes[child, SIBLING]
+
+
+cdef inline void _find_rows(int32_t last, const int32_t[::1] group,
+                            const int32_t[::1] row_of_word, Py_ssize_t n_groups,
+                            int32_t *rows) noexcept nogil:
+    """The rows of the contexts after a word, -1 for none."""
+    cdef int32_t n_words = <int32_t> group.shape[0]
+    rows[0] = 0
+    rows[1] = -1
+    rows[2] = -1
+    if last >= 0:
+        rows[1] = 1 + (group[last] if last < n_words else <int32_t> n_groups)
+        rows[2] = row_of_word[last]
+
+
+def learn_classes(const int32_t[::1] words, const uint8_t[::1] first, Py_ssize_t begin,
+                  Py_ssize_t length, const int32_t[::1] group,
+                  const double[:, ::1] proba, const double[::1] rates, double decay,
+                  int64_t now, int32_t last, int32_t[::1] row_of_word,
+                  double[:, ::1] value, int64_t[::1] time, int32_t n_rows,
+                  double[:, ::1] past, double[:, ::1] scratch, double[::1] gain):
+    """gain[i]: ln of the factor by which the weights raise P of the class of a word.
+
+    proba[i]: P of each class at word `begin + i` without the weights. rates: the steps
+    of the three kinds of contexts. last: the word before words[begin], n_words for the
+    start mark, -1 for none. past[t % (length + 1)]: the gradient at time t, by which it
+    is forgotten. For the other parameters see `read_decayed`. Returns the time, the
+    last word and the number of rows.
+    """
+    cdef Py_ssize_t i, j, c, k, n_groups = value.shape[1], tail = begin
+    cdef Py_ssize_t n_past = past.shape[0]
+    cdef int32_t w, g, before, n_words = <int32_t> group.shape[0]
+    cdef int32_t[3] rows
+    cdef int64_t then = now
+    cdef double fade, total, top
+    cdef double *u = &scratch[0, 0]
+    cdef double *e = &scratch[1, 0]
+    cdef const double *p
+    cdef double *row
+    with nogil:
+        if length >= 0:
+            while tail > 0 and begin - tail < length:
+                tail -= 1
+                if words[tail] >= 0:
+                    then -= 1
+        for i in range(begin, words.shape[0]):
+            j = i - begin
+            w = words[i]
+            gain[j] = 0
+            if first[i]:
+                last = n_words
+            if w >= 0:
+                p = &proba[j, 0]
+                g = group[w]
+                for c in range(n_groups):
+                    u[c] = 0
+                if p[g] > 0:
+                    if last >= 0 and rates[2] > 0 and row_of_word[last] < 0:
+                        row_of_word[last] = n_rows
+                        for c in range(n_groups):
+                            value[n_rows, c] = 0
+                        time[n_rows] = now
+                        n_rows += 1
+                    _find_rows(last, group, row_of_word, n_groups, rows)
+                    for k in range(3):
+                        if rows[k] < 0 or rates[k] == 0:
+                            continue
+                        row = &value[rows[k], 0]
+                        fade = pow(decay, <double> (now - time[rows[k]]))
+                        for c in range(n_groups):
+                            u[c] += fade * row[c]
+                    top = u[0]
+                    for c in range(1, n_groups):
+                        if u[c] > top:
+                            top = u[c]
+                    exp_sum(n_groups, u, top, e)
+                    total = 0
+                    for c in range(n_groups):
+                        e[c] *= p[c]
+                        total += e[c]
+                    gain[j] = u[g] - top - log(total)
+                    total = 1 / total
+                    for c in range(n_groups):
+                        u[c] = -e[c] * total
+                    u[g] += 1
+                    for k in range(3):
+                        if rows[k] < 0 or rates[k] == 0:
+                            continue
+                        row = &value[rows[k], 0]
+                        fade = pow(decay, <double> (now - time[rows[k]]))
+                        for c in range(n_groups):
+                            row[c] = fade * row[c] + rates[k] * u[c]
+                        time[rows[k]] = now
+                if n_past:
+                    for c in range(n_groups):
+                        past[now % n_past, c] = u[c]
+                now += 1
+            last = w if w >= 0 else -1
+            if length >= 0 and i + 1 - tail > length:
+                w = words[tail]
+                if w >= 0:
+                    before = -1
+                    if first[tail]:
+                        before = n_words
+                    elif tail > 0:
+                        before = words[tail - 1]
+                    _find_rows(before, group, row_of_word, n_groups, rows)
+                    for k in range(3):
+                        if rows[k] < 0 or rates[k] == 0:
+                            continue
+                        row = &value[rows[k], 0]
+                        fade = rates[k] * pow(decay, <double> (time[rows[k]] - then))
+                        for c in range(n_groups):
+                            row[c] -= fade * past[then % n_past, c]
+                    then += 1
+                tail += 1
+    return now, last, n_rows

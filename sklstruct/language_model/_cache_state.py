@@ -27,6 +27,7 @@ class Recalled(NamedTuple):
     class_total: np.ndarray  # ... and of the words of its class
     share: np.ndarray  # (n, order - 1, half-lives) of the followers of a context
     facts: np.ndarray  # (n, order, 2) number of followers, and of different ones
+    gain: np.ndarray  # (n,) what the learnt weights add to ln P of the word's class
 
 
 def matched_order(facts: np.ndarray) -> np.ndarray:
@@ -138,6 +139,64 @@ class _NGrams:
         _cache_fast.add_ngram_row(path, self.decay, weight, self.nodes, self.value, row)
 
 
+class _ClassWeights:
+    """Weights of classes after a history, which learn from each word."""
+
+    def __init__(self, group, rates, half_life, length):
+        self.group, self.rates = group, np.asarray(rates)
+        self.decay = 0.5 ** (1.0 / half_life)
+        self.now, self.last = 0, -1
+        n_groups = int(group.max()) + 1 if group.size else 0
+        # Of all histories, of each class of the last word, of the start mark.
+        self.n_rows = n_groups + 2
+        self.value = np.zeros((self.n_rows, n_groups))
+        self.time = np.zeros(self.n_rows, dtype=np.int64)
+        self.row_of_word = np.full(group.size + 1, -1, dtype=np.int32)
+        # A word is forgotten after the next one was read.
+        n_past = 0 if length is None else int(length) + 1
+        self.past = np.zeros((n_past, n_groups))
+
+    def _grow(self, n):
+        """Room for n more rows."""
+        n_groups = self.value.shape[1]
+        need = min(self.n_rows + n, n_groups + 2 + self.row_of_word.size)
+        for name in ("value", "time"):  # an interrupt may have left one of them behind
+            old = getattr(self, name)
+            if need > len(old):
+                size = max(need, 2 * self.n_rows)
+                new = np.zeros((size, *old.shape[1:]), dtype=old.dtype)
+                new[: self.n_rows] = old[: self.n_rows]
+                setattr(self, name, new)
+
+    def read(self, words, first, begin, length, proba):
+        n, n_groups = words.size - begin, self.value.shape[1]
+        gain, scratch = np.zeros(n), np.empty((2, n_groups))
+        if n and n_groups:
+            # A word of its own for each occurrence at the most, and the start mark.
+            self._grow(n + 1)
+            self.now, self.last, self.n_rows = _cache_fast.learn_classes(
+                words, first, begin, length, self.group, proba, self.rates, self.decay,
+                self.now, self.last, self.row_of_word, self.value, self.time,
+                self.n_rows, self.past, scratch, gain,
+            )  # fmt: skip
+        return gain
+
+    def scores(self, begins):
+        """(n_groups,) sums of the weights after the words so far."""
+        last = self.group.size if begins else self.last
+        rows, rates = [0], self.rates
+        if last >= 0:
+            n_groups = self.value.shape[1]
+            rows.append(1 + (n_groups if begins else int(self.group[last])))
+            rows.append(int(self.row_of_word[last]))
+        total = np.zeros(self.value.shape[1])
+        for row, rate in zip(rows, rates):
+            if row >= 0 and rate > 0:
+                fade = self.decay ** (self.now - self.time[row])
+                total += fade * self.value[row]
+        return total
+
+
 class CacheState:
     """The counts of the words that a `CacheLM` has read.
 
@@ -160,7 +219,13 @@ class CacheState:
         Number of the last words that are remembered; None: all.
 
     class_of : int32 ndarray of shape (n_classes,) or None
-        The class of each word, for the within-class caches.
+        The class of each word, for the within-class caches and the weights of classes.
+
+    learning_rate : tuple of three floats
+        Steps of the weights of classes.
+
+    learning_half_life : float
+        Number of words after which a step counts one half.
 
     Attributes
     ----------
@@ -177,11 +242,15 @@ class CacheState:
         ngram_half_life: tuple[float, ...],
         length: int | None = None,
         class_of: np.ndarray | None = None,
+        learning_rate: tuple[float, ...] = (0.0, 0.0, 0.0),
+        learning_half_life: float = np.inf,
     ):
         self.n_classes, self.max_order = n_classes, max_order
         self.half_life, self.class_half_life = half_life, class_half_life
         self.ngram_half_life = ngram_half_life
         self.length, self.class_of = length, class_of
+        self.learning_rate = learning_rate
+        self.learning_half_life = learning_half_life
         if class_of is not None:
             check_length("class_of", class_of, n_classes, "a class of each word")
             check_ids("class_of", class_of, 0, max(n_classes, 1), "class of words")
@@ -199,11 +268,21 @@ class CacheState:
         self._classes = []
         if self.class_of is not None:
             self._classes = [_Decayed(self.class_of, h) for h in self.class_half_life]
+        self._weights = None
+        if self.learns:
+            self._weights = _ClassWeights(
+                self.class_of, self.learning_rate, self.learning_half_life, self.length
+            )
         self._ngrams = self._new_ngrams()
         self._words = np.empty(0, dtype=np.int32)
         self._first = np.empty(0, dtype=np.uint8)
         self.n_words_ = 0
         return self
+
+    @property
+    def learns(self) -> bool:
+        """Whether there are weights of classes, so that `read` needs probabilities."""
+        return self.class_of is not None and any(self.learning_rate)
 
     def _new_ngrams(self):
         return _NGrams(self.n_classes, self.max_order, self.ngram_half_life)
@@ -218,6 +297,8 @@ class CacheState:
                 s.class_half_life,
                 s.ngram_half_life,
                 s.length,
+                s.learning_rate,
+                s.learning_half_life,
                 s.class_of is None,
             )
             for s in (self, other)
@@ -238,7 +319,9 @@ class CacheState:
         fixed = [self.class_of, *(c.group for c in (*self._all, *self._classes))]
         return copy.deepcopy(self, {id(array): array for array in fixed})
 
-    def read(self, words: np.ndarray, first: np.ndarray) -> Recalled:
+    def read(
+        self, words: np.ndarray, first: np.ndarray, proba: np.ndarray | None = None
+    ) -> Recalled:
         """Read words, each before it is counted.
 
         Parameters
@@ -249,19 +332,38 @@ class CacheState:
         first : bool ndarray of shape (n,)
             True where a sentence begins.
 
+        proba : ndarray of shape (n, number of classes), default=None
+            The probability of each class of words that the base gives at each position;
+            needed if the state learns weights of classes.
+
         Returns
         -------
         recalled : Recalled
+
+        Raises
+        ------
+        ValueError
+            If ids are no class ids, or `proba` is needed and is not given.
         """
         check_ids("words", words, -INT32_MAX, self.n_classes, "class id")
         first = np.ascontiguousarray(first).view(np.uint8)
-        parts = [
-            self._read(words[i : i + _CALL], first[i : i + _CALL])
-            for i in range(0, max(words.size, 1), _CALL)
-        ]
+        if self._weights is not None:
+            shape = (words.size, self._weights.value.shape[1])
+            if proba is None or proba.shape != shape:
+                raise ValueError(
+                    "proba must hold the probability of each class at each word, of "
+                    f"shape {shape}: this state learns weights of classes; with "
+                    "learning_rate=0 it learns none"
+                )
+            proba = np.ascontiguousarray(proba, dtype=np.float64)
+        parts = []
+        for i in range(0, max(words.size, 1), _CALL):
+            s = slice(i, i + _CALL)
+            here = None if proba is None else proba[s]
+            parts.append(self._read(words[s], first[s], here))
         return Recalled(*map(np.concatenate, zip(*parts)))
 
-    def _read(self, new, first):
+    def _read(self, new, first, proba):
         length = -1 if self.length is None else int(self.length)
         begin = self._words.size
         words = np.ascontiguousarray(np.append(self._words, new), dtype=np.int32)
@@ -275,13 +377,16 @@ class CacheState:
                     table[:, k] = column
                 of_words.append(table)
         share, facts = self._ngrams.read(words, first, begin, length)
+        gain = np.zeros(new.size)
+        if self._weights is not None:
+            gain = self._weights.read(words, first, begin, length, proba)
         self.n_words_ += new.size
         if length >= 0:
             # The last `length` words, and the context of the oldest of them.
             keep = min(words.size, length + self.max_order)
             self._words, self._first = words[words.size - keep :], first[-keep:]
             self._compact(length)
-        return *of_words, share, facts
+        return *of_words, share, facts, gain
 
     def _compact(self, length):
         """Make the trie of n-grams anew if most of its nodes have a count of 0."""
@@ -290,6 +395,21 @@ class CacheState:
             return
         self._ngrams = self._new_ngrams()
         self._ngrams.read(self._words, self._first, 0, length)
+
+    def class_scores(self, begins: bool) -> np.ndarray | None:
+        """What the learnt weights add to the logarithm of each class's probability,
+        before the classes are normalised; None: nothing is learnt.
+
+        Parameters
+        ----------
+        begins : bool
+            True if a sentence begins with the next word.
+
+        Returns
+        -------
+        scores : ndarray of shape (number of classes,) or None
+        """
+        return None if self._weights is None else self._weights.scores(begins)
 
     def rows(self, begins: bool) -> tuple:
         """Counts of every word that may come next.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, BinaryIO, Literal, NamedTuple, Self, overload
@@ -71,7 +71,6 @@ class Scored(NamedTuple):
     depth: np.ndarray | None  # (n_positions,) depth of the node of the n-gram
     is_end: np.ndarray  # (n_positions,) bool, end marks
     unknown: np.ndarray  # (n_positions,) bool, unknown words, with a class or without
-    of_group: np.ndarray | None  # (n_positions,) ln P of the word's group, if asked for
 
     def counted(self, include_end: bool, include_unknown: bool) -> np.ndarray:
         """A mask of the positions that a mean is taken over."""
@@ -715,39 +714,64 @@ class LanguageModel(
 
     # -------------------------------------------------------------- scoring
 
-    def evaluate(self, X: Iterable, group: np.ndarray | None = None) -> Scored:
+    def evaluate(self, X: Iterable) -> Scored:
         """Every predicted position of a text, in ids.
 
         Parameters
         ----------
         X : iterable of sentences
 
-        group : int ndarray of shape (n_classes,), default=None
-            The group of each word of ``vocabulary_``, from 0, to know the probability
-            of the groups of the words too.
-
         Returns
         -------
         scored : Scored
-            Named tuple (log_prob, known, token, length, depth, is_end, unknown,
-            of_group).
+            Named tuple (log_prob, known, token, length, depth, is_end, unknown).
 
         Raises
         ------
         ValueError
             As `token_log_proba`.
         """
+        text = self._checked(X)
+        encoder = self.predictor.encoder
+        log_prob, token, depth = self.predictor.score(text)
+        known = ~np.isnan(log_prob)
+        unknown = ~known | (token == encoder.unknown)
+        length, is_end = encoder.lengths(text), token == encoder.end
+        return Scored(log_prob, known, token, length, depth, is_end, unknown)
+
+    def evaluate_groups(
+        self, X: Iterable, group: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Every predicted position of a text, and the probabilities of groups of words.
+
+        Parameters
+        ----------
+        X : iterable of sentences
+
+        group : int ndarray of shape (n_classes,)
+            The group of each word of ``vocabulary_``, from 0, without gaps.
+
+        Yields
+        ------
+        log_prob, token, proba : ndarrays of shapes (n,), (n,), (n, n_groups)
+            The next n positions: ln P of the word, its token, P of every group. NaN
+            where log_prob of `evaluate` is.
+
+        Raises
+        ------
+        ValueError
+            As `token_log_proba`, before the first positions.
+        """
+        yield from self.predictor.score_groups(self._checked(X), group)
+
+    def _checked(self, X):
+        """The sentences of X, all of whose words have a probability."""
         check_is_fitted(self)
         text = number_sentences(X)
-        predictor = self.predictor
-        log_prob, token, depth, of_group = predictor.score(text, group)
-        known = ~np.isnan(log_prob)
-        unknown = ~known | (token == predictor.encoder.unknown)
-        if unknown.any():
-            _check_lists(text, self._labels)
+        _check_lists(text, self._labels)
         lost = None
-        if self.out_of_vocabulary == "error" and not known.all():
-            lost = predictor.encoder.first_lost(text)
+        if self.out_of_vocabulary == "error" and self._labels.unknown is None:
+            lost = self.predictor.encoder.first_lost(text)
         if lost is not None:
             where, word = lost
             raise ValueError(
@@ -755,8 +779,7 @@ class LanguageModel(
                 "unknown=None gives no probability to such words. Name an unknown "
                 "symbol, or set out_of_vocabulary='exclude'"
             )
-        length, is_end = predictor.encoder.lengths(text), token == predictor.encoder.end
-        return Scored(log_prob, known, token, length, depth, is_end, unknown, of_group)
+        return text
 
     def token_log_proba(self, X: Iterable) -> list[np.ndarray]:
         r"""Natural logarithm of the probability of every token.

@@ -10,7 +10,7 @@ A history is a row of tokens, the last one the most recent, -1 for a missing one
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 # Windows that are located at a time.
 _BLOCK = 1 << 18
 
+# Probabilities of groups that are made at a time.
+_NUMBERS = 1 << 22
+
 
 def single_state(states: NDArray) -> int | tuple[int, ...]:
     """The state of one row: a node, or a window as a tuple."""
@@ -44,7 +47,6 @@ class TextScores(NamedTuple):
     log_prob: NDArray  # NaN for words that have no class
     token: NDArray
     depth: NDArray | None  # of the node of the n-gram; None: no back-off model
-    of_group: NDArray | None  # ln P of the group that holds the word, if asked for
 
 
 class TextPredictor:
@@ -161,16 +163,10 @@ class TextPredictor:
         windows, _ = stream_windows(self._known(tokens), width)
         return windows[scored], target[scored]
 
-    def score(
-        self, sentences: NumberedText, group: NDArray | None = None
-    ) -> TextScores:
-        """Natural logarithms of P at every predicted position.
-
-        group: the group of each class, from 0, for the P of the groups of the words.
-        """
+    def score(self, sentences: NumberedText) -> TextScores:
+        """Natural logarithms of P at every predicted position."""
         windows, token = self.windows(sentences)
         log_prob = np.full(token.size, np.nan)
-        of_group = log_prob.copy()
         model = self.distribution
         depth = np.zeros(token.size, dtype=np.int32)
         known = np.flatnonzero(token != self.encoder.lost)
@@ -179,19 +175,29 @@ class TextPredictor:
             at, y = self.locate(windows[rows]), token[rows]
             if isinstance(model, BackoffModel):
                 log_prob[rows], depth[rows] = model.target_depth(at, y)
-                if group is not None:
-                    of_group[rows] = model.group_target(at, group, group[y])
-            elif group is None:
-                log_prob[rows] = model.target(at, y)
             else:
-                both = model.target_with_group(at, y, group)
-                log_prob[rows], of_group[rows] = both
-        return TextScores(
-            log_prob,
-            token,
-            depth if isinstance(model, BackoffModel) else None,
-            None if group is None else of_group,
-        )
+                log_prob[rows] = model.target(at, y)
+        of_ngrams = depth if isinstance(model, BackoffModel) else None
+        return TextScores(log_prob, token, of_ngrams)
+
+    def score_groups(
+        self, sentences: NumberedText, group: NDArray
+    ) -> Iterator[tuple[NDArray, NDArray, NDArray]]:
+        """(ln P of the word, its token, P of every group of words) of the next
+        predicted positions, a block after the other; at least one block."""
+        windows, token = self.windows(sentences)
+        word = self.encoder.labels.class_of_token[token]
+        n_groups = int(group.max()) + 1
+        blocks = row_blocks(token.size, max(1, _NUMBERS // n_groups))
+        for block in blocks or [slice(0, 0)]:
+            known = word[block] >= 0
+            log_prob = np.full(known.size, np.nan)
+            proba = np.full((known.size, n_groups), np.nan)
+            at = self.locate(windows[block][known])
+            log_prob[known], proba[known] = self.distribution.target_with_groups(
+                at, word[block][known], group
+            )
+            yield log_prob, token[block], proba
 
 
 class TreePredictor(TextPredictor):
@@ -261,9 +267,7 @@ class TreePredictor(TextPredictor):
         known = (tokens >= 0) & (tokens < self.distribution.n_symbols)
         return np.where(known, tokens, np.int32(-1))
 
-    def score(
-        self, sentences: NumberedText, group: NDArray | None = None
-    ) -> TextScores:
+    def score(self, sentences: NumberedText) -> TextScores:
         """As of `TextPredictor`."""
         tokens = self.encoder.encode(sentences)
         log_prob, depth = self.distribution.score_tokens_depth(
@@ -272,17 +276,7 @@ class TreePredictor(TextPredictor):
         scored = self.encoder.is_target(tokens)
         tokens, log_prob = tokens[scored], log_prob[scored]
         log_prob[tokens == self.encoder.lost] = np.nan
-        of_group = None
-        if group is not None:
-            of_group = np.full(tokens.size, np.nan)
-            windows, _ = self.windows(sentences)
-            word = self.encoder.labels.class_of_token[tokens]
-            known = np.flatnonzero(word >= 0)
-            for block in row_blocks(known.size, _BLOCK):
-                rows = known[block]
-                at, wanted = self.locate(windows[rows]), group[word[rows]]
-                of_group[rows] = self.distribution.group_target(at, group, wanted)
-        return TextScores(log_prob, tokens, depth[scored], of_group)
+        return TextScores(log_prob, tokens, depth[scored])
 
 
 class WindowClassifier(DistributionClassifier, BaseEstimator):

@@ -194,6 +194,21 @@ def log_rows(double[:, ::1] score, double[::1] scratch):
                 score[i, y] -= total
 
 
+def softmax_rows(double[:, ::1] score, double[::1] scratch):
+    """score <- P of every outcome, of scores."""
+    cdef Py_ssize_t i, y, n = score.shape[1]
+    cdef double top, scale
+    with nogil:
+        for i in range(score.shape[0]):
+            top = score[i, 0]
+            for y in range(1, n):
+                if score[i, y] > top:
+                    top = score[i, y]
+            scale = 1.0 / exp_sum(n, &score[i, 0], top, &scratch[0])
+            for y in range(n):
+                score[i, y] = scratch[y] * scale
+
+
 def log_totals(const double[:, ::1] score, double[::1] scratch, double[::1] out):
     """out <- the logarithm of the sum of the exponentials of each row."""
     cdef Py_ssize_t i

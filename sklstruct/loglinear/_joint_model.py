@@ -75,7 +75,8 @@ class JointTrees(CheckedState, Distribution):
         check_size(self.pair_class.size, "(context, class) pairs")
         self.ptr = _pointers(np.concatenate(sizes))
         self.beta = beta
-        self.node_weight = weight
+        # A fact of a gate: the logarithm of a count needs no more digits.
+        self.node_weight = weight.astype(np.float32)
         self.w = np.zeros(self.pair_class.size)
 
     def finish(self, w: np.ndarray) -> None:
@@ -152,6 +153,14 @@ class JointTrees(CheckedState, Distribution):
             _fast.log_rows(out[part], scratch)
         return out
 
+    def proba(self, at: NDArray) -> NDArray:
+        """As `Distribution.proba`."""
+        out, scratch = np.zeros((at.shape[0], self.n_classes)), np.empty(self.n_classes)
+        for part in self._blocks(at.shape[0]):
+            self._add_scores(at[part], out[part])
+            _fast.softmax_rows(out[part], scratch)
+        return out
+
     def target(self, at: NDArray, y: NDArray) -> NDArray:
         """As `Distribution.target`."""
         y = np.ascontiguousarray(y, dtype=np.int32)
@@ -190,7 +199,8 @@ class JointTrees(CheckedState, Distribution):
         """As `Distribution.facts`, of the first tree."""
         node = at[:, 0]
         depth = np.searchsorted(self.trees[0].level_ptr, node, side="right") - 1
-        return np.column_stack([depth, np.log1p(self.node_weight[node])])
+        seen = np.log1p(self.node_weight[node], dtype=np.float64)
+        return np.column_stack([depth, seen])
 
 
 class Samples(NamedTuple):

@@ -119,13 +119,34 @@ class MixtureModel(ComposedModel):
     def target(self, at: Any, y: NDArray) -> NDArray:
         return log_mixture(self.log_weights(at), self.targets(at, y))
 
-    def target_with_group(
+    def target_with_groups(
         self, at: Any, y: NDArray, group: NDArray
     ) -> tuple[NDArray, NDArray]:
-        of_each = [m.target_with_group(a, y, group) for m, a in zip(self.models, at)]
-        log_prob, of_group = map(np.column_stack, zip(*of_each))
+        of_each = [m.target_with_groups(a, y, group) for m, a in zip(self.models, at)]
+        log_prob, of_groups = zip(*of_each)
         log_weights = self.log_weights(at)
-        return log_mixture(log_weights, log_prob), log_mixture(log_weights, of_group)
+        mixed = log_mixture(log_weights, np.column_stack(log_prob))
+        return mixed, self._sum(log_weights, of_groups)
+
+    def proba(self, at: Any) -> NDArray:
+        of_each = [m.proba(a) for m, a in zip(self.models, at)]
+        return self._sum(self.log_weights(at), of_each)
+
+    def group_proba(self, at: Any, group: NDArray) -> NDArray:
+        of_each = [m.group_proba(a, group) for m, a in zip(self.models, at)]
+        return self._sum(self.log_weights(at), of_each)
+
+    def _sum(self, log_weights, of_each):
+        """The weighted sum of matrices of probabilities, which are changed."""
+        total = of_each[0]
+        shape = len(total), len(of_each)
+        weights = np.broadcast_to(np.exp(log_weights), shape)
+        total *= weights[:, :1]
+        for k in range(1, len(of_each)):
+            part = of_each[k]
+            part *= weights[:, k : k + 1]
+            total += part
+        return total
 
     def groups(self) -> NDArray | None:
         found = (model.groups() for model in self.models)
@@ -223,19 +244,28 @@ class FactoredModel(CheckedState, ComposedModel):
     def groups(self) -> NDArray | None:
         return None if self.root is None else self.path_child[0]
 
-    def target_with_group(
+    def target_with_groups(
         self, at: Any, y: NDArray, group: NDArray
     ) -> tuple[NDArray, NDArray]:
         own = self.groups()
         if own is None or not _same_partition(own, group):
-            return super().target_with_group(at, y, group)
+            return super().target_with_groups(at, y, group)
         # The first step is to the group: its model is asked once.
-        out = np.zeros(y.size)
-        self._add_step(0, at, y, out)
-        of_group = out.copy()
+        proba = self._proba_of_groups(at)
+        with np.errstate(divide="ignore"):
+            out = np.log(proba[np.arange(y.size), own[y]])
         for step in range(1, len(self.path_node)):
             self._add_step(step, at, y, out)
-        return out, of_group
+        return out, _renumbered(proba, own, group)
+
+    def group_proba(self, at: Any, group: NDArray) -> NDArray:
+        own = self.groups()
+        if own is None or not _same_partition(own, group):
+            return super().group_proba(at, group)
+        return _renumbered(self._proba_of_groups(at), own, group)
+
+    def _proba_of_groups(self, at):
+        return self.root.proba(self.root.locate(self._contexts(at, 0)))
 
     def _rows(self, at: Any) -> NDArray:
         tree = self.tree
@@ -361,6 +391,14 @@ def without_tables(model: Distribution) -> Distribution:
         of_nodes = [None if m is None else without_tables(m) for m in model.models]
         return FactoredModel(model.tree, of_nodes, model.of_words)
     return UniformModel(model.n_classes)
+
+
+def _renumbered(proba, own, group):
+    """The columns of the groups `own` in the order of the same groups, `group`."""
+    number = np.empty(proba.shape[1], dtype=np.int64)
+    number[group] = own
+    same = np.array_equal(number, np.arange(number.size))
+    return proba if same else np.take(proba, number, axis=1)
 
 
 def _same_partition(a, b):

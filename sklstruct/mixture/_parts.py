@@ -428,7 +428,9 @@ class FrozenPart(Part):
 def weight_at(model: BackoffModel, windows: NDArray, weight: NDArray) -> NDArray:
     """Weight of the training samples at or below each node of a model."""
     tree = model.tree
-    return tree.add_up(np.bincount(model.locate(windows), weight, tree.n_nodes))
+    counts = tree.add_up(np.bincount(model.locate(windows), weight, tree.n_nodes))
+    # Facts of a gate: the logarithm of a count needs no more digits.
+    return counts.astype(np.float32)
 
 
 def check_probabilities(what: str, estimator: Any, hint: str = "") -> None:

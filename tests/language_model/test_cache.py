@@ -10,7 +10,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
 from sklstruct import KneserNeyLM
-from sklstruct.language_model import CacheLM, CacheState, LanguageModel
+from sklstruct.language_model import (
+    CacheLM,
+    CacheState,
+    LanguageModel,
+    _predictors,
+)
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import AdditiveLM
 from sklstruct.symbols import number_sentences
@@ -37,6 +42,7 @@ class Definition:
     def __init__(self, model):
         self.model = model
         self.past = []  # (position in the count, words of the sentence before, word)
+        self.steps = []  # (position, class and word before, gradient), as of `past`
         self.classes = model.vocabulary_.tolist()
 
     def window(self):
@@ -55,6 +61,38 @@ class Definition:
             if keep(before):
                 counts[word] += 2.0 ** (-(now - time) / tau)
         return counts
+
+    def weights(self, context):
+        """The sum of the steps of what can be used, by class; its contexts."""
+        g, tau = self.model.class_of_, self.model.learning_half_life
+        before = context[-1] if context else None
+        of_class = before if before in ("<s>", None) else ("class", g[before])
+        contexts = ["all", of_class, ("word", before)]
+        now = sum(p is not None for p in self.past)
+        alive = {p[0] for p in self.window()}
+        total = np.zeros(g.max() + 1)
+        rates = np.broadcast_to(self.model.learning_rate, 3)
+        for time, its, gradient in self.steps:
+            for mine, other, rate in zip(contexts, its, rates):
+                if mine == "all" or (mine == other and before is not None):
+                    total += (
+                        (time in alive) * rate * gradient * 2 ** (-(now - time) / tau)
+                    )
+        return total, contexts
+
+    def adapted(self, base_row, context):
+        """The row of the base after the steps, P of its classes, the contexts."""
+        g = self.model.class_of_
+        total, contexts = self.weights(context)
+        mass = np.bincount(g, weights=base_row)
+        proba = mass * np.exp(total)
+        proba /= proba.sum()
+        return base_row * (proba / mass)[g], proba, contexts
+
+    def learn(self, time, proba, contexts, y):
+        gradient = -proba
+        gradient[self.model.class_of_[y]] += 1
+        self.steps.append((time, contexts, gradient))
 
     def parts(self, base_row, context):
         """(rows of the parts, NaN for those that have nothing to say; facts)."""
@@ -116,8 +154,11 @@ class Definition:
                     [dict(base.predict_next(words, 99))[w] for w in self.classes]
                 )
                 y = self.classes.index(known)
-                line.append(np.log(self.row(base_row, context)[y]))
                 time = sum(p is not None for p in self.past)
+                if self.model.class_of_ is not None:
+                    base_row, *step = self.adapted(base_row, context)
+                    self.learn(time, *step, y)
+                line.append(np.log(self.row(base_row, context)[y]))
                 self.past.append((time, list(context), y))
                 context.append(y)
                 words.append(word)
@@ -135,6 +176,9 @@ SHORT = {"half_life": (5.0, np.inf), "ngram_half_life": (9.0, np.inf)}
         {"max_order": 1},
         {"max_order": 2, "half_life": np.inf, "weights": "em"},
         {"word_classes": 3, "theta": 2.0, "class_half_life": 7.0, **SHORT},
+        {"word_classes": 3, "learning_rate": 0.9, "learning_half_life": 3, **SHORT},
+        {"word_classes": 4, "learning_rate": (0, 0.7, 0), "class_half_life": ()},
+        {"word_classes": 2, "learning_rate": (0.5, 0, 1), "length": 5, **SHORT},
         {"length": 6, **SHORT},
         {"length": 1, "max_order": 3},
         {"length": 25, "word_classes": 4, **SHORT},
@@ -153,7 +197,16 @@ def test_every_word_by_definition(params):
         np.testing.assert_allclose(a, b, rtol=1e-9)
 
 
-@pytest.mark.parametrize("params", [{}, {"length": 7}, {"word_classes": 3}], ids=str)
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"length": 7},
+        {"word_classes": 3},
+        {"word_classes": 4, "learning_rate": 1, "learning_half_life": 9, "length": 5},
+    ],
+    ids=str,
+)
 def test_rows_sum_to_one_and_hold_what_is_scored(params):
     model = cached(**params)
     rng = np.random.default_rng(3)
@@ -209,16 +262,16 @@ def test_classes_of_the_base_and_their_mass(path):
     rng = np.random.default_rng(0)
     others = [rng.integers(0, 4, size=base.vocabulary_.size), np.arange(proba.shape[1])]
     for group in [*others, groups] if groups is not None else others:
-        scored = predictor.score(text, group)
-        known = scored.token != predictor.encoder.lost
-        word = predictor.encoder.labels.class_of_token[scored.token[known]]
-        expected = proba[known] * (group == group[word][:, None])
-        got = scored.of_group[known]
-        np.testing.assert_allclose(np.exp(got), expected.sum(axis=1), rtol=1e-10)
+        group = np.unique(group, return_inverse=True)[1]
+        blocks = list(predictor.score_groups(text, group))
+        log_prob, token, got = map(np.concatenate, zip(*blocks))
+        known = token != predictor.encoder.lost
+        expected = proba[known] @ (group[:, None] == np.arange(group.max() + 1))
+        np.testing.assert_allclose(got[known], expected, rtol=1e-10)
+        assert np.isnan(got[~known]).all()
         alone = predictor.score(text)
-        assert alone.of_group is None
-        np.testing.assert_array_equal(scored.log_prob, alone.log_prob)
-        assert np.isnan(scored.of_group[~known]).all()
+        np.testing.assert_array_equal(token, alone.token)
+        np.testing.assert_allclose(log_prob, alone.log_prob, rtol=1e-12)
     if groups is None:
         with pytest.raises(ValueError, match="word_classes='base'"):
             cached(base, word_classes="base")
@@ -294,6 +347,37 @@ def test_starts_reset():
     state = model.new_state()
     model.score_stream(text, state=state, starts=starts)
     assert state.n_words_ == sum(len(s) + 1 for s in text[23:])
+
+
+@pytest.mark.parametrize("length", [None, 9])
+def test_blocks_of_positions_are_no_boundaries(length, monkeypatch):
+    """Where the text is cut into blocks changes nothing, at a reset neither."""
+    text = [*random_text(7, 30), []]
+    model = cached(word_classes=3, length=length)
+    starts = np.zeros(31, dtype=bool)
+    starts[[4, 10, 30]] = True
+    whole = model.score_stream(text, starts=starts)
+    for n in (1, 3, 50):
+        monkeypatch.setattr(_predictors, "_NUMBERS", 3 * n)
+        state = model.new_state()
+        parts = model.score_stream(text, starts=starts, state=state)
+        for a, b in zip(whole, parts):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+        assert state.n_words_ == len(text[-1]) + 1
+    assert model.score_stream([], state=state) == []
+
+
+def test_classes_of_the_text_are_learnt():
+    """On a text of other words the base that learns is better."""
+    base = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(TRAIN)
+    rare = [s for s in random_text(12, 300) if s[:1] == ["w1"]]
+    parts = {"weights": [1, 0], "half_life": 9, "ngram_half_life": ()}
+    fixed, learns = (
+        cached(base, word_classes=4, class_half_life=(), learning_rate=rate, **parts)
+        for rate in (0, 0.1)
+    )
+    assert fixed.perplexity(rare) == pytest.approx(base.perplexity(rare), rel=1e-12)
+    assert learns.perplexity(rare) < 0.98 * fixed.perplexity(rare)
 
 
 def test_order_matters():
@@ -454,6 +538,12 @@ def test_words_without_class():
         ({"ngram_half_life": ["x"]}, "ngram_half_life"),
         ({"class_half_life": [3, np.nan]}, "class_half_life"),
         ({"theta": 0}, "theta"),
+        ({"learning_rate": -0.1}, "learning_rate"),
+        ({"learning_rate": 1.5}, "learning_rate"),
+        ({"learning_rate": [0.1, 0.1]}, "learning_rate must be a number in .0, 1., or"),
+        ({"learning_rate": [0.1, 0.1, np.nan]}, "learning_rate"),
+        ({"learning_rate": "fast"}, "learning_rate"),
+        ({"learning_half_life": 0.5}, "learning_half_life"),
         ({"length": -1}, "length"),
         ({"weights": [1, 0, 0]}, "weights must be 11 numbers, for base, word 60"),
         ({"weights": np.full(11, -0.5)}, "weights must be non-negative"),
@@ -525,6 +615,12 @@ def test_words_and_classes_beyond_the_vocabulary_are_refused():
     state = CacheState(3, 2, *halves, class_of=np.array([0, 1, 0], dtype=np.int32))
     with pytest.raises(ValueError, match="no class id"):
         state.read(np.array([0, 3], dtype=np.int32), np.zeros(2, dtype=bool))
+    learns = CacheState(
+        3, 2, *halves, class_of=np.zeros(3, dtype=np.int32), learning_rate=(0.1, 0, 0)
+    )
+    for proba in (None, np.ones((1, 2)), np.ones((2, 1))):
+        with pytest.raises(ValueError, match="proba must hold the probability of each"):
+            learns.read(np.zeros(1, np.int32), np.zeros(1, dtype=bool), proba)
     for class_of, message in (([0, 1], "3 entries"), ([0, -1, 0], "class of words")):
         with pytest.raises(ValueError, match=message):
             CacheState(3, 2, *halves, class_of=np.array(class_of, dtype=np.int32))
