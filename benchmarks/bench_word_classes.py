@@ -14,7 +14,8 @@ the same contexts, by the depth that the history matches, and that mixture as a
 back-off model over the union of contexts. `trees`: a log-linear model of words at each
 node of a tree over the words, against the flat one. Mixtures learn their weights on the
 validation file. `large`: the text of SKLSTRUCT_TEXT, one sentence a line, with the
-names of qualities. `help`: the lines of Python's help, every tenth to test, with the
+names of qualities; `large_threads`: in several threads, with the seconds of the clock.
+`help`: the lines of Python's help, every tenth to test, with the
 names of qualities and no validation text. With ``--peer kenlm`` also ``lmplz`` of
 KenLM, which must be on the PATH.
 """
@@ -31,6 +32,7 @@ import time
 from pathlib import Path
 from pydoc_data.topics import topics
 
+import joblib
 import numpy as np
 import scipy.sparse as sp
 from _common import fastest, main, timed, wikitext
@@ -174,6 +176,8 @@ def cases():
         out.append({"section": "help", "model": name})
     for name in ("fast", "good", "better", "best"):
         out.append({"section": "large", "model": name, "slow": True})
+    threads = {"section": "large_threads", "n_jobs": 2, "slow": True}
+    out += [{**threads, "model": name} for name in ("better", "best")]
     names = ("lam", "alpha", "path")
     out += [{"section": "tune", **dict(zip(names, t)), "slow": True} for t in TUNED]
     return out
@@ -271,12 +275,14 @@ def large(case):
     name = case["model"]
     lm = LanguageModel(name, max_depth=DEPTH, min_count=2)
     held_out = {} if name == "fast" else {"X_val": valid}
-    fit = timed(lm.fit, train, repeats=1, **held_out)
+    with joblib.parallel_config(n_jobs=case.get("n_jobs", 1)):
+        fit = timed(lm.fit, train, repeats=1, **held_out)
     return {
         "words": sum(line.count(" ") + 1 for line in train),
         "validation": lm.perplexity(valid),
         "test": lm.perplexity(test),
         "fit_seconds": fit.cpu,
+        "wall_seconds": fit.wall,
     }
 
 
@@ -426,6 +432,7 @@ def run(case):
         "ladder": ladder,
         "caches": caches,
         "large": large,
+        "large_threads": large,
         "help": help_lines,
         "clusters": clusters,
         "depths": depths,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ._tree import ContextTree
     from ._tree import tree_of_arrays as tree_of_arrays
     from ._vectorizer import SuffixTreeVectorizer
+    from ._vectorizer import check_windows as check_windows
     from ._vectorizer import read_windows as read_windows
 
 __all__ = [
@@ -36,6 +37,6 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
             "._pairs": ["Pairs", "pairs_of_arrays", "pairs_of_keys"],
             "._suffix_tree": ["expand_pairs", "expand_tree", "suffix_tree"],
             "._tree": ["ContextTree", "tree_of_arrays"],
-            "._vectorizer": ["SuffixTreeVectorizer", "read_windows"],
+            "._vectorizer": ["SuffixTreeVectorizer", "check_windows", "read_windows"],
         },
     )

@@ -347,6 +347,7 @@ class LanguageModel(
         prepare_for_ids(estimator, labels)
         if keyword is not None:
             options[keyword] = weight[encoder.is_target(tokens)]
+        del tokens, weight, held_out
         with context.propagate_callback_context(estimator):
             context.call_on_fit_task_begin(estimator=self, X=windows, y=targets)
             estimator.fit(windows, targets, **options)

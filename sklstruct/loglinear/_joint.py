@@ -5,7 +5,8 @@ from __future__ import annotations
 import numbers
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -299,26 +300,27 @@ class JointLogLinear(
         if keep is not None:
             X, y, ids = _rows(X, keep), y[keep], ids[keep]
         outcome, self.classes_ = read_targets(y, self.classes)
-        self._steps, self._step_symbols, counted = [], [], []
-        fitted: dict = {}
-        for step in steps:
-            made, symbols = ids, self._symbols
-            if step is not None:
-                with share_clusterings(fitted):
-                    step = clone(step).fit(X, y)
-                made = _windows(step.transform(X), step)
-                symbols = learn_symbols(made, -1)
-                made = encode(made, symbols)
-            self._steps.append(step)
-            self._step_symbols.append(symbols)
-            labels = Labels(self.classes_, symbols)
-            counted.append(
-                Counted.of_windows(
+        self._steps, self._step_symbols = [], []
+
+        def read():
+            fitted: dict = {}
+            for step in steps:
+                made, symbols = ids, self._symbols
+                if step is not None:
+                    with share_clusterings(fitted):
+                        step = clone(step).fit(X, y)
+                    made = _windows(step.transform(X), step)
+                    symbols = learn_symbols(made, -1)
+                    made = encode(made, symbols)
+                self._steps.append(step)
+                self._step_symbols.append(symbols)
+                labels = Labels(self.classes_, symbols)
+                yield Counted.of_windows(
                     made, outcome, labels, sample_weight=sample_weight,
                     keep_positions=True,
-                )
-            )  # fmt: skip
-        return self._learn(counted)
+                )  # fmt: skip
+
+        return self._learn(read())
 
     def read_paths(self) -> list[Any]:
         """The transformers, None for windows as they are; a ValueError if `paths` is
@@ -344,14 +346,15 @@ class JointLogLinear(
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_counted(self, counted: Sequence[Counted]) -> Self:
+    def fit_counted(self, counted: Iterable[Counted]) -> Self:
         """Fit the weights to samples that were read.
 
         Parameters
         ----------
-        counted : sequence of Counted
+        counted : iterable of Counted
             The same samples as each path reads them, made by `Counted.of_windows` with
-            ``keep_positions=True``.
+            ``keep_positions=True``. Of a generator, which takes less memory, one is
+            held at a time.
 
         Returns
         -------
@@ -364,54 +367,14 @@ class JointLogLinear(
         ValueError
             If there are no samples, or they are not the same.
         """
-        targets = [c.positions.target for c in counted if c.positions is not None]
-        if not targets or len(targets) < len(counted):
-            raise ValueError(
-                "counted must hold a Counted with positions for each path; make them "
-                "by Counted.of_windows with keep_positions=True"
-            )
-        if not all(np.array_equal(target, targets[0]) for target in targets):
-            raise ValueError("counted: the paths have read other samples")
-        self.classes_ = counted[0].labels.classes
         return self._learn(counted)
 
     def _learn(self, counted):
         solver, checkpoint = self._check_params()
-        _, target, weight = counted[0].positions
-        n_outcomes = counted[0].labels.n_classes
-        weight = np.ones(target.size) if weight is None else weight
-        if not weight.sum() <= LARGEST**2:
-            raise ValueError(
-                f"sample_weight must sum to at most {LARGEST**2:g}, got "
-                f"{weight.sum():g}"
-            )
-        trees, terminals = [], []
-        for path in counted:
-            tree, terminal = ContextTree.from_histories(
-                path.positions.histories, path.labels.n_symbols
-            )
-            if self.min_count > 1:
-                tree, terminal = _frequent(tree, terminal, weight, self.min_count)
-            trees.append(tree)
-            terminals.append(terminal)
-        samples, terminals = _grouped(trees, terminals, target, n_outcomes, weight)
-        followed = np.diff(samples.ptr)
-        pairs, counts = zip(
-            *(
-                Pairs.count(
-                    tree, np.repeat(terminal, followed), samples.outcome, n_outcomes,
-                    samples.weight,
-                )
-                for tree, terminal in zip(trees, terminals)
-            )
-        )  # fmt: skip
-        paths = list(zip(pairs, counts, terminals))
-        beta = float(self.alpha) ** np.arange(max(t.max_depth for t in trees) + 1)
-        joint = JointTrees(trees, pairs, pairs[0].node_sums(counts[0]), beta)
-        check_memory(
-            16.0 * joint.w.size, None, "the weights of the pairs", "use shorter paths"
-        )
-        with Progress.of_fit(self, self.max_iter) as progress:
+        with (
+            Progress.of_fit(self, self.max_iter) as progress,
+            ThreadMap(self.n_jobs) as parallel,
+        ):
 
             def report(iteration, objective, optimality):
                 return progress.step(
@@ -419,16 +382,12 @@ class JointLogLinear(
                     f"{optimality:.2g}"
                 )
 
-            # No path leads to the roots of the other trees, which are left out.
-            own = [slice(n_outcomes * (t > 0), None) for t in range(len(paths))]
-            exact = JointObjective(
-                joint, joint.places(terminals), samples, own, counts, float(self.lam),
-                self.positive,
-            )  # fmt: skip
+            paths, exact = self._read(counted, parallel)
             if solver == "tree_metric":
-                result, slope = self._newton(paths, exact, beta, checkpoint, report)
+                result, slope = self._newton(paths, exact, checkpoint, parallel, report)
             else:
                 result, slope = self._lbfgs(exact, report)
+        joint, total = exact.joint, float(exact.row_weight.sum())
         self.gap_ = exact.gap(result.w, slope)
         del slope
         joint.finish(result.w)
@@ -436,9 +395,7 @@ class JointLogLinear(
         self.objective_ = np.array(result.history)
         self.optimality_ = result.optimality
         self.n_iter_ = len(result.history) - 1
-        shortfall = shortfall_text(
-            self.gap_, self.gap_tol, float(weight.sum()), f"tol={self.tol:g}"
-        )
+        shortfall = shortfall_text(self.gap_, self.gap_tol, total, f"tol={self.tol:g}")
         if result.status == "max_iter":
             warnings.warn(
                 f"the solver stopped after {self.n_iter_} passes (max_iter="
@@ -458,6 +415,72 @@ class JointLogLinear(
                 stacklevel=4,
             )
         return self
+
+    def _read(self, counted, parallel):
+        """(pairs and their counts of each path, the objective)."""
+        trees, terminals, target, weight = self._read_trees(counted, parallel)
+        n_outcomes = self.classes_.size
+        samples, terminals = _grouped(trees, terminals, target, n_outcomes, weight)
+        followed = np.diff(samples.ptr)
+
+        def count(t):
+            return Pairs.count(
+                trees[t], np.repeat(terminals[t], followed), samples.outcome,
+                n_outcomes, samples.weight,
+            )  # fmt: skip
+
+        paths = parallel(count, range(len(trees)))
+        pairs, counts = zip(*paths)
+        beta = float(self.alpha) ** np.arange(max(t.max_depth for t in trees) + 1)
+        joint = JointTrees(trees, pairs, pairs[0].node_sums(counts[0]), beta)
+        check_memory(
+            16.0 * joint.w.size, None, "the weights of the pairs", "use shorter paths"
+        )
+        # No path leads to the roots of the other trees, which are left out.
+        own = [slice(n_outcomes * (t > 0), None) for t in range(len(paths))]
+        exact = JointObjective(
+            joint, joint.places(terminals), samples, own, counts, float(self.lam),
+            self.positive, parallel,
+        )  # fmt: skip
+        return paths, exact
+
+    def _read_trees(self, counted, parallel):
+        """(the tree of each path, the node of each sample in it, targets, weights)."""
+        trees, terminals = [], []
+        target = weight = None
+
+        def read(path):
+            tree, terminal = ContextTree.from_histories(
+                path.positions.histories, path.labels.n_symbols
+            )
+            if self.min_count > 1:
+                tree, terminal = _frequent(tree, terminal, weight, self.min_count)
+            return tree, terminal
+
+        counted = iter(counted)
+        # A generator makes a path when there is memory for it again.
+        while some := list(islice(counted, parallel.n_threads)):
+            for path in some:
+                if path.positions is None:
+                    raise ValueError(_NO_POSITIONS)
+                _, own_target, own_weight = path.positions
+                if target is None:
+                    self.classes_, target = path.labels.classes, own_target
+                    weight = np.ones(target.size) if own_weight is None else own_weight
+                    if not weight.sum() <= LARGEST**2:
+                        raise ValueError(
+                            f"sample_weight must sum to at most {LARGEST**2:g}, got "
+                            f"{weight.sum():g}"
+                        )
+                elif not np.array_equal(own_target, target):
+                    raise ValueError("counted: the paths have read other samples")
+            for tree, terminal in parallel(read, some):
+                trees.append(tree)
+                terminals.append(terminal)
+            del some, path
+        if not trees:
+            raise ValueError(_NO_POSITIONS)
+        return trees, terminals, target, weight
 
     def _check_params(self):
         """(name of the solver, the checkpoint or None), and errors that scikit-learn's
@@ -481,16 +504,16 @@ class JointLogLinear(
             )
         return solver, checkpoint
 
-    def _newton(self, paths, exact, beta, checkpoint, report):
+    def _newton(self, paths, exact, checkpoint, parallel, report):
         keeper = NO_KEEPER
         if checkpoint is not None:
             trees = [pairs.tree for pairs, *_ in paths]
             identity = {
                 "contexts": digest(*(a for t in trees for a in (t.parent, t.symbol))),
-                "samples": digest(*(path[2] for path in paths), *exact.samples),
+                "samples": digest(*exact.terminals(), *exact.samples),
                 "classes": paths[0][0].n_classes,
                 "lam": float(self.lam),
-                "alpha": beta,
+                "alpha": exact.joint.beta,
             }
             stop = {
                 "tol": float(self.tol),
@@ -502,10 +525,10 @@ class JointLogLinear(
             if done is not None:
                 result = Result(**done)
                 return result, exact(result.w)[1]
-        with ThreadMap(self.n_jobs) as parallel, keeper:
+        with keeper:
             result, slope = solve_joint(
-                paths, exact, beta, self.tol, self.gap_tol, self.max_iter, parallel,
-                report, keeper,
+                paths, exact, self.tol, self.gap_tol, self.max_iter, parallel, report,
+                keeper,
             )  # fmt: skip
         if result.status != "stopped":
             keeper.finish(**result._asdict())
@@ -582,6 +605,12 @@ class JointLogLinear(
         # Before any parameter is set: no path may have the name of one.
         self.read_paths()
         return {**super().__sklstruct_ids__(labels), "padding": -1}
+
+
+_NO_POSITIONS = (
+    "counted must hold a Counted with positions for each path; make them by "
+    "Counted.of_windows with keep_positions=True"
+)
 
 
 def _frequent(tree, terminal, weight, min_count):

@@ -16,7 +16,7 @@ where most pairs are, again: a row of additions a tree, and the pairs of the low
 """
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.math cimport exp, log
+from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
@@ -61,51 +61,6 @@ cdef void _scores(const int32_t *nodes, Py_ssize_t n_trees, const int32_t *paren
                 score[target[p]] += b * w[p]
             n = parent[n]
             k -= 1
-
-
-cdef double _exponentials(double *score, Py_ssize_t n_outcomes,
-                          double *total) noexcept nogil:
-    """score <- exp(score - top), their sum to `total`; returns the top."""
-    cdef Py_ssize_t y
-    cdef double top = score[0], s = 0.0
-    for y in range(1, n_outcomes):
-        if score[y] > top:
-            top = score[y]
-    for y in range(n_outcomes):
-        score[y] = exp(score[y] - top)
-        s += score[y]
-    total[0] = s
-    return top
-
-
-def add_gradient(const int32_t[:, ::1] nodes, const double[::1] weight,
-                 const int32_t[::1] parent, const int32_t[::1] ptr,
-                 const int32_t[::1] target, const double[::1] beta,
-                 const double[::1] w, double[::1] score, double[::1] gradient):
-    """The sum of weight times the logarithm of the sum of exponentials of the scores;
-    its slopes are added to `gradient`."""
-    cdef Py_ssize_t i, t, k, n_trees = nodes.shape[1], n_outcomes = score.shape[0]
-    cdef int32_t n, p
-    cdef double top, total, b, value = 0.0
-    with nogil:
-        for i in range(nodes.shape[0]):
-            _scores(&nodes[i, 0], n_trees, &parent[0], &ptr[0], &target[0], &beta[0],
-                    &w[0], &score[0], n_outcomes)
-            top = _exponentials(&score[0], n_outcomes, &total)
-            value += weight[i] * (top + log(total))
-            total = weight[i] / total
-            for t in range(n_outcomes):
-                score[t] *= total
-            for t in range(n_trees):
-                n = nodes[i, t]
-                k = _depth(n, &parent[0], t == 0)
-                while n >= 0:
-                    b = beta[k]
-                    for p in range(ptr[n], ptr[n + 1]):
-                        gradient[p] += b * score[target[p]]
-                    n = parent[n]
-                    k -= 1
-    return value
 
 
 def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
@@ -171,6 +126,106 @@ cdef void _sums(int32_t node, Py_ssize_t k, Py_ssize_t top, const int32_t *paren
     for p in range(ptr[node], ptr[node + 1]):
         row[target[p]] += beta[k] * w[p]
     path[k] = node
+
+
+cdef struct Sums:
+    const int32_t *parent
+    const int32_t *ptr
+    const int32_t *target
+    const double *beta
+    int32_t *path      # the node of each level whose sum is not handed on yet
+    double *rows       # a sum a level
+    double *gradient
+    Py_ssize_t top, n_outcomes
+
+
+cdef void _hand_on(Sums *sums, Py_ssize_t k) noexcept nogil:
+    """The sum of a level to the slopes of its node, and to the node above."""
+    cdef double *row = sums.rows + k * sums.n_outcomes
+    cdef int32_t p, node = sums.path[k]
+    for p in range(sums.ptr[node], sums.ptr[node + 1]):
+        sums.gradient[p] += sums.beta[k] * row[sums.target[p]]
+    if k > sums.top:
+        _collect(sums, sums.parent[node], k - 1, row)
+
+
+cdef void _collect(Sums *sums, int32_t node, Py_ssize_t k,
+                   const double *row) noexcept nogil:
+    """Add a row to the sum of a node of depth k."""
+    cdef double *total = sums.rows + k * sums.n_outcomes
+    cdef Py_ssize_t y
+    if sums.path[k] == node:
+        for y in range(sums.n_outcomes):
+            total[y] += row[y]
+        return
+    if sums.path[k] >= 0:
+        _hand_on(sums, k)
+    sums.path[k] = node
+    memcpy(total, row, sums.n_outcomes * sizeof(double))
+
+
+def add_slopes(const int32_t[::1] node, const int64_t[::1] order, bint first,
+               const int32_t[::1] parent, const int32_t[::1] ptr,
+               const int32_t[::1] target, const double[::1] beta, int32_t[::1] path,
+               double[:, ::1] rows, const double[:, ::1] slope, double[::1] gradient):
+    """gradient += the slopes of the pairs of one tree, of those of the scores.
+
+    What `add_scores` does, turned round, with its parameters: a node with many pairs
+    has a row of sums over the samples one after the other that end there or below.
+    path: all -1, and so it is left.
+    """
+    cdef Py_ssize_t i, j, k, n_outcomes = slope.shape[1]
+    cdef int32_t n, p
+    cdef double b
+    cdef const double *row
+    cdef Sums sums
+    # Without pairs there are no addresses to take.
+    if target.shape[0] == 0:
+        return
+    sums.parent, sums.ptr, sums.target = &parent[0], &ptr[0], &target[0]
+    sums.beta, sums.path, sums.rows = &beta[0], &path[0], &rows[0, 0]
+    sums.gradient, sums.n_outcomes = &gradient[0], n_outcomes
+    sums.top = 0 if first else 1
+    with nogil:
+        for i in range(order.shape[0]):
+            j = order[i]
+            n = node[j]
+            if n < 0:
+                continue
+            row = &slope[j, 0]
+            k = _depth(n, &parent[0], first)
+            while k >= sums.top and SPARSE * (ptr[n + 1] - ptr[n]) < n_outcomes:
+                b = beta[k]
+                for p in range(ptr[n], ptr[n + 1]):
+                    gradient[p] += b * row[target[p]]
+                n = parent[n]
+                k -= 1
+            if k >= sums.top:
+                _collect(&sums, n, k, row)
+        for k in range(path.shape[0] - 1, sums.top - 1, -1):
+            if path[k] >= 0:
+                _hand_on(&sums, k)
+                path[k] = -1
+
+
+def softmax_rows(double[:, ::1] score, const double[::1] weight, double[::1] out):
+    """score <- the weight of its row times P of every outcome, of scores; out <- the
+    logarithm of the sum of the exponentials of each row."""
+    cdef Py_ssize_t i, y, n = score.shape[1]
+    cdef double top, total
+    cdef double *row
+    with nogil:
+        for i in range(score.shape[0]):
+            row = &score[i, 0]
+            top = row[0]
+            for y in range(1, n):
+                if row[y] > top:
+                    top = row[y]
+            total = exp_sum(n, row, top, row)
+            out[i] = top + log(total)
+            total = weight[i] / total
+            for y in range(n):
+                row[y] *= total
 
 
 cdef inline double _log_total(const double *score, Py_ssize_t n,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -10,19 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import CheckedState, as_ids, check_ids, check_length
-from .._parallel import row_blocks
+from .._parallel import ThreadMap, row_blocks, serial_map
 from ..backoff import Distribution
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._tree import check_size
 from . import _joint_fast as _fast
 from ._penalties import conjugate_of_squares
-from ._problem import pull
+from ._problem import THREAD_PAIRS, Map, pull
 
-# Samples of one call of the kernel; Python handles Ctrl-C between calls.
-_SLICE = 1 << 14
-
-# Scores that are held at a time.
-_SCORES = 1 << 20
+# Scores of one call of the kernels; Python handles Ctrl-C between calls. And the calls
+# whose scores are held at a time: not the number of threads, on which no sum depends.
+_SCORES, _AT_A_TIME = 1 << 20, 4
 
 
 class JointTrees(CheckedState, Distribution):
@@ -132,24 +130,40 @@ class JointTrees(CheckedState, Distribution):
         return nodes
 
     def weighted_log_totals(
-        self, nodes: np.ndarray, weight: np.ndarray
+        self, nodes: np.ndarray, weight: np.ndarray, parallel: Map = serial_map
     ) -> tuple[float, np.ndarray]:
         """(sum of `log_totals` times a weight, its gradient)."""
-        gradient, score = np.zeros(self.w.size), np.empty(self.n_classes)
-        value = sum(
-            _fast.add_gradient(
-                nodes[part], weight[part], self.parent, self.ptr, self.pair_class,
-                self.beta, self.w, score, gradient,
-            )
-            for part in row_blocks(weight.size, _SLICE)
-        )  # fmt: skip
-        return value, gradient
+        gradient, log_total = np.zeros(self.w.size), np.empty(weight.size)
+
+        def slopes(part):
+            at = nodes[part]
+            score, orders = np.zeros((len(at), self.n_classes)), self._orders(at)
+            self._add_scores(at, orders, score)
+            _fast.softmax_rows(score, weight[part], log_total[part])
+            return at, orders, score
+
+        blocks = self._score_blocks(weight.size)
+        for first in range(0, len(blocks), _AT_A_TIME):
+            made = parallel(slopes, blocks[first : first + _AT_A_TIME])
+
+            def add(t, made=made):
+                path, rows = self._scratch()
+                for at, orders, score in made:
+                    _fast.add_slopes(
+                        np.ascontiguousarray(at[:, t]), orders[t], t == 0, self.parent,
+                        self.ptr, self.pair_class, self.beta, path, rows, score,
+                        gradient,
+                    )  # fmt: skip
+
+            # Trees have other pairs.
+            parallel(add, range(len(self.trees)))
+        return float(weight @ log_total), gradient
 
     def rows(self, at: NDArray) -> NDArray:
         """As `Distribution.rows`."""
         out, scratch = np.zeros((at.shape[0], self.n_classes)), np.empty(self.n_classes)
         for part in self._blocks(at.shape[0]):
-            self._add_scores(at[part], out[part])
+            self._add_scores(at[part], self._orders(at[part]), out[part])
             _fast.log_rows(out[part], scratch)
         return out
 
@@ -170,29 +184,42 @@ class JointTrees(CheckedState, Distribution):
             np.subtract(score[np.arange(len(score)), y[part]], out[part], out=out[part])
         return out
 
-    def log_totals(self, at: NDArray) -> NDArray:
+    def log_totals(self, at: NDArray, parallel: Map = serial_map) -> NDArray:
         """(n,) ln of the sums over all classes of the exponentials of the scores."""
-        out, scratch = np.empty(at.shape[0]), np.empty(self.n_classes)
-        for part, score in self._scores(at):
-            _fast.log_totals(score, scratch, out[part])
+        out = np.empty(at.shape[0])
+
+        def add(part):
+            score = np.zeros((at[part].shape[0], self.n_classes))
+            self._add_scores(at[part], self._orders(at[part]), score)
+            _fast.log_totals(score, np.empty(self.n_classes), out[part])
+
+        parallel(add, self._score_blocks(at.shape[0]))
         return out
 
     def _scores(self, at):
-        for part in row_blocks(at.shape[0], max(1, _SCORES // self.n_classes)):
+        for part in self._score_blocks(at.shape[0]):
             score = np.zeros((at[part].shape[0], self.n_classes))
-            self._add_scores(at[part], score)
+            self._add_scores(at[part], self._orders(at[part]), score)
             yield part, score
 
-    def _add_scores(self, at, score):
+    def _score_blocks(self, n_rows):
+        return row_blocks(n_rows, max(1, _SCORES // self.n_classes))
+
+    def _orders(self, at):
+        """Of each tree, the order of the samples by their nodes: contexts of one length
+        are numbered in the order of those above them."""
+        return [np.argsort(at[:, t], kind="stable") for t in range(len(self.trees))]
+
+    def _scratch(self):
         path = np.full(self.beta.size, -1, dtype=np.int32)
-        rows = np.empty((self.beta.size, self.n_classes))
-        for t in range(len(self.trees)):
-            node = np.ascontiguousarray(at[:, t])
-            # Contexts of one length are numbered in the order of those above them.
-            order = np.argsort(node, kind="stable")
+        return path, np.empty((self.beta.size, self.n_classes))
+
+    def _add_scores(self, at, orders, score):
+        path, rows = self._scratch()
+        for t, order in enumerate(orders):
             _fast.add_scores(
-                node, order, t == 0, self.parent, self.ptr, self.pair_class, self.beta,
-                self.w, path, rows, score,
+                np.ascontiguousarray(at[:, t]), order, t == 0, self.parent, self.ptr,
+                self.pair_class, self.beta, self.w, path, rows, score,
             )  # fmt: skip
 
     def facts(self, at: NDArray) -> NDArray:
@@ -244,6 +271,9 @@ class JointObjective:
 
     positive : bool
         Whether weights are non-negative.
+
+    parallel : ThreadMap, default=None
+        None: one thread. Results are the same.
     """
 
     def __init__(
@@ -255,11 +285,20 @@ class JointObjective:
         counts: Sequence[np.ndarray],
         lam: float,
         positive: bool,
+        parallel: ThreadMap | None = None,
     ) -> None:
         self.joint, self.nodes, self.own, self.counts = joint, nodes, own, counts
         self.samples = samples
         self.row_weight = np.add.reduceat(samples.weight, samples.ptr[:-1])
         self.lam, self.positive = lam, positive
+        self.map: Map = serial_map
+        if parallel is not None and joint.w.size >= THREAD_PAIRS:
+            self.map = parallel
+
+    def terminals(self) -> Iterator[np.ndarray]:
+        """For each tree the node at which each row ends, int32, in its numbering."""
+        for t, start in enumerate(self.joint.first[:-1]):
+            yield np.maximum(self.nodes[:, t] - np.int32(start), np.int32(0))
 
     def joined(self, weights: Sequence[np.ndarray]) -> np.ndarray:
         """Weights of the pairs of the joint model, of those of each tree."""
@@ -268,7 +307,7 @@ class JointObjective:
     def value(self, weights: list[np.ndarray]) -> float:
         """The objective at the weights of each tree."""
         w = self.joint.w = self.joined(weights)
-        value = float(self.row_weight @ self.joint.log_totals(self.nodes))
+        value = float(self.row_weight @ self.joint.log_totals(self.nodes, self.map))
         value += 0.5 * self.lam * float(w @ w)
         for part, count, beta in self._levels():
             value -= beta * float(count @ w[part])
@@ -303,7 +342,9 @@ class JointObjective:
         """(objective, gradient, optimality residual) at joined weights."""
         joint = self.joint
         joint.w = np.ascontiguousarray(w)
-        loss, gradient = joint.weighted_log_totals(self.nodes, self.row_weight)
+        loss, gradient = joint.weighted_log_totals(
+            self.nodes, self.row_weight, self.map
+        )
         for part, here, beta in self._levels():
             loss -= beta * float(here @ w[part])
             gradient[part] -= beta * here

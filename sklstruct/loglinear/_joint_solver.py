@@ -225,9 +225,8 @@ class JointBlock:
 
 
 def solve_joint(
-    paths: list[tuple[Pairs, np.ndarray, np.ndarray]],
+    paths: list[tuple[Pairs, np.ndarray]],
     exact: JointObjective,
-    beta: np.ndarray,
     tol: float,
     gap_tol: float | None,
     max_iter: int,
@@ -239,16 +238,13 @@ def solve_joint(
 
     Parameters
     ----------
-    paths : list of (Pairs, ndarray of shape (n_pairs,), int32 ndarray)
-        Of each path: the pairs of its tree, their counts, the node of each row. In the
-        order of the rows those of the first tree ascend.
+    paths : list of (Pairs, ndarray of shape (n_pairs,))
+        Of each path: the pairs of its tree, and their counts.
 
     exact : JointObjective
         Of these trees; that of the start and of the end, as the objective that the
-        passes sum up from scores in single precision has their rounding.
-
-    beta : ndarray of shape (depth + 1,)
-        Weight of the features of each depth.
+        passes sum up from scores in single precision has their rounding. In the order
+        of the rows those of the first tree ascend.
 
     tol : float
         Residual at which to stop.
@@ -280,11 +276,11 @@ def solve_joint(
     gradient : ndarray
         The gradient at the weights.
     """
-    samples, n_rows = exact.samples, exact.nodes.shape[0]
+    samples, n_rows, beta = exact.samples, exact.nodes.shape[0], exact.joint.beta
     strength = np.full(beta.size, exact.lam)
     problems = [
         Problem(pairs, count, beta, strength, parallel=parallel)
-        for pairs, count, _ in paths
+        for pairs, count in paths
     ]
     n_outcomes = problems[0].n_classes
     largest = max(problem.n_pairs for problem in problems)
@@ -317,7 +313,7 @@ def solve_joint(
     )  # fmt: skip
     blocks = [
         JointBlock(problem, terminal, observed, unit, scores, shared, before, t == 0)
-        for t, (problem, (_, _, terminal)) in enumerate(zip(problems, paths))
+        for t, (problem, terminal) in enumerate(zip(problems, exact.terminals()))
     ]
     passes = _Passes(blocks, scores)
     if state is None:
@@ -373,7 +369,7 @@ def _start(
     # All classes are equally probable.
     at_zero = float(exact.row_weight.sum()) * np.log(problems[0].n_classes)
     with np.errstate(all="ignore"):
-        found = [kneser_ney_weights(problem) for problem in problems]
+        found = exact.map(kneser_ney_weights, problems)
     value = np.inf
     for t, (problem, w) in enumerate(zip(problems, found)):
         # These are weights of a model of one tree each: the trees share them equally.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import joblib
@@ -37,9 +37,9 @@ from ..backoff import (
 )
 from ..backoff._classifier import ClassifierModel
 from ..backoff._distribution import by_group, take
-from ..context_tree import read_windows
+from ..context_tree import check_windows, read_windows
 from ..loglinear import JointLogLinear
-from ..symbols import Labels
+from ..symbols import Labels, learn_symbols
 from ..word_classes._refiner import share_clusterings
 from ._models import UniformModel
 
@@ -79,6 +79,35 @@ class GroupFit(NamedTuple):
     report: Callable[[str], Any] = quiet  # called after each piece of work
 
 
+class Unread:
+    """Contexts that readers make of X where a model is fitted.
+
+    Those of all models at once would take more memory than the models.
+
+    Parameters
+    ----------
+    readers : list of Reader
+        One for each matrix of contexts.
+
+    X : array-like
+        Contexts as the user gives them.
+    """
+
+    def __init__(self, readers: list[Reader], X: Any) -> None:
+        self.readers, self.X = readers, X
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape
+
+    def __getitem__(self, rows: Any) -> Unread:
+        return Unread(self.readers, take(self.X, rows))
+
+    def __iter__(self) -> Iterator[Any]:
+        """The contexts that each reader makes, one after the other."""
+        return (reader.read(self.X) for reader in self.readers)
+
+
 class Reader:
     """Turns X into the contexts of models: by transformers, then to ids of symbols.
 
@@ -109,13 +138,15 @@ class Reader:
         self.symbols: NDArray | None = None
 
     def learn(self, X: Any, y: NDArray | None) -> Any:
-        """Fit the steps; the contexts of X."""
+        """Fit the steps; the contexts of X, `Unread` if they are ids."""
+        made = X
         for step in self.steps:
-            X = step.fit(X, y).transform(X)
-        if self.encodes and not sp.issparse(X):
-            X, self.symbols = read_windows(self.estimator, X, self.padding, reset=True)
-            return X
-        return _indexable(X)
+            made = step.fit(made, y).transform(made)
+        if self.encodes and not sp.issparse(made):
+            made = check_windows(self.estimator, made, self.padding, reset=True)
+            self.symbols = learn_symbols(made, self.padding)
+            return Unread([self], X)
+        return _indexable(made)
 
     def read(self, X: Any) -> Any:
         """The contexts of other X."""
@@ -169,7 +200,7 @@ class Reading:
         return self._readers[key]
 
     def read(self, reader: Reader) -> Any:
-        """The contexts that a reader makes of X."""
+        """The contexts that a reader makes of X; those of `learn` may be `Unread`."""
         if id(reader) not in self._contexts:
             self._contexts[id(reader)] = reader.read(self.X)
         return self._contexts[id(reader)]
@@ -282,7 +313,7 @@ class EstimatorPart(Part):
             return self._fit_estimator(estimator, samples, n_outcomes)
         # One array of symbols for all groups: a pickle holds it once.
         labels = Labels(np.arange(n_outcomes, dtype=np.int32), symbols)
-        windows = samples.contexts
+        (windows,) = samples.contexts
         options = {"depth": estimator.max_depth, "sample_weight": samples.weight}
         options["share"] = estimator.held_out_share
         options["keep_positions"] = estimator.keeps_positions
@@ -324,7 +355,7 @@ class JointPart(Part):
             steps = [] if step is None else [step]
             padding = estimator.padding if step is None else -1
             self.readers.append(reading.learn(steps, estimator, True, padding))
-        return self.read(reading)
+        return Unread(self.readers, reading.X)
 
     def read(self, reading: Reading) -> Any:
         return tuple(reading.read(reader) for reader in self.readers)
@@ -332,18 +363,19 @@ class JointPart(Part):
     def fit(self, task: GroupFit) -> list[Distribution]:
         # Threads go over the models, or over the shards of the only one.
         estimator = clone(self.estimator)
-        if task.sizes.size == 1 and estimator.n_jobs is None:
-            estimator.set_params(n_jobs=task.n_jobs)
+        if estimator.n_jobs is None:
+            estimator.set_params(n_jobs=task.n_jobs if task.sizes.size == 1 else 1)
 
         def fit_group(here, n_outcomes):
             outcomes = np.arange(n_outcomes, dtype=np.int32)
             options = {"sample_weight": here.weight, "keep_positions": True}
-            counted = [
+            # One path after the other: the windows of all take much memory.
+            counted = (
                 Counted.of_windows(
                     windows, here.outcome, Labels(outcomes, reader.symbols), **options
                 )
                 for windows, reader in zip(here.contexts, self.readers)
-            ]
+            )
             return clone(estimator).fit_counted(counted).distribution_
 
         return self._fit_groups(fit_group, task)

@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 
 from .._checks import INT32_MAX, as_ids, check_ids
+from .._parallel import row_blocks
 
 Packed = tuple[np.ndarray, np.ndarray]
+
+# Symbols that are looked up at a time.
+_IN_CACHE = 1 << 16
 
 
 def is_nan(value: Any) -> bool:
@@ -147,7 +151,8 @@ def _unique(seen):
         low, high = int(seen.min()), int(seen.max())
         if high - low <= 4 * seen.size:
             present = np.zeros(high - low + 1, dtype=bool)
-            present[_minus(seen, low)] = True
+            for part in row_blocks(seen.size, _IN_CACHE):
+                present[_minus(seen[part], low)] = True
             # Subtracting in the wider type keeps e.g. int8 from overflowing.
             wide = np.uint64 if high > np.iinfo(np.int64).max else np.int64
             found = np.flatnonzero(present).astype(wide) + wide(low)
@@ -240,7 +245,9 @@ class SymbolIndex:
             ids = self._from_dict(flat, unknown)
         else:
             _check_kind(flat)
-            ids = self._from_array(flat, unknown)
+            ids = np.empty(flat.size, dtype=np.int32)
+            for part in row_blocks(flat.size, _IN_CACHE):
+                ids[part] = self._from_array(flat[part], unknown)
         if flat is values:
             return ids
         if ids.size == values.size:

@@ -24,6 +24,7 @@ from .._compat import (
     _check_feature_names_in,
     _fit_context,
 )
+from .._parallel import row_blocks
 from ..context_tree._vectorizer import check_windows
 from ..symbols import Labels, is_nan, learn_symbols
 from ..symbols._encoding import SymbolIndex
@@ -37,6 +38,9 @@ PATHS = {
 }
 # Clusterings that refiners share inside of `share_clusterings`.
 _shared: ContextVar[dict | None] = ContextVar("shared clusterings", default=None)
+# Windows that are refined at a time.
+_ROWS = 1 << 14
+
 _STEP = re.compile(r"(?:c([1-9]\d*)|(w))\(([1-9]\d*)\)")
 
 
@@ -313,8 +317,12 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = check_windows(self, X, self.padding, reset=False)
-        ids = self._encoder.ids(X, unknown=self._known.size)
-        return self.refine_ids(ids)
+        refined = np.empty((X.shape[0], len(self.path_)), dtype=np.int32)
+        # Blocks stay in the processor's cache for all steps of the path.
+        for rows in row_blocks(X.shape[0], _ROWS):
+            ids = self._encoder.ids(X[rows], unknown=self._known.size)
+            refined[rows] = self.refine_ids(ids)
+        return refined
 
     def refine_ids(self, ids: np.ndarray) -> np.ndarray:
         """`transform` of windows of ids.

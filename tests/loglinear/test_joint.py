@@ -200,11 +200,43 @@ def test_threads_do_not_change_results(monkeypatch):
     # Few pairs are left to one thread.
     monkeypatch.setattr("sklstruct.loglinear._problem.THREAD_PAIRS", 1)
     monkeypatch.setattr("sklstruct.loglinear._problem.BLOCK_PAIRS", 64)
+    monkeypatch.setattr("sklstruct.loglinear._joint_model.THREAD_PAIRS", 1)
+    monkeypatch.setattr("sklstruct.loglinear._joint_model._SCORES", 100)
     X, y = text(3000, 9)
     one, two = (
         JointLogLinear(PATHS, padding=-1, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)
     )
     np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(one.objective_, two.objective_)
+    assert one.gap_ == two.gap_
+
+
+@pytest.mark.parametrize("n_scores", [1, 500, 1 << 20])
+def test_slopes_of_rare_and_of_frequent_contexts(n_scores, monkeypatch):
+    """Against sums over the samples, one after the other."""
+    monkeypatch.setattr("sklstruct.loglinear._joint_model._SCORES", n_scores)
+    rng = np.random.RandomState(3)
+    X = np.minimum(rng.geometric(0.2, size=(500, 2)), 12)
+    y = (X.sum(axis=1) + rng.geometric(0.1, size=500)) % 50
+    model = JointLogLinear(PATHS, padding=-1, max_iter=1, tol=9.0).fit(X, y)
+    joint = model.distribution_
+    nodes, weight = model.locate(X), rng.uniform(1, 2, size=500)
+    wanted = np.zeros(joint.w.size)
+    for proba, w, path in zip(np.exp(joint.rows(nodes)), weight, nodes):
+        for t, node in enumerate(path):
+            up = []
+            while node >= 0:
+                up.append(node)
+                node = joint.parent[node]
+            for depth, node in enumerate(reversed(up), int(t > 0)):
+                pairs = slice(joint.ptr[node], joint.ptr[node + 1])
+                found = proba[joint.pair_class[pairs]]
+                wanted[pairs] += w * joint.beta[depth] * found
+    value, slopes = joint.weighted_log_totals(nodes, weight)
+    np.testing.assert_allclose(slopes, wanted, rtol=1e-11)
+    np.testing.assert_allclose(value, weight @ joint.log_totals(nodes), rtol=1e-13)
+    n_pairs = np.diff(joint.ptr)
+    assert (n_pairs * 16 < 50).any() and (n_pairs * 16 >= 50).sum() > 5
 
 
 def test_rows_targets_and_order():

@@ -246,7 +246,8 @@ class TreeMetric:
         With the method `quadratic`.
 
     work : ndarray of shape (3, n_pairs), default=None
-        Memory that other trees may use between a pair of passes. None: its own.
+        Memory that other trees may use between a pair of passes; the terminal counts
+        of the pairs are then computed for each pair of passes too. None: its own.
 
     root : bool, default=True
         Whether the pairs of the root take part; else they stay where they are.
@@ -260,9 +261,12 @@ class TreeMetric:
         root: bool = True,
     ) -> None:
         self.problem, self.penalty, self.root = problem, penalty, root
-        self.work = np.empty((3, problem.n_pairs)) if work is None else work
+        self.terminal: np.ndarray | None = None
+        if work is None:
+            work = np.empty((3, problem.n_pairs))
+            self.terminal = problem.pairs.terminal_counts(problem.count)
+        self.work = work
         self.shards = list(zip(problem.node_blocks, problem.pair_blocks))
-        self.terminal = problem.pairs.terminal_counts(problem.count)
         self.scale = DIAGONAL * problem.beta_sum
         self.rho = np.empty(0)
         self.common = 0.0  # the number that the step adds to all scores
@@ -286,11 +290,14 @@ class TreeMetric:
         l1, l2, rho = self.penalty.quadratic(epsilon)
         self.rho = rho
         numbers = np.array([kappa, levenberg, self.scale, 0.0])
+        terminal = self.terminal
+        if terminal is None:
+            terminal = problem.pairs.terminal_counts(problem.count)
 
         def level(k, lo, hi, top, sums):
             _fast.eliminate(
                 lo, hi, problem.pair_ptr, problem.pair_parent, self._beta(k), l1(k),
-                l2(k), rho, problem.count, self.terminal, y, y_prev, moves, numbers, g,
+                l2(k), rho, problem.count, terminal, y, y_prev, moves, numbers, g,
                 work, top, sums,
             )  # fmt: skip
 
