@@ -208,7 +208,8 @@ def add_slopes(const int32_t[::1] node, const int64_t[::1] order, bint first,
                 path[k] = -1
 
 
-def softmax_rows(double[:, ::1] score, const double[::1] weight, double[::1] out):
+def weighted_softmax(double[:, ::1] score, const double[::1] weight,
+                     double[::1] out):
     """score <- the weight of its row times P of every outcome, of scores; out <- the
     logarithm of the sum of the exponentials of each row."""
     cdef Py_ssize_t i, y, n = score.shape[1]

@@ -139,7 +139,7 @@ class JointTrees(CheckedState, Distribution):
             at = nodes[part]
             score, orders = np.zeros((len(at), self.n_classes)), self._orders(at)
             self._add_scores(at, orders, score)
-            _fast.softmax_rows(score, weight[part], log_total[part])
+            _fast.weighted_softmax(score, weight[part], log_total[part])
             return at, orders, score
 
         blocks = self._score_blocks(weight.size)
@@ -171,7 +171,7 @@ class JointTrees(CheckedState, Distribution):
         """As `Distribution.proba`."""
         out, scratch = np.zeros((at.shape[0], self.n_classes)), np.empty(self.n_classes)
         for part in self._blocks(at.shape[0]):
-            self._add_scores(at[part], out[part])
+            self._add_scores(at[part], self._orders(at[part]), out[part])
             _fast.softmax_rows(out[part], scratch)
         return out
 
