@@ -346,10 +346,12 @@ def solve_joint(
             status = "converged"
             break
     passes.settle(blocks[0])
-    w = exact.joined([block.y for block in blocks])
     history = [at_start, *passes.history[1:]]
-    # The gradient is as large as what is left here.
+    weights = [block.y for block in blocks]
+    # What comes is as large as what is left here.
     del passes, blocks, scores, shared, before
+    w = exact.joined(weights)
+    del weights
     at_end, gradient, _ = exact(w)
     if not at_end <= at_start:
         weights, at_end = _start(problems, exact)
