@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 18
 
 # Probabilities of groups that are made at a time.
-_NUMBERS = 1 << 22
+_NUMBERS = 1 << 23
 
 
 def single_state(states: NDArray) -> int | tuple[int, ...]:
@@ -171,7 +171,7 @@ class TextPredictor:
         depth = np.zeros(token.size, dtype=np.int32)
         known = np.flatnonzero(token != self.encoder.lost)
         for block in row_blocks(known.size, _BLOCK):
-            rows = block if known.size == token.size else known[block]
+            rows = known[block][_by_last(windows[known[block]])]
             at, y = self.locate(windows[rows]), token[rows]
             if isinstance(model, BackoffModel):
                 log_prob[rows], depth[rows] = model.target_depth(at, y)
@@ -190,14 +190,21 @@ class TextPredictor:
         n_groups = int(group.max()) + 1
         blocks = row_blocks(token.size, max(1, _NUMBERS // n_groups))
         for block in blocks or [slice(0, 0)]:
-            known = word[block] >= 0
-            log_prob = np.full(known.size, np.nan)
-            proba = np.full((known.size, n_groups), np.nan)
-            at = self.locate(windows[block][known])
-            log_prob[known], proba[known] = self.distribution.target_with_groups(
-                at, word[block][known], group
+            here, y = windows[block], word[block]
+            log_prob = np.full(y.size, np.nan)
+            proba = np.full((y.size, n_groups), np.nan)
+            rows = np.flatnonzero(y >= 0)
+            rows = rows[_by_last(here[rows])]
+            log_prob[rows], proba[rows] = self.distribution.target_with_groups(
+                self.locate(here[rows]), y[rows], group
             )
             yield log_prob, token[block], proba
+
+
+def _by_last(windows):
+    """The order of windows by their last symbol: contexts that stand close together in
+    the tables of a model are looked up one after the other."""
+    return np.argsort(windows[:, -1], kind="stable")
 
 
 class TreePredictor(TextPredictor):
