@@ -36,7 +36,8 @@ def is_of(case, network):
 def draw(ax, points, style, colour, label, below=False, **line):
     points = sorted(points)
     ax.plot(*zip(*points), style, color=colour, ms=7, label=label, **line)
-    for x, y in points:
+    # Of runs of one network only the longest has a number at each point.
+    for x, y in points[-1:] if line.get("markerfacecolor") else points:
         ax.annotate(
             f"{y:.0f}",
             (x, y),
@@ -60,6 +61,7 @@ def main(folder, target):
     draw(ax, points("ladder", NAMES), "o-", "#0072B2", "sentence by sentence", True)
     draw(ax, points("caches", CACHED), "s-", "#009E73", "with caches", True)
     neural = read_results(folder / "neural.json")["results"]
+    neural.sort(key=lambda result: tuple(result["case"].values()))
     for result in neural:
         case, figures = result["case"], result["figures"]
         curve, network = figures["curve"], (case["model"], case["units"])
@@ -68,7 +70,8 @@ def main(folder, target):
         name = f"{case['model']}, {case['units']} units, {case['seconds']} s"
         same = [r["case"]["seconds"] for r in neural if is_of(r["case"], network)]
         face = "white" if case["seconds"] < max(same) else None
-        below = network == ("LSTM", 650)  # beside the transformer, which is above
+        # Beside the transformer, or a longer run, which are above.
+        below = network == ("LSTM", 650) or face is not None
         draw(ax, line, *NETWORKS[network], name, below, markerfacecolor=face)
     ax.set_xscale("log")
     ax.margins(y=0.1)
