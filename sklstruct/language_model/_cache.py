@@ -126,10 +126,11 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         e^{\delta_g + \delta_{g(x_1), g} + \delta_{x_1, g}}, \qquad g = g(y),
 
     :math:`P_b` the model `base` and :math:`x_1` the last word (or the start mark).
-    The weights :math:`\delta` are 0 at first. After each word y, each of those
-    that were used takes a step :math:`\eta` along the gradient of
-    :math:`\ln P_0(g(y) \mid x, H)`, which is 1 for g(y), minus the probability
-    [4]_. Steps decay by :math:`2^{-(t - i)/\tau}` as counts do.
+    The weights :math:`\delta` are 0 at first. After each word y, those after the same
+    histories take a step :math:`\eta` along the gradient of
+    :math:`\ln P_0(g(y) \mid x, H)`: for each class h it is
+    :math:`[h = g(y)] - P_0(h \mid x, H)` [4]_. Steps decay by
+    :math:`2^{-(t - i)/\tau}` as counts do.
 
     **The order of sentences matters**: each is scored given all before it. Shuffled
     text, or text scored in parallel, has other and worse probabilities. Perplexities
