@@ -36,7 +36,7 @@ from ..mixture._gates import (
 )
 from ..symbols import number_sentences
 from ..word_classes import ExchangeClustering, WordClustering
-from ._cache_state import CacheState, Recalled, matched_order
+from ._cache_state import CacheState, Recalled, learning_rates, matched_order
 from ._language_model import LanguageModel
 from ._predictors import single_state
 
@@ -354,7 +354,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         TypeError
             If `base` is no LanguageModel.
         """
-        half_lives, self._rates = self._half_lives(), self._learning_rates()
+        half_lives, rates = self._half_lives(), learning_rates(self.learning_rate)
         parts, of_parts = self._name_parts(half_lives)
         given = self._given_weights(parts)
         if given is not None and X_val is not None:
@@ -382,7 +382,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             train = sentences
         self.base_ = base if frozen else clone(base).fit(train)
         check_is_fitted(self.base_)
-        self.half_lives_, self.part_names_ = half_lives, parts
+        self.half_lives_, self.part_names_, self._rates = half_lives, parts, rates
         self._order_of_part = of_parts
         # The weights are learnt with classes that have not seen the held-out text.
         self._clustering = self._fit_classes(train)
@@ -414,18 +414,6 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         if self.max_order == 1:
             out[2] = ()
         return out
-
-    def _learning_rates(self):
-        rates = as_numbers("learning_rate", self.learning_rate)
-        if rates.ndim < 2 and rates.size == 1:
-            rates = np.full(3, rates)
-        if rates.shape != (3,) or not ((rates >= 0) & (rates <= 1)).all():
-            raise ValueError(
-                "learning_rate must be a number in [0, 1], or three: after all "
-                "histories, after the class of the last word, after the last word; got "
-                f"{self.learning_rate!r}"
-            )
-        return tuple(rates.tolist())
 
     def _name_parts(self, half_lives):
         """(names of the parts, the n-gram order that each needs)."""

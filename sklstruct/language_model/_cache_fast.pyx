@@ -363,9 +363,9 @@ def learn_classes(const int32_t[::1] words, const uint8_t[::1] first, Py_ssize_t
 
     proba[i]: P of each class at word `begin + i` without the weights. rates: the steps
     of the three kinds of contexts. last: the word before words[begin], n_words for the
-    start mark, -1 for none. past[t % (length + 1)]: the gradient at time t, by which it
-    is forgotten. For the other parameters see `read_decayed`. Returns the time, the
-    last word and the number of rows.
+    start mark, -1 for none. past[t % len(past)]: the gradient at time t, by which it is
+    forgotten; length + 1 rows, or one for each word so far. For the other parameters
+    see `read_decayed`. Returns the time, the last word and the number of rows.
     """
     cdef Py_ssize_t i, j, c, k, n_groups = value.shape[1], tail = begin
     cdef Py_ssize_t n_past = past.shape[0]

@@ -6,8 +6,9 @@ import copy
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from .._checks import INT32_MAX, check_ids, check_length
+from .._checks import INT32_MAX, as_numbers, check_ids, check_length
 from . import _cache_fast
 
 # Words read in one call of a kernel; Python handles Ctrl-C between calls.
@@ -36,6 +37,20 @@ def matched_order(facts: np.ndarray) -> np.ndarray:
     The contexts of a position that occurred are its shortest ones.
     """
     return (facts[:, :, 0] > 0).sum(axis=1)
+
+
+def learning_rates(value: ArrayLike) -> tuple[float, ...]:
+    """The steps of the weights of classes: three numbers, or one for all of them."""
+    rates = as_numbers("learning_rate", value)
+    if rates.shape == (1,):
+        rates = np.full(3, rates)
+    if rates.shape != (3,) or not ((rates >= 0) & (rates <= 1)).all():
+        raise ValueError(
+            "learning_rate must be a number in [0, 1], or three: after all "
+            "histories, after the class of the last word, after the last word; got "
+            f"{value!r}"
+        )
+    return tuple(rates.tolist())
 
 
 class _Decayed:
@@ -152,13 +167,21 @@ class _ClassWeights:
         self.value = np.zeros((self.n_rows, n_groups))
         self.time = np.zeros(self.n_rows, dtype=np.int64)
         self.row_of_word = np.full(group.size + 1, -1, dtype=np.int32)
-        # A word is forgotten after the next one was read.
-        n_past = 0 if length is None else int(length) + 1
-        self.past = np.zeros((n_past, n_groups))
+        # A ring of gradients: a word is forgotten after the next one was read.
+        self.n_past = 0 if length is None else int(length) + 1
+        self.past = np.zeros((0, n_groups))
 
     def _grow(self, n):
-        """Room for n more rows."""
+        """Room for n more words, each with a row of its own, and one more row."""
         n_groups = self.value.shape[1]
+        # Until it has all its rows, the ring is as long as the text.
+        ring = min(self.n_past, self.now + n)
+        if ring > len(self.past):
+            size = min(self.n_past, max(ring, 2 * len(self.past)))
+            past = np.zeros((size, n_groups))
+            past[: len(self.past)] = self.past
+            self.past = past
+        n += 1
         need = min(self.n_rows + n, n_groups + 2 + self.row_of_word.size)
         for name in ("value", "time"):  # an interrupt may have left one of them behind
             old = getattr(self, name)
@@ -172,8 +195,7 @@ class _ClassWeights:
         n, n_groups = words.size - begin, self.value.shape[1]
         gain, scratch = np.zeros(n), np.empty((2, n_groups))
         if n and n_groups:
-            # A word of its own for each occurrence at the most, and the start mark.
-            self._grow(n + 1)
+            self._grow(n)
             self.now, self.last, self.n_rows = _cache_fast.learn_classes(
                 words, first, begin, length, self.group, proba, self.rates, self.decay,
                 self.now, self.last, self.row_of_word, self.value, self.time,
@@ -221,11 +243,11 @@ class CacheState:
     class_of : int32 ndarray of shape (n_classes,) or None
         The class of each word, for the within-class caches and the weights of classes.
 
-    learning_rate : tuple of three floats
-        Steps of the weights of classes.
+    learning_rate : float or array-like of shape (3,)
+        Steps of the weights of classes, as of :class:`CacheLM`.
 
     learning_half_life : float
-        Number of words after which a step counts one half.
+        Number of words after which a step counts one half, at least 1.
 
     Attributes
     ----------
@@ -242,14 +264,18 @@ class CacheState:
         ngram_half_life: tuple[float, ...],
         length: int | None = None,
         class_of: np.ndarray | None = None,
-        learning_rate: tuple[float, ...] = (0.0, 0.0, 0.0),
+        learning_rate: float | ArrayLike = (0.0, 0.0, 0.0),
         learning_half_life: float = np.inf,
     ):
         self.n_classes, self.max_order = n_classes, max_order
         self.half_life, self.class_half_life = half_life, class_half_life
         self.ngram_half_life = ngram_half_life
         self.length, self.class_of = length, class_of
-        self.learning_rate = learning_rate
+        self.learning_rate = learning_rates(learning_rate)
+        if not learning_half_life >= 1:
+            raise ValueError(
+                f"learning_half_life must be at least 1, got {learning_half_life!r}"
+            )
         self.learning_half_life = learning_half_life
         if class_of is not None:
             check_length("class_of", class_of, n_classes, "a class of each word")

@@ -624,3 +624,33 @@ def test_words_and_classes_beyond_the_vocabulary_are_refused():
     for class_of, message in (([0, 1], "3 entries"), ([0, -1, 0], "class of words")):
         with pytest.raises(ValueError, match=message):
             CacheState(3, 2, *halves, class_of=np.array(class_of, dtype=np.int32))
+
+
+def test_steps_of_a_state_are_checked():
+    """The kernel reads three of them, whatever the state was given."""
+    halves = (2.0,), (2.0,), (2.0,)
+    for rate in ((0.1,) * 2, (0.1,) * 4, -0.1, (0, 0, np.nan), "fast", None):
+        with pytest.raises(ValueError, match="learning_rate must be"):
+            CacheState(3, 2, *halves, learning_rate=rate)
+    for half_life in (0, 0.9, -3, np.nan):
+        with pytest.raises(ValueError, match="learning_half_life must be at least 1"):
+            CacheState(3, 2, *halves, learning_half_life=half_life)
+    assert CacheState(3, 2, *halves, learning_rate=0.5).learning_rate == (0.5,) * 3
+
+
+def test_a_length_beyond_the_text_takes_no_room():
+    """Gradients are kept for the words that were read, not for those that may come."""
+    text = random_text(11, 30)
+    far, near = (
+        cached(word_classes=3, learning_rate=0.5, length=length)
+        for length in (10**15, 70)
+    )
+    for model in (far, near):
+        whole = model.score_stream(text)
+        state, parts = model.new_state(), []
+        for i in range(0, 30, 3):
+            parts += model.score_stream(text[i : i + 3], state=state)
+        for a, b in zip(whole, parts):
+            np.testing.assert_allclose(a, b, rtol=1e-9)
+    assert sum(len(s) + 1 for s in text) > 100
+    assert len(pickle.dumps(far.new_state())) < 100_000
