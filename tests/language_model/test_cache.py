@@ -325,8 +325,16 @@ def test_states_are_continued_stored_and_copied(length):
         state = pickle.loads(pickle.dumps(state))
     for a, b in zip(whole, parts):
         np.testing.assert_allclose(a, b, rtol=1e-13)
-    branch = state.copy()
+    cursor, branch = model.begin(state), state.copy()
     a = model.score_stream(text[:3], state=branch)
+    for word, log_prob in zip(
+        [w for s in text[:3] for w in [*s, "</s>"]], np.hstack(a)
+    ):
+        row = model.rows(cursor)
+        found, cursor = model.advance(cursor, word)
+        assert found == pytest.approx(log_prob, rel=1e-11)
+        y = model.base_.predictor.encoder.labels.encode_targets([word])[0]
+        assert row[y] == pytest.approx(log_prob, rel=1e-9)
     b = model.score_stream(text[:3], state=state)
     assert all(np.array_equal(u, v) for u, v in zip(a, b))
     assert state.n_words_ == sum(len(s) + 1 for s in text + text[:3])
@@ -636,6 +644,36 @@ def test_steps_of_a_state_are_checked():
         with pytest.raises(ValueError, match="learning_half_life must be at least 1"):
             CacheState(3, 2, *halves, learning_half_life=half_life)
     assert CacheState(3, 2, *halves, learning_rate=0.5).learning_rate == (0.5,) * 3
+
+
+def test_words_from_which_no_classes_are_learnt():
+    """A word without class ends the context; a class of probability 0 takes no step."""
+    halves = (2.0,), (2.0,), (2.0,)
+    class_of = np.array([0, 1, 1], dtype=np.int32)
+
+    def read(words, proba, **params):
+        state = CacheState(3, 2, *halves, class_of=class_of, **params)
+        words = np.array(words, dtype=np.int32)
+        first = np.arange(words.size) == 0
+        found = state.read(words, first, np.array(proba) + np.zeros((words.size, 2)))
+        return found.gain, state
+
+    words = [0, 1, 0, 1, 0, -1, 1]
+    gain, state = read(words, [0.5, 0.5], learning_rate=(0, 0.5, 0.5))
+    assert (gain[3:5] > 0).all() and gain[5] == gain[6] == 0
+    assert np.abs(state.class_scores(begins=False)).max() > 0
+    gain, state = read([*words, -1], [0.5, 0.5], learning_rate=(0, 0.5, 0.5))
+    assert (state.class_scores(begins=False) == 0).all()
+    assert np.abs(state.class_scores(begins=True)).max() > 0
+    for length in (None, 1):
+        gain, state = read([1, 1, 0], [1.0, 0.0], learning_rate=1, length=length)
+        assert (gain == 0).all()
+        assert (state.class_scores(begins=False) == 0).all()
+    # Steps are forgotten once, also where words without one came after them.
+    proba = [[0.5, 0.5]] * 3 + [[1.0, 0.0]] * 5
+    gain, state = read([1, 0, 1, 1, 1, 1, 1, 1], proba, learning_rate=1, length=1)
+    scores = state.class_scores(begins=False)
+    np.testing.assert_allclose(scores, 0.0, rtol=0, atol=1e-12)
 
 
 def test_a_length_beyond_the_text_takes_no_room():
