@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import sklstruct
-from sklstruct.backoff import BackoffModel, Distribution, WiderModel
+from sklstruct.backoff import BackoffModel, Distribution, WiderModel, _model
 from sklstruct.backoff._classifier import ClassifierModel
 from sklstruct.context_tree import ContextTree, Pairs, SuffixTreeVectorizer
 from sklstruct.language_model import CacheLM, LanguageModel
@@ -221,15 +221,35 @@ def test_group_is_the_sum_over_its_classes(asked):
     for group in groups if own is None else [*groups, own]:
         group = np.unique(group, return_inverse=True)[1]
         # Numbered otherwise, the same groups are found as well.
-        for numbers in (group, group.max() - group):
+        turned = (group + 1) % (group.max() + 1)
+        for numbers in (group, group.max() - group, turned):
             member = numbers[:, None] == np.arange(group.max() + 1)
             expected = np.exp(rows) @ member
             found = model.group_proba(at, numbers)
             np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-12)
+            assert (found >= 0).all()
             y = rng.integers(group.size, size=len(rows))
             one, of_groups = model.target_with_groups(at, y, numbers)
             np.testing.assert_allclose(one, model.target(at, y), rtol=1e-12)
             np.testing.assert_allclose(of_groups, expected, rtol=1e-8, atol=1e-12)
+
+
+def test_groups_of_ngrams_without_their_ends(tmp_path, monkeypatch):
+    """A pair need not have one at the parent; blocks of nodes are no boundaries."""
+    path = tmp_path / "gap.arpa"
+    path.write_text(
+        "\\data\\\nngram 1=4\nngram 2=2\nngram 3=2\n\n"
+        "\\1-grams:\n-0.7 a -0.2\n-0.6 b -0.4\n-0.5 </s>\n-0.6 <unk>\n\n"
+        "\\2-grams:\n-0.3 a b -0.5\n-0.9 b b -0.1\n\n"
+        "\\3-grams:\n-0.4 a b a\n-0.8 b b </s>\n\n\\end\\\n"
+    )
+    model = LanguageModel.from_arpa(path).backoff_model_
+    at = np.arange(model.n_nodes, dtype=np.int32)[::-1]
+    group = np.arange(model.n_classes) % 2
+    expected = np.exp(model.rows(at)) @ (group[:, None] == np.arange(2))
+    np.testing.assert_allclose(model.group_proba(at, group), expected, rtol=1e-12)
+    monkeypatch.setattr(_model, "rows_per_block", lambda n: 2)
+    np.testing.assert_allclose(model.group_proba(at, group), expected, rtol=1e-12)
 
 
 def test_probabilities_of_all_classes(asked):

@@ -674,6 +674,11 @@ def test_words_from_which_no_classes_are_learnt():
     gain, state = read([1, 0, 1, 1, 1, 1, 1, 1], proba, learning_rate=1, length=1)
     scores = state.class_scores(begins=False)
     np.testing.assert_allclose(scores, 0.0, rtol=0, atol=1e-12)
+    words = [0, 1, -1, 0, 1, 1, -1, 0, -1, -1]
+    gain, state = read(words, [0.3, 0.7], learning_rate=1, length=2)
+    for begins in (False, True):
+        scores = state.class_scores(begins)
+        np.testing.assert_allclose(scores, 0.0, rtol=0, atol=1e-12)
 
 
 def test_a_length_beyond_the_text_takes_no_room():
