@@ -329,13 +329,14 @@ class JointObjective:
 
     def gap(self, w: np.ndarray, gradient: np.ndarray) -> float:
         """The duality gap at joined weights with this gradient; see `_gap`."""
-        joint = self.joint
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            v = self.lam * w - gradient
-            gap = 0.5 * self.lam * float(w @ w) - float(v @ w)
-            depth = np.concatenate([tree.levels() for tree in joint.trees])
-            beta = joint.beta[np.repeat(depth, np.diff(joint.ptr))]
-            gap += conjugate_of_squares(pull(v, self.positive), self.lam, beta)
+            gap = 0.5 * self.lam * float(w @ w)
+            # Level by level: temporary arrays of all pairs would be the peak of a fit.
+            for part, _, beta in self._levels():
+                v = self.lam * w[part] - gradient[part]
+                gap -= float(v @ w[part])
+                v = pull(v, self.positive)
+                gap += conjugate_of_squares(v, self.lam, np.asarray(beta))
         return max(gap, 0.0) if np.isfinite(gap) else np.inf
 
     def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray, float]:
@@ -345,18 +346,20 @@ class JointObjective:
         loss, gradient = joint.weighted_log_totals(
             self.nodes, self.row_weight, self.map
         )
-        for part, here, beta in self._levels():
-            loss -= beta * float(here @ w[part])
-            gradient[part] -= beta * here
-        gradient += self.lam * w
-        count = self.joined(self.counts)
-        # Root pairs of classes that never occur have no slope at weight 0.
-        seen = count > 0
-        gradient[~seen] = 0.0
-        free = np.minimum(gradient, 0.0) if self.positive else gradient
-        slope = np.where(w > 0, gradient, free)[seen]
-        squared = float((slope**2 / count[seen]).sum() / self.row_weight.sum())
-        return loss + 0.5 * self.lam * float(w @ w), gradient, squared**0.5
+        squared = 0.0
+        for part, count, beta in self._levels():
+            here, slope = w[part], gradient[part]
+            loss -= beta * float(count @ here)
+            slope -= beta * count
+            slope += self.lam * here
+            # Root pairs of classes that never occur have no slope at weight 0.
+            seen = count > 0
+            slope[~seen] = 0.0
+            free = np.minimum(slope, 0.0) if self.positive else slope
+            slope = np.where(here > 0, slope, free)[seen]
+            squared += float((slope**2 / count[seen]).sum())
+        residual = (squared / float(self.row_weight.sum())) ** 0.5
+        return loss + 0.5 * self.lam * float(w @ w), gradient, residual
 
 
 def _parents(trees, first):

@@ -40,7 +40,8 @@ from ..backoff._distribution import by_group, take
 from ..context_tree import check_windows, read_windows
 from ..loglinear import JointLogLinear
 from ..symbols import Labels, learn_symbols
-from ..word_classes._refiner import share_clusterings
+from ..word_classes import ContextRefiner
+from ..word_classes._refiner import fit_clusterings, share_clusterings
 from ._models import UniformModel
 
 
@@ -350,8 +351,11 @@ class JointPart(Part):
 
     def learn(self, reading: Reading) -> Any:
         estimator = self.estimator
-        self.readers = []
-        for step in estimator.read_paths():
+        paths, self.readers = estimator.read_paths(), []
+        refiners = [step for step in paths if isinstance(step, ContextRefiner)]
+        with share_clusterings(reading.clusterings):
+            fit_clusterings(refiners, reading.X, reading.y, estimator.n_jobs)
+        for step in paths:
             steps = [] if step is None else [step]
             padding = estimator.padding if step is None else -1
             self.readers.append(reading.learn(steps, estimator, True, padding))

@@ -24,7 +24,7 @@ from .._compat import (
     _check_feature_names_in,
     _fit_context,
 )
-from .._parallel import row_blocks
+from .._parallel import ThreadMap, row_blocks
 from ..context_tree._vectorizer import check_windows
 from ..symbols import Labels, is_nan, learn_symbols
 from ..symbols._encoding import SymbolIndex
@@ -453,6 +453,25 @@ def fit_clustering(key: tuple, clustering: Any, X: Any, y: Any) -> Any:
     if fitted is not None:
         fitted[at] = clustering, X, y
     return clustering
+
+
+def fit_clusterings(
+    refiners: list[ContextRefiner], X: Any, y: Any, n_jobs: int | None = None
+) -> None:
+    """Fit the clusterings of several refiners, in threads, before these are fitted.
+
+    For a context of `share_clusterings`, in which `fit_clustering` finds them.
+    """
+    todo: dict = {}
+    for refiner in refiners:
+        steps = refiner._read_path()
+        refiner._check_positions(steps, X.shape[1])
+        for key, clustering, _ in steps:
+            # Of one without a key of its own nobody would find the fit.
+            if key != "word" and key[1] != id(clustering):
+                todo[key] = clustering
+    with ThreadMap(n_jobs) as parallel:
+        parallel(lambda item: fit_clustering(*item, X, y), todo.items())
 
 
 def _name(clustering, taken):

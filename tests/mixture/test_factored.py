@@ -13,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from sklstruct import AdditiveLM, KneserNeyLM, StructuredLogLinearLM
 from sklstruct.language_model import LanguageModel
+from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.taxonomy import Taxonomy
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
@@ -370,3 +371,22 @@ def test_classes_of_targets_and_of_contexts_are_fitted_once(extra, n_fits, monke
     model = FactoredLM(classes, tree, padding=-1).fit(X, y)
     assert CountedFits.n_fits == n_fits
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("extra, n_fits", [(None, 2), (lambda: 0, 7)])
+def test_classes_of_joint_paths_are_fitted_once_in_threads(extra, n_fits, monkeypatch):
+    two, three = (CountedFits(k, padding=-1, extra=extra) for k in (2, 3))
+    paths = [
+        ("one", ContextRefiner([(two, 1), ("word", 1)], padding=-1)),
+        ("other", ContextRefiner([(three, 1), (two, 2)], padding=-1)),
+    ]
+    X = np.array([[-1, 0], [0, 1], [1, 2], [-1, 3], [3, 4], [4, 2]] * 9)
+    y = np.array([1, 2, 5, 4, 2, 5] * 9)
+    rows = []
+    for n_jobs in (1, 2):
+        monkeypatch.setattr(CountedFits, "n_fits", 0)
+        joint = JointLogLinear(paths, padding=-1, n_jobs=n_jobs)
+        model = FactoredLM(three, joint, padding=-1).fit(X, y)
+        assert CountedFits.n_fits == n_fits
+        rows.append(model.predict_log_proba(X))
+    np.testing.assert_array_equal(*rows)
