@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .._checks import CheckedState, as_ids, check_ids, check_length
 from .._parallel import ThreadMap, row_blocks, serial_map
 from ..backoff import Distribution
+from ..backoff._distribution import small
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._tree import check_size
 from . import _joint_fast as _fast
@@ -73,8 +74,7 @@ class JointTrees(CheckedState, Distribution):
         check_size(self.pair_class.size, "(context, class) pairs")
         self.ptr = _pointers(np.concatenate(sizes))
         self.beta = beta
-        # A fact of a gate: the logarithm of a count needs no more digits.
-        self.node_weight = weight.astype(np.float32)
+        self.node_weight = small(weight)
         self.w = np.zeros(self.pair_class.size)
 
     def finish(self, w: np.ndarray) -> None:

@@ -36,7 +36,7 @@ from ..backoff import (
     DistributionClassifier,
 )
 from ..backoff._classifier import ClassifierModel
-from ..backoff._distribution import by_group, take
+from ..backoff._distribution import by_group, small, take
 from ..context_tree import check_windows, read_windows
 from ..loglinear import JointLogLinear
 from ..symbols import Labels, learn_symbols
@@ -464,9 +464,7 @@ class FrozenPart(Part):
 def weight_at(model: BackoffModel, windows: NDArray, weight: NDArray) -> NDArray:
     """Weight of the training samples at or below each node of a model."""
     tree = model.tree
-    counts = tree.add_up(np.bincount(model.locate(windows), weight, tree.n_nodes))
-    # Facts of a gate: the logarithm of a count needs no more digits.
-    return counts.astype(np.float32)
+    return small(tree.add_up(np.bincount(model.locate(windows), weight, tree.n_nodes)))
 
 
 def check_probabilities(what: str, estimator: Any, hint: str = "") -> None:

@@ -19,6 +19,7 @@ from sklearn.svm import LinearSVC
 from sklstruct import AdditiveLM, KneserNeyLM, StructuredLogLinearLM
 from sklstruct.backoff import mix
 from sklstruct.language_model import LanguageModel
+from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.mixture._gates import GATES, em_weights
 from sklstruct.mixture._models import more_uniform
@@ -386,6 +387,21 @@ def test_parameters_of_models_have_names(data):
     np.testing.assert_array_equal(
         again.predict_log_proba(histories()), model.predict_log_proba(histories())
     )
+
+
+@pytest.mark.filterwarnings("error:overflow")
+def test_facts_of_large_weights_are_finite(data, held_out):
+    """Weights beyond single precision."""
+    joint = JointLogLinear(padding=-1, lam=1e42)
+    parts = [("joint", joint), ("short", AdditiveLM(1, delta=0.5, padding=-1))]
+    X, y = data
+    model = MixtureLM(parts, weights="logistic")
+    weight = np.full(y.size, 1e42)
+    model.fit(X, y, sample_weight=weight, X_val=held_out[0], y_val=held_out[1])
+    facts = model.distribution_.facts(model.locate(histories()))
+    assert np.isfinite(facts).all() and facts[:, 1::2].max() > 80
+    rows = model.predict_proba(histories())
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=1e-12)
 
 
 def test_mixtures_inside_factors_share_one_gate(data):
