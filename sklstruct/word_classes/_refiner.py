@@ -471,7 +471,7 @@ def fit_clusterings(
             if key != "word" and key[1] != id(clustering):
                 todo[key] = clustering
     with ThreadMap(n_jobs) as parallel:
-        parallel(lambda item: fit_clustering(*item, X, y), todo.items())
+        parallel(lambda key: fit_clustering(key, todo[key], X, y), list(todo))
 
 
 def _name(clustering, taken):
