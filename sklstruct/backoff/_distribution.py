@@ -45,7 +45,7 @@ def count_rows(contexts: Any) -> int:
     return contexts.shape[0]
 
 
-def small(weight: NDArray) -> NDArray:
+def single_precision(weight: NDArray) -> NDArray:
     """Training weights for `facts`, in half the memory: the logarithm that a gate reads
     needs no more digits."""
     return np.minimum(weight, np.finfo(np.float32).max).astype(np.float32)

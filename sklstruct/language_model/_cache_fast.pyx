@@ -46,6 +46,18 @@ cdef enum:
     WORD = 5
 
 
+cdef inline Py_ssize_t _oldest(const int32_t[::1] words, Py_ssize_t begin,
+                               Py_ssize_t length, int64_t *time) noexcept nogil:
+    """Where the last `length` of words[:begin] begin; `begin` if it is -1. `time`, that
+    of words[begin], becomes the time of the word there."""
+    cdef Py_ssize_t at = begin
+    while at > 0 and begin - at < length:
+        at -= 1
+        if words[at] >= 0:
+            time[0] -= 1
+    return at
+
+
 def read_decayed(const int32_t[::1] words, Py_ssize_t begin, Py_ssize_t length,
                  const int32_t[::1] group, double decay, int64_t now,
                  double[::1] value, int64_t[::1] time, double[::1] group_value,
@@ -56,16 +68,12 @@ def read_decayed(const int32_t[::1] words, Py_ssize_t begin, Py_ssize_t length,
     group: the group of each word. A negative word is skipped and takes no time.
     Returns the time after the last word.
     """
-    cdef Py_ssize_t i, tail = begin
+    cdef Py_ssize_t i, tail
     cdef int32_t w, g
     cdef int64_t t = now, then = now
     cdef double a, b
     with nogil:
-        if length >= 0:
-            while tail > 0 and begin - tail < length:
-                tail -= 1
-                if words[tail] >= 0:
-                    then -= 1
+        tail = _oldest(words, begin, length, &then)
         for i in range(begin, words.shape[0]):
             w = words[i]
             if w < 0:
@@ -215,18 +223,13 @@ def read_ngrams(const int32_t[::1] words, const uint8_t[::1] first, Py_ssize_t b
     before. A negative word is skipped, takes no time and ends the context. Returns the
     number of nodes.
     """
-    cdef Py_ssize_t i, h, H = decay.shape[0], order = paths.shape[1], tail = 0
+    cdef Py_ssize_t i, h, H = decay.shape[0], order = paths.shape[1], tail
     cdef int32_t k, w, node, child
     cdef int32_t grown = n_nodes
     cdef int64_t then = now
     cdef double away
     with nogil:
-        if length >= 0:
-            tail = begin
-            while tail > 0 and begin - tail < length:
-                tail -= 1
-                if words[tail] >= 0:
-                    then -= 1
+        tail = _oldest(words, begin, length, &then)
         for i in range(begin, words.shape[0]):
             w = words[i]
             if first[i]:
@@ -341,16 +344,44 @@ def add_ngram_row(const int32_t[::1] path, const double[::1] decay,
 
 
 cdef inline void _find_rows(int32_t last, const int32_t[::1] group,
-                            const int32_t[::1] row_of_word, Py_ssize_t n_groups,
-                            int32_t *rows) noexcept nogil:
-    """The rows of the contexts after a word, -1 for none."""
+                            const int32_t[::1] row_of_word, const double[::1] rates,
+                            Py_ssize_t n_groups, int32_t *rows) noexcept nogil:
+    """The rows of the three contexts after a word, -1 for one that has no steps."""
     cdef int32_t n_words = <int32_t> group.shape[0]
-    rows[0] = 0
+    rows[0] = 0 if rates[0] > 0 else -1
     rows[1] = -1
     rows[2] = -1
     if last >= 0:
-        rows[1] = 1 + (group[last] if last < n_words else <int32_t> n_groups)
-        rows[2] = row_of_word[last]
+        if rates[1] > 0:
+            rows[1] = 1 + (group[last] if last < n_words else <int32_t> n_groups)
+        if rates[2] > 0:
+            rows[2] = row_of_word[last]
+
+
+cdef inline void _add_weights(const int32_t *rows, const double[:, ::1] value,
+                              const int64_t[::1] time, double decay, int64_t now,
+                              double *fade, double *total) noexcept nogil:
+    """total += the weights of three rows, each times its decay until now, `fade`."""
+    cdef Py_ssize_t c, k
+    cdef const double *row
+    for k in range(3):
+        if rows[k] < 0:
+            continue
+        row = &value[rows[k], 0]
+        fade[k] = pow(decay, <double> (now - time[rows[k]]))
+        for c in range(value.shape[1]):
+            total[c] += fade[k] * row[c]
+
+
+def add_class_weights(int32_t last, const int32_t[::1] group,
+                      const int32_t[::1] row_of_word, const double[::1] rates,
+                      double decay, int64_t now, const double[:, ::1] value,
+                      const int64_t[::1] time, double[::1] total):
+    """total += the weights of all classes after a word; see `learn_classes`."""
+    cdef int32_t[3] rows
+    cdef double[3] fade
+    _find_rows(last, group, row_of_word, rates, value.shape[1], rows)
+    _add_weights(rows, value, time, decay, now, fade, &total[0])
 
 
 def learn_classes(const int32_t[::1] words, const uint8_t[::1] first, Py_ssize_t begin,
@@ -367,22 +398,19 @@ def learn_classes(const int32_t[::1] words, const uint8_t[::1] first, Py_ssize_t
     forgotten; length + 1 rows, or one for each word so far. For the other parameters
     see `read_decayed`. Returns the time, the last word and the number of rows.
     """
-    cdef Py_ssize_t i, j, c, k, n_groups = value.shape[1], tail = begin
+    cdef Py_ssize_t i, j, c, k, n_groups = value.shape[1], tail
     cdef Py_ssize_t n_past = past.shape[0]
     cdef int32_t w, g, before, n_words = <int32_t> group.shape[0]
     cdef int32_t[3] rows
     cdef int64_t then = now
-    cdef double fade, total, top
+    cdef double[3] fade
+    cdef double away, total, top
     cdef double *u = &scratch[0, 0]
     cdef double *e = &scratch[1, 0]
     cdef const double *p
     cdef double *row
     with nogil:
-        if length >= 0:
-            while tail > 0 and begin - tail < length:
-                tail -= 1
-                if words[tail] >= 0:
-                    then -= 1
+        tail = _oldest(words, begin, length, &then)
         for i in range(begin, words.shape[0]):
             j = i - begin
             w = words[i]
@@ -401,14 +429,8 @@ def learn_classes(const int32_t[::1] words, const uint8_t[::1] first, Py_ssize_t
                             value[n_rows, c] = 0
                         time[n_rows] = now
                         n_rows += 1
-                    _find_rows(last, group, row_of_word, n_groups, rows)
-                    for k in range(3):
-                        if rows[k] < 0 or rates[k] == 0:
-                            continue
-                        row = &value[rows[k], 0]
-                        fade = pow(decay, <double> (now - time[rows[k]]))
-                        for c in range(n_groups):
-                            u[c] += fade * row[c]
+                    _find_rows(last, group, row_of_word, rates, n_groups, rows)
+                    _add_weights(rows, value, time, decay, now, fade, u)
                     top = u[0]
                     for c in range(1, n_groups):
                         if u[c] > top:
@@ -424,12 +446,11 @@ def learn_classes(const int32_t[::1] words, const uint8_t[::1] first, Py_ssize_t
                         u[c] = -e[c] * total
                     u[g] += 1
                     for k in range(3):
-                        if rows[k] < 0 or rates[k] == 0:
+                        if rows[k] < 0:
                             continue
                         row = &value[rows[k], 0]
-                        fade = pow(decay, <double> (now - time[rows[k]]))
                         for c in range(n_groups):
-                            row[c] = fade * row[c] + rates[k] * u[c]
+                            row[c] = fade[k] * row[c] + rates[k] * u[c]
                         time[rows[k]] = now
                 if n_past:
                     for c in range(n_groups):
@@ -444,14 +465,14 @@ def learn_classes(const int32_t[::1] words, const uint8_t[::1] first, Py_ssize_t
                         before = n_words
                     elif tail > 0:
                         before = words[tail - 1]
-                    _find_rows(before, group, row_of_word, n_groups, rows)
+                    _find_rows(before, group, row_of_word, rates, n_groups, rows)
                     for k in range(3):
-                        if rows[k] < 0 or rates[k] == 0:
+                        if rows[k] < 0:
                             continue
                         row = &value[rows[k], 0]
-                        fade = rates[k] * pow(decay, <double> (time[rows[k]] - then))
+                        away = rates[k] * pow(decay, <double> (time[rows[k]] - then))
                         for c in range(n_groups):
-                            row[c] -= fade * past[then % n_past, c]
+                            row[c] -= away * past[then % n_past, c]
                     then += 1
                 tail += 1
     return now, last, n_rows

@@ -205,17 +205,11 @@ class _ClassWeights:
 
     def scores(self, begins):
         """(n_groups,) sums of the weights after the words so far."""
-        last = self.group.size if begins else self.last
-        rows, rates = [0], self.rates
-        if last >= 0:
-            n_groups = self.value.shape[1]
-            rows.append(1 + (n_groups if begins else int(self.group[last])))
-            rows.append(int(self.row_of_word[last]))
         total = np.zeros(self.value.shape[1])
-        for row, rate in zip(rows, rates):
-            if row >= 0 and rate > 0:
-                fade = self.decay ** (self.now - self.time[row])
-                total += fade * self.value[row]
+        _cache_fast.add_class_weights(
+            self.group.size if begins else self.last, self.group, self.row_of_word,
+            self.rates, self.decay, self.now, self.value, self.time, total,
+        )  # fmt: skip
         return total
 
 

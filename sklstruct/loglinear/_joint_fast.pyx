@@ -208,6 +208,16 @@ def add_slopes(const int32_t[::1] node, const int64_t[::1] order, bint first,
                 path[k] = -1
 
 
+cdef inline double _top(const double *score, Py_ssize_t n) noexcept nogil:
+    """The largest of n scores."""
+    cdef Py_ssize_t y
+    cdef double top = score[0]
+    for y in range(1, n):
+        if score[y] > top:
+            top = score[y]
+    return top
+
+
 def weighted_softmax(double[:, ::1] score, const double[::1] weight,
                      double[::1] out):
     """score <- the weight of its row times P of every outcome, of scores; out <- the
@@ -218,10 +228,7 @@ def weighted_softmax(double[:, ::1] score, const double[::1] weight,
     with nogil:
         for i in range(score.shape[0]):
             row = &score[i, 0]
-            top = row[0]
-            for y in range(1, n):
-                if row[y] > top:
-                    top = row[y]
+            top = _top(row, n)
             total = exp_sum(n, row, top, row)
             out[i] = top + log(total)
             total = weight[i] / total
@@ -231,11 +238,7 @@ def weighted_softmax(double[:, ::1] score, const double[::1] weight,
 
 cdef inline double _log_total(const double *score, Py_ssize_t n,
                               double *scratch) noexcept nogil:
-    cdef Py_ssize_t y
-    cdef double top = score[0]
-    for y in range(1, n):
-        if score[y] > top:
-            top = score[y]
+    cdef double top = _top(score, n)
     return top + log(exp_sum(n, score, top, scratch))
 
 
@@ -248,21 +251,6 @@ def log_rows(double[:, ::1] score, double[::1] scratch):
             total = _log_total(&score[i, 0], score.shape[1], &scratch[0])
             for y in range(score.shape[1]):
                 score[i, y] -= total
-
-
-def softmax_rows(double[:, ::1] score, double[::1] scratch):
-    """score <- P of every outcome, of scores."""
-    cdef Py_ssize_t i, y, n = score.shape[1]
-    cdef double top, scale
-    with nogil:
-        for i in range(score.shape[0]):
-            top = score[i, 0]
-            for y in range(1, n):
-                if score[i, y] > top:
-                    top = score[i, y]
-            scale = 1.0 / exp_sum(n, &score[i, 0], top, &scratch[0])
-            for y in range(n):
-                score[i, y] = scratch[y] * scale
 
 
 def log_totals(const double[:, ::1] score, double[::1] scratch, double[::1] out):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .._checks import CheckedState, as_ids, check_ids, check_length
 from .._parallel import ThreadMap, row_blocks, serial_map
 from ..backoff import Distribution
-from ..backoff._distribution import small
+from ..backoff._distribution import single_precision
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._tree import check_size
 from . import _joint_fast as _fast
@@ -74,7 +74,7 @@ class JointTrees(CheckedState, Distribution):
         check_size(self.pair_class.size, "(context, class) pairs")
         self.ptr = _pointers(np.concatenate(sizes))
         self.beta = beta
-        self.node_weight = small(weight)
+        self.node_weight = single_precision(weight)
         self.w = np.zeros(self.pair_class.size)
 
     def finish(self, w: np.ndarray) -> None:
@@ -161,19 +161,17 @@ class JointTrees(CheckedState, Distribution):
 
     def rows(self, at: NDArray) -> NDArray:
         """As `Distribution.rows`."""
-        out, scratch = np.zeros((at.shape[0], self.n_classes)), np.empty(self.n_classes)
-        for part in self._blocks(at.shape[0]):
-            self._add_scores(at[part], self._orders(at[part]), out[part])
-            _fast.log_rows(out[part], scratch)
-        return out
+        scratch = np.empty(self.n_classes)
+        return self._all_scores(at, lambda score: _fast.log_rows(score, scratch))
 
     def proba(self, at: NDArray) -> NDArray:
         """As `Distribution.proba`."""
-        out, scratch = np.zeros((at.shape[0], self.n_classes)), np.empty(self.n_classes)
-        for part in self._blocks(at.shape[0]):
-            self._add_scores(at[part], self._orders(at[part]), out[part])
-            _fast.softmax_rows(out[part], scratch)
-        return out
+
+        def softmax(score):
+            n = len(score)
+            _fast.weighted_softmax(score, np.ones(n), np.empty(n))
+
+        return self._all_scores(at, softmax)
 
     def target(self, at: NDArray, y: NDArray) -> NDArray:
         """As `Distribution.target`."""
@@ -194,6 +192,14 @@ class JointTrees(CheckedState, Distribution):
             _fast.log_totals(score, np.empty(self.n_classes), out[part])
 
         parallel(add, self._score_blocks(at.shape[0]))
+        return out
+
+    def _all_scores(self, at, turn):
+        """Scores of all samples, a block after the other turned into something else."""
+        out = np.zeros((at.shape[0], self.n_classes))
+        for part in self._blocks(at.shape[0]):
+            self._add_scores(at[part], self._orders(at[part]), out[part])
+            turn(out[part])
         return out
 
     def _scores(self, at):

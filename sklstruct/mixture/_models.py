@@ -138,14 +138,11 @@ class MixtureModel(ComposedModel):
 
     def _sum(self, log_weights, of_each):
         """The weighted sum of matrices of probabilities, which are changed."""
-        total = of_each[0]
-        shape = len(total), len(of_each)
-        weights = np.broadcast_to(np.exp(log_weights), shape)
-        total *= weights[:, :1]
-        for k in range(1, len(of_each)):
-            part = of_each[k]
+        total, weights = of_each[0], np.exp(log_weights)
+        for k, part in enumerate(of_each):
             part *= weights[:, k : k + 1]
-            total += part
+            if k:
+                total += part
         return total
 
     def groups(self) -> NDArray | None:
@@ -155,19 +152,13 @@ class MixtureModel(ComposedModel):
     def _rows(self, at: Any) -> NDArray:
         rows = [m.rows(where) for m, where in zip(self.models, at)]
         total = rows[0]
-        shape = (len(total), len(rows))
-        weights = np.broadcast_to(np.exp(self.log_weights(at)), shape)
+        log_weights = self.log_weights(at)
+        log_weights = np.broadcast_to(log_weights, (len(total), len(rows)))
         # A few rows at a time stay in the processor's cache for all steps.
         with np.errstate(divide="ignore"):
             for s in row_blocks(len(total), max(1, _IN_CACHE // self.n_classes)):
-                mixed = total[s]
-                for k, of_model in enumerate(rows):
-                    part = of_model[s]
-                    np.exp(part, out=part)
-                    part *= weights[s, k : k + 1]
-                    if k:
-                        mixed += part
-                np.log(mixed, out=mixed)
+                proba = [np.exp(part[s], out=part[s]) for part in rows]
+                np.log(self._sum(log_weights[s], proba), out=total[s])
         return total
 
     def _draw(self, at: Any, uniform: NDArray) -> NDArray:

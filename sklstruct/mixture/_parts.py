@@ -36,7 +36,7 @@ from ..backoff import (
     DistributionClassifier,
 )
 from ..backoff._classifier import ClassifierModel
-from ..backoff._distribution import by_group, small, take
+from ..backoff._distribution import by_group, single_precision, take
 from ..context_tree import check_windows, read_windows
 from ..loglinear import JointLogLinear
 from ..symbols import Labels, learn_symbols
@@ -464,7 +464,9 @@ class FrozenPart(Part):
 def weight_at(model: BackoffModel, windows: NDArray, weight: NDArray) -> NDArray:
     """Weight of the training samples at or below each node of a model."""
     tree = model.tree
-    return small(tree.add_up(np.bincount(model.locate(windows), weight, tree.n_nodes)))
+    return single_precision(
+        tree.add_up(np.bincount(model.locate(windows), weight, tree.n_nodes))
+    )
 
 
 def check_probabilities(what: str, estimator: Any, hint: str = "") -> None:
