@@ -62,7 +62,9 @@ def by_group(group: NDArray, n_groups: int) -> Iterator[tuple[int, Any]]:
     order = np.argsort(small, kind="stable")
     bounds = np.searchsorted(small[order], np.arange(n_groups + 1))
     for g in np.flatnonzero(bounds[1:] > bounds[:-1]).tolist():
-        yield g, order[bounds[g] : bounds[g + 1]]
+        rows = order[bounds[g] : bounds[g + 1]]
+        # A slice takes no copy.
+        yield g, slice(None) if rows.size == order.size else rows
 
 
 class Distribution(ABC):

@@ -181,6 +181,8 @@ class FactoredModel(CheckedState, ComposedModel):
     r""":math:`\prod_j P(v_{j+1} \mid v_j, x)` along the path of a tree to a class.
 
     Contexts are a pair: those of the models of groups and those of the models of words.
+    A place holds them, and the place of the model of the root, of which most questions
+    ask something; the other nodes locate what they are asked for.
 
     Parameters
     ----------
@@ -213,8 +215,15 @@ class FactoredModel(CheckedState, ComposedModel):
         self.root = self.models[0]
         self.fact_depths = () if self.root is None else self.root.fact_depths
 
-    def _contexts(self, at, node):
-        return at[int(self.of_words[node])]
+    def locate(self, contexts: Any) -> tuple:
+        of_root = contexts[int(self.of_words[0])]
+        return (*contexts, of_root if self.root is None else self.root.locate(of_root))
+
+    def _where(self, at, node, rows=slice(None)):
+        """The places of some rows for the model of a node."""
+        if node == 0:
+            return take(at[2], rows)
+        return self.models[node].locate(take(at[int(self.of_words[node])], rows))
 
     def target(self, at: Any, y: NDArray) -> NDArray:
         out = np.zeros(y.size)
@@ -229,8 +238,8 @@ class FactoredModel(CheckedState, ComposedModel):
         for g, rows in by_group(node + 1, len(self.models) + 1):
             model = self.models[g - 1] if g else None
             if model is not None:
-                contexts = take(self._contexts(at, g - 1), rows)
-                out[rows] += model.target(model.locate(contexts), child[rows])
+                where = self._where(at, g - 1, rows)
+                out[rows] += model.target(where, child[rows])
 
     def groups(self) -> NDArray | None:
         return None if self.root is None else self.path_child[0]
@@ -242,7 +251,7 @@ class FactoredModel(CheckedState, ComposedModel):
         if own is None or not _same_partition(own, group):
             return super().target_with_groups(at, y, group)
         # The first step is to the group: its model is asked once.
-        proba = self._proba_of_groups(at)
+        proba = self.root.proba(at[2])
         with np.errstate(divide="ignore"):
             out = np.log(proba[np.arange(y.size), own[y]])
         for step in range(1, len(self.path_node)):
@@ -253,10 +262,7 @@ class FactoredModel(CheckedState, ComposedModel):
         own = self.groups()
         if own is None or not _same_partition(own, group):
             return super().group_proba(at, group)
-        return _renumbered(self._proba_of_groups(at), own, group)
-
-    def _proba_of_groups(self, at):
-        return self.root.proba(self.root.locate(self._contexts(at, 0)))
+        return _renumbered(self.root.proba(at[2]), own, group)
 
     def _rows(self, at: Any) -> NDArray:
         tree = self.tree
@@ -268,7 +274,7 @@ class FactoredModel(CheckedState, ComposedModel):
             if model is None:
                 total[:, children] = above
             else:
-                rows = model.rows(model.locate(self._contexts(at, v)))
+                rows = model.rows(self._where(at, v))
                 np.add(above, rows, out=total[:, children])
         # Several times faster than an index of columns.
         return np.take(total, tree.terminal[0], axis=1)
@@ -326,7 +332,7 @@ class FactoredModel(CheckedState, ComposedModel):
                 np.zeros((samples.size, 1)),
             )
         else:
-            where = model.locate(take(self._contexts(at, v), samples))
+            where = self._where(at, v, samples)
             if self.of_words[v]:
                 child, log_prob = model.best(where, min(k, children.size))
             else:
@@ -361,7 +367,7 @@ class FactoredModel(CheckedState, ComposedModel):
                 node[rows] = tree.first_child[v - 1]
                 model = self.models[v - 1]
                 if model is not None:
-                    where = model.locate(take(self._contexts(at, v - 1), rows))
+                    where = self._where(at, v - 1, rows)
                     node[rows] += model.draw(where, uniform[rows])
             uniform = more_uniform(uniform, step)
         return tree.node_class[node]
@@ -370,7 +376,7 @@ class FactoredModel(CheckedState, ComposedModel):
         """The facts of the root: nodes below it depend on the class."""
         if self.root is None:
             return super().facts(at)
-        return self.root.facts(self.root.locate(self._contexts(at, 0)))
+        return self.root.facts(at[2])
 
 
 def without_tables(model: Distribution) -> Distribution:

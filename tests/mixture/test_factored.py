@@ -390,3 +390,23 @@ def test_classes_of_joint_paths_are_fitted_once_in_threads(extra, n_fits, monkey
         assert CountedFits.n_fits == n_fits
         rows.append(model.predict_log_proba(X))
     np.testing.assert_array_equal(*rows)
+
+
+def test_the_model_of_the_root_locates_once(data, monkeypatch):
+    """For the facts of a gate around it, the groups and the words."""
+    X, y = data
+    models = [("factored", FactoredLM(GROUPS, smoother())), ("plain", smoother())]
+    mixture = MixtureLM(models, weights="logistic").fit(X, y).distribution_
+    factored = mixture.models[0]
+    calls = []
+    locate = factored.root.locate
+
+    def count(contexts):
+        calls.append(contexts)
+        return locate(contexts)
+
+    monkeypatch.setattr(factored.root, "locate", count)
+    X = histories() % N_WORDS
+    at = mixture.locate(((X, X), X))
+    mixture.target_with_groups(at, np.arange(len(X)) % N_WORDS, GROUPS)
+    assert len(calls) == 1
