@@ -127,6 +127,12 @@ class LogProbaMixin(ClassifierMixin):
         return found
 
 
+def reads_history(estimator: Any) -> bool:
+    """Whether a fitted classifier reads more of a sentence than its windows."""
+    part = getattr(estimator, "part_", estimator)
+    return bool(getattr(part, "reads_history", False))
+
+
 def innermost(estimator: Any) -> Any:
     """The last estimator inside pipelines and searches."""
     while True:

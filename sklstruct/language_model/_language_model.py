@@ -103,7 +103,8 @@ class LanguageModel(
         stand for estimators, from the fastest to the best: "fast" is modified
         Kneser-Ney; "good" a log-linear model over refined contexts; "better" a joint
         model of four contexts for the classes of words and such a model for the words
-        in them; "best" more contexts and several models in both, mixed by gates. All
+        in them; "best" more contexts and several models in both, mixed by gates. In the
+        last two, words of the sentence so far are more probable within their class. All
         three are mixed with Kneser-Ney, by weights that are learnt on held-out
         sentences (`X_val` of `fit`, or the last tenth of the text), which should be
         like those to come; "best" gains from ``max_depth=6``.
@@ -118,7 +119,9 @@ class LanguageModel(
     max_depth : int, default=4
         Longest context m, in symbols, from 1 to 2^24; the order of the n-gram model
         is m + 1: ``lmplz -o 5`` is ``max_depth=4``. If the estimator has a `max_depth`
-        of its own, the smaller one is used.
+        of its own, the smaller one is used. A
+        :class:`~sklstruct.mixture.FactoredLM` with `concentration` counts words of the
+        sentence beyond it.
 
     min_count : int, default=1
         Words that occur less often in training become `unknown`; at least 1.
@@ -327,20 +330,22 @@ class LanguageModel(
                 f"X: a {type(estimator).__name__} learns from windows, not from "
                 "counts; give the sentences"
             )
-        if X_val is not None:
-            from ..mixture import ModelClassifier
+        from ..mixture import ModelClassifier
 
-            if not isinstance(estimator, ModelClassifier):
-                self._refuse_held_out(estimator)
+        if X_val is not None and not isinstance(estimator, ModelClassifier):
+            self._refuse_held_out(estimator)
         keyword = None if sample_weight is None else _weight_keyword(estimator)
         encoder, tokens, weight, held_out = self._encode(X, sample_weight, X_val)
         labels = encoder.labels
         # A word without class is no target, and ends the history of those after it.
         tokens = np.where(tokens == encoder.lost, np.int32(-1), tokens)
-        windows, targets = encoder.windows(tokens, self.max_depth)
+        windows_of = encoder.windows
+        if isinstance(estimator, ModelClassifier):
+            windows_of = encoder.text_windows
+        windows, targets = windows_of(tokens, self.max_depth)
         options = {}
         if held_out is not None:
-            windows_val, targets_val = encoder.windows(held_out, self.max_depth)
+            windows_val, targets_val = windows_of(held_out, self.max_depth)
             options |= {"X_val": windows_val, "y_val": targets_val}
         if isinstance(self.estimator, str):
             estimator = self._check_parameters(labels.n_classes)

@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._compat import BaseEstimator
-from .._likelihood import innermost, last_step
+from .._likelihood import innermost, last_step, reads_history
 from .._parallel import row_blocks
 from ..backoff import BackoffModel, Distribution, DistributionClassifier, WiderModel
 from ..backoff._classifier import ClassifierModel
-from ..symbols import Labels, NumberedText, SentenceEncoder, stream_windows
+from ..symbols import Labels, NumberedText, SentenceEncoder, TextWindows
+from ..symbols._sentences import LONGEST_HISTORY
 from ._step_fast import Stepper
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ class TextPredictor:
     ----------
     distribution : Distribution
         Over the classes of the encoder's labels.
+
+    reads_history : bool
+        Whether it reads more of a sentence than its windows.
+
+    width : int
+        Columns of a state.
     """
 
     distribution: Distribution
@@ -80,6 +87,10 @@ class TextPredictor:
         self._has_own = isinstance(last, DistributionClassifier) and np.array_equal(
             last.classes_, classes
         )
+        self.reads_history = reads_history(estimator)
+        self.width = max_depth
+        if self.reads_history:
+            self.width = max(max_depth, LONGEST_HISTORY)
         self.distribution = (
             last.distribution_ if self._has_own else ClassifierModel(estimator, classes)
         )
@@ -88,7 +99,7 @@ class TextPredictor:
 
     def begin(self, n: int = 1) -> NDArray:
         """States of n sentences that begin."""
-        states = np.full((n, self.max_depth), -1, dtype=np.int32)
+        states = np.full((n, self.width), -1, dtype=np.int32)
         if self.encoder.start >= 0:
             states[:, -1] = self.encoder.start
         return states
@@ -107,7 +118,7 @@ class TextPredictor:
             return lambda state, word: None
         code, unknown, end = labels.token_code, encoder.unknown, encoder.end
         class_of_token = labels.class_of_token.tolist()
-        begin, width = tuple(self.begin()[0].tolist()), self.max_depth
+        begin, width = tuple(self.begin()[0].tolist()), self.width
         lost = encoder.lost
 
         def step(state, word):
@@ -131,21 +142,28 @@ class TextPredictor:
         from ._queries import query_of
 
         lost = self.encoder.lost
-        return query_of(self.estimator, self.distribution, self.max_depth, lost)
+        depth, width = self.max_depth, self.width
+        return query_of(self.estimator, self.distribution, depth, lost, width)
 
     def read(self, history: NDArray) -> NDArray:
         """States after histories, which are rows of tokens of any length."""
-        states = np.full((len(history), self.max_depth), -1, dtype=np.int32)
-        n = min(self.max_depth, history.shape[1])
-        states[:, self.max_depth - n :] = history[:, history.shape[1] - n :]
+        states = np.full((len(history), self.width), -1, dtype=np.int32)
+        n = min(self.width, history.shape[1])
+        states[:, self.width - n :] = history[:, history.shape[1] - n :]
         return states
 
     def locate(self, states: NDArray) -> Any:
         """The places of the states, for the methods of the distribution."""
-        windows = self._known(states)
+        return self.locate_text(TextWindows.of_rows(states, self.max_depth))
+
+    def locate_text(self, windows: TextWindows) -> Any:
+        """The places after the histories of windows of tokens."""
+        X: Any = windows.with_tokens(self._known(windows.tokens))
+        if not self.reads_history:
+            X = X.array
         if not self._has_own:
-            return self.distribution.locate(windows)
-        last, X = last_step(self.estimator, windows)
+            return self.distribution.locate(X)
+        last, X = last_step(self.estimator, X)
         return last.locate(X)
 
     def _known(self, tokens):
@@ -154,14 +172,12 @@ class TextPredictor:
 
     # -------------------------------------------------------------- sentences
 
-    def windows(self, sentences: NumberedText) -> tuple[NDArray, NDArray]:
+    def windows(self, sentences: NumberedText) -> tuple[TextWindows, NDArray]:
         """(windows, next token) of every predicted position, as in training."""
         width = self.max_depth
         tokens = self.encoder.encode(sentences, front=width - 1)
-        target = tokens[width:]
-        scored = self.encoder.is_target(target)
-        windows, _ = stream_windows(self._known(tokens), width)
-        return windows[scored], target[scored]
+        windows, target = self.encoder.text_windows(tokens, width)
+        return windows.with_tokens(self._known(tokens)), target
 
     def score(self, sentences: NumberedText) -> TextScores:
         """Natural logarithms of P at every predicted position."""
@@ -172,7 +188,7 @@ class TextPredictor:
         known = np.flatnonzero(token != self.encoder.lost)
         for block in row_blocks(known.size, _BLOCK):
             rows = known[block][_by_last(windows[known[block]])]
-            at, y = self.locate(windows[rows]), token[rows]
+            at, y = self.locate_text(windows[rows]), token[rows]
             if isinstance(model, BackoffModel):
                 log_prob[rows], depth[rows] = model.target_depth(at, y)
             else:
@@ -196,7 +212,7 @@ class TextPredictor:
             rows = np.flatnonzero(y >= 0)
             rows = rows[_by_last(here[rows])]
             log_prob[rows], proba[rows] = self.distribution.target_with_groups(
-                self.locate(here[rows]), y[rows], group
+                self.locate_text(here[rows]), y[rows], group
             )
             yield log_prob, token[block], proba
 
@@ -204,7 +220,7 @@ class TextPredictor:
 def _by_last(windows):
     """The order of windows by their last symbol: contexts that stand close together in
     the tables of a model are looked up one after the other."""
-    return np.argsort(windows[:, -1], kind="stable")
+    return np.argsort(windows.tokens[windows.end - 1], kind="stable")
 
 
 class TreePredictor(TextPredictor):
@@ -223,7 +239,8 @@ class TreePredictor(TextPredictor):
 
     def __init__(self, model: BackoffModel, encoder: SentenceEncoder) -> None:
         self.distribution, self.encoder = model, encoder
-        self.max_depth = max(1, model.max_depth)
+        self.max_depth = self.width = max(1, model.max_depth)
+        self.reads_history = False
 
     @cached_property
     def step(self) -> Callable[[Any, Any], tuple[float, Any] | None]:
@@ -263,6 +280,10 @@ class TreePredictor(TextPredictor):
         if self.distribution.has_states:
             return self.distribution.locate(self._known(history))
         return super().read(history)
+
+    def locate_text(self, windows: TextWindows) -> NDArray:
+        """As of `TextPredictor`."""
+        return self.distribution.locate(self._known(windows.array))
 
     def locate(self, states: NDArray) -> NDArray:
         """The node of each state."""
@@ -338,9 +359,17 @@ class WindowClassifier(DistributionClassifier, BaseEstimator):
         ]
         self._token = np.array([*token, -1], dtype=np.int32)
 
-    def locate(self, X: NDArray) -> Any:
+    @property
+    def reads_history(self) -> bool:
+        """As of the predictor."""
+        return self.model.predictor.reads_history
+
+    def locate(self, X: NDArray | TextWindows) -> Any:
         """The places of windows of symbol ids, for the distribution."""
         predictor = self.model.predictor
+        if isinstance(X, TextWindows):
+            X = X.with_tokens(self._token[X.tokens])
+            return predictor.locate_text(X.of_width(predictor.max_depth))
         return predictor.locate(predictor.read(self._token[X]))
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -121,7 +121,8 @@ def named_estimator(
         return make_pipeline(refiner, l2)
 
     def factored(*factors):
-        return FactoredLM(ExchangeClustering(n_classes, offsets=(-1, 1)), *factors)
+        classes = ExchangeClustering(n_classes, offsets=(-1, 1))
+        return FactoredLM(classes, *factors, concentration="auto")
 
     def joint(paths, lam, alpha, min_count=2, tol=0.06):
         steps = (_cut(path, max_depth, n_classes, most) for path in paths)

@@ -12,9 +12,9 @@ from math import exp, inf, log, log1p
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from .._likelihood import reads_history
 from ..backoff import BackoffClassifier, BackoffModel, Distribution
 from ..backoff._readers import WindowReader
 from ..context_tree import ContextTree
@@ -22,8 +22,13 @@ from ..loglinear._joint_fast import JointLeaf
 from ..loglinear._joint_model import JointTrees
 from ..mixture._gates import Gate
 from ..mixture._models import FactoredModel, MixtureModel
-from ..mixture._parts import EstimatorPart, FrozenPart, JointPart, Reading
-from ..symbols import encode
+from ..mixture._parts import (
+    EstimatorPart,
+    FrozenPart,
+    JointPart,
+    Reading,
+)
+from ..symbols import TextWindows, encode
 from ..word_classes import ContextRefiner
 from ._step_fast import Leaf, Path, Walk
 
@@ -40,7 +45,9 @@ class Query(Protocol):
         """The input of a gate; see `Distribution.facts`."""
 
 
-def query_of(estimator: Any, model: Distribution, width: int, lost: int) -> Query:
+def query_of(
+    estimator: Any, model: Distribution, depth: int, lost: int, width: int
+) -> Query:
     """The query of a fitted classifier of windows.
 
     Parameters
@@ -51,26 +58,29 @@ def query_of(estimator: Any, model: Distribution, width: int, lost: int) -> Quer
     model : Distribution
         Its distribution.
 
-    width : int
-        Length of the windows.
+    depth : int
+        Columns that the estimator was fitted on.
 
     lost : int
         The largest token, of a word without class; like -1 it is missing history.
+
+    width : int
+        Length of the windows, whose last `depth` tokens are those columns.
     """
-    return _Maker(width, lost).of_estimator(estimator, model)
+    return _Maker(depth, lost, width).of_estimator(estimator, model)
 
 
 def query_of_tree(model: BackoffModel, width: int, lost: int) -> Query:
     """The query of a back-off model whose symbols are the first tokens."""
-    maker = _Maker(width, lost)
+    maker = _Maker(width, lost, width)
     return _PathModel(maker.path(model, [], np.arange(model.n_symbols)), model)
 
 
 class _Maker:
-    def __init__(self, width: int, lost: int) -> None:
+    def __init__(self, depth: int, lost: int, width: int) -> None:
         self.tokens = np.arange(-1, lost + 1, dtype=np.int32)
         self.tokens[lost + 1] = -1
-        self.width, self.lost = width, lost
+        self.depth, self.lost, self.width = depth, lost, width
         self._paths: dict[int, Path] = {}
 
     def of_estimator(self, estimator, model) -> Query:
@@ -84,11 +94,13 @@ class _Maker:
                 return _PathModel(path, last.backoff_model_)
 
         def locate(windows):
+            if not reads_history(last):
+                windows = windows.array
             if steps:
                 windows = estimator[:-1].transform(windows)
             return last.locate(windows)
 
-        return _Rows(model, locate, self.lost)
+        return _Rows(model, locate, self.lost, self.depth)
 
     def of_part(self, part: Any, model: Distribution) -> Query:
         if isinstance(model, MixtureModel):
@@ -99,7 +111,7 @@ class _Maker:
                 None if m is None else self.of_part(part.parts[of_words], m)
                 for m, of_words in zip(model.models, model.of_words.astype(int))
             ]
-            return _Factored(models, model)
+            return _Factored(models, model, self.lost)
         if isinstance(part, FrozenPart) and part.same:
             return self.of_estimator(part.estimator, model)
         if isinstance(part, EstimatorPart) and isinstance(model, BackoffModel):
@@ -116,15 +128,15 @@ class _Maker:
         def locate(windows):
             return model.locate(part.read(Reading(windows)))
 
-        return _Rows(model, locate, self.lost)
+        return _Rows(model, locate, self.lost, self.depth)
 
     def path(self, key, steps, symbols) -> Path:
         """The path that windows are read along; the same one for the same key."""
         found = self._paths.get(id(key))
         if found is None:
             # A window of equal tokens gives the symbol of the token at every step.
-            windows = np.repeat(self.tokens[:, None], self.width, axis=1)
-            position = np.arange(1, self.width + 1, dtype=np.int32)
+            windows = np.repeat(self.tokens[:, None], self.depth, axis=1)
+            position = np.arange(1, self.depth + 1, dtype=np.int32)
             missing = self.tokens < 0
             if steps:
                 refiner = steps[0]
@@ -224,13 +236,18 @@ class _Rows:
     """Any distribution, queried with arrays of one row."""
 
     def __init__(
-        self, model: Distribution, locate: Callable[[NDArray], Any], lost: int
+        self,
+        model: Distribution,
+        locate: Callable[[TextWindows], Any],
+        lost: int,
+        depth: int,
     ) -> None:
-        self.model, self.locate, self.lost = model, locate, lost
+        self.model, self.locate, self.lost, self.depth = model, locate, lost, depth
 
     def _at(self, window):
         known = [-1 if t == self.lost else t for t in window]
-        return self.locate(np.array([known], dtype=np.int32))
+        rows = np.array([known], dtype=np.int32)
+        return self.locate(TextWindows.of_rows(rows, self.depth))
 
     def target(self, window: Window, y: int) -> float:
         return float(self.model.target(self._at(window), np.array([y]))[0])
@@ -257,18 +274,41 @@ class _Mixture:
 
 
 class _Factored:
-    def __init__(self, models: list[Query | None], model: FactoredModel) -> None:
-        self.models = models
+    def __init__(
+        self, models: list[Query | None], model: FactoredModel, lost: int
+    ) -> None:
+        self.models, self.lost = models, lost
         self.nodes = model.path_node.T.tolist()
         self.children = model.path_child.T.tolist()
+        self.word_node = model.word_node.tolist()
+        theta = model.concentration
+        self.concentration = None if theta is None else theta.tolist()
 
     def target(self, window: Window, y: int) -> float:
         total = 0.0
         for node, child in zip(self.nodes[y], self.children[y]):
             model = self.models[node] if node >= 0 else None
             if model is not None:
-                total += model.target(window, child)
+                log_prob = model.target(window, child)
+                if self.concentration is not None and node == self.word_node[y]:
+                    log_prob = self._after(window, y, node, log_prob)
+                total += log_prob
         return total
+
+    def _after(self, window, y, node, log_prob):
+        """ln P of a word in its group, after the words of the window."""
+        theta, group = self.concentration[node], self.word_node
+        n_words, word, of_group = len(group), 0, 0
+        for token in reversed(window):
+            if token < 0 or token == self.lost:
+                break
+            if token < n_words and group[token] == node:
+                of_group += 1
+                word += token == y
+        if not of_group or theta == inf:
+            return log_prob
+        above = word + theta * exp(log_prob)
+        return log(above / (of_group + theta)) if above > 0.0 else -inf
 
     def facts(self, window: Window) -> list[float]:
         root = self.models[0]

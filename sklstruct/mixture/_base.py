@@ -28,7 +28,7 @@ from ..backoff import (
     target_column,
 )
 from ..backoff._distribution import count_rows, take
-from ..symbols import encode
+from ..symbols import TextWindows, encode
 from ._models import without_tables
 from ._parts import GroupFit, Part, Reading, Samples
 
@@ -230,6 +230,8 @@ def _samples(contexts, outcome, weight):
 def _contexts(X, name="X"):
     """X as an object with a shape; ValueError unless it has two dimensions."""
     check_sparse(X)
+    if isinstance(X, TextWindows):
+        return X
     if sp.issparse(X):
         X = X.tocsr()  # others have no rows that can be selected
     elif not (isinstance(X, np.ndarray) or hasattr(X, "iloc")):

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from .._checkpoint import Checkpoint
-from .._compat import BaseEstimator, HasMethods
+from .._compat import BaseEstimator, HasMethods, Interval, StrOptions
 from ..backoff import Distribution
 from ..backoff._distribution import take
 from ..loglinear import StructuredLogLinearLM
@@ -26,7 +26,8 @@ from ..word_classes._refiner import (
     share_clusterings,
 )
 from ._base import ModelClassifier
-from ._models import FactoredModel, paths
+from ._history import find_concentrations, history_of
+from ._models import FactoredModel, paths, word_nodes
 from ._parts import (
     ComposedPart,
     GroupFit,
@@ -54,6 +55,9 @@ class FactoredPart(ComposedPart):
 
     facts : bool
         True if a gate needs facts about the contexts.
+
+    concentration, padding
+        As in `FactoredLM`.
     """
 
     def __init__(
@@ -62,10 +66,14 @@ class FactoredPart(ComposedPart):
         classes: np.ndarray,
         estimators: list[BaseEstimator],
         facts: bool,
+        concentration: float | str | None = None,
+        padding: Any = None,
     ) -> None:
         self.taxonomy, self.classes = taxonomy, classes
         self.estimators, self.facts = estimators, facts
+        self.concentration, self.padding = concentration, padding
         super().__init__([part_of(estimator, classes) for estimator in estimators])
+        self.reads_history |= concentration is not None
 
     def learn(self, reading: Reading) -> Any:
         with share_clusterings(reading.clusterings):
@@ -92,7 +100,15 @@ class FactoredPart(ComposedPart):
                 "class_estimator and word_estimator cannot be a FactoredLM; give a "
                 "taxonomy with more levels"
             )
-        return super().learn(reading)
+        return (*super().learn(reading), *self._histories(reading))
+
+    def read(self, reading: Reading) -> Any:
+        return (*super().read(reading), *self._histories(reading))
+
+    def _histories(self, reading):
+        if self.concentration is None:
+            return []
+        return [history_of(reading.text, self.classes, self.padding)]
 
     def fit(self, task: GroupFit) -> list[Distribution]:
         if task.sizes.size > 1:
@@ -125,7 +141,20 @@ class FactoredPart(ComposedPart):
             for v, model in zip(nodes.tolist(), part.fit(own)):
                 models[v] = model
             task.report(f"{nodes.size} model(s) of {what} are fitted")
-        return [FactoredModel(tree, models, self.of_words)]
+        concentration = self._concentrations(task.samples)
+        return [FactoredModel(tree, models, self.of_words, concentration)]
+
+    def _concentrations(self, samples):
+        """That of each node; None if words of the history do not matter."""
+        n_nodes = self.tree.n_nodes
+        if self.concentration is None:
+            return None
+        if self.concentration != "auto":
+            return np.full(n_nodes, float(self.concentration))
+        return find_concentrations(
+            samples.contexts[2], samples.outcome, samples.weight,
+            word_nodes(self.tree, self.of_words), n_nodes,
+        )  # fmt: skip
 
 
 def _steps(samples, p, path, number):
@@ -192,9 +221,23 @@ class FactoredLM(ModelClassifier):
         For the nodes whose children are words; a clone is fitted for each of them, to
         the samples of its words. None: as `class_estimator`.
 
+    concentration : float, "auto" or None, default=None
+        :math:`\theta_g`, positive: words of the history are more probable. With a(y)
+        and a(g) how often y, and words of its class g, occur in it, the probability of
+        a word in its class is
+
+        .. math::
+            \frac{a(y) + \theta_g\, P(y \mid g(y), x)}{a(g) + \theta_g} .
+
+        "auto": for each class the maximum likelihood of the training samples, with the
+        shares of the words in their class in the place of P; infinite where words do
+        not come again [3]_. None: the history does not matter. It is the window, and
+        in a :class:`~sklstruct.language_model.LanguageModel` the sentence before, up to
+        256 symbols back.
+
     padding : object, default=None
-        The symbol that marks missing history, for the default estimators; given ones
-        have their own parameter.
+        The symbol that marks missing history, for the default estimators and the counts
+        of `concentration`; given estimators have their own parameter.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A folder (a name without a suffix), for the fits of the models that are made by
@@ -238,6 +281,8 @@ class FactoredLM(ModelClassifier):
     .. [1] J. Goodman, "Classes for fast maximum entropy training", ICASSP 2001.
     .. [2] A. Nelakanti, "Structured sequential models for language", thesis,
        2014, chapter 5 (a structured model at each node of a tree of words).
+    .. [3] R. E. Madsen, D. Kauchak, C. Elkan, "Modeling word burstiness using the
+       Dirichlet distribution", ICML 2005.
 
     Examples
     --------
@@ -254,6 +299,11 @@ class FactoredLM(ModelClassifier):
         "taxonomy": "no_validation",
         "class_estimator": [HasMethods(["fit"]), None],
         "word_estimator": [HasMethods(["fit"]), None],
+        "concentration": [
+            Interval(numbers.Real, 0, None, closed="neither"),
+            StrOptions({"auto"}),
+            None,
+        ],
         "padding": "no_validation",
         "checkpoint": [str, os.PathLike, Checkpoint, None],
         "classes": ["array-like", None],
@@ -267,6 +317,7 @@ class FactoredLM(ModelClassifier):
         class_estimator: BaseEstimator | None = None,
         word_estimator: BaseEstimator | None = None,
         *,
+        concentration: float | str | None = None,
         padding: Any = None,
         checkpoint: str | os.PathLike | Checkpoint | None = None,
         classes: ArrayLike | None = None,
@@ -276,6 +327,7 @@ class FactoredLM(ModelClassifier):
         self.taxonomy = taxonomy
         self.class_estimator = class_estimator
         self.word_estimator = word_estimator
+        self.concentration = concentration
         self.padding = padding
         self.checkpoint = checkpoint
         self.classes = classes
@@ -305,7 +357,10 @@ class FactoredLM(ModelClassifier):
                 offsets=(-1, 1),
                 padding=self.padding,
             )
-        return FactoredPart(taxonomy, classes, [of_classes, of_words], facts)
+        estimators = [of_classes, of_words]
+        return FactoredPart(
+            taxonomy, classes, estimators, facts, self.concentration, self.padding
+        )
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:
         """Parameters with which the estimator learns from class ids."""

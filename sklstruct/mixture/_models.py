@@ -14,6 +14,7 @@ from ..backoff import Distribution
 from ..backoff._distribution import by_group, count_rows, take
 from ..taxonomy import Forest
 from ._gates import Gate, log_mixture
+from ._history import count_all_words, count_words
 
 
 def more_uniform(uniform: NDArray, step: int) -> NDArray:
@@ -180,9 +181,10 @@ class MixtureModel(ComposedModel):
 class FactoredModel(CheckedState, ComposedModel):
     r""":math:`\prod_j P(v_{j+1} \mid v_j, x)` along the path of a tree to a class.
 
-    Contexts are a pair: those of the models of groups and those of the models of words.
-    A place holds them, and the place of the model of the root, of which most questions
-    ask something; the other nodes locate what they are asked for.
+    Contexts are a tuple: those of the models of groups, those of the models of words,
+    and with `concentration` the histories in which words are counted. A place also
+    holds that of the model of the root, of which most questions ask something; the
+    other nodes locate what they are asked for.
 
     Parameters
     ----------
@@ -194,30 +196,46 @@ class FactoredModel(CheckedState, ComposedModel):
 
     of_words : bool ndarray of shape (n_nodes,)
         True for nodes whose children are all terminal.
+
+    concentration : float64 ndarray of shape (n_nodes,), default=None
+        Of the nodes of words, see `sklstruct.mixture._history`; infinite where the
+        history does not matter, None: nowhere.
     """
 
     def __init__(
-        self, tree: Forest, models: list[Distribution | None], of_words: NDArray
+        self,
+        tree: Forest,
+        models: list[Distribution | None],
+        of_words: NDArray,
+        concentration: NDArray | None = None,
     ) -> None:
         self.tree, self.models, self.of_words = tree, models, of_words
+        self.concentration = concentration
         self._set_paths()
 
     def _check_arrays(self) -> None:
         self.tree.check()
-        if {len(self.models), len(self.of_words)} != {self.tree.n_nodes}:
-            raise ValueError("models and of_words must have one entry per node")
+        sizes = {len(self.models), len(self.of_words)}
+        if self.concentration is not None:
+            sizes.add(len(self.concentration))
+        if sizes != {self.tree.n_nodes}:
+            raise ValueError(
+                "models, of_words and concentration must have one entry per node"
+            )
         self._set_paths()
 
     def _set_paths(self):
         tree = self.tree
         self.n_classes = tree.terminal.shape[1]
         self.path_node, self.path_child = paths(tree)
+        self.word_node = word_nodes(tree, self.of_words)
         self.root = self.models[0]
         self.fact_depths = () if self.root is None else self.root.fact_depths
 
     def locate(self, contexts: Any) -> tuple:
         of_root = contexts[int(self.of_words[0])]
-        return (*contexts, of_root if self.root is None else self.root.locate(of_root))
+        root = of_root if self.root is None else self.root.locate(of_root)
+        return (*contexts[:2], root, *contexts[2:])
 
     def _where(self, at, node, rows=slice(None)):
         """The places of some rows for the model of a node."""
@@ -234,12 +252,55 @@ class FactoredModel(CheckedState, ComposedModel):
     def _add_step(self, step, at, y, out):
         """Add ln P of one step of the path to each class."""
         node, child = self.path_node[step][y], self.path_child[step][y]
+        log_prob = np.zeros(y.size)
         # Those whose path has ended are group 0, the rest node + 1.
         for g, rows in by_group(node + 1, len(self.models) + 1):
             model = self.models[g - 1] if g else None
             if model is not None:
                 where = self._where(at, g - 1, rows)
-                out[rows] += model.target(where, child[rows])
+                log_prob[rows] = model.target(where, child[rows])
+        if self.concentration is not None:
+            # The last step is to the word.
+            last = (node >= 0) & (node == self.word_node[y])
+            if last.any():
+                word, of_group = count_words(at[3], y, self.word_node)
+                theta = np.where(last, self.concentration[node], np.inf)
+                rows = np.flatnonzero((of_group > 0) & (theta < np.inf))
+                theta, above = theta[rows], word[rows]
+                above += theta * np.exp(log_prob[rows])
+                with np.errstate(divide="ignore"):
+                    log_prob[rows] = np.log(above / (of_group[rows] + theta))
+        out += log_prob
+
+    def _rows_at(self, v, at, counts=None):
+        """(n_samples, n_children) ln P of the children of a node; 0 for an only child.
+
+        counts: how often the words of its children occur in each history.
+        """
+        model = self.models[v]
+        if model is None:
+            return np.zeros((count_rows(at), 1))
+        rows = model.rows(self._where(at, v))
+        if not self._recurs(v):
+            return rows
+        if counts is None:
+            counts = count_all_words(at[3], self._words_of(v), self.n_classes)
+        theta, n_words = self.concentration[v], counts.sum(axis=1)
+        some = np.flatnonzero(n_words)
+        if some.size:
+            above = counts[some] + theta * np.exp(rows[some])
+            with np.errstate(divide="ignore"):
+                rows[some] = np.log(above / (n_words[some, None] + theta))
+        return rows
+
+    def _recurs(self, v):
+        """Whether the history counts in the model of a node."""
+        theta = self.concentration
+        return theta is not None and bool(self.of_words[v]) and bool(theta[v] < np.inf)
+
+    def _words_of(self, v):
+        a = int(self.tree.first_child[v])
+        return self.tree.node_class[a : a + int(self.tree.n_child[v])]
 
     def groups(self) -> NDArray | None:
         return None if self.root is None else self.path_child[0]
@@ -248,7 +309,7 @@ class FactoredModel(CheckedState, ComposedModel):
         self, at: Any, y: NDArray, group: NDArray
     ) -> tuple[NDArray, NDArray]:
         own = self.groups()
-        if own is None or not _same_partition(own, group):
+        if own is None or self._recurs(0) or not _same_partition(own, group):
             return super().target_with_groups(at, y, group)
         # The first step is to the group: its model is asked once.
         proba = self.root.proba(at[2])
@@ -260,22 +321,22 @@ class FactoredModel(CheckedState, ComposedModel):
 
     def group_proba(self, at: Any, group: NDArray) -> NDArray:
         own = self.groups()
-        if own is None or not _same_partition(own, group):
+        if own is None or self._recurs(0) or not _same_partition(own, group):
             return super().group_proba(at, group)
         return _renumbered(self.root.proba(at[2]), own, group)
 
     def _rows(self, at: Any) -> NDArray:
-        tree = self.tree
+        tree, counts = self.tree, None
         total = np.zeros((count_rows(at), tree.n_nodes))
+        if self.concentration is not None:
+            counts = count_all_words(at[3], np.arange(self.n_classes), self.n_classes)
         for v in np.flatnonzero(tree.n_child).tolist():
             a = tree.first_child[v]
             children = slice(a, a + tree.n_child[v])
-            above, model = total[:, [v]], self.models[v]
-            if model is None:
-                total[:, children] = above
-            else:
-                rows = model.rows(self._where(at, v))
-                np.add(above, rows, out=total[:, children])
+            above, own = total[:, [v]], None
+            if counts is not None and self._recurs(v):
+                own = counts[:, self._words_of(v)]
+            np.add(above, self._rows_at(v, at, own), out=total[:, children])
         # Several times faster than an index of columns.
         return np.take(total, tree.terminal[0], axis=1)
 
@@ -325,19 +386,13 @@ class FactoredModel(CheckedState, ComposedModel):
     def _expand(self, at, v, samples, above, k, column, openness, found, value):
         tree, a = self.tree, int(self.tree.first_child[v])
         children = np.arange(a, a + int(tree.n_child[v]))
-        model = self.models[v]
-        if model is None:
-            child, log_prob = (
-                np.zeros((samples.size, 1), np.int64),
-                np.zeros((samples.size, 1)),
-            )
+        model, here = self.models[v], take(at, samples)
+        if model is not None and self.of_words[v] and not self._recurs(v):
+            where = self._where(here, v)
+            child, log_prob = model.best(where, min(k, children.size))
         else:
-            where = self._where(at, v, samples)
-            if self.of_words[v]:
-                child, log_prob = model.best(where, min(k, children.size))
-            else:
-                log_prob = model.rows(where)
-                child = np.broadcast_to(np.arange(children.size), log_prob.shape)
+            log_prob = self._rows_at(v, here)
+            child = np.broadcast_to(np.arange(children.size), log_prob.shape)
         log_prob = log_prob + above[:, None]
         node = children[child]
         word = tree.node_class[node]
@@ -365,9 +420,13 @@ class FactoredModel(CheckedState, ComposedModel):
                 if not v:
                     continue
                 node[rows] = tree.first_child[v - 1]
-                model = self.models[v - 1]
-                if model is not None:
-                    where = self._where(at, v - 1, rows)
+                model, here = self.models[v - 1], take(at, rows)
+                if self._recurs(v - 1):
+                    total = np.cumsum(np.exp(self._rows_at(v - 1, here)), axis=1)
+                    below = total <= (uniform[rows] * total[:, -1])[:, None]
+                    node[rows] += np.minimum(below.sum(axis=1), total.shape[1] - 1)
+                elif model is not None:
+                    where = self._where(here, v - 1)
                     node[rows] += model.draw(where, uniform[rows])
             uniform = more_uniform(uniform, step)
         return tree.node_class[node]
@@ -386,7 +445,7 @@ def without_tables(model: Distribution) -> Distribution:
         return MixtureModel([without_tables(m) for m in model.models], model.gate)
     if isinstance(model, FactoredModel):
         of_nodes = [None if m is None else without_tables(m) for m in model.models]
-        return FactoredModel(model.tree, of_nodes, model.of_words)
+        return FactoredModel(model.tree, of_nodes, model.of_words, model.concentration)
     return UniformModel(model.n_classes)
 
 
@@ -402,6 +461,14 @@ def _same_partition(a, b):
     """True where two numberings put the same classes together."""
     pairs = np.unique(np.column_stack([a, b]), axis=0)
     return len(pairs) == np.unique(pairs[:, 0]).size == np.unique(pairs[:, 1]).size
+
+
+def word_nodes(tree: Forest, of_words: NDArray) -> NDArray:
+    """(n_classes,) the node above each class, -1 where its children are not all
+    terminal."""
+    above = tree.parent[tree.terminal[0]]
+    known = (above >= 0) & of_words[np.maximum(above, 0)]
+    return np.where(known, above, -1).astype(np.int32)
 
 
 def paths(tree: Forest) -> tuple[NDArray, NDArray]:

@@ -26,7 +26,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from .._compat import BaseEstimator
-from .._likelihood import innermost, last_step
+from .._likelihood import innermost, last_step, reads_history
 from .._parallel import ThreadMap
 from ..backoff import (
     BackoffClassifier,
@@ -39,7 +39,7 @@ from ..backoff._classifier import ClassifierModel
 from ..backoff._distribution import by_group, single_precision, take
 from ..context_tree import check_windows, read_windows
 from ..loglinear import JointLogLinear
-from ..symbols import Labels, learn_symbols
+from ..symbols import Labels, TextWindows, learn_symbols
 from ..word_classes import ContextRefiner
 from ..word_classes._refiner import fit_clusterings, share_clusterings
 from ._models import UniformModel
@@ -165,7 +165,7 @@ class Reading:
 
     Parameters
     ----------
-    X : array-like
+    X : array-like or TextWindows
         Contexts as the user gives them.
 
     y : ndarray, default=None
@@ -178,7 +178,9 @@ class Reading:
     def __init__(
         self, X: Any, y: NDArray | None = None, report: Callable[[str], Any] = quiet
     ) -> None:
-        self.X, self.y, self.report = X, y, report
+        self.text = X  # may be `TextWindows`
+        self.X = X.array if isinstance(X, TextWindows) else X
+        self.y, self.report = y, report
         self._readers: dict[str, Reader] = {}
         self._contexts: dict[int, Any] = {}
         self.clusterings: dict = {}  # for `share_clusterings`
@@ -211,6 +213,7 @@ class Part(ABC):
     """Reads the contexts of one estimator, and fits its model for each group."""
 
     transforms = False  # whether models read the output of transformers, not X
+    reads_history = False  # whether models read more of a sentence than its windows
     holds_out = False  # whether held-out samples are used
     # The share of the samples to hold out where none are given, and whether models are
     # then fitted to all of them.
@@ -262,6 +265,7 @@ class ComposedPart(Part):
         self.holds_out = any(part.holds_out for part in parts)
         self.validation_fraction = max(part.validation_fraction for part in parts)
         self.refit = any(part.refit for part in parts)
+        self.reads_history = any(part.reads_history for part in parts)
 
     def learn(self, reading: Reading) -> Any:
         return tuple(part.learn(reading) for part in self.parts)
@@ -415,6 +419,7 @@ class FrozenPart(Part):
                 "FrozenEstimator(model.estimator_)"
             )
         self.transforms = isinstance(self.estimator, Pipeline)
+        self.reads_history = reads_history(self.estimator)
         self.classes = classes
         self.facts = facts
         known = np.asarray(self.estimator.classes_)
@@ -431,7 +436,7 @@ class FrozenPart(Part):
         return self.read(reading)
 
     def read(self, reading: Reading) -> Any:
-        X = reading.X
+        X = reading.text if self.reads_history else reading.X
         if not self.same:
             return _indexable(X)
         estimator, X = last_step(self.estimator, X)

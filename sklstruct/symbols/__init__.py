@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ._labels import union_labels as union_labels
     from ._sentences import ContextWindows, context_windows
     from ._sentences import SentenceEncoder as SentenceEncoder
+    from ._sentences import TextWindows as TextWindows
     from ._sentences import VocabularyRules as VocabularyRules
     from ._sentences import check_symbols as check_symbols
     from ._sentences import stream_windows as stream_windows
@@ -44,6 +45,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
                 "ContextWindows",
                 "context_windows",
                 "SentenceEncoder",
+                "TextWindows",
                 "VocabularyRules",
                 "check_symbols",
                 "stream_windows",

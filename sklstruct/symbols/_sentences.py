@@ -222,6 +222,89 @@ def stream_windows(tokens: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarr
     return windows[:-1], tokens[width:]
 
 
+# Words of a sentence that a model may look back at, beyond its contexts.
+LONGEST_HISTORY = 256
+
+
+class TextWindows:
+    """Windows of ids, each of which knows the history before its columns.
+
+    As an array it is the windows. Row i ends before ``tokens[end[i]]``; its history
+    goes back from there to the first -1, over at most `reach` ids.
+
+    Parameters
+    ----------
+    tokens : int32 ndarray of shape (n_tokens,)
+        Ids, -1 for missing history.
+
+    end : int64 ndarray of shape (n_windows,)
+        The end of each window, at least `width`.
+
+    width : int
+        Columns of a window.
+
+    reach : int, default=LONGEST_HISTORY
+        Longest history.
+    """
+
+    ndim = 2
+
+    def __init__(
+        self,
+        tokens: np.ndarray,
+        end: np.ndarray,
+        width: int,
+        reach: int = LONGEST_HISTORY,
+    ) -> None:
+        self.tokens, self.end, self.width, self.reach = tokens, end, width, reach
+        self.shape, self.dtype = (end.size, width), tokens.dtype
+
+    @classmethod
+    def of_rows(cls, rows: np.ndarray, width: int) -> TextWindows:
+        """Of histories, the rows of an array; windows are its last columns."""
+        n, reach = rows.shape
+        end = np.arange(1, n + 1, dtype=np.int64) * reach
+        return cls(np.ascontiguousarray(rows).ravel(), end, width, reach)
+
+    def with_tokens(self, tokens: np.ndarray) -> TextWindows:
+        """The same over other ids."""
+        return TextWindows(tokens, self.end, self.width, self.reach)
+
+    def of_width(self, width: int) -> TextWindows:
+        """The same with other columns; -1 before the first token."""
+        tokens, end = self.tokens, self.end
+        lacking = width - int(end.min(initial=width))
+        if lacking > 0:
+            tokens, end = (
+                np.pad(tokens, (lacking, 0), constant_values=-1),
+                end + lacking,
+            )
+        return TextWindows(tokens, end, width, self.reach)
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        """(n_windows, width) ids."""
+        if not self.end.size:
+            return np.empty(self.shape, dtype=self.dtype)
+        view = np.lib.stride_tricks.sliding_window_view(self.tokens, self.width)
+        return view[self.end - self.width]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.array, dtype=dtype, copy=copy)
+
+    def __len__(self) -> int:
+        return self.end.size
+
+    def __getitem__(self, rows: Any) -> TextWindows:
+        """Some of the windows, and the part of the tokens that they read."""
+        end = self.end[rows]
+        if not end.size:
+            return TextWindows(self.tokens[:0], end, self.width, self.reach)
+        first = max(0, int(end.min()) - max(self.reach, self.width))
+        tokens = self.tokens[first : int(end.max())]
+        return TextWindows(tokens, end - first, self.width, self.reach)
+
+
 class SentenceEncoder:
     """Maps sentences to one int32 array of the tokens of some labels.
 
@@ -320,6 +403,13 @@ class SentenceEncoder:
         windows, targets = stream_windows(tokens, width)
         scored = self.is_target(targets)
         return windows[scored], targets[scored]
+
+    def text_windows(
+        self, tokens: np.ndarray, width: int
+    ) -> tuple[TextWindows, np.ndarray]:
+        """As `windows`, with the history of each."""
+        end = width + np.flatnonzero(self.is_target(tokens[width:]))
+        return TextWindows(tokens, end, width), tokens[end]
 
     def lengths(self, text: NumberedText) -> np.ndarray:
         """Number of predicted positions of each sentence."""

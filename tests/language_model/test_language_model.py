@@ -76,7 +76,8 @@ def windows_of(model, text):
     """(windows of ids, next id) of every position of sentences."""
     encoder = SentenceEncoder(model._labels)
     predictor = TextPredictor(model.estimator_, encoder, model.max_depth)
-    return predictor.windows(number_sentences([s.split() for s in text]))
+    windows, symbol = predictor.windows(number_sentences([s.split() for s in text]))
+    return windows.array, symbol
 
 
 def by_brute_force(model, sentences):

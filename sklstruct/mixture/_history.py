@@ -1,0 +1,151 @@
+r"""Words that come again: counts of the words of a history, within their groups.
+
+A group g of words with the probabilities :math:`P(y \mid g, x)` becomes
+
+.. math::
+    \frac{a(y) + \theta_g\, P(y \mid g, x)}{a(g) + \theta_g},
+
+a(y) and a(g) how often the word, and words of the group, occur in the history: what is
+expected of a Dirichlet prior with the concentration :math:`\theta_g` after these words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..symbols import TextWindows, is_nan
+from ..symbols._encoding import SymbolIndex
+from ._history_fast import add_slopes, count_all, count_in_history
+
+# Concentrations are sought between these, by so many bisections of their logarithm.
+_LEAST, _MOST, _HALVINGS = 1e-3, 1e6, 40
+# From no more than about so many samples, evenly spaced.
+_SAMPLES = 1 << 21
+
+
+def history_of(X: Any, classes: NDArray, padding: Any) -> TextWindows:
+    """The histories of windows, in numbers of classes; other symbols have the next.
+
+    Parameters
+    ----------
+    X : TextWindows or array-like of shape (n_samples, n_columns)
+        The history of a row of an array is the row.
+
+    classes : ndarray of shape (n_classes,)
+        The symbols that are counted.
+
+    padding : object
+        The symbol that marks missing history.
+
+    Raises
+    ------
+    ValueError
+        If X is a sparse matrix.
+    """
+    if sp.issparse(X):
+        raise ValueError(
+            "concentration counts the words of context windows, and X is a sparse "
+            "matrix: give windows, or set concentration=None"
+        )
+    is_text = isinstance(X, TextWindows)
+    values = X.tokens if is_text else np.asarray(X)
+    ids = SymbolIndex(classes).ids(values, unknown=classes.size)
+    if padding is not None and not is_nan(padding):
+        missing = np.broadcast_to(values == padding, values.shape)
+        if missing.any():
+            ids = np.where(missing, np.int32(-1), ids)
+    return X.with_tokens(ids) if is_text else TextWindows.of_rows(ids, ids.shape[1])
+
+
+def count_words(
+    history: TextWindows, y: NDArray, group: NDArray
+) -> tuple[NDArray, NDArray]:
+    """How often y_i, and the words of its group, occur in each history.
+
+    Parameters
+    ----------
+    history : TextWindows
+        From `history_of`.
+
+    y : int ndarray of shape (n_samples,)
+        Class ids.
+
+    group : int32 ndarray of shape (n_classes,)
+        The group of each class, -1 for none.
+
+    Returns
+    -------
+    word, of_group : float64 ndarray of shape (n_samples,)
+    """
+    word, of_group = np.empty(y.size), np.empty(y.size)
+    count_in_history(
+        history.tokens, history.end, history.reach,
+        np.ascontiguousarray(y, dtype=np.int64), group, word, of_group,
+    )  # fmt: skip
+    return word, of_group
+
+
+def count_all_words(history: TextWindows, words: NDArray, n_classes: int) -> NDArray:
+    """(n_samples, n_words) how often each of some words occurs in each history."""
+    column = np.full(n_classes, -1, dtype=np.int32)
+    column[words] = np.arange(words.size)
+    counts = np.zeros((len(history), words.size))
+    count_all(history.tokens, history.end, history.reach, column, counts)
+    return counts
+
+
+def find_concentrations(
+    history: TextWindows, y: NDArray, weight: NDArray, group: NDArray, n_groups: int
+) -> NDArray:
+    r"""The concentrations that make the words of each group most likely.
+
+    .. math::
+        \theta_g = \arg\max_\theta \sum_{i:\, g(y_i) = g} \omega_i
+        \ln \frac{a_i(y_i) + \theta\, p(y_i)}{a_i(g) + \theta},
+
+    p(y) the share of the word in its group: a Polya urn. The shares of a model would
+    do worse, as it has seen the samples.
+
+    Parameters
+    ----------
+    history, y, group
+        As in `count_words`.
+
+    weight : float64 ndarray of shape (n_samples,)
+        :math:`\omega_i`.
+
+    n_groups : int
+        Number of groups.
+
+    Returns
+    -------
+    concentration : float64 ndarray of shape (n_groups,)
+        Infinite where words come again no more often than by chance.
+    """
+    of_word = np.bincount(y, weight, group.size)
+    total = np.bincount(group + 1, of_word, n_groups + 1)[group + 1]
+    share = of_word / np.maximum(total, np.finfo(float).tiny)
+    some = slice(None, None, max(1, -(-y.size // _SAMPLES)))
+    history, y, weight = history[some], y[some], weight[some]
+    word, of_group = count_words(history, y, group)
+    used = np.flatnonzero(of_group)
+    samples = (
+        word[used], of_group[used], share[y[used]], weight[used], group[y[used]],
+    )  # fmt: skip
+
+    def slopes(log_theta):
+        out = np.zeros(n_groups)
+        add_slopes(*samples, np.exp(log_theta), out)
+        return out
+
+    low, high = np.full(n_groups, np.log(_LEAST)), np.full(n_groups, np.log(_MOST))
+    endless = slopes(high) >= 0
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        rises = slopes(middle) > 0
+        low, high = np.where(rises, middle, low), np.where(rises, high, middle)
+    return np.where(endless, np.inf, np.exp(low))

@@ -1,0 +1,69 @@
+"""Words of histories: how often a word, and the words of its group, occurred."""
+
+from libc.stdint cimport int32_t, int64_t
+
+
+def count_in_history(const int32_t[::1] tokens, const int64_t[::1] end,
+                     Py_ssize_t reach, const int64_t[::1] y,
+                     const int32_t[::1] group, double[::1] word,
+                     double[::1] of_group):
+    """word[i], of_group[i]: tokens of history i that are y[i], or of its group.
+
+    A history goes back from end[i] to the first negative token. Tokens beyond `group`
+    are in none; neither is a word of group -1.
+    """
+    cdef Py_ssize_t i, j, first
+    cdef int32_t token, g, n_words = <int32_t> group.shape[0]
+    cdef int64_t n_word, n_group
+    with nogil:
+        for i in range(end.shape[0]):
+            g = group[y[i]]
+            n_word = n_group = 0
+            if g >= 0:
+                first = end[i] - reach if end[i] > reach else 0
+                for j in range(end[i] - 1, first - 1, -1):
+                    token = tokens[j]
+                    if token < 0:
+                        break
+                    if token < n_words and group[token] == g:
+                        n_group += 1
+                        n_word += token == y[i]
+            word[i] = <double> n_word
+            of_group[i] = <double> n_group
+
+
+def count_all(const int32_t[::1] tokens, const int64_t[::1] end, Py_ssize_t reach,
+              const int32_t[::1] column, double[:, ::1] counts):
+    """counts[i, column[t]] += 1 for each token t of history i; column -1: none."""
+    cdef Py_ssize_t i, j, first
+    cdef int32_t token, n_words = <int32_t> column.shape[0]
+    with nogil:
+        for i in range(end.shape[0]):
+            first = end[i] - reach if end[i] > reach else 0
+            for j in range(end[i] - 1, first - 1, -1):
+                token = tokens[j]
+                if token < 0:
+                    break
+                if token < n_words and column[token] >= 0:
+                    counts[i, column[token]] += 1.0
+
+
+def add_slopes(const double[::1] word, const double[::1] of_group,
+               const double[::1] share, const double[::1] weight,
+               const int32_t[::1] group, const double[::1] concentration,
+               double[::1] slope):
+    """slope[g] += the derivative of the samples' weighted sum of
+
+        ln((word + theta share) / (of_group + theta)),  theta = concentration[group]
+
+    by theta, without the difference of two fractions that are nearly equal.
+    """
+    cdef Py_ssize_t i
+    cdef double theta, a, c, p
+    with nogil:
+        for i in range(group.shape[0]):
+            theta = concentration[group[i]]
+            a, c, p = word[i], of_group[i], share[i]
+            slope[group[i]] += weight[i] * (p * c - a) / (
+                (a + theta * p) * (c + theta)
+            )
