@@ -44,8 +44,34 @@ SKLSTRUCT_WIDE static double sklstruct_softmax(ptrdiff_t n, const float *s, floa
     return (double)top + log(total);
 }
 
+/* The largest of n numbers, none of them NaN. */
+SKLSTRUCT_WIDE static double sklstruct_largest(ptrdiff_t n, const double *s)
+{
+    double best[8], top;
+    ptrdiff_t i, j;
+    for (j = 0; j < 8; j++)
+        best[j] = s[j < n ? j : 0];
+    for (i = 8; i + 8 <= n; i += 8)
+        for (j = 0; j < 8; j++)
+            best[j] = s[i + j] > best[j] ? s[i + j] : best[j];
+    top = best[0];
+    for (j = 1; j < 8; j++)
+        top = best[j] > top ? best[j] : top;
+    for (; i < n; i++)
+        top = s[i] > top ? s[i] : top;
+    return top;
+}
+
 /* b += a */
 SKLSTRUCT_WIDE static void sklstruct_add_row(ptrdiff_t n, const float *a, float *b)
+{
+    ptrdiff_t i;
+    for (i = 0; i < n; i++)
+        b[i] += a[i];
+}
+
+SKLSTRUCT_WIDE static void sklstruct_add_doubles(
+    ptrdiff_t n, const double *a, double *b)
 {
     ptrdiff_t i;
     for (i = 0; i < n; i++)

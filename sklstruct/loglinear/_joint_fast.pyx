@@ -20,13 +20,20 @@ from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
-cdef extern from "_vector.h" nogil:
+cdef extern from "_joint.h" nogil:
     double exp_sum "sklstruct_exp_sum"(
         Py_ssize_t n, const double* u, double top, double* e) noexcept
+    double largest "sklstruct_largest"(Py_ssize_t n, const double* s) noexcept
+    void add_doubles "sklstruct_add_doubles"(
+        Py_ssize_t n, const double* a, double* b) noexcept
 
-# A node with fewer pairs than one in so many outcomes has no row of its own.
+from .._prefetch cimport prefetch
+
 cdef enum:
+    # A node with fewer pairs than one in so many outcomes has no row of its own.
     SPARSE = 16
+    # Samples whose pointers are prefetched, and then their pairs.
+    AHEAD = 8
 
 ctypedef fused real:
     float
@@ -67,7 +74,8 @@ def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
                const int32_t[::1] parent, const int32_t[::1] ptr,
                const int32_t[::1] target, const double[::1] beta, const real[::1] w,
                int32_t[::1] path, double[:, ::1] rows, double[:, ::1] score):
-    """score[i] += the scores of one tree for the sample that ends at its node[i].
+    """score[i] += the scores of one tree for the sample that ends at its node[i]; of
+    the first tree, in which each sample has a node, score[i] = them.
 
     order: the samples, those of one context one after the other. A node with pairs of
     a SPARSE-th of the outcomes or more has a row of sums from the top of its path,
@@ -76,15 +84,33 @@ def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
     nodes whose sums `rows` (n_levels, n_outcomes) holds, -1 for none. first: whether it
     is the tree with the root.
     """
-    cdef Py_ssize_t i, j, k, y, top = 0 if first else 1, n_outcomes = score.shape[1]
-    cdef Py_ssize_t dense, depth
+    cdef Py_ssize_t i, j, k, top = 0 if first else 1, n_outcomes = score.shape[1]
+    cdef Py_ssize_t dense, depth, m = order.shape[0]
     cdef int32_t n, p
     cdef double b
-    cdef double *row
     cdef double *out
+    # Without pairs there are no addresses to take.
+    if target.shape[0] == 0:
+        if first:
+            score[:] = 0.0
+        return
     with nogil:
-        for i in range(order.shape[0]):
-            j = order[i]
+        for i in range(m + 2 * AHEAD):
+            if i < m:
+                n = node[order[i]]
+                if n >= 0:
+                    prefetch(&ptr[n], 1)
+                    prefetch(&parent[n], 1)
+            if AHEAD <= i < m + AHEAD:
+                j = order[i - AHEAD]
+                n = node[j]
+                if n >= 0:
+                    prefetch(&target[0] + ptr[n], 1)
+                    prefetch(&w[0] + ptr[n], 1)
+                    prefetch(&score[j, 0], n_outcomes * sizeof(double))
+            if i < 2 * AHEAD:
+                continue
+            j = order[i - 2 * AHEAD]
             n = node[j]
             if n < 0:
                 continue
@@ -98,9 +124,12 @@ def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
             if dense >= top:
                 _sums(n, dense, top, &parent[0], &ptr[0], &target[0], &beta[0], &w[0],
                       &path[0], rows)
-                row = &rows[dense, 0]
-                for y in range(n_outcomes):
-                    out[y] += row[y]
+                if first:
+                    memcpy(out, &rows[dense, 0], n_outcomes * sizeof(double))
+                else:
+                    add_doubles(n_outcomes, &rows[dense, 0], out)
+            elif first:
+                memset(out, 0, n_outcomes * sizeof(double))
             n = node[j]
             for k in range(depth, dense, -1):
                 b = beta[k]
@@ -208,16 +237,6 @@ def add_slopes(const int32_t[::1] node, const int64_t[::1] order, bint first,
                 path[k] = -1
 
 
-cdef inline double _top(const double *score, Py_ssize_t n) noexcept nogil:
-    """The largest of n scores."""
-    cdef Py_ssize_t y
-    cdef double top = score[0]
-    for y in range(1, n):
-        if score[y] > top:
-            top = score[y]
-    return top
-
-
 def weighted_softmax(double[:, ::1] score, const double[::1] weight,
                      double[::1] out):
     """score <- the weight of its row times P of every outcome, of scores; out <- the
@@ -228,7 +247,7 @@ def weighted_softmax(double[:, ::1] score, const double[::1] weight,
     with nogil:
         for i in range(score.shape[0]):
             row = &score[i, 0]
-            top = _top(row, n)
+            top = largest(n, row)
             total = exp_sum(n, row, top, row)
             out[i] = top + log(total)
             total = weight[i] / total
@@ -238,7 +257,7 @@ def weighted_softmax(double[:, ::1] score, const double[::1] weight,
 
 cdef inline double _log_total(const double *score, Py_ssize_t n,
                               double *scratch) noexcept nogil:
-    cdef double top = _top(score, n)
+    cdef double top = largest(n, score)
     return top + log(exp_sum(n, score, top, scratch))
 
 

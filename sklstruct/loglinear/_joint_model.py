@@ -137,7 +137,9 @@ class JointTrees(CheckedState, Distribution):
 
         def slopes(part):
             at = nodes[part]
-            score, orders = np.zeros((len(at), self.n_classes)), self._orders(at)
+            score = np.empty((len(at), self.n_classes))
+            # Gradients are sums over the samples of a context, in their order.
+            orders = self._orders(at, "stable")
             self._add_scores(at, orders, score)
             _fast.weighted_softmax(score, weight[part], log_total[part])
             return at, orders, score
@@ -187,7 +189,7 @@ class JointTrees(CheckedState, Distribution):
         out = np.empty(at.shape[0])
 
         def add(part):
-            score = np.zeros((at[part].shape[0], self.n_classes))
+            score = np.empty((at[part].shape[0], self.n_classes))
             self._add_scores(at[part], self._orders(at[part]), score)
             _fast.log_totals(score, np.empty(self.n_classes), out[part])
 
@@ -196,25 +198,28 @@ class JointTrees(CheckedState, Distribution):
 
     def _all_scores(self, at, turn):
         """Scores of all samples, a block after the other turned into something else."""
-        out = np.zeros((at.shape[0], self.n_classes))
+        out = np.empty((at.shape[0], self.n_classes))
         for part in self._blocks(at.shape[0]):
             self._add_scores(at[part], self._orders(at[part]), out[part])
             turn(out[part])
         return out
 
     def _scores(self, at):
-        for part in self._score_blocks(at.shape[0]):
-            score = np.zeros((at[part].shape[0], self.n_classes))
+        """(part, its scores), a block after the other, in the same memory."""
+        blocks = self._score_blocks(at.shape[0])
+        room = np.empty((blocks[0].stop if blocks else 0, self.n_classes))
+        for part in blocks:
+            score = room[: part.stop - part.start]
             self._add_scores(at[part], self._orders(at[part]), score)
             yield part, score
 
     def _score_blocks(self, n_rows):
         return row_blocks(n_rows, max(1, _SCORES // self.n_classes))
 
-    def _orders(self, at):
+    def _orders(self, at, kind=None):
         """Of each tree, the order of the samples by their nodes: contexts of one length
         are numbered in the order of those above them."""
-        return [np.argsort(at[:, t], kind="stable") for t in range(len(self.trees))]
+        return [np.argsort(at[:, t], kind=kind) for t in range(len(self.trees))]
 
     def _scratch(self):
         path = np.full(self.beta.size, -1, dtype=np.int32)

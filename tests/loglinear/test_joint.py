@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from _oracles import second_order_text
 from scipy.optimize import minimize
+from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer
 
 from sklstruct import StructuredLogLinearLM
 from sklstruct.backoff import Counted
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import JointLogLinear
+from sklstruct.loglinear import JointLogLinear, _joint_fast
 from sklstruct.loglinear._joint_model import JointObjective
 from sklstruct.loglinear._joint_sweep_fast import (
     Observed,
@@ -595,3 +596,17 @@ def test_rare_contexts_are_as_if_the_windows_ended_before_them(least, weighted):
         )
     )
     np.testing.assert_array_equal(model.locate(X), nodes)
+
+
+@pytest.mark.parametrize("n_outcomes", [1, 2, 7, 8, 9, 16, 23, 40])
+def test_sums_of_exponentials_of_any_size(n_outcomes):
+    """Against SciPy's, where the largest score stands at each place."""
+    rng = np.random.RandomState(n_outcomes)
+    score = rng.normal(scale=3.0, size=(n_outcomes, n_outcomes))
+    score[np.diag_indices(n_outcomes)] += 1000.0
+    total = np.empty(n_outcomes)
+    _joint_fast.log_totals(score, np.empty(n_outcomes), total)
+    np.testing.assert_allclose(total, logsumexp(score, axis=1), rtol=1e-14)
+    rows = score.copy()
+    _joint_fast.log_rows(rows, np.empty(n_outcomes))
+    np.testing.assert_allclose(rows, score - total[:, None], rtol=0, atol=1e-12)
