@@ -322,6 +322,13 @@ class CheckedState:
         self._check_arrays()
 
 
+def least_weight(min_count: int) -> float:
+    """The weight from which on samples count as `min_count`; 0 for 1, as all that occur
+    count then."""
+    # Sums of fractions may lie below the whole number that they stand for.
+    return 0.0 if min_count == 1 else min_count * (1.0 - 1e-9)
+
+
 def physical_memory() -> float:
     """Bytes of memory of this machine; infinite if the system does not report it."""
     try:

@@ -216,3 +216,19 @@ def check_draws(model, window, skip, seed, n=40_000):
         proba /= proba.sum()
     share = np.bincount(drawn, minlength=proba.size) / n
     assert (np.abs(share - proba) < 5 * np.sqrt(proba * (1 - proba) / n) + 1e-9).all()
+
+
+def cut_to_frequent(made, weight, least):
+    """Windows whose rows end before the first context of less weight."""
+    total = {}
+    for row, here in zip(made.tolist(), weight.tolist()):
+        for k in range(1, len(row) + 1):
+            context = tuple(row[-k:])
+            total[context] = total.get(context, 0.0) + here
+    cut = np.full_like(made, -1)
+    for out, row in zip(cut, made.tolist()):
+        for k in range(1, len(row) + 1):
+            if -1 in row[-k:] or total[tuple(row[-k:])] < least:
+                break
+            out[-k] = row[-k]
+    return cut

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from .._checks import INT32_MAX, check_count, last_share
+from .._checks import INT32_MAX, check_count, last_share, least_weight
 from .._digest import digest
 from ..context_tree import ContextTree, Histories, Pairs, expand_pairs, tree_of_arrays
 from ..context_tree._runs import CountRuns
 from ..context_tree._tokens import count_tokens
 from ..symbols import Labels, encode, learn_symbols, object_array, sort_symbols
+from ._prune import selected_nodes
 from ._readers import PathReader, PathTree, WindowReader
 from ._slots import HeldOut
 
@@ -71,10 +72,14 @@ class Positions(NamedTuple):
         weight = None if self.weight is None else self.weight[rows]
         return type(self)(self.histories.select(rows), self.target[rows], weight)
 
-    def tree(self, labels: Labels, depth: int | None) -> tuple[Pairs, np.ndarray, Any]:
+    def tree(
+        self, labels: Labels, depth: int | None, min_count: int = 1
+    ) -> tuple[Pairs, np.ndarray, Any]:
         """(pairs, counts, None): positions belong to no path matrix."""
         n_symbols = labels.known_symbols("counting").size
-        tree, terminal = ContextTree.from_histories(self.histories, n_symbols)
+        tree, terminal = ContextTree.from_histories(
+            self.histories, n_symbols, weight=self.weight, min_count=min_count
+        )
         n_classes = labels.n_classes
         counted = Pairs.count(tree, terminal, self.target, n_classes, self.weight)
         return *counted, None
@@ -97,9 +102,9 @@ class PathRows(NamedTuple):
         return type(self)(self.X[rows], self.target[rows], weight)
 
     def tree(
-        self, labels: Labels, depth: int | None
+        self, labels: Labels, depth: int | None, min_count: int = 1
     ) -> tuple[Pairs, np.ndarray, PathTree]:
-        """(pairs, counts, the tree of the columns)."""
+        """(pairs, counts, the tree of the columns); all contexts are there already."""
         tree, terminal, node_of_column = ContextTree.from_paths(self.X)
         if depth is not None and tree.max_depth > depth:
             raise _too_long(tree, depth)
@@ -318,6 +323,7 @@ class Counted:
         validation: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = None,
         keep_positions: bool = False,
         closed: bool = False,
+        min_count: int = 1,
     ) -> Self:
         """Count windows of context symbols and the classes that followed them.
 
@@ -351,6 +357,10 @@ class Counted:
         closed : bool, default=False
             True: later batches may have no other classes.
 
+        min_count : int, default=1
+            Contexts whose samples weigh less in sum are not made: with it the result
+            is that of `frequent`, and takes less memory.
+
         Returns
         -------
         counted : Counted
@@ -369,7 +379,9 @@ class Counted:
             return replace(counted, closed=closed)
         if validation is not None:
             validation = positions(*validation)
-        counted = cls._of(samples, labels, max_depth, depth, share, validation)
+        counted = cls._of(
+            samples, labels, max_depth, depth, share, validation, min_count
+        )
         return replace(counted, closed=closed)
 
     @classmethod
@@ -422,9 +434,9 @@ class Counted:
         return cls._of(samples, labels, X.shape[1], depth, share, validation)
 
     @classmethod
-    def _of(cls, samples, labels, max_depth, depth, share, validation):
+    def _of(cls, samples, labels, max_depth, depth, share, validation, min_count=1):
         def count(samples):
-            pairs, numbers, paths = samples.tree(labels, depth)
+            pairs, numbers, paths = samples.tree(labels, depth, min_count)
             longest = pairs.tree.max_depth if depth is None else depth
             return cls(pairs, numbers, labels, max_depth, longest, paths)
 
@@ -582,17 +594,63 @@ class Counted:
             return replace(self, depth=depth)
         if self.paths is not None:
             raise _too_long(tree, depth)
-        keep = np.arange(self.pairs.n_pairs) < self.pairs.level(depth).stop
-        cut = replace(self.select(keep), depth=depth)
-        if self.held_out is not None:
-            node, target, weight = self.held_out.samples()
-            parent, last = tree.parent, tree.level(depth).stop
-            while (node >= last).any():
-                node = np.where(node >= last, parent[node], node)
-            held_out = HeldOut.of_samples(cut.pairs, node, target, weight)
-            whole = None if self.whole is None else self.whole.cut(depth)
-            cut = replace(cut, held_out=held_out, whole=whole)
-        return cut
+        cut = self._of_contexts(np.arange(tree.n_nodes) < tree.level(depth).stop)
+        whole = None if self.whole is None else self.whole.cut(depth)
+        return replace(cut, depth=depth, whole=whole)
+
+    def frequent(self, min_count: int) -> Counted:
+        """The counts of the contexts whose samples weigh enough.
+
+        Parameters
+        ----------
+        min_count : int
+            Contexts whose samples weigh less in sum are left out; at least 1, which
+            keeps all. Samples held out, or counted in `whole`, do not count here.
+
+        Returns
+        -------
+        counted : Counted
+            Without batches.
+
+        Raises
+        ------
+        ValueError
+            If contexts were merged into paths of several symbols.
+        """
+        if min_count == 1:
+            return self
+        tree = self.pairs.tree
+        if tree.span is not None:
+            raise ValueError(
+                f"min_count={min_count} needs a context for every node, but the paths "
+                "of X merge contexts; set collapse=False in SuffixTreeVectorizer, or "
+                "leave min_count 1"
+            )
+        whole = None if self.whole is None else self.whole.frequent(min_count)
+        keep = self.pairs.node_sums(self.count) >= least_weight(min_count)
+        keep[0] = True
+        if keep.all():
+            return replace(self, whole=whole)
+        frequent = self._of_contexts(keep)
+        if self.paths is not None:
+            # All nodes of the trie have pairs.
+            number = tree.select(keep)[1]
+            at = self.paths.node_of_column
+            column = np.where(at < 0, -1, number[np.maximum(at, 0)]).astype(np.int32)
+            paths = PathTree(frequent.pairs.tree, column)
+            frequent = replace(frequent, paths=paths)
+        return replace(frequent, whole=whole)
+
+    def _of_contexts(self, keep):
+        """The counts of some contexts; held-out samples move to those that stay."""
+        keep = np.repeat(keep, np.diff(self.pairs.ptr))
+        selected = self.select(keep)
+        if self.held_out is None:
+            return selected
+        node, target, weight = self.held_out.samples()
+        place = self.pairs.tree.nearest(selected_nodes(self.pairs, keep))
+        held_out = HeldOut.of_samples(selected.pairs, place[node], target, weight)
+        return replace(selected, held_out=held_out)
 
     def added_to(
         self,
@@ -658,11 +716,14 @@ class Counted:
         pairs, source = expand_pairs(self.pairs)
         return pairs, self.count[source]
 
-    def complete(self) -> Counted:
-        """The same with the contexts of `positions` counted."""
+    def complete(self, min_count: int = 1) -> Counted:
+        """The same with the contexts of `positions` counted.
+
+        min_count: as in `frequent`.
+        """
         if self.positions is None:
             return self
-        pairs, count, _ = self.positions.tree(self.labels, self.depth)
+        pairs, count, _ = self.positions.tree(self.labels, self.depth, min_count)
         return replace(self, pairs=pairs, count=count, positions=None)
 
     @property

@@ -127,6 +127,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         return Fitted(pairs, *self._fit_tree(pairs, count))
 
     memory: Any = None  # a FitMemory, which keeps the counts of samples
+    # Contexts whose samples weigh less in sum have no part in the model.
+    least_context: int = 1
 
     @property
     def held_out_share(self) -> float | None:
@@ -286,7 +288,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         """Fit the model, and drop the state of earlier fits."""
         self._so_far = None  # `partial_fit` sets it afterwards
         if counted.positions is not None and not self.keeps_positions:
-            counted = counted.complete()
+            counted = counted.complete(self.least_context)
+        counted = counted.frequent(self.least_context)
         self.classes_ = counted.labels.classes
         numbers = self._fit_divided(counted, overwrite)
         counted, (pairs, log_prob, log_backoff, place) = counted.undivided, numbers
@@ -433,6 +436,7 @@ def count_samples(
         return Counted.of_paths(data, target, labels, **options)
     options |= {"closed": classes is not None}
     options |= {"keep_positions": estimator.keeps_positions}
+    options |= {"min_count": estimator.least_context}
 
     def count():
         return Counted.of_windows(data, target, labels, **options)
@@ -441,7 +445,8 @@ def count_samples(
         return count()
     sizes = labels.n_classes, labels.n_symbols
     key = data, target, weight, *sizes, estimator.max_depth, share
-    found = estimator.memory.counted((*key, estimator.keeps_positions), count)
+    key = *key, estimator.keeps_positions, estimator.least_context
+    found = estimator.memory.counted(key, count)
     return replace(found, labels=labels)
 
 

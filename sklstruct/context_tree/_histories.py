@@ -22,6 +22,22 @@ class Histories(NamedTuple):
     offset: np.ndarray  # (n_samples,) int64
     length: np.ndarray  # (n_samples,) int32
 
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.offset.size
+
+    @property
+    def depth(self) -> int:
+        """Length of the longest context."""
+        return int(self.length.max(initial=0))
+
+    def column(self, k: int) -> np.ndarray:
+        """(n_samples,) int32: the k-th most recent symbols, -1 where there is none."""
+        symbol = np.empty(self.n_samples, dtype=np.int32)
+        _fast.column(self.flat, self.offset, self.length, k, symbol)
+        return symbol
+
     def check(self, n_symbols: int | None = None) -> None:
         """ValueError unless every read stays within `flat` and below n_symbols."""
         flat, offset, length = self

@@ -7,7 +7,7 @@ import numpy as np
 from . import _tree_fast as _fast
 from ._histories import Histories
 from ._pairs import Pairs, pairs_of_arrays
-from ._tree import ContextTree, check_size, sort_histories, tree_of_arrays
+from ._tree import ContextTree, check_samples, check_size, tree_of_arrays
 
 
 def suffix_tree(histories: Histories, n_symbols: int) -> tuple[ContextTree, np.ndarray]:
@@ -80,6 +80,25 @@ def suffix_tree(histories: Histories, n_symbols: int) -> tuple[ContextTree, np.n
         edges=(text, np.ascontiguousarray(pos, dtype=np.int64)),
     )
     return tree, rank[terminal]
+
+
+def sort_histories(
+    histories: Histories, n_symbols: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(order, lcp): the samples sorted by context, most recent symbol first, and the
+    number of symbols that each shares with the one before it."""
+    histories.check(n_symbols)
+    flat, offset, length = histories
+    n = offset.size
+    check_samples(n)
+    order = np.empty(n, dtype=np.int32)
+    lcp = np.empty(n, dtype=np.int32)
+    scratch = np.empty(max(n, n_symbols + 1), dtype=np.int32)
+    bucket = np.empty(n_symbols + 1, dtype=np.int32)
+    depth = int(length.max(initial=0))
+    _fast.sort_contexts(flat, offset, length, depth, bucket, order, scratch)
+    _fast.common_prefixes(flat, offset, length, order, lcp)
+    return order, lcp
 
 
 def expand_tree(tree: ContextTree) -> tuple[ContextTree, np.ndarray]:

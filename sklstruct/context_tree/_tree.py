@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import INT32_MAX, as_ids, check_ids, check_length
+from .._checks import INT32_MAX, as_ids, check_ids, check_length, least_weight
 from .._lazy import stored
 from . import _merge_fast as _merge
 from . import _tree_fast as _fast
@@ -126,9 +126,16 @@ class ContextTree:
 
     @classmethod
     def from_histories(
-        cls, histories: Histories, n_symbols: int
+        cls,
+        histories: Histories,
+        n_symbols: int,
+        *,
+        weight: np.ndarray | None = None,
+        min_count: int = 1,
     ) -> tuple[ContextTree, np.ndarray]:
         """Trie of the contexts of the samples.
+
+        Memory is in proportion to the samples and the contexts that are kept.
 
         Parameters
         ----------
@@ -138,6 +145,13 @@ class ContextTree:
         n_symbols : int
             Symbol ids are below n_symbols.
 
+        weight : float64 ndarray of shape (n_samples,), default=None
+            Positive weights; None: 1 each.
+
+        min_count : int, default=1
+            Contexts whose samples weigh less in sum are left out, and with them all
+            that extend them; at least 1, which keeps all that occur.
+
         Returns
         -------
         tree : ContextTree
@@ -146,22 +160,39 @@ class ContextTree:
         terminal : int32 ndarray of shape (n_samples,)
             The deepest node of each sample.
         """
-        order, lcp = sort_histories(histories, n_symbols)
-        flat, offset, length = histories
-        depth = int(length.max(initial=0))
-        per_level = np.zeros(depth + 1, dtype=np.int64)
-        per_level[0] = 1
-        _fast.count_trie_nodes(length, order, lcp, per_level)
-        level_ptr = np.concatenate([[0], np.cumsum(per_level)])
-        n_nodes = check_size(level_ptr[-1], "contexts")
-        parent = np.empty(n_nodes, dtype=np.int32)
-        symbol = np.empty(n_nodes, dtype=np.int32)
-        terminal = np.empty(offset.size, dtype=np.int32)
-        last = np.empty(depth + 1, dtype=np.int32)
-        _fast.fill_trie_nodes(
-            flat, offset, length, order, lcp, level_ptr, last, parent, symbol, terminal
-        )
-        return tree_of_arrays(parent, symbol, level_ptr, n_symbols), terminal
+        histories.check(n_symbols)
+        n, depth = histories.n_samples, histories.depth
+        check_samples(n)
+        if weight is None:
+            weight = np.empty(0)
+        elif weight.shape != (n,):
+            raise ValueError("histories and weight differ in length")
+        weight = np.ascontiguousarray(weight, dtype=np.float64)
+        least = least_weight(min_count)
+        node = np.zeros(n, dtype=np.int32)
+        parents, symbols = [np.full(1, -1, dtype=np.int32)], [np.int32([-1])]
+        level_ptr = [0, 1]
+        work = np.empty((2, n), dtype=np.int32)
+        for k in range(1, depth + 1):
+            column = histories.column(k)
+            first, n_nodes = level_ptr[-2:]
+            bucket = np.empty(max(n_symbols, n_nodes - first, 1), dtype=np.int32)
+            n_here = _fast.sort_level(column, node, first, bucket, *work)
+            parent, order = work[:, :n_here]
+            n_new = _fast.next_level(
+                column, weight, least, n_nodes, node, order, parent
+            )
+            if not n_new:
+                break
+            level_ptr.append(check_size(n_nodes + n_new, "contexts"))
+            parents.append(parent[:n_new].copy())
+            symbols.append(order[:n_new].copy())
+            del column, bucket
+        tree = tree_of_arrays(
+            np.concatenate(parents), np.concatenate(symbols),
+            np.array(level_ptr, dtype=np.int64), n_symbols,
+        )  # fmt: skip
+        return tree, node
 
     @classmethod
     def from_paths(cls, X: Any) -> tuple[ContextTree, np.ndarray, np.ndarray]:
@@ -688,27 +719,13 @@ def fitted(array: np.ndarray, n: int, empty: Callable) -> np.ndarray:
     return out
 
 
-def sort_histories(
-    histories: Histories, n_symbols: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """(order, lcp): the samples sorted by context, most recent symbol first, and the
-    number of symbols that each shares with the one before it."""
-    histories.check(n_symbols)
-    flat, offset, length = histories
-    n = offset.size
+def check_samples(n: int) -> None:
+    """ValueError for more samples than 32-bit ids can number."""
     if n > INT32_MAX - 1:
         raise ValueError(
             f"{n} samples exceed the {INT32_MAX - 1} that one tree can hold; "
             "split the corpus"
         )
-    order = np.empty(n, dtype=np.int32)
-    lcp = np.empty(n, dtype=np.int32)
-    scratch = np.empty(max(n, n_symbols + 1), dtype=np.int32)
-    bucket = np.empty(n_symbols + 1, dtype=np.int32)
-    depth = int(length.max(initial=0))
-    _fast.sort_contexts(flat, offset, length, depth, bucket, order, scratch)
-    _fast.common_prefixes(flat, offset, length, order, lcp)
-    return order, lcp
 
 
 def check_size(size: Any, what: str) -> int:

@@ -5,11 +5,12 @@ symbol is ``flat[offset - k]``, and an id of -1 ends the history. Rows of a
 2-D array of windows, and positions of one token stream, are both of this
 form, so no window is ever copied.
 
-Nodes: a stable radix sort by the symbols, oldest first, brings the samples
-into the lexicographic order of their contexts read backwards in time; equal
-prefixes are then neighbours, so the nodes of depth k are the maximal runs of
-samples that agree in their k most recent symbols. Cost O((n + S) m) time and
-O(n) memory, with no hashing and no Python object.
+Nodes: level by level, two counting sorts bring the samples of the nodes of a level
+into the order of node and next symbol, so that the samples of a child are
+neighbours. Children of too little weight are left out, and nothing below them is
+looked at. The collapsed tree sorts whole contexts instead, symbol by symbol from the
+oldest on. Cost O((n + S + N) m) time and O(n + N) memory, with no hashing and no
+Python object.
 
 Pairs: with the samples in the order of their target, one counting sort by
 node a level makes equal (node, target) pairs neighbours; O((n + N) m).
@@ -19,7 +20,7 @@ depend on the order of the samples.
 """
 
 from libc.math cimport floor
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t
 from libc.string cimport memset
 
 from ._find_fast cimport find_child
@@ -103,45 +104,92 @@ def common_prefixes(const int32_t[::1] flat, const int64_t[::1] offset,
             lcp[j] = k
 
 
-def count_trie_nodes(const int32_t[::1] length, const int32_t[::1] order,
-                     const int32_t[::1] lcp, int64_t[::1] per_level):
-    """per_level[k] = number of distinct contexts of depth k, for k >= 1."""
-    cdef Py_ssize_t j, n = order.shape[0]
-    cdef int32_t k, d
+def column(const int32_t[::1] flat, const int64_t[::1] offset,
+           const int32_t[::1] length, int32_t k, int32_t[::1] symbol):
+    """symbol[i] = k-th most recent symbol of sample i, -1 if its history is shorter."""
+    cdef Py_ssize_t i
     with nogil:
-        for j in range(n):
-            d = length[order[j]]
-            for k in range((lcp[j] if j > 0 else 0) + 1, d + 1):
-                per_level[k] += 1
+        for i in range(offset.shape[0]):
+            symbol[i] = flat[offset[i] - k] if length[i] >= k else -1
 
 
-def fill_trie_nodes(const int32_t[::1] flat, const int64_t[::1] offset,
-                    const int32_t[::1] length, const int32_t[::1] order,
-                    const int32_t[::1] lcp, const int64_t[::1] level_ptr,
-                    int32_t[::1] last, int32_t[::1] parent,
-                    int32_t[::1] symbol, int32_t[::1] terminal):
-    """Number the runs of equal prefixes; one pass over the sorted samples.
+def sort_level(const int32_t[::1] symbol, const int32_t[::1] node, int32_t first,
+               int32_t[::1] bucket, int32_t[::1] by_symbol, int32_t[::1] order):
+    """The samples at a node of at least `first` that have a symbol, by both.
 
-    last (m + 1) holds the newest node of each level: the path of the current
-    sample.
+    Two counting sorts; bucket has room for the symbols and for the nodes from `first`
+    on. Returns their number: the sorted samples are order[:number].
     """
-    cdef Py_ssize_t j, n = order.shape[0]
-    cdef int32_t k, d, i, node
+    cdef Py_ssize_t i, j, n = symbol.shape[0], n_bucket = bucket.shape[0]
+    cdef Py_ssize_t n_here = 0
+    cdef int32_t at
     with nogil:
-        for k in range(last.shape[0]):
-            last[k] = <int32_t> (level_ptr[k] - 1)
-        last[0] = 0
-        parent[0] = -1
-        symbol[0] = -1
-        for j in range(n):
-            i = order[j]
-            d = length[i]
-            for k in range((lcp[j] if j > 0 else 0) + 1, d + 1):
-                node = last[k] + 1
-                last[k] = node
-                parent[node] = last[k - 1]
-                symbol[node] = flat[offset[i] - k]
-            terminal[i] = last[d]
+        memset(&bucket[0], 0, n_bucket * sizeof(int32_t))
+        for i in range(n):
+            if node[i] >= first and symbol[i] >= 0:
+                bucket[symbol[i]] += 1
+                n_here += 1
+        _add_before(bucket)
+        for i in range(n):
+            if node[i] >= first and symbol[i] >= 0:
+                at = bucket[symbol[i]]
+                by_symbol[at] = <int32_t> i
+                bucket[symbol[i]] = at + 1
+        memset(&bucket[0], 0, n_bucket * sizeof(int32_t))
+        for j in range(n_here):
+            bucket[node[by_symbol[j]] - first] += 1
+        _add_before(bucket)
+        for j in range(n_here):
+            i = by_symbol[j]
+            at = bucket[node[i] - first]
+            order[at] = <int32_t> i
+            bucket[node[i] - first] = at + 1
+    return n_here
+
+
+cdef void _add_before(int32_t[::1] bucket) noexcept nogil:
+    """Each entry becomes the sum of those before it."""
+    cdef Py_ssize_t j
+    cdef int32_t c, total = 0
+    for j in range(bucket.shape[0]):
+        c = bucket[j]
+        bucket[j] = total
+        total += c
+
+
+def next_level(const int32_t[::1] symbol, const double[::1] weight, double least,
+               int32_t n_nodes, int32_t[::1] node, int32_t[::1] order,
+               int32_t[::1] parent):
+    """The children of the last level that weigh at least `least`; their number.
+
+    order: the samples of `sort_level`; overwritten with the symbols of the children,
+    as `parent` is with their parents. The children are numbered from n_nodes on, and
+    become the node of their samples, unless there are more than ids: then only the
+    number is right. weight: empty for 1 each.
+    """
+    cdef Py_ssize_t j = 0, last, q, n = order.shape[0]
+    cdef int64_t n_new = 0
+    cdef int32_t above, s
+    cdef double total
+    with nogil:
+        while j < n:
+            above = node[order[j]]
+            s = symbol[order[j]]
+            total = 0.0
+            last = j
+            while last < n and node[order[last]] == above and symbol[order[last]] == s:
+                total += weight[order[last]] if weight.shape[0] else 1.0
+                last += 1
+            if total >= least:
+                if n_nodes + n_new < INT32_MAX:
+                    for q in range(j, last):
+                        node[order[q]] = <int32_t> (n_nodes + n_new)
+                # There are no more children than samples before this one.
+                parent[n_new] = above
+                order[n_new] = s
+                n_new += 1
+            j = last
+    return n_new
 
 
 def collapse_nodes(const int32_t[::1] length, const int32_t[::1] order,

@@ -47,12 +47,7 @@ class ShardedFit:
 
     def check(self, estimator: Any) -> None:
         """ValueError for parameters that are not possible on shards."""
-        min_count = getattr(estimator, "min_count", 1)
-        if np.max(min_count) > 1:
-            raise ValueError(
-                f"min_count={min_count!r} is not possible on the shards of a tree; "
-                "leave it 1, and prune the model"
-            )
+        _refuse_min_count(estimator)
         if estimator.held_out_share is not None:
             raise ValueError(
                 "discount='tuned' needs held-out samples of all shards together; tune "
@@ -85,6 +80,7 @@ class LogLinearFit(ShardedFit):
     of_pairs = ("coef_",)
 
     def check(self, estimator: StructuredLogLinearLM) -> None:
+        _refuse_min_count(estimator)
         penalty, solver = penalty_of(estimator), solver_of(estimator)
         if not solver.sharded:
             raise ValueError(
@@ -150,6 +146,15 @@ FITS: dict[type, ShardedFit] = {
     ),
     StructuredLogLinearLM: LogLinearFit(),
 }
+
+
+def _refuse_min_count(estimator):
+    min_count = getattr(estimator, "min_count", 1)
+    if np.max(min_count) > 1:
+        raise ValueError(
+            f"min_count={min_count!r} is not possible on the shards of a tree; leave "
+            "it 1, and prune the model"
+        )
 
 
 def sharded_fit(estimator: Any) -> ShardedFit:

@@ -114,10 +114,12 @@ def named_estimator(
     most = max(1, n_words - 2)
     n_classes = max(1, min(_MOST_CLASSES, n_classes, most))
 
-    def tree(path, alpha=0.87):
+    def tree(path, alpha=0.87, min_count=1):
         refiner = ContextRefiner(_cut(path, max_depth, n_classes, most))
         # Where one word of a class is nearly certain, steps are many and small.
-        l2 = StructuredLogLinearLM(penalty="l2", lam=0.3, alpha=alpha, max_iter=1000)
+        l2 = StructuredLogLinearLM(
+            penalty="l2", lam=0.3, alpha=alpha, min_count=min_count, max_iter=1000
+        )
         return make_pipeline(refiner, l2)
 
     def factored(*factors):
@@ -135,7 +137,8 @@ def named_estimator(
         return MixtureLM([(kind, model), ("kn", KneserNeyLM())], weights="logistic")
 
     if name == "good":
-        return mixed("refined", tree(_WHOLE, 0.88))
+        # Kneser-Ney knows the contexts that occur once.
+        return mixed("refined", tree(_WHOLE, 0.88, min_count=2))
     if name == "better":
         of_classes = joint(_BETTER, 2.0, 0.9, min_count=3, tol=0.3)
         return mixed("factored", factored(of_classes, tree(_IN_CLASS, 0.85)))

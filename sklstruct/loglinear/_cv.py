@@ -104,7 +104,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
     max_depth, penalty, lam, alpha, depth_weight
         As in `StructuredLogLinearLM`; the search begins at these values.
 
-    positive, penalize_root, solver, tol, max_iter, warm_start
+    positive, penalize_root, min_count, solver, tol, max_iter, warm_start
         As in `StructuredLogLinearLM`.
 
     gap_tol : float, default=None
@@ -206,6 +206,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         checkpoint: str | os.PathLike | Checkpoint | None = None,
         positive: bool = True,
         penalize_root: bool = True,
+        min_count: int = 1,
         solver: str | Solver = "auto",
         tol: float = 1e-2,
         gap_tol: float | None = None,
@@ -224,6 +225,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
             depth_weight=depth_weight,
             positive=positive,
             penalize_root=penalize_root,
+            min_count=min_count,
             solver=solver,
             tol=tol,
             gap_tol=gap_tol,

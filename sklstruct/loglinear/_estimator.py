@@ -69,6 +69,11 @@ def _is_online(model: StructuredLogLinearLM) -> bool:
             "active_set=True keeps no counts that partial_fit could add to; use "
             "active_set=False, or fit"
         )
+    if model.min_count > 1:
+        raise AttributeError(
+            f"min_count={model.min_count} keeps no counts of the contexts that "
+            "partial_fit may make frequent; use min_count=1, or fit"
+        )
     if model.prior is not None:
         raise AttributeError(
             "prior: partial_fit has none; fit all samples, or set it to None"
@@ -163,6 +168,14 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     penalize_root : bool, default=True
         True: the weights of the empty context (the unigrams) are penalised.
+
+    min_count : int, default=1
+        Contexts whose samples weigh less in sum have no weights, and a history ends at
+        the last one that has; at least 1, which keeps all that occur. Of the contexts
+        of a text most occur once: 2 takes less memory and time. Of windows they are
+        not made at all; of sentences, counts and path matrices they are left out after
+        counting. Not with `active_set`, `prior` or `partial_fit`, nor for collapsed
+        paths.
 
     solver : name or Solver, default="auto"
         All start from Kneser-Ney smoothing, which is a point of the model (or from 0
@@ -369,6 +382,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         ],
         "positive": ["boolean"],
         "penalize_root": ["boolean"],
+        "min_count": [Interval(numbers.Integral, 1, None, closed="left")],
         "solver": [StrOptions({"auto", *SOLVERS}), Solver],
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
         "gap_tol": [Interval(numbers.Real, 0, None, closed="left"), None],
@@ -394,6 +408,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         depth_weight: float | ArrayLike | None = None,
         positive: bool = True,
         penalize_root: bool = True,
+        min_count: int = 1,
         solver: str | Solver = "auto",
         tol: float = 1e-2,
         gap_tol: float | None = None,
@@ -415,6 +430,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         self.depth_weight = depth_weight
         self.positive = positive
         self.penalize_root = penalize_root
+        self.min_count = min_count
         self.solver = solver
         self.tol = tol
         self.gap_tol = gap_tol
@@ -498,6 +514,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     @property
     def keeps_positions(self) -> bool:
         return self.active_set
+
+    @property
+    def least_context(self) -> int:
+        return self.min_count
 
     def __sklstruct_ids__(self, labels: Labels) -> dict:
         """The prior, over words before, is over their ids."""
@@ -637,6 +657,11 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if self.prior is not None:
             self._check_prior(penalty, solver)
         if self.active_set:
+            if self.min_count > 1:
+                raise ValueError(
+                    "min_count: active_set=True makes only contexts that may have a "
+                    "weight; leave min_count 1"
+                )
             check_active_set(settings)
             if self.warm_start:
                 raise ValueError(
@@ -655,6 +680,11 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 f"prior: solver={self.solver!r} knows the loss of a model without a "
                 "prior; use one of "
                 f"{[s for s in SOLVERS if SOLVERS[s].by_gradient]}"
+            )
+        if self.min_count > 1:
+            raise ValueError(
+                "min_count: contexts that are left out may have weights in the prior; "
+                "leave min_count 1 with a prior"
             )
         if self.active_set or getattr(penalty, "count_weight", None) is not None:
             what = "active_set=True" if self.active_set else "count_weight"

@@ -450,12 +450,10 @@ class JointLogLinear(
         target = weight = None
 
         def read(path):
-            tree, terminal = ContextTree.from_histories(
-                path.positions.histories, path.labels.n_symbols
-            )
-            if self.min_count > 1:
-                tree, terminal = _frequent(tree, terminal, weight, self.min_count)
-            return tree, terminal
+            return ContextTree.from_histories(
+                path.positions.histories, path.labels.n_symbols, weight=weight,
+                min_count=self.min_count,
+            )  # fmt: skip
 
         counted = iter(counted)
         # A generator makes a path when there is memory for it again.
@@ -611,15 +609,6 @@ _NO_POSITIONS = (
     "counted must hold a Counted with positions for each path; make them by "
     "Counted.of_windows with keep_positions=True"
 )
-
-
-def _frequent(tree, terminal, weight, min_count):
-    """The tree of the contexts of enough weight, and the deepest of them on the path of
-    each sample."""
-    total = tree.add_up(np.bincount(terminal, weight, tree.n_nodes))
-    # Sums of fractions may lie below the whole number that they stand for.
-    tree_of_frequent, number = tree.select(total >= min_count * (1.0 - 1e-9))
-    return tree_of_frequent, tree.nearest(number)[terminal]
 
 
 def _grouped(trees, terminals, target, n_outcomes, weight):

@@ -244,11 +244,13 @@ def _counted(estimator, X, y, sample_weight, held_out=None):
     if model.prior is not None:
         raise ValueError("prior: paths of strengths have none; set it to None")
     if isinstance(X, Counted):
-        return model, X.cut(model.max_depth)
-    if not holds:
-        return model, count_samples(model, X, y, sample_weight, held_out)
-    X_val = None if held_out is None else held_out.X
-    return model, estimator.count(X, sample_weight=sample_weight, X_val=X_val)
+        counted = X.cut(model.max_depth)
+    elif not holds:
+        counted = count_samples(model, X, y, sample_weight, held_out)
+    else:
+        X_val = None if held_out is None else held_out.X
+        counted = estimator.count(X, sample_weight=sample_weight, X_val=X_val)
+    return model, counted.frequent(model.min_count)
 
 
 @shared_docs(**_SHARED)

@@ -322,6 +322,7 @@ class EstimatorPart(Part):
         options = {"depth": estimator.max_depth, "sample_weight": samples.weight}
         options["share"] = estimator.held_out_share
         options["keep_positions"] = estimator.keeps_positions
+        options["min_count"] = estimator.least_context
         estimator.fit_counted(
             Counted.of_windows(windows, samples.outcome, labels, **options),
             overwrite=True,

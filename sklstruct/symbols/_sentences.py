@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._checks import least_weight
 from .._lazy import stored
 from . import _text_fast as _fast
 from ._encoding import object_array, plain
@@ -143,10 +144,7 @@ class VocabularyRules(NamedTuple):
         counts = text.counts() if sample_weight is None else text.counts(sample_weight)
         check_symbols(text, counts)
         if self.vocabulary is None:
-            # Sums of weights miss whole numbers by rounding, and a weight below 1 is
-            # still a word that occurs.
-            least = 0.0 if self.min_count == 1 else self.min_count * (1.0 - 1e-9)
-            frequent = (counts > 0.0) & (counts >= least)
+            frequent = (counts > 0.0) & (counts >= least_weight(self.min_count))
             pairs = zip(text.symbols, frequent.tolist())
             words = sort_symbols(word for word, stays in pairs if stays)
         else:

@@ -77,6 +77,48 @@ def test_trie_is_the_set_of_suffixes_with_their_counts(seed, m):
         assert names[terminal[i]] == history(row, m)
 
 
+@pytest.mark.parametrize("min_count", [1, 2, 3, 7, 50])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rare_contexts_are_not_made(min_count, weighted):
+    for seed in range(4):
+        X, y, weight = draw(seed, n_symbols=4)
+        weight = weight if weighted else np.ones(len(y))
+        windows = Histories.from_windows(X, 5)
+        tree, terminal = ContextTree.from_histories(
+            windows, 4, weight=weight if weighted else None, min_count=min_count
+        )
+        c, _ = brute_counts(X, y, weight, 5)
+        total = {name: sum(of.values()) for name, of in c.items()}
+        kept = {n for n, t in total.items() if not n or min_count == 1 or t > min_count}
+        if not weighted and min_count > 1:
+            kept |= {name for name, t in total.items() if t == min_count}
+        names = contexts_of(tree)
+        assert set(names) == kept
+        # In the order of the whole tree: by level, then by parent and symbol.
+        whole, _ = ContextTree.from_histories(windows, 4)
+        assert names == [name for name in contexts_of(whole) if name in kept]
+        ContextTree(tree.parent, tree.symbol)  # which checks the order
+        for i, row in enumerate(X):
+            deepest = history(row, 5)
+            while deepest not in kept:
+                deepest = deepest[:-1]
+            assert names[terminal[i]] == deepest
+
+
+def test_sums_of_fractions_count_as_the_whole_number_that_they_stand_for():
+    X = np.zeros((10, 1), dtype=np.int32)
+    weight = np.full(10, 0.2)
+    assert 1.999 < sum(weight.tolist()) < 2.0
+    histories = Histories.from_windows(X, 1)
+    for min_count, n_nodes in ((2, 2), (3, 1)):
+        tree, _ = ContextTree.from_histories(
+            histories, 1, weight=weight, min_count=min_count
+        )
+        assert tree.n_nodes == n_nodes
+    with pytest.raises(ValueError, match="histories and weight differ in length"):
+        ContextTree.from_histories(histories, 1, weight=weight[1:])
+
+
 @pytest.mark.parametrize("collapse", [False, True])
 def test_numbering_is_canonical(collapse):
     X, y, _ = draw(0, n=200)

@@ -816,6 +816,8 @@ def test_refusals(client, tmp_path):
         ).fit(text)
     with pytest.raises(ValueError, match="alpha"):
         DaskLanguageModel(StructuredLogLinearLM(alpha=[1.0, 1.0])).fit(text)
+    with pytest.raises(ValueError, match="min_count=2 is not possible on the shards"):
+        DaskLanguageModel(StructuredLogLinearLM(min_count=2)).fit(text)
     bad = tmp_path / "bad.txt"
     bad.write_bytes(b"a b\n\xff\n")
     with pytest.raises(ValueError, match="bad.txt, line 2: invalid UTF-8"):

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from _oracles import second_order_text
+from _oracles import cut_to_frequent, second_order_text
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
@@ -545,22 +545,6 @@ def test_scores_do_not_depend_on_the_other_samples(monkeypatch):
                 score[trees.pair_class[pairs]] += trees.beta[k] * trees.w[pairs]
         expected = score - np.log(np.exp(score).sum())
         np.testing.assert_allclose(rows[i], expected, rtol=0, atol=1e-12)
-
-
-def cut_to_frequent(made, weight, least):
-    """Windows whose rows end before the first context of less weight."""
-    total = {}
-    for row, here in zip(made.tolist(), weight.tolist()):
-        for k in range(1, len(row) + 1):
-            context = tuple(row[-k:])
-            total[context] = total.get(context, 0.0) + here
-    cut = np.full_like(made, -1)
-    for out, row in zip(cut, made.tolist()):
-        for k in range(1, len(row) + 1):
-            if -1 in row[-k:] or total[tuple(row[-k:])] < least:
-                break
-            out[-k] = row[-k]
-    return cut
 
 
 @pytest.mark.parametrize("least", [2, 3, 9, 10**6])
