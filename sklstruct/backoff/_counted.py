@@ -18,7 +18,14 @@ import numpy as np
 
 from .._checks import INT32_MAX, check_count, last_share, least_weight
 from .._digest import digest
-from ..context_tree import ContextTree, Histories, Pairs, expand_pairs, tree_of_arrays
+from ..context_tree import (
+    Columns,
+    ContextTree,
+    Histories,
+    Pairs,
+    expand_pairs,
+    tree_of_arrays,
+)
 from ..context_tree._runs import CountRuns
 from ..context_tree._tokens import count_tokens
 from ..symbols import Labels, encode, learn_symbols, object_array, sort_symbols
@@ -40,7 +47,7 @@ Numbering = tuple[np.ndarray, int, np.ndarray, int]
 class Positions(NamedTuple):
     """Samples as positions of a text or as windows: contexts with their classes."""
 
-    histories: Histories
+    histories: Histories | Columns
     target: np.ndarray  # (n_samples,) int32
     weight: np.ndarray | None  # (n_samples,) float64, positive; None: 1
 
@@ -329,9 +336,10 @@ class Counted:
 
         Parameters
         ----------
-        windows : int32 ndarray of shape (n_samples, n_columns)
+        windows : int32 ndarray of shape (n_samples, n_columns), or Columns
             Symbol ids of `labels`, the last column the most recent; -1 ends a
-            history.
+            history. `Columns` without `share` and `validation`, and with positive
+            weights.
 
         target : int32 ndarray of shape (n_samples,)
             Class ids of `labels`.
@@ -365,11 +373,15 @@ class Counted:
         -------
         counted : Counted
         """
-        max_depth = windows.shape[1]
+        max_depth = windows.depth if isinstance(windows, Columns) else windows.shape[1]
         depth = max_depth if depth is None else min(depth, max_depth)
 
         def positions(windows, target, weight):
-            return Positions(Histories.from_windows(windows, depth), target, weight)
+            if isinstance(windows, Columns):
+                histories = windows._replace(depth=depth)
+            else:
+                histories = Histories.from_windows(windows, depth)
+            return Positions(histories, target, weight)
 
         samples = positions(windows, target, sample_weight)
         if sample_weight is not None and not (sample_weight > 0).all():

@@ -6,6 +6,7 @@ from .._lazy import lazy_face
 
 # Names imported `as` themselves are for the packages above, not on the API page.
 if TYPE_CHECKING:
+    from ._histories import Columns as Columns
     from ._histories import Histories
     from ._links import find_pairs as find_pairs
     from ._pairs import Pairs
@@ -32,7 +33,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
     __getattr__, __dir__ = lazy_face(
         __name__,
         {
-            "._histories": ["Histories"],
+            "._histories": ["Columns", "Histories"],
             "._links": ["find_pairs"],
             "._pairs": ["Pairs", "pairs_of_arrays", "pairs_of_keys"],
             "._suffix_tree": ["expand_pairs", "expand_tree", "suffix_tree"],

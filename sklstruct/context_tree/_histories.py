@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,3 +95,32 @@ class Histories(NamedTuple):
             np.ascontiguousarray(self.offset[keep]),
             np.ascontiguousarray(self.length[keep]),
         )
+
+
+class Columns(NamedTuple):
+    """n samples whose symbols are made by a function, one column at a time.
+
+    For contexts that are computed from others: all columns at once may take more
+    memory than the tree.
+    """
+
+    make: Callable[[int], np.ndarray]  # k -> (n_samples,) int32 as `Histories.column`
+    n_samples: int
+    depth: int
+
+    def check(self, n_symbols: int | None = None) -> None:
+        """Nothing: `column` checks what is made."""
+
+    def column(self, k: int) -> np.ndarray:
+        """The k-th symbols of all samples, -1 where there is none."""
+        symbol = self.make(k)
+        if symbol.shape != (self.n_samples,) or symbol.dtype != np.int32:
+            raise ValueError("columns must be int32 arrays of n_samples symbols")
+        return symbol
+
+    def windows(self) -> np.ndarray:
+        """(n_samples, depth) int32: all columns, the first of them the last."""
+        windows = np.empty((self.n_samples, self.depth), dtype=np.int32)
+        for k in range(1, self.depth + 1):
+            windows[:, -k] = self.column(k)
+        return windows

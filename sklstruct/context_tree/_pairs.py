@@ -167,12 +167,15 @@ class Pairs:
             targets.append(target_here[:n_pairs].copy())
             counts.append(count_here[:n_pairs].copy())
             per_node.append(of_node)
+            del target_here, count_here
         root_count = np.zeros(n_classes)
         _fast.root_pairs(target, weight, pair, root_count, below)
         parents.append(below)
         targets.append(np.arange(n_classes, dtype=np.int32))
         counts.append(root_count)
         per_node.append(np.array([n_classes], dtype=np.int32))
+        # The samples take as much memory as the pairs.
+        del node, target, weight, by_target, pair, order, sample_weight, terminal
 
         # The lists are from the deepest level up; parents[j] points into the level
         # above, whose first pair is the sum of the sizes of the levels before.
@@ -187,7 +190,10 @@ class Pairs:
                 parent[starts[k + 1] : starts[k + 2]] = below + starts[k]
         ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
         np.cumsum(np.concatenate(per_node[::-1]), out=ptr[1:])
-        pairs = pairs_of_arrays(tree, ptr, np.concatenate(targets[::-1]), parent)
+        del per_node, parents, below
+        joined = np.concatenate(targets[::-1])
+        del targets
+        pairs = pairs_of_arrays(tree, ptr, joined, parent)
         return pairs, np.concatenate(counts[::-1])
 
     @classmethod

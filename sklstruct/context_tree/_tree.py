@@ -13,7 +13,7 @@ from .._lazy import stored
 from . import _merge_fast as _merge
 from . import _tree_fast as _fast
 from ._find_fast import find_nodes
-from ._histories import Histories
+from ._histories import Columns, Histories
 
 
 class ContextTree:
@@ -127,7 +127,7 @@ class ContextTree:
     @classmethod
     def from_histories(
         cls,
-        histories: Histories,
+        histories: Histories | Columns,
         n_symbols: int,
         *,
         weight: np.ndarray | None = None,
@@ -139,8 +139,8 @@ class ContextTree:
 
         Parameters
         ----------
-        histories : Histories
-            The samples; ``length`` are the lengths of their contexts.
+        histories : Histories or Columns
+            The samples.
 
         n_symbols : int
             Symbol ids are below n_symbols.
@@ -175,6 +175,11 @@ class ContextTree:
         work = np.empty((2, n), dtype=np.int32)
         for k in range(1, depth + 1):
             column = histories.column(k)
+            if int(column.max(initial=-1)) >= n_symbols:
+                raise ValueError(
+                    f"histories hold the symbol id {column.max()}, but n_symbols="
+                    f"{n_symbols}"
+                )
             first, n_nodes = level_ptr[-2:]
             bucket = np.empty(max(n_symbols, n_nodes - first, 1), dtype=np.int32)
             n_here = _fast.sort_level(column, node, first, bucket, *work)

@@ -37,9 +37,10 @@ from ..backoff import (
 )
 from ..backoff._classifier import ClassifierModel
 from ..backoff._distribution import by_group, single_precision, take
-from ..context_tree import check_windows, read_windows
+from ..context_tree import Columns, check_windows, read_windows
 from ..loglinear import JointLogLinear
 from ..symbols import Labels, TextWindows, learn_symbols
+from ..symbols._encoding import SymbolIndex
 from ..word_classes import ContextRefiner
 from ..word_classes._refiner import fit_clusterings, share_clusterings
 from ._models import UniformModel
@@ -104,9 +105,9 @@ class Unread:
     def __getitem__(self, rows: Any) -> Unread:
         return Unread(self.readers, take(self.X, rows))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Columns]:
         """The contexts that each reader makes, one after the other."""
-        return (reader.read(self.X) for reader in self.readers)
+        return (reader.columns(self.X) for reader in self.readers)
 
 
 class Reader:
@@ -142,12 +143,25 @@ class Reader:
         """Fit the steps; the contexts of X, `Unread` if they are ids."""
         made = X
         for step in self.steps:
-            made = step.fit(made, y).transform(made)
+            step.fit(made, y)
+            if step is self._refiner():
+                # Its ids are known without those of all samples.
+                first = step.transform(made[:1])
+                check_windows(self.estimator, first, self.padding, reset=True)
+                self.symbols = np.arange(step.n_symbols_, dtype=np.int32)
+                return Unread([self], X)
+            made = step.transform(made)
         if self.encodes and not sp.issparse(made):
             made = check_windows(self.estimator, made, self.padding, reset=True)
             self.symbols = learn_symbols(made, self.padding)
             return Unread([self], X)
         return _indexable(made)
+
+    def _refiner(self):
+        """The last step, if the ids that it makes are those of the model."""
+        last = self.steps[-1] if self.steps else None
+        ids = self.encodes and isinstance(self.padding, int) and self.padding == -1
+        return last if ids and isinstance(last, ContextRefiner) else None
 
     def read(self, X: Any) -> Any:
         """The contexts of other X."""
@@ -158,6 +172,21 @@ class Reader:
         return read_windows(
             self.estimator, X, self.padding, reset=False, symbols=self.symbols
         )[0]
+
+    def columns(self, X: Any) -> Columns:
+        """The contexts of other X, of a model that gets ids, a column at a time."""
+        refiner = self._refiner()
+        for step in self.steps:
+            if step is refiner:
+                return step.columns(X)
+            X = step.transform(X)
+        X = check_windows(self.estimator, X, self.padding, reset=False)
+        index = SymbolIndex(self.symbols)
+
+        def make(k):
+            return index.ids(np.ascontiguousarray(X[:, -k]))
+
+        return Columns(make, *X.shape)
 
 
 class Reading:
@@ -318,18 +347,25 @@ class EstimatorPart(Part):
             return self._fit_estimator(estimator, samples, n_outcomes)
         # One array of symbols for all groups: a pickle holds it once.
         labels = Labels(np.arange(n_outcomes, dtype=np.int32), symbols)
-        (windows,) = samples.contexts
-        options = {"depth": estimator.max_depth, "sample_weight": samples.weight}
+        (columns,) = samples.contexts
+        options = {"depth": estimator.max_depth, "min_count": estimator.least_context}
         options["share"] = estimator.held_out_share
         options["keep_positions"] = estimator.keeps_positions
-        options["min_count"] = estimator.least_context
-        estimator.fit_counted(
-            Counted.of_windows(windows, samples.outcome, labels, **options),
-            overwrite=True,
-        )
+        if (samples.weight != 1.0).any():
+            options["sample_weight"] = samples.weight
+        at_once = options["share"] is not None or options["keep_positions"]
+        windows = columns.windows() if at_once else columns
+        counted = Counted.of_windows(windows, samples.outcome, labels, **options)
+        del windows
+        whole, weight = counted.undivided, None
+        if self.facts:
+            weight = single_precision(whole.pairs.node_sums(whole.count))
+        estimator.fit_counted(counted, overwrite=True)
         model = estimator.backoff_model_
         if self.facts:
-            model.node_weight = weight_at(model, windows, samples.weight)
+            if model.tree is not whole.pairs.tree:
+                weight = weight_at(model, columns, samples.weight)
+            model.node_weight = weight
         return model
 
     def _fit_estimator(self, estimator, samples, n_outcomes):
@@ -381,9 +417,9 @@ class JointPart(Part):
             # One path after the other: the windows of all take much memory.
             counted = (
                 Counted.of_windows(
-                    windows, here.outcome, Labels(outcomes, reader.symbols), **options
+                    columns, here.outcome, Labels(outcomes, reader.symbols), **options
                 )
-                for windows, reader in zip(here.contexts, self.readers)
+                for columns, reader in zip(here.contexts, self.readers)
             )
             return clone(estimator).fit_counted(counted).distribution_
 
@@ -467,12 +503,11 @@ class FrozenPart(Part):
         return [ClassifierModel(estimator, self.classes)]
 
 
-def weight_at(model: BackoffModel, windows: NDArray, weight: NDArray) -> NDArray:
+def weight_at(model: BackoffModel, columns: Columns, weight: NDArray) -> NDArray:
     """Weight of the training samples at or below each node of a model."""
     tree = model.tree
-    return single_precision(
-        tree.add_up(np.bincount(model.locate(windows), weight, tree.n_nodes))
-    )
+    node = model.locate(columns.windows())
+    return single_precision(tree.add_up(np.bincount(node, weight, tree.n_nodes)))
 
 
 def check_probabilities(what: str, estimator: Any, hint: str = "") -> None:

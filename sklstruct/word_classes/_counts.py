@@ -10,15 +10,20 @@ import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
 from .._checks import check_samples
-from ..context_tree import read_windows
+from .._parallel import row_blocks
+from ..context_tree import check_windows
 from ..symbols import (
     check_symbols,
+    encode,
     encode_labels,
     learn_symbols,
     number_sentences,
     stream_windows,
 )
 from ..symbols._sentences import token_stream
+
+# Samples whose neighbours are counted at a time.
+_ROWS = 1 << 22
 
 
 def is_windows(X: Any) -> bool:
@@ -88,7 +93,9 @@ def read_neighbours(
     reach, targets_are_words = max(map(abs, offsets)), min(offsets) < 0
     if y is None and not is_windows(X):
         return _read_sentences(X, reach)
-    windows, symbols = read_windows(estimator, X, estimator.padding, reset=reset)
+    X = check_windows(estimator, X, estimator.padding, reset=reset)
+    symbols = learn_symbols(X, estimator.padding)
+    windows = encode(X[:, -(reach + (y is None)) :], symbols)
     if y is None:
         if windows.shape[1] < 2:
             raise ValueError(
@@ -205,6 +212,20 @@ def count_features(
     counts : CSR array of shape (n_words, n_features)
         int32 counts, canonical.
     """
+    counts = None
+    for rows in row_blocks(max(target.size, 1), _ROWS):
+        words, features, size = _features(
+            windows[rows], target[rows], offsets, n_words, n_targets
+        )
+        ones = np.ones(words.size, dtype=np.int32)
+        some = sp.csr_array((ones, (words, features)), shape=(n_words, size))
+        some.sum_duplicates()
+        counts = some if counts is None else counts + some
+    return counts
+
+
+def _features(windows, target, offsets, n_words, n_targets):
+    """(word, number of the feature) of each neighbour, and the number of features."""
     word_parts, feature_parts, size = [], [], 0
     for k in offsets:
         column = history_column(windows, abs(k))
@@ -218,8 +239,4 @@ def count_features(
         feature = np.where(feature < 0, np.int32(width), feature)[keep]
         feature_parts.append(feature.astype(np.int64) + size)
         size += width + 1
-    words, features = np.concatenate(word_parts), np.concatenate(feature_parts)
-    ones = np.ones(words.size, dtype=np.int32)
-    counts = sp.csr_array((ones, (words, features)), shape=(n_words, size))
-    counts.sum_duplicates()
-    return counts
+    return np.concatenate(word_parts), np.concatenate(feature_parts), size

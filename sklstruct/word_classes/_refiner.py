@@ -25,7 +25,7 @@ from .._compat import (
     _fit_context,
 )
 from .._parallel import ThreadMap, row_blocks
-from ..context_tree._vectorizer import check_windows
+from ..context_tree import Columns, check_windows
 from ..symbols import Labels, is_nan, learn_symbols
 from ..symbols._encoding import SymbolIndex
 from ._exchange import ExchangeClustering
@@ -349,6 +349,39 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
             column[gone[position]] = -1
             refined[:, -1 - step] = column
         return refined
+
+    def columns(self, X: np.ndarray) -> Columns:
+        """`transform`, one step of the path at a time when it is read.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_columns)
+            Windows of symbols.
+
+        Returns
+        -------
+        columns : Columns
+            Column k is the k-th step; ids are below ``n_symbols_``.
+        """
+        check_is_fitted(self)
+        X = check_windows(self, X, self.padding, reset=False)
+        n, width = X.shape
+
+        def make(k):
+            clustering, position = self.path_[k - 1]
+            table = self._tables[clustering + 1]
+            made = np.empty(n, dtype=np.int32)
+            for rows in row_blocks(n, _ROWS):
+                ids = self._encoder.ids(
+                    np.ascontiguousarray(X[rows, width - position :]),
+                    unknown=self._known.size,
+                )
+                column = table[ids[:, 0]]
+                column[self._missing[ids].any(axis=1)] = -1
+                made[rows] = column
+            return made
+
+        return Columns(make, n, len(self.path_))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns: the map and the position of each step.
