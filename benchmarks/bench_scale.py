@@ -13,6 +13,11 @@ peak memory of ours is that of the process, Python and the libraries included.
 Cases "memory": `SKLSTRUCT_SAMPLED`, 100 M words drawn from the model of the large text
 by ``_sampled_text.py``, counted under ``memory`` of 4 GB in runs on the disk.
 
+Cases "named": "fast" and "good" of the same text, in one process and in memory. The
+last lines are held out, half for the gate of "good", half for the perplexity; the end
+of the text was drawn like the rest, from a Kneser-Ney model. "good" leaves out
+contexts by `min_count`, which grows with the text.
+
 Case "beyond 2^31": a text of more than 2^31 - 1 words that the program writes into a
 temporary folder (5 GB, where TMPDIR says), one letter a word, one block of lines again
 and again: the counts of its n-grams are those of the block, times how often it stands
@@ -62,7 +67,7 @@ import tempfile
 import threading
 import time
 from importlib import import_module
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -72,11 +77,14 @@ from sklearn.base import clone
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.context_tree._runs import CountRuns
 from sklstruct.distributed import DaskLanguageModel
-from sklstruct.language_model import LanguageModel
+from sklstruct.language_model import LanguageModel, named_estimator
 from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import TextFile
 
 DEPTH = 4
+HELD_OUT = 20_000  # lines, twice
+# Words of the sampled text, and the least weight of a context of "good".
+SAMPLED_WORDS = [("13e6", 2), ("13e6", 16), ("1e9", 128)]
 N_BATCHES = 20
 # Worker that the cases "paper" suppose.
 WORKER_BYTES, WORKER_CORES, WORKER_NETWORK, PAIR_BYTES = 64e9, 8, 1e9, 140
@@ -98,6 +106,13 @@ TEXTS = ("WikiText-2", "1 M words", "large")
 def cases():
     out = [{"part": "file", "text": text} for text in TEXTS]
     out += [{"part": "memory", "text": "sampled", "memory_gb": 4}]
+    out += [
+        {"part": "named", "model": "fast", "words": words} for words in ("13e6", "1e9")
+    ]
+    out += [
+        {"part": "named", "model": "good", "words": words, "min_count": least}
+        for words, least in SAMPLED_WORDS
+    ]
     out += [{"part": "beyond 2^31", "memory_gb": 4, "slow": True}]
     out += [{"part": "log-linear", "penalty": name} for name in PENALTIES]
     out += [{"part": "paper", "words": words} for words in ("1e9", "1e12")]
@@ -313,10 +328,56 @@ class OwnMemory(threading.Thread):
         self.join()
 
 
-def memory(case):
+def sampled():
     source = os.environ.get("SKLSTRUCT_SAMPLED")
     if not source:
         sys.exit("set SKLSTRUCT_SAMPLED to a text made by _sampled_text.py to run this")
+    return source
+
+
+def named(case):
+    """A named model of the first words of the sampled text; its end is held out."""
+    source, n_words = sampled(), 0
+    with open(source, encoding="utf-8") as file:
+        n_train = sum(1 for _ in file) - 2 * HELD_OUT
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "train.txt")
+        with (
+            open(source, encoding="utf-8") as text,
+            open(path, "w", encoding="utf-8") as file,
+        ):
+            for line in islice(text, n_train):
+                if n_words < float(case["words"]):
+                    file.write(line)
+                    n_words += len(line.split())
+            held_out = list(text)
+        valid, test = held_out[:HELD_OUT], held_out[HELD_OUT:]
+        estimator = named_estimator(case["model"], n_words=100_000, max_depth=DEPTH)
+        options = {}
+        if case["model"] != "fast":
+            options["X_val"] = valid
+            estimator.set_params(
+                refined__structuredloglinearlm__min_count=case["min_count"]
+            )
+        lm = LanguageModel(estimator, max_depth=DEPTH)
+        with OwnMemory() as watch:
+            fit = timed(lm.fit, TextFile(path), repeats=1, **options)
+    found = {
+        "words": n_words,
+        "fit_seconds": fit.cpu,
+        "wall_seconds": fit.wall,
+        "own_peak_mb": watch.peak_mb,
+        "validation": lm.perplexity(valid),
+        "test": lm.perplexity(test),
+    }
+    if case["model"] != "fast":
+        refined = lm.estimator_.distribution_.models[0]
+        found["pairs"] = refined.pairs.n_pairs
+    return found
+
+
+def memory(case):
+    source = sampled()
     lm = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
     text = TextFile(source, memory=case["memory_gb"] * 2**30)
     counted = []
@@ -537,6 +598,7 @@ def online(case):
 PARTS = {
     "file": from_file,
     "memory": memory,
+    "named": named,
     "beyond 2^31": beyond,
     "log-linear": log_linear,
     "paper": paper,

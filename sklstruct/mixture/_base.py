@@ -107,7 +107,8 @@ class ModelClassifier(
         keep, weight = read_sample_weight(sample_weight, y)
         if keep is not None:
             X, y = take(X, keep), y[keep]
-        weight = np.ones(y.size) if weight is None else weight
+        if weight is None:
+            weight = np.broadcast_to(1.0, y.shape)  # which takes no memory
         target, self.classes_ = read_targets(y, self.classes)
         n_classes = self.classes_.size
         with Progress.of_fit(self, None) as progress:

@@ -62,6 +62,11 @@ class Samples(NamedTuple):
         """With the contexts of one of the parts that read them."""
         return self._replace(contexts=self.contexts[k])
 
+    @property
+    def own_weight(self) -> NDArray | None:
+        """The weights; None if all are 1."""
+        return self.weight if (self.weight != 1.0).any() else None
+
     def select(self, rows: Any) -> Samples:
         """Some of them."""
         return Samples(
@@ -351,8 +356,7 @@ class EstimatorPart(Part):
         options = {"depth": estimator.max_depth, "min_count": estimator.least_context}
         options["share"] = estimator.held_out_share
         options["keep_positions"] = estimator.keeps_positions
-        if (samples.weight != 1.0).any():
-            options["sample_weight"] = samples.weight
+        options["sample_weight"] = samples.own_weight
         at_once = options["share"] is not None or options["keep_positions"]
         windows = columns.windows() if at_once else columns
         counted = Counted.of_windows(windows, samples.outcome, labels, **options)
@@ -373,7 +377,7 @@ class EstimatorPart(Part):
         if "classes" in estimator.get_params(deep=False):
             estimator.set_params(classes=outcomes)
         keywords = {}
-        if (samples.weight != 1.0).any():
+        if samples.own_weight is not None:
             if not has_fit_parameter(estimator, "sample_weight"):
                 raise ValueError(
                     "sample_weight was given, but "
@@ -413,7 +417,7 @@ class JointPart(Part):
 
         def fit_group(here, n_outcomes):
             outcomes = np.arange(n_outcomes, dtype=np.int32)
-            options = {"sample_weight": here.weight, "keep_positions": True}
+            options = {"sample_weight": here.own_weight, "keep_positions": True}
             # One path after the other: the windows of all take much memory.
             counted = (
                 Counted.of_windows(

@@ -295,6 +295,8 @@ class TextWindows:
 
     def __getitem__(self, rows: Any) -> TextWindows:
         """Some of the windows, and the part of the tokens that they read."""
+        if isinstance(rows, slice) and rows.indices(len(self)) == (0, len(self), 1):
+            return self  # with its array
         end = self.end[rows]
         if not end.size:
             return TextWindows(self.tokens[:0], end, self.width, self.reach)
