@@ -1,46 +1,88 @@
 """Deepest known node of context windows, and pairs of a node and a class.
 
-A context is read from its most recent symbol backwards: depth 1 through a
-direct table (the root has almost as many children as there are symbols), each
-further depth by a binary search among the children, which are sorted by symbol.
-Cost per window: O(depth reached * log(children)), no allocation. The classes of a
-node are sorted: a pair is one binary search.
+A context is read from its most recent symbol backwards: down to one level through a
+direct table, each further depth by a binary search among the children, which are sorted
+by symbol. The level is one at which each symbol has a single node: the first one of
+contexts of words, where the root has almost as many children as there are symbols; the
+one of the first word where its classes come before it. A window that begins as the one
+before it goes on from their last common node. Cost per window:
+O(depth reached * log(children)), no allocation. The classes of a node are sorted: a
+pair is one binary search.
 """
 
 
+# Nodes of the last path that are kept.
+cdef enum:
+    DEEP = 15
+
+
 def find_nodes(
+    const int[::1] parent,
     const int[::1] symbol,
     const int[::1] child_ptr,
-    const int[::1] root_child,
+    Py_ssize_t level,
+    const int[::1] entry,
     const int[:, :] windows,
     int[::1] out,
 ):
     """Write the deepest node of every window to `out`.
 
-    symbol, child_ptr : the tree (see ContextTree), N and N + 1 long.
-    root_child : (S,) the root's child for each symbol id, -1 where it has none.
+    parent, symbol, child_ptr : the tree (see ContextTree), N, N and N + 1 long.
+    level, entry : (S,) the only node of depth `level` with each symbol, -1 where it
+        has none.
     windows : (n, w) symbol ids below S, the last column the most recent. A
         negative id ends the history: nothing to its left is read. Any strides: a
         sliding-window view is read in place.
     """
-    cdef Py_ssize_t i, j
+    cdef Py_ssize_t i, j, k, first = 0, last = 0
     cdef Py_ssize_t width = windows.shape[1]
     cdef int s, node, child
+    cdef int[DEEP + 1] path
+    path[0] = 0
     with nogil:
         for i in range(windows.shape[0]):
-            node = 0
-            for j in range(width - 1, -1, -1):
+            # path[first ... last] are the nodes of the window before, by depth.
+            k = 0
+            j = width - 1
+            while k < last and windows[i, j - k] == windows[i - 1, j - k]:
+                k += 1
+            if k < first:
+                k = first = 0
+            if k < level <= width and level <= DEEP:
+                s = windows[i, width - level]
+                child = entry[s] if s >= 0 else -1
+                if child > 0 and _is_context(parent, symbol, child, windows, i, level):
+                    k = first = level
+                    path[k] = child
+            node = path[k]
+            j -= k
+            while j >= 0:
                 s = windows[i, j]
                 if s < 0:
                     break
-                if j == width - 1:
-                    child = root_child[s]
-                else:
-                    child = find_child(symbol, child_ptr, node, s)
+                child = find_child(symbol, child_ptr, node, s)
                 if child < 0:
                     break
                 node = child
+                j -= 1
+                k += 1
+                if k <= DEEP:
+                    path[k] = node
+            last = min(k, <Py_ssize_t> DEEP)
             out[i] = node
+
+
+cdef inline bint _is_context(
+    const int[::1] parent, const int[::1] symbol, int node, const int[:, :] windows,
+    Py_ssize_t i, Py_ssize_t depth
+) noexcept nogil:
+    """Whether window i begins with the context above a node of its last symbol."""
+    cdef Py_ssize_t j
+    for j in range(windows.shape[1] - depth + 1, windows.shape[1]):
+        node = parent[node]
+        if symbol[node] != windows[i, j]:
+            return False
+    return True
 
 
 def find_pairs(

@@ -492,6 +492,25 @@ class ContextTree:
         table[self.symbol[first]] = np.arange(first.start, first.stop, dtype=np.int32)
         return table
 
+    @cached_property
+    def entry(self) -> tuple[int, np.ndarray]:
+        """(a depth at which no two nodes have one symbol, its node for each symbol id,
+        -1 for none): of these depths, the first one with the most nodes. A search can
+        begin there."""
+        size, best = max(self.n_symbols, 1), slice(0, 0)
+        depth = 1
+        for k in range(1, self.n_levels):
+            level = self.level(k)
+            n_nodes = level.stop - level.start
+            # There is no room for more nodes than symbols.
+            if best.stop - best.start < n_nodes <= size:
+                times = np.bincount(self.symbol[level])
+                if times.max() == 1:
+                    depth, best = k, level
+        table = np.full(size, -1, dtype=np.int32)
+        table[self.symbol[best]] = np.arange(best.start, best.stop, dtype=np.int32)
+        return depth, table
+
     def find_windows(self, contexts: Any) -> np.ndarray:
         """Deepest known node of each row of symbol ids.
 
@@ -521,7 +540,7 @@ class ContextTree:
         windows = as_ids("contexts", array, 2, contiguous=False)
         check_ids("contexts", windows, -1, self.n_symbols, "symbol id")
         out = np.zeros(windows.shape[0], dtype=np.int32)
-        find_nodes(self.symbol, self.child_ptr, self.root_child, windows, out)
+        find_nodes(self.parent, self.symbol, self.child_ptr, *self.entry, windows, out)
         return out
 
     def find(self, histories: Histories) -> tuple[np.ndarray, np.ndarray]:

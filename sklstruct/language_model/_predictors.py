@@ -218,9 +218,12 @@ class TextPredictor:
 
 
 def _by_last(windows):
-    """The order of windows by their last symbol: contexts that stand close together in
-    the tables of a model are looked up one after the other."""
-    return np.argsort(windows.tokens[windows.end - 1], kind="stable")
+    """An order of windows by their last two symbols: contexts that stand close together
+    in the tables of a model are looked up one after the other."""
+    tokens, end = windows.tokens, windows.end
+    # Ties in any order: no answer depends on the others.
+    last = tokens[end - 1].astype(np.int64)
+    return np.argsort(last * (tokens.max(initial=0) + 2) + tokens[end - 2])
 
 
 class TreePredictor(TextPredictor):

@@ -526,3 +526,61 @@ def test_numbers_of_the_nearest_nodes_above(share):
         while number[above] < 0:
             above = tree.parent[above]
         assert found[node] == number[above]
+
+
+@pytest.mark.parametrize("path", [[0], [1, 0], [2, 1, 0], [2, 1, 0, 5, 4, 3], [2, 0]])
+def test_windows_are_found_from_the_level_of_the_first_word_on(path):
+    """Against a dictionary. Classes come before their word, so that a word has one
+    node; windows whose classes are not those of their words have other contexts."""
+    rng = np.random.RandomState(len(path))
+    words = rng.randint(0, 40, size=(500, 2))
+    # Ids of words, of 9 classes and of 3; the two clusterings are not nested.
+    kinds = [words, 40 + words % 9, 49 + words // 14]
+    columns = np.column_stack([k[:, j] for j in (1, 0) for k in kinds])
+    X = columns[:, path[::-1]].astype(np.int32)
+    tree, _ = ContextTree.from_histories(Histories.from_windows(X[:300], len(path)), 52)
+    level = path.index(0) + 1
+    assert tree.entry[0] == level
+    mixed = np.where(rng.rand(*X.shape) < 0.7, X, rng.permutation(X))
+    missing = np.where(rng.rand(*X.shape) < 0.9, X, -1)
+    node_of = {history(row, 9): n for n, row in enumerate(tree.windows().tolist())}
+    lists = [X, mixed.astype(np.int32), missing, X[:, -1:], X[:, -2:], X[:0]]
+    # One after the other those with the newest symbols in common.
+    lists += [windows[np.lexsort(windows.T)] for windows in lists]
+    for windows in lists:
+        expected = []
+        for row in windows.tolist():
+            read = history(row, 9)
+            known = (node_of.get(read[:k]) for k in range(len(read), -1, -1))
+            expected.append(next(n for n in known if n is not None))
+        assert tree.find_windows(windows).tolist() == expected
+
+
+def test_long_windows_with_common_ends_are_found():
+    """In any order, and in place in a sliding view."""
+    rng = np.random.RandomState(0)
+    tokens = np.tile(rng.randint(0, 3, size=60), 4)
+    tokens[rng.choice(tokens.size, 25)] = -1
+    tokens = tokens.astype(np.int32)
+    X = np.lib.stride_tricks.sliding_window_view(tokens, 24)
+    tree, _ = ContextTree.from_histories(Histories.from_windows(X[::2], 24), 3)
+    node_of = {history(row, 24): n for n, row in enumerate(tree.windows().tolist())}
+    assert tree.n_levels > 20
+    for windows in (X, X[np.lexsort(X.T)], X[:, ::-1]):
+        expected = []
+        for row in windows.tolist():
+            read = history(row, 24)
+            known = (node_of.get(read[:k]) for k in range(len(read), -1, -1))
+            expected.append(next(n for n in known if n is not None))
+        assert tree.find_windows(windows).tolist() == expected
+
+
+def test_the_level_at_which_a_search_begins_has_the_most_nodes():
+    X = np.array([[-1, 0], [-1, 1], [-1, 2], [0, 0]], dtype=np.int32)
+    tree, _ = ContextTree.from_histories(Histories.from_windows(X, 2), 3)
+    depth, table = tree.entry
+    assert depth == 1
+    assert table.tolist() == tree.root_child.tolist() == [1, 2, 3]
+    assert "entry" not in pickle.loads(pickle.dumps(tree)).__dict__
+    root = ContextTree.from_histories(Histories.from_windows(X[:0], 2), 3)[0]
+    assert root.find_windows(X).tolist() == [0, 0, 0, 0]
