@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from math import exp, inf, log, log1p
+from math import exp, inf, log, log1p, sqrt
 from typing import Any, Protocol
 
 import numpy as np
@@ -281,34 +281,62 @@ class _Factored:
         self.nodes = model.path_node.T.tolist()
         self.children = model.path_child.T.tolist()
         self.word_node = model.word_node.tolist()
-        theta = model.concentration
-        self.concentration = None if theta is None else theta.tolist()
+        self.concentration = self.prior = None
+        if model.concentration is not None:
+            self.concentration = model.concentration.tolist()
+            above = model.concentration[np.maximum(model.tree.parent, 0)]
+            with np.errstate(invalid="ignore"):
+                self.prior = (above * model.share).tolist()
+            self.first = model.tree.first_child.tolist()
 
     def target(self, window: Window, y: int) -> float:
         total = 0.0
-        for node, child in zip(self.nodes[y], self.children[y]):
+        for step, (node, child) in enumerate(zip(self.nodes[y], self.children[y])):
             model = self.models[node] if node >= 0 else None
-            if model is not None:
-                log_prob = model.target(window, child)
-                if self.concentration is not None and node == self.word_node[y]:
-                    log_prob = self._after(window, y, node, log_prob)
-                total += log_prob
+            if model is None:
+                continue
+            log_prob = model.target(window, child)
+            if self.concentration is not None and self.concentration[node] < inf:
+                after = self._word if node == self.word_node[y] else self._group
+                log_prob = after(window, step, node, child, log_prob)
+            total += log_prob
         return total
 
-    def _after(self, window, y, node, log_prob):
-        """ln P of a word in its group, after the words of the window."""
-        theta, group = self.concentration[node], self.word_node
-        n_words, word, of_group = len(group), 0, 0
+    def _counts(self, window, step, node):
+        """How often words below each child of a node occur in a window."""
+        counts: dict[int, int] = {}
         for token in reversed(window):
             if token < 0 or token == self.lost:
                 break
-            if token < n_words and group[token] == node:
-                of_group += 1
-                word += token == y
-        if not of_group or theta == inf:
+            if token < len(self.nodes) and self.nodes[token][step] == node:
+                child = self.children[token][step]
+                counts[child] = counts.get(child, 0) + 1
+        return counts
+
+    def _word(self, window, step, node, child, log_prob):
+        """ln P of a word in its group, after the words of the window."""
+        counts, theta = self._counts(window, step, node), self.concentration[node]
+        if not counts:
             return log_prob
-        above = word + theta * exp(log_prob)
-        return log(above / (of_group + theta)) if above > 0.0 else -inf
+        above = counts.get(child, 0) + theta * exp(log_prob)
+        if above <= 0.0:
+            return -inf
+        return log(above / (sum(counts.values()) + theta))
+
+    def _group(self, window, step, node, child, log_prob):
+        """ln P of a group, after the words of the window."""
+        total, factor, first = 1.0, 1.0, self.first[node]
+        for other, n in self._counts(window, step, node).items():
+            prior = self.prior[first + other]
+            if prior > 0.0:
+                scale = sqrt(1.0 + n / prior)
+                before = log_prob
+                if other == child:
+                    factor = scale
+                else:
+                    before = self.models[node].target(window, other)
+                total += exp(before) * (scale - 1.0)
+        return log_prob + log(factor / total)
 
     def facts(self, window: Window) -> list[float]:
         root = self.models[0]

@@ -27,7 +27,7 @@ from ..word_classes._refiner import (
 )
 from ._base import ModelClassifier
 from ._history import find_concentrations, history_of
-from ._models import FactoredModel, paths, word_nodes
+from ._models import FactoredModel, paths
 from ._parts import (
     ComposedPart,
     GroupFit,
@@ -141,20 +141,34 @@ class FactoredPart(ComposedPart):
             for v, model in zip(nodes.tolist(), part.fit(own)):
                 models[v] = model
             task.report(f"{nodes.size} model(s) of {what} are fitted")
-        concentration = self._concentrations(task.samples)
-        return [FactoredModel(tree, models, self.of_words, concentration)]
-
-    def _concentrations(self, samples):
-        """That of each node; None if words of the history do not matter."""
-        n_nodes = self.tree.n_nodes
         if self.concentration is None:
-            return None
+            return [FactoredModel(tree, models, self.of_words)]
+        found = self._concentrations(task.samples, path)
+        return [FactoredModel(tree, models, self.of_words, *found)]
+
+    def _concentrations(self, samples, path):
+        """(concentration of each node, its share of the samples of its parent)."""
+        tree, (_, _, history) = self.tree, samples.contexts
+        n_nodes = tree.n_nodes
+        concentration, share = np.full(n_nodes, np.inf), np.zeros(n_nodes)
+        for node_of, child_of in zip(*path):
+            # Of each word the node on this level, and a number beyond them for none.
+            there = node_of >= 0
+            node = np.where(there, tree.first_child[node_of] + child_of, n_nodes)
+            node = np.append(node, n_nodes).astype(np.int32)
+            known = np.minimum(history.tokens, there.size)
+            tokens = np.where(known < 0, np.int32(-1), node[known])
+            rows = np.flatnonzero(there[samples.outcome])
+            found, shares = find_concentrations(
+                history.with_tokens(tokens)[rows], node[samples.outcome[rows]],
+                samples.weight[rows], tree.parent, n_nodes,
+            )  # fmt: skip
+            here = np.unique(node_of[there])
+            concentration[here] = found[here]
+            share += shares
         if self.concentration != "auto":
-            return np.full(n_nodes, float(self.concentration))
-        return find_concentrations(
-            samples.contexts[2], samples.outcome, samples.weight,
-            word_nodes(self.tree, self.of_words), n_nodes,
-        )  # fmt: skip
+            concentration[:] = self.concentration
+        return concentration, share
 
 
 def _steps(samples, p, path, number):
@@ -222,18 +236,21 @@ class FactoredLM(ModelClassifier):
         the samples of its words. None: as `class_estimator`.
 
     concentration : float, "auto" or None, default=None
-        :math:`\theta_g`, positive: words of the history are more probable. With a(y)
+        :math:`\theta`, positive: words of the history are more probable. With a(y)
         and a(g) how often y, and words of its class g, occur in it, the probability of
-        a word in its class is
+        a word in its class, and that of the class (which has the share r(g) of the
+        training samples, and Z makes a distribution of it), become
 
         .. math::
-            \frac{a(y) + \theta_g\, P(y \mid g(y), x)}{a(g) + \theta_g} .
+            \frac{a(y) + \theta_g\, P(y \mid g, x)}{a(g) + \theta_g}, \qquad
+            \frac{P(g \mid x)}{Z(x)}
+            \sqrt{\frac{a(g) + \theta\, r(g)}{r(g) \sum_h (a(h) + \theta\, r(h))}} .
 
-        "auto": for each class the maximum likelihood of the training samples, with the
-        shares of the words in their class in the place of P; infinite where words do
-        not come again [3]_. None: the history does not matter. It is the window, and
-        in a :class:`~sklstruct.language_model.LanguageModel` the sentence before, up to
-        256 symbols back.
+        "auto": for each node of the tree the maximum likelihood of the training
+        samples, with shares in the place of P; infinite where words come again no more
+        often than by chance [3]_ [4]_. None: the history does not matter. It is the
+        window, and in a :class:`~sklstruct.language_model.LanguageModel` the sentence
+        before, up to 256 symbols back.
 
     padding : object, default=None
         The symbol that marks missing history, for the default estimators and the counts
@@ -283,6 +300,8 @@ class FactoredLM(ModelClassifier):
        2014, chapter 5 (a structured model at each node of a tree of words).
     .. [3] R. E. Madsen, D. Kauchak, C. Elkan, "Modeling word burstiness using the
        Dirichlet distribution", ICML 2005.
+    .. [4] R. Kneser, J. Peters, D. Klakow, "Language model adaptation using dynamic
+       marginals", Eurospeech 1997 (the root).
 
     Examples
     --------

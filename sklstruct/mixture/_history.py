@@ -7,6 +7,12 @@ A group g of words with the probabilities :math:`P(y \mid g, x)` becomes
 
 a(y) and a(g) how often the word, and words of the group, occur in the history: what is
 expected of a Dirichlet prior with the concentration :math:`\theta_g` after these words.
+
+Groups of groups are multiplied by the root of how much more probable such a prior makes
+their shares r(v) in the text, and divided by the sum:
+
+.. math::
+    P(v \mid g, x)\, \sqrt{\frac{a(v) + \theta_g\, r(v)}{(a(g) + \theta_g)\, r(v)}} .
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ from numpy.typing import NDArray
 
 from ..symbols import TextWindows, is_nan
 from ..symbols._encoding import SymbolIndex
-from ._history_fast import add_slopes, count_all, count_in_history
+from ._history_fast import adapt, add_slopes, count_all, count_in_history
 
 # Concentrations are sought between these, by so many bisections of their logarithm.
 _LEAST, _MOST, _HALVINGS = 1e-3, 1e6, 40
@@ -98,9 +104,33 @@ def count_all_words(history: TextWindows, words: NDArray, n_classes: int) -> NDA
     return counts
 
 
+def adapt_groups(
+    proba: NDArray, history: TextWindows, column: NDArray, prior: NDArray
+) -> None:
+    """Adapt probabilities of groups, in place, to the words of each history.
+
+    Parameters
+    ----------
+    proba : float64 ndarray of shape (n_samples, n_groups)
+
+    history : TextWindows
+        From `history_of`.
+
+    column : int32 ndarray of shape (n_classes,)
+        The group of each class, -1 for none.
+
+    prior : float64 ndarray of shape (n_groups,)
+        The concentration times the share of each group; 0 for groups that do not occur.
+    """
+    per_word = np.divide(1.0, prior, out=np.zeros_like(prior), where=prior > 0)
+    scratch = np.zeros(prior.size, dtype=np.int32)
+    tokens, end, reach = history.tokens, history.end, history.reach
+    adapt(proba, tokens, end, reach, column, per_word, scratch)
+
+
 def find_concentrations(
     history: TextWindows, y: NDArray, weight: NDArray, group: NDArray, n_groups: int
-) -> NDArray:
+) -> tuple[NDArray, NDArray]:
     r"""The concentrations that make the words of each group most likely.
 
     .. math::
@@ -125,6 +155,9 @@ def find_concentrations(
     -------
     concentration : float64 ndarray of shape (n_groups,)
         Infinite where words come again no more often than by chance.
+
+    share : float64 ndarray of shape (n_classes,)
+        p(y).
     """
     of_word = np.bincount(y, weight, group.size)
     total = np.bincount(group + 1, of_word, n_groups + 1)[group + 1]
@@ -148,4 +181,4 @@ def find_concentrations(
         middle = 0.5 * (low + high)
         rises = slopes(middle) > 0
         low, high = np.where(rises, middle, low), np.where(rises, high, middle)
-    return np.where(endless, np.inf, np.exp(low))
+    return np.where(endless, np.inf, np.exp(low)), share

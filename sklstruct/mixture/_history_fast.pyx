@@ -1,5 +1,6 @@
 """Words of histories: how often a word, and the words of its group, occurred."""
 
+from libc.math cimport sqrt
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -46,6 +47,35 @@ def count_all(const int32_t[::1] tokens, const int64_t[::1] end, Py_ssize_t reac
                     break
                 if token < n_words and column[token] >= 0:
                     counts[i, column[token]] += 1.0
+
+
+def adapt(double[:, ::1] proba, const int32_t[::1] tokens, const int64_t[::1] end,
+          Py_ssize_t reach, const int32_t[::1] column, const double[::1] per_word,
+          int32_t[::1] count):
+    """proba[i, v] times sqrt(1 + n per_word[v]), scaled to the sum 1: n tokens t of
+    history i have column[t] = v. `count` is scratch, zeros before and after."""
+    cdef Py_ssize_t i, j, first
+    cdef int32_t token, v, n_words = <int32_t> column.shape[0]
+    cdef double total
+    with nogil:
+        for i in range(end.shape[0]):
+            first = end[i] - reach if end[i] > reach else 0
+            for j in range(end[i] - 1, first - 1, -1):
+                token = tokens[j]
+                if token < 0:
+                    break
+                if token < n_words and column[token] >= 0:
+                    count[column[token]] += 1
+            total = 0.0
+            for v in range(proba.shape[1]):
+                if count[v]:
+                    proba[i, v] *= sqrt(1.0 + count[v] * per_word[v])
+                    count[v] = 0
+                total += proba[i, v]
+            if total > 0.0:
+                total = 1.0 / total
+                for v in range(proba.shape[1]):
+                    proba[i, v] *= total
 
 
 def add_slopes(const double[::1] word, const double[::1] of_group,

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import CheckedState
-from .._parallel import row_blocks
+from .._parallel import row_blocks, rows_per_block
 from ..backoff import Distribution
 from ..backoff._distribution import by_group, count_rows, take
 from ..taxonomy import Forest
 from ._gates import Gate, log_mixture
-from ._history import count_all_words, count_words
+from ._history import adapt_groups, count_all_words, count_words
 
 
 def more_uniform(uniform: NDArray, step: int) -> NDArray:
@@ -198,8 +198,11 @@ class FactoredModel(CheckedState, ComposedModel):
         True for nodes whose children are all terminal.
 
     concentration : float64 ndarray of shape (n_nodes,), default=None
-        Of the nodes of words, see `sklstruct.mixture._history`; infinite where the
-        history does not matter, None: nowhere.
+        Of each node, see `sklstruct.mixture._history`; infinite where the history does
+        not matter, None: nowhere.
+
+    share : float64 ndarray of shape (n_nodes,), default=None
+        Of each node among the children of its parent, with `concentration`.
     """
 
     def __init__(
@@ -208,19 +211,20 @@ class FactoredModel(CheckedState, ComposedModel):
         models: list[Distribution | None],
         of_words: NDArray,
         concentration: NDArray | None = None,
+        share: NDArray | None = None,
     ) -> None:
         self.tree, self.models, self.of_words = tree, models, of_words
-        self.concentration = concentration
+        self.concentration, self.share = concentration, share
         self._set_paths()
 
     def _check_arrays(self) -> None:
         self.tree.check()
         sizes = {len(self.models), len(self.of_words)}
         if self.concentration is not None:
-            sizes.add(len(self.concentration))
+            sizes |= {len(self.concentration), len(self.share)}
         if sizes != {self.tree.n_nodes}:
             raise ValueError(
-                "models, of_words and concentration must have one entry per node"
+                "models, of_words, concentration and share must have one entry per node"
             )
         self._set_paths()
 
@@ -256,7 +260,11 @@ class FactoredModel(CheckedState, ComposedModel):
         # Those whose path has ended are group 0, the rest node + 1.
         for g, rows in by_group(node + 1, len(self.models) + 1):
             model = self.models[g - 1] if g else None
-            if model is not None:
+            if model is None:
+                continue
+            if self._adapts(g - 1):
+                log_prob[rows] = self._target_of_groups(g - 1, at, child, rows)
+            else:
                 where = self._where(at, g - 1, rows)
                 log_prob[rows] = model.target(where, child[rows])
         if self.concentration is not None:
@@ -280,6 +288,9 @@ class FactoredModel(CheckedState, ComposedModel):
         model = self.models[v]
         if model is None:
             return np.zeros((count_rows(at), 1))
+        if self._adapts(v):
+            with np.errstate(divide="ignore"):
+                return np.log(self._proba_of_groups(v, at))
         rows = model.rows(self._where(at, v))
         if not self._recurs(v):
             return rows
@@ -294,9 +305,40 @@ class FactoredModel(CheckedState, ComposedModel):
         return rows
 
     def _recurs(self, v):
-        """Whether the history counts in the model of a node."""
+        """Whether words of the history count at a node of words."""
+        return bool(self.of_words[v]) and self._is_finite(v)
+
+    def _adapts(self, v):
+        """Whether the groups below a node adapt to the history."""
+        return not self.of_words[v] and self._is_finite(v)
+
+    def _is_finite(self, v):
         theta = self.concentration
-        return theta is not None and bool(self.of_words[v]) and bool(theta[v] < np.inf)
+        return theta is not None and bool(theta[v] < np.inf)
+
+    def _proba_of_groups(self, v, at, rows=slice(None)):
+        """(n_samples, n_children) P of the groups below a node."""
+        proba = self.models[v].proba(self._where(at, v, rows))
+        if self._adapts(v):
+            step = int((self.path_node == v).any(axis=1).argmax())
+            inside = self.path_node[step] == v
+            column = np.where(inside, self.path_child[step], np.int32(-1))
+            a = int(self.tree.first_child[v])
+            share = self.share[a : a + int(self.tree.n_child[v])]
+            adapt_groups(proba, at[3][rows], column, self.concentration[v] * share)
+        return proba
+
+    def _target_of_groups(self, v, at, child, rows):
+        """ln P of a child of a node, for some rows."""
+        rows = np.arange(child.size)[rows]
+        proba = np.empty(rows.size)
+        n_children = int(self.tree.n_child[v])
+        for s in row_blocks(rows.size, rows_per_block(n_children)):
+            here = rows[s]
+            of_groups = self._proba_of_groups(v, at, here)
+            proba[s] = of_groups[np.arange(here.size), child[here]]
+        with np.errstate(divide="ignore"):
+            return np.log(proba)
 
     def _words_of(self, v):
         a = int(self.tree.first_child[v])
@@ -312,7 +354,7 @@ class FactoredModel(CheckedState, ComposedModel):
         if own is None or self._recurs(0) or not _same_partition(own, group):
             return super().target_with_groups(at, y, group)
         # The first step is to the group: its model is asked once.
-        proba = self.root.proba(at[2])
+        proba = self._proba_of_groups(0, at)
         with np.errstate(divide="ignore"):
             out = np.log(proba[np.arange(y.size), own[y]])
         for step in range(1, len(self.path_node)):
@@ -323,7 +365,7 @@ class FactoredModel(CheckedState, ComposedModel):
         own = self.groups()
         if own is None or self._recurs(0) or not _same_partition(own, group):
             return super().group_proba(at, group)
-        return _renumbered(self.root.proba(at[2]), own, group)
+        return _renumbered(self._proba_of_groups(0, at), own, group)
 
     def _rows(self, at: Any) -> NDArray:
         tree, counts = self.tree, None
@@ -421,7 +463,7 @@ class FactoredModel(CheckedState, ComposedModel):
                     continue
                 node[rows] = tree.first_child[v - 1]
                 model, here = self.models[v - 1], take(at, rows)
-                if self._recurs(v - 1):
+                if self._is_finite(v - 1) and model is not None:
                     total = np.cumsum(np.exp(self._rows_at(v - 1, here)), axis=1)
                     below = total <= (uniform[rows] * total[:, -1])[:, None]
                     node[rows] += np.minimum(below.sum(axis=1), total.shape[1] - 1)
@@ -445,7 +487,7 @@ def without_tables(model: Distribution) -> Distribution:
         return MixtureModel([without_tables(m) for m in model.models], model.gate)
     if isinstance(model, FactoredModel):
         of_nodes = [None if m is None else without_tables(m) for m in model.models]
-        return FactoredModel(model.tree, of_nodes, model.of_words, model.concentration)
+        return FactoredModel(model.tree, of_nodes, model.of_words)
     return UniformModel(model.n_classes)
 
 

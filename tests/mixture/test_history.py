@@ -47,22 +47,57 @@ def factored(concentration, **params):
     )
 
 
-def by_definition(plain, X, classes, group, theta):
-    """Rows after the words of windows, from the rows without them."""
-    rows = plain.copy()
+def by_definition(plain, X, y, classes, group, theta):
+    """Rows after the words of windows, from the rows without them.
+
+    group: of each word, the tuple of the groups above it. theta: of each group, a tuple
+    as well, or a number for all.
+    """
+    rows = np.ones_like(plain)
+    y = y.tolist()
+
+    def below(prefix):
+        return [k for k, w in enumerate(classes) if group[w][: len(prefix)] == prefix]
+
+    def weigh(i, prefix, history):
+        inside = below(prefix)
+        t = theta if isinstance(theta, float) else theta[prefix]
+        before = [w for w in history if w in classes and classes.index(w) in inside]
+        keys = sorted({group[classes[k]][len(prefix)] for k in inside if
+                       len(group[classes[k]]) > len(prefix)})  # fmt: skip
+        if not keys:
+            of_group = plain[i, inside].sum()
+            p = plain[i, inside] / of_group
+            a = np.array([before.count(classes[k]) for k in inside])
+            after = p if np.isinf(t) else (a + t * p) / (a.sum() + t)
+            rows[i, inside] *= after
+            return
+        parts = [below((*prefix, key)) for key in keys]
+        p = np.array([plain[i, part].sum() for part in parts])
+        p /= p.sum()
+        n_inside = sum(classes.index(w) in inside for w in y)
+        share = [sum(classes.index(w) in part for w in y) / n_inside for part in parts]
+        a = [sum(classes.index(w) in part for w in before) for part in parts]
+        if len(keys) > 1 and not np.isinf(t):
+            a, share = np.array(a), np.array(share)
+            p = p * np.sqrt((a + t * share) / ((a.sum() + t) * share))
+            p /= p.sum()
+        for key, part, value in zip(keys, parts, p):
+            rows[i, part] *= value
+            weigh(i, (*prefix, key), history)
+
     for i, row in enumerate(X):
         history = []
         for symbol in row[::-1]:
             if symbol == "":
                 break
             history.append(symbol)
-        for g in set(group.values()):
-            members = [k for k, word in enumerate(classes) if group[word] == g]
-            of_class = plain[i, members].sum()
-            a = np.array([history.count(classes[k]) for k in members])
-            inside = plain[i, members] / of_class
-            rows[i, members] = of_class * (a + theta * inside) / (a.sum() + theta)
+        weigh(i, (), history)
     return rows
+
+
+def flat(group):
+    return {word: (g,) for word, g in group.items()}
 
 
 @pytest.mark.parametrize("theta", [0.3, 5.0])
@@ -70,7 +105,7 @@ def test_rows_are_those_of_the_definition(theta):
     X, y = windows()
     plain, model = factored(None).fit(X, y), factored(theta).fit(X, y)
     wanted = by_definition(
-        plain.predict_proba(X), X, model.classes_.tolist(), CLASS_OF, theta
+        plain.predict_proba(X), X, y, model.classes_.tolist(), flat(CLASS_OF), theta
     )
     rows = model.predict_proba(X)
     np.testing.assert_allclose(rows, wanted, rtol=1e-10)
@@ -112,13 +147,13 @@ def test_draws_have_the_probabilities_of_the_rows():
 )
 def test_any_classes(taxonomy):
     X, y = windows()
-    given = taxonomy
-    if len(set(taxonomy.values())) == len(WORDS):
-        taxonomy = dict.fromkeys(WORDS, 0)  # all words hang below the root
-    plain = factored(None, taxonomy=given).fit(X, y)
-    model = factored(2.0, taxonomy=given).fit(X, y)
+    plain = factored(None, taxonomy=taxonomy).fit(X, y)
+    model = factored(2.0, taxonomy=taxonomy).fit(X, y)
+    # With one class, or one word in each, the words hang below the root.
+    one_level = len(set(taxonomy.values())) in (1, len(WORDS))
+    group = dict.fromkeys(WORDS, ()) if one_level else flat(taxonomy)
     wanted = by_definition(
-        plain.predict_proba(X), X, model.classes_.tolist(), taxonomy, 2.0
+        plain.predict_proba(X), X, y, model.classes_.tolist(), group, 2.0
     )
     np.testing.assert_allclose(model.predict_proba(X), wanted, rtol=1e-10)
     at = model.locate(X)
@@ -136,29 +171,33 @@ def test_any_classes(taxonomy):
     )
 
 
-def test_a_deeper_tree():
+@pytest.mark.parametrize("concentration", ["auto", 1.5])
+def test_a_deeper_tree(concentration):
     X, y = windows()
     tree = [[["w0", "w4"], ["w1", "w5", "w9"]], [["w2", "w3"], WORDS[6:9], WORDS[10:]]]
     group = {
-        w: (i, j) for i, top in enumerate(tree) for j, g in enumerate(top) for w in g
+        word: (i, j)
+        for i, top in enumerate(tree)
+        for j, words in enumerate(top)
+        for word in words
     }
     plain = factored(None, taxonomy=tree).fit(X, y)
-    model = factored("auto", taxonomy=tree).fit(X, y)
-    number = {g: k for k, g in enumerate(sorted(set(group.values())))}
-    of_words = {word: number[g] for word, g in group.items()}
-    theta = model.distribution_.concentration[model.distribution_.word_node]
-    rows = plain.predict_proba(X)
-    for g in number.values():
-        members = [k for k, w in enumerate(model.classes_) if of_words[w] == g]
-        (one,) = set(theta[members])
-        if np.isinf(one):
-            wanted = rows[:, members]
-        else:
-            wanted = by_definition(rows, X, model.classes_.tolist(), of_words, one)
-            wanted = wanted[:, members]
-        np.testing.assert_allclose(
-            model.predict_proba(X)[:, members], wanted, rtol=1e-10
-        )
+    model = factored(concentration, taxonomy=tree).fit(X, y)
+    classes, theta = model.classes_.tolist(), concentration
+    if concentration == "auto":
+        found, of = model.distribution_.concentration, model.distribution_.path_node
+        theta = {
+            group[word][:step]: found[of[step][k]]
+            for step in range(3)
+            for k, word in enumerate(classes)
+        }
+        assert (found[np.unique(of)] < np.inf).any()
+    wanted = by_definition(plain.predict_proba(X), X, y, classes, group, theta)
+    np.testing.assert_allclose(model.predict_proba(X), wanted, rtol=1e-10)
+    column = np.searchsorted(classes, y)
+    np.testing.assert_allclose(
+        model.target_log_proba(X, y), np.log(wanted[np.arange(y.size), column])
+    )
 
 
 @pytest.mark.parametrize("padding", [None, np.nan, -1, ""])
@@ -205,9 +244,10 @@ def test_concentrations_are_the_most_likely_ones():
     text, y = samples()
     group = np.repeat([0, 1], 6).astype(np.int32)
     weight = np.random.default_rng(0).uniform(0.5, 2.0, size=y.size)
-    theta = find_concentrations(text, y, weight, group, 3)
+    theta, shares = find_concentrations(text, y, weight, group, 3)
     assert np.isinf(theta[2])  # a group without words
     share = np.bincount(y, weight) / np.bincount(group[y], weight)[group]
+    np.testing.assert_allclose(shares, share)
     a = np.empty(y.size)
     c = np.empty(y.size)
     for i, end in enumerate(text.end):
@@ -227,8 +267,8 @@ def test_concentrations_are_the_most_likely_ones():
     # Weight 2 is a repetition.
     twice = np.sort(np.r_[np.arange(y.size), np.arange(y.size)])
     np.testing.assert_allclose(
-        find_concentrations(text[twice], y[twice], np.ones(2 * y.size), group, 3),
-        find_concentrations(text, y, np.full(y.size, 2.0), group, 3),
+        find_concentrations(text[twice], y[twice], np.ones(2 * y.size), group, 3)[0],
+        find_concentrations(text, y, np.full(y.size, 2.0), group, 3)[0],
         rtol=1e-9,
     )
 
@@ -254,23 +294,30 @@ def language_model(concentration, **params):
     return LanguageModel(estimator, max_depth=2, **params)
 
 
-def after_history(plain, text, theta):
+def after_history(plain, train, test, theta):
     """ln P of each word and end mark, from a model without histories."""
-    group = dict.fromkeys(WORDS[:5], 0) | dict.fromkeys(WORDS[5:], 1)
+    groups = [WORDS[:5], WORDS[5:], ["</s>"], ["<unk>"]]
+    group_of = {word: g for g, words in enumerate(groups) for word in words}
+    seen = [word for sentence in train for word in [*sentence, "</s>"]]
+    share = np.bincount([group_of[w] for w in seen], minlength=4) / len(seen)
     out = []
-    for sentence in text:
+    for sentence in test:
         state = plain.begin()
         for i, word in enumerate([*sentence, "</s>"]):
-            p = {w: np.exp(plain.advance(state, w)[0]) for w in [*WORDS, "</s>"]}
-            value = p[word]
-            if word in group:
-                members = [w for w in WORDS if group[w] == group[word]]
-                of_class = sum(p[w] for w in members)
-                # The start mark is one of the symbols of the history.
-                before = sentence[max(0, i - LONGEST_HISTORY) : i]
-                a, c = before.count(word), sum(w in members for w in before)
-                value = of_class * (a + theta * value / of_class) / (c + theta)
-            out.append(np.log(value))
+            p = {w: np.exp(plain.advance(state, w)[0]) for w in group_of}
+            # The start mark is one of the symbols of the history.
+            before = sentence[max(0, i - LONGEST_HISTORY) : i]
+            a = np.bincount([group_of[w] for w in before], minlength=4)
+            of_groups = np.array([sum(p[w] for w in words) for words in groups])
+            after = of_groups * np.sqrt(
+                1 + np.divide(a, theta * share, out=np.zeros(4), where=share > 0)
+            )
+            after /= after.sum()
+            g = group_of[word]
+            inside = p[word] / of_groups[g]
+            if len(groups[g]) > 1:
+                inside = (before.count(word) + theta * inside) / (a[g] + theta)
+            out.append(np.log(after[g] * inside))
             state = plain.advance(state, word)[1]
     return np.array(out)
 
@@ -282,7 +329,7 @@ def test_the_sentence_before_the_window_counts():
     test.append(["w0"] * 40 + ["w7"] * LONGEST_HISTORY + ["w0", "w1", "w7"])
     plain = language_model(None).fit(text)
     model = language_model(2.5).fit(text)
-    wanted = after_history(plain, test, 2.5)
+    wanted = after_history(plain, text, test, 2.5)
     np.testing.assert_allclose(model.evaluate(test).log_prob, wanted, rtol=1e-9)
     # Word by word, one state or many, and each sentence alone.
     total, states = [], model.begin(1)
