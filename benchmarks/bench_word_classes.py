@@ -41,7 +41,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
-from sklstruct.language_model import CacheLM, LanguageModel
+from sklstruct.language_model import CacheLM, LanguageModel, named_estimator
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.symbols import number_sentences
@@ -49,6 +49,7 @@ from sklstruct.taxonomy import CutSplit
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
 DEPTH = 4
+N_WORDS = 33_278
 DEEP = "c100(1) c100(2) c100(3) c100(4) c100(5) c100(6)"
 # Paths of the joint models: from the newest word, and from older ones.
 OLDER = (
@@ -91,6 +92,12 @@ def factored_joint():
     )
 
 
+def by_windows(name, depth):
+    """A named model in which words of the sentence do not count."""
+    model = named_estimator(name, n_words=N_WORDS, max_depth=depth)
+    return model.set_params(factored__concentration=None)
+
+
 def with_kneser_ney(model, weights="em"):
     return MixtureLM([("model", model), ("kn", KneserNeyLM())], weights=weights)
 
@@ -119,6 +126,8 @@ MODELS = {
     '"good"': lambda: ("good", DEPTH),
     '"better"': lambda: ("better", DEPTH),
     '"best"': lambda: ("best", 6),
+    '"better" by windows alone': lambda: (by_windows("better", DEPTH), DEPTH),
+    '"best" by windows alone': lambda: (by_windows("best", 6), 6),
 }
 # Trees over the words for `trees`.
 TREES = ("flat", "exchange 100", "exchange 20, 100", "cut")

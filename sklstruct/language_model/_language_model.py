@@ -102,12 +102,11 @@ class LanguageModel(
         The model of the next symbol; None is ``StructuredLogLinearLM()``. Four names
         stand for estimators, from the fastest to the best: "fast" is modified
         Kneser-Ney; "good" a log-linear model over refined contexts; "better" a joint
-        model of four contexts for the classes of words and such a model for the words
-        in them; "best" more contexts and several models in both, mixed by gates. In the
-        last two, words of the sentence so far are more probable within their class. All
-        three are mixed with Kneser-Ney, by weights that are learnt on held-out
-        sentences (`X_val` of `fit`, or the last tenth of the text), which should be
-        like those to come; "best" gains from ``max_depth=6``.
+        model of two contexts for the classes of words and such a model for the words
+        in them, where words of the sentence so far are more probable; "best" the same
+        with six contexts. All three are mixed with Kneser-Ney, by weights that are
+        learnt on held-out sentences (`X_val` of `fit`, or the last tenth of the text),
+        which should be like those to come; "best" gains from ``max_depth=6``.
 
         Any classifier with `predict_log_proba` or `predict_proba` is allowed, or a
         pipeline that ends in one, such as ``make_pipeline(SuffixTreeVectorizer(),

@@ -13,24 +13,14 @@ from ..symbols._ids import unfitted_params
 
 QUALITIES = ("fast", "good", "better", "best")
 
-_LONG = "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) c20(3) c50(4)"
-# With the words at positions 3 and 4, by which a single tree learns repeated passages.
+# The words at positions 3 and 4 are those by which a tree learns repeated passages.
 _WHOLE = "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) w(3) c50(4) w(4)"
-_SHORT = "c50(1) w(1) c50(2) w(2) c50(3) c50(4)"
 _DEEP = "c100(1) c100(2) c100(3) c100(4) c100(5) c100(6)"
-# Paths that begin with an older word still match if the newest one is new.
-_OLDER = [
-    "c20(2) c100(2) w(2) c20(1) c100(1) w(1) c100(3) w(3)",
-    "c100(3) w(3) c100(1) c100(2) w(1)",
-    "c100(4) w(4) c100(1) c100(2)",
-    "c100(5) w(5) c100(1)",
-]
 _FINE = "c400(1) c400(2) c400(3) c400(4)"
-# b: classes by the neighbours on both sides, those of the targets.
-_BOTH = "b100(1) w(1) b100(2) w(2) b100(3)"
 # Paths of one joint model, each of which begins with another word: where one is new
-# the other paths still match.
-_BETTER = [
+# the other paths still match. b: classes by the neighbours on both sides, those of the
+# targets.
+_OLDER = [
     "b100(1) w(1) b100(2) w(2) b100(3) w(3) b100(4) w(4)",
     "b100(2) w(2) b100(1) w(1) b100(3)",
     "b100(3) w(3) b100(1) b100(2) w(1)",
@@ -114,46 +104,34 @@ def named_estimator(
     most = max(1, n_words - 2)
     n_classes = max(1, min(_MOST_CLASSES, n_classes, most))
 
-    def tree(path, alpha=0.87, min_count=1):
+    # Kneser-Ney knows the contexts that occur once.
+    def tree(path, alpha):
         refiner = ContextRefiner(_cut(path, max_depth, n_classes, most))
         # Where one word of a class is nearly certain, steps are many and small.
         l2 = StructuredLogLinearLM(
-            penalty="l2", lam=0.3, alpha=alpha, min_count=min_count, max_iter=1000
+            penalty="l2", lam=0.3, alpha=alpha, min_count=2, max_iter=1000
         )
         return make_pipeline(refiner, l2)
 
-    def factored(*factors):
-        classes = ExchangeClustering(n_classes, offsets=(-1, 1))
-        return FactoredLM(classes, *factors, concentration="auto")
-
-    def joint(paths, lam, alpha, min_count=2, tol=0.06):
+    def joint(paths, lam, tol):
         steps = (_cut(path, max_depth, n_classes, most) for path in paths)
         kept = [(f"path{i}", ContextRefiner(s)) for i, s in enumerate(steps) if s]
-        # What is rare is left to the single trees and to Kneser-Ney.
-        return JointLogLinear(kept, lam=lam, alpha=alpha, min_count=min_count, tol=tol)
+        return JointLogLinear(kept, lam=lam, alpha=0.9, min_count=3, tol=tol)
 
     def mixed(kind, model):
         # Kneser-Ney is better where a text repeats itself, which the gate learns.
         return MixtureLM([(kind, model), ("kn", KneserNeyLM())], weights="logistic")
 
     if name == "good":
-        # Kneser-Ney knows the contexts that occur once.
-        return mixed("refined", tree(_WHOLE, 0.88, min_count=2))
+        return mixed("refined", tree(_WHOLE, 0.88))
     if name == "better":
-        of_classes = joint(_BETTER, 2.0, 0.9, min_count=3, tol=0.3)
-        return mixed("factored", factored(of_classes, tree(_IN_CLASS, 0.85)))
-    of_classes = [
-        ("joint", joint([_LONG, _DEEP, *_OLDER, _FINE, _BOTH], 3.0, 0.88)),
-        ("single", tree(_SHORT)),
-    ]
-    of_words = [
-        ("joint", joint([_LONG, _SHORT, *_OLDER[:3]], 2.0, 0.85)),
-        ("single", tree(_LONG)),
-    ]
-    factors = (
-        MixtureLM(models, weights="logistic") for models in (of_classes, of_words)
-    )
-    return mixed("factored", factored(*factors))
+        of_classes = joint(_OLDER[:2], 2.0, tol=0.3)
+    else:
+        of_classes = joint([*_OLDER, _FINE, _DEEP], 2.5, tol=0.1)
+    in_class = tree(_IN_CLASS, 0.85)
+    classes = ExchangeClustering(n_classes, offsets=(-1, 1))
+    factored = FactoredLM(classes, of_classes, in_class, concentration="auto")
+    return mixed("factored", factored)
 
 
 def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) -> None:
