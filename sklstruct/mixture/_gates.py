@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from .._parallel import single_blas_thread
+from . import _gates_fast as _fast
 
 # Facts about a history: two columns for each tree of contexts.
 DEPTH, LOG_WEIGHT = 0, 1
@@ -130,20 +131,20 @@ def em_weights(
 
 
 def log_softmax(score: NDArray) -> NDArray:
-    """Each row minus the logarithm of its sum of exponentials; -inf is weight 0."""
-    top = score.max(axis=1, keepdims=True)
-    return score - (top + np.log(np.exp(score - top).sum(axis=1, keepdims=True)))
+    """Each row minus the logarithm of its sum of exponentials; -inf is weight 0. The
+    scores may be changed."""
+    score = np.ascontiguousarray(score)
+    _fast.log_softmax(score, np.zeros(score.shape[1]))
+    return score
 
 
 def log_mixture(log_weights: NDArray, log_prob: NDArray) -> NDArray:
-    """ln of the weighted sum over the columns of log_prob, which are changed; NaN for a
-    row with NaN."""
-    log_prob += log_weights
-    top = log_prob.max(axis=1)
-    top[np.isneginf(top)] = 0.0  # no column has a probability
-    log_prob -= top[:, None]
-    with np.errstate(divide="ignore"):
-        return np.log(np.exp(log_prob, out=log_prob).sum(axis=1)) + top
+    """ln of the weighted sum over the columns of log_prob; NaN for a row with NaN."""
+    out = np.empty(len(log_prob))
+    _fast.log_mixture(
+        np.ascontiguousarray(log_weights), np.ascontiguousarray(log_prob), out
+    )
+    return out
 
 
 def softmax_coef(
@@ -307,14 +308,11 @@ class LogisticGate(Gate):
     def log_weights(self, facts: NDArray) -> NDArray:
         # The product of `_features` and the coefficients: of the indicators of depths
         # one is 1 in each tree, so their columns are not made.
-        score = np.repeat(self.coef.T[:1], facts.shape[0], axis=0)
-        for t, (linear, square, at_depth, slopes) in enumerate(self._of_trees()):
-            deepest = len(slopes) - 1
-            depth = np.minimum(facts[:, 2 * t + DEPTH], deepest).astype(np.int64)
-            scaled = 0.2 * facts[:, 2 * t + LOG_WEIGHT, None]
-            slope = slopes[depth]
-            slope += linear + square * scaled
-            score += slope * scaled + at_depth[depth]
+        score = np.empty((facts.shape[0], self.coef.shape[0]))
+        deepest, coef = np.array(self.depths, dtype=np.int32), self.coef.T
+        _fast.logistic_scores(
+            np.ascontiguousarray(facts), deepest, np.ascontiguousarray(coef), score
+        )
         return log_softmax(score)
 
     def row_log_weights(self) -> Callable[[list[float]], list[float]]:
