@@ -199,7 +199,7 @@ class JointTrees(CheckedState, Distribution):
     def _all_scores(self, at, turn):
         """Scores of all samples, a block after the other turned into something else."""
         out = np.empty((at.shape[0], self.n_classes))
-        for part in self._blocks(at.shape[0]):
+        for part in self._score_blocks(at.shape[0]):
             self._add_scores(at[part], self._orders(at[part]), out[part])
             turn(out[part])
         return out

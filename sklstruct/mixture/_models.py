@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import CheckedState
-from .._parallel import row_blocks, rows_per_block
+from .._parallel import row_blocks
 from ..backoff import Distribution
 from ..backoff._distribution import by_group, count_rows, take
 from ..taxonomy import Forest
@@ -27,6 +27,9 @@ def more_uniform(uniform: NDArray, step: int) -> NDArray:
     x = x ^ (x >> np.uint64(31))
     return (x >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
+
+# Probabilities of groups that are made at a time for single targets.
+_NUMBERS = 1 << 20
 
 # Numbers that a mixture turns from logarithms to their mixture at a time.
 _IN_CACHE = 1 << 15
@@ -333,7 +336,7 @@ class FactoredModel(CheckedState, ComposedModel):
         rows = np.arange(child.size)[rows]
         proba = np.empty(rows.size)
         n_children = int(self.tree.n_child[v])
-        for s in row_blocks(rows.size, rows_per_block(n_children)):
+        for s in row_blocks(rows.size, max(1, _NUMBERS // n_children)):
             here = rows[s]
             of_groups = self._proba_of_groups(v, at, here)
             proba[s] = of_groups[np.arange(here.size), child[here]]
