@@ -594,3 +594,18 @@ def test_sums_of_exponentials_of_any_size(n_outcomes):
     rows = score.copy()
     _joint_fast.log_rows(rows, np.empty(n_outcomes))
     np.testing.assert_allclose(rows, score - total[:, None], rtol=0, atol=1e-12)
+
+
+def test_without_weights_at_the_root_scores_begin_at_zero(monkeypatch):
+    """Not with those of the block before, whose memory they take."""
+    X, y = text(3000, 40)
+    model = JointLogLinear(PATHS, padding=-1, lam=0.05, tol=0.3).fit(X, y)
+    trees = model.distribution_
+    w = trees.w.astype(np.float64)
+    w[: trees.ptr[1]] = 0.0
+    trees.finish(w)
+    monkeypatch.setattr("sklstruct.loglinear._joint_model._SCORES", 900)
+    X[::3] = -1
+    target = trees.target(model.locate(X), y.astype(np.int32))
+    np.testing.assert_allclose(target[::3], -np.log(40.0), rtol=1e-14)
+    assert np.ptp(target) > 1.0
