@@ -51,6 +51,15 @@ class Positions(NamedTuple):
     target: np.ndarray  # (n_samples,) int32
     weight: np.ndarray | None  # (n_samples,) float64, positive; None: 1
 
+    @property
+    def stored(self) -> Histories:
+        """The contexts in memory: columns are made."""
+        if isinstance(self.histories, Columns):
+            return Histories.from_windows(
+                self.histories.windows(), self.histories.depth
+            )
+        return self.histories
+
     @classmethod
     def of_tokens(
         cls,
@@ -77,7 +86,7 @@ class Positions(NamedTuple):
     def select(self, rows: Any) -> Self:
         """Some of the samples."""
         weight = None if self.weight is None else self.weight[rows]
-        return type(self)(self.histories.select(rows), self.target[rows], weight)
+        return type(self)(self.stored.select(rows), self.target[rows], weight)
 
     def tree(
         self, labels: Labels, depth: int | None, min_count: int = 1
@@ -597,7 +606,7 @@ class Counted:
         if depth is None or depth >= self.depth:
             return self
         if self.positions is not None:
-            flat, offset, length = self.positions.histories
+            flat, offset, length = self.positions.stored
             histories = Histories(flat, offset, np.minimum(length, depth))
             positions = self.positions._replace(histories=histories)
             return replace(self, depth=depth, positions=positions)
@@ -747,7 +756,7 @@ class Counted:
     def longest(self) -> int:
         """Length of the longest context of a sample."""
         if self.positions is not None:
-            return int(self.positions.histories.length.max(initial=0))
+            return int(self.positions.stored.length.max(initial=0))
         return self.pairs.tree.max_depth
 
     def in_ids(self) -> Self:
@@ -788,8 +797,8 @@ class Counted:
         held_out = [None] if self.held_out is None else self.held_out.samples()
         found.update(digest(*arrays, span, paths, *held_out, size=32).encode())
         if self.positions is not None:
-            (flat, offset, length), target, weight = self.positions
-            found.update(digest(flat, offset, length, target, weight).encode())
+            target, weight = self.positions.target, self.positions.weight
+            found.update(digest(*self.positions.stored, target, weight).encode())
         for other in (self.whole, *self.batches):
             found.update(str(None if other is None else other.digest).encode())
         return found.hexdigest()

@@ -127,8 +127,11 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         return Fitted(pairs, *self._fit_tree(pairs, count))
 
     memory: Any = None  # a FitMemory, which keeps the counts of samples
-    # Contexts whose samples weigh less in sum have no part in the model.
-    least_context: int = 1
+
+    @property
+    def least_context(self) -> int:
+        """Contexts whose samples weigh less in sum have no part in the model."""
+        return 1
 
     @property
     def held_out_share(self) -> float | None:
@@ -444,8 +447,8 @@ def count_samples(
     if held_out is not None or estimator.memory is None:
         return count()
     sizes = labels.n_classes, labels.n_symbols
-    key = data, target, weight, *sizes, estimator.max_depth, share
-    key = *key, estimator.keeps_positions, estimator.least_context
+    counted = estimator.keeps_positions, estimator.least_context
+    key = data, target, weight, *sizes, estimator.max_depth, share, *counted
     found = estimator.memory.counted(key, count)
     return replace(found, labels=labels)
 

@@ -199,7 +199,7 @@ class _Growth:
     )  # fmt: skip
 
     def __init__(self, samples: Positions, n_symbols: int, n_classes: int) -> None:
-        histories, self.target, weight = samples
+        histories, self.target, weight = samples.stored, samples.target, samples.weight
         self.weight = np.ones(self.target.size) if weight is None else weight
         histories.check(n_symbols)
         self.flat, self.offset, self.length = histories

@@ -223,7 +223,7 @@ class FactoredModel(CheckedState, ComposedModel):
     def _check_arrays(self) -> None:
         self.tree.check()
         sizes = {len(self.models), len(self.of_words)}
-        if self.concentration is not None:
+        if self.concentration is not None and self.share is not None:
             sizes |= {len(self.concentration), len(self.share)}
         if sizes != {self.tree.n_nodes}:
             raise ValueError(

@@ -14,7 +14,7 @@ import pickle
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import joblib
 import numpy as np
@@ -186,7 +186,7 @@ class Reader:
                 return step.columns(X)
             X = step.transform(X)
         X = check_windows(self.estimator, X, self.padding, reset=False)
-        index = SymbolIndex(self.symbols)
+        index = SymbolIndex(cast(np.ndarray, self.symbols))
 
         def make(k):
             return index.ids(np.ascontiguousarray(X[:, -k]))
