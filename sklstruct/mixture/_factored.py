@@ -26,7 +26,7 @@ from ..word_classes._refiner import (
     share_clusterings,
 )
 from ._base import ModelClassifier
-from ._history import find_concentrations, history_of
+from ._history import LEAST, find_concentrations, history_of
 from ._models import FactoredModel, paths
 from ._parts import (
     ComposedPart,
@@ -236,7 +236,7 @@ class FactoredLM(ModelClassifier):
         the samples of its words. None: as `class_estimator`.
 
     concentration : float, "auto" or None, default=None
-        :math:`\theta`, positive: words of the history are more probable. With a(y)
+        :math:`\theta`, at least 1e-6: words of the history are more probable. With a(y)
         and a(g) how often y, and words of its class g, occur in it, the probability of
         a word in its class, and that of the class (which has the share r(g) of the
         training samples, and Z makes a distribution of it), become
@@ -319,7 +319,7 @@ class FactoredLM(ModelClassifier):
         "class_estimator": [HasMethods(["fit"]), None],
         "word_estimator": [HasMethods(["fit"]), None],
         "concentration": [
-            Interval(numbers.Real, 0, None, closed="neither"),
+            Interval(numbers.Real, LEAST, None, closed="left"),
             StrOptions({"auto"}),
             None,
         ],

@@ -27,6 +27,8 @@ from ..symbols import TextWindows, is_nan
 from ..symbols._encoding import SymbolIndex
 from ._history_fast import adapt, add_slopes, count_all, count_in_history
 
+# Smaller concentrations are no numbers that a share could be multiplied by.
+LEAST = 1e-6
 # Concentrations are sought between these, by so many bisections of their logarithm.
 _LEAST, _MOST, _HALVINGS = 1e-3, 1e6, 40
 # From no more than about so many samples, evenly spaced.

@@ -465,7 +465,20 @@ def test_windows_know_their_history():
 # ------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize("value", [0, -1.0, "often", np.nan, [1.0]])
+@pytest.mark.parametrize("value", [1e-6, 1e300])
+def test_extreme_concentrations(value):
+    X, y = windows(50)
+    model = factored(value).fit(X, y)
+    rows = model.predict_proba(X)
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+    best, log_prob = model.predict_top_k(X, 3, return_log_proba=True)
+    np.testing.assert_allclose(np.exp(log_prob[:, 0]), rows.max(axis=1), rtol=1e-10)
+    if value > 1.0:
+        plain = factored(None).fit(X, y).predict_proba(X)
+        np.testing.assert_allclose(rows, plain, rtol=1e-10)
+
+
+@pytest.mark.parametrize("value", [0, 1e-310, -1.0, "often", np.nan, [1.0]])
 def test_bad_concentrations(value):
     X, y = windows(20)
     with pytest.raises(ValueError, match="concentration"):
