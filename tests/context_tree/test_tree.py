@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 
 from sklstruct.context_tree import (
+    Columns,
     ContextTree,
     Histories,
     Pairs,
@@ -103,6 +104,38 @@ def test_rare_contexts_are_not_made(min_count, weighted):
             while deepest not in kept:
                 deepest = deepest[:-1]
             assert names[terminal[i]] == deepest
+
+
+@pytest.mark.parametrize("min_count", [1, 3])
+def test_columns_that_are_made_when_they_are_read_give_the_same_tree(min_count):
+    X, _, weight = draw(3)
+    histories = Histories.from_windows(X, 4)
+    asked = []
+
+    def make(k):
+        asked.append(k)
+        return np.ascontiguousarray(X[:, -k])
+
+    columns = Columns(make, len(X), 4)
+    options = {"weight": weight, "min_count": min_count}
+    tree, node = ContextTree.from_histories(columns, 3, **options)
+    expected, of_sample = ContextTree.from_histories(histories, 3, **options)
+    assert tree == expected
+    np.testing.assert_array_equal(node, of_sample)
+    assert asked == [1, 2, 3, 4]
+    np.testing.assert_array_equal(columns.windows(), X[:, -4:])
+
+
+def test_columns_that_do_not_fit_are_refused():
+    def tree(column, n_symbols=3):
+        made = Columns(lambda k: column, 2, 1)
+        return ContextTree.from_histories(made, n_symbols)
+
+    with pytest.raises(ValueError, match="hold the symbol id 3, but n_symbols=3"):
+        tree(np.array([0, 3], dtype=np.int32))
+    for bad in (np.zeros(3, dtype=np.int32), np.zeros(2)):
+        with pytest.raises(ValueError, match="columns must be int32 arrays"):
+            tree(bad)
 
 
 def test_sums_of_fractions_count_as_the_whole_number_that_they_stand_for():

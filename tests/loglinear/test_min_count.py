@@ -140,6 +140,10 @@ def test_a_search_and_a_path_leave_out_the_same_contexts():
         atol=1e-3,
     )  # fmt: skip
     assert path.coefs.shape[0] == alone.coef_.size
+    counted = Counted.of_windows(X, y, Labels(np.arange(5), np.arange(5)))
+    of_counts = lam_path(model_of(min_count=3, **L2), counted, lams=[1.0])
+    of_windows = lam_path(model_of(min_count=3, **L2), X, y, lams=[1.0])
+    np.testing.assert_array_equal(of_counts.coefs.toarray(), of_windows.coefs.toarray())
 
 
 def test_a_memory_keeps_the_trees_apart():

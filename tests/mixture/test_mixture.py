@@ -24,7 +24,8 @@ from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.mixture._gates import GATES, em_weights, log_mixture, log_softmax
 from sklstruct.mixture._models import more_uniform
-from sklstruct.word_classes import ExchangeClustering
+from sklstruct.smoothing import GrownLM
+from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
 N_WORDS = 9
 GROUPS = np.arange(N_WORDS) // 3
@@ -710,3 +711,38 @@ def test_sums_over_models_are_those_of_scipy(n_models):
     expected = score - logsumexp(score, axis=1, keepdims=True)
     got = log_softmax(score.copy())
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        KneserNeyLM(padding=-1),
+        KneserNeyLM(padding=-1, min_count=[1, 2]),
+        KneserNeyLM(padding=-1, discount="tuned"),
+        StructuredLogLinearLM(penalty="l2", lam=0.3, padding=-1, min_count=2),
+        GrownLM(padding=-1),
+    ],
+    ids=["counts", "fewer pairs", "held-out samples", "fewer contexts", "positions"],
+)
+@pytest.mark.parametrize("refined", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.filterwarnings("ignore:.*counts of counts")
+def test_gates_know_the_weight_of_the_samples_below_each_context(
+    tree, refined, weighted, data
+):
+    X, y = data
+    weight = np.where(np.arange(len(y)) % 2, 1.0, 0.5) if weighted else None
+    model = clone(tree)
+    if refined:
+        model = make_pipeline(ContextRefiner("c2(1) w(1) w(2)", padding=-1), model)
+    mixture = MixtureLM([("tree", model), ("add", AdditiveLM())], weights="by_count")
+    mixture.fit(X, y, sample_weight=weight)
+    fitted = mixture.distribution_.models[0]
+    at = mixture.locate(X)[0]
+    total = np.zeros(fitted.tree.n_nodes)
+    for node, w in zip(at.tolist(), np.ones(len(y)) if weight is None else weight):
+        while node >= 0:
+            total[node] += w
+            node = fitted.tree.parent[node]
+    np.testing.assert_allclose(fitted.node_weight, total, rtol=1e-6)
+    assert abs(mixture.predict_proba(X).sum(axis=1) - 1.0).max() < 1e-9

@@ -9,7 +9,7 @@ from _oracles import class_log_likelihood, following_text, word_neighbours
 from sklearn.base import clone
 
 from sklstruct.symbols import context_windows
-from sklstruct.word_classes import ExchangeClustering
+from sklstruct.word_classes import ExchangeClustering, _counts
 
 
 @pytest.mark.parametrize("offsets", [(1,), (1, 2), (-1, 1), (-2,)])
@@ -94,6 +94,18 @@ def test_hidden_classes_are_found():
     clustering = ExchangeClustering(3).fit(text)
     classes = [set(clustering.classes_of(kind).tolist()) for kind in kinds]
     assert all(len(c) == 1 for c in classes) and len(set.union(*classes)) == 3
+
+
+@pytest.mark.parametrize("offsets", [(1, 2), (-1, 1)])
+def test_neighbours_are_counted_in_blocks(offsets, monkeypatch):
+    rng = np.random.default_rng(0)
+    windows = rng.integers(-1, 6, (100, 2)).astype(np.int32)
+    target = rng.integers(-1 if min(offsets) < 0 else 0, 6, 100).astype(np.int32)
+    whole = _counts.count_features(windows, target, offsets, 6, 6)
+    monkeypatch.setattr(_counts, "_ROWS", 7)
+    blocks = _counts.count_features(windows, target, offsets, 6, 6)
+    assert (whole != blocks).nnz == 0
+    assert whole.dtype == blocks.dtype and blocks.has_canonical_format
 
 
 def test_deterministic_and_numbered_by_frequency():

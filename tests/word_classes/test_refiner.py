@@ -77,6 +77,20 @@ def test_columns(path):
             assert not ids[i] & ids[j]
 
 
+@pytest.mark.parametrize("sliding", [False, True])
+def test_columns_one_at_a_time_are_those_of_transform(sliding):
+    X, y = windows()
+    X[::7, 1] = -1
+    refiner = ContextRefiner("c3(1) w(1) c3(2) w(4) c5(3) w(3)", padding=-1).fit(X, y)
+    new = np.random.default_rng(1).integers(-1, 15, (50, 4))  # with unseen words
+    if sliding:
+        new = np.lib.stride_tricks.sliding_window_view(new.ravel(), 4)
+    for other in (X, new):
+        columns = refiner.columns(other)
+        np.testing.assert_array_equal(columns.windows(), refiner.transform(other))
+        assert columns.windows().max() < refiner.n_symbols_
+
+
 def test_equal_clusterings_are_fitted_once():
     X, y = windows()
     target = ExchangeClustering(3, offsets=(-1, 1))
