@@ -51,6 +51,14 @@ def single_precision(weight: NDArray) -> NDArray:
     return np.minimum(weight, np.finfo(np.float32).max).astype(np.float32)
 
 
+def draw_columns(proba: NDArray, uniform: NDArray) -> NDArray:
+    """The column of each row of probabilities that a number in [0, 1) falls on."""
+    total = np.cumsum(proba, axis=1)
+    # Rows may miss the sum 1 by rounding: the number is scaled, not the row.
+    drawn = (total <= (uniform * total[:, -1])[:, None]).sum(axis=1)
+    return np.minimum(drawn, proba.shape[1] - 1)
+
+
 def by_group(group: NDArray, n_groups: int) -> Iterator[tuple[int, Any]]:
     """(group, its rows in order) of every group that has some."""
     if n_groups == 1:
@@ -191,15 +199,12 @@ class Distribution(ABC):
             proba = np.exp(self.rows(take(at, s)))
             if skip >= 0:
                 proba[:, skip] = 0.0
-            total = np.cumsum(proba, axis=1)
-            if not (total[:, -1] > 0).all():
+            if not (proba.max(axis=1) > 0).all():
                 raise ValueError(
                     f"skip={skip}: nothing but the class {skip}, which is to be "
                     "skipped, has a probability after some context"
                 )
-            # Rows may miss the sum 1 by rounding: the number is scaled, not the row.
-            drawn = (total <= (uniform[s] * total[:, -1])[:, None]).sum(axis=1)
-            out[s] = np.minimum(drawn, self.n_classes - 1)
+            out[s] = draw_columns(proba, uniform[s])
         return out
 
     def proba(self, at: Any) -> NDArray:

@@ -49,7 +49,7 @@ def sort_contexts(const int32_t[::1] flat, const int64_t[::1] offset,
     bucket has n_symbols + 1 entries and is scratch, as is work (n).
     """
     cdef Py_ssize_t i, j, n = offset.shape[0], n_bucket = bucket.shape[0]
-    cdef int32_t k, s, total, c
+    cdef int32_t k, s
     cdef int32_t *source
     cdef int32_t *target
     cdef int32_t *swap
@@ -65,11 +65,7 @@ def sort_contexts(const int32_t[::1] flat, const int64_t[::1] offset,
             for i in range(n):
                 s = flat[offset[i] - k] + 1 if length[i] >= k else 0
                 bucket[s] += 1
-            total = 0
-            for j in range(n_bucket):
-                c = bucket[j]
-                bucket[j] = total
-                total += c
+            _add_before(&bucket[0], n_bucket, 0)
             for j in range(n):
                 i = source[j]
                 s = flat[offset[i] - k] + 1 if length[i] >= k else 0
@@ -129,7 +125,7 @@ def sort_level(const int32_t[::1] symbol, const int32_t[::1] node, int32_t first
             if node[i] >= first and symbol[i] >= 0:
                 bucket[symbol[i]] += 1
                 n_here += 1
-        _add_before(bucket)
+        _add_before(&bucket[0], n_bucket, 0)
         for i in range(n):
             if node[i] >= first and symbol[i] >= 0:
                 at = bucket[symbol[i]]
@@ -138,7 +134,7 @@ def sort_level(const int32_t[::1] symbol, const int32_t[::1] node, int32_t first
         memset(&bucket[0], 0, n_bucket * sizeof(int32_t))
         for j in range(n_here):
             bucket[node[by_symbol[j]] - first] += 1
-        _add_before(bucket)
+        _add_before(&bucket[0], n_bucket, 0)
         for j in range(n_here):
             i = by_symbol[j]
             at = bucket[node[i] - first]
@@ -147,14 +143,15 @@ def sort_level(const int32_t[::1] symbol, const int32_t[::1] node, int32_t first
     return n_here
 
 
-cdef void _add_before(int32_t[::1] bucket) noexcept nogil:
-    """Each entry becomes the sum of those before it."""
+cdef int32_t _add_before(int32_t *bucket, Py_ssize_t n, int32_t total) noexcept nogil:
+    """Each entry becomes the sum of `total` and those before it; the sum of all."""
     cdef Py_ssize_t j
-    cdef int32_t c, total = 0
-    for j in range(bucket.shape[0]):
+    cdef int32_t c
+    for j in range(n):
         c = bucket[j]
         bucket[j] = total
         total += c
+    return total
 
 
 def next_level(const int32_t[::1] symbol, const double[::1] weight, double least,
@@ -296,16 +293,11 @@ def are_sorted(const int32_t[::1] ptr, const int32_t[::1] target, int32_t n_clas
 def count_children(const int32_t[::1] parent, int32_t[::1] child_ptr):
     """child_ptr from a canonical parent array (children are contiguous)."""
     cdef Py_ssize_t i, n = parent.shape[0]
-    cdef int32_t total = 1, c
     with nogil:
         memset(&child_ptr[0], 0, (n + 1) * sizeof(int32_t))
         for i in range(1, n):
             child_ptr[parent[i]] += 1
-        for i in range(n):
-            c = child_ptr[i]
-            child_ptr[i] = total
-            total += c
-        child_ptr[n] = total
+        child_ptr[n] = _add_before(&child_ptr[0], n, 1)
 
 
 def read_paths(const int32_t[::1] indptr, const int32_t[::1] indices,
@@ -452,15 +444,11 @@ def sort_targets(const int32_t[::1] target, int32_t[::1] bucket,
                  int32_t[::1] order):
     """Stable counting sort of the samples by target; bucket (V) is scratch."""
     cdef Py_ssize_t i, n = target.shape[0]
-    cdef int32_t total = 0, c
     with nogil:
         memset(&bucket[0], 0, bucket.shape[0] * sizeof(int32_t))
         for i in range(n):
             bucket[target[i]] += 1
-        for i in range(bucket.shape[0]):
-            c = bucket[i]
-            bucket[i] = total
-            total += c
+        _add_before(&bucket[0], bucket.shape[0], 0)
         for i in range(n):
             order[bucket[target[i]]] = <int32_t> i
             bucket[target[i]] += 1
@@ -482,17 +470,13 @@ def level_pairs(int32_t first_node, const int32_t[::1] by_target,
     """
     cdef Py_ssize_t j, n = by_target.shape[0], n_here
     cdef Py_ssize_t n_nodes = n_pairs_of_node.shape[0]
-    cdef int32_t i, x, last_node = -1, last_target = -1, p = -1, total = 0, c
+    cdef int32_t i, x, last_node = -1, last_target = -1, p = -1
     with nogil:
         memset(&bucket[0], 0, (n_nodes + 1) * sizeof(int32_t))
         for j in range(n):
             if node[j] >= first_node:
                 bucket[node[j] - first_node] += 1
-        for j in range(n_nodes):
-            c = bucket[j]
-            bucket[j] = total
-            total += c
-        n_here = total
+        n_here = _add_before(&bucket[0], n_nodes, 0)
         for j in range(n):
             i = by_target[j]
             x = node[i] - first_node

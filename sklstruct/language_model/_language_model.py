@@ -338,13 +338,12 @@ class LanguageModel(
         labels = encoder.labels
         # A word without class is no target, and ends the history of those after it.
         tokens = np.where(tokens == encoder.lost, np.int32(-1), tokens)
-        windows_of = encoder.windows
-        if isinstance(estimator, ModelClassifier):
-            windows_of = encoder.text_windows
-        windows, targets = windows_of(tokens, self.max_depth)
+        windows, targets = encoder.windows(tokens, self.max_depth)
+        if not isinstance(estimator, ModelClassifier):
+            windows = windows.array  # others read no history
         options = {}
         if held_out is not None:
-            windows_val, targets_val = windows_of(held_out, self.max_depth)
+            windows_val, targets_val = encoder.windows(held_out, self.max_depth)
             options |= {"X_val": windows_val, "y_val": targets_val}
         if isinstance(self.estimator, str):
             estimator = self._check_parameters(labels.n_classes)

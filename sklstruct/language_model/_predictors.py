@@ -176,7 +176,7 @@ class TextPredictor:
         """(windows, next token) of every predicted position, as in training."""
         width = self.max_depth
         tokens = self.encoder.encode(sentences, front=width - 1)
-        windows, target = self.encoder.text_windows(tokens, width)
+        windows, target = self.encoder.windows(tokens, width)
         return windows.with_tokens(self._known(tokens)), target
 
     def score(self, sentences: NumberedText) -> TextScores:

@@ -97,6 +97,17 @@ def count_words(
     return word, of_group
 
 
+def after_words(
+    log_prob: NDArray, word: NDArray, of_group: NDArray, theta: Any
+) -> NDArray:
+    """ln P of words in their group, from those of a model and the counts of histories.
+
+    word, of_group: as from `count_words`; theta: the concentrations.
+    """
+    with np.errstate(divide="ignore"):
+        return np.log((word + theta * np.exp(log_prob)) / (of_group + theta))
+
+
 def count_all_words(history: TextWindows, words: NDArray, n_classes: int) -> NDArray:
     """(n_samples, n_words) how often each of some words occurs in each history."""
     column = np.full(n_classes, -1, dtype=np.int32)

@@ -4,6 +4,17 @@ from libc.math cimport sqrt
 from libc.stdint cimport int32_t, int64_t
 
 
+cdef inline Py_ssize_t _begin(const int32_t *tokens, Py_ssize_t end,
+                              Py_ssize_t reach) noexcept nogil:
+    """Where the history before `end` begins: after a negative token, at most `reach`
+    tokens back."""
+    cdef Py_ssize_t first = end - reach if end > reach else 0
+    cdef Py_ssize_t j = end
+    while j > first and tokens[j - 1] >= 0:
+        j -= 1
+    return j
+
+
 def count_in_history(const int32_t[::1] tokens, const int64_t[::1] end,
                      Py_ssize_t reach, const int64_t[::1] y,
                      const int32_t[::1] group, double[::1] word,
@@ -13,7 +24,7 @@ def count_in_history(const int32_t[::1] tokens, const int64_t[::1] end,
     A history goes back from end[i] to the first negative token. Tokens beyond `group`
     are in none; neither is a word of group -1.
     """
-    cdef Py_ssize_t i, j, first
+    cdef Py_ssize_t i, j
     cdef int32_t token, g, n_words = <int32_t> group.shape[0]
     cdef int64_t n_word, n_group
     with nogil:
@@ -21,11 +32,8 @@ def count_in_history(const int32_t[::1] tokens, const int64_t[::1] end,
             g = group[y[i]]
             n_word = n_group = 0
             if g >= 0:
-                first = end[i] - reach if end[i] > reach else 0
-                for j in range(end[i] - 1, first - 1, -1):
+                for j in range(_begin(&tokens[0], end[i], reach), end[i]):
                     token = tokens[j]
-                    if token < 0:
-                        break
                     if token < n_words and group[token] == g:
                         n_group += 1
                         n_word += token == y[i]
@@ -36,15 +44,12 @@ def count_in_history(const int32_t[::1] tokens, const int64_t[::1] end,
 def count_all(const int32_t[::1] tokens, const int64_t[::1] end, Py_ssize_t reach,
               const int32_t[::1] column, double[:, ::1] counts):
     """counts[i, column[t]] += 1 for each token t of history i; column -1: none."""
-    cdef Py_ssize_t i, j, first
+    cdef Py_ssize_t i, j
     cdef int32_t token, n_words = <int32_t> column.shape[0]
     with nogil:
         for i in range(end.shape[0]):
-            first = end[i] - reach if end[i] > reach else 0
-            for j in range(end[i] - 1, first - 1, -1):
+            for j in range(_begin(&tokens[0], end[i], reach), end[i]):
                 token = tokens[j]
-                if token < 0:
-                    break
                 if token < n_words and column[token] >= 0:
                     counts[i, column[token]] += 1.0
 
@@ -54,16 +59,13 @@ def adapt(double[:, ::1] proba, const int32_t[::1] tokens, const int64_t[::1] en
           int32_t[::1] count):
     """proba[i, v] times sqrt(1 + n per_word[v]), scaled to the sum 1: n tokens t of
     history i have column[t] = v. `count` is scratch, zeros before and after."""
-    cdef Py_ssize_t i, j, first
+    cdef Py_ssize_t i, j
     cdef int32_t token, v, n_words = <int32_t> column.shape[0]
     cdef double total
     with nogil:
         for i in range(end.shape[0]):
-            first = end[i] - reach if end[i] > reach else 0
-            for j in range(end[i] - 1, first - 1, -1):
+            for j in range(_begin(&tokens[0], end[i], reach), end[i]):
                 token = tokens[j]
-                if token < 0:
-                    break
                 if token < n_words and column[token] >= 0:
                     count[column[token]] += 1
             total = 0.0

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from .._checks import CheckedState
 from .._parallel import row_blocks
 from ..backoff import Distribution
-from ..backoff._distribution import by_group, count_rows, take
+from ..backoff._distribution import by_group, count_rows, draw_columns, take
 from ..taxonomy import Forest
 from ._gates import Gate, log_mixture
-from ._history import adapt_groups, count_all_words, count_words
+from ._history import adapt_groups, after_words, count_all_words, count_words
 
 
 def more_uniform(uniform: NDArray, step: int) -> NDArray:
@@ -168,9 +168,8 @@ class MixtureModel(ComposedModel):
     def _draw(self, at: Any, uniform: NDArray) -> NDArray:
         """A model by its weight, then a class of that model."""
         weights = np.exp(self.log_weights(at))
-        cumulative = np.cumsum(weights, axis=1)
-        chosen = (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(axis=1)
-        chosen = np.minimum(chosen, len(self.models) - 1)
+        weights = np.broadcast_to(weights, (uniform.size, len(self.models)))
+        chosen = draw_columns(weights, uniform)
         again = more_uniform(uniform, _OF_MIXTURE)
         drawn = np.empty(uniform.size, dtype=np.int64)
         for k, rows in by_group(chosen, len(self.models)):
@@ -277,10 +276,9 @@ class FactoredModel(CheckedState, ComposedModel):
                 word, of_group = count_words(at[3], y, self.word_node)
                 theta = np.where(last, self.concentration[node], np.inf)
                 rows = np.flatnonzero((of_group > 0) & (theta < np.inf))
-                theta, above = theta[rows], word[rows]
-                above += theta * np.exp(log_prob[rows])
-                with np.errstate(divide="ignore"):
-                    log_prob[rows] = np.log(above / (of_group[rows] + theta))
+                log_prob[rows] = after_words(
+                    log_prob[rows], word[rows], of_group[rows], theta[rows]
+                )
         out += log_prob
 
     def _rows_at(self, v, at, counts=None):
@@ -302,9 +300,9 @@ class FactoredModel(CheckedState, ComposedModel):
         theta, n_words = self.concentration[v], counts.sum(axis=1)
         some = np.flatnonzero(n_words)
         if some.size:
-            above = counts[some] + theta * np.exp(rows[some])
-            with np.errstate(divide="ignore"):
-                rows[some] = np.log(above / (n_words[some, None] + theta))
+            rows[some] = after_words(
+                rows[some], counts[some], n_words[some, None], theta
+            )
         return rows
 
     def _recurs(self, v):
@@ -326,8 +324,7 @@ class FactoredModel(CheckedState, ComposedModel):
             step = int((self.path_node == v).any(axis=1).argmax())
             inside = self.path_node[step] == v
             column = np.where(inside, self.path_child[step], np.int32(-1))
-            a = int(self.tree.first_child[v])
-            share = self.share[a : a + int(self.tree.n_child[v])]
+            share = self.share[self._children(v)]
             adapt_groups(proba, at[3][rows], column, self.concentration[v] * share)
         return proba
 
@@ -343,9 +340,13 @@ class FactoredModel(CheckedState, ComposedModel):
         with np.errstate(divide="ignore"):
             return np.log(proba)
 
+    def _children(self, v):
+        """The nodes below a node."""
+        first = int(self.tree.first_child[v])
+        return slice(first, first + int(self.tree.n_child[v]))
+
     def _words_of(self, v):
-        a = int(self.tree.first_child[v])
-        return self.tree.node_class[a : a + int(self.tree.n_child[v])]
+        return self.tree.node_class[self._children(v)]
 
     def groups(self) -> NDArray | None:
         return None if self.root is None else self.path_child[0]
@@ -376,12 +377,11 @@ class FactoredModel(CheckedState, ComposedModel):
         if self.concentration is not None:
             counts = count_all_words(at[3], np.arange(self.n_classes), self.n_classes)
         for v in np.flatnonzero(tree.n_child).tolist():
-            a = tree.first_child[v]
-            children = slice(a, a + tree.n_child[v])
             above, own = total[:, [v]], None
             if counts is not None and self._recurs(v):
                 own = counts[:, self._words_of(v)]
-            np.add(above, self._rows_at(v, at, own), out=total[:, children])
+            rows = self._rows_at(v, at, own)
+            np.add(above, rows, out=total[:, self._children(v)])
         # Several times faster than an index of columns.
         return np.take(total, tree.terminal[0], axis=1)
 
@@ -429,8 +429,7 @@ class FactoredModel(CheckedState, ComposedModel):
         return found, value
 
     def _expand(self, at, v, samples, above, k, column, openness, found, value):
-        tree, a = self.tree, int(self.tree.first_child[v])
-        children = np.arange(a, a + int(tree.n_child[v]))
+        tree, children = self.tree, np.arange(self.tree.n_nodes)[self._children(v)]
         model, here = self.models[v], take(at, samples)
         if model is not None and self.of_words[v] and not self._recurs(v):
             where = self._where(here, v)
@@ -467,9 +466,8 @@ class FactoredModel(CheckedState, ComposedModel):
                 node[rows] = tree.first_child[v - 1]
                 model, here = self.models[v - 1], take(at, rows)
                 if self._is_finite(v - 1) and model is not None:
-                    total = np.cumsum(np.exp(self._rows_at(v - 1, here)), axis=1)
-                    below = total <= (uniform[rows] * total[:, -1])[:, None]
-                    node[rows] += np.minimum(below.sum(axis=1), total.shape[1] - 1)
+                    proba = np.exp(self._rows_at(v - 1, here))
+                    node[rows] += draw_columns(proba, uniform[rows])
                 elif model is not None:
                     where = self._where(here, v - 1)
                     node[rows] += model.draw(where, uniform[rows])

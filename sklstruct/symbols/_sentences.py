@@ -273,10 +273,8 @@ class TextWindows:
         tokens, end = self.tokens, self.end
         lacking = width - int(end.min(initial=width))
         if lacking > 0:
-            tokens, end = (
-                np.pad(tokens, (lacking, 0), constant_values=-1),
-                end + lacking,
-            )
+            tokens = np.pad(tokens, (lacking, 0), constant_values=-1)
+            end = end + lacking
         return TextWindows(tokens, end, width, self.reach)
 
     @cached_property
@@ -398,16 +396,8 @@ class SentenceEncoder:
             predicted &= tokens != self.start
         return predicted
 
-    def windows(self, tokens: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray]:
+    def windows(self, tokens: np.ndarray, width: int) -> tuple[TextWindows, np.ndarray]:
         """(windows, next tokens) of all that is predicted; see `stream_windows`."""
-        windows, targets = stream_windows(tokens, width)
-        scored = self.is_target(targets)
-        return windows[scored], targets[scored]
-
-    def text_windows(
-        self, tokens: np.ndarray, width: int
-    ) -> tuple[TextWindows, np.ndarray]:
-        """As `windows`, with the history of each."""
         end = width + np.flatnonzero(self.is_target(tokens[width:]))
         return TextWindows(tokens, end, width), tokens[end]
 
