@@ -1027,7 +1027,7 @@ def test_checkpoint_of_a_language_model(tmp_path):
 
 
 KILLS = """
-    import os, random, signal, sys, time
+    import faulthandler, os, random, signal, sys, time
     import numpy as np
     from sklstruct import StructuredLogLinearLM
     from sklstruct.mixture import FactoredLM
@@ -1077,6 +1077,8 @@ KILLS = """
         child = os.fork()
         if child == 0:
             code = 1
+            # A child that hangs would hold the pipes open that the test waits for.
+            faulthandler.dump_traceback_later(100, exit=True)
             try:
                 model = fit(Checkpoint(path, interval=0))
                 code = 0 if np.array_equal(found(model), found(whole)) else 2
