@@ -329,7 +329,7 @@ class Counted:
     @classmethod
     def of_windows(
         cls,
-        windows: np.ndarray,
+        windows: np.ndarray | Columns,
         target: np.ndarray,
         labels: Labels,
         *,

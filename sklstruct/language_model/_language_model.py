@@ -631,11 +631,15 @@ class LanguageModel(
             weight = np.zeros(tokens.size)
             weight[scored] = np.repeat(sample_weight, encoder.lengths(text))
         if X_val is not None:
-            held_out = number_sentences(X_val, "X_val")
-            if not held_out.n_sentences:
-                raise ValueError("X_val is empty: there is no sentence to choose on")
-            held_out = encoder.encode_known(held_out, front=front, name="X_val")
+            held_out = self._encode_held_out(encoder, X_val)
         return encoder, tokens, weight, held_out
+
+    def _encode_held_out(self, encoder, X_val):
+        """The tokens of held-out sentences."""
+        text = number_sentences(X_val, "X_val")
+        if not text.n_sentences:
+            raise ValueError("X_val is empty: there is no sentence to choose on")
+        return encoder.encode_known(text, front=self.max_depth - 1, name="X_val")
 
     def _set_fitted(self, estimator, labels, model=None):
         self.estimator_ = estimator

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,6 +32,53 @@ from ..backoff._distribution import count_rows, take
 from ..symbols import TextWindows, encode
 from ._models import without_tables
 from ._parts import GroupFit, Part, Reading, Samples
+
+
+class Rows(Protocol):
+    """The samples of a fit, in their order."""
+
+    n_samples: int
+    n_columns: int
+
+    def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> Samples:
+        """The first n samples, after a part has learnt to read their contexts."""
+
+    def known_after(self, n: int) -> tuple[Any, NDArray, NDArray]:
+        """(contexts, outcomes, weights) of the later samples of classes that the first
+        n have."""
+
+
+class RowsHere(NamedTuple):
+    """Samples in the memory of this process."""
+
+    X: Any
+    y: NDArray
+    target: NDArray
+    weight: NDArray
+
+    @property
+    def n_samples(self) -> int:
+        return self.target.size
+
+    @property
+    def n_columns(self) -> int:
+        return self.X.shape[1]
+
+    def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> Samples:
+        here = Reading(take(self.X, slice(0, n)), self.y[:n], report)
+        return one_group(part.learn(here), self.target[:n], self.weight[:n])
+
+    def known_after(self, n: int) -> tuple[Any, NDArray, NDArray]:
+        seen = np.isin(self.target[n:], self.target[:n])
+        last = n + np.flatnonzero(seen)
+        return take(self.X, last), self.target[last], self.weight[last]
+
+
+def one_group(contexts: Any, outcome: NDArray, weight: NDArray) -> Samples:
+    """Samples of one group."""
+    # It takes no memory.
+    group = np.broadcast_to(np.int32(0), outcome.shape)
+    return Samples(contexts, group, outcome, weight)
 
 
 class ModelClassifier(
@@ -110,7 +158,37 @@ class ModelClassifier(
         if weight is None:
             weight = np.broadcast_to(1.0, y.shape)  # which takes no memory
         target, self.classes_ = read_targets(y, self.classes)
-        n_classes = self.classes_.size
+        return self._learn(RowsHere(X, y, target, weight), X_val, y_val)
+
+    @with_callbacks
+    def fit_rows(self, rows: Rows, X_val: Any = None, y_val: Any = None) -> Self:
+        """Fit the models to samples that are elsewhere, as on the workers of a cluster.
+
+        Parameters
+        ----------
+        rows : Rows
+            The samples, whose classes are those of the parameter `classes`, sorted.
+
+        X_val, y_val : array-like, default=None
+            As in `fit`.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
+        """
+        self._validate_params()
+        self.n_features_in_ = rows.n_columns
+        vars(self).pop("feature_names_in_", None)
+        self.classes_ = np.asarray(self.classes)
+        return self._learn(rows, X_val, y_val)
+
+    def _learn(self, rows, X_val, y_val):
         with Progress.of_fit(self, None) as progress:
             part = self.__sklstruct_part__(self.classes_, False)
             if X_val is not None and not part.holds_out:
@@ -119,48 +197,43 @@ class ModelClassifier(
                     "held-out samples; leave it out"
                 )
 
-            def fit(part, rows, held_out, like=None):
-                """The model of some rows; transformers, such as word classes, see no
-                others, so that held-out samples are as new to them as any text."""
-                here = Reading(take(X, rows), y[rows], progress.step)
-                samples = _samples(part.learn(here), target[rows], weight[rows])
+            def fit(part, n, held_out, like=None):
+                """The model of the first rows; transformers, such as word classes, see
+                no others, so that held-out samples are as new to them as any text."""
+                samples = rows.learn(part, n, progress.step)
                 progress.step(f"contexts of {samples.outcome.size} samples are read")
                 if held_out is not None:
                     X_held, *others = held_out
-                    held_out = _samples(part.read(Reading(X_held)), *others)
+                    held_out = one_group(part.read(Reading(X_held)), *others)
                     n_held = held_out.outcome.size
                     progress.step(f"{n_held} held-out samples are read")
                 task = GroupFit(
-                    samples, np.array([n_classes]), held_out, like, self.n_jobs,
-                    progress.step,
+                    samples, np.array([self.classes_.size]), held_out, like,
+                    self.n_jobs, progress.step,
                 )  # fmt: skip
                 return part.fit(task)
 
-            everything = slice(0, target.size)
+            n = rows.n_samples
             if X_val is not None:
-                models = fit(part, everything, self._check_held_out(X_val, y_val))
+                models = fit(part, n, self._check_held_out(X_val, y_val))
             elif not part.validation_fraction:
-                models = fit(part, everything, None)
+                models = fit(part, n, None)
             else:
                 remedy = "give held-out samples (X_val), constant weights"
-                n_rest = target.size - last_share(
-                    target.size, part.validation_fraction, remedy=remedy
-                )
+                n_rest = n - last_share(n, part.validation_fraction, remedy=remedy)
                 # Of a class that the others do not have a model knows nothing.
-                seen = np.isin(target[n_rest:], target[:n_rest])
-                last = n_rest + np.flatnonzero(seen)
-                if last.size == 0:
+                held_out = rows.known_after(n_rest)
+                if held_out[1].size == 0:
                     raise ValueError(
                         f"X: the weights of the mixture are learnt from the last "
-                        f"{seen.size} of {target.size} sample(s), and none of their "
+                        f"{n - n_rest} of {n} sample(s), and none of their "
                         f"classes occurs before them; {remedy}, or more samples"
                     )
-                held_out = take(X, last), target[last], weight[last]
-                models = fit(part, slice(0, n_rest), held_out)
+                models = fit(part, n_rest, held_out)
                 if part.refit:
                     models = [without_tables(model) for model in models]
                     part = self.__sklstruct_part__(self.classes_, False)
-                    models = fit(part, everything, None, models)
+                    models = fit(part, n, None, models)
         self.distribution_, self.part_ = models[0], part
         self._fitted()
         return self
@@ -221,11 +294,6 @@ class ModelClassifier(
         at = self.locate(X)
         uniform = check_random_state(random_state).random_sample(count_rows(at))
         return self.classes_[self.distribution_.draw(at, uniform)]
-
-
-def _samples(contexts, outcome, weight):
-    """Samples of one group."""
-    return Samples(contexts, np.zeros(outcome.size, dtype=np.int32), outcome, weight)
 
 
 def _contexts(X, name="X"):

@@ -281,7 +281,7 @@ class MixtureLM(NamedMembers, ModelClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def __sklstruct_part__(self, classes: np.ndarray, facts: bool) -> Part:
+    def __sklstruct_part__(self, classes: np.ndarray, facts: bool) -> MixturePart:
         self._validate_params()
         names = self._check_models()
         weights = self.weights

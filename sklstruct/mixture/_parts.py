@@ -114,6 +114,50 @@ class Unread:
         """The contexts that each reader makes, one after the other."""
         return (reader.columns(self.X) for reader in self.readers)
 
+    def fit_model(
+        self,
+        estimator: BackoffClassifier,
+        labels: Labels,
+        samples: Samples,
+        facts: bool,
+    ) -> BackoffModel:
+        """The model of an estimator of the contexts of the only reader.
+
+        Parameters
+        ----------
+        estimator : BackoffClassifier
+            Not fitted; it is fitted afterwards.
+
+        labels : Labels
+            The outcomes, and the ids that the reader gives.
+
+        samples : Samples
+            Outcomes and weights of these contexts.
+
+        facts : bool
+            Whether the model gets the training weight of its nodes.
+        """
+        (columns,) = self
+        options: dict[str, Any] = {"depth": estimator.max_depth}
+        options["min_count"] = estimator.least_context
+        options["share"] = estimator.held_out_share
+        options["keep_positions"] = estimator.keeps_positions
+        options["sample_weight"] = samples.own_weight
+        at_once = options["share"] is not None or options["keep_positions"]
+        windows = columns.windows() if at_once else columns
+        counted = Counted.of_windows(windows, samples.outcome, labels, **options)
+        del windows
+        whole, weight = counted.undivided, None
+        if facts:
+            weight = single_precision(whole.pairs.node_sums(whole.count))
+        estimator.fit_counted(counted, overwrite=True)
+        model = estimator.backoff_model_
+        if facts:
+            if model.tree is not whole.pairs.tree:
+                weight = weight_at(model, columns, samples.weight)
+            model.node_weight = weight
+        return model
+
 
 class Reader:
     """Turns X into the contexts of models: by transformers, then to ids of symbols.
@@ -352,25 +396,7 @@ class EstimatorPart(Part):
             return self._fit_estimator(estimator, samples, n_outcomes)
         # One array of symbols for all groups: a pickle holds it once.
         labels = Labels(np.arange(n_outcomes, dtype=np.int32), symbols)
-        (columns,) = samples.contexts
-        options = {"depth": estimator.max_depth, "min_count": estimator.least_context}
-        options["share"] = estimator.held_out_share
-        options["keep_positions"] = estimator.keeps_positions
-        options["sample_weight"] = samples.own_weight
-        at_once = options["share"] is not None or options["keep_positions"]
-        windows = columns.windows() if at_once else columns
-        counted = Counted.of_windows(windows, samples.outcome, labels, **options)
-        del windows
-        whole, weight = counted.undivided, None
-        if self.facts:
-            weight = single_precision(whole.pairs.node_sums(whole.count))
-        estimator.fit_counted(counted, overwrite=True)
-        model = estimator.backoff_model_
-        if self.facts:
-            if model.tree is not whole.pairs.tree:
-                weight = weight_at(model, columns, samples.weight)
-            model.node_weight = weight
-        return model
+        return samples.contexts.fit_model(estimator, labels, samples, self.facts)
 
     def _fit_estimator(self, estimator, samples, n_outcomes):
         outcomes = np.arange(n_outcomes)

@@ -90,13 +90,13 @@ def read_neighbours(
     n_targets : int
         Number of ids of targets.
     """
-    reach, targets_are_words = max(map(abs, offsets)), min(offsets) < 0
+    reach = max(map(abs, offsets))
     if y is None and not is_windows(X):
         return _read_sentences(X, reach)
     X = check_windows(estimator, X, estimator.padding, reset=reset)
     symbols = learn_symbols(X, estimator.padding)
-    windows = encode(X[:, -(reach + (y is None)) :], symbols)
     if y is None:
+        windows = encode(X[:, -(reach + 1) :], symbols)
         if windows.shape[1] < 2:
             raise ValueError(
                 "X: windows of 1 column have no neighbours; give y, the symbol that "
@@ -110,20 +110,53 @@ def read_neighbours(
             windows, target = windows[keep], target[keep]
     else:
         y = column_or_1d(y, warn=True)
-        check_samples(windows.shape[0], y.shape[0])
+        check_samples(X.shape[0], y.shape[0])
         target, classes = encode_labels(y)
         if (target < 0).any():
             raise ValueError(f"y[{int(np.argmax(target < 0))}] is missing")
-        n_targets = classes.size
-        if targets_are_words:
-            symbols, windows, target = _unite(symbols, windows, classes, target)
-            n_targets = symbols.size
+        return neighbour_ids(X, target, symbols, classes, offsets)
+    _check_reach(windows, reach)
+    return symbols, windows, target, n_targets
+
+
+def neighbour_ids(
+    X: np.ndarray,
+    target: np.ndarray,
+    symbols: np.ndarray,
+    classes: np.ndarray,
+    offsets: tuple[int, ...],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """`read_neighbours` of some of the windows, where the symbols of all are known.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_columns)
+        Windows.
+
+    target : int32 ndarray of shape (n_samples,)
+        Ids among `classes`.
+
+    symbols, classes : ndarray
+        The words of all windows and all targets, sorted.
+
+    offsets : tuple of int
+        Checked.
+    """
+    reach = max(map(abs, offsets))
+    windows, n_targets = encode(X[:, -reach:], symbols), classes.size
+    _check_reach(windows, reach)
+    if min(offsets) < 0:  # targets are words
+        symbols, windows, target = _unite(symbols, windows, classes, target)
+        n_targets = symbols.size
+    return symbols, windows, target, n_targets
+
+
+def _check_reach(windows, reach):
     if windows.shape[1] < reach:
         raise ValueError(
             f"offsets reach {reach} symbols far, but the windows of X have only "
             f"{windows.shape[1]} column(s); make them longer or offsets smaller"
         )
-    return symbols, windows, target, n_targets
 
 
 def _unite(symbols, windows, classes, target):

@@ -196,6 +196,40 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         n_samples = target.size
         counts = count_features(windows, target, offsets, symbols.size, n_targets)
         del windows, target
+        return self._fit_counts(symbols, counts, n_samples)
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_counts(
+        self, symbols: np.ndarray, counts: sp.csr_array, n_samples: int, n_columns: int
+    ) -> ExchangeClustering:
+        """Cluster the words of windows whose neighbours were counted elsewhere.
+
+        Parameters
+        ----------
+        symbols : ndarray of shape (n_symbols,)
+            The words, sorted.
+
+        counts : CSR array of shape (n_symbols, n_features)
+            N(w, f), as the workers of a cluster count them.
+
+        n_samples, n_columns : int
+            The shape of the windows.
+
+        Returns
+        -------
+        self : ExchangeClustering
+            Fitted clustering.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer words than `n_clusters`.
+        """
+        self.n_features_in_ = n_columns
+        return self._fit_counts(symbols, counts, n_samples)
+
+    def _fit_counts(self, symbols, counts, n_samples):
         weight = np.asarray(counts.sum(axis=1, dtype=np.int64)).ravel()
         seen = weight > 0
         if not seen.all():

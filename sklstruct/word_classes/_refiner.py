@@ -484,8 +484,21 @@ def fit_clustering(key: tuple, clustering: Any, X: Any, y: Any) -> Any:
         return fitted[at][0]
     clustering.fit(X, y)
     if fitted is not None:
-        fitted[at] = clustering, X, y
+        store_clustering(fitted, key, clustering, X, y)
     return clustering
+
+
+def store_clustering(fitted: dict, key: tuple, clustering: Any, X: Any, y: Any) -> None:
+    """Store a fitted clustering where `fit_clustering` finds it for this X and y."""
+    fitted[key, id(X), id(y)] = clustering, X, y
+
+
+def unfitted_clusterings(refiner: ContextRefiner, n_columns: int) -> dict:
+    """The clusterings of a path, not fitted, by key; ValueError for a path that windows
+    of `n_columns` columns do not allow."""
+    steps = refiner._read_path()
+    refiner._check_positions(steps, n_columns)
+    return {key: clustering for key, clustering, _ in steps if key != "word"}
 
 
 def fit_clusterings(
@@ -497,11 +510,9 @@ def fit_clusterings(
     """
     todo: dict = {}
     for refiner in refiners:
-        steps = refiner._read_path()
-        refiner._check_positions(steps, X.shape[1])
-        for key, clustering, _ in steps:
+        for key, clustering in unfitted_clusterings(refiner, X.shape[1]).items():
             # Of one without a key of its own nobody would find the fit.
-            if key != "word" and key[1] != id(clustering):
+            if key[1] != id(clustering):
                 todo[key] = clustering
     with ThreadMap(n_jobs) as parallel:
         parallel(lambda key: fit_clustering(key, todo[key], X, y), list(todo))

@@ -192,3 +192,25 @@ def test_bad_types():
         ExchangeClustering(1, offsets=(-1, 1)).fit(np.array([["a"], ["b"]]), [1, 2])
     # Targets that are only features may be of another kind.
     ExchangeClustering(1, offsets=(1,)).fit(np.array([["a"], ["b"]]), [1, 2])
+
+
+@pytest.mark.parametrize("offsets", [(1, 2), (-1, 1), (-3,)])
+def test_counts_of_parts_are_summed(offsets):
+    """As the workers of a cluster count; a part lacks words and targets of others."""
+    windows = context_windows(following_text(1), 3)
+    keep = windows.sample_weight > 0
+    X, y = windows.contexts[keep], windows.targets[keep]
+    clustering = ExchangeClustering(3, offsets=offsets, padding=-1)
+    want = clone(clustering).fit(X, y)
+    symbols, (classes, target) = np.unique(X[X >= 0]), np.unique(y, return_inverse=True)
+    total = 0
+    for rows in np.array_split(np.arange(len(y)), 7):
+        words, *ids, n_targets = _counts.neighbour_ids(
+            X[rows], target[rows].astype(np.int32), symbols, classes, offsets
+        )
+        total = total + _counts.count_features(*ids, offsets, words.size, n_targets)
+    got = clone(clustering).fit_counts(words, total, *X.shape)
+    assert got.symbols_.tolist() == want.symbols_.tolist()
+    assert got.labels_.tolist() == want.labels_.tolist()
+    assert (got.objective_, got.n_iter_) == (want.objective_, want.n_iter_)
+    assert got.n_features_in_ == want.n_features_in_ == 3
