@@ -204,7 +204,6 @@ class Joined:
     """
 
     def __init__(self, shards: list[Pairs]) -> None:
-        self._shards = shards
         trees = [pairs.tree for pairs in shards]
         n_levels = max(tree.n_levels for tree in trees)
         sizes = np.zeros((n_levels, len(shards)), dtype=np.int64)
@@ -223,8 +222,11 @@ class Joined:
         pair_start = (np.cumsum(pair_sizes) - pair_sizes.ravel()).reshape(sizes.shape)
         n_nodes = check_size(sizes.sum(), "contexts")
         n_pairs = check_size(pair_sizes.sum(), "(context, class) pairs")
-        self._places = list(zip(start.T, pair_start.T))
-        self._n_levels = n_levels
+        # The shards are not kept: they take as much memory as the whole.
+        self._ranges = [
+            list(_ranges(pairs, start[:, s], pair_start[:, s], n_levels, s > 0))
+            for s, pairs in enumerate(shards)
+        ]
 
         parent = np.empty(n_nodes, dtype=np.int32)
         symbol = np.empty(n_nodes, dtype=np.int32)
@@ -232,7 +234,7 @@ class Joined:
         target = np.empty(n_pairs, dtype=np.int32)
         ptr[-1] = n_pairs
         for s, (pairs, tree) in enumerate(zip(shards, trees)):
-            for k, here, nodes, slots, into in self._ranges(s):
+            for k, here, nodes, slots, into in self._ranges[s]:
                 up = start[k - 1, s] - tree.level_ptr[k - 1] if k > 1 else 0
                 parent[nodes] = tree.parent[here] + np.int32(up)
                 symbol[nodes] = tree.symbol[here]
@@ -243,22 +245,11 @@ class Joined:
         whole = tree_of_arrays(parent, symbol, level_ptr, trees[0].n_symbols)
         self.pairs = pairs_of_arrays(whole, ptr, target)
 
-    def _ranges(self, s):
-        """(level, nodes of shard s, their place, its pairs, their place); the root of
-        the first shard only."""
-        pairs = self._shards[s]
-        start, pair_start = self._places[s]
-        for k in range(1 if s else 0, min(pairs.tree.n_levels, self._n_levels)):
-            here, slots = pairs.tree.level(k), pairs.level(k)
-            nodes = slice(start[k], start[k] + here.stop - here.start)
-            into = slice(pair_start[k], pair_start[k] + slots.stop - slots.start)
-            yield k, here, nodes, slots, into
-
     def of_pairs(self, numbers: list[np.ndarray]) -> np.ndarray:
         """Numbers of the pairs of the whole tree, from those of each shard."""
         out = np.empty(self.pairs.n_pairs, dtype=numbers[0].dtype)
         for s, part in enumerate(numbers):
-            for _, _, _, slots, into in self._ranges(s):
+            for _, _, _, slots, into in self._ranges[s]:
                 out[into] = part[slots]
         return out
 
@@ -266,6 +257,16 @@ class Joined:
         """Numbers of the nodes of the whole tree, from those of each shard."""
         out = np.empty(self.pairs.tree.n_nodes, dtype=numbers[0].dtype)
         for s, part in enumerate(numbers):
-            for _, here, nodes, _, _ in self._ranges(s):
+            for _, here, nodes, _, _ in self._ranges[s]:
                 out[nodes] = part[here]
         return out
+
+
+def _ranges(pairs, start, pair_start, n_levels, first):
+    """(level, nodes of a shard, their place, its pairs, their place), from level
+    `first` on: the root is that of the first shard."""
+    for k in range(int(first), min(pairs.tree.n_levels, n_levels)):
+        here, slots = pairs.tree.level(k), pairs.level(k)
+        nodes = slice(start[k], start[k] + here.stop - here.start)
+        into = slice(pair_start[k], pair_start[k] + slots.stop - slots.start)
+        yield k, here, nodes, slots, into

@@ -25,19 +25,21 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from .._checkpoint import Checkpoint
 from .._files import open_write
 from ..backoff import BackoffClassifier
-from ..context_tree._shards import shard_bounds
+from ..context_tree._shards import Joined, shard_bounds
 from ..symbols import Labels
 from . import _tasks as tasks
 from ._lockstep import DONE, ERROR, KEEP, LARGEST, REPORT, TOTAL, Request, answer
+from ._models import gather
 
 # Seconds between two checks whether a worker that has not answered still exists.
 _PATIENCE = 1.0
@@ -289,6 +291,35 @@ class Manifest:
         return True
 
 
+class Shards(Protocol):
+    """The counts of a text, divided into shards.
+
+    Attributes
+    ----------
+    client : distributed.Client
+        The client of the cluster.
+
+    bounds : list of (int, int)
+        The newest symbols of the contexts of each shard.
+
+    n_levels : int
+        Number of levels of the whole tree.
+    """
+
+    client: Any
+    bounds: list[tuple[int, int]]
+    n_levels: int
+
+    def shard(self, k: int) -> Any:
+        """A future of the counts of a shard."""
+
+    def release(self) -> None:
+        """Free the memory; lost shards are counted again."""
+
+    def close(self) -> None:
+        """Free what is needed to count lost shards again."""
+
+
 class Cluster:
     """A text on the workers of a cluster.
 
@@ -347,7 +378,8 @@ class Cluster:
         name = f"sklstruct-{function.__name__}-{uuid.uuid4().hex}"
         return self.client.submit(function, *args, key=name)
 
-    def _result(self, future):
+    def result(self, future: Any) -> Any:
+        """The result of a task."""
         watch = WorkersWatch(self.client)
         while True:
             try:
@@ -374,7 +406,7 @@ class Cluster:
         self._texts = [self.submit(tasks.read_part, part) for part in self._parts()]
         words = [self.submit(tasks.count_words, text) for text in self._texts]
         while words:
-            yield self._result(words.pop(0))
+            yield self.result(words.pop(0))
 
     def count(
         self,
@@ -388,26 +420,35 @@ class Cluster:
         sizes, self.n_levels = np.zeros(labels.known_symbols("counting").size), 1
         counted = self._count_parts()
         for future in [self.submit(tasks.measure_part, c) for c in counted]:
-            part_sizes, n_levels = self._result(future)
+            part_sizes, n_levels = self.result(future)
             sizes += part_sizes
             self.n_levels = max(self.n_levels, n_levels)
         self.bounds = shard_bounds(sizes, n_shards)
 
     def _count_parts(self):
         if self._counted is None:
-            if self._texts is None:
-                self._texts = [self.submit(tasks.read_part, p) for p in self._parts()]
             labels, *how = self._how
             given = self.submit(tasks.as_given, labels)
             self._counted = [
-                self.submit(tasks.count_part, text, given, *how) for text in self._texts
+                self.submit(tasks.count_part, text, given, *how)
+                for text in self.take_texts()
             ]
-            self._texts = None  # freed when they are counted
         return self._counted
+
+    def take_texts(self) -> list:
+        """Futures of the numbered parts, which are freed when their tasks have run."""
+        texts, self._texts = self._texts, None
+        if texts is None:
+            texts = [self.submit(tasks.read_part, part) for part in self._parts()]
+        return texts
 
     def release(self) -> None:
         """Free the counts of the parts; lost shards count them again."""
         self._counted = None
+
+    def close(self) -> None:
+        """Free the counts of the parts."""
+        self.release()
 
     def shard(self, k: int) -> Any:
         """A future of the counts of a shard, merged two by two."""
@@ -415,11 +456,14 @@ class Cluster:
             self.submit(tasks.cut_part, counted, self.bounds[k])
             for counted in self._count_parts()
         ]
+        return self.add_up(tasks.merge_counted, found)
+
+    def add_up(self, add: Callable, found: list) -> Any:
+        """A future of the sum of some results, two by two."""
         while len(found) > 1:
             rest = found[len(found) // 2 * 2 :]
             found = [
-                self.submit(tasks.merge_counted, a, b)
-                for a, b in zip(found[::2], found[1::2])
+                self.submit(add, a, b) for a, b in zip(found[::2], found[1::2])
             ] + rest
         return found[0]
 
@@ -437,14 +481,17 @@ class ShardDriver:
 
     Parameters
     ----------
-    cluster : Cluster
-        With the text counted.
+    shards : Shards
+        The text, counted.
 
     estimator : BackoffClassifier
         Unfitted; without a checkpoint of its own.
 
     checkpoint : Checkpoint or None
         Place of the states of the shards.
+
+    facts : bool, default=False
+        Whether the models have the weight of the samples in each context.
 
     Attributes
     ----------
@@ -466,16 +513,17 @@ class ShardDriver:
 
     def __init__(
         self,
-        cluster: Cluster,
+        shards: Shards,
         estimator: BackoffClassifier,
         checkpoint: Checkpoint | None = None,
+        facts: bool = False,
     ) -> None:
-        self._cluster, self._estimator = cluster, estimator
+        self._shards, self._estimator, self._facts = shards, estimator, facts
         # Actors use the current client, whichever it is: it must be this one when
         # shards are called.
-        self.client = cluster.client
-        self.bounds = cluster.bounds
-        self.n_shards = len(cluster.bounds)
+        self.client = shards.client
+        self.bounds = shards.bounds
+        self.n_shards = len(shards.bounds)
         self._manifest = None
         if checkpoint is not None:
             self._manifest = Manifest(checkpoint, self.n_shards)
@@ -657,6 +705,13 @@ class ShardDriver:
         calls = [self.begin(k, method, *arguments) for k in range(self.n_shards)]
         return [self.ask(k, method, *arguments, call=c) for k, c in enumerate(calls)]
 
+    def gather(
+        self, estimator: BackoffClassifier, max_depth: int, labels: Labels
+    ) -> None:
+        """Copy the model from the shards into an estimator; see `gather`."""
+        joined = Joined(self.ask_all("pairs"))
+        gather(estimator, joined, partial(self.ask_all, "model"), max_depth, labels)
+
     def _round(self, answers):
         """The requests of all shards after the answers; lost shards are restored."""
         calls = [self.begin(k, "advance", answers) for k in range(self.n_shards)]
@@ -719,14 +774,14 @@ class ShardDriver:
         if self._manifest is not None:
             checkpoint = self._manifest.path, self._manifest.number
         wanted = tasks.versions()
-        counts = {k: self._cluster.shard(k) for k in which}
+        counts = {k: self._shards.shard(k) for k in which}
         for k in which:
             self._futures[k] = self.client.submit(
-                tasks.ShardFit, counts[k], self._estimator, k, self._cluster.n_levels,
-                checkpoint, wanted, actor=True, pure=False,
+                tasks.ShardFit, counts[k], self._estimator, k, self._shards.n_levels,
+                checkpoint, wanted, self._facts, actor=True, pure=False,
             )  # fmt: skip
         del counts
-        self._cluster.release()
+        self._shards.release()
         for k in which:
             self._actors[k] = self._place(k)
 
@@ -757,4 +812,5 @@ class ShardDriver:
         with suppress(OSError, CancelledError, RuntimeError):
             self.client.cancel([f for f in self._futures if f is not None])
         self._futures = [None] * self.n_shards
+        self._shards.close()
         self._log.close()

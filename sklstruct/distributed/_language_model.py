@@ -15,14 +15,15 @@ from .._checkpoint import Checkpoint
 from .._compat import BaseEstimator, Interval, _fit_context, with_callbacks
 from .._files import open_write
 from ..backoff import BackoffClassifier
-from ..context_tree._shards import Joined
 from ..exchange._arpa_shards import ArpaPlan
 from ..language_model import LanguageModel
-from ..symbols import Labels, prepare_for_ids
+from ..mixture import MixtureLM
+from ..symbols import Labels, SentenceEncoder, prepare_for_ids
 from ._arpa import ArpaWriter
 from ._cluster import Cluster, ShardDriver, find_client
-from ._models import gather, sharded_fit
+from ._models import sharded_fit
 from ._parts import Vocabulary, text_parts
+from ._rows import TextRows, check_composed, for_workers
 
 
 class Remote(NamedTuple):
@@ -89,6 +90,12 @@ class DaskLanguageModel(LanguageModel):
         `compute` copies them to this process and sets `estimator_` and
         `backoff_model_`.
 
+    folder : str or os.PathLike, default=None
+        Folder for files of contexts, which all workers and this process see under this
+        name: a mixture, a pipeline or `min_count` of a log-linear model needs four
+        bytes on the disk for each word and place of a context. Removed at the end.
+        None: that of the system for temporary files, for workers on this machine.
+
     Attributes
     ----------
     estimator_ : estimator
@@ -151,6 +158,7 @@ class DaskLanguageModel(LanguageModel):
         "client": "no_validation",
         "n_shards": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "gather": ["boolean"],
+        "folder": [str, os.PathLike, None],
     }
 
     def __init__(
@@ -168,6 +176,7 @@ class DaskLanguageModel(LanguageModel):
         client: Any = None,
         n_shards: int | None = None,
         gather: bool = True,
+        folder: str | os.PathLike | None = None,
     ):
         super().__init__(
             estimator,
@@ -183,11 +192,12 @@ class DaskLanguageModel(LanguageModel):
         self.client = client
         self.n_shards = n_shards
         self.gather = gather
+        self.folder = folder
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(  # type: ignore[override]  # workers read X; there are no weights
-        self, X: Iterable, y: Any = None
+        self, X: Iterable, y: Any = None, *, X_val: Iterable | None = None
     ) -> DaskLanguageModel:
         """Fit the estimator to sentences that the workers read.
 
@@ -200,6 +210,10 @@ class DaskLanguageModel(LanguageModel):
 
         y : None
             Ignored.
+
+        X_val : iterable of sentences, default=None
+            Held-out sentences in this process, from which the weights of a mixture are
+            learnt. None: the last sentences of X, as in `LanguageModel`.
 
         Returns
         -------
@@ -219,9 +233,14 @@ class DaskLanguageModel(LanguageModel):
         """
         client = find_client(self.client)
         estimator = self._check_parameters()
-        how = sharded_fit(estimator)
-        given = estimator.get_params(deep=False)
-        checkpoint = Checkpoint.of_kind(given.get("checkpoint"), self, folder=False)
+        if isinstance(estimator, BackoffClassifier):
+            sharded_fit(estimator)
+            if X_val is not None:
+                self._refuse_held_out(estimator)
+            given = estimator.get_params(deep=False)
+            checkpoint = Checkpoint.of_kind(given.get("checkpoint"), self, folder=False)
+        else:
+            self._check_composed(estimator, X_val)
         self._drop_remote()  # the workers have one model at a time
 
         cluster = Cluster(client, text_parts(X, client))
@@ -229,20 +248,69 @@ class DaskLanguageModel(LanguageModel):
         if not text.n_sentences:
             raise ValueError(f"X is empty: there is no sentence to learn from in {X!r}")
         labels = self._vocabulary_rules().find_labels(text)
+        if isinstance(self.estimator, str):
+            estimator = self._check_parameters(labels.n_classes)
         prepare_for_ids(estimator, labels)
-        # Workers get a copy without checkpoint, memory and verbose.
-        silent = {"checkpoint": None, "memory": None, "verbose": 0}
-        given = estimator.get_params(deep=False)
-        given |= {name: value for name, value in silent.items() if name in given}
-        remote = type(estimator)(**given)
 
         context = self._init_callback_context(max_subtasks=1)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         inner = context.subcontext(task_name="fit-estimator")
-        cluster.count(
-            remote, labels, self.max_depth, self.n_shards or len(client.nthreads())
-        )
-        driver = ShardDriver(cluster, remote, checkpoint)
+        if isinstance(estimator, BackoffClassifier):
+            self._fit_shards(estimator, labels, cluster, checkpoint, inner, X)
+        else:
+            self._fit_composed(estimator, labels, cluster, inner, X, X_val)
+        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        return self
+
+    def _check_composed(self, estimator, X_val):
+        check_composed(estimator, self.max_depth)
+        if not self.gather:
+            raise ValueError(
+                f"gather=False: a {type(estimator).__name__} is put together in this "
+                "process; set gather=True"
+            )
+        if X_val is not None and not isinstance(estimator, MixtureLM):
+            self._refuse_held_out(estimator)
+
+    def _rows(self, cluster, labels, exclude):
+        n_shards = self.n_shards or len(cluster.client.nthreads())
+        return TextRows(cluster, labels, self.max_depth, n_shards, self.folder, exclude)
+
+    def _fit_composed(self, estimator, labels, cluster, context, X, X_val):
+        held_out = ()
+        if X_val is not None:
+            encoder = SentenceEncoder(labels)
+            tokens = self._encode_held_out(encoder, X_val)
+            held_out = encoder.windows(tokens, self.max_depth)
+        rows = self._rows(cluster, labels, self.out_of_vocabulary == "exclude")
+        with (
+            cluster.client.as_current(),
+            context.propagate_callback_context(estimator),
+        ):
+            context.call_on_fit_task_begin(estimator=self, X=X, y=None)
+            if isinstance(estimator, MixtureLM):
+                estimator.fit_rows(rows, *held_out)
+            else:
+                rows.fit_pipeline(estimator)
+            context.call_on_fit_task_end(estimator=self, X=X, y=None)
+        self._set_fitted(estimator, labels)
+        self._set_figures([driver for driver, _ in rows.fits])
+        self.shard_sizes_ = [size for _, sizes in rows.fits for size in sizes]
+
+    def _set_figures(self, drivers):
+        self.n_exchanges_ = sum(driver.n_exchanges for driver in drivers)
+        self.n_bytes_exchanged_ = sum(driver.n_bytes for driver in drivers)
+        self.n_lost_shards_ = sum(driver.n_losses for driver in drivers)
+
+    def _fit_shards(self, estimator, labels, cluster, checkpoint, inner, X):
+        how, remote = sharded_fit(estimator), for_workers(estimator)
+        n_shards = self.n_shards or len(cluster.client.nthreads())
+        shards: Any = cluster
+        if estimator.least_context > 1:
+            shards = self._rows(cluster, labels, False).words(remote).shards(remote)
+        else:
+            cluster.count(remote, labels, self.max_depth, n_shards)
+        driver = ShardDriver(shards, remote, checkpoint)
         try:
             with driver.client.as_current():
                 with inner.propagate_callback_context(estimator):
@@ -255,18 +323,14 @@ class DaskLanguageModel(LanguageModel):
             driver.close()
             raise
         for message, category in notes:
-            warnings.warn(message, category, stacklevel=2)
+            warnings.warn(message, category, stacklevel=3)
         self._set_fitted(None, labels)
         del self.estimator_
-        self._remote = Remote(driver, estimator, cluster.n_levels)
+        self._remote = Remote(driver, estimator, shards.n_levels)
         self.shard_sizes_ = sizes
-        self.n_exchanges_ = driver.n_exchanges
-        self.n_bytes_exchanged_ = driver.n_bytes
         if self.gather:
             self.compute()
-        self.n_lost_shards_ = driver.n_losses  # with those of gathering
-        context.call_on_fit_task_end(estimator=self, X=X, y=y)
-        return self
+        self._set_figures([driver])  # with the losses of gathering
 
     def _set_fitted(self, estimator, labels, model=None):
         super()._set_fitted(estimator, labels, model)
@@ -310,12 +374,9 @@ class DaskLanguageModel(LanguageModel):
             return self
         driver, estimator, _ = self._remote
         labels = self._labels
-        with driver.client.as_current():
-            parts = driver.ask_all("model")
-        joined = Joined([pairs for pairs, _ in parts])
         ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
-        models = [model for _, model in parts]
-        gather(estimator, joined, models, self.max_depth, ids)
+        with driver.client.as_current():
+            driver.gather(estimator, self.max_depth, ids)
         self._set_fitted(estimator, labels)
         driver.close()
         return self

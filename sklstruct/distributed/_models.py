@@ -16,6 +16,7 @@ import numpy as np
 
 from .._parallel import ThreadMap
 from ..backoff import BackoffClassifier, BackoffModel, Counted
+from ..backoff._distribution import single_precision
 from ..backoff._estimator import check_parameters
 from ..context_tree._shards import Joined, PairShard
 from ..loglinear import PENALTIES, SOLVERS, StructuredLogLinearLM
@@ -37,6 +38,8 @@ class ShardModel(NamedTuple):
     log_backoff: np.ndarray  # (n_nodes,)
     of_pairs: dict[str, np.ndarray]  # fitted attributes with an entry a pair
     fitted: dict[str, Any]  # the others, the same in all shards
+    # (n_nodes,) weight of the samples in each context, for the gate of a mixture
+    node_weight: np.ndarray | None = None
 
 
 class ShardedFit:
@@ -47,7 +50,12 @@ class ShardedFit:
 
     def check(self, estimator: Any) -> None:
         """ValueError for parameters that are not possible on shards."""
-        _refuse_min_count(estimator)
+        min_count = getattr(estimator, "min_count", 1)
+        if np.max(min_count) > 1:
+            raise ValueError(
+                f"min_count={min_count!r} of {type(estimator).__name__} is not "
+                "possible on the shards of a tree; leave it 1, and prune the model"
+            )
         if estimator.held_out_share is not None:
             raise ValueError(
                 "discount='tuned' needs held-out samples of all shards together; tune "
@@ -80,7 +88,6 @@ class LogLinearFit(ShardedFit):
     of_pairs = ("coef_",)
 
     def check(self, estimator: StructuredLogLinearLM) -> None:
-        _refuse_min_count(estimator)
         penalty, solver = penalty_of(estimator), solver_of(estimator)
         if not solver.sharded:
             raise ValueError(
@@ -148,22 +155,17 @@ FITS: dict[type, ShardedFit] = {
 }
 
 
-def _refuse_min_count(estimator):
-    min_count = getattr(estimator, "min_count", 1)
-    if np.max(min_count) > 1:
-        raise ValueError(
-            f"min_count={min_count!r} is not possible on the shards of a tree; leave "
-            "it 1, and prune the model"
-        )
+def sharded_fit(estimator: Any, name: str = "estimator") -> ShardedFit:
+    """The `ShardedFit` of an estimator; an error if it cannot be fitted on shards.
 
-
-def sharded_fit(estimator: Any) -> ShardedFit:
-    """The `ShardedFit` of an estimator; an error if it cannot be fitted on shards."""
+    name: what the error calls it.
+    """
     how = FITS.get(type(estimator))
     if how is None:
         raise TypeError(
-            f"estimator: {type(estimator).__name__} cannot be fitted on the shards of "
-            f"a tree; {', '.join(kind.__name__ for kind in FITS)} can"
+            f"{name}: {type(estimator).__name__} cannot be fitted on the shards of "
+            f"a tree; {', '.join(kind.__name__ for kind in FITS)} can, a MixtureLM of "
+            "these, and pipelines of a ContextRefiner and one of these"
         )
     check_parameters(estimator)
     how.check(estimator)
@@ -176,6 +178,7 @@ def fit_shard(
     counted: Counted,
     keep: Keep,
     report: Report,
+    facts: bool = False,
 ) -> ShardModel:
     """The part of the model that belongs to a shard.
 
@@ -202,12 +205,17 @@ def fit_shard(
         Called with (iteration, objective, optimality) after each iteration; True stops
         the fit.
 
+    facts : bool, default=False
+        Whether the weight of the samples in each context is wanted.
+
     Returns
     -------
     model : ShardModel
         Numbers beside the pairs and the nodes, and fitted attributes.
     """
-    how = FITS[type(estimator)]
+    how, weight = FITS[type(estimator)], None
+    if facts:
+        weight = single_precision(shard.node_sums(counted.count))
     numbers = how.fit(estimator, replace(counted, pairs=shard), keep, report)
     fitted = {
         name: value
@@ -215,13 +223,13 @@ def fit_shard(
         if name.endswith("_") and name not in ("backoff_model_", "classes_")
     }
     of_pairs = {name: fitted.pop(name) for name in how.of_pairs}
-    return ShardModel(*numbers, of_pairs, fitted)
+    return ShardModel(*numbers, of_pairs, fitted, weight)
 
 
 def gather(
     estimator: BackoffClassifier,
     joined: Joined,
-    models: list[ShardModel],
+    models: Callable[[str], list],
     max_depth: int,
     labels: Labels,
 ) -> BackoffClassifier:
@@ -235,8 +243,8 @@ def gather(
     joined : Joined
         The whole tree.
 
-    models : list of ShardModel
-        From `fit_shard`.
+    models : callable
+        Called with the name of a field of `ShardModel`; returns those of all shards.
 
     max_depth : int
         Columns of the windows of the text.
@@ -244,15 +252,20 @@ def gather(
     labels : Labels
         The meaning of the ids.
     """
+    # One array after the other: those of all shards take as much memory as the whole.
     how = FITS[type(estimator)]
-    for name, value in models[0].fitted.items():
+    for name, value in models("fitted")[0].items():
         setattr(estimator, name, value)
+    of_pairs = models("of_pairs")
     for name in how.of_pairs:
-        parts = [model.of_pairs[name] for model in models]
-        setattr(estimator, name, joined.of_pairs(parts))
-    log_prob = joined.of_pairs([model.log_prob for model in models])
-    log_backoff = joined.of_nodes([model.log_backoff for model in models])
+        setattr(estimator, name, joined.of_pairs([part[name] for part in of_pairs]))
+    del of_pairs
+    log_prob = joined.of_pairs(models("log_prob"))
+    log_backoff = joined.of_nodes(models("log_backoff"))
+    weights = models("node_weight")
     model = BackoffModel(joined.pairs, log_prob, log_backoff, labels)
+    if weights[0] is not None:
+        model.node_weight = joined.of_nodes(weights)
     estimator.adopt(model, max_depth)
     how.finish(estimator)
     return estimator

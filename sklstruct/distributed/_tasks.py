@@ -247,6 +247,9 @@ class ShardFit:
 
     wanted : dict
         The `versions` of the client.
+
+    facts : bool, default=False
+        Whether the model has the weight of the samples in each context.
     """
 
     def __init__(
@@ -257,6 +260,7 @@ class ShardFit:
         n_levels: int,
         checkpoint: tuple[str, int | None] | None,
         wanted: dict[str, str],
+        facts: bool = False,
     ) -> None:
         here = versions()
         if here != wanted:
@@ -278,7 +282,7 @@ class ShardFit:
                 return ShardKeeper(meeting, path, shard, number, identity())
 
             branches = PairShard(pairs, n_levels, meeting)
-            return fit_shard(estimator, branches, counted, keep, meeting.report)
+            return fit_shard(estimator, branches, counted, keep, meeting.report, facts)
 
         self._lockstep = Lockstep(run)
         self._answers: OrderedDict[int, Request] = OrderedDict()
@@ -336,10 +340,14 @@ class ShardFit:
             return Request(ERROR, Failure.of(request.value))
         return request
 
-    def model(self) -> tuple[Pairs, ShardModel]:
-        """The fitted model, without the parents of the pairs."""
+    def pairs(self) -> Pairs:
+        """The pairs, without their parents."""
         pairs = self._pairs
-        return pairs_of_arrays(pairs.tree, pairs.ptr, pairs.target), self._fitted()
+        return pairs_of_arrays(pairs.tree, pairs.ptr, pairs.target)
+
+    def model(self, name: str) -> Any:
+        """A field of the fitted model."""
+        return getattr(self._fitted(), name)
 
     def _fitted(self):
         if self._model is None:

@@ -99,9 +99,12 @@ def fit_sharded(model, pairs, count, n_shards, max_depth=3, stop_after=None):
         [function(*part) for part in parts], stop_after
     )
     labels = Labels.of_ids(pairs.n_classes, pairs.tree.n_symbols)
-    fitted = gather(
-        clone(model), Joined([part for part, _ in parts]), models, max_depth, labels
-    )
+    joined = Joined([part for part, _ in parts])
+
+    def fields(name):
+        return [getattr(one, name) for one in models]
+
+    fitted = gather(clone(model), joined, fields, max_depth, labels)
     return fitted, notes, log
 
 

@@ -1,0 +1,226 @@
+"""Tasks of the workers over samples: windows of a text, word classes, files of shards.
+
+A part of a text is its tokens, behind the last ones of the part before: so its windows
+are those that the whole text has there. Of a part the first samples may be wanted only,
+as the last ones of a text are held out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._files import open_write
+from ..backoff import Counted
+from ..context_tree import Columns
+from ..mixture._parts import Reader
+from ..symbols import Labels, NumberedText, SentenceEncoder, encode, learn_symbols
+from ..word_classes import ExchangeClustering
+from ..word_classes._counts import count_features, neighbour_ids
+
+_NOT_THERE = (
+    "folder: all workers and the client must see it under this name; give "
+    "DaskLanguageModel a shared folder"
+)
+
+
+class PartRows(NamedTuple):
+    """The samples of a part of a text."""
+
+    tokens: np.ndarray  # int32, behind n_columns tokens of the part before
+    labels: Labels
+    n_columns: int
+
+    def first(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """(windows, targets) of the first n samples."""
+        encoder = SentenceEncoder(self.labels)
+        windows, target = encoder.windows(self.tokens, self.n_columns)
+        return windows[:n].array, target[:n]
+
+
+def encode_part(text: NumberedText, labels: Labels, exclude: bool) -> np.ndarray:
+    """The tokens of a part.
+
+    exclude: a word that has none ends the history of those after it, and is no error.
+    """
+    encoder = SentenceEncoder(labels)
+    tokens = encoder.encode(text) if exclude else encoder.encode_known(text)
+    return np.where(tokens == encoder.lost, np.int32(-1), tokens)
+
+
+def last_tokens(before: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """The tokens before the next part, as many as before this one."""
+    return np.concatenate([before, tokens])[-before.size :]
+
+
+def rows_of_part(before: np.ndarray, tokens: np.ndarray, labels: Labels) -> PartRows:
+    """The samples of a part."""
+    return PartRows(np.concatenate([before, tokens]), labels, before.size)
+
+
+def count_rows(rows: PartRows) -> int:
+    """Number of samples."""
+    encoder = SentenceEncoder(rows.labels)
+    return int(encoder.is_target(rows.tokens[rows.n_columns :]).sum())
+
+
+def learn_rows(rows: PartRows, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """(distinct symbols of the windows, number of samples of each class)."""
+    windows, target = rows.first(n)
+    n_classes = rows.labels.n_classes
+    return learn_symbols(windows, -1), np.bincount(target, minlength=n_classes)
+
+
+# --------------------------------------------------------------- word classes
+
+
+class Neighbours(NamedTuple):
+    """Counts of words and their neighbours; see `count_features`."""
+
+    symbols: np.ndarray
+    counts: sp.csr_array
+
+
+def count_neighbours(
+    rows: PartRows,
+    n: int,
+    symbols: np.ndarray,
+    classes: np.ndarray,
+    offsets: tuple[int, ...],
+) -> Neighbours:
+    """The counts of a part; symbols, classes: of all parts."""
+    windows, target = rows.first(n)
+    symbols, windows, target, n_targets = neighbour_ids(
+        windows, encode(target, classes), symbols, classes, offsets
+    )
+    counts = count_features(windows, target, offsets, symbols.size, n_targets)
+    return Neighbours(symbols, counts)
+
+
+def add_neighbours(a: Neighbours, b: Neighbours) -> Neighbours:
+    """The counts of two parts together."""
+    return Neighbours(a.symbols, a.counts + b.counts)
+
+
+def cluster_words(
+    clustering: ExchangeClustering, found: Neighbours, n_samples: int, n_columns: int
+) -> ExchangeClustering:
+    """The clustering fitted to the counts of all parts."""
+    return clustering.fit_counts(found.symbols, found.counts, n_samples, n_columns)
+
+
+# ------------------------------------------------------------- files of shards
+
+
+def _column_path(path, k):
+    return f"{path}.{k}"
+
+
+def write_rows(
+    rows: PartRows, n: int, reader: Reader, depth: int, path: str
+) -> np.ndarray:
+    """Write the contexts of a part, sorted by their newest symbol, into files.
+
+    A file holds one symbol of each context, or its class, so that a tree can be made
+    level by level. Samples without a context are left out.
+
+    Parameters
+    ----------
+    rows : PartRows
+        The samples.
+
+    n : int
+        How many of them.
+
+    reader : Reader
+        Turns windows into contexts.
+
+    depth : int
+        Symbols of a context that are written.
+
+    path : str
+        The beginning of the names of the files.
+
+    Returns
+    -------
+    sizes : int64 ndarray of shape (n_symbols,)
+        Number of samples by newest symbol.
+    """
+    windows, target = rows.first(n)
+    columns = reader.columns(windows)
+    newest = columns.column(1)
+    assert reader.symbols is not None  # it gives ids
+    sizes = np.bincount(newest + 1, minlength=reader.symbols.size + 1)
+    order = np.argsort(newest, kind="stable")[sizes[0] :]
+    try:
+        for k in range(depth + 1):
+            column = columns.column(k) if k else target
+            with open_write(_column_path(path, k)) as file:
+                file.write(column[order].tobytes())
+    except FileNotFoundError as exc:
+        exc.add_note(_NOT_THERE)
+        raise
+    return sizes[1:]
+
+
+class Piece(NamedTuple):
+    """The samples of a shard in the files of a part."""
+
+    path: str
+    first: int
+    last: int
+
+
+def count_shard(
+    pieces: list[Piece],
+    totals: np.ndarray,
+    n_symbols: int,
+    depth: int,
+    min_count: int,
+) -> Counted:
+    """The counts of a shard, from the files of all parts.
+
+    Parameters
+    ----------
+    pieces : list of Piece
+        Its samples.
+
+    totals : int64 ndarray of shape (n_classes,)
+        Number of samples of each class in all shards.
+
+    n_symbols, depth : int
+        Number of symbols, and how many each context has.
+
+    min_count : int
+        Contexts of fewer samples are left out.
+    """
+
+    def column(k):
+        parts = [
+            np.fromfile(
+                _column_path(piece.path, k), np.int32, piece.last - piece.first,
+                offset=4 * piece.first,
+            )
+            for piece in pieces
+        ]  # fmt: skip
+        return np.concatenate(parts)
+
+    n = sum(piece.last - piece.first for piece in pieces)
+    labels = Labels.of_ids(totals.size, n_symbols)
+    try:
+        counted = Counted.of_windows(
+            Columns(column, n, depth), column(0), labels, min_count=min_count
+        )
+    except FileNotFoundError as exc:
+        exc.add_note(_NOT_THERE)
+        raise
+    # Every shard has the root of all samples.
+    counted.count[: totals.size] = totals
+    return counted
+
+
+def count_levels(counted: Counted) -> int:
+    """Number of levels."""
+    return counted.pairs.tree.n_levels

@@ -1,0 +1,393 @@
+"""Mixtures, pipelines and min_count on a cluster: the model of one process."""
+
+import os
+import pickle
+import random
+
+import numpy as np
+import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from sklstruct import KneserNeyLM, StructuredLogLinearLM
+from sklstruct.context_tree import Columns
+from sklstruct.distributed import DaskLanguageModel
+from sklstruct.distributed._row_tasks import (
+    Piece,
+    count_shard,
+    last_tokens,
+    rows_of_part,
+)
+from sklstruct.language_model import LanguageModel, named_estimator
+from sklstruct.loglinear import JointLogLinear
+from sklstruct.mixture import FactoredLM, MixtureLM
+from sklstruct.smoothing import AdditiveLM, WittenBellLM
+from sklstruct.symbols import Labels, SentenceEncoder, TextFile, number_sentences
+from sklstruct.word_classes import (
+    ContextRefiner,
+    ExchangeClustering,
+    TaxonomyClustering,
+)
+
+distributed = pytest.importorskip("distributed")
+bag = pytest.importorskip("dask.bag")
+
+pytestmark = pytest.mark.filterwarnings("ignore:KneserNeyLM. counts of counts")
+
+PATH = "c5(1) c11(1) w(1) c5(2) w(2) w(3)"
+L2 = StructuredLogLinearLM(penalty="l2", lam=0.3, alpha=0.88, min_count=2)
+
+
+def sentences(n=400, seed=0):
+    rng = random.Random(seed)
+    out = []
+    for _ in range(n):
+        x, sentence = rng.randrange(60), []
+        for _ in range(rng.randrange(12)):
+            x = (x * 7 + rng.choice([1, 1, 2, 5])) % 60
+            sentence.append(f"w{x}")
+        out.append(" ".join(sentence))
+    return out
+
+
+def refined(path=PATH, model=L2):
+    return make_pipeline(ContextRefiner(path), model)
+
+
+def mixture(weights="logistic", **params):
+    models = [("refined", refined()), ("kn", KneserNeyLM())]
+    return MixtureLM(models, weights=weights, **params)
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers that are threads of this process."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=True) as client,
+    ):
+        yield client
+
+
+def same_tree(a, b):
+    """Back-off models over the same contexts."""
+    assert a.pairs == b.pairs
+    assert a.labels == b.labels
+    np.testing.assert_allclose(b.log_prob, a.log_prob, atol=1e-8)
+    np.testing.assert_allclose(b.log_backoff, a.log_backoff, atol=1e-8)
+    assert (a.node_weight is None) == (b.node_weight is None)
+    if a.node_weight is not None:
+        np.testing.assert_array_equal(a.node_weight, b.node_weight)
+
+
+def same_classes(a, b):
+    """Refiners with the same words and classes."""
+    np.testing.assert_array_equal(a.symbols_, b.symbols_)
+    assert (a.path_, a.n_symbols_) == (b.path_, b.n_symbols_)
+    assert a.n_features_in_ == b.n_features_in_
+    assert len(a.clusterings_) == len(b.clusterings_)
+    for x, y in zip(a.clusterings_, b.clusterings_):
+        np.testing.assert_array_equal(x.symbols_, y.symbols_)
+        np.testing.assert_array_equal(x.labels_, y.labels_)
+        assert (x.objective_, x.n_iter_) == (y.objective_, y.n_iter_)
+
+
+def same_mixture(one, many):
+    a, b = one.estimator_, many.estimator_
+    assert many.vocabulary_.tolist() == one.vocabulary_.tolist()
+    for x, y in zip(a.distribution_.models, b.distribution_.models):
+        same_tree(x, y)
+    for x, y in zip(a.part_.parts, b.part_.parts):
+        np.testing.assert_array_equal(x.reader.symbols, y.reader.symbols)
+        assert len(x.reader.steps) == len(y.reader.steps)
+        for step, other in zip(x.reader.steps, y.reader.steps):
+            same_classes(step, other)
+    test = sentences(20, seed=1)
+    assert many.perplexity(test) == pytest.approx(one.perplexity(test), rel=1e-9)
+    windows = np.array([[5, -1, 62, 3], [1, 2, 3, 4]])[:, -one.max_depth :]
+    np.testing.assert_allclose(
+        a.predict_weights(windows), b.predict_weights(windows), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("n_shards", [1, 3, 9])
+@pytest.mark.parametrize("held_out", [False, True])
+def test_a_mixture_is_that_of_one_process(client, n_shards, held_out):
+    text = sentences()
+    options = {"X_val": sentences(60, seed=2)} if held_out else {}
+    one = LanguageModel(mixture(), max_depth=3, min_count=2).fit(text, **options)
+    many = DaskLanguageModel(mixture(), max_depth=3, min_count=2, n_shards=n_shards)
+    same_mixture(one, many.fit(text, **options))
+    # Two models, fitted without the held-out samples and again.
+    assert len(many.shard_sizes_) == n_shards * (2 if held_out else 4)
+    assert many.n_exchanges_ > 10 and many.n_bytes_exchanged_ > 0
+    assert many.n_lost_shards_ == 0
+    again = pickle.loads(pickle.dumps(many))
+    assert again.perplexity(text[:9]) == many.perplexity(text[:9])
+
+
+@pytest.mark.parametrize("weights", ["em", "by_depth", "by_count", [1.0, 3.0]])
+def test_every_gate(client, weights):
+    text = sentences()
+    for refit in (False, True):
+        estimator = mixture(weights, refit=refit)
+        one = LanguageModel(estimator, max_depth=3).fit(text)
+        same_mixture(one, DaskLanguageModel(estimator, max_depth=3).fit(text))
+
+
+def test_a_named_model(client):
+    text = sentences()
+    one = LanguageModel("good").fit(text)
+    many = DaskLanguageModel("good").fit(text)
+    same_mixture(one, many)
+
+
+def test_other_members_and_classes(client):
+    """Smoothers alone, classes by neighbours on both sides, classes known before."""
+    text = sentences()
+    classes = ExchangeClustering(7, offsets=(-1, 1), init="random", random_state=3)
+    before = FrozenEstimator(ExchangeClustering(4).fit(text))
+    path = [(classes, 1), ("word", 1), (before, 2)]
+    models = [
+        ("both", refined(path, WittenBellLM())),
+        ("wb", WittenBellLM(max_depth=2)),
+        ("l2", L2),
+    ]
+    estimator = MixtureLM(models, weights="em")
+    one = LanguageModel(estimator, max_depth=3).fit(text)
+    same_mixture_of_trees(one, DaskLanguageModel(estimator, max_depth=3).fit(text))
+
+
+def same_mixture_of_trees(one, many):
+    a, b = one.estimator_, many.estimator_
+    for x, y in zip(a.distribution_.models, b.distribution_.models):
+        same_tree(x, y)
+    np.testing.assert_allclose(a.weights_, b.weights_, atol=1e-8)
+    np.testing.assert_allclose(a.weight_gap_, b.weight_gap_, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"max_depth": 3, "end": None},
+        {"max_depth": 4, "start": None},
+        {"max_depth": 3, "start": None, "end": None},
+        {"max_depth": 3, "vocabulary": ["w1", "w2", "w3", "w5", "never"]},
+        {"max_depth": 3, "vocabulary": [f"w{i}" for i in range(50)], "unknown": None,
+         "out_of_vocabulary": "exclude"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_parts_of_any_size_are_one_text(client, params):
+    """Windows reach into the sentences, and parts, before."""
+    text = [line for line in sentences(30) if line]
+    estimator = MixtureLM(
+        [("refined", refined("c3(1) w(1) w(2)")), ("wb", WittenBellLM())],
+        validation_fraction=0.3,
+    )
+    one = LanguageModel(estimator, **params).fit(text)
+    for n in (4, len(text)):
+        many = DaskLanguageModel(estimator, **params)
+        same_mixture(one, many.fit(bag.from_sequence(text, npartitions=n)))
+
+
+def test_windows_of_parts_are_those_of_the_text():
+    labels = Labels(
+        np.array(["a", "b", "</s>"], dtype=object),
+        np.array(["a", "b", "</s>", "<s>"], dtype=object), start="<s>", end="</s>",
+    )  # fmt: skip
+    encoder, text = SentenceEncoder(labels), ["a b", "", "b", "a a b a", ""]
+    whole = encoder.encode(number_sentences(text), front=4)
+    windows, target = encoder.windows(whole, 5)
+    before, found = np.full(5, -1, dtype=np.int32), []
+    for sentence in text:
+        tokens = encoder.encode(number_sentences([sentence]))
+        found.append(rows_of_part(before, tokens, labels).first(99))
+        before = last_tokens(before, tokens)
+    np.testing.assert_array_equal(np.concatenate([w for w, _ in found]), windows.array)
+    np.testing.assert_array_equal(np.concatenate([y for _, y in found]), target)
+
+
+def test_a_pipeline(client):
+    text = sentences()
+    one = LanguageModel(refined(), max_depth=3).fit(text)
+    many = DaskLanguageModel(refined(), max_depth=3, n_shards=3).fit(text)
+    same_classes(one.estimator_[0], many.estimator_[0])
+    a, b = (lm.estimator_[1] for lm in (one, many))
+    assert a.n_iter_ == b.n_iter_
+    np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-8)
+    test = sentences(20, seed=1)
+    assert many.perplexity(test) == pytest.approx(one.perplexity(test), rel=1e-9)
+
+
+@pytest.mark.parametrize("least", [2, 5, 1000])
+@pytest.mark.parametrize("n_shards", [1, 4, 20])
+def test_contexts_of_few_samples_are_left_out(client, least, n_shards, tmp_path):
+    text = sentences()
+    model = StructuredLogLinearLM(penalty="l2", lam=0.1, min_count=least)
+    one = LanguageModel(model).fit(text)
+    many = DaskLanguageModel(model, n_shards=n_shards, gather=False).fit(text)
+    many.to_arpa(tmp_path / "shards.arpa")
+    many.compute()
+    same_tree(one.backoff_model_, many.backoff_model_)
+    many.to_arpa(tmp_path / "here.arpa")
+    shards, here = (tmp_path / f"{n}.arpa" for n in ("shards", "here"))
+    assert shards.read_bytes() == here.read_bytes()
+
+
+def test_shards_count_what_files_hold(tmp_path):
+    """Against the counts of the same columns in memory; a shard has some of them."""
+    from sklstruct.backoff import Counted
+
+    rng = np.random.default_rng(0)
+    columns = rng.integers(0, 5, (4, 300)).astype(np.int32)  # the class, contexts
+    columns[2, ::7] = -1
+    order = np.argsort(columns[1], kind="stable")
+    for k in range(4):
+        columns[k, order].tofile(tmp_path / f"part.{k}")
+    totals = np.bincount(columns[0], minlength=5)
+    cut = int((columns[1] < 2).sum())
+    for first, last in ((0, 300), (0, cut), (cut, 300), (9, 9)):
+        piece = Piece(str(tmp_path / "part"), first, last)
+        got = count_shard([piece], totals, 5, 3, 4)
+        here = np.ascontiguousarray(columns[:, order[first:last]])
+        want = Counted.of_windows(
+            Columns(lambda k, here=here: here[k], last - first, 3), here[0],
+            Labels.of_ids(5, 5), min_count=4,
+        )  # fmt: skip
+        assert got.pairs == want.pairs
+        np.testing.assert_array_equal(got.count[5:], want.count[5:])
+        np.testing.assert_array_equal(got.count[:5], totals)
+
+
+@pytest.mark.parametrize("at", [1, 20])
+def test_a_lost_shard_is_counted_again_from_the_files(client, monkeypatch, at):
+    from sklstruct.distributed._cluster import ShardDriver
+
+    text, answer, n = sentences(), ShardDriver._answer, [0]
+    want = DaskLanguageModel(mixture(), max_depth=3, n_shards=3).fit(text)
+
+    def losing(driver, kinds, requests, report):
+        n[0] += 1
+        if n[0] == at:
+            driver._actors[1] = None
+        return answer(driver, kinds, requests, report)
+
+    monkeypatch.setattr(ShardDriver, "_answer", losing)
+    got = DaskLanguageModel(mixture(), max_depth=3, n_shards=3).fit(text)
+    assert got.n_lost_shards_ == 1
+    test = sentences(20, seed=1)
+    assert got.perplexity(test) == want.perplexity(test)
+
+
+def test_files_are_removed(client, tmp_path, monkeypatch):
+    from sklstruct.distributed._cluster import ShardDriver
+
+    model = DaskLanguageModel(mixture(), folder=tmp_path).fit(sentences())
+    assert not list(tmp_path.iterdir())
+    model = DaskLanguageModel(L2, folder=tmp_path, gather=False).fit(sentences(99))
+    assert list(tmp_path.iterdir())  # for lost shards
+    model.compute()
+    assert not list(tmp_path.iterdir())
+
+    def fail(driver, report):
+        raise MemoryError("too much")
+
+    monkeypatch.setattr(ShardDriver, "run", fail)
+    with pytest.raises(MemoryError, match="too much"):
+        DaskLanguageModel(mixture(), folder=tmp_path).fit(sentences())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_a_worker_does_not_see(client, tmp_path, monkeypatch):
+    from sklstruct.distributed import _row_tasks
+
+    model = DaskLanguageModel(L2, folder=tmp_path)
+    monkeypatch.setattr(
+        _row_tasks, "_column_path", lambda path, k: os.path.join(path, "gone", "x")
+    )
+    with pytest.raises(FileNotFoundError) as info:
+        model.fit(sentences(50))
+    assert "give DaskLanguageModel a shared folder" in "".join(info.value.__notes__)
+    with pytest.raises(FileNotFoundError, match="no"):
+        DaskLanguageModel(L2, folder=tmp_path / "no").fit(sentences(50))
+
+
+def refusals():
+    kn = ("kn", KneserNeyLM())
+    fitted = FrozenEstimator(LanguageModel(WittenBellLM()).fit(["a b"]).estimator_)
+    yield AdditiveLM(), TypeError, "models: 'other': AdditiveLM cannot be fitted on the"
+    yield fitted, TypeError, "models: 'other' cannot be fitted on a cluster: a mixture"
+    yield MixtureLM([kn]), TypeError, "models: 'other' cannot be fitted on a cluster"
+    yield JointLogLinear(), TypeError, "models: 'other' cannot be fitted on a cluster"
+    yield KneserNeyLM(discount="tuned"), ValueError, "discount='tuned' needs held-out"
+    yield KneserNeyLM(discount="by_block"), ValueError, "needs the text in its order"
+    yield (
+        StructuredLogLinearLM(checkpoint="fit.ckpt"), ValueError,
+        "models: 'other': checkpoint is not possible in a mixture",
+    )  # fmt: skip
+    yield (
+        make_pipeline(FunctionTransformer(), WittenBellLM()), TypeError,
+        "models: 'other': FunctionTransformer cannot be fitted on a cluster",
+    )  # fmt: skip
+    tree = ContextRefiner([(TaxonomyClustering(3), 1)])
+    yield (
+        make_pipeline(tree, WittenBellLM()), TypeError,
+        "models: 'other': TaxonomyClustering cannot be fitted on a cluster",
+    )  # fmt: skip
+    yield refined("c2(9)"), ValueError, "path has position 9, but the windows of X have"
+
+
+@pytest.mark.parametrize("other, error, match", list(refusals()), ids=range(10))
+def test_what_is_refused_before_any_work(client, monkeypatch, other, error, match):
+    from sklstruct.distributed._cluster import Cluster
+
+    monkeypatch.setattr(Cluster, "read", None)  # no work
+    estimator = MixtureLM([("kn", KneserNeyLM()), ("other", other)])
+    with pytest.raises(error, match=match):
+        DaskLanguageModel(estimator).fit(["a b"])
+
+
+def test_other_refusals(client, monkeypatch):
+    text = sentences(30)
+    with pytest.raises(ValueError, match="y_val holds none|X_val is empty"):
+        DaskLanguageModel(mixture()).fit(text, X_val=[])
+    with pytest.raises(ValueError, match="gather=False: a MixtureLM is put together"):
+        DaskLanguageModel(mixture(), gather=False).fit(text)
+    with pytest.raises(ValueError, match="X_val: a KneserNeyLM chooses nothing"):
+        DaskLanguageModel(KneserNeyLM()).fit(text, X_val=text)
+    with pytest.raises(ValueError, match="X_val: a Pipeline chooses nothing"):
+        DaskLanguageModel(refined()).fit(text, X_val=text)
+    with pytest.raises(ValueError, match="X_val: this MixtureLM learns no weights"):
+        DaskLanguageModel(mixture([1, 1])).fit(text, X_val=text)
+    factored = FactoredLM(ExchangeClustering(3), WittenBellLM(), WittenBellLM())
+    with pytest.raises(TypeError, match="estimator: FactoredLM cannot be fitted on"):
+        DaskLanguageModel(factored).fit(text)
+    with pytest.raises(ValueError, match="none of their classes occurs before them"):
+        DaskLanguageModel(mixture(validation_fraction=0.5), end=None).fit(["a b"])
+    with pytest.raises(ValueError, match="n_clusters=99 is more than the"):
+        DaskLanguageModel(refined("c99(1)")).fit(text)
+    with pytest.raises(ValueError, match="every sentence is empty and end=None"):
+        DaskLanguageModel(mixture(), end=None).fit(["", ""])
+    with pytest.raises(ValueError, match="the word 'b' of sentence 0 is not in vocab"):
+        DaskLanguageModel(mixture(), vocabulary=["a"], unknown=None).fit(["a b"])
+
+
+def test_two_processes(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(line for line in sentences(900) if line))
+    good = named_estimator("good", n_words=60, max_depth=3)
+    good.set_params(refined__structuredloglinearlm__min_count=3)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        many = DaskLanguageModel(good, max_depth=3, client=client)
+        many.fit(TextFile(path))
+    assert len({process for process, _, _ in many.shard_sizes_}) == 2
+    same_mixture(LanguageModel(good, max_depth=3).fit(TextFile(path)), many)
