@@ -18,6 +18,11 @@ last lines are held out, half for the gate of "good", half for the perplexity; t
 of the text was drawn like the rest, from a Kneser-Ney model. "good" leaves out
 contexts by `min_count`, which grows with the text.
 
+Cases "named, two workers": "good" of the same text on two processes of a Dask cluster
+on this machine, of one thread each, which write the contexts into files (where TMPDIR
+says). Peaks of memory are those of the client, of the larger worker, and of all three
+together.
+
 Case "beyond 2^31": a text of more than 2^31 - 1 words that the program writes into a
 temporary folder (5 GB, where TMPDIR says), one letter a word, one block of lines again
 and again: the counts of its n-grams are those of the block, times how often it stands
@@ -112,6 +117,10 @@ def cases():
     out += [
         {"part": "named", "model": "good", "words": words, "min_count": least}
         for words, least in SAMPLED_WORDS
+    ]
+    out += [
+        {"part": "named, two workers", "words": words, "min_count": least}
+        for words, least in SAMPLED_WORDS[1:]
     ]
     out += [{"part": "beyond 2^31", "memory_gb": 4, "slow": True}]
     out += [{"part": "log-linear", "penalty": name} for name in PENALTIES]
@@ -303,21 +312,30 @@ class OwnMemory(threading.Thread):
     """Peak of the memory of this process that is no file, looked at all the time.
 
     The runs are files that are mapped: the system counts their pages as memory of the
-    process as long as nobody else needs them.
+    process as long as nobody else needs them. others: numbers of other processes, which
+    are looked at too.
     """
 
-    def __init__(self):
+    def __init__(self, others=()):
         super().__init__(daemon=True)
-        self.peak_mb, self.done = 0.0, threading.Event()
+        self.pids = ["self", *others]
+        self.peaks, self.sum_mb = [0.0] * len(self.pids), 0.0
+        self.done = threading.Event()
 
-    def now_mb(self):
-        status = Path("/proc/self/status").read_text(encoding="ascii")
+    @property
+    def peak_mb(self):
+        return self.peaks[0]
+
+    def now_mb(self, pid="self"):
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
         line = next(x for x in status.splitlines() if x.startswith("RssAnon"))
         return int(line.split()[1]) / 1024
 
     def run(self):
         while not self.done.wait(0.02):
-            self.peak_mb = max(self.peak_mb, self.now_mb())
+            now = [self.now_mb(pid) for pid in self.pids]
+            self.peaks = [max(peak, mb) for peak, mb in zip(self.peaks, now)]
+            self.sum_mb = max(self.sum_mb, sum(now))
 
     def __enter__(self):
         self.start()
@@ -335,8 +353,10 @@ def sampled():
     return source
 
 
-def named(case):
-    """A named model of the first words of the sampled text; its end is held out."""
+@contextlib.contextmanager
+def named_text(case):
+    """(file of the first words of the sampled text, their number, two texts of its end,
+    which is held out)."""
     source, n_words = sampled(), 0
     with open(source, encoding="utf-8") as file:
         n_train = sum(1 for _ in file) - 2 * HELD_OUT
@@ -351,15 +371,22 @@ def named(case):
                     file.write(line)
                     n_words += len(line.split())
             held_out = list(text)
-        valid, test = held_out[:HELD_OUT], held_out[HELD_OUT:]
-        estimator = named_estimator(case["model"], n_words=100_000, max_depth=DEPTH)
-        options = {}
-        if case["model"] != "fast":
-            options["X_val"] = valid
-            estimator.set_params(
-                refined__structuredloglinearlm__min_count=case["min_count"]
-            )
-        lm = LanguageModel(estimator, max_depth=DEPTH)
+        yield path, n_words, held_out[:HELD_OUT], held_out[HELD_OUT:]
+
+
+def named_model(case, name):
+    estimator = named_estimator(name, n_words=100_000, max_depth=DEPTH)
+    if "min_count" in case:
+        estimator.set_params(
+            refined__structuredloglinearlm__min_count=case["min_count"]
+        )
+    return estimator
+
+
+def named(case):
+    with named_text(case) as (path, n_words, valid, test):
+        options = {} if case["model"] == "fast" else {"X_val": valid}
+        lm = LanguageModel(named_model(case, case["model"]), max_depth=DEPTH)
         with OwnMemory() as watch:
             fit = timed(lm.fit, TextFile(path), repeats=1, **options)
     found = {
@@ -374,6 +401,30 @@ def named(case):
         refined = lm.estimator_.distribution_.models[0]
         found["pairs"] = refined.pairs.n_pairs
     return found
+
+
+def named_on_workers(case):
+    with named_text(case) as (path, n_words, valid, test):
+        lm = DaskLanguageModel(named_model(case, "good"), max_depth=DEPTH)
+        with two_workers(str(path.parent)) as client:
+            pids = client.run(os.getpid)
+            before = client.run(time.process_time)
+            with OwnMemory(pids.values()) as watch:
+                fit = timed(lm.fit, TextFile(path), repeats=1, X_val=valid)
+            after = client.run(time.process_time)
+    return {
+        "words": n_words,
+        "client_seconds": fit.cpu,
+        "worker_seconds": sum(after[k] - before[k] for k in before),
+        "wall_seconds": fit.wall,
+        "client_mb": watch.peak_mb,
+        "worker_mb": max(watch.peaks[1:]),
+        "sum_mb": watch.sum_mb,
+        "exchanged_mb": lm.n_bytes_exchanged_ / 1e6,
+        "validation": lm.perplexity(valid),
+        "test": lm.perplexity(test),
+        "pairs": lm.estimator_.distribution_.models[0].pairs.n_pairs,
+    }
 
 
 def memory(case):
@@ -599,6 +650,7 @@ PARTS = {
     "file": from_file,
     "memory": memory,
     "named": named,
+    "named, two workers": named_on_workers,
     "beyond 2^31": beyond,
     "log-linear": log_linear,
     "paper": paper,

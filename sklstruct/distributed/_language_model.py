@@ -64,10 +64,13 @@ class DaskLanguageModel(LanguageModel):
         :class:`~sklstruct.smoothing.KneserNeyLM`,
         :class:`~sklstruct.smoothing.AbsoluteDiscountLM`,
         :class:`~sklstruct.smoothing.WittenBellLM` or
-        :class:`~sklstruct.smoothing.KatzLM`. The `checkpoint` of a log-linear model is
-        a file in a folder that all workers and the client share: the shards write their
-        states beside it, and `fit` continues from them. Its `n_jobs` is the number of
-        threads for each shard.
+        :class:`~sklstruct.smoothing.KatzLM`; a pipeline of a
+        :class:`~sklstruct.word_classes.ContextRefiner` and one of these; a
+        :class:`~sklstruct.mixture.MixtureLM` of all these, or "fast" or "good". The
+        `checkpoint` of a log-linear model that is not part of another is a file in a
+        folder that all workers and the client share: the shards write their states
+        beside it, and `fit` continues from them. Its `n_jobs` is the number of threads
+        for each shard.
 
     max_depth, min_count, max_vocabulary, vocabulary
         As in :class:`~sklstruct.language_model.LanguageModel`.
@@ -88,13 +91,14 @@ class DaskLanguageModel(LanguageModel):
         True: `fit` copies the model to this process. False: its shards stay on the
         workers until this object is fitted again or deleted; `to_arpa` writes them,
         `compute` copies them to this process and sets `estimator_` and
-        `backoff_model_`.
+        `backoff_model_`. Mixtures and pipelines are always copied.
 
     folder : str or os.PathLike, default=None
         Folder for files of contexts, which all workers and this process see under this
-        name: a mixture, a pipeline or `min_count` of a log-linear model needs four
-        bytes on the disk for each word and place of a context. Removed at the end.
-        None: that of the system for temporary files, for workers on this machine.
+        name: a mixture, a pipeline and `min_count` of a log-linear model need four
+        bytes on the disk for each word and symbol of its context. The files are
+        removed when the fit has ended. None: that of the system for temporary files,
+        for workers on this machine.
 
     Attributes
     ----------
@@ -109,7 +113,8 @@ class DaskLanguageModel(LanguageModel):
 
     shard_sizes_ : list of tuple (str, int, int)
         For each shard the process that fitted it, and its numbers of contexts and of
-        pairs, the root included.
+        pairs, the root included. Those of all fits, if the models of a mixture were
+        fitted one after the other.
 
     n_exchanges_ : int
         Number of sums over all shards.
@@ -131,7 +136,8 @@ class DaskLanguageModel(LanguageModel):
     -----
     If a worker is lost, the cluster counts its shards again on other workers, from the
     text, and repeats the answers to all shards since the last checkpoint, or since the
-    beginning; the other shards wait. The result is the same bit by bit. If the
+    beginning; the other shards wait. Shards of contexts in `folder` are made from its
+    files. The result is the same bit by bit. If the
     scheduler is lost, the fit ends with an error; with a checkpoint the same fit on
     another cluster continues from it.
 
@@ -227,6 +233,8 @@ class DaskLanguageModel(LanguageModel):
         TypeError, ValueError
             If the estimator or its solver cannot work on shards, there is no client, a
             checkpoint belongs to another fit, or as in `LanguageModel`.
+        OSError
+            If a worker does not see `folder`, or its disk is full.
         RuntimeError
             If there are no workers, they have other versions of the package, all stay
             paused, several are lost with the same shard, or the scheduler is lost.

@@ -3,6 +3,8 @@
 import os
 import pickle
 import random
+import signal
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.context_tree import Columns
 from sklstruct.distributed import DaskLanguageModel
+from sklstruct.distributed._cluster import Cluster, ShardDriver
 from sklstruct.distributed._row_tasks import (
     Piece,
     count_shard,
@@ -265,8 +268,6 @@ def test_shards_count_what_files_hold(tmp_path):
 
 @pytest.mark.parametrize("at", [1, 20])
 def test_a_lost_shard_is_counted_again_from_the_files(client, monkeypatch, at):
-    from sklstruct.distributed._cluster import ShardDriver
-
     text, answer, n = sentences(), ShardDriver._answer, [0]
     want = DaskLanguageModel(mixture(), max_depth=3, n_shards=3).fit(text)
 
@@ -284,8 +285,6 @@ def test_a_lost_shard_is_counted_again_from_the_files(client, monkeypatch, at):
 
 
 def test_files_are_removed(client, tmp_path, monkeypatch):
-    from sklstruct.distributed._cluster import ShardDriver
-
     model = DaskLanguageModel(mixture(), folder=tmp_path).fit(sentences())
     assert not list(tmp_path.iterdir())
     model = DaskLanguageModel(L2, folder=tmp_path, gather=False).fit(sentences(99))
@@ -343,8 +342,6 @@ def refusals():
 
 @pytest.mark.parametrize("other, error, match", list(refusals()), ids=range(10))
 def test_what_is_refused_before_any_work(client, monkeypatch, other, error, match):
-    from sklstruct.distributed._cluster import Cluster
-
     monkeypatch.setattr(Cluster, "read", None)  # no work
     estimator = MixtureLM([("kn", KneserNeyLM()), ("other", other)])
     with pytest.raises(error, match=match):
@@ -376,18 +373,62 @@ def test_other_refusals(client, monkeypatch):
         DaskLanguageModel(mixture(), vocabulary=["a"], unknown=None).fit(["a b"])
 
 
-def test_two_processes(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("\n".join(line for line in sentences(900) if line))
-    good = named_estimator("good", n_words=60, max_depth=3)
-    good.set_params(refined__structuredloglinearlm__min_count=3)
+@contextmanager
+def two_processes():
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
-        many = DaskLanguageModel(good, max_depth=3, client=client)
-        many.fit(TextFile(path))
+        yield client
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(line for line in sentences(900) if line))
+    return TextFile(path)
+
+
+def test_processes(text_file):
+    good = named_estimator("good", n_words=60, max_depth=3)
+    good.set_params(refined__structuredloglinearlm__min_count=3)
+    with two_processes() as client:
+        many = DaskLanguageModel(good, max_depth=3, client=client).fit(text_file)
     assert len({process for process, _, _ in many.shard_sizes_}) == 2
-    same_mixture(LanguageModel(good, max_depth=3).fit(TextFile(path)), many)
+    same_mixture(LanguageModel(good, max_depth=3).fit(text_file), many)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["learn_rows", "write_rows", "count_shard", "answer"])
+def test_a_worker_process_that_is_killed(text_file, monkeypatch, task):
+    """Tokens, files and shards that were on it are made again."""
+    killed = []
+
+    def kill(client):
+        if not killed:
+            address, pid = client.run(os.getpid).popitem()
+            killed.append(address)
+            os.kill(pid, signal.SIGKILL)
+
+    submit, answer = Cluster.submit, ShardDriver._answer
+
+    def submitting(cluster, function, *arguments):
+        future = submit(cluster, function, *arguments)
+        if function.__name__ == task:
+            kill(cluster.client)
+        return future
+
+    def answering(driver, *arguments):
+        if task == "answer":
+            kill(driver.client)
+        return answer(driver, *arguments)
+
+    monkeypatch.setattr(Cluster, "submit", submitting)
+    monkeypatch.setattr(ShardDriver, "_answer", answering)
+    with two_processes() as client:
+        many = DaskLanguageModel(mixture(), max_depth=3, client=client).fit(text_file)
+    assert killed
+    assert many.n_lost_shards_ >= (task == "answer")
+    same_mixture(LanguageModel(mixture(), max_depth=3).fit(text_file), many)
