@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ._closure import close_model as close_model
     from ._counted import Counted
     from ._distribution import Distribution
+    from ._distribution import single_precision as single_precision
     from ._estimator import BackoffClassifier as BackoffClassifier
     from ._mix import mix
     from ._mix import mix_over as mix_over
@@ -42,7 +43,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
             "._classifier": ["DistributionClassifier"],
             "._closure": ["ClosedModel", "close_model"],
             "._counted": ["Counted"],
-            "._distribution": ["Distribution"],
+            "._distribution": ["Distribution", "single_precision"],
             "._estimator": ["BackoffClassifier"],
             "._mix": ["mix", "mix_over"],
             "._model": ["BackoffModel", "Fitted"],

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._parallel import ThreadMap
-from ..backoff import BackoffClassifier, BackoffModel, Counted
-from ..backoff._distribution import single_precision
+from ..backoff import BackoffClassifier, BackoffModel, Counted, single_precision
 from ..backoff._estimator import check_parameters
 from ..context_tree._shards import Joined, PairShard
 from ..loglinear import PENALTIES, SOLVERS, StructuredLogLinearLM

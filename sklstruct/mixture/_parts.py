@@ -34,9 +34,10 @@ from ..backoff import (
     Counted,
     Distribution,
     DistributionClassifier,
+    single_precision,
 )
 from ..backoff._classifier import ClassifierModel
-from ..backoff._distribution import by_group, single_precision, take
+from ..backoff._distribution import by_group, take
 from ..context_tree import Columns, check_windows, read_windows
 from ..loglinear import JointLogLinear
 from ..symbols import Labels, TextWindows, learn_symbols
