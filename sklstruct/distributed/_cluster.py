@@ -378,6 +378,14 @@ class Cluster:
         name = f"sklstruct-{function.__name__}-{uuid.uuid4().hex}"
         return self.client.submit(function, *args, key=name)
 
+    def give(self, x: Any) -> Any:
+        """A task with the result x, which is sent once for all tasks that take it."""
+        with warnings.catch_warnings():
+            # Words and their classes take more bytes than a task should have, for Dask;
+            # but data that was sent in another way would be lost with its worker.
+            warnings.filterwarnings("ignore", "Sending large graph")
+            return self.submit(tasks.as_given, x)
+
     def result(self, future: Any) -> Any:
         """The result of a task."""
         watch = WorkersWatch(self.client)
@@ -428,7 +436,7 @@ class Cluster:
     def _count_parts(self):
         if self._counted is None:
             labels, *how = self._how
-            given = self.submit(tasks.as_given, labels)
+            given = self.give(labels)
             self._counted = [
                 self.submit(tasks.count_part, text, given, *how)
                 for text in self.take_texts()

@@ -39,7 +39,6 @@ from ..word_classes._refiner import store_clustering, unfitted_clusterings
 from . import _row_tasks as tasks
 from ._cluster import Cluster, ShardDriver
 from ._models import sharded_fit
-from ._tasks import as_given
 
 
 def check_composed(estimator: Any, n_columns: int) -> None:
@@ -149,8 +148,8 @@ class RowShards:
             prefix="sklstruct-", dir=folder, ignore_cleanup_errors=True
         )
         n_symbols = reader.symbols.size
-        self._how = cluster.submit(as_given, totals), n_symbols, depth, min_count
-        given = cluster.submit(as_given, reader)
+        self._how = cluster.give(totals), n_symbols, depth, min_count
+        given = cluster.give(reader)
         paths = [os.path.join(self._folder.name, f"{i}") for i in range(len(parts))]
         written = [
             cluster.submit(tasks.write_rows, rows, n, given, depth, path)
@@ -219,7 +218,7 @@ class RowsReading(Reading):
         offsets = check_offsets(clustering.offsets)
         if offsets not in self._neighbours:
             classes = np.flatnonzero(self._totals).astype(np.int32)
-            given = [cluster.submit(as_given, x) for x in (self._symbols, classes)]
+            given = [cluster.give(x) for x in (self._symbols, classes)]
             counts = [
                 cluster.submit(tasks.count_neighbours, *part, *given, offsets)
                 for part in rows.parts(self._n)
@@ -342,8 +341,8 @@ class TextRows:
         self.cluster, self.labels, self.n_columns = cluster, labels, n_columns
         self.n_shards, self.folder = n_shards, folder
         self.fits: list = []
-        given = cluster.submit(as_given, labels)
-        before = cluster.submit(as_given, np.full(n_columns, -1, dtype=np.int32))
+        given = cluster.give(labels)
+        before = cluster.give(np.full(n_columns, -1, dtype=np.int32))
         self._parts = []
         for text in cluster.take_texts():
             tokens = cluster.submit(tasks.encode_part, text, given, exclude)

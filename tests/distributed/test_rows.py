@@ -4,6 +4,7 @@ import os
 import pickle
 import random
 import signal
+import warnings
 from contextlib import contextmanager
 
 import numpy as np
@@ -33,6 +34,7 @@ from sklstruct.word_classes import (
     TaxonomyClustering,
 )
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 bag = pytest.importorskip("dask.bag")
 
@@ -282,6 +284,19 @@ def test_a_lost_shard_is_counted_again_from_the_files(client, monkeypatch, at):
     assert got.n_lost_shards_ == 1
     test = sentences(20, seed=1)
     assert got.perplexity(test) == want.perplexity(test)
+
+
+def test_what_is_sent_once_is_not_warned_of(client):
+    """Words and classes of a large text are more than Dask likes in a task."""
+    with (
+        dask.config.set({"distributed.admin.large-graph-warning-threshold": "20kB"}),
+        warnings.catch_warnings(record=True) as caught,
+    ):
+        warnings.simplefilter("always")
+        DaskLanguageModel(mixture(refit=False), max_depth=3).fit(sentences())
+        client.submit(len, "x" * 100_000).result()
+    large = [w for w in caught if "Sending large graph" in str(w.message)]
+    assert len(large) == 1  # of this test itself
 
 
 def test_files_are_removed(client, tmp_path, monkeypatch):
