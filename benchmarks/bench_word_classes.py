@@ -14,7 +14,8 @@ the same contexts, by the depth that the history matches, and that mixture as a
 back-off model over the union of contexts. `trees`: a log-linear model of words at each
 node of a tree over the words, against the flat one. Mixtures learn their weights on the
 validation file. `large`: the text of SKLSTRUCT_TEXT, one sentence a line, with the
-names of qualities; `large_threads`: in several threads, with the seconds of the clock.
+names of qualities, "best" with windows of six words as in the ladder, the others of four;
+`large_threads`: in several threads, with the seconds of the clock.
 `help`: the lines of Python's help, every tenth to test, with the names of qualities and
 no validation text. With ``--peer kenlm`` also ``lmplz`` of KenLM, which must be on the
 PATH.
@@ -49,6 +50,7 @@ from sklstruct.taxonomy import CutSplit
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
 DEPTH = 4
+BEST_DEPTH = 6
 N_WORDS = 33_278
 DEEP = "c100(1) c100(2) c100(3) c100(4) c100(5) c100(6)"
 # Paths of the joint models: from the newest word, and from older ones.
@@ -125,9 +127,9 @@ MODELS = {
     ),
     '"good"': lambda: ("good", DEPTH),
     '"better"': lambda: ("better", DEPTH),
-    '"best"': lambda: ("best", 6),
+    '"best"': lambda: ("best", BEST_DEPTH),
     '"better" by windows alone': lambda: (by_windows("better", DEPTH), DEPTH),
-    '"best" by windows alone': lambda: (by_windows("best", 6), 6),
+    '"best" by windows alone': lambda: (by_windows("best", BEST_DEPTH), BEST_DEPTH),
 }
 # Trees over the words for `trees`.
 TREES = ("flat", "exchange 100", "exchange 20, 100", "cut")
@@ -282,7 +284,8 @@ def large(case):
     random.Random(0).shuffle(lines)
     test, valid, train = lines[:20_000], lines[20_000:40_000], lines[40_000:]
     name = case["model"]
-    lm = LanguageModel(name, max_depth=DEPTH, min_count=2)
+    depth = BEST_DEPTH if name == "best" else DEPTH
+    lm = LanguageModel(name, max_depth=depth, min_count=2)
     held_out = {} if name == "fast" else {"X_val": valid}
     with joblib.parallel_config(n_jobs=case.get("n_jobs", 1)):
         fit = timed(lm.fit, train, repeats=1, **held_out)

@@ -11,6 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+
+class FallbackWarning(UserWarning):
+    """Too few data for an estimate, whose default takes its place."""
+
+
 _collected: ContextVar[list | None] = ContextVar("_collected", default=None)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import as_numbers
-from .._warnings import warn
+from .._warnings import FallbackWarning, warn
 from ._backoff_fast import counts_of_counts
 
 # Discounts of a depth whose counts of counts do not determine them. The three
@@ -143,7 +143,7 @@ def find_discounts(
             f"({'; '.join(problems)}). Small or closed-vocabulary data do this. The "
             f"fallback {fallback} is used there; pass discount={fallback} to have it "
             "everywhere, without this warning",
-            UserWarning,
+            FallbackWarning,
             stacklevel=2,
         )
     # A model without contexts may have no level to discount.

@@ -43,6 +43,9 @@ from ._predictors import single_state
 # The weights of each order are smoothed: the overall weights count as this many
 # positions.
 _PRIOR_POSITIONS = 20.0
+# The values of theta that are tried; a class without words in the text has that of all.
+_THETAS = 2.0 ** np.arange(-2.0, 17.5, 0.5)
+_THETA = 15.0
 # Logarithms of counts are scaled to about 1 for the gate.
 _SCALE = 0.3
 _HALF_LIFE = [
@@ -111,8 +114,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         \text{n-grams, for } k = 1 \ldots \mathtt{max\_order} - 1\text{:}\quad &
         a_\tau(x_{(k)} y) \Big/ \sum_v a_\tau(x_{(k)} v) , \\
         \text{words within their class g:}\quad & P_0(g(y) \mid x)\,
-        \frac{a_\tau(y) + \theta\, P_0(y \mid g(y), x)}
-        {\sum_{v \in g(y)} a_\tau(v) + \theta} ,
+        \frac{a_\tau(y) + \theta_g\, P_0(y \mid g(y), x)}
+        {\sum_{v \in g(y)} a_\tau(v) + \theta_g} ,
 
     :math:`x_{(k)}` the last k words of the sentence. A cache whose context does not
     occur in H has weight 0. The weights depend on two numbers for each
@@ -154,7 +157,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     ngram_half_life : float or array-like, default=(600, inf)
         As `half_life`, of the caches of n-grams.
 
-    class_half_life : float or array-like, default=(50, 200, 1000)
+    class_half_life : float or array-like, default=(100, 1000)
         As `half_life`, of the within-class caches. Without `word_classes` there are
         none.
 
@@ -164,11 +167,14 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         ``ExchangeClustering(n, offsets=(-1, 1))``. "base": the classes of a
         :class:`~sklstruct.mixture.FactoredLM` in the base. None: neither.
 
-    theta : float, default=15
+    theta : float or "auto", default="auto"
         :math:`\theta`, positive: within a class, the number of words in the cache that
-        weighs as much as the base model.
+        weighs as much as the base model. "auto": for each class and half-life the most
+        likely one, of the text that the weights are learnt from: words that name
+        things come again, function words do not. With given weights there is none, and
+        "auto" is 15.
 
-    learning_rate : float or array-like of shape (3,), default=(0.04, 0.1, 0.4)
+    learning_rate : float or array-like of shape (3,), default=(0.02, 0.05, 0.2)
         Steps :math:`\eta` of the weights of classes after all histories, after the
         class of the last word, and after the last word; each in [0, 1]. A number is
         that of all three; with 0 the base does not adapt.
@@ -217,6 +223,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     class_of_ : int32 ndarray of shape (n_classes,) or None
         The class of each word of ``vocabulary_``.
+
+    theta_ : ndarray of shape (n_half_lives, n_groups) or None
+        :math:`\theta` of each half-life within classes, and of each class.
 
     vocabulary_ : object ndarray of shape (n_classes,)
         As that of the base.
@@ -276,7 +285,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             StrOptions({"base"}),
             None,
         ],
-        "theta": [Interval(numbers.Real, 0, None, closed="neither")],
+        "theta": [
+            Interval(numbers.Real, 0, None, closed="neither"),
+            StrOptions({"auto"}),
+        ],
         "learning_rate": [Interval(numbers.Real, 0, 1, closed="both"), "array-like"],
         "learning_half_life": [
             Interval(numbers.Real, 1, None, closed="left"),
@@ -295,10 +307,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         max_order: int = 5,
         half_life: float | ArrayLike = (60.0, 1000.0),
         ngram_half_life: float | ArrayLike = (600.0, np.inf),
-        class_half_life: float | ArrayLike = (50.0, 200.0, 1000.0),
+        class_half_life: float | ArrayLike = (100.0, 1000.0),
         word_classes: WordClustering | int | str | None = None,
-        theta: float = 15.0,
-        learning_rate: float | ArrayLike = (0.04, 0.1, 0.4),
+        theta: float | str = "auto",
+        learning_rate: float | ArrayLike = (0.02, 0.05, 0.2),
         learning_half_life: float = 2500.0,
         length: int | None = None,
         weights: str | ArrayLike = "logistic",
@@ -387,16 +399,26 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         # The weights are learnt with classes that have not seen the held-out text.
         self._clustering = self._fit_classes(train)
         self.class_of_ = self._classes_of_vocabulary()
-        self.weights_ = self.gate_coef_ = None
+        self.weights_ = self.gate_coef_ = self.theta_ = None
+        if self.class_of_ is not None:
+            shape = len(half_lives[1]), int(self.class_of_.max()) + 1
+            self.theta_ = np.full(shape, _THETA if self._learns_theta else self.theta)
         if given is None:
             self._fit_weights(held)
         else:
             self.weights_ = self._by_order(given)
         if not frozen and self.refit and train.n_sentences < sentences.n_sentences:
+            before = self.class_of_
             self.base_ = clone(base).fit(sentences)
             self._clustering = self._fit_classes(sentences)
             self.class_of_ = self._classes_of_vocabulary()
+            if before is not None:
+                self.theta_ = self._theta_of(before, sentences)
         return self
+
+    @property
+    def _learns_theta(self):
+        return isinstance(self.theta, str)
 
     def _half_lives(self):
         """The half-lives of words, of words within classes, and of n-grams."""
@@ -487,7 +509,42 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         # Numbered without gaps; words that the clustering has not seen are a class.
         return np.unique(labels, return_inverse=True)[1].ravel().astype(np.int32)
 
+    def _theta_of(self, before, sentences):
+        """theta of the classes of a refit: the geometric mean over their words, each as
+        often as it occurs, of those of the classes before."""
+        tokens = self.base_.predictor.encoder.encode(sentences)
+        words = self._classes_of_tokens(tokens[tokens >= 0])
+        n_words, size = self.vocabulary_.size, int(self.class_of_.max()) + 1
+        count = 1.0 + np.bincount(words[words >= 0], minlength=n_words)
+        total = np.bincount(self.class_of_, count, size)
+        of_word = np.log(self.theta_)[:, before] * count
+        sums = [np.bincount(self.class_of_, row, size) for row in of_word]
+        return np.exp(np.reshape(sums, (-1, size)) / total)
+
+    def _most_likely_theta(self, held):
+        """theta of each half-life and class: the best of a grid on a text."""
+        n_parts, size = self.theta_.shape
+        fit = np.zeros((n_parts, len(_THETAS), size))
+        n_seen = 0
+        for log_base, proba, words, found in self._read(held, self.new_state(), None):
+            known = words >= 0
+            group = self.class_of_[words[known]]
+            n_seen += group.size
+            with np.errstate(invalid="ignore"):
+                inside = np.exp(log_base) / _own(proba, self.class_of_, words)
+            inside = inside[known]
+            for k in range(n_parts):
+                count, total = found.in_class[known, k], found.class_total[known, k]
+                for t, theta in enumerate(_THETAS):
+                    with np.errstate(divide="ignore"):
+                        gain = np.log((count + theta * inside) / (total + theta))
+                    fit[k, t] += np.bincount(group, gain, size)
+        prior = _PRIOR_POSITIONS * fit.sum(axis=2, keepdims=True) / max(n_seen, 1)
+        return _THETAS[(fit + prior).argmax(axis=1)]
+
     def _fit_weights(self, held):
+        if self.theta_ is not None and self._learns_theta:
+            self.theta_ = self._most_likely_theta(held)
         log_parts, recalled = self._recall(held, self.new_state(), None)
         matched = matched_order(recalled.facts)
         use = np.flatnonzero(~np.isnan(log_parts[:, 0]) & (matched > 0))
@@ -612,13 +669,23 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     def _recall(self, sentences, state, starts):
         """(ln P of every position in the parts, the counts of the caches before it)."""
+        log_parts, recalled = [], []
+        for log_base, proba, words, found in self._read(sentences, state, starts):
+            recalled.append(found)
+            log_parts.append(self._log_parts(log_base, proba, words, found).T)
+        # The numbers of a part are consecutive: all that follows goes by parts.
+        of_parts = np.concatenate(log_parts, axis=1)
+        return of_parts.T, Recalled(*map(np.concatenate, zip(*recalled)))
+
+    def _read(self, sentences, state, starts):
+        """(ln P in the base, P of all classes there, the word, the counts before it) of
+        the next positions; at least once."""
         starts = _check_starts(starts, sentences.n_sentences)
         length = self.base_.predictor.encoder.lengths(sentences)
         begin = np.cumsum(length) - length
         first = np.zeros(int(length.sum()), dtype=bool)
         first[begin[length > 0]] = True
         resets, at = begin[starts], 0
-        log_parts, recalled = [], []
         for log_base, token, proba in self._evaluate(sentences):
             words, stop = self._classes_of_tokens(token), at + token.size
             here = resets[(at <= resets) & (resets < stop)] - at
@@ -628,16 +695,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
                 s = slice(a, b)
                 of_classes = None if proba is None else proba[s]
                 found = state.read(words[s], first[at:][s], of_classes)
-                recalled.append(found)
-                log_parts.append(
-                    self._log_parts(log_base[s], of_classes, words[s], found).T
-                )
+                yield log_base[s], of_classes, words[s], found
             at = stop
         if (resets >= at).any():
             state.reset()
-        # The numbers of a part are consecutive: all that follows goes by parts.
-        of_parts = np.concatenate(log_parts, axis=1)
-        return of_parts.T, Recalled(*map(np.concatenate, zip(*recalled)))
 
     def _evaluate(self, sentences):
         """(ln P of the word, its token, P of all classes or None) in the base, at the
@@ -664,7 +725,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         with np.errstate(divide="ignore", invalid="ignore"):
             for k in range(n_classes):
                 count, total = recalled.in_class[:, k], recalled.class_total[:, k]
-                out[1 + k] = self._adapt(log_base, of_class, count, total)
+                theta = self.theta_[k, self.class_of_[np.maximum(words, 0)]]
+                out[1 + k] = _adapt(log_base, of_class, count, total, theta)
             shares = out[1 + n_classes :]
             empty = recalled.facts[:, 0, 0] == 0
             for k in range(n_unigrams):
@@ -683,13 +745,6 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     def _classes_of_tokens(self, tokens):
         """Class ids, negative for a word without class."""
         return self.base_.predictor.encoder.labels.class_of_token[tokens]
-
-    def _adapt(self, log_base, of_class, count, total):
-        """ln P of a within-class cache."""
-        with np.errstate(divide="ignore"):
-            used = of_class + np.log(count)
-        theta = float(self.theta)
-        return np.logaddexp(used, np.log(theta) + log_base) - np.log(total + theta)
 
     def score(self, X: Iterable, y: Any = None) -> float:
         """Mean natural log-likelihood per token of a text, read from its beginning.
@@ -887,10 +942,11 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             mass = np.bincount(self.class_of_, weights=np.exp(log_base))
             with np.errstate(divide="ignore"):
                 of_class = np.log(mass)[self.class_of_]
-            for count, total in class_counts:
-                row += weight[part] * np.exp(
-                    self._adapt(log_base, of_class, count, total)
+            for (count, total), theta in zip(class_counts, self.theta_):
+                adapted = _adapt(
+                    log_base, of_class, count, total, theta[self.class_of_]
                 )
+                row += weight[part] * np.exp(adapted)
                 part += 1
         for count, total in counts:
             if weight[part] > 0:
@@ -1022,6 +1078,13 @@ def _gate_facts(facts):
     for k in range(facts.shape[1]):
         columns += [count[:, k, :1] > 0, _SCALE * np.log1p(count[:, k])]
     return np.hstack(columns)
+
+
+def _adapt(log_base, of_class, count, total, theta):
+    """ln P of a within-class cache."""
+    with np.errstate(divide="ignore"):
+        used = of_class + np.log(count)
+    return np.logaddexp(used, np.log(theta) + log_base) - np.log(total + theta)
 
 
 def _own(proba, class_of, words):

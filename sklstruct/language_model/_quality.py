@@ -26,7 +26,7 @@ _OLDER = [
     "b100(3) w(3) b100(1) b100(2) w(1)",
     "b100(4) w(4) b100(1) b100(2)",
 ]
-# Of the words in a class. With several paths they gain little.
+# Of the words in a class.
 _IN_CLASS = "b100(1) w(1) b100(2) w(2) b100(3) b100(4)"
 _STEP = re.compile(r"([cb])(\d+)\((\d+)\)|w\((\d+)\)")
 
@@ -113,25 +113,31 @@ def named_estimator(
         )
         return make_pipeline(refiner, l2)
 
-    def joint(paths, lam, tol):
+    def joint(paths, lam, alpha, min_count, tol):
         steps = (_cut(path, max_depth, n_classes, most) for path in paths)
         kept = [(f"path{i}", ContextRefiner(s)) for i, s in enumerate(steps) if s]
-        return JointLogLinear(kept, lam=lam, alpha=0.9, min_count=3, tol=tol)
+        return JointLogLinear(kept, lam=lam, alpha=alpha, min_count=min_count, tol=tol)
 
-    def mixed(kind, model):
+    def mixed(**models):
         # Kneser-Ney is better where a text repeats itself, which the gate learns.
-        return MixtureLM([(kind, model), ("kn", KneserNeyLM())], weights="logistic")
+        models["kn"] = KneserNeyLM()
+        return MixtureLM(list(models.items()), weights="logistic")
 
+    whole = tree(_WHOLE, 0.88)
     if name == "good":
-        return mixed("refined", tree(_WHOLE, 0.88))
+        return mixed(refined=whole)
     if name == "better":
-        of_classes = joint(_OLDER[:2], 2.0, tol=0.3)
+        of_classes = joint(_OLDER[:2], 2.0, 0.9, 3, tol=0.3)
+        in_class = tree(_IN_CLASS, 0.85)
     else:
-        of_classes = joint([*_OLDER, _FINE, _DEEP], 2.5, tol=0.1)
-    in_class = tree(_IN_CLASS, 0.85)
+        of_classes = joint([*_OLDER, _FINE, _DEEP], 2.5, 0.9, 3, tol=0.1)
+        in_class = joint(_OLDER[:2], 1.5, 0.85, 2, tol=0.3)
     classes = ExchangeClustering(n_classes, offsets=(-1, 1))
+    in_class = mixed(contexts=in_class)
     factored = FactoredLM(classes, of_classes, in_class, concentration="auto")
-    return mixed("factored", factored)
+    if name == "better":
+        return mixed(factored=factored)
+    return mixed(factored=factored, refined=whole)
 
 
 def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) -> None:

@@ -28,6 +28,7 @@ from sklearn.utils.validation import has_fit_parameter
 from .._compat import BaseEstimator
 from .._likelihood import innermost, last_step, reads_history
 from .._parallel import ThreadMap
+from .._warnings import FallbackWarning
 from ..backoff import (
     BackoffClassifier,
     BackoffModel,
@@ -585,6 +586,8 @@ def _warn_once(caught, n_groups):
     """Issue one warning of each kind for all groups, in place of one a group."""
     kinds: dict[type, list] = {}
     for warning in caught:
+        if n_groups > 1 and issubclass(warning.category, FallbackWarning):
+            continue  # some of many groups are small
         kinds.setdefault(warning.category, []).append(warning)
     for category, some in kinds.items():
         text = str(some[0].message)

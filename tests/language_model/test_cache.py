@@ -99,12 +99,13 @@ class Definition:
         model = self.model
         words, classes, ngrams = model.half_lives_
         rows, facts = [base_row], []
-        for tau in classes:
+        for k, tau in enumerate(classes):
             b = self.decayed(lambda _: True, tau)
             g = model.class_of_
+            theta = model.theta_[k][g]
             mass = np.bincount(g, weights=base_row)[g]
-            inner = (b + model.theta * base_row / mass) / (
-                np.bincount(g, weights=b)[g] + model.theta
+            inner = (b + theta * base_row / mass) / (
+                np.bincount(g, weights=b)[g] + theta
             )
             rows.append(mass * inner)
         for tau in words:
@@ -697,3 +698,58 @@ def test_a_length_beyond_the_text_takes_no_room():
             np.testing.assert_allclose(a, b, rtol=1e-9)
     assert sum(len(s) + 1 for s in text) > 100
     assert len(pickle.dumps(far.new_state())) < 100_000
+
+
+def test_theta_is_the_most_likely_of_each_class():
+    """Against plain loops over the held-out text, which the base has not seen."""
+    from sklstruct.language_model._cache import _PRIOR_POSITIONS, _THETAS
+    from sklstruct.symbols import number_sentences
+
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(12)]
+    text = []
+    for _ in range(60):  # each document has words of its own, beside common ones
+        own = [*rng.choice(words[:6], 2), *words[6:]]
+        text += [" ".join(rng.choice(own, 8)) for _ in range(4)]
+    base = LanguageModel(KneserNeyLM(), max_depth=2).fit(text[:120])
+    clustering = ExchangeClustering(3, offsets=(-1, 1)).fit(text[:120])
+    model = CacheLM(
+        FrozenEstimator(base), word_classes=FrozenEstimator(clustering), max_order=2,
+        class_half_life=(5, 50),
+    ).fit(text[120:])  # fmt: skip
+    fixed = clone(model).set_params(theta=3.0, weights=[1] * 9).fit(text)
+    assert (fixed.theta_ == 3).all() and fixed.theta_.shape == model.theta_.shape
+    given = clone(model).set_params(weights=[1] * 9).fit(text)
+    assert (given.theta_ == 15).all()
+    held, g = number_sentences(text[120:]), model.class_of_
+    fit, n_seen = np.zeros((*model.theta_.shape, _THETAS.size)), 0
+    for log_base, proba, ids, found in model._read(held, model.new_state(), None):
+        for i, y in enumerate(ids.tolist()):
+            n_seen += 1
+            inside = np.exp(log_base[i]) / proba[i, g[y]]
+            for k in range(2):
+                a, total = found.in_class[i, k], found.class_total[i, k]
+                fit[k, g[y]] += np.log((a + _THETAS * inside) / (total + _THETAS))
+    fit += _PRIOR_POSITIONS * fit.sum(axis=1, keepdims=True) / n_seen
+    np.testing.assert_array_equal(model.theta_, _THETAS[fit.argmax(axis=2)])
+    assert np.unique(model.theta_).size > 1
+    # The perplexity of the text is no worse than with one number for all classes.
+    alike = clone(model).set_params(theta=15.0).fit(text[120:])
+    assert model.perplexity(text[120:]) < alike.perplexity(text[120:]) * 1.01
+
+
+def test_theta_after_a_refit():
+    """Classes that stay the same keep theirs."""
+    rng = np.random.default_rng(1)
+    text = [" ".join(rng.choice(list("abcdefgh"), 6)) for _ in range(90)]
+    clustering = ExchangeClustering(3, offsets=(-1, 1)).fit(text)
+    model = CacheLM(
+        LanguageModel(KneserNeyLM(discount=0.7), max_depth=2, vocabulary=list("abcdefgh")),
+        word_classes=FrozenEstimator(clustering), max_order=2, validation_fraction=0.3,
+    )  # fmt: skip
+    first = clone(model).set_params(refit=False).fit(text)
+    np.testing.assert_allclose(model.fit(text).theta_, first.theta_, rtol=1e-12)
+    # Other classes have a mean of those of their words.
+    other = clone(model).set_params(word_classes=3).fit(text)
+    assert other.theta_.shape == first.theta_.shape
+    assert (other.theta_ >= 0.25).all() and (other.theta_ <= 2.0**17).all()
