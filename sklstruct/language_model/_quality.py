@@ -118,26 +118,22 @@ def named_estimator(
         kept = [(f"path{i}", ContextRefiner(s)) for i, s in enumerate(steps) if s]
         return JointLogLinear(kept, lam=lam, alpha=alpha, min_count=min_count, tol=tol)
 
-    def mixed(**models):
+    def mixed(kind, model):
         # Kneser-Ney is better where a text repeats itself, which the gate learns.
-        models["kn"] = KneserNeyLM()
-        return MixtureLM(list(models.items()), weights="logistic")
+        return MixtureLM([(kind, model), ("kn", KneserNeyLM())], weights="logistic")
 
-    whole = tree(_WHOLE, 0.88)
     if name == "good":
-        return mixed(refined=whole)
+        return mixed("refined", tree(_WHOLE, 0.88))
     if name == "better":
         of_classes = joint(_OLDER[:2], 2.0, 0.9, 3, tol=0.3)
         in_class = tree(_IN_CLASS, 0.85)
     else:
-        of_classes = joint([*_OLDER, _FINE, _DEEP], 2.5, 0.9, 3, tol=0.1)
+        of_classes = joint([*_OLDER, _FINE, _DEEP], 3.5, 0.9, 2, tol=0.1)
         in_class = joint(_OLDER[:2], 1.5, 0.85, 2, tol=0.3)
     classes = ExchangeClustering(n_classes, offsets=(-1, 1))
-    in_class = mixed(contexts=in_class)
+    in_class = mixed("contexts", in_class)
     factored = FactoredLM(classes, of_classes, in_class, concentration="auto")
-    if name == "better":
-        return mixed(factored=factored)
-    return mixed(factored=factored, refined=whole)
+    return mixed("factored", factored)
 
 
 def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) -> None:
