@@ -525,22 +525,23 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         """theta of each half-life and class: the best of a grid on a text."""
         n_parts, size = self.theta_.shape
         fit = np.zeros((n_parts, len(_THETAS), size))
-        n_seen = 0
+        n_used = np.zeros((n_parts, 1, 1))
         for log_base, proba, words, found in self._read(held, self.new_state(), None):
-            known = words >= 0
-            group = self.class_of_[words[known]]
-            n_seen += group.size
             with np.errstate(invalid="ignore"):
                 inside = np.exp(log_base) / _own(proba, self.class_of_, words)
-            inside = inside[known]
             for k in range(n_parts):
-                count, total = found.in_class[known, k], found.class_total[known, k]
+                count, total = found.in_class[:, k], found.class_total[:, k]
+                # A word that neither of the two knows says nothing about theta.
+                use = (total > 0) & (count + inside > 0)
+                group, base = self.class_of_[words[use]], inside[use]
+                count, total = count[use], total[use]
+                n_used[k] += group.size
                 for t, theta in enumerate(_THETAS):
-                    with np.errstate(divide="ignore"):
-                        gain = np.log((count + theta * inside) / (total + theta))
+                    gain = np.log((count + theta * base) / (total + theta))
                     fit[k, t] += np.bincount(group, gain, size)
-        prior = _PRIOR_POSITIONS * fit.sum(axis=2, keepdims=True) / max(n_seen, 1)
-        return _THETAS[(fit + prior).argmax(axis=1)]
+        prior = _PRIOR_POSITIONS * fit.sum(axis=2, keepdims=True)
+        best = _THETAS[(fit + prior / np.maximum(n_used, 1)).argmax(axis=1)]
+        return np.where(n_used[:, 0] > 0, best, _THETA)
 
     def _fit_weights(self, held):
         if self.theta_ is not None and self._learns_theta:
