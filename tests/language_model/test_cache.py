@@ -752,9 +752,19 @@ def test_theta_after_a_refit():
     first = clone(model).set_params(refit=False).fit(text)
     np.testing.assert_allclose(model.fit(text).theta_, first.theta_, rtol=1e-12)
     # Other classes have a mean of those of their words.
-    other = clone(model).set_params(word_classes=3).fit(text)
-    assert other.theta_.shape == first.theta_.shape
-    assert (other.theta_ >= 0.25).all() and (other.theta_ <= 2.0**17).all()
+    model.set_params(word_classes=3)
+    first = clone(model).set_params(refit=False).fit(text)
+    other = clone(model).fit(text)
+    read = " ".join(f"{s} </s>" for s in text).split()
+    count = np.array([1.0 + read.count(w) for w in other.vocabulary_])
+    for k, theta in enumerate(first.theta_):
+        for g in range(3):
+            here = other.class_of_ == g
+            wanted = np.average(
+                np.log(theta[first.class_of_[here]]), weights=count[here]
+            )
+            assert np.log(other.theta_[k, g]) == pytest.approx(wanted)
+    assert not np.allclose(other.theta_, first.theta_)
 
 
 class BAndC(BaseEstimator):
