@@ -1,6 +1,7 @@
 """FactoredLM: against products of models fitted by hand, and its own other answers."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -410,3 +411,15 @@ def test_the_model_of_the_root_locates_once(data, monkeypatch):
     at = mixture.locate(((X, X), X))
     mixture.target_with_groups(at, np.arange(len(X)) % N_WORDS, GROUPS)
     assert len(calls) == 1
+
+
+def test_small_groups_give_no_warning_of_their_discounts(data):
+    """With many groups some are too small; alone the model warns."""
+    X, y = data
+    few = np.isin(y, [0, 1])
+    with pytest.warns(UserWarning, match="counts of counts"):
+        KneserNeyLM(padding=-1).fit(X[few], y[few])
+    groups = np.minimum(np.arange(N_WORDS) // 2, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FactoredLM(groups, smoother(), KneserNeyLM(padding=-1)).fit(X, y)
