@@ -280,8 +280,11 @@ class DaskLanguageModel(LanguageModel):
         if X_val is not None and not isinstance(estimator, MixtureLM):
             self._refuse_held_out(estimator)
 
+    def _count_shards(self, cluster):
+        return self.n_shards or len(cluster.client.nthreads())
+
     def _rows(self, cluster, labels, exclude):
-        n_shards = self.n_shards or len(cluster.client.nthreads())
+        n_shards = self._count_shards(cluster)
         return TextRows(cluster, labels, self.max_depth, n_shards, self.folder, exclude)
 
     def _fit_composed(self, estimator, labels, cluster, context, X, X_val):
@@ -312,11 +315,11 @@ class DaskLanguageModel(LanguageModel):
 
     def _fit_shards(self, estimator, labels, cluster, checkpoint, inner, X):
         how, remote = sharded_fit(estimator), for_workers(estimator)
-        n_shards = self.n_shards or len(cluster.client.nthreads())
         shards: Any = cluster
         if estimator.least_context > 1:
             shards = self._rows(cluster, labels, False).words(remote).shards(remote)
         else:
+            n_shards = self._count_shards(cluster)
             cluster.count(remote, labels, self.max_depth, n_shards)
         driver = ShardDriver(shards, remote, checkpoint)
         try:

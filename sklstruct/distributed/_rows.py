@@ -341,6 +341,7 @@ class TextRows:
         self.cluster, self.labels, self.n_columns = cluster, labels, n_columns
         self.n_shards, self.folder = n_shards, folder
         self.fits: list = []
+        self._learnt: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         given = cluster.give(labels)
         before = cluster.give(np.full(n_columns, -1, dtype=np.int32))
         self._parts = []
@@ -365,11 +366,14 @@ class TextRows:
 
     def learn_symbols(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         """(distinct symbols of the first n windows, number of samples by class)."""
+        if n in self._learnt:
+            return self._learnt[n]
         submit, symbols = self.cluster.submit, np.empty(0, dtype=np.int32)
         totals = np.zeros(self.labels.n_classes, dtype=np.int64)
         for future in [submit(tasks.learn_rows, *part) for part in self.parts(n)]:
             of_part, counts = self.cluster.result(future)
             symbols, totals = np.union1d(symbols, of_part), totals + counts
+        self._learnt[n] = symbols, totals
         return symbols, totals
 
     def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> Samples:

@@ -40,8 +40,8 @@ from ._cache_state import CacheState, Recalled, learning_rates, matched_order
 from ._language_model import LanguageModel
 from ._predictors import single_state
 
-# The weights of each order are smoothed: the overall weights count as this many
-# positions.
+# The weights of each order are smoothed, as is theta of each class: those of the whole
+# text count as this many positions.
 _PRIOR_POSITIONS = 20.0
 # The values of theta that are tried; a class without words in the text has that of all.
 _THETAS = 2.0 ** np.arange(-2.0, 17.5, 0.5)
@@ -521,14 +521,15 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         sums = [np.bincount(self.class_of_, row, size) for row in of_word]
         return np.exp(np.reshape(sums, (-1, size)) / total)
 
-    def _most_likely_theta(self, held):
-        """theta of each half-life and class: the best of a grid on a text."""
+    def _most_likely_theta(self, blocks):
+        """theta of each half-life and class: the best of a grid on a text that was
+        read."""
         n_parts, size = self.theta_.shape
         fit = np.zeros((n_parts, len(_THETAS), size))
         n_used = np.zeros((n_parts, 1, 1))
-        for log_base, proba, words, found in self._read(held, self.new_state(), None):
+        for log_base, own, words, found in blocks:
             with np.errstate(invalid="ignore"):
-                inside = np.exp(log_base) / _own(proba, self.class_of_, words)
+                inside = np.exp(log_base) / own
             for k in range(n_parts):
                 count, total = found.in_class[:, k], found.class_total[:, k]
                 # A word that neither of the two knows says nothing about theta.
@@ -544,9 +545,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         return np.where(n_used[:, 0] > 0, best, _THETA)
 
     def _fit_weights(self, held):
+        blocks = list(self._read(held, self.new_state(), None))
         if self.theta_ is not None and self._learns_theta:
-            self.theta_ = self._most_likely_theta(held)
-        log_parts, recalled = self._recall(held, self.new_state(), None)
+            self.theta_ = self._most_likely_theta(blocks)
+        log_parts, recalled = self._recall(blocks)
         matched = matched_order(recalled.facts)
         use = np.flatnonzero(~np.isnan(log_parts[:, 0]) & (matched > 0))
         with single_blas_thread():
@@ -647,7 +649,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         return [log_prob[a:b] for a, b in zip(stop - lengths, stop)]
 
     def _score(self, sentences, state, starts):
-        return self._mixed(*self._recall(sentences, self._check_state(state), starts))
+        blocks = self._read(sentences, self._check_state(state), starts)
+        return self._mixed(*self._recall(blocks))
 
     def _mixed(self, log_parts, recalled):
         """ln P of each word, from its ln P in the parts; NaN for one without class."""
@@ -668,19 +671,19 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             )
         return state
 
-    def _recall(self, sentences, state, starts):
+    def _recall(self, blocks):
         """(ln P of every position in the parts, the counts of the caches before it)."""
         log_parts, recalled = [], []
-        for log_base, proba, words, found in self._read(sentences, state, starts):
+        for log_base, own, words, found in blocks:
             recalled.append(found)
-            log_parts.append(self._log_parts(log_base, proba, words, found).T)
+            log_parts.append(self._log_parts(log_base, own, words, found).T)
         # The numbers of a part are consecutive: all that follows goes by parts.
         of_parts = np.concatenate(log_parts, axis=1)
         return of_parts.T, Recalled(*map(np.concatenate, zip(*recalled)))
 
     def _read(self, sentences, state, starts):
-        """(ln P in the base, P of all classes there, the word, the counts before it) of
-        the next positions; at least once."""
+        """(ln P in the base, P of the word's class there or None, the word, the counts
+        before it) of the next positions; at least once."""
         starts = _check_starts(starts, sentences.n_sentences)
         length = self.base_.predictor.encoder.lengths(sentences)
         begin = np.cumsum(length) - length
@@ -696,7 +699,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
                 s = slice(a, b)
                 of_classes = None if proba is None else proba[s]
                 found = state.read(words[s], first[at:][s], of_classes)
-                yield log_base[s], of_classes, words[s], found
+                own = self._own(of_classes, words[s])
+                yield log_base[s], own, words[s], found
             at = stop
         if (resets >= at).any():
             state.reset()
@@ -710,14 +714,14 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         else:
             yield from self.base_.evaluate_groups(sentences, self.class_of_)
 
-    def _log_parts(self, log_base, proba, words, recalled):
+    def _log_parts(self, log_base, own, words, recalled):
         """(n, n_parts) ln P of each word in each part, from its ln P in the base and
-        the P of all classes there."""
+        the P of its class there."""
         n_classes, n_unigrams = recalled.in_class.shape[1], recalled.unigram.shape[1]
         log_base, of_class = log_base + recalled.gain, None
         if n_classes:
             with np.errstate(divide="ignore"):
-                of_class = np.log(_own(proba, self.class_of_, words))
+                of_class = np.log(own)
             of_class += recalled.gain
         out = np.empty(
             (1 + n_classes + n_unigrams + self._n_ngram_parts(), log_base.size)
@@ -739,6 +743,15 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             np.log(shares, out=shares)
         out[:, np.isnan(log_base)] = np.nan
         return out.T
+
+    def _own(self, proba, words):
+        """P of the class of each word, NaN for a word without class; None where there
+        are no classes."""
+        if proba is None:
+            return None
+        own = proba[np.arange(words.size), self.class_of_[np.maximum(words, 0)]]
+        own[words < 0] = np.nan
+        return own
 
     def _n_ngram_parts(self):
         return (self.max_order - 1) * len(self.half_lives_[2])
@@ -858,7 +871,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         proba = self._proba_of_classes(np.asarray(cursor.state)[None])
         cache = cursor.cache.copy()
         recalled = cache.read(y, np.array([cursor.begins]), proba)
-        log_parts = self._log_parts(np.array([log_base]), proba, y, recalled)
+        own = self._own(proba, y)
+        log_parts = self._log_parts(np.array([log_base]), own, y, recalled)
         log_prob = float(self._mixed(log_parts, recalled)[0])
         return log_prob, CacheCursor(state, cache, bool(0 <= y[0] == labels.end_id))
 
@@ -1086,13 +1100,6 @@ def _adapt(log_base, of_class, count, total, theta):
     with np.errstate(divide="ignore"):
         used = of_class + np.log(count)
     return np.logaddexp(used, np.log(theta) + log_base) - np.log(total + theta)
-
-
-def _own(proba, class_of, words):
-    """P of the class of each word, NaN for a word without class."""
-    own = proba[np.arange(words.size), class_of[np.maximum(words, 0)]]
-    own[words < 0] = np.nan
-    return own
 
 
 def _first_of(n):

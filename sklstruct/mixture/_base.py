@@ -60,10 +60,6 @@ class RowsHere(NamedTuple):
     def n_samples(self) -> int:
         return self.target.size
 
-    @property
-    def n_columns(self) -> int:
-        return self.X.shape[1]
-
     def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> Samples:
         here = Reading(take(self.X, slice(0, n)), self.y[:n], report)
         return one_group(part.learn(here), self.target[:n], self.weight[:n])

@@ -723,9 +723,9 @@ def test_theta_is_the_most_likely_of_each_class():
     assert (given.theta_ == 15).all()
     held, g = number_sentences(text[120:]), model.class_of_
     fit, n_used = np.zeros((*model.theta_.shape, _THETAS.size)), np.zeros(2)
-    for log_base, proba, ids, found in model._read(held, model.new_state(), None):
+    for log_base, own, ids, found in model._read(held, model.new_state(), None):
         for i, y in enumerate(ids.tolist()):
-            inside = np.exp(log_base[i]) / proba[i, g[y]]
+            inside = np.exp(log_base[i]) / own[i]
             for k in range(2):
                 a, total = found.in_class[i, k], found.class_total[i, k]
                 if total == 0:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..._compat import Interval
 from ..._docs import shared_docs
-from ..._warnings import warn
+from ..._warnings import FallbackWarning, warn
 from ...backoff._backoff_fast import counts_of_counts
 from .. import _engine, _shares
 
@@ -187,7 +187,7 @@ class KatzLM(_engine.NGramSmoother):
                 f"KatzLM: counts of counts do not give the ratios of k={self.k} "
                 f"({'; '.join(problems)} there). Small or closed-vocabulary data do "
                 "this; KneserNeyLM and WittenBellLM need less",
-                UserWarning,
+                FallbackWarning,
                 stacklevel=2,
             )
         own, held = _shares.discount_levels(pairs, count.copy(), discounts, first_level)
