@@ -450,6 +450,98 @@ def lazy_faces():
             yield name, 1, f"{each} of {home} is not in {where}"
 
 
+STRUCT = re.compile(r"\s*(?:cdef|ctypedef)\s+(?:packed\s+)?struct\s+(\w+)\s*:")
+POINTER_NAME = re.compile(r"ctypedef\s+[\w ]+\*\s*(\w+)")
+EXTENSION = re.compile(r"cdef class (\w+)")
+FIELD = re.compile(r"(?:readonly |public )?(?:const )?(\w+)(?:\[\w+\])?(.*)")
+VIEW_OF_ADDRESS = re.compile(r"<[^<>]*\[[^\]]*:[^\]]*\]\s*>\s*[&(\w]")
+
+
+def block(lines, start):
+    """The lines below line `start` that are indented further, without comments."""
+    depth = len(lines[start]) - len(lines[start].lstrip())
+    for line in lines[start + 1 :]:
+        if line.strip() and len(line) - len(line.lstrip()) <= depth:
+            return
+        yield line.split("#")[0]
+
+
+def pointer_types():
+    """Names of C types that hold an address: structs, also of structs, and typedefs."""
+    fields, found = {}, set()
+    for lines in kernels().values():
+        for number, line in enumerate(lines):
+            if struct := STRUCT.match(line):
+                fields[struct[1]] = list(block(lines, number))
+            elif alias := POINTER_NAME.match(line):
+                found.add(alias[1])
+    while True:
+        more = {
+            name
+            for name, texts in fields.items()
+            if any("*" in text or found & {*text.split()[:1]} for text in texts)
+        }
+        if more <= found:
+            return found
+        found |= more
+
+
+def fields(body):
+    """(type, rest of the line) of the attributes of an extension class."""
+    grouped = False
+    for line in body:
+        depth, text = len(line) - len(line.lstrip()), line.strip()
+        if text and depth == 4:
+            grouped = text == "cdef:"
+            text = text.removeprefix("cdef ") if text.startswith("cdef ") else ""
+        elif not grouped:
+            continue
+        if (field := FIELD.match(text)) and "(" not in text:
+            yield field[1], field[2]
+
+
+@cache
+def classes_with_addresses():
+    """(name of a class, its file) -> the lines of the class in all its files."""
+    types, bodies = pointer_types(), {}
+    for name, lines in kernels().items():
+        for number, line in enumerate(lines):
+            if extension := EXTENSION.match(line):
+                key = extension[1], name.rsplit(".", 1)[0]
+                bodies.setdefault(key, []).extend(block(lines, number))
+    return {
+        key: bodies[key]
+        for key in sorted(bodies)
+        if any(kind in types or "*" in rest for kind, rest in fields(bodies[key]))
+    }
+
+
+def kept_addresses():
+    """A class that stores an address stores in `keep` who owns it, or frees it."""
+    for name, lines in kernels().items():
+        for number, line in enumerate(lines, 1):
+            if VIEW_OF_ADDRESS.search(line.split("#")[0]):
+                what = "makes a view of an address, which keeps no owner: keep the view"
+                yield name, number, what
+    page = (ROOT / "docs" / "development.rst").read_text(encoding="utf-8")
+    table = page.split(".. _addresses:")[1].split("\nAdding a part")[0]
+    listed = set(re.findall(r"\* - ``(\w+)``", table))
+    for (owner, stem), body in classes_with_addresses().items():
+        source = "\n".join(kernels()[f"{stem}.pyx"])
+        frees = any("def __dealloc__" in line for line in body)
+        keeps = any(re.search(r"\bkeep$", rest.strip()) for _, rest in fields(body))
+        if keeps and not re.search(r"\.keep = (?!None)", source):
+            yield f"{stem}.pyx", 0, f"{owner}.keep is never set"
+        if not keeps and not frees:
+            what = f"{owner} stores an address without its owner: add `keep`"
+            yield f"{stem}.pyx", 0, what
+        if owner not in listed:
+            what = f"add {owner} to the table of addresses in docs/development.rst"
+            yield f"{stem}.pyx", 0, what
+    for owner in sorted(listed - {owner for owner, _ in classes_with_addresses()}):
+        yield "docs/development.rst", 0, f"{owner} stores no address: take it away"
+
+
 RULES = [
     layers,
     circles,
@@ -464,6 +556,7 @@ RULES = [
     one_largest_id,
     public_lists,
     lazy_faces,
+    kept_addresses,
 ]
 
 

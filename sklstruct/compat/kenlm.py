@@ -225,7 +225,7 @@ class Model(Tables):
         if chunks is None:
             if isinstance(sentences, str | bytes):
                 raise TypeError("sentences must be a list of sentences, not one")
-            return self.score_texts(list(sentences), bos, eos)
+            return self.score_texts(tuple(sentences), bos, eos)
         parts = [self.score_column(*chunk, bos, eos) for chunk in chunks]
         return np.concatenate([np.empty(0, dtype=np.float32), *parts])
 

@@ -635,8 +635,7 @@ cdef class Tables:
     """
 
     cdef tables_t t
-    cdef object image
-    cdef const uint8_t[::1] view
+    cdef const uint8_t[::1] keep
     cdef uint32_t start, end
 
     def __init__(self, image, int order, int64_t n_words, first, n_buckets):
@@ -646,8 +645,8 @@ cdef class Tables:
             raise ValueError(f"order must be in 2..{MOST}, got {order}")
         if not 1 <= n_words < 1 << 32:
             raise ValueError(f"n_words must be in 1..{(1 << 32) - 1}, got {n_words}")
-        self.image, self.view = image, image
-        size = self.view.shape[0]
+        self.keep = image
+        size = self.keep.shape[0]
         self.t.order, self.t.n_words = order, <uint32_t>n_words
         widths = [WORD, 8, *[MIDDLE] * (order - 2), LONGEST]
         for k in range(order + 1):
@@ -660,14 +659,14 @@ cdef class Tables:
                 raise ValueError(f"table {k} reaches beyond the end")
         if n_buckets[1] < n_words:
             raise ValueError("there are more words than unigrams")
-        self.t.words = &self.view[<int64_t>first[0]]
+        self.t.words = &self.keep[<int64_t>first[0]]
         self.t.word_buckets = n_buckets[0]
-        self.t.unigrams = &self.view[<int64_t>first[1]]
+        self.t.unigrams = &self.keep[<int64_t>first[1]]
         for k in range(2, order):
-            self.t.middle[k - 2] = &self.view[<int64_t>first[k]]
+            self.t.middle[k - 2] = &self.keep[<int64_t>first[k]]
             self.t.buckets[k - 2] = n_buckets[k]
             check_empty(self.t.middle[k - 2], MIDDLE, n_buckets[k])
-        self.t.longest = &self.view[<int64_t>first[order]]
+        self.t.longest = &self.keep[<int64_t>first[order]]
         self.t.longest_buckets = n_buckets[order]
         check_empty(self.t.longest, LONGEST, n_buckets[order])
         check_empty(self.t.words, WORD, n_buckets[0])
@@ -761,7 +760,7 @@ cdef class Tables:
             out.append((checked(one.log_prob), one.length, bool(one.unknown)))
         return out
 
-    def score_texts(self, list texts not None, bint bos, bint eos):
+    def score_texts(self, tuple texts not None, bint bos, bint eos):
         """`score_text` of many, without the lock of the interpreter."""
         cdef int64_t i, n = len(texts)
         cdef Py_ssize_t size

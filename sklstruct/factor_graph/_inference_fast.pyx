@@ -204,6 +204,7 @@ cdef struct Table:
 cdef class Messages:
     """What `sum_product` reads and fills; see there."""
 
+    cdef object keep
     cdef const int32_t* order
     cdef const int32_t* parent
     cdef const int64_t* message_ptr
@@ -659,6 +660,7 @@ def sum_product(
     if not p.var_ptr[p.n_instances]:
         log_z[:] = 0.0
         return
+    s.keep = order, parent, message_ptr, belief, message, work, buffer, pair_total
     s.order, s.parent, s.message_ptr = &order[0], &parent[0], &message_ptr[0]
     s.ratio, s.top, s.belief = ratio, top, &belief[0]
     # Without edges there is nothing in the others.

@@ -106,6 +106,7 @@ cdef inline double least_log(double a, double b) noexcept nogil:
 cdef class Scratch:
     """One sample, and work arrays for it; each thread has its own."""
 
+    cdef FloatRows keep         # the samples that the pointers point into
     cdef Py_ssize_t n           # entries of the sample
     cdef const float* x
     cdef const int32_t* index
@@ -149,8 +150,15 @@ cdef class Scratch:
         self.a, self.e = evidence[0], evidence[1]
         self.top, self.rest, self.known = evidence[2], evidence[3], evidence[4]
         self.n_touched = 0
-        self.ahead, self.next_n = -1, 0
-        self.x, self.index = NULL, NULL
+        self.begin(None)
+
+    cdef begin(self, FloatRows rows):
+        """Forget what was located for earlier samples, and read these from now on."""
+        self.keep = rows
+        self.n = self.next_n = 0
+        self.ahead = -1
+        self.x = self.ahead_x = self.next_x = NULL
+        self.index = self.next_index = NULL
 
     @staticmethod
     def ranked_bytes(Py_ssize_t n_nodes):
@@ -878,7 +886,7 @@ cdef class Posterior:
         """The k most probable classes of each row, k columns of `best`."""
         cdef Watch watch = watch_of(stop)
         cdef Py_ssize_t i
-        work.ahead = -1
+        work.begin(rows)
         with nogil:
             for i in range(rows.n):
                 work.next_n = 0
@@ -896,7 +904,6 @@ cdef class Posterior:
                 n_dots[i] = work.n_dots
                 if over(&watch, (work.n_dots + 64) * (work.n + 8)):
                     break
-        work.next_n = 0
         propagate()
 
     def labels(self, FloatRows rows, Scratch work, double least, int8_t[:, ::1] out,
@@ -904,6 +911,7 @@ cdef class Posterior:
         """out[i, y] = whether log P(y | x_i) > least."""
         cdef Watch watch = watch_of(stop)
         cdef Py_ssize_t i
+        work.begin(rows)
         with nogil:
             for i in range(rows.n):
                 self.read(rows, i, work)
@@ -918,6 +926,7 @@ cdef class Posterior:
         """out[i] = log P(code[i] | x_i)."""
         cdef Watch watch = watch_of(stop)
         cdef Py_ssize_t i
+        work.begin(rows)
         with nogil:
             for i in range(rows.n):
                 self.read(rows, i, work)
@@ -931,6 +940,7 @@ cdef class Posterior:
         """out[i] = log P(y | x_i) of all classes."""
         cdef Watch watch = watch_of(stop)
         cdef Py_ssize_t i, y
+        work.begin(rows)
         with nogil:
             for i in range(rows.n):
                 self.read(rows, i, work)

@@ -22,7 +22,7 @@ cdef struct arcs_t:
 cdef class Arcs:
     # The children of a node are neighbours, sorted by symbol.
     cdef arcs_t c
-    cdef object _owners
+    cdef object keep
 
 
 cdef inline long long find_arc(const arcs_t* t, int node, int y) noexcept nogil:

@@ -23,7 +23,7 @@ cdef class Arcs:
         cdef const int[::1] child_ptr = tree.child_ptr
         cdef const double[::1] arc_max = bounds[0]
         cdef const double[::1] max_backoff = bounds[1]
-        self._owners = (
+        self.keep = (
             parent, symbol, child_ptr, depth, backoff, arc_ptr, arc_class,
             arc_log_prob, arc_next, symbol_of_class, arc_max, max_backoff,
         )

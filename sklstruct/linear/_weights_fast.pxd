@@ -31,10 +31,10 @@ cdef extern from "_weights.h" nogil:
 
 
 cdef class FloatRows:
+    cdef const float[:, ::1] dense_rows
     cdef const float[::1] data
     cdef const int32_t[::1] index
     cdef const int64_t[::1] indptr
-    cdef Py_ssize_t width
     cdef bint is_sparse
     cdef readonly Py_ssize_t n
     cdef Py_ssize_t row(

@@ -276,9 +276,7 @@ cdef class FloatRows:
     @staticmethod
     def dense(const float[:, ::1] X):
         cdef FloatRows rows = FloatRows()
-        rows.is_sparse, rows.n, rows.width = False, X.shape[0], X.shape[1]
-        if rows.n * rows.width:
-            rows.data = <const float[:rows.n * rows.width]> &X[0, 0]
+        rows.dense_rows, rows.is_sparse, rows.n = X, False, X.shape[0]
         return rows
 
     cdef Py_ssize_t row(
@@ -292,10 +290,10 @@ cdef class FloatRows:
                 x[0] = &self.data[self.indptr[i]]
                 index[0] = &self.index[self.indptr[i] - self.indptr[0]]
         else:
-            n = self.width
+            n = self.dense_rows.shape[1]
             index[0] = NULL
             if n > 0:
-                x[0] = &self.data[i * n]
+                x[0] = &self.dense_rows[i, 0]
         return n
 
 
