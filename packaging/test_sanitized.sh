@@ -4,8 +4,9 @@
 #     packaging/test_sanitized.sh [TEST ...]
 #
 # Builds the kernels with -fsanitize=address,undefined in a new environment and runs
-# the folders of tests that belong to packages with kernels, or TEST. A report of either
-# sanitizer ends the run. Linux and gcc. Tests of peers that are not installed skip.
+# the folders of tests that belong to packages with kernels and the fits that are halted
+# and continued (tests/test_freed_memory.py), or TEST. A report of either sanitizer ends
+# the run. Linux and gcc. Tests of peers that are not installed skip.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work="$(mktemp -d)"
@@ -15,6 +16,7 @@ if [ $# -eq 0 ]; then
   for part in $(find sklstruct -name '*.pyx' | cut -d/ -f2 | sort -u); do
     set -- "$@" "tests/$part"
   done
+  set -- "$@" tests/test_freed_memory.py
   # Files that are about processes, time and peers run the kernels that others run.
   for name in checkpoint memory path penalty_of_skglm; do
     set -- "$@" "--ignore-glob=*/test_$name.py"
