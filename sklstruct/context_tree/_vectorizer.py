@@ -18,7 +18,7 @@ from .._compat import (
     _check_feature_names_in,
     _fit_context,
 )
-from ..symbols import Labels, encode, is_nan, learn_symbols
+from ..symbols import Labels, encode, is_missing, is_nan, learn_symbols
 from ._histories import Histories
 from ._suffix_tree import suffix_tree
 from ._tree import ContextTree
@@ -47,16 +47,39 @@ def check_windows(
     -------
     X : ndarray of shape (n_samples, n_columns)
     """
-    X = validate_data(
-        estimator,
-        X,
-        dtype=None,
-        ensure_all_finite="allow-nan" if is_nan(padding) else True,
-        reset=reset,
-    )
+
+    def check(X):
+        return validate_data(
+            estimator,
+            X,
+            dtype=None,
+            ensure_all_finite="allow-nan" if is_nan(padding) else True,
+            reset=reset,
+        )
+
+    try:
+        X = check(X)
+    except TypeError as exc:
+        if "boolean value of NA" not in str(exc):
+            raise
+        if not (padding is None or is_nan(padding)):
+            raise ValueError(
+                f"X holds pandas' NA, and padding={padding!r}: replace NA by the "
+                "padding, or use padding=None"
+            ) from None
+        X = check(_filled(X, padding))
     if X.dtype.kind == "c":
         raise ValueError("Complex data not supported: symbols cannot be complex")
     return X
+
+
+def _filled(X: Any, padding: Any) -> Any:
+    """X with the padding, None or NaN, in place of pandas' NA; a frame stays a frame."""
+    if hasattr(X, "notna"):
+        return X.astype(object).where(X.notna(), padding)
+    cells = np.array(X, dtype=object)
+    cells[np.frompyfunc(is_missing, 1, 1)(cells).astype(bool)] = padding
+    return cells
 
 
 def read_windows(
@@ -123,9 +146,9 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
 
     padding : object, default=None
         The symbol that marks missing history. Columns left of the most recent
-        padding are not read. The default, None, is found in object arrays only;
-        use e.g. ``padding=""``, ``-1`` or ``np.nan`` (also for pandas' missing
-        values) for others.
+        padding are not read. The default, None, is found in object arrays only, where
+        it also stands for pandas' NA; use e.g. ``padding=""``, ``-1`` or ``np.nan``
+        (also for pandas' NaN and NA) for others.
 
     dtype : dtype, default=numpy.float64
         Type of the output's values.

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._compat import BaseEstimator
 from .._parallel import ThreadMap
+from ..symbols import is_missing
 from ._graph import FactorGraph, as_labels
 from ._inference import BlockInference, over_blocks
 from ._observations import chains, find_columns, learn_columns
@@ -287,7 +288,7 @@ def _check_labels(y: Any, lengths: list[int]) -> list[list]:
                 f"of X[{i}], got {len(values)}"
             )
         for t, value in enumerate(values):
-            if value is None or value != value:
+            if is_missing(value):
                 raise ValueError(f"y[{i}] has no label at item {t}, but {value!r}")
         labels.append(values)
     return labels

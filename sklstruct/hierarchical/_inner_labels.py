@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..taxonomy._labels import as_scalar
+from ..taxonomy._io import parents_of
 
 
 class InnerLabels(NamedTuple):
@@ -32,7 +32,10 @@ class InnerLabels(NamedTuple):
         values = list(taxonomy.values())
         if any(isinstance(v, list | tuple | Mapping | np.ndarray) for v in values):
             return None
-        parents = {as_scalar(k): as_scalar(v) for k, v in taxonomy.items()}
+        parents = {
+            _name(k, n_labels): _name(v, n_labels)
+            for k, v in parents_of(taxonomy).items()
+        }
         inner = {v for v in parents.values() if _is_label(v, n_labels)}
         if not inner:
             return None
@@ -79,6 +82,12 @@ class InnerLabels(NamedTuple):
         """Number of known labels at and below each known label; 0 for leaves."""
         size = np.asarray(self.above[known][:, known].sum(axis=0)).ravel()
         return np.where(size > 1, size, 0)
+
+
+def _name(node: Any, n_labels: int) -> Any:
+    """The number of a label as an integer: a column of parents with NaN has floats."""
+    whole = isinstance(node, float) and node.is_integer()
+    return int(node) if whole and 0 <= node < n_labels else node
 
 
 def _is_label(node: Any, n_labels: int) -> bool:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._compat import BaseEstimator, TransformerMixin
 from .._docs import shared_docs
 from ..compat.kenlm import Model
-from ..symbols._encoding import is_missing
+from ..symbols import is_missing
 from ..symbols._text import plain_list
 from ._language_model import LanguageModel
 

@@ -8,6 +8,7 @@ from .._lazy import lazy_face
 if TYPE_CHECKING:
     from ._encoding import encode as encode
     from ._encoding import encode_labels as encode_labels
+    from ._encoding import is_missing as is_missing
     from ._encoding import is_nan as is_nan
     from ._encoding import learn_symbols as learn_symbols
     from ._encoding import object_array as object_array
@@ -35,6 +36,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
             "._encoding": [
                 "encode",
                 "encode_labels",
+                "is_missing",
                 "is_nan",
                 "learn_symbols",
                 "object_array",

@@ -24,8 +24,15 @@ def is_nan(value: Any) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """None and NaN stand for no symbol."""
-    return value is None or (isinstance(value, float) and value != value)
+    """None, NaN, NaT and pandas' NA stand for no symbol, label, group or parent."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except TypeError:  # NA is neither equal nor unequal to itself; pandas is optional
+        return type(value).__name__ == "NAType"
+    except ValueError:  # an array
+        return False
 
 
 def object_array(symbols: Any) -> np.ndarray:
@@ -195,9 +202,10 @@ def _learn_objects(values, padding, name):
 
 
 def _is_padding(value, padding):
-    if padding is None:
-        return value is None
-    return value == padding or (is_nan(padding) and is_nan(value))
+    if is_missing(value):  # pandas' NA is neither None nor NaN and stands for both
+        other = is_nan(value) if padding is None else value is None
+        return (padding is None or is_nan(padding)) and not other
+    return padding is not None and value == padding
 
 
 class SymbolIndex:

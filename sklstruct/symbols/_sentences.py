@@ -12,7 +12,7 @@ import numpy as np
 from .._checks import least_weight
 from .._lazy import stored
 from . import _text_fast as _fast
-from ._encoding import object_array, plain
+from ._encoding import is_missing, object_array, plain
 from ._labels import Labels, read_vocabulary, sort_symbols
 from ._text import LargeText, NumberedText, check_tokens, number_sentences
 
@@ -68,7 +68,7 @@ def read_sentences(X: Any, name: str = "X") -> list:
 def check_symbols(text: NumberedText, counts: np.ndarray) -> None:
     """ValueError if a symbol that occurs is None or NaN; says where."""
     for number, symbol in enumerate(text.symbols):
-        if (symbol is None or symbol != symbol) and counts[number] > 0:
+        if is_missing(symbol) and counts[number] > 0:
             raise ValueError(
                 f"X: {text.where_is(number)} holds the missing value {symbol!r}; drop "
                 "it or replace it by a symbol"

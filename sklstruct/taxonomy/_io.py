@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._checks import as_floats
-from ._labels import as_labels, as_scalar, check_integer
+from ._labels import as_labels, as_scalar, check_integer, is_absent
 
 if TYPE_CHECKING:
     import networkx
@@ -104,15 +104,16 @@ def read_parents(
         )
     if not parents:
         raise ValueError("empty node: parents holds no nodes")
+    clean = parents_of(parents)
     number: dict[Any, int] = {}
-    for child, above in parents.items():
-        number.setdefault(as_scalar(child), len(number))
+    for child, above in clean.items():
+        number.setdefault(child, len(number))
         if above is not None:
-            number.setdefault(as_scalar(above), len(number))
+            number.setdefault(above, len(number))
     parent = [-1] * len(number)
-    for child, above in parents.items():
+    for child, above in clean.items():
         if above is not None:
-            parent[number[as_scalar(child)]] = number[as_scalar(above)]
+            parent[number[child]] = number[above]
     name = list(number)
     inner = set(parent)
     label_node = [v for v in range(len(parent)) if v not in inner]
@@ -136,6 +137,19 @@ def read_parents(
     return assemble(parent, labels, label_node, name)
 
 
+def parents_of(parents: Mapping[Hashable, Hashable]) -> dict[Any, Any]:
+    """A map to parents in Python scalars; None for the parent of a root."""
+    found = {}
+    for child, above in parents.items():
+        if is_absent(child):
+            raise ValueError(
+                f"parents has the node {child!r}, which stands for a missing parent: "
+                "name the node, or take it out"
+            )
+        found[as_scalar(child)] = None if is_absent(above) else as_scalar(above)
+    return found
+
+
 def read_paths(paths: Mapping[Hashable, Sequence]) -> Parts:
     """A table from each label to its path of groups."""
     if not isinstance(paths, Mapping):
@@ -149,13 +163,23 @@ def read_paths(paths: Mapping[Hashable, Sequence]) -> Parts:
     group: dict[tuple[int, Any], int] = {}
     parent, name, labels, label_node = [-1], [None], [], []
     for label, path in paths.items():
+        if is_absent(path):
+            path = ()
         if not isinstance(path, Iterable) or isinstance(path, Mapping):
             raise ValueError(
                 f"the path of label {label!r} must be a sequence of groups, got "
                 f"{path!r}"
             )
-        node = 0
+        node, ended = 0, False
         for step in [path] if isinstance(path, str) else path:
+            if ended and not is_absent(step):
+                raise ValueError(
+                    f"the path of label {label!r} has the group {step!r} below a "
+                    "missing one; only the end of a path may be missing"
+                )
+            ended = is_absent(step)
+            if ended:
+                continue
             key = (node, as_scalar(step))
             if key not in group:
                 group[key] = len(parent)

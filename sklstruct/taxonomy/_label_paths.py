@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._labels import as_labels
+from ._labels import as_labels, is_absent
 from ._taxonomy import Taxonomy
 
 
@@ -23,8 +23,8 @@ def as_paths(paths: ArrayLike, name: str = "y") -> NDArray:
     ----------
     paths : array-like of shape (n_samples, n_levels) or (n_samples,), or list of lists
         Labels by level from the top down: strings or numbers, of one kind at each
-        level. Rows may differ in length; "", None and NaN at the end of a row mean that
-        the path has ended. One-dimensional labels are paths of one level.
+        level. Rows may differ in length; "", None, NaN and pandas' NA at the end of a
+        row mean that the path has ended. One-dimensional labels are paths of one level.
 
     name : str, default="y"
         Name of the paths in error messages.
@@ -87,7 +87,7 @@ def _table(paths: Any, name: str) -> NDArray:
 def _checked(paths: NDArray, name: str) -> NDArray:
     if paths.dtype.kind not in "US":
         paths = paths.astype(object)
-        paths[_is_missing(paths).astype(bool)] = ""
+        paths[_is_absent(paths).astype(bool)] = ""
     empty = paths == ""
     gap = empty[:, :-1] & ~empty[:, 1:]
     if gap.any():
@@ -112,8 +112,7 @@ _SEVERAL = (
     "{} has more than two dimensions, several paths a sample; that is multi-label "
     "classification, for which see HiClass (hiclass.MultiLabelLocalClassifierPerNode)"
 )
-# NaN is not equal to itself.
-_is_missing = np.frompyfunc(lambda value: value is None or value != value, 1, 1)
+_is_absent = np.frompyfunc(is_absent, 1, 1)
 
 
 class LabelTree(NamedTuple):

@@ -9,6 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..symbols import is_missing
+
+
+def is_absent(value: Any) -> bool:
+    """Whether a cell of a table says that there is no group, level or parent.
+
+    A cell without a value is None, NaN, NaT or pandas' NA; "" where a table has text.
+    """
+    return is_missing(value) or (isinstance(value, str) and value == "")
+
 
 def as_scalar(label: Any) -> Any:
     """A NumPy scalar as a Python scalar: equal labels are then equal keys of a dict."""
@@ -28,6 +38,9 @@ def as_labels(labels: Any) -> NDArray:
         array = labels
     else:
         items = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+        gone = [item for item in items if is_missing(item)]
+        if gone:
+            raise ValueError(f"labels must not be missing, got {gone[0]!r}")
         text = [isinstance(item, str) for item in items]
         if any(text) and not all(text):
             odd = items[text.index(not text[0])]
@@ -41,7 +54,7 @@ def as_labels(labels: Any) -> NDArray:
     if array.ndim != 1:
         raise ValueError(f"labels must be 1-D, got shape {array.shape}")
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError("labels must not be NaN")
+        raise ValueError("labels must not be missing, got nan")
     return array
 
 

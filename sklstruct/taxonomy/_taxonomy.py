@@ -24,7 +24,7 @@ from ._io import (
     write_newick,
     write_text,
 )
-from ._labels import among, as_labels, check_integer, listed
+from ._labels import among, as_labels, check_integer, is_absent, listed
 from ._node_answers import sums_below, write_paths
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class Taxonomy:
                     f"exactly one leaf"
                 )
         if names is not None:
-            names = tuple(names)
+            names = tuple(None if is_absent(name) else name for name in names)
             if len(names) != parent.size:
                 raise ValueError(
                     f"names has {len(names)} entries for {parent.size} nodes"
@@ -255,10 +255,11 @@ class Taxonomy:
         Parameters
         ----------
         parents : mapping
-            Node to parent; nodes are any hashable names. A node with the parent None,
-            or without an entry, is a root; several roots become the children of one
-            root without a name. Nodes without children are the class labels. An inner
-            node whose children are all labels becomes one leaf with these classes.
+            Node to parent; nodes are any hashable names. A node without an entry, or
+            with the parent None, NaN, pandas' NA or "", is a root; several roots
+            become the children of one root without a name. Nodes without children are
+            the class labels. An inner node whose children are all labels becomes one
+            leaf with these classes.
 
         classes : array-like, default=None
             Exactly the labels that `parents` must have. None accepts any labels.
@@ -295,8 +296,9 @@ class Taxonomy:
         ----------
         paths : mapping
             Label to the names of its groups from the top down (without the label
-            itself; a string is a path of one group, an empty path is the root). A
-            group is identified by its whole path: ``("a", "x")`` and ``("b", "x")`` are
+            itself; a string is a path of one group, an empty path is the root). None,
+            NaN, pandas' NA and "" at the end of a path mean that it has ended. A group
+            is identified by its whole path: ``("a", "x")`` and ``("b", "x")`` are
             two groups. A group of labels only is one leaf; in a group with subgroups
             each label that is in none of them is a leaf.
 
@@ -310,7 +312,8 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            If a label is missing or unknown, or a path is not a sequence.
+            If a label is missing or unknown, a path is not a sequence, or a group
+            stands below a missing one.
 
         Examples
         --------

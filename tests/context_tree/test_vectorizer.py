@@ -154,6 +154,24 @@ def test_none_is_padding_only_when_it_is_said():
         SuffixTreeVectorizer(padding="").fit(X)
 
 
+@pytest.mark.parametrize("padding", [None, np.nan], ids=repr)
+def test_missing_values_of_pandas_are_padding(padding):
+    X = np.array([[padding, "a"], ["b", "a"], ["a", padding]], dtype=object)
+    expected = SuffixTreeVectorizer(padding=padding).fit_transform(X).toarray()
+    other = X.copy()
+    other[pd.isna(X)] = pd.NA
+    frame = pd.DataFrame(other, columns=["before", "last"])
+    for form in (other, other.tolist(), frame, frame.astype("string")):
+        vectorizer = SuffixTreeVectorizer(padding=padding)
+        np.testing.assert_array_equal(
+            vectorizer.fit_transform(form).toarray(), expected
+        )
+        np.testing.assert_array_equal(vectorizer.transform(form).toarray(), expected)
+    assert vectorizer.feature_names_in_.tolist() == ["before", "last"]
+    with pytest.raises(ValueError, match="X holds pandas' NA, and padding=''"):
+        SuffixTreeVectorizer(padding="").fit(frame)
+
+
 @pytest.mark.parametrize("depth", [0, -1, 1.5, "2", None])
 def test_bad_depth(depth):
     with pytest.raises(ValueError, match="max_depth"):

@@ -1,6 +1,7 @@
 """Several labels a sample, of which some are inner nodes of the given tree."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import make_multilabel_classification
@@ -45,6 +46,20 @@ def test_labels_above_positive_ones_are_positive(data):
     a = HierarchicalClassifier(PARENTS, random_state=0).fit(X, Y)
     b = HierarchicalClassifier(PARENTS, random_state=0).fit(X, full)
     np.testing.assert_array_equal(a.predict_proba(X), b.predict_proba(X))
+
+
+@pytest.mark.parametrize("missing", [np.nan, pd.NA, "", pd.NaT], ids=repr)
+def test_missing_parents_of_labels(data, missing):
+    X, Y = data
+    parents = {k: missing if v is None else v for k, v in PARENTS.items()}
+    model = HierarchicalClassifier(parents, random_state=0).fit(X, Y)
+    right = HierarchicalClassifier(PARENTS, random_state=0).fit(X, Y)
+    np.testing.assert_array_equal(model.predict_proba(X), right.predict_proba(X))
+    numbers = {k: v for k, v in PARENTS.items() if v != "x"}
+    column = pd.Series(numbers, dtype=float).to_dict()  # 0.0 and NaN for 0 and None
+    inner, right = InnerLabels.of(column, 9), InnerLabels.of(numbers, 9)
+    assert inner.parents == right.parents
+    np.testing.assert_array_equal(inner.above.toarray(), right.above.toarray())
 
 
 def test_a_label_above_all_others():

@@ -41,13 +41,37 @@ def data(n=210, seed=0, noise=0.4):
 # ------------------------------------------------------------------------ paths
 
 
+@pytest.mark.parametrize("kind", ["string", "category", "convert", "list"])
+def test_paths_with_pandas_missing_values(kind):
+    X, y = data()
+    frame = pd.DataFrame(as_paths(y)).replace("", None)
+    names = pd.DataFrame(as_paths(y)).replace("", "-")
+    codes = names.apply(lambda column: pd.factorize(column)[0] + 10)
+    for levels in (frame, codes.where(names != "-").astype("Int64")):
+        given = {
+            "string": lambda f: f.astype("string") if f is frame else f,
+            "category": lambda f: f.astype("category"),
+            "convert": lambda f: f.convert_dtypes(),
+            "list": lambda f: f.astype(object).where(f.notna(), pd.NA).values.tolist(),
+        }[kind](levels)
+        ragged = [[v for v in row if not pd.isna(v)] for row in levels.values.tolist()]
+        model = PathClassifier().fit(X, given)
+        expected = PathClassifier().fit(X, ragged)
+        assert_array_equal(model.classes_, expected.classes_)
+        assert_array_equal(model.predict_proba(X), expected.predict_proba(X))
+        assert model.score(X, given) == expected.score(X, ragged) > 0.9
+        assert hierarchical_f1_score(given, ragged) == 1
+
+
 def test_forms_of_paths_agree():
     expected = as_paths(PATHS)
     assert expected.shape == (7, 3) and expected.dtype.kind == "U"
     table = expected.astype(object)
-    for missing in ("", None, np.nan):
-        other = np.where(table == "", missing, table)
+    for missing in ("", None, np.nan, np.float32("nan"), pd.NA, pd.NaT):
+        other = table.copy()
+        other[table == ""] = missing
         assert_array_equal(as_paths(other), expected)
+        assert_array_equal(as_paths(other.tolist()), expected)
         assert_array_equal(as_paths(pd.DataFrame(other)), expected)
     assert_array_equal(as_paths([tuple(p) for p in PATHS]), expected)
     assert_array_equal(as_paths(["a", "b"]), [["a"], ["b"]])

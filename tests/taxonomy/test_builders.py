@@ -1023,7 +1023,7 @@ def test_given_trees_that_are_none():
             ([], "empty node"),
             ([[0], [0]], "duplicate label"),
             ({0: "a", "a": "b", "b": "a"}, "cycle"),
-            ({0: ["g"], 1: None}, "path of label 1"),
+            ({0: ["g"], 1: 3}, "path of label 1"),
             ({"g": [0]}, "missing labels: .* no place for 1"),
             ({"g": [5]}, "its values must hold the labels .groups., or its keys"),
             ({"g": {"h": [0]}, "i": 1}, r"nested\['i'\] must be a list"),

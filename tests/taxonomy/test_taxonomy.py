@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from _oracles import random_blocks
 from numpy.testing import assert_array_equal
@@ -209,6 +210,50 @@ def test_several_roots_of_a_parent_map_are_joined():
     assert Taxonomy.from_parents(forest) == Taxonomy.from_parents(rooted)
     assert Taxonomy.from_parents({"a": None, "b": None}) == Taxonomy.flat(["a", "b"])
     assert Taxonomy.from_parents({"a": None}) == Taxonomy.flat(["a"])
+
+
+MISSING = [None, "", float("nan"), np.float32("nan"), pd.NA, pd.NaT]
+
+
+@pytest.mark.parametrize("missing", MISSING, ids=repr)
+def test_missing_cells_end_a_path(missing):
+    ragged = {0: ["A", "A1"], 1: ["A", "A2"], 2: ["B"], 3: ["B", "B1"], 4: ["C"], 5: []}
+    right = Taxonomy.from_paths(ragged)
+    full = {k: [*p, missing, missing][:2] for k, p in ragged.items()}
+    frame = pd.DataFrame.from_dict(full, orient="index")
+    for table in (full, dict(zip(frame.index, frame.to_numpy())), {**full, 5: missing}):
+        tree = Taxonomy.from_paths(table)
+        assert tree == right and tree.names == right.names
+        assert tree.find("C") == right.find("C")
+        assert as_taxonomy({**table, 5: []}, range(6)) == right
+    with pytest.raises(ValueError, match="label 0 has the group 'A1' below a missing"):
+        Taxonomy.from_paths({0: [missing, "A1"], 1: ["A"]})
+
+
+@pytest.mark.parametrize("missing", MISSING, ids=repr)
+def test_missing_parents_are_roots(missing):
+    parents = {100: None, 200: None, 0: 100, 1: 100, 2: 200, 3: 200}
+    right = Taxonomy.from_parents(parents)
+    other = {k: missing if v is None else v for k, v in parents.items()}
+    tree = Taxonomy.from_parents(other)
+    assert tree == right and tree.names == right.names == (None, 100, 200)
+    assert as_taxonomy(other, range(4)) == right
+    series = pd.Series(parents, dtype=float)  # NaN, 100.0, 200.0
+    assert Taxonomy.from_parents(series.to_dict()).names == right.names
+    assert Taxonomy.from_parents(dict(zip(series.index, series.to_numpy()))) == right
+    with pytest.raises(ValueError, match="stands for a missing parent: name the node"):
+        Taxonomy.from_parents({missing: 100, 0: 100})
+
+
+def test_missing_labels_and_names():
+    for missing in set(MISSING) - {""}:
+        for labels in (["a", missing], [missing, 1]):
+            with pytest.raises(ValueError, match="labels must not be missing"):
+                Taxonomy.flat(labels)
+            with pytest.raises(ValueError, match="labels must not be missing"):
+                Taxonomy.from_nested([[labels[0]], [labels[1]]])
+        tree = Taxonomy([-1, 0, 0], [1, 2], names=["top", missing, "b"])
+        assert tree.names == ("top", None, "b")
 
 
 def test_ten_thousand_levels():
@@ -424,9 +469,15 @@ def self_containing():
         (lambda: Taxonomy.from_nested([]), "empty node"),
         (lambda: Taxonomy.from_nested("abc"), "must be a list"),
         (lambda: Taxonomy.from_nested([["a"], [1]]), "all strings or all numbers"),
-        (lambda: Taxonomy.from_nested([["a"], [None]]), "all strings or all numbers"),
+        (
+            lambda: Taxonomy.from_nested([["a"], [None]]),
+            "labels must not be missing, got None",
+        ),
         (lambda: Taxonomy.from_nested([[None], [set()]]), "hashable"),
-        (lambda: Taxonomy.from_nested([[1.0], [float("nan")]]), "NaN"),
+        (
+            lambda: Taxonomy.from_nested([[1.0], [float("nan")]]),
+            "labels must not be missing, got nan",
+        ),
         (lambda: Taxonomy.from_nested([["a"], ["b"]], ["a"]), "unknown labels.*'b'"),
         (lambda: Taxonomy.from_nested([["a"], ["b"]], ["a", "b", "c"]), "missing.*'c'"),
         (lambda: Taxonomy.from_nested([["a"], ["b"]], [1, 2]), "labels"),
