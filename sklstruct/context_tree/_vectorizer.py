@@ -74,7 +74,7 @@ def check_windows(
 
 
 def _filled(X: Any, padding: Any) -> Any:
-    """X with the padding, None or NaN, in place of pandas' NA; a frame stays a frame."""
+    """X with the padding in place of pandas' NA; a frame stays a frame."""
     if hasattr(X, "notna"):
         return X.astype(object).where(X.notna(), padding)
     cells = np.array(X, dtype=object)

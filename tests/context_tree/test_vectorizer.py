@@ -160,7 +160,7 @@ def test_missing_values_of_pandas_are_padding(padding):
     expected = SuffixTreeVectorizer(padding=padding).fit_transform(X).toarray()
     other = X.copy()
     other[pd.isna(X)] = pd.NA
-    frame = pd.DataFrame(other, columns=["before", "last"])
+    frame = pd.DataFrame(other, columns=["before", "last"], dtype=object)
     for form in (other, other.tolist(), frame, frame.astype("string")):
         vectorizer = SuffixTreeVectorizer(padding=padding)
         np.testing.assert_array_equal(
