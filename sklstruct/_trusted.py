@@ -36,6 +36,7 @@ TRUSTED_TYPES = tuple(
             "sklstruct.hierarchical._dual_nodes.DualNodes",
             "sklstruct.hierarchical._dual_nodes.Window",
             "sklstruct.hierarchical._estimator_nodes.EstimatorNodes",
+            "sklstruct.hierarchical._inner_labels.RaisedLabels",
             "sklstruct.hierarchical._label_fold.NodeFold",
             "sklstruct.hierarchical._logistic_nodes.LogisticNodes",
             "sklstruct.hierarchical._paths.PathClassifier",

@@ -158,7 +158,10 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
           y lacks are left out. Lists and dicts may be nested 200 deep. With several
           labels a sample a map to parents may have columns of y as inner nodes: labels
           above a positive one are positive, whatever y says, and the probability of
-          such a label is that of its node.
+          such a label is that of its node. If the label is above all others, or
+          `max_depth` or `max_leaf` has merged its node, the label is a question of the
+          root or of the merged leaf, and its probability is the largest of its own
+          and of those below it. No label is less probable than a label below it.
         - A tuple of these: tree t is made by entry t modulo the number of entries,
           which is at most `n_taxonomies`.
 
@@ -555,6 +558,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                     task.step(repr(taxonomy), "build")
                     problems, rows = _problems_of(taxonomy, data, n_below)
                     nodes.fit(problems, rows, data, rng, task, parallel)
+                    if inner is not None and not problems.keeps_nodes:
+                        nodes.raised = inner.raised(self._tree_classes())
                     taxonomies.append(taxonomy)
                 if task.stopped:
                     break

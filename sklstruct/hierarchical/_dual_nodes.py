@@ -45,9 +45,10 @@ from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
 from ._evidence import CHAIN, fit_numbers
 from ._evidence_fast import LOSSES, ROLES, Posterior, Scratch
+from ._inner_labels import RaisedLabels
 from ._label_fold import NodeFold, choose_threshold, fit_sigmoids, node_log_proba
 from ._label_problems import LabelProblems
-from ._nodes import NodeModels, TrainingSet, Use
+from ._nodes import NodeModels, TrainingSet, Use, best_of_rows, target_of_rows
 from ._problems import NodeProblems, warn_not_converged
 from ._tree_fold import TreeFold
 
@@ -161,6 +162,10 @@ class DualNodes(NodeModels):
     threshold : float
         Labels of a larger probability are predicted, with several labels a sample.
 
+    raised : RaisedLabels or None
+        Labels with at least the probability of those below them, which the trees do
+        not ensure.
+
     C, n_iter, status : ndarray of shape (n_models,)
     """
 
@@ -175,6 +180,7 @@ class DualNodes(NodeModels):
         in_batches: bool = False,
     ) -> None:
         self.window: Window | None = None
+        self.raised: RaisedLabels | None = None
         self.fresh = 0  # samples in the window since numbers were fitted to it
         self.in_batches, self.any_leaves = in_batches, n_leaves is None
         # with several labels leaves are evaluated while they may hold an answer
@@ -382,7 +388,7 @@ class DualNodes(NodeModels):
         if self.threshold == "f1":
             self.threshold = choose_threshold(
                 X, targets, weight, forest, self.role, self.numbers, self._scores,
-                folds,
+                folds, self.raised,
             )  # fmt: skip
         del self._trees, self._fold, self._estimator
 
@@ -581,6 +587,8 @@ class DualNodes(NodeModels):
             posterior.full(
                 as_rows(X, part.start, part.stop), self._scratch(), out, stop
             )
+            if self.raised is not None:
+                self.raised.raise_rows(out)
             use(part, out)
 
         self._blocks(block, X.shape[0], rows_per_block(4 * n_classes), n_jobs)
@@ -619,7 +627,9 @@ class DualNodes(NodeModels):
     def search(
         self, X: NDArray | sp.csr_matrix, k: int, n_jobs: int | None
     ) -> tuple[NDArray, NDArray]:
-        return self._search(X, k, n_jobs)[:2]
+        if self.raised is None:
+            return self._search(X, k, n_jobs)[:2]
+        return best_of_rows(self, X, k, n_jobs)
 
     def _search(self, X, k, n_jobs):
         X, posterior, n = single(X), self._posterior(), X.shape[0]
@@ -651,12 +661,18 @@ class DualNodes(NodeModels):
             found[part.start] = sample + part.start, label
 
         self._blocks(block, X.shape[0], min(_ROWS, rows_per_block(n_classes)), n_jobs)
-        sample, label = zip(*(found[start] for start in sorted(found)))
-        return np.concatenate(sample), np.concatenate(label)
+        pairs = zip(*(found[start] for start in sorted(found)))
+        sample, label = map(np.concatenate, pairs)
+        # a label is raised above the threshold by a label below it that is above it
+        return (
+            (sample, label) if self.raised is None else self.raised.close(sample, label)
+        )
 
     def target(
         self, X: NDArray | sp.csr_matrix, code: NDArray, n_jobs: int | None
     ) -> NDArray:
+        if self.raised is not None:
+            return target_of_rows(self, X, code, n_jobs)
         X, posterior = single(X), self._posterior()
         out, code = np.empty(X.shape[0]), code.astype(np.int32)
 

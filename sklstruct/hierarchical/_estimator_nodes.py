@@ -15,7 +15,14 @@ from .._compat import BaseEstimator, _check_method_params
 from .._parallel import ThreadMap, row_blocks, rows_per_block, single_blas_thread
 from .._progress import Progress
 from ..taxonomy import Forest
-from ._nodes import NodeModels, TrainingSet, Use, seeded
+from ._nodes import (
+    NodeModels,
+    TrainingSet,
+    Use,
+    best_of_rows,
+    seeded,
+    target_of_rows,
+)
 from ._problems import NodeProblems
 
 
@@ -135,26 +142,12 @@ class EstimatorNodes(NodeModels):
     def search(
         self, X: NDArray | sp.csr_matrix, k: int, n_jobs: int | None
     ) -> tuple[NDArray, NDArray]:
-        best = np.empty((X.shape[0], k), dtype=np.int64)
-        log_proba = np.empty((X.shape[0], k))
-
-        def use(part, rows):
-            best[part] = np.argsort(-rows, axis=1, kind="stable")[:, :k]
-            log_proba[part] = np.take_along_axis(rows, best[part], axis=1)
-
-        self.rows(X, use, n_jobs)
-        return best, log_proba
+        return best_of_rows(self, X, k, n_jobs)
 
     def target(
         self, X: NDArray | sp.csr_matrix, code: NDArray, n_jobs: int | None
     ) -> NDArray:
-        out = np.empty(code.size)
-
-        def use(part, rows):
-            out[part] = np.take_along_axis(rows, code[part, None], axis=1)[:, 0]
-
-        self.rows(X, use, n_jobs)
-        return out
+        return target_of_rows(self, X, code, n_jobs)
 
     def _walk(self, X, greedy, n_jobs):
         """(classes, dot products) along one tree, greedily or best first.

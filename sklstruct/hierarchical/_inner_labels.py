@@ -1,9 +1,14 @@
 """Several labels a sample, some of which are inner nodes of a given tree.
 
 A map to parents may have columns of y as inner nodes. The labels above a positive label
-are positive. A label that is an inner node gets a leaf of its own below this node. The
+are positive. A label that is an inner node gets its own leaf below this node. The
 conditional probability of that leaf is 1, so that the label has the probability of the
 node, which is at least that of the labels below it.
+
+Two trees do not have such a node: if the label is above all others, its node is the
+root, which has probability 1 whether a sample has labels or not; and `max_depth` or
+`max_leaf` may merge the node with others. There the label is a question like others,
+and `RaisedLabels` gives the label at least the probability of the labels below it.
 """
 
 from __future__ import annotations
@@ -16,6 +21,38 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..taxonomy._io import parents_of
+
+
+class RaisedLabels(NamedTuple):
+    r"""P(l) becomes the largest P of l and of the labels below it.
+
+    The labels ``below[ptr[k]:ptr[k + 1]]`` are ``parent[k]`` and all labels below it.
+    """
+
+    parent: NDArray
+    ptr: NDArray
+    below: NDArray
+    n_labels: int
+
+    def raise_rows(self, log_proba: NDArray) -> None:
+        """Change log-probabilities (n, n_labels) in place."""
+        if self.parent.size:
+            top = np.maximum.reduceat(log_proba[:, self.below], self.ptr[:-1], axis=1)
+            log_proba[:, self.parent] = top
+
+    def close(self, sample: NDArray, label: NDArray) -> tuple[NDArray, NDArray]:
+        """Pairs (sample, label) with the labels above each, sorted."""
+        order = np.argsort(self.below, kind="stable")
+        below = self.below[order]
+        above = np.repeat(self.parent, np.diff(self.ptr))[order]
+        first = np.searchsorted(below, label)
+        count = np.searchsorted(below, label, side="right") - first
+        # the pairs first[i], ..., first[i] + count[i] - 1 of each i
+        skip = np.repeat(first - np.cumsum(count) + count, count)
+        raised = above[skip + np.arange(skip.size)]
+        key = np.concatenate([sample, np.repeat(sample, count)]) * self.n_labels
+        key = np.unique(key + np.concatenate([label, raised]))
+        return key // self.n_labels, key % self.n_labels
 
 
 class InnerLabels(NamedTuple):
@@ -77,6 +114,14 @@ class InnerLabels(NamedTuple):
         closed.sort_indices()
         closed.data = np.ones(closed.data.size, dtype=Y.dtype)
         return closed
+
+    def raised(self, known: NDArray) -> RaisedLabels:
+        """Of the known labels, numbered from 0."""
+        below = self.above[known][:, known].tocsc()
+        parent = np.flatnonzero(np.diff(below.indptr) > 1)
+        parts = [below.indices[below.indptr[v] : below.indptr[v + 1]] for v in parent]
+        ptr = np.cumsum([0, *map(len, parts)])
+        return RaisedLabels(parent, ptr, np.concatenate(parts), known.size)
 
     def sizes(self, known: NDArray) -> NDArray:
         """Number of known labels at and below each known label; 0 for leaves."""

@@ -20,6 +20,7 @@ from ..linear._calibration import Sigmoid, f1_threshold, fit_answers
 from ..linear._targets import Targets
 from ..taxonomy import Forest
 from ._evidence_fast import ROLES
+from ._inner_labels import RaisedLabels
 
 # Smallest threshold that is considered.
 _LEAST = 0.01
@@ -61,11 +62,13 @@ def choose_threshold(
     numbers: NDArray,
     final_scores: Callable[[int, NDArray | sp.csr_matrix], NDArray],
     folds: dict[int, NodeFold],
+    raised: RaisedLabels | None = None,
 ) -> float:
     """The threshold of the largest micro-averaged F1 on the fold X.
 
     final_scores(v, X): the scores of node v by the final weights. They are used for
-    samples that do not belong to the node: it did not train on them.
+    samples that do not belong to the node: it did not train on them. raised: as in
+    `DualNodes`.
     """
     n = X.shape[0]
     if n == 0:
@@ -81,6 +84,8 @@ def choose_threshold(
             )
             P += np.exp(log_p[:, forest.terminal[t] - forest.tree_ptr[t]])
         P /= forest.n_trees
+        if raised is not None:
+            raised.raise_rows(P)
         here = np.arange(part.start, part.stop)
         truth = targets.take(here).indicator()
         sample, label = np.nonzero(P >= _LEAST)

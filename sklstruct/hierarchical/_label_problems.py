@@ -69,13 +69,17 @@ class LabelProblems:
         self.n_outcomes = np.array([s.size - 1 for s in self._starts], dtype=np.int64)
         self.n_rows = self.n_outcomes
         # the children of each node that all of its samples belong to
-        self.sure = []
+        self.sure: list[NDArray] = []
         for v, starts in enumerate(self._starts):
             sure = np.zeros(starts.size - 1, dtype=bool)
             if n_below is not None and v > 0:  # samples without labels are at the root
                 size = starts[-1] - starts[0]
                 sure = (np.diff(starts) == 1) & (n_below[order[starts[:-1]]] == size)
             self.sure.append(np.flatnonzero(sure))
+        # whether each label that is an inner node has the probability of this node
+        self.keeps_nodes = n_below is None or (
+            sum(sure.size for sure in self.sure) == np.count_nonzero(n_below)
+        )
         rows = [self._entries(v)[0] for v in range(self.n_nodes)]
         self.sizes = np.array([r.size for r in rows], dtype=np.int64)
         length = np.full(weight.size, X.shape[1])

@@ -140,6 +140,34 @@ class NodeModels(CheckedState, ABC):
         """Log-probability of one class for each row."""
 
 
+def best_of_rows(
+    nodes: NodeModels, X: NDArray | sp.csr_matrix, k: int, n_jobs: int | None
+) -> tuple[NDArray, NDArray]:
+    """`NodeModels.search` by the log-probabilities of all classes."""
+    best = np.empty((X.shape[0], k), dtype=np.int64)
+    log_proba = np.empty((X.shape[0], k))
+
+    def use(part, rows):
+        best[part] = np.argsort(-rows, axis=1, kind="stable")[:, :k]
+        log_proba[part] = np.take_along_axis(rows, best[part], axis=1)
+
+    nodes.rows(X, use, n_jobs)
+    return best, log_proba
+
+
+def target_of_rows(
+    nodes: NodeModels, X: NDArray | sp.csr_matrix, code: NDArray, n_jobs: int | None
+) -> NDArray:
+    """`NodeModels.target` by the log-probabilities of all classes."""
+    out = np.empty(code.size)
+
+    def use(part, rows):
+        out[part] = np.take_along_axis(rows, code[part, None], axis=1)[:, 0]
+
+    nodes.rows(X, use, n_jobs)
+    return out
+
+
 def seeded(estimator: Any, rng: RandomState, replace: bool = False) -> Any:
     """Set each random_state that is None (`replace`: every one) to a drawn integer."""
     if hasattr(estimator, "get_params"):

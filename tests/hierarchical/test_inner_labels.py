@@ -1,5 +1,7 @@
 """Several labels a sample, of which some are inner nodes of the given tree."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,8 +11,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import normalize
 
 from sklstruct import HierarchicalClassifier
+from sklstruct.hierarchical import _label_fold
 from sklstruct.hierarchical._inner_labels import InnerLabels
 from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear._calibration import f1_threshold
 
 # 0 above 1 and 5, 1 above 3 and 4; "x" is no label; 2 and 8 stand alone
 PARENTS = {1: 0, 5: 0, 3: 1, 4: 1, 6: "x", 7: "x", 2: None, 8: None}
@@ -63,7 +67,7 @@ def test_missing_parents_of_labels(data, missing):
 
 
 def test_a_label_above_all_others():
-    """It is uncertain even so: samples may have no label."""
+    """The label is uncertain even so: samples may have no label."""
     kind = np.arange(210) % 7
     X, Y = np.eye(7)[kind], np.eye(7, dtype=int)[kind, :5]
     model = HierarchicalClassifier(dict.fromkeys(range(1, 5), 0), random_state=0)
@@ -119,14 +123,83 @@ def test_products_of_regressions(data):
         np.testing.assert_allclose(P[:, label], p, atol=1e-4)
 
 
-def test_trees_that_do_not_keep_the_node(data):
-    """Merged with others, an inner label is a question as others."""
+ROOT = {1: 0, 5: 0, 3: 1, 4: 1, 2: 0, 8: 0, 6: 0, 7: 2}
+ABOVE_OF_ROOT = {**{label: [0] for label in (1, 2, 5, 6, 8)}, 3: [1, 0], 4: [1, 0]}
+
+
+@pytest.mark.parametrize("threshold", [0.3, "f1"])
+@pytest.mark.parametrize(
+    ("parents", "params"),
+    [
+        (PARENTS, {"max_depth": 0}),
+        (PARENTS, {"max_leaf": 100}),
+        (PARENTS, {"max_depth": 1}),
+        (ROOT, {}),
+        (ROOT, {"max_depth": 1}),
+    ],
+)
+def test_trees_that_do_not_keep_the_node(data, parents, params, threshold):
+    """Merged with others or at the root, a label has the largest P of those below."""
     X, Y = data
-    for params in ({"max_depth": 0}, {"max_leaf": 100}, {"max_depth": 1}):
-        model = HierarchicalClassifier(PARENTS, random_state=0, **params).fit(X, Y)
-        P = model.predict_proba(X)
-        assert 0 < P.min() and P.max() < 1
-        np.testing.assert_allclose(P.mean(axis=0), closed(Y).mean(axis=0), atol=0.12)
+    model = HierarchicalClassifier(
+        parents, random_state=0, threshold=threshold, **params
+    ).fit(X, Y)
+    P = model.predict_proba(X)
+    assert 0 < P.min() and P.max() < 1
+    above = {7: [2, 0], **ABOVE_OF_ROOT} if parents is ROOT else ABOVE
+    full = Y.copy()
+    for label, parts in above.items():
+        for other in parts:
+            assert (P[:, label] <= P[:, other]).all()
+            full[:, other] |= Y[:, label]
+    np.testing.assert_allclose(P.mean(axis=0), full.mean(axis=0), atol=0.12)
+    # all answers are those of the same probabilities
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), P, rtol=1e-12)
+    found = model.predict(X)
+    np.testing.assert_array_equal(found, P > model.threshold_)
+    for k in (1, 4, 9):
+        top = model.predict_top_k(X, k)
+        order = np.argsort(-P, axis=1, kind="stable")[:, :k]
+        best = np.take_along_axis(P, order, axis=1)
+        np.testing.assert_allclose(np.sort(top.data.reshape(-1, k))[:, ::-1], best)
+        np.testing.assert_array_equal(top.indices.reshape(-1, k), np.sort(order))
+    for label in range(9):
+        found = model.target_log_proba(X, np.full(len(Y), label))
+        np.testing.assert_allclose(np.exp(found), P[:, label], rtol=1e-12)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), P)
+
+
+def test_the_threshold_is_chosen_by_raised_probabilities(data, monkeypatch):
+    X, Y = data
+    seen = []
+
+    def spy(proba, *others):
+        seen.append(proba)
+        return f1_threshold(proba, *others)
+
+    monkeypatch.setattr(_label_fold, "f1_threshold", spy)
+    HierarchicalClassifier(PARENTS, random_state=0, threshold="f1", max_depth=0).fit(
+        X, Y
+    )
+    P = seen[0].reshape(-1, 9)  # all are above the least threshold
+    assert len(P) > 30
+    for label, above in ABOVE.items():
+        assert (P[:, [label]] <= P[:, above]).all()
+
+
+def test_raised_labels_by_hand():
+    raised = InnerLabels.of(PARENTS, 9).raised(np.array([0, 1, 2, 4, 5]))
+    P = np.array([[0.1, 0.2, 0.9, 0.3, 0.05], [0.5, 0.1, 0.2, 0.05, 0.8]])
+    raised.raise_rows(P)
+    expected = [[0.3, 0.3, 0.9, 0.3, 0.05], [0.8, 0.1, 0.2, 0.05, 0.8]]
+    np.testing.assert_array_equal(P, expected)
+    sample, label = raised.close(np.array([0, 0, 2]), np.array([2, 3, 4]))
+    assert list(zip(sample.tolist(), label.tolist())) == [
+        (0, 0), (0, 1), (0, 2), (0, 3), (2, 0), (2, 4)
+    ]  # fmt: skip
+    none = raised.close(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    assert [part.size for part in none] == [0, 0]
 
 
 def test_bad_maps(data):
