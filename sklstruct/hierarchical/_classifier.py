@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -181,7 +181,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         - A `DualLinearClassifier`: that model, with its parameters, at all nodes; made
           for sparse X and leaves of many classes. The scores of the classes of a leaf
           enter the probability of the leaf (see Notes).
-        - Another classifier with `predict_proba`: cloned for each node.
+        - Another classifier with `predict_proba`: cloned for each node. NaN in X is
+          passed on to the classifier, if the tree is given: builders need finite X.
         - None: ``DualLinearClassifier("auto", C=C, weight_threshold=0.02)`` for sparse
           X, and with threshold 0 for dense X and several labels a sample. For dense X
           and one label "logistic", or, if the taxonomy is "auto" without limits and the
@@ -541,6 +542,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             limits,
             rng,
         )
+        if any(source.builder is not None for source in sources):
+            _check_finite(data.X)
         n_below = None if inner is None else inner.sizes(self._tree_classes())
         if known_levels is not None:
             given = sources[0].given if self.n_taxonomies == 1 else None
@@ -893,7 +896,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     def _read_training(self, X, y, sample_weight):
         """(TrainingSet, class weight of every sample passed, InnerLabels or None)."""
-        X, y, weight, factor, index, inner = read_training(self, X, y, sample_weight)
+        X, y, weight, factor, index, inner = read_training(
+            self, X, y, sample_weight, allow_nan=self._is_users()
+        )
         check_squares(X)
         _check_weight(weight, X)
         columns = self.label_columns_
@@ -976,6 +981,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             accept_sparse="csr",
             dtype=list(dtype) if isinstance(dtype, tuple) else dtype,
             order="C",
+            ensure_all_finite="allow-nan" if self._is_users() else True,
             reset=False,
         )
 
@@ -1107,6 +1113,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     # ------------------------------------------------------------ scikit-learn
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if self._is_users():  # which says itself what it makes of NaN
+            tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
+        return tags
+
     def get_metadata_routing(self) -> MetadataRouter:
         """Metadata routing: `sample_weight` here, the rest to `estimator`.
 
@@ -1171,10 +1183,21 @@ def _candidates(taxonomy, code, levels):
     return found
 
 
+def _check_finite(X):
+    """Raise ValueError if X, which a builder is to read, holds NaN."""
+    if np.isnan(X.data if sp.issparse(X) else X).any():
+        raise ValueError(
+            "Input X contains NaN, and the builder of the tree needs finite X: give "
+            "the tree as taxonomy, or fill NaN in"
+        )
+
+
 def _check_weight(weight, X):
     """Raise ValueError if sums of weighted squares leave the range of float64."""
     data = X.data if sp.issparse(X) else X
-    top = max(1.0, float(data.max(initial=0)), -float(data.min(initial=0)))
+    # fmax and fmin pass over NaN, which the user's estimator may take
+    high, low = (f.reduce(data, axis=None, initial=0) for f in (np.fmax, np.fmin))
+    top = max(1.0, float(high), -float(low))
     with np.errstate(over="ignore"):
         total = float(weight.sum())
         # a margin for sums over features, and against denormal numbers

@@ -353,7 +353,9 @@ class PathClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         inner = HierarchicalClassifier() if self.estimator is None else self.estimator
-        tags.input_tags.sparse = get_tags(inner).input_tags.sparse
+        inner_tags = get_tags(inner).input_tags
+        tags.input_tags.sparse = inner_tags.sparse
+        tags.input_tags.allow_nan = inner_tags.allow_nan
         return tags
 
 

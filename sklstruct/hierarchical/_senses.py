@@ -31,6 +31,7 @@ from .._compat import (
 )
 from .._likelihood import LogProbaMixin, class_codes
 from .._parallel import row_blocks, rows_per_block
+from ..linear._labels import check_labels
 from ._classifier import HierarchicalClassifier
 from ._nodes import seeded
 
@@ -55,7 +56,9 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier with `predict_proba`, default=None
-        Classifier of the senses; None is ``HierarchicalClassifier("cut")``.
+        Classifier of the senses; None is ``HierarchicalClassifier("cut")``. NaN in X is
+        passed on to another classifier; k-means replaces NaN by the mean of the column
+        in the class.
 
     n_senses : int, default=2
         Senses of a class, at least 1; a sense without samples is dropped.
@@ -163,9 +166,9 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X is not finite, a malformed sparse matrix or so large that squares
-            overflow; if no weight is positive; if there is a `sample_weight` and the
-            estimator takes none.
+            If X is not finite (NaN is for the `estimator` to refuse), a malformed
+            sparse matrix or so large that squares overflow; if no weight is positive;
+            if there is a `sample_weight` and the estimator takes none.
         """
         if y is None:
             raise ValueError(
@@ -173,8 +176,14 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
                 "target y is None"
             )
         check_sparse(X)
+        check_labels(y)
         samples, target = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32]
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=self._finite(),
         )
         check_squares(samples)
         check_classification_targets(target)
@@ -224,7 +233,7 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
                 continue
             mine = order[lo:hi]
             seed = int(rng.randint(INT32_MAX))
-            distinct = X[mine]
+            distinct = _filled(X[mine])
             if not sp.issparse(distinct) and len(np.unique(distinct, axis=0)) < 2:
                 continue
             model = KMeans(self.n_senses, n_init=4, random_state=seed)
@@ -260,7 +269,12 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
         check_is_fitted(self, "estimator_")
         check_sparse(X)
         samples = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=self._finite(),
+            reset=False,
         )
         first = np.searchsorted(self.sense_class_, np.arange(self.classes_.size))
         out = np.empty((samples.shape[0], self.classes_.size))
@@ -288,13 +302,40 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = get_tags(self._estimator()).input_tags.sparse
+        inner = get_tags(self._estimator()).input_tags
+        tags.input_tags.sparse, tags.input_tags.allow_nan = (
+            inner.sparse,
+            inner.allow_nan,
+        )
         return tags
+
+    def _finite(self):
+        """`ensure_all_finite`: an estimator of the user says what it makes of NaN."""
+        return True if self.estimator is None else "allow-nan"
 
     def _estimator(self):
         return (
             HierarchicalClassifier("cut") if self.estimator is None else self.estimator
         )
+
+
+def _filled(X: NDArray | sp.csr_matrix) -> NDArray | sp.csr_matrix:
+    """X with the mean of the column in place of NaN: it then separates no samples."""
+    data = X.data if sp.issparse(X) else X
+    gone = np.isnan(data)
+    if not gone.any():
+        return X
+    if sp.issparse(X):  # the mean of the stored values
+        X = X.copy()
+        column, data = X.indices, X.data
+    else:
+        X = data = X.copy()
+        column = np.broadcast_to(np.arange(X.shape[1]), X.shape)
+    known = ~gone
+    count = np.bincount(column[known], minlength=X.shape[1])
+    total = np.bincount(column[known], data[known], minlength=X.shape[1])
+    data[gone] = (total / np.maximum(count, 1))[column[gone]]
+    return X
 
 
 def _numbered(code: NDArray, sense: NDArray) -> tuple[NDArray, NDArray]:

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from .._checks import as_indicator, check_rows, check_sparse, check_top_k
 from .._likelihood import TopKMixin, class_codes
+from ..symbols import is_missing
 from ._samples import sample_weights
 from ._targets import Targets
 
@@ -91,6 +92,7 @@ def read_training(
     *,
     batch: bool = False,
     reset: bool = True,
+    allow_nan: bool = False,
 ) -> tuple[Any, Any, NDArray, NDArray, NDArray, Any]:
     """(X, y, weight, class weight, index, implied labels), checked for `fit`.
 
@@ -98,7 +100,7 @@ def read_training(
     numbers among all samples, and the class weight is that of all samples. y are labels
     (n,), or a CSR indicator matrix with the implied labels; then `label_columns_` is
     set, else it is None. batch: whether y may lack classes. reset: whether X determines
-    the number of features.
+    the number of features. allow_nan: whether X may hold NaN.
     """
     if y is None:
         raise ValueError(
@@ -107,7 +109,7 @@ def read_training(
         )
     check_sparse(X)
     check_sparse(y, "y")
-    several = sp.issparse(y) or _n_axes(y) == 2
+    several = sp.issparse(y) or check_labels(y).ndim == 2
     if several and np.shape(y)[1] == 0:
         raise ValueError("y has 0 labels: it needs a column for each label")
     X, y = validate_data(
@@ -118,6 +120,7 @@ def read_training(
         dtype=[np.float64, np.float32],
         order="C",
         multi_output=several,
+        ensure_all_finite="allow-nan" if allow_nan else True,
         reset=reset,
     )
     if not batch:  # a small batch may look like regression; callers know the classes
@@ -142,12 +145,38 @@ def read_training(
     return X, y, np.ascontiguousarray(weight), factor, index, implied
 
 
-def _n_axes(y):
+def check_labels(y: Any) -> NDArray:
+    """Labels as an array; ValueError for missing labels and for columns without 0, 1.
+
+    scikit-learn checks numbers; its messages about objects do not name the cause.
+    """
     try:
-        return np.asarray(y).ndim
+        labels = np.asarray(y)
     except ValueError:  # lists of unequal length
         type_of_target(y, input_name="y")  # says what to do about them
         raise
+    if labels.dtype == object and labels.ndim == 1:
+        gone = [i for i, label in enumerate(labels.tolist()) if is_missing(label)]
+        if gone:
+            raise ValueError(
+                f"y[{gone[0]}] is missing ({labels[gone[0]]!r}): every sample needs a "
+                f"label; {len(gone)} of {labels.size} have none"
+            )
+        sets = [label for label in labels if isinstance(label, set | frozenset | list)]
+        if sets:
+            raise ValueError(
+                f"y holds sets of labels such as {sets[0]!r}: make an indicator matrix "
+                "of them with sklearn.preprocessing.MultiLabelBinarizer"
+            )
+    kind = labels.dtype.kind
+    unfit = kind in "OUS" or labels.dtype == np.float16  # for sparse matrices
+    if labels.ndim == 2 and labels.shape[1] > 1 and unfit:
+        raise ValueError(
+            f"y of several columns must hold 0 and 1, and has dtype {labels.dtype}: "
+            "use y.astype(int), or sklearn.preprocessing.MultiLabelBinarizer for sets "
+            "of names"
+        )
+    return labels
 
 
 def check_fold(loss: str, calibration: str | None) -> None:

@@ -14,24 +14,29 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_blobs
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import get_tags
 
 from sklstruct import _checks
 from sklstruct.hierarchical import (
     GammaPrior,
     HierarchicalClassifier,
+    PathClassifier,
     PerNodeC,
+    SenseClassifier,
     SingleC,
 )
 from sklstruct.hierarchical._regularization import folds
 from sklstruct.hierarchical._trees import another_view
+from sklstruct.linear import DualLinearClassifier
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
     Taxonomy,
@@ -820,6 +825,69 @@ def test_any_classifier(train, test, estimator):
     model.set_params(prediction="best_first")
     # trees give exact zeros and exact ties
     assert_array_equal(model.predict(test[0]), model.classes_[proba.argmax(1)])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_nan_is_passed_on_to_the_estimator(train, test, sparse):
+    (X, y), (T, _) = train, test
+    X, T = X.copy(), T.copy()
+    X[::5, 0] = T[::7, 1] = np.nan
+    kind = sp.csr_matrix if sparse else np.asarray
+    mean = SimpleImputer().fit(X)
+    for prediction in ("joint", "greedy", "best_first"):
+        node = make_pipeline(FunctionTransformer(mean.transform), LogisticRegression())
+        model = HierarchicalClassifier(NESTED, estimator=node, prediction=prediction)
+        if sparse:  # the transformer reads one form
+            node.steps.insert(0, ["dense", FunctionTransformer(sp.csr_matrix.toarray)])
+        model.fit(kind(X), y)
+        right = HierarchicalClassifier(
+            NESTED, estimator=LogisticRegression(), prediction=prediction
+        ).fit(mean.transform(X), y)
+        filled = mean.transform(T)
+        assert_allclose(model.predict_proba(kind(T)), right.predict_proba(filled))
+        assert_array_equal(model.predict(kind(T)), right.predict(filled))
+    with pytest.raises(ValueError, match="contains NaN.* give the tree as taxonomy"):
+        HierarchicalClassifier("cut", estimator=node).fit(kind(X), y)
+    for estimator in (None, "logistic", LogisticRegression()):
+        with pytest.raises(ValueError, match="contains NaN"):
+            HierarchicalClassifier(NESTED, estimator=estimator).fit(kind(X), y)
+    X[0, 0] = np.inf
+    with pytest.raises(ValueError, match="infinity"):
+        HierarchicalClassifier(NESTED, estimator=node).fit(kind(X), y)
+
+
+def test_the_tag_of_nan_is_that_of_the_estimator():
+    for estimator in (HistGradientBoostingClassifier(), LogisticRegression(), None):
+        right = estimator is not None and get_tags(estimator).input_tags.allow_nan
+        for kind in (PathClassifier, SenseClassifier):
+            assert get_tags(kind(estimator)).input_tags.allow_nan == right
+        model = HierarchicalClassifier(estimator=estimator)
+        assert get_tags(model).input_tags.allow_nan == right
+    assert not get_tags(
+        HierarchicalClassifier(estimator="logistic")
+    ).input_tags.allow_nan
+
+
+def test_missing_labels_and_columns_of_other_types(train):
+    X = train[0][:60]
+    names = ["a", "b", "c"] * 20
+    models = HierarchicalClassifier(), DualLinearClassifier(), SenseClassifier()
+    for missing in (None, pd.NA, np.nan):
+        y = np.array([*names[:-1], missing], dtype=object)
+        for form in (y, pd.Series(y, dtype="string"), pd.Series(y, dtype="category")):
+            for model in models:
+                with pytest.raises(ValueError, match=r"y\[59\] is missing .*1 of 60"):
+                    model.fit(X, form)
+    Y = np.eye(3, dtype=int)[np.arange(60) % 3]
+    for y in (Y.astype(str), Y.astype(object), Y.astype(np.float16)):
+        message = f"y of several columns must hold 0 and 1, .*{y.dtype}: use y.astype"
+        for model in (HierarchicalClassifier(), DualLinearClassifier()):
+            with pytest.raises(ValueError, match=message):
+                model.fit(X, y)
+    with pytest.raises(
+        ValueError, match="y holds sets of labels .*MultiLabelBinarizer"
+    ):
+        HierarchicalClassifier().fit(X, [{"a"}, {"a", "b"}] * 30)
 
 
 def test_estimator_and_policies_do_not_mix(train):

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -15,6 +16,7 @@ from sklearn.preprocessing import normalize
 from sklstruct import HierarchicalClassifier
 from sklstruct.hierarchical import PathClassifier, SenseClassifier
 from sklstruct.hierarchical._dual_nodes import DualNodes
+from sklstruct.hierarchical._senses import _filled
 from sklstruct.metrics import hierarchical_f1_score
 from sklstruct.taxonomy import CutSplit, LabelTree, Taxonomy, as_paths
 
@@ -434,6 +436,32 @@ def test_probabilities_are_sums_over_senses():
         mine = model.sense_class_ == c
         assert_allclose(proba[:, c], senses[:, mine].sum(axis=1))
     assert_array_equal(model.sense_class_[model.sense_labels_], np.unique(y, return_inverse=True)[1])  # fmt: skip  # noqa: E501
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_senses_of_samples_with_nan(sparse):
+    X, y = data(140)
+    y = np.array([path[-1] for path in y])
+    X[::9, 0] = np.nan
+    rows = sp.csr_matrix(X) if sparse else X
+    node = make_pipeline(SimpleImputer(), LogisticRegression())
+    model = SenseClassifier(node, min_samples=5, random_state=0)
+    P = model.fit(rows, y).predict_proba(rows)
+    assert model.sense_class_.size > model.classes_.size
+    assert_allclose(P.sum(axis=1), 1)
+    assert (model.classes_[P.argmax(axis=1)] == y).mean() > 0.9
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        SenseClassifier().fit(rows, y)
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        SenseClassifier(LogisticRegression()).fit(rows, y)
+
+
+def test_missing_cells_do_not_separate_senses():
+    X = np.array([[1.0, np.nan], [3.0, 4.0], [np.nan, 8.0], [2.0, np.nan]])
+    filled = [[1, 6], [3, 4], [2, 8], [2, 6]]
+    assert_array_equal(_filled(X), filled)
+    assert_array_equal(_filled(sp.csr_matrix(X)).toarray(), filled)
+    assert np.isnan(X).sum() == 3
 
 
 def test_one_sense_is_the_estimator_itself():
