@@ -94,6 +94,7 @@ if MYPY:
     def with_callbacks(method: _F, /) -> _F: ...
     def _fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_F], _F]: ...
 
+    def _align_api_if_sparse(X: Any) -> Any: ...
     def column_or_1d(
         y: Any, *, dtype: Any = None, input_name: str = "y", warn: bool = False
     ) -> np.ndarray: ...
@@ -150,6 +151,14 @@ else:
 
             return without_callbacks
 
+    try:
+        from sklearn.utils._sparse import _align_api_if_sparse
+    except ImportError:  # scikit-learn before 1.9, whose results are all spmatrix
+
+        def _align_api_if_sparse(X):
+            """X, as `sklearn.set_config(sparse_interface=...)` says from 1.9 on."""
+            return X
+
     if "allow_all_zero_weights" not in signature(_check_sample_weight).parameters:
         _check_weights_alone = _check_sample_weight  # scikit-learn before 1.9
 
@@ -179,6 +188,7 @@ __all__ = [
     "StrOptions",
     "TransformerMixin",
     "_BaseComposition",
+    "_align_api_if_sparse",
     "_check_feature_names_in",
     "_check_method_params",
     "_check_sample_weight",

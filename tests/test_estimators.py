@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import scipy.sparse as sp
 import sklearn
 from _callbacks import StopAfter, needs_callbacks
 from _families import public_estimators
+from _fitted import ask, fitted, make
 from _oracles import sparse_settings, toy
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
@@ -500,6 +502,39 @@ def test_target_log_proba(estimator):
     assert np.isnan(estimator.target_log_proba(X[:3], other)).tolist() == [1, 1, 0]
     with pytest.raises(ValueError, match="inconsistent"):
         estimator.target_log_proba(X[:3], y[:2])
+
+
+def sparse_answers():
+    """Models with answers that are sparse, and those with sparse y."""
+    found = {name: entry for name, entry in fitted().items() if entry[1] == "rows"}
+    Y = np.eye(3)[np.arange(60) % 3]
+    X = sp.csr_matrix(Y + 1)
+    for model in (
+        HierarchicalClassifier([[0, 1], 2], random_state=0),
+        HierarchicalClassifier({1: 0, 2: 0}, random_state=0),
+        DualLinearClassifier(weight_threshold=0.1, random_state=0),
+    ):
+        make = partial(clone(model).fit, X, sp.csr_matrix(Y))
+        found[f"{model!r} of sparse y"] = make, "rows", X, None
+    return found
+
+
+@pytest.mark.parametrize("setting", sparse_settings())
+def test_sparse_answers_follow_the_configuration(setting):
+    """Every method that returns a sparse result, also the weights."""
+    kind = sp.sparray if "sparray" in setting.values() else sp.spmatrix
+    methods = set()
+    for name, entry in sparse_answers().items():
+        with config_context(**setting):
+            model = make(entry)
+            answers = ask(model, "rows", entry[2])
+            answers["coef_"] = getattr(model, "coef_", None)
+        for method, answer in answers.items():
+            if sp.issparse(answer):
+                methods.add(method)
+                assert isinstance(answer, kind), (name, method, type(answer))
+    few = {"predict", "predict_top_k", "predict_set", "decision_path", "transform"}
+    assert methods >= few | {"coef_"}
 
 
 @pytest.mark.parametrize("setting", sparse_settings())

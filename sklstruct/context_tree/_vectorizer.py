@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._compat import (
     BaseEstimator,
     Interval,
     TransformerMixin,
+    _align_api_if_sparse,
     _check_feature_names_in,
     _fit_context,
 )
@@ -318,14 +318,11 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
 
     def _to_matrix(self, node, matched):
         data, indices, indptr = self.tree_.paths(node, matched)
-        container = (
-            sp.csr_array
-            if get_config().get("sparse_interface") == "sparray"
-            else sp.csr_matrix
-        )
         shape = (node.size, self.tree_.n_nodes)
-        paths = container(
-            (data.astype(self.dtype, copy=False), indices, indptr), shape=shape
+        paths = _align_api_if_sparse(
+            sp.csr_matrix(
+                (data.astype(self.dtype, copy=False), indices, indptr), shape=shape
+            )
         )
         paths.has_canonical_format = True
         return paths

@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from sklearn.utils import check_random_state
 
 from .._checks import INT32_MAX, check_memory
+from .._compat import _align_api_if_sparse
 
 # Words drawn at a time: the arrays of a block take about 60 bytes a word.
 _BLOCK = 2**20
@@ -211,7 +212,7 @@ def make_sparse_classes(
     shape = n_samples, n_features
     X = sp.csr_matrix((data, indices, indptr), shape=shape)
     X.has_canonical_format = True
-    found: tuple[Any, ...] = (X, y)
+    found: tuple[Any, ...] = (_align_api_if_sparse(X), y)
     found += (groups,) if return_groups else ()
     found += (of_class, of_group) if return_words else ()
     return found

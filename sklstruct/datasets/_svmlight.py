@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.utils import check_array
 
 from .._checks import INT32_MAX, check_count, check_sparse
+from .._compat import _align_api_if_sparse
 from .._files import open_write
 
 _PARTS = ("train", "heldout", "test")
@@ -112,7 +114,10 @@ def load_sparse_classes(
     read = _read_files(paths, n_features, dtype, zero_based=zero_based)
     _check_labels(paths, [y for _, y, _ in read])
     integers = all((y == np.rint(y)).all() for _, y, _ in read)
-    return [(X, y.astype(np.int64) if integers else y) for X, y, _ in read]
+    return [
+        (_align_api_if_sparse(X), y.astype(np.int64) if integers else y)
+        for X, y, _ in read
+    ]
 
 
 def load_sparse_labels(
@@ -126,7 +131,8 @@ def load_sparse_labels(
     The format of the Extreme Classification Repository [1]_: the first line has the
     numbers of samples, features and labels; a line is a sample, ``label,label,...
     feature:value feature:value ...``, both counted from 0. A line of a sample without
-    labels begins with its features. The first line may be missing.
+    labels begins with its features. The first line may be missing. Blank lines are an
+    error except at the end: " 0:0" is a sample without labels and features.
 
     Parameters
     ----------
@@ -198,7 +204,8 @@ def load_sparse_labels(
     parts = []
     for (X, y, _), (ptr, index) in zip(read, label):
         one = np.ones(index.size, dtype=np.int64)
-        parts.append((X, sp.csr_matrix((one, index, ptr), (len(y), n_labels))))
+        Y = sp.csr_matrix((one, index, ptr), (len(y), n_labels))
+        parts.append((_align_api_if_sparse(X), _align_api_if_sparse(Y)))
     return parts
 
 
@@ -432,18 +439,22 @@ def _read(
     opener: Callable = _OPENERS.get(Path(path).suffix, open)
     try:
         with opener(path, "rb") as file:
-            sizes = _sizes(file.readline())
+            head = file.readline()
+            start = len(codecs.BOM_UTF8) * head.startswith(codecs.BOM_UTF8)
+            sizes = _sizes(head[start:])
             if sizes is None:
-                file.seek(0)
+                file.seek(start)
             elif max(sizes[1:]) > _MOST_COLUMNS:
                 raise ValueError(
                     f"{path} says that it holds {sizes[1]} features and {sizes[2]} "
                     "labels; no more than 2^31 of each can be read"
                 )
             try:
+                lines = _Lines(file, 1 + (sizes is not None)) if several else file
                 X, y = load_svmlight_file(
-                    file, dtype=dtype, zero_based=True, multilabel=several
+                    lines, dtype=dtype, zero_based=True, multilabel=several
                 )
+                X = sp.csr_matrix(X)  # by `sparse_interface` an array
             except (ValueError, OverflowError) as exc:
                 raise ValueError(_fault(path, exc, several)) from exc
     except FileNotFoundError as exc:
@@ -472,6 +483,31 @@ def _read(
             f"holds {n} of {X.shape[1]}"
         )
     return X, y, sizes
+
+
+class _Lines:
+    """The lines of a file for `load_svmlight_file`, which passes over blank ones.
+
+    With several labels a blank line inside the file may be a sample without labels and
+    features, so that it is refused.
+    """
+
+    def __init__(self, file: Any, first: int) -> None:
+        self._file, self._first = file, first
+        self.read = file.read  # scikit-learn looks for the method, and iterates
+
+    def __iter__(self) -> Iterator[bytes]:
+        blank = None
+        for number, line in enumerate(self._file, self._first):
+            if line.isspace():
+                blank = blank or number
+            elif blank is not None:
+                raise ValueError(
+                    f'line {blank} is blank; write " 0:0" for a sample without labels '
+                    "and features"
+                )
+            else:
+                yield line
 
 
 def _first_not_finite(X: sp.csr_matrix, finite: NDArray) -> int:

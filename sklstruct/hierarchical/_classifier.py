@@ -33,6 +33,7 @@ from .._compat import (
     HasMethods,
     Interval,
     StrOptions,
+    _align_api_if_sparse,
     _check_sample_weight,
     _fit_context,
     _routing_enabled,
@@ -961,7 +962,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     # --------------------------------------------------------------- prediction
 
-    coef_ = property(lambda self: self.nodes_.coef)
+    coef_ = property(lambda self: _align_api_if_sparse(self.nodes_.coef))
     intercept_ = property(lambda self: self.nodes_.intercept)
     C_ = property(lambda self: self.nodes_.C)
     regularizations_ = property(lambda self: self.nodes_.regularizations)
@@ -1086,10 +1087,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 sample, node = sample[node >= 0], node[node >= 0]
             offset += taxonomy.n_nodes
         sample, column = np.unique(np.hstack([*map(np.stack, blocks)]), axis=1)
-        return sp.csr_matrix(
+        path = sp.csr_matrix(
             (np.ones(sample.size, dtype=np.int64), (sample, column)),
             shape=(samples.shape[0], offset),
         )
+        return _align_api_if_sparse(path)
 
     def n_dot_products(self, X: ArrayLike) -> np.ndarray:
         """Number of dot products with weight vectors that `predict` makes per sample.

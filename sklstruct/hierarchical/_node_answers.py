@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_count, check_memory
+from .._compat import _align_api_if_sparse
 from ..linear._labels import LabelsMixin
 from ..taxonomy import Forest, Taxonomy
 from ..taxonomy._node_answers import walk_down, write_paths
@@ -245,7 +246,7 @@ class NodeAnswersMixin(LabelsMixin):
             shape=(samples.shape[0], self.classes_.size),
         )
         sets.sort_indices()
-        return sets
+        return _align_api_if_sparse(sets)
 
     def heaviest_features(
         self,

@@ -26,6 +26,7 @@ from .._compat import (
     CallbackSupportMixin,
     Interval,
     StrOptions,
+    _align_api_if_sparse,
     _fit_context,
     available_if,
     with_callbacks,
@@ -552,7 +553,9 @@ default="squared_hinge"
     @property
     def coef_(self) -> NDArray | sp.csr_matrix:
         weights = self.weights_
-        return weights.sparse() if weights.start.size else weights.dense()
+        if weights.start.size:
+            return _align_api_if_sparse(weights.sparse())
+        return weights.dense()
 
     @property
     def intercept_(self) -> NDArray:

@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .._checks import as_indicator, check_rows, check_sparse, check_top_k
+from .._compat import _align_api_if_sparse
 from .._likelihood import TopKMixin, class_codes
 from ..symbols import is_missing
 from ._samples import sample_weights
@@ -75,7 +76,7 @@ class LabelColumns(NamedTuple):
             (value, (sample, self.known[code])), shape=(n, self.n_labels)
         )
         out.sort_indices()
-        return out
+        return _align_api_if_sparse(out)
 
     def indicator(self, sample: NDArray, code: NDArray, n: int) -> Any:
         """Indicator matrix (n, n_labels), dense or sparse as y was."""

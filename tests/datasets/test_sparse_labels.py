@@ -5,9 +5,16 @@ import gzip
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _oracles import sparse_settings
+from sklearn import config_context
 from sklearn.datasets import load_svmlight_file
 
-from sklstruct.datasets import load_sparse_labels, save_sparse_labels
+from sklstruct.datasets import (
+    load_sparse_classes,
+    load_sparse_labels,
+    make_sparse_classes,
+    save_sparse_labels,
+)
 
 
 def made(seed=0, n=50):
@@ -90,6 +97,40 @@ def test_odd_files(tmp_path, text, message):
     path = tmp_path / "odd.txt"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
+        load_sparse_labels(path)
+
+
+@pytest.mark.parametrize("setting", sparse_settings())
+def test_sparse_interface(tmp_path, setting):
+    kind = sp.sparray if "sparray" in setting.values() else sp.spmatrix
+    path, one = tmp_path / "a.txt", tmp_path / "b.txt"
+    path.write_text("0,1 0:1\n 1:1\n")
+    one.write_text("0 0:1\n1 1:1\n")
+    with config_context(**setting):
+        [(X, Y)] = load_sparse_labels(path)
+        [(Z, _)] = load_sparse_classes(one)
+        made_X, _ = make_sparse_classes(20, 4, 50, random_state=0)
+        save_sparse_labels(tmp_path / "c.txt", X, Y)
+    for matrix in (X, Y, Z, made_X):
+        assert isinstance(matrix, kind) and matrix.format == "csr"
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress], ids=["plain", "gz"])
+@pytest.mark.parametrize("head", ["", "3 3 2\n"])
+def test_byte_order_mark_and_blank_lines(tmp_path, head, compress):
+    path = tmp_path / ("a.gz" if compress is gzip.compress else "a.txt")
+    lines = head + "0,1 0:1\n0 1:1\n 2:1\n"
+    expected = None
+    for text in (lines, "\ufeff" + lines, lines + "\n \n"):
+        path.write_bytes(compress(text.encode()))
+        [(X, Y)] = load_sparse_labels(path)
+        expected = expected or (X.toarray().tolist(), Y.toarray().tolist())
+        assert expected == (X.toarray().tolist(), Y.toarray().tolist())
+    path.write_bytes(compress(lines.replace("0 1:1", "\n0 1:1").encode()))
+    number = 2 + bool(head)
+    with pytest.raises(
+        ValueError, match=rf"{path.name} .*: line {number} is blank; wr"
+    ):
         load_sparse_labels(path)
 
 
