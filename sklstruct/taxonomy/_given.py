@@ -24,6 +24,12 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
     :math:`S \cap C`. Nodes without classes are dropped, and nodes with a single child
     collapsed.
 
+    Meta-estimators of scikit-learn (``CalibratedClassifierCV`` by temperature,
+    ``StackingClassifier``, ``VotingClassifier``, ``cross_val_predict``) encode the
+    labels as their positions before they fit a classifier. If C are the integers
+    0 ... K - 1, and the given tree has exactly K labels and none of these integers,
+    class k of the result is the label number k of the sorted labels.
+
     Parameters
     ----------
     taxonomy : Taxonomy, list, tuple, ndarray or mapping
@@ -72,9 +78,34 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
         )
     if np.array_equal(tree.classes, classes):
         return tree
-    if not among(classes, tree.classes).all():
+    there = among(classes, tree.classes)
+    if there.all():
+        return tree.restrict(classes)
+    if not _are_positions(classes):
         tree.check_classes(classes)
-    return tree.restrict(classes)
+    if there.any() or tree.n_classes != classes.size:
+        raise ValueError(
+            "missing labels: the taxonomy has no place for "
+            f"{listed(classes[~there])}. {_encoded(classes)}"
+        )
+    return Taxonomy(tree.parent, tree.leaf_of_class, names=tree.names)
+
+
+def _are_positions(classes: NDArray) -> bool:
+    """Whether the classes are 0 ... K - 1."""
+    return classes.dtype.kind in "iu" and np.array_equal(classes, range(classes.size))
+
+
+def _encoded(classes: NDArray) -> str:
+    """What a message says of the classes 0 ... K - 1 that a taxonomy lacks."""
+    return (
+        f"The classes are 0 ... {classes.size - 1}: if a meta-estimator "
+        "(CalibratedClassifierCV, StackingClassifier, VotingClassifier, "
+        "cross_val_predict) has encoded the labels, the taxonomy must hold exactly the "
+        f"{classes.size} labels and none of these integers "
+        "(as_taxonomy(taxonomy, labels) leaves other labels out), or be given with "
+        "these integers as labels"
+    )
 
 
 def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
@@ -90,7 +121,12 @@ def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
         by_key = wanted & set(map(as_scalar, given))
         by_value = wanted & set(labels)
         distinct = len(set(labels)) == len(labels)
-        if only_nests and distinct and by_key == by_value == wanted:
+        nested = only_nests and distinct
+        encoded = not by_key and not by_value and _are_positions(classes)
+        if encoded:  # the sides that have as many labels as there are classes
+            by_key = wanted if len(given) == len(wanted) else set()
+            by_value = wanted if nested and len(labels) == len(wanted) else set()
+        if nested and by_key == by_value == wanted:
             raise ValueError(
                 "taxonomy has every class among its keys and among its values, so it "
                 "may be groups or a table of paths; say which with "
@@ -101,8 +137,9 @@ def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
                 "missing labels: the taxonomy has no place for "
                 f"{listed(sorted(wanted))}; its values must hold the labels (groups), "
                 "or its keys must be the labels (paths)"
+                + (f". {_encoded(classes)}" if encoded else "")
             )
-        if not only_nests or not distinct or len(by_key) > len(by_value):
+        if not nested or len(by_key) > len(by_value):
             return Taxonomy.from_paths(given)
     _check_nesting(given)
     return Taxonomy.from_nested(given)

@@ -1,18 +1,25 @@
 """Libraries that wrap classifiers, around ours: each finds what it asks of one."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import StackingClassifier
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, log_loss
-from sklearn.model_selection import TunedThresholdClassifierCV
+from sklearn.model_selection import (
+    KFold,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
+)
+from sklearn.preprocessing import LabelEncoder
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.datasets import make_sparse_classes
 from sklstruct.linear import DualLinearClassifier
+from sklstruct.taxonomy import GivenTaxonomy, Taxonomy
 
 K = 12
 GROUPS = [[0, 1, 2, 3], [4, 5], [6, 7, 8], [9, 10, 11]]
@@ -78,6 +85,103 @@ def test_stacked(data):
     assert stack.transform(Z).shape == (len(T), len(MODELS) * K)
     worst = min(model.fit(X, y).score(Z, T) for model in MODELS.values())
     assert stack.score(Z, T) > worst - 0.05
+
+
+NAMES = ["cat", "dog", "bus", "tram", "oak"]  # their order is not that of the tree
+TREES = {
+    "lists": [[["tram"], ["bus"]], ["oak"], ["dog", "cat"]],
+    "groups": {"animal": ["dog", "cat"], "vehicle": ["tram", "bus"], "plant": ["oak"]},
+    "deep groups": {"animal": ["dog", "cat"], "other": {"vehicle": ["tram", "bus"],
+                                                        "plant": ["oak"]}},
+    "parents": {"dog": "animal", "cat": "animal", "tram": "road", "bus": "road",
+                "animal": "life", "oak": "life"},
+    "paths": {"dog": ["life", "animal"], "cat": ["life", "animal"], "oak": ["life"],
+              "tram": ["rail"], "bus": ["road"]},
+    "taxonomy": Taxonomy.from_nested([["tram", "bus"], [["oak"], ["dog", "cat"]]]),
+    "builder": GivenTaxonomy({"a": ["dog", "cat"], "b": ["tram", "bus", "oak"]}),
+    "learned": "ward",
+}  # fmt: skip
+
+
+def named_samples():
+    rng = np.random.default_rng(0)
+    code = rng.integers(5, size=300)
+    X = rng.normal(size=(300, 4)) + 2 * np.eye(5, 4)[code]
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    return X, frame, np.array(NAMES)[code]
+
+
+@pytest.mark.parametrize("form", ["array", "frame"])
+@pytest.mark.parametrize("tree", TREES)
+def test_meta_estimators_encode_the_labels(tree, form):
+    """The given tree is found in 0 ... K - 1: answers are those of plain fits."""
+    X, frame, y = named_samples()
+    X, y = (frame, pd.Series(y)) if form == "frame" else (X, y)
+    model = HierarchicalClassifier(TREES[tree], random_state=0)
+    plain = clone(model).fit(X, y)
+    expected = plain.predict_proba(X)
+    encoded = clone(model).fit(X, LabelEncoder().fit_transform(y))
+    np.testing.assert_array_equal(encoded.predict_proba(X), expected)
+    if tree != "learned":
+        sets = [plain.classes_[labels] for labels in sets_below(encoded.taxonomy_)]
+        other = [plain.classes_[labels] for labels in sets_below(plain.taxonomy_)]
+        assert list(map(list, sets)) == list(map(list, other))
+    voting = VotingClassifier([("h", model)], voting="soft").fit(X, y)
+    np.testing.assert_array_equal(voting.predict_proba(X), expected)
+    assert voting.classes_.tolist() == sorted(NAMES)
+    stack = StackingClassifier([("h", model)], cv=3).fit(X, y)
+    np.testing.assert_array_equal(stack.transform(X), expected)
+    folds = list(KFold(3).split(X))
+    for method in ("predict_proba", "predict_log_proba", "decision_function"):
+        found = cross_val_predict(model, X, y, cv=folds, method=method)
+        for train, test in folds:
+            take = (lambda rows: X.iloc[rows]) if form == "frame" else X.__getitem__
+            right = clone(model).fit(take(train), np.asarray(y)[train])
+            np.testing.assert_array_equal(
+                found[test], getattr(right, method)(take(test))
+            )
+    for method in ("temperature", "sigmoid", "isotonic"):
+        calibrated = CalibratedClassifierCV(model, method=method, cv=folds).fit(X, y)
+        assert calibrated.score(X, y) > 0.6
+        for (train, _), part in zip(folds, calibrated.calibrated_classifiers_):
+            take = X.iloc[train] if form == "frame" else X[train]
+            right = clone(model).fit(take, np.asarray(y)[train]).predict_proba(X)
+            np.testing.assert_array_equal(part.estimator.predict_proba(X), right)
+
+
+def sets_below(tree):
+    return [np.sort(tree.classes_below(v)) for v in range(tree.n_nodes)]
+
+
+def test_which_encoded_labels_are_refused():
+    """The rule is exact: as many labels as classes, and no label among them."""
+    X, _, y = named_samples()
+    code = LabelEncoder().fit_transform(y)
+    numbers = Taxonomy.from_nested([[10, 20], [30, 40, 50]])
+    model = HierarchicalClassifier(numbers).fit(X, code)
+    assert model.taxonomy_ == Taxonomy.from_nested([[0, 1], [2, 3, 4]])
+    by_label = HierarchicalClassifier(numbers).fit(X, 10 * code + 10)
+    np.testing.assert_array_equal(model.predict_proba(X), by_label.predict_proba(X))
+    cause = "CalibratedClassifierCV.* exactly the 5 labels and none of these integers"
+    for tree in (
+        [["cat", "dog", "bus"], ["tram", "oak", "elm"]],  # another label
+        [["cat", "dog"], ["tram", "oak"]],  # a label is missing
+        [[1, 2], [3, 4, 5]],  # some labels are positions: of themselves or of others?
+        {"a": ["cat", "dog"], "b": ["tram", "oak"]},
+    ):
+        with pytest.raises(ValueError, match=f"missing labels: .*{cause}"):
+            HierarchicalClassifier(tree).fit(X, code)
+    groups = {name: [name + "s"] for name in NAMES}
+    with pytest.raises(ValueError, match="may be groups or a table of paths"):
+        HierarchicalClassifier(groups).fit(X, code)
+    with pytest.raises(ValueError, match="missing labels") as found:  # not 0 ... K - 1
+        HierarchicalClassifier([["cat", "dog"], ["bus", "tram", "oak"]]).fit(
+            X, code + 1
+        )
+    assert "encoded" not in str(found.value)
+    floats = code.astype(float)  # no encoder gives floats
+    with pytest.raises(ValueError, match="missing labels") as found:
+        HierarchicalClassifier([["cat", "dog"], ["bus", "tram", "oak"]]).fit(X, floats)
 
 
 def test_permutation_importance():
