@@ -139,7 +139,13 @@ def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
                 "or its keys must be the labels (paths)"
                 + (f". {_encoded(classes)}" if encoded else "")
             )
-        if not nested or len(by_key) > len(by_value):
+        # a label that is twice among the values: from_nested says so, unless the keys
+        # are the labels
+        if (
+            not only_nests
+            or len(by_key) > len(by_value)
+            or (not distinct and by_key == wanted)
+        ):
             return Taxonomy.from_paths(given)
     _check_nesting(given)
     return Taxonomy.from_nested(given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from difflib import get_close_matches
 from heapq import heapify, heappop, heappush
 from html import escape
 from numbers import Integral
@@ -510,7 +511,12 @@ class Taxonomy:
         found = [v for v, other in enumerate(self.names or ()) if other == name]
         if len(found) != 1:
             having = f"nodes {listed(found)} have" if found else "no node has"
-            raise ValueError(f"{having} the name {name!r}; use the number of a node")
+            texts = [other for other in self.names or () if isinstance(other, str)]
+            near = get_close_matches(name, texts, 3) if isinstance(name, str) else []
+            remedy = "use the number of a node"
+            if near and not found:
+                remedy = f"did you mean {' or '.join(map(repr, near))}?"
+            raise ValueError(f"{having} the name {name!r}; {remedy}")
         return found[0]
 
     def node_sums(self, values: ArrayLike) -> NDArray:

@@ -406,6 +406,28 @@ def test_nested_mappings_that_are_no_tree(nested, message):
         Taxonomy.from_nested(nested)
 
 
+def test_names_that_are_nearly_right():
+    tree = Taxonomy.from_nested({"cards": ["a", "b"], "carts": ["c"], 7: ["d", "e"]})
+    with pytest.raises(
+        ValueError, match=r"name 'crads'; did you mean 'cards' or 'carts'"
+    ):
+        tree.find("crads")
+    for name in ("zzz", 8):
+        with pytest.raises(ValueError, match="use the number of a node"):
+            tree.find(name)
+    twice = Taxonomy.from_nested({"x": {"y": [1, 2], "z": [3]}, "w": {"y": [4, 5]}})
+    assert twice.names.count("y") == 2
+    with pytest.raises(ValueError, match="nodes .* have .* use the number"):
+        twice.find("y")
+
+
+def test_a_class_in_two_groups_is_named():
+    for given in ({"g": ["a", "b"], "h": ["a", "c"]}, {"g": [0, 1], "h": [0, 2]}):
+        labels = sorted({label for group in given.values() for label in group})
+        with pytest.raises(ValueError, match=f"duplicate label {labels[0]!r}"):
+            as_taxonomy(given, labels)
+
+
 def test_forms_of_a_given_taxonomy():
     groups = {"odd": [1, 3], "even": [0, 2]}
     expected = Taxonomy.from_nested([[0, 2], [1, 3]])
