@@ -1252,6 +1252,29 @@ def test_cut_reports_the_largest_gap():
     assert builder.gap_ < 1e-4
 
 
+def test_the_gap_is_that_of_the_worst_split():
+    gaps = []
+
+    class OneByOne(CutSplit):
+        def _bisect(self, factor, diagonal):
+            self.gap_ = 0.0
+            z = super()._bisect(factor, diagonal)
+            if len(factor) > 10:  # smaller nodes are enumerated
+                gaps.append(self.gap_)
+            return z
+
+    rng = np.random.default_rng(2)
+    y = np.repeat(np.arange(40), 6)
+    X = rng.standard_normal((40, 8))[y] + 0.1 * rng.standard_normal((y.size, 8))
+    X[y >= 20] += 100.0  # the first split is optimal
+    OneByOne(certify=True, max_leaf=10).build(X, y)
+    assert len(gaps) >= 4
+    assert max(gaps) > max(gaps[0], gaps[-1])  # neither of the first nor of the last
+    builder = CutSplit(certify=True, max_leaf=10)
+    builder.build(X, y)
+    assert builder.gap_ == max(gaps)
+
+
 def test_many_classes_have_the_bound_of_the_largest_eigenvalue(monkeypatch):
     monkeypatch.setattr(_signs, "_DENSE_GRAM", 4)
     rng = np.random.default_rng(0)
