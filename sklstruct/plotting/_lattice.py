@@ -123,7 +123,8 @@ class LatticeDisplay(Display):
         ax.set_ylabel("states")
         names = [str(label) for label in self.labels]
         ends = len(self.states) - 1 - len(names)
-        ax.set_xticks(place, ["start", *names, *["end"] * ends], rotation=60)
+        names = ["start", *names, *["end"] * ends]
+        ax.set_xticks(place, names, rotation=60, parse_math=False)  # words may hold "$"
         ax.legend()
         return self
 

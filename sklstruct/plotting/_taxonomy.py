@@ -449,8 +449,10 @@ class TaxonomyDisplay(Display):
     def _draw_labels(self, ax, names, right, size):
         if not size:
             return []
+        # A name may hold dollar signs, between which matplotlib would set formulas.
+        style = {"size": size, "va": "center", "clip_on": False, "parse_math": False}
         return [
-            ax.text(right + 0.15, row, str(name), size=size, va="center", clip_on=False)
+            ax.text(right + 0.15, row, str(name), **style)
             for row, name in enumerate(names)
         ]
 
@@ -460,6 +462,7 @@ class TaxonomyDisplay(Display):
             return []
         # On the branch, so that it hides neither the dots nor the lines of others.
         style = {"size": size, "style": "italic", "va": "bottom", "zorder": 4}
+        style["parse_math"] = False
         return [
             ax.annotate(
                 str(name),

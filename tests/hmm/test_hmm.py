@@ -866,6 +866,8 @@ def test_lattice_display():
     assert len(display.states) == len(x) + 2 == len(display.pruned)
     assert (display.pruned <= display.states).all() and display.states[0] == 1
     assert list(display.labels) == tagger.predict([x])[0]
+    ticks = display.ax_.get_xticklabels()  # names, which may hold dollar signs
+    assert not any(text.get_parse_math() for text in ticks)
     drawn = [line.get_ydata() for line in display.ax_.lines]
     np.testing.assert_array_equal(drawn[0], display.states)
     np.testing.assert_array_equal(drawn[1], display.pruned)

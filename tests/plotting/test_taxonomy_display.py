@@ -42,6 +42,16 @@ def model(digits):
     return HierarchicalClassifier(NESTED, C=0.01).fit(X[:500], y[:500])
 
 
+@pytest.mark.parametrize("name", ["$1 to $2", r"$\frac{$", "a $5 b", r"\$"])
+def test_dollar_signs_are_no_formulas(name):
+    tree = Taxonomy.from_nested({name: [name + "a", name + "b"], "other": ["c", "d"]})
+    display = TaxonomyDisplay.from_taxonomy(tree)
+    display.figure_.canvas.draw()  # a broken formula would raise
+    texts = [*display.labels_, *display.names_]
+    assert {name, name + "a", name + "b"} <= {text.get_text() for text in texts}
+    assert not any(text.get_parse_math() for text in texts)
+
+
 def test_node_accuracy_by_hand():
     tree = Taxonomy.from_nested([["a", "b"], [["c"], ["d"]]])
     proba = np.array(
