@@ -120,10 +120,10 @@ default="squared_hinge"
         log_loss for noisy labels (the next word). "auto" tries squared_hinge with C and
         log_loss (ovr_log_loss with several labels) with 10 C on a part of the classes;
         it chooses the second one if its log-loss on the fold is smaller by .01 nats a
-        sample and, for log_loss, by 3 %. If squared_hinge has all of its training
-        samples (but one in a thousand) on the right side of their class, log_loss is
-        not tried. It needs ``calibration="fold"``. Two classes are one problem, of the
-        second against the first.
+        sample and, for log_loss, by 3 %. log_loss is not tried if squared_hinge gives
+        the own class a positive score for 99.9 % of the training samples. "auto" needs
+        ``calibration="fold"``. Two classes are one problem, of the second against the
+        first.
 
     C : float, default=1.0
         Inverse of the regularisation strength, positive. For rows of about unit length
