@@ -32,6 +32,7 @@ from .._compat import (
 from .._likelihood import LogProbaMixin, class_codes
 from .._parallel import row_blocks, rows_per_block
 from ..linear._labels import check_labels
+from ..linear._samples import is_sparse
 from ._classifier import HierarchicalClassifier
 from ._nodes import seeded
 
@@ -321,15 +322,14 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
 
 def _filled(X: NDArray | sp.csr_matrix) -> NDArray | sp.csr_matrix:
     """X with the mean of the column in place of NaN: it then separates no samples."""
-    data = X.data if sp.issparse(X) else X
+    X = X.copy()
+    data: NDArray = X.data if is_sparse(X) else X
     gone = np.isnan(data)
     if not gone.any():
         return X
-    if sp.issparse(X):  # the mean of the stored values
-        X = X.copy()
-        column, data = X.indices, X.data
+    if is_sparse(X):  # the mean of the stored values
+        column: NDArray = X.indices
     else:
-        X = data = X.copy()
         column = np.broadcast_to(np.arange(X.shape[1]), X.shape)
     known = ~gone
     count = np.bincount(column[known], minlength=X.shape[1])
