@@ -386,7 +386,8 @@ def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name, 
     weight = np.random.default_rng(0).uniform(0.2, 3, len(Y))
     model = HierarchicalClassifier(threshold="f1", random_state=0, **SHAPES[name])
     found = model.fit(X, Y, weight).threshold_
-    rows, targets, w, forest, role, numbers, scores, folds = seen["args"]
+    rows, targets, w, forest, role, numbers, scores, folds, raised = seen["args"]
+    assert raised is None  # no label is an inner node
     if shift:
         numbers = numbers + shift * np.array([0, 1, 0, 0, 1, 0])
         found = choose_threshold(
