@@ -102,6 +102,12 @@ class BackoffModel(Distribution):
         Weight of the training samples at each node, for the gates of mixtures. None,
         until it is set: not known.
 
+    file_ngrams : (ndarray, ndarray) or None
+        Nodes h, rising, and the natural log-probabilities of the n-grams "h <s>" of the
+        file that the model was read from. The start mark is never predicted, so no row
+        has these numbers; `sklstruct.exchange.write` writes them. None: the model was
+        not read from a file.
+
     n_nodes, n_pairs, n_classes, n_symbols, max_depth, order : int
         Sizes; ``max_depth`` is the length of the longest context, ``order`` of the
         longest n-gram.
@@ -184,6 +190,7 @@ class BackoffModel(Distribution):
         self.n_classes = self.pairs.n_classes
         self.fact_depths = (self.max_depth,)
         self.node_weight: NDArray | None = None
+        self.file_ngrams: tuple[NDArray, NDArray] | None = None
         labels.check_sizes(self.n_classes, self.n_symbols)
         self.labels = labels
 
@@ -205,6 +212,7 @@ class BackoffModel(Distribution):
         model.log_prob, model.log_backoff = self.log_prob, self.log_backoff
         model._set_labels(labels)
         model.node_weight = self.node_weight
+        model.file_ngrams = self.file_ngrams
         return model
 
     def renamed(
@@ -233,7 +241,9 @@ class BackoffModel(Distribution):
         check_ids("symbols", symbol[1:], 0, labels.n_symbols or 0, "symbol of labels")
         tree = tree.with_symbols(symbol, labels.n_symbols or 0)
         pairs = pairs_of_arrays(tree, self.pairs.ptr, self.pairs.target)
-        return BackoffModel(pairs, self.log_prob, self.log_backoff, labels)
+        model = BackoffModel(pairs, self.log_prob, self.log_backoff, labels)
+        model.file_ngrams = self.file_ngrams
+        return model
 
     # ------------------------------------------------------------------ sizes
 

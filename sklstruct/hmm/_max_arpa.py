@@ -225,7 +225,6 @@ def read_max_arpa(
     model = read(
         io.BytesIO("\n".join(plain).encode("utf-8")),
         format="arpa",
-        drop_zero_unknown=False,
     )
     automaton = ContextAutomaton(
         BackoffModel(

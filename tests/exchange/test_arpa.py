@@ -148,7 +148,7 @@ def test_model_without_unknown_word_scores_like_kenlm(tmp_path):
     data = written(model)
     assert b"\n-99\t<unk>\t0\n" in data
     words = [f"w{i}" for i in range(6)]
-    again = read(data, drop_zero_unknown=False)
+    again = read(data)
     assert again.labels.unknown == "<unk>"
     assert_same_as_kenlm(data, again, tmp_path, words)
     dropped = read(data)
@@ -191,7 +191,7 @@ def test_symbols_that_are_no_class_and_zero_probabilities(tmp_path):
     assert b"inf" not in data and b"nan" not in data
     lines = data.decode().splitlines()
     assert "-99\tb\t0" in lines and "-99\tfeature\t0" in lines
-    again = read(data, drop_zero_unknown=False)
+    again = read(data)
     assert_same_as_kenlm(data, again, tmp_path, ["a", "b", "feature"])
     got = np.exp(
         again.rows(
