@@ -337,7 +337,7 @@ def _add_convert(add: Any) -> None:
     one = _subcommand(add, "convert", "._tables", help, model=True)
     one.add_argument("output", metavar="FILE", help="as -o for train")
     one.add_argument(
-        "--precision", type=_at_least(1), help="decimals of an ARPA file (7)"
+        "--precision", type=_at_least(1), help="decimals of an ARPA file"
     )
 
 

@@ -241,7 +241,11 @@ class Model(Tables):
         perplexity : float
         """
         text = sentence.encode() if isinstance(sentence, str) else sentence
-        return 10.0 ** (-self.score(sentence) / (len(text.split()) + 1))
+        exponent = -self.score(sentence) / (len(text.split()) + 1)
+        try:
+            return 10.0**exponent
+        except OverflowError:  # C gives infinity, and so does KenLM
+            return float("inf")
 
     def full_scores(
         self, sentence: str | bytes, bos: bool = True, eos: bool = True
@@ -313,9 +317,12 @@ def _of_image(image: bytes, path: bytes) -> Model:
 def _load(path: bytes) -> Any:
     """The image of a binary, mapped, or of the tables of an ARPA file."""
     with open(path, "rb") as file:
-        if file.read(8) == MAGIC[:8]:
+        if not file.peek(len(MAGIC)).startswith(MAGIC):
+            return image_of(read(file))
+        try:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return image_of(read(os.fsdecode(path)))
+        except (OSError, ValueError):  # a pipe
+            return file.read()
 
 
 def _string_chunks(column: Any) -> list[tuple[np.ndarray, np.ndarray]] | None:

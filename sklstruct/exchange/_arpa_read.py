@@ -102,7 +102,7 @@ class _Source:
         if self._filler > _MOST_FILLER:
             raise self.fail(
                 f"more than {_MOST_FILLER >> 20} MiB of text without an n-gram: this "
-                "is no ARPA file"
+                "is not an ARPA file"
             )
         self._at = end + 1
         self.line += 1
@@ -192,17 +192,20 @@ class _Source:
 
 def _read_counts(source: _Source) -> tuple[list[int], list[int], bytes]:
     """The header: counts of n-grams and the numbers of the lines that give them."""
-    first = True
+    first = None
     while (line := source.read_line()) != b"\\data\\":
         if line is None:
-            raise source.fail("the file has no line \\data\\: it is no ARPA file")
-        if first:
+            begins = "" if first is None else f"; it begins with {_quoted(first)}"
+            raise source.fail(
+                f"the file has no line \\data\\: it is not an ARPA file{begins}"
+            )
+        if first is None and line:
+            first = line
             for mark, name in _BYTE_ORDER_MARKS:
                 if line.startswith(mark):
                     raise source.fail(
                         f"the file begins with {name}; save it as UTF-8 without one", 1
                     )
-            first = False
     counts: list[int] = []
     lines: list[int] = []
     while True:
@@ -318,6 +321,8 @@ def read_arpa(
     sections = []
     for k, count in enumerate(counts, 1):
         section, header = _read_section(source, header, words, k, count, k == order)
+        if k == 1:
+            section, line_of = _each_once(source, words.words(), section)
         sections.append(section)
     if header is None:
         raise source.fail("the file is cut short: \\end\\ is missing")
@@ -327,10 +332,8 @@ def read_arpa(
             "it",
             source.line - 1,
         )
-    raw, first = words.words(), sections[0].first_line
-    sections[0], lines = _each_once(source, raw, sections[0])
-    raw = _fold_unknown(source, raw, sections, lines)
-    spelt, roles = decode_words(source, raw, first, names)
+    raw = _fold_unknown(source, words.words(), sections, line_of)
+    spelt, roles = decode_words(source, raw, sections[0].first_line, names)
     return build_model(source, spelt, roles, sections, names)
 
 

@@ -28,7 +28,8 @@ from ._arpa_write import (
 )
 from ._words import FileWords, file_words
 
-MAGIC = b"mmap lm http://kheafield.com/code format version 5\n"
+_FAMILY = b"mmap lm http://kheafield.com/code "
+MAGIC = _FAMILY + b"format version 5\n"
 _SIGNATURE = MAGIC.ljust(56, b"\0") + struct.pack(
     "<3f3IQ", 0.0, 1.0, -0.5, 1, 2**32 - 1, 0, 1
 )
@@ -97,13 +98,35 @@ def header_of(layout: TableLayout) -> bytes:
     return head + struct.pack("<II", 0, layout.n_words)
 
 
+def kenlm_file(head: bytes) -> str | None:
+    """What a file of KenLM is, by its first bytes; None if it is not such a file."""
+    if not head.startswith(_FAMILY):
+        return None
+    line = head[len(_FAMILY) :].partition(b"\n")[0]
+    version = line.removeprefix(b"format version ")
+    if line.startswith(b"incomplete"):
+        return "a KenLM binary that build_binary did not finish; make the file again"
+    if version != line and version.isdigit() and version != b"5":
+        return (
+            f"a KenLM binary of version {version.decode()}, and version 5 can be read; "
+            "make the file again with a newer build_binary"
+        )
+    if not head.startswith(_SIGNATURE[: len(head)]):
+        return "a KenLM binary of another version or machine"
+    kind = int.from_bytes(head[96:100], "little")
+    if kind != 0:
+        name = _KINDS.get(kind, f"of type {kind}")
+        return f"a KenLM binary that is {name}; only type probing can be read"
+    return "a KenLM binary"
+
+
 def read_layout(image: Any, label: str) -> TableLayout:
     """The layout of the file whose bytes are given.
 
     Raises
     ------
     ValueError
-        If it is no probing file of this version, or its sizes do not fit.
+        If it is not a probing file of this version, or its sizes do not fit.
     """
     check_byte_order("KenLM binaries")
     head = bytes(image[: 108 + 8 * _fast.MOST_ORDER + 16])
@@ -111,19 +134,12 @@ def read_layout(image: Any, label: str) -> TableLayout:
     def fail(what: str) -> ValueError:
         return ValueError(f"{label}: {what}")
 
-    if head[:88] != _SIGNATURE:
-        what = "no KenLM binary of version 5"
-        if head[:8] == MAGIC[:8]:
-            what = "a KenLM binary of another version or machine"
-        raise fail(what)
+    what = kenlm_file(head)
+    if what != "a KenLM binary":
+        raise fail(what or "not a KenLM binary of version 5")
     if len(head) < 108:
         raise fail("cut short within its header")
-    order, multiplier, kind, has_words, search = struct.unpack(
-        "<B3xfIB3xI", head[88:108]
-    )
-    if kind != 0:
-        name = _KINDS.get(kind, f"of type {kind}")
-        raise fail(f"a KenLM binary that is {name}; only type probing can be read")
+    order, multiplier, _, has_words, search = struct.unpack("<B3xfIB3xI", head[88:108])
     if search != 0 or not 2 <= order <= _fast.MOST_ORDER:
         raise fail(
             f"order {order} (2 to {_fast.MOST_ORDER} can be read), search version "
@@ -384,8 +400,13 @@ def read_probing(
     names = names_of_marks(start, end, unknown)
     image = np.frombuffer(file.read(), dtype=np.uint8)
     layout = read_layout(image.data, label)
-    _fast.Tables(image, layout.order, layout.n_words, layout.first, layout.n_buckets)
     source = _File(label)
+    try:
+        _fast.Tables(
+            image, layout.order, layout.n_words, layout.first, layout.n_buckets
+        )
+    except ValueError as exc:
+        raise source.fail(f"damaged: {exc}") from exc
     raw = [word.encode() for word in read_words(image, layout, label)]
     spelt, roles = decode_words(source, raw, 0, names)
     n = layout.n_words

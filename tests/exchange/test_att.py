@@ -124,7 +124,8 @@ ROOT = "1 2 a 1\n1 0 <epsilon> 0.5\n0 2 a 1\n2 0 <epsilon> 1\n0 1\n"
 @pytest.mark.parametrize(
     "text, match",
     [
-        ("", "holds no automaton"),
+        ("", "the file is empty"),
+        ("\n \n", "holds no automaton"),
         (ROOT + "2 0 <epsilon> 1\n", "line 6: a second back-off arc"),
         (ROOT + "0 2 a 2\n", "line 6: a second arc of this state for 'a'"),
         (ROOT + "0 2\n", "line 6: the state is final twice"),

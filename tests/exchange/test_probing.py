@@ -219,7 +219,7 @@ def change(image, at, value):
 @pytest.mark.parametrize(
     ("at", "value", "message"),
     [
-        (0, b"text", "no KenLM binary"),
+        (0, b"text", "not a KenLM binary"),
         (50, b"9", "another version"),
         (88, b"\x01", "order 1"),
         (88, b"\xff", "order 255"),
