@@ -24,7 +24,13 @@ import numpy as np
 
 from .._checks import as_floats, as_numbers, check_count, check_length
 from .._parallel import row_blocks, rows_per_block
-from ..context_tree import ContextTree, Histories, Pairs, pairs_of_keys
+from ..context_tree import (
+    ContextTree,
+    Histories,
+    Pairs,
+    pairs_of_arrays,
+    pairs_of_keys,
+)
 from ..context_tree._links import drop_newest, extend_pairs
 from ..symbols import Labels
 from ._model import BackoffModel, check_model
@@ -35,6 +41,8 @@ METHODS: tuple[str, ...] = ("entropy", "weighted_difference", "count")
 _SMALL = 1e-2
 # A model with a row that misses the sum 1 by more is told about.
 _TOLERANCE = 1e-3
+# Largest difference of natural logarithms by rounding, relative above 1.
+_SAME = 1e-12
 _UNITS = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -193,6 +201,63 @@ def as_distribution(model: BackoffModel) -> BackoffModel:
     with np.errstate(divide="ignore"):
         log_left = np.log(np.maximum(left, 0.0))
     return renormalize(pairs, np.minimum(log_prob, 0.0), log_left, model.labels)
+
+
+def without_zero_weights(model: BackoffModel) -> BackoffModel:
+    """The same distribution without the n-grams that backing off gives.
+
+    A pair of weight 0 has the probability of backing off, so that it can go, unless its
+    n-gram is the beginning of one that stays, or the end. A context goes with the last
+    of its pairs, if its back-off weight is 1.
+
+    Parameters
+    ----------
+    model : BackoffModel
+        Its `zero_weight` names the candidates. With a prior the weight of 0 keeps the
+        number of the prior, so each is compared.
+
+    Returns
+    -------
+    model : BackoffModel
+        `model` itself if every pair stays.
+    """
+    if model.zero_weight is None or model.max_depth == 0:
+        return model
+    pairs, tree = model.pairs, model.tree
+    some = np.flatnonzero(model.zero_weight[pairs.n_classes :]) + pairs.n_classes
+    node = pairs.nodes()[some]
+    low = model.target(tree.parent[node], pairs.target[some])
+    with np.errstate(invalid="ignore"):  # -inf - -inf
+        gap = np.abs(model.log_prob[some] - (low + model.log_backoff[node]))
+    scale = _SAME * (1.0 + np.abs(low))
+    keep = np.ones(pairs.n_pairs, dtype=bool)
+    keep[some[(gap <= scale) & np.isfinite(low)]] = False
+    alive = np.abs(model.log_backoff) > _SAME
+    alive[0] = False  # where "h y" is no context, `ahead` is the root
+    ahead = np.maximum(next_contexts(pairs, model.labels), 0)
+    of_pair = pairs.nodes()
+    for k in range(tree.n_levels - 1, 0, -1):
+        here, nodes = pairs.level(k), tree.level(k)
+        keep[here] |= alive[ahead[here]]
+        kept = np.flatnonzero(keep[here]) + here.start
+        shorter = pairs.parent[kept]
+        keep[shorter[shorter >= 0]] = True
+        alive[of_pair[kept]] = True
+        alive[tree.parent[nodes][alive[nodes]]] = k > 1
+    if keep.all():
+        return model
+    smaller, index = tree.select(alive)
+    sizes = np.bincount(index[of_pair[keep]], minlength=smaller.n_nodes)
+    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    out = BackoffModel(
+        pairs_of_arrays(smaller, ptr, pairs.target[keep]),
+        model.log_prob[keep],
+        model.log_backoff[index >= 0],
+        model.labels,
+    )
+    if model.node_weight is not None:
+        out.node_weight = np.asarray(model.node_weight)[index >= 0]
+    return out
 
 
 class Size(NamedTuple):
@@ -448,7 +513,7 @@ def next_contexts(pairs: Pairs, labels: Labels) -> np.ndarray:
     Returns
     -------
     node : int32 ndarray of shape (n_pairs,)
-        -1 where it is not in the tree, or not known.
+        The root where it is not in the tree, -1 where it is not known.
     """
     tree = pairs.tree
     if tree.n_nodes == 1 or labels.symbols is None:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backoff import BackoffModel
+from ..backoff import BackoffModel, without_zero_weights
 from ..exchange import read
 from ..exchange._probing import MAGIC, image_of, read_layout, read_words
 from ..exchange._probing_fast import State, Tables
@@ -181,7 +181,7 @@ class Model(Tables):
         model : Model
         """
         new = cls.__new__(cls)
-        new._set(image_of(model), path)
+        new._set(image_of(without_zero_weights(model)), path)
         return new
 
     def score(self, sentence: str | bytes, bos: bool = True, eos: bool = True) -> float:

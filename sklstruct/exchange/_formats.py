@@ -12,7 +12,7 @@ from inspect import Parameter, signature
 from typing import Any, BinaryIO, NamedTuple
 
 from .._files import COMPRESSIONS, DamagedData, open_read, open_write
-from ..backoff import BackoffModel
+from ..backoff import BackoffModel, without_zero_weights
 from ..backoff._model import check_model
 from ._arpa_read import read_arpa
 from ._arpa_write import write_arpa
@@ -343,6 +343,9 @@ def write(
     the sum of single precision that KenLM computes). A model without contexts is
     written with an empty section of bigrams, without which KenLM does not load it.
 
+    The n-grams of weight 0 of a log-linear model are left out, unless an n-gram that is
+    written needs them: backing off gives the same probability.
+
     The numbers of a model that was read from a file are written as they were, -inf and
     those of the marks included. In other models ``<s>`` gets 0, as from KenLM's lmplz,
     and a symbol that is never predicted, ``</s>`` if the model has none, and a
@@ -398,6 +401,7 @@ def write(
     \end\
     """
     check_model(model)
-    store = _function(format, "write", options)(model, **options)
+    store = _function(format, "write", options)
+    store = store(without_zero_weights(model), **options)
     with open_write(path_or_file) as file:
         store(file)
