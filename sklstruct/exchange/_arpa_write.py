@@ -166,7 +166,7 @@ class Sections:
             return rows
         of_pair, of_node = self.bounds
         further = np.zeros((2, len(context)))
-        further[0] = _ZERO if pairs is None else of_pair[pairs]
+        further[0] = rows.log_prob if pairs is None else of_pair[pairs]
         known = np.flatnonzero(context)
         further[1, known] = of_node[context[known]]
         return rows._replace(further=further)
