@@ -5,7 +5,8 @@ r"""The names of KenLM's Python module, over our own tables.
 
 h' w the longest n-gram of the model that ends the text, :math:`\beta_k` the back-off
 weight of the last k words of the history h. All numbers are float32, log10, and are
-added in KenLM's order: the scores of a file equal those of KenLM to the last bit.
+added in KenLM's order: the scores of a file that KenLM reads equal those of KenLM to the
+last bit, whatever marks are in the text.
 
 A program that says ``import kenlm`` runs with ``from sklstruct.compat import kenlm``.
 If it cannot be changed, call ``sklstruct.compat.kenlm.install()`` first.
@@ -115,7 +116,7 @@ class Model(Tables):
 
     Notes
     -----
-    Words end at ASCII white space. Unknown words are ``<unk>``, in histories too. A
+    Words end at ASCII white space, and NUL ends the spelling of a word. Unknown words are ``<unk>``, in histories too. A
     model without ``<unk>`` gives them a log10-probability of -100.
 
     Examples
@@ -232,6 +233,8 @@ class Model(Tables):
     def perplexity(self, sentence: str | bytes) -> float:
         """Perplexity per word, the end mark counted: 10^(-score / (words + 1)).
 
+        Infinite beyond the range of floats, where KenLM raises OverflowError.
+
         Parameters
         ----------
         sentence : str or bytes
@@ -244,7 +247,7 @@ class Model(Tables):
         exponent = -self.score(sentence) / (len(text.split()) + 1)
         try:
             return 10.0**exponent
-        except OverflowError:  # C gives infinity, and so does KenLM
+        except OverflowError:
             return float("inf")
 
     def full_scores(

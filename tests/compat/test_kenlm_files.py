@@ -173,7 +173,9 @@ def check_language_model(path, theirs, texts):
     """A LanguageModel has no marks inside a text, and numbers in double precision."""
     lm = LanguageModel.from_arpa(path, out_of_vocabulary="exclude")
     plain = [
-        [w for w in text.split() if w not in ("<s>", "</s>", "<UNK>")] for text in texts
+        [w for w in text.split() if w not in ("<s>", "</s>", "<UNK>")]
+        for text in texts
+        if "\0" not in text
     ]
     if lm.unknown is None:
         plain = [[w for w in words if w != "<unk>"] for words in plain]
@@ -243,3 +245,282 @@ def test_many_random_files_have_the_numbers_of_kenlm(closed, tmp_path):
         for n in range(400)
     ]
     assert sum(known) > 100
+
+
+# ------------------------------------------------------------------- damaged files
+
+
+def mutated(rng, data):
+    """The file with a few fields of its n-grams replaced."""
+    head, body = data.split("\\1-grams:", 1)
+    lines = body.split("\n")
+    for _ in range(rng.integers(1, 4)):
+        at = int(rng.choice([i for i, line in enumerate(lines) if "\t" in line]))
+        fields = lines[at].split("\t")
+        kind = rng.integers(6)
+        if kind == 0:
+            fields[0] = random_number(rng)
+        elif kind == 1 and len(fields) > 2:
+            fields[2] = random_weight(rng, closed=False)
+        elif kind == 2:
+            fields = fields[:2]
+        elif kind == 3:
+            words = fields[1].split(" ")
+            words[rng.integers(len(words))] = str(rng.choice([*MARKS, "<UNK>", "w0"]))
+            fields[1] = " ".join(words)
+        elif kind == 4:
+            lines[at] = lines[at].replace("\t", " ")
+            continue
+        else:
+            other = lines[int(rng.integers(len(lines)))]
+            fields = other.split("\t") if "\t" in other else fields
+        lines[at] = "\t".join(fields)
+    return head + "\\1-grams:" + "\n".join(lines)
+
+
+def compare_if_both_read(data, texts, path):
+    """1 where both read the file, 0 otherwise."""
+    path.write_bytes(data.encode())
+    try:
+        theirs = kenlm_model(path)
+    except OSError:
+        return 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            mine = ours.Model(path)
+        except OSError:  # we refuse words and n-grams that occur twice
+            return 0
+    for text in texts:
+        assert scores(mine, text) == scores(theirs, text), f"{text!r}\n{data}"
+    return 1
+
+
+def check_mutated(n, seed, folder):
+    pytest.importorskip("kenlm")
+    rng = np.random.default_rng(seed)
+    start = [p.read_text() for p in sorted((CORPORA / "arpa").iterdir())]
+    n_read = 0
+    for number in range(n):
+        data = random_file(rng) if number % 2 else start[number // 2 % len(start)]
+        words = [w for line in data.split("\n") for w in line.split("\t")[1:2]]
+        words = sorted({w for gram in words for w in gram.split()})
+        texts = [
+            " ".join(rng.choice(words, rng.integers(0, 7)).tolist()) for _ in range(10)
+        ]
+        n_read += compare_if_both_read(mutated(rng, data), texts, folder / "m.arpa")
+    return n_read
+
+
+def test_mutated_files_have_the_numbers_of_kenlm(tmp_path):
+    assert check_mutated(120, 0, tmp_path) > 30
+
+
+@pytest.mark.slow
+def test_many_mutated_files_have_the_numbers_of_kenlm(tmp_path):
+    assert check_mutated(4000, 1, tmp_path) > 1000
+
+
+# ------------------------------------------------------------------- single numbers
+
+UNIGRAMS = ["-2.5\t<unk>", "-99\t<s>\t-0.4", "-0.9\t</s>", "-0.6\tred\t-0.3"]
+BIGRAMS = ["-0.2\t<s> red", "-0.4\tred </s>"]
+
+
+def file_of(*sections):
+    lines = ["\\data\\", *(f"ngram {k}={len(s)}" for k, s in enumerate(sections, 1))]
+    for k, section in enumerate(sections, 1):
+        lines += ["", f"\\{k}-grams:", *section]
+    return "\n".join([*lines, "", "\\end\\", ""])
+
+
+FILES = {
+    "no unknown word": file_of(UNIGRAMS[1:], BIGRAMS),
+    "unknown word of -98.9": file_of(["-98.9\t<unk>", *UNIGRAMS[1:]], BIGRAMS),
+    "a weight of the unknown word": file_of(["-99\t<unk>\t-3", *UNIGRAMS[1:]], BIGRAMS),
+    "start mark of lmplz": file_of(
+        [UNIGRAMS[0], "0\t<s>\t-0.4", *UNIGRAMS[2:]], BIGRAMS
+    ),
+    "start mark of -0.83": file_of(
+        [UNIGRAMS[0], "-0.83\t<s>\t-0.4", *UNIGRAMS[2:]], [*BIGRAMS, "-1.98\tred <s>"]
+    ),
+    "a weight of the end mark": file_of(
+        [*UNIGRAMS[:2], "-0.9\t</s>\t-2.6692", UNIGRAMS[3]], BIGRAMS
+    ),
+    "below -99": file_of(
+        ["-99.999\t<unk>", *UNIGRAMS[1:3], "-120\tred\t-120.25"],
+        [*BIGRAMS, "-300\tred red"],
+    ),
+    "infinite": file_of(UNIGRAMS, [*BIGRAMS, "-inf\tred red"]),
+    "zero at the highest order": file_of(UNIGRAMS, [BIGRAMS[0] + "\t0", BIGRAMS[1]]),
+    "zeros at the highest order": file_of(
+        UNIGRAMS, [BIGRAMS[0] + "\t0.0", BIGRAMS[1] + "\t-0"]
+    ),
+    "missing suffix": file_of(
+        [
+            "-1.2\t<unk>", "-99\t<s>\t-0.4", "-0.9\t</s>", "-1.230014\tred\t-2.889763",
+            "-0.651426\tfox\t-2.909602", "-1.278048\truns\t-1.578100",
+        ],
+        [
+            "-0.2\t<s> red\t-0.15", "-0.35\tfox runs\t-0.05", "-0.5\truns </s>",
+            "-0.9\tfox </s>",
+        ],
+        ["-0.1\t<s> red fox", "-0.2\tfox runs </s>"],
+    ),  # fmt: skip
+    "end mark twice": file_of([*UNIGRAMS, "-0.3\t</s>\t-4"], BIGRAMS),
+    "start mark twice": file_of([*UNIGRAMS, "-0.3\t<s>\t-4"], BIGRAMS),
+    "both unknown words": file_of([*UNIGRAMS, "-1.5\t<UNK>\t-0.7"], BIGRAMS),
+    "both, the other way": file_of(["-1.5\t<UNK>\t-0.7", *UNIGRAMS], BIGRAMS),
+    "both in n-grams": file_of(
+        [*UNIGRAMS[1:], "-1.5\t<UNK>\t-0.7", "-3\tzz", UNIGRAMS[0]],
+        [*BIGRAMS, "-0.7\tred <UNK>", "-0.8\t<unk> zz"],
+    ),
+    "control characters in words": file_of(
+        [*UNIGRAMS, "-1\tred\x1cfox\t-0.2", "-1.1\ta\x0bb", "-1.2\tc\x0cd"],
+        [*BIGRAMS, "-0.3\tred\x1cfox red"],
+    ),
+    "small weights": file_of(
+        [*UNIGRAMS[:3], "-1e-7\tred\t-4.3e-08"], [*BIGRAMS, "-1.25e-30\tred red"]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_numbers_of_marks_and_unusual_numbers(name, tmp_path):
+    pytest.importorskip("kenlm")
+    words = ["red", "fox", "runs", "zz", "absent", "red\x1cfox", *MARKS, "<UNK>"]
+    texts = [" ".join(t) for n in range(3) for t in product(words, repeat=n)]
+    texts += ["<s> red fox </s>", "a\x0bb red c\x0cd", "red\0fox"]
+    assert check_file(FILES[name], texts, tmp_path, every_door=True)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_numbers_agree_with_a_plain_reader(name, tmp_path):
+    """Also without KenLM."""
+    text = FILES[name]
+    if "both" in name and "n-grams" not in name:
+        # The last of both lines counts.
+        lines = [line for line in text.split("\n") if line.lower().find("<unk>") > 0]
+        text = text.replace(lines[0] + "\n", "").replace("1=5", "1=4")
+    path = tmp_path / "m.arpa"
+    path.write_text(FILES[name])
+    words = ["red", "fox", "runs", "absent", *MARKS]
+    texts = [" ".join(t) for n in range(3) for t in product(words, repeat=n)]
+    check_with_plain(text.replace("-1.5\t<UNK>\t-0.7\n-3", "-3"), texts, path)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_its_own_format_keeps_every_number(name):
+    model = read_text(FILES[name])
+    if "twice" not in name and "both" not in name:
+        before, after = Plain(FILES[name]), Plain(written(model))
+        assert before.ngrams.items() <= after.ngrams.items()
+    native = exchange.read(copied(model, "native"))
+    assert native == model
+    for a, b in zip(native.file_ngrams, model.file_ngrams):
+        np.testing.assert_array_equal(a, b)
+    # KenLM's tables, in single precision.
+    first = copied(model, "kenlm")
+    second = copied(exchange.read(first), "kenlm")
+    assert copied(exchange.read(second), "kenlm").getvalue() == second.getvalue()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_files_keep_every_number(seed):
+    rng = np.random.default_rng(seed)
+    text = random_file(rng, closed=seed % 2 == 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        before, after = Plain(text), Plain(written(read_text(text)))
+    assert before.ngrams.items() <= after.ngrams.items()
+    if seed % 2 == 0:
+        added = set(after.ngrams) - set(before.ngrams)
+        assert not added
+
+
+def read_text(text):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return exchange.read(io.BytesIO(text.encode()))
+
+
+def copied(model, format):
+    file = io.BytesIO()
+    exchange.write(model, file, format=format)
+    file.seek(0)
+    return file
+
+
+def written(model):
+    return copied(model, "arpa").getvalue().decode()
+
+
+def test_a_perplexity_of_a_file_is_that_of_kenlm(tmp_path):
+    """A start mark in a web page does not make the page impossible."""
+    kenlm = pytest.importorskip("kenlm")
+    path = tmp_path / "m.arpa"
+    path.write_text(FILES["start mark of lmplz"])
+    texts = ["<s> red red </s>", "red", "<s> <s> absent", "</s> red <s>"]
+    found = PerplexityTransformer(path).fit_transform(texts)
+    theirs = kenlm.Model(str(path))
+    for text, perplexity in zip(texts, np.asarray(found)[:, 1]):
+        assert perplexity == pytest.approx(theirs.perplexity(text), rel=1e-6)
+        assert perplexity < 1e4
+
+
+@pytest.mark.parametrize(
+    "sections, match",
+    [
+        ((UNIGRAMS, [BIGRAMS[0] + "\t0.1"]), "line 12: '0.1' is one field too many"),
+        (([*UNIGRAMS, "-0.1\tred"], BIGRAMS), "line 10: the unigram 'red' occurs twi"),
+        (([*UNIGRAMS, "-0.1\tr\0f"], BIGRAMS), "line 10: 'f' is not a log10 back-off"),
+    ],
+)
+def test_what_is_refused(sections, match):
+    with pytest.raises(ValueError, match=match):
+        read_text(file_of(*sections))
+
+
+def test_marks_that_occur_twice():
+    same = file_of([*UNIGRAMS, UNIGRAMS[2]], BIGRAMS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert exchange.read(io.BytesIO(same.encode())) == read_text(
+            file_of(UNIGRAMS, BIGRAMS)
+        )
+    for name, lines, used in (
+        ("end mark twice", "line 8 and another in line 10", 8),
+        ("start mark twice", "line 7 and another in line 10", 7),
+        ("both unknown words", "line 6 and another in line 10", 10),
+        ("both, the other way", "line 6 and another in line 7", 7),
+    ):
+        with pytest.warns(UserWarning, match=f"{lines}; those of line {used} are"):
+            exchange.read(io.BytesIO(FILES[name].encode()))
+
+
+def test_a_perplexity_beyond_floats_is_infinite(tmp_path):
+    path = tmp_path / "m.arpa"
+    path.write_text(file_of([*UNIGRAMS[:3], "-2000\tred"], BIGRAMS))
+    assert ours.Model(path).perplexity("red red red red") == math.inf
+
+
+def test_a_pipe_is_read_once(tmp_path):
+    """As `query <(zcat model.arpa.gz)` gives it."""
+    import os
+    import threading
+
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("needs named pipes")
+    text = FILES["start mark of lmplz"]
+    plain = tmp_path / "m.arpa"
+    plain.write_text(text)
+    binary = tmp_path / "m.bin"
+    exchange.write(read_text(text), binary, format="kenlm")
+    for path in (plain, binary):
+        pipe = tmp_path / f"pipe{path.suffix}"
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=pipe.write_bytes, args=(path.read_bytes(),))
+        writer.start()
+        model = ours.Model(pipe)
+        writer.join(timeout=60)
+        assert scores(model, "red fox") == scores(ours.Model(path), "red fox")
