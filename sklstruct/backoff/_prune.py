@@ -186,8 +186,9 @@ def as_distribution(model: BackoffModel) -> BackoffModel:
         if model.labels.symbols is not None:
             context = [model.labels.symbols[symbol] for symbol in context]
         raise ValueError(
-            f"model: the probabilities after the context {context!r} sum to {total[n]}, "
-            "so that there is nothing to prune; leave the n-grams of this context out"
+            f"model: the probabilities after the context {context!r} sum to "
+            f"{total[n]}, so that there is nothing to prune; leave the n-grams of this "
+            "context out"
         )
     warnings.warn(
         f"model: {int(wrong.sum())} of {total.size} rows miss the sum 1, by up to "

@@ -5,8 +5,8 @@ r"""The names of KenLM's Python module, over our own tables.
 
 h' w the longest n-gram of the model that ends the text, :math:`\beta_k` the back-off
 weight of the last k words of the history h. All numbers are float32, log10, and are
-added in KenLM's order: the scores of a file that KenLM reads equal those of KenLM to the
-last bit, whatever marks are in the text.
+added in KenLM's order: the scores of a file that KenLM reads equal those of KenLM to
+the last bit, whatever marks are in the text.
 
 A program that says ``import kenlm`` runs with ``from sklstruct.compat import kenlm``.
 If it cannot be changed, call ``sklstruct.compat.kenlm.install()`` first.
@@ -116,8 +116,9 @@ class Model(Tables):
 
     Notes
     -----
-    Words end at ASCII white space, and NUL ends the spelling of a word. Unknown words are ``<unk>``, in histories too. A
-    model without ``<unk>`` gives them a log10-probability of -100.
+    Words end at ASCII white space, and NUL ends the spelling of a word. Unknown words
+    are ``<unk>``, in histories too. A model without ``<unk>`` gives them a
+    log10-probability of -100.
 
     Examples
     --------

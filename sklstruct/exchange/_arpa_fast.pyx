@@ -376,7 +376,7 @@ cdef Py_ssize_t put_shortest(
     cdef unsigned char digits[20]
     cdef double a = fabs(value)
     cdef float single = <float>a
-    cdef int e, n, i, zeros
+    cdef int e, n, i, _i, zeros
     cdef uint64_t m
     if value < 0:
         out[at] = c'-'
@@ -409,7 +409,7 @@ cdef Py_ssize_t put_shortest(
     if -6 <= e < 0:
         out[at], out[at + 1] = c'0', c'.'
         at += 2
-        for i in range(-e - 1):
+        for _i in range(-e - 1):
             out[at] = c'0'
             at += 1
         for i in range(n):

@@ -22,7 +22,7 @@ from ._words import FileWords, file_words
 _LN10 = np.log(10.0)
 # Pairs that become rows at a time.
 _ROWS = 1 << 18
-# log10 of 0 in the files of our models; a file that was read had -inf or another number.
+# log10 of 0 in the files of our models; a file that was read had -inf for it.
 _ZERO = -99.0
 # Bytes of a number besides its decimals, or of one with the digits that it needs.
 _NUMBER = 24
@@ -259,9 +259,7 @@ def _start_numbers(
     return held, number
 
 
-def put(
-    sections: Sections, words: FileWords, precision: int | None, file: Any
-) -> None:
+def put(sections: Sections, words: FileWords, precision: int | None, file: Any) -> None:
     """Write a file."""
     tree = sections.closed.tree
     file.write(header(sections.counts))

@@ -316,10 +316,11 @@ class _Reader:
             self.final[state] = cost
             return
         target, read = self._state(line.words[1]), line.words[2]
-        # Kaldi's graphs read a word of their own where they back off, and write nothing.
-        if line.output is not None and not (backs_off and line.output in (*_EMPTY, "0")):
+        # Kaldi's graphs read a label of theirs where they back off, and write nothing.
+        empty = line.output in (*_EMPTY, "0")
+        if line.output is not None and not (backs_off and empty):
             hint = ""
-            if line.output in (*_EMPTY, "0"):
+            if empty:
                 hint = f"; if it backs off, give backoff={read!r}"
             raise self.fail(
                 f"not an arc of an acceptor: it reads {read!r} and writes "
@@ -356,8 +357,8 @@ class _Reader:
             )
             raise self.fail(
                 f"{len(roots)} states have no back-off arc, one that reads "
-                f"{self.backoff}; in the automaton of a back-off model it is one state, "
-                f"that of the unigrams{hint}"
+                f"{self.backoff}; in the automaton of a back-off model it is one "
+                f"state, that of the unigrams{hint}"
             )
         self.root, self.depth = roots[0], [-1] * len(self.lower)
         self.depth[self.root] = 0

@@ -5,7 +5,6 @@ A new format is a file with the two functions and a line of `FORMATS`.
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable
 from inspect import Parameter, signature
@@ -190,10 +189,11 @@ def read(
     ValueError
         With the number of the line, if the file is not a valid ARPA file: cut short,
         damaged, of another format, or packed in a way that is not supported; sections
-        or counts that do not match; text where a number should be; positive log-probabilities; n-grams
-        of the wrong length, that occur twice or with a word that is no unigram; a
-        back-off weight other than 0 at the highest order; a line of more than 16 MiB, or 1 MiB of text without an n-gram. It is also raised if
-        the value of a parameter is not valid.
+        or counts that do not match; text where a number should be; positive
+        log-probabilities; n-grams of the wrong length, that occur twice or with a word
+        that is not a unigram; a back-off weight other than 0 at the highest order; a
+        line of more than 16 MiB, or 1 MiB of text without an n-gram. It is also raised
+        if the value of a parameter is not valid.
     TypeError
         If the format has no such option.
 
@@ -320,8 +320,8 @@ def write(
     ValueError
         Before a file is made: if `model` does not know its context symbols; if a symbol
         cannot be written (empty, with a blank, tab, line end or NUL in it, not
-        encodable, or spelt like another one); if the value of a parameter is not valid or the path has the
-        suffix of another compression.
+        encodable, or spelt like another one); if the value of a parameter is not valid
+        or the path has the suffix of another compression.
 
     TypeError
         If `model` is no `BackoffModel`, or the format has no such option.

@@ -224,9 +224,9 @@ def _ngrams(
     ends = closed.suffixes()
     log_backoff = log10_backoffs(closed.log_backoff, zero)
     rows = []
-    for part, longer in pairwise([*never, None]):
-        # Of the words that are never predicted, w ends "x h w" too.
-        more = set() if longer is None else _suffixes(longer, tree.parent)
+    # "h w" with w never predicted ends "x h w", if that is there.
+    more_of = [*(_suffixes(part, tree.parent) for part in never[1:]), set()]
+    for part, more in zip(never, more_of):
         both = zip(part.context.tolist(), part.word.tolist())
         rows.append(
             [

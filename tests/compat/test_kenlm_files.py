@@ -8,7 +8,7 @@ n-grams.
 import io
 import math
 import warnings
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +38,9 @@ class Plain:
             if line.startswith("\\") and line.rstrip().endswith("-grams:"):
                 order = int(line[1 : line.index("-")])
             elif order and fields and not line.startswith("\\"):
-                words = tuple("<unk>" if w == "<UNK>" else w for w in fields[1:][:order])
+                words = tuple(
+                    "<unk>" if w == "<UNK>" else w for w in fields[1:][:order]
+                )
                 weight = float(fields[order + 1]) if len(fields) > order + 1 else 0.0
                 self.ngrams.setdefault(words, (float(fields[0]), weight))
         self.order = order
@@ -61,10 +63,7 @@ class Plain:
     def scores(self, words, bos, eos):
         text = [*words, "</s>"] if eos else list(words)
         before = ["<s>"] if bos else []
-        return [
-            self.number((*before, *text[:i]), word)
-            for i, word in enumerate(text)
-        ]
+        return [self.number((*before, *text[:i]), word) for i, word in enumerate(text)]
 
 
 # ------------------------------------------------------------------- random files
@@ -93,7 +92,7 @@ def random_file(rng, closed=True):
     if rng.random() < 0.7:
         words.append("<UNK>" if rng.random() < 0.1 else "<unk>")
     grams = [[(w,) for w in words]]
-    for k in range(2, order + 1):
+    for _ in range(2, order + 1):
         before = set(grams[-1])
         room = [
             (*h, w)
@@ -358,15 +357,21 @@ FILES = {
     ),
     "missing suffix": file_of(
         [
-            "-1.2\t<unk>", "-99\t<s>\t-0.4", "-0.9\t</s>", "-1.230014\tred\t-2.889763",
-            "-0.651426\tfox\t-2.909602", "-1.278048\truns\t-1.578100",
+            "-1.2\t<unk>",
+            "-99\t<s>\t-0.4",
+            "-0.9\t</s>",
+            "-1.230014\tred\t-2.889763",
+            "-0.651426\tfox\t-2.909602",
+            "-1.278048\truns\t-1.578100",
         ],
         [
-            "-0.2\t<s> red\t-0.15", "-0.35\tfox runs\t-0.05", "-0.5\truns </s>",
+            "-0.2\t<s> red\t-0.15",
+            "-0.35\tfox runs\t-0.05",
+            "-0.5\truns </s>",
             "-0.9\tfox </s>",
         ],
         ["-0.1\t<s> red fox", "-0.2\tfox runs </s>"],
-    ),  # fmt: skip
+    ),
     "end mark twice": file_of([*UNIGRAMS, "-0.3\t</s>\t-4"], BIGRAMS),
     "start mark twice": file_of([*UNIGRAMS, "-0.3\t<s>\t-4"], BIGRAMS),
     "both unknown words": file_of([*UNIGRAMS, "-1.5\t<UNK>\t-0.7"], BIGRAMS),

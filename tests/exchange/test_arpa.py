@@ -11,7 +11,10 @@ import pytest
 from _oracles import make_model
 
 from sklstruct import exchange
+from sklstruct.context_tree import ContextTree
 from sklstruct.exchange import _arpa_fast, _arpa_read
+from sklstruct.exchange._arpa_write import NgramRows, format_rows
+from sklstruct.exchange._words import FileWords
 from sklstruct.symbols import Labels
 
 LN10 = np.log(10.0)
@@ -580,6 +583,62 @@ def test_integer_symbols_and_unknown_context_symbols():
     numbers = model.relabel(Labels(classes, np.arange(100, 100 + n)))
     again = read(written(numbers))
     assert {"100", "0", "1", "<s>"} <= {*again.labels.symbols}
+
+
+# ----------------------------------------------------------------------- numbers
+
+
+def printed(numbers, precision=None):
+    """The first column of unigrams with these log10 values, as text."""
+    n = len(numbers)
+    words = FileWords(Labels([f"w{i}" for i in range(n)], []), None, None, None)
+    rows = NgramRows(
+        np.zeros(n, dtype=np.int32),
+        np.arange(n, dtype=np.int32),
+        np.array(numbers, dtype=float),
+        np.full(n, np.nan),
+    )
+    root = ContextTree(np.array([-1]), np.array([-1]))
+    blocks = format_rows(rows, words, root, 2, precision)
+    lines = b"".join(bytes(block) for block in blocks).decode().splitlines()
+    return [line.split("\t")[0] for line in lines]
+
+
+def test_numbers_of_a_text_stay_as_they_were():
+    rng = np.random.default_rng(0)
+    texts = ["0", "-0.5", "-99", "-99.999", "-120.25", "-inf", "-1e-07", "-4.3e-08"]
+    texts += [
+        f"-{rng.random() * 10.0 ** rng.integers(-4, 4):.{d}g}" for d in range(1, 13)
+    ]
+    texts += [
+        f"-{x:.12g}" for x in rng.random(2000) * 10.0 ** rng.integers(-9, 4, 2000)
+    ]
+    # Through natural logarithms, as models hold them.
+    values = np.array([float(t) for t in texts]) * LN10 / LN10
+    for text, shown in zip(texts, printed(values)):
+        assert float(shown) == float(text), (text, shown)
+
+
+def test_other_numbers_are_of_single_precision():
+    rng = np.random.default_rng(1)
+    values = -rng.random(5000) * 10.0 ** rng.uniform(-9, 3, 5000)
+    single = values.astype(np.float32)
+    for given in (values, single.astype(float)):
+        shown = printed(given)
+        back = np.array([np.float32(float(t)) for t in shown])
+        # A number of 12 digits by chance is written with these.
+        assert (back == single).all()
+    # KenLM prints the fewest digits that give the number back.
+    digits = [len(t.split("e")[0].replace(".", "").lstrip("-0")) for t in shown]
+    fewest = [len(np.format_float_scientific(x).split("e")[0]) - 2 for x in single]
+    assert np.mean(digits) < np.mean(fewest) + 0.3
+
+
+def test_numbers_beyond_the_usual_are_written_with_decimals_too():
+    values = [-1e17, -1e300, -1234567.125, -np.inf, -1e-12, -999.9999999]
+    for precision in (1, 7, 15):
+        for value, shown in zip(values, printed(values, precision)):
+            assert float(shown) == pytest.approx(value, rel=1e-7, abs=10.0**-precision)
 
 
 # -------------------------------------------------------------- other programs

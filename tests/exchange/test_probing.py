@@ -332,9 +332,10 @@ def test_orders_beyond_the_tables_are_refused():
 def test_collisions_are_refused(monkeypatch):
     """Two n-grams of one key cannot be in a file."""
     fast, pairs = _probing._fast, _probing._fast.fill_pairs
-    same_ids = lambda *args: pairs(  # noqa: E731
-        *args[:-2], 0 * args[-2] + 1, args[-1]
-    )
+
+    def same_ids(*args):
+        return pairs(*args[:-2], 0 * args[-2] + 1, args[-1])
+
     monkeypatch.setattr(fast, "fill_pairs", same_ids)
     with pytest.raises(ValueError, match="one key"):
         image_of(MODELS["order 3"])

@@ -96,7 +96,7 @@ def test_ngrams_of_weight_zero_are_left_out(penalty, format):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_prior_keeps_its_ngrams():
-    """With a prior a weight of 0 is the number of the prior, not that of backing off."""
+    """With a prior a weight of 0 stands for the number of the prior."""
     prior = LanguageModel(KneserNeyLM(discount=0.5), max_depth=2).fit(TEXT)
     model = StructuredLogLinearLM(
         penalty="l1", lam=1e6, prior=prior.backoff_model_, positive=False
