@@ -421,7 +421,11 @@ def decode_words(
         try:
             spelt.append(word.decode("utf-8"))
         except UnicodeDecodeError as exc:
-            raise source.fail(f"a word is not UTF-8: {exc}", first_line + i) from exc
+            raise source.fail(
+                f"the word {word[:80]!r} is not UTF-8; convert the file, for example "
+                "by iconv -f latin1 -t utf-8",
+                first_line + i,
+            ) from exc
     roles = {}
     for parameter, spellings in (
         ("start", ("<s>",)),

@@ -6,6 +6,7 @@ A new format is a file with the two functions and a line of `FORMATS`.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Any, BinaryIO, NamedTuple
@@ -106,6 +107,14 @@ def what_is(head: bytes) -> str | None:
         return "text whose lines end in CR alone; they must end in LF or CR LF"
     found = (what for magic, what in _FOREIGN.items() if head.startswith(magic))
     return kenlm_file(head) or next(found, None)
+
+
+def _quoted(head: bytes) -> str:
+    """The first line of a file, if it is text."""
+    line = head.strip().partition(b"\n")[0].rstrip(b"\r")[:80]
+    if not re.fullmatch(rb"[\x20-\x7e]+", line):
+        return ""
+    return f"; it begins with {line.decode()!r}"
 
 
 def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any]:
@@ -272,7 +281,7 @@ def read(
         if name in _TEXTS:
             what = what_is(head)
             if what is not None:
-                raise ValueError(f"{label}: {what}")
+                raise ValueError(f"{label}: {what}{_quoted(head)}")
         return load(file, label, **options)
 
 

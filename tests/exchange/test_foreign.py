@@ -3,6 +3,7 @@
 import gzip
 import io
 import pickle
+import re
 import struct
 import tarfile
 import warnings
@@ -46,11 +47,14 @@ KENLM = b"mmap lm http://kheafield.com/code "
 FILES = {
     "git-lfs": (
         b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n",
-        "pointer of git-lfs",
+        "pointer of git-lfs.*; it begins with 'version https://git-lfs.github.com/spec",
     ),
     "empty": (b"", "the file is empty"),
     "empty and packed": (gzip.compress(b""), "the file is empty"),
-    "version 4": (KENLM + b"format version 4\n\0\0\0", "KenLM binary of version 4"),
+    "version 4": (
+        KENLM + b"format version 4\n\0\0\0",
+        "KenLM binary of version 4.*code format version 4'",
+    ),
     "unfinished": (KENLM + b"incomplete\n\0\0", "build_binary did not finish"),
     "trie": (binary(2), "KenLM binary that is trie; only type probing"),
     "quantised trie": (binary(5), "is quantised trie with compressed pointers"),
@@ -106,7 +110,7 @@ def test_commands_name_files_of_other_kinds(name, command, tmp_path, capsys):
     except SystemExit as exc:
         code = exc.code
     shown = capsys.readouterr().err + str(code)
-    assert message.replace("\\", "") in shown and str(path) in shown
+    assert re.search(message, shown) and str(path) in shown
 
 
 def test_files_of_n_grams_are_not_taken_for_others(tmp_path):
