@@ -157,6 +157,20 @@ def test_model_without_unknown_word_scores_like_kenlm(tmp_path):
     assert_same_answers(model, again, 1e-5)
 
 
+def test_a_start_mark_of_ours_has_the_number_of_lmplz(tmp_path):
+    """A probability of 1, which KenLM uses for a mark inside a text."""
+    kenlm = pytest.importorskip("kenlm")
+    for model in (random_model(0), random_model(1, 1, with_unknown=False)):
+        lines = written(model).decode().splitlines()
+        assert [line.split("\t")[0] for line in lines if "\t<s>" in line] == ["0"]
+        exchange.write(model, tmp_path / "m.arpa")
+        exchange.write(model, tmp_path / "m.bin", format="kenlm")
+        for name in ("m.arpa", "m.bin"):
+            theirs = kenlm.Model(str(tmp_path / name))
+            scores = list(theirs.full_scores("<s>", bos=False, eos=False))
+            assert scores == [(0.0, 1, False)]
+
+
 @pytest.mark.parametrize("number", ["-98.2", "-99", "-100", "-inf"])
 def test_an_unknown_word_of_a_file_has_its_number(number):
     model = read(PRUNED.replace("-1.5\t<unk>", f"{number}\t<unk>"))
