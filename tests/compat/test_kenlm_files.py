@@ -47,9 +47,10 @@ class Plain:
         self.words = {w for (w, *more) in self.ngrams if not more}
 
     def number(self, history, word):
-        if word not in self.words:
-            word = "<unk>"
-        known = tuple(w if w in self.words else "<unk>" for w in history)
+        # A mark that the file lacks is a mark, and not an unknown word.
+        known = {*self.words, "<s>", "</s>"}
+        word, *known = (w if w in known else "<unk>" for w in (word, *history))
+        known = tuple(known)
         known = known[max(0, len(known) - self.order + 1) :]
         total = 0.0
         while (*known, word) not in self.ngrams:
@@ -413,6 +414,18 @@ def test_numbers_agree_with_a_plain_reader(name, tmp_path):
     words = ["red", "fox", "runs", "absent", *MARKS]
     texts = [" ".join(t) for n in range(3) for t in product(words, repeat=n)]
     check_with_plain(text.replace("-1.5\t<UNK>\t-0.7\n-3", "-3"), texts, path)
+
+
+@pytest.mark.parametrize("gone", ["<s>", "</s>", "<s> </s>", "<s> </s> <unk>"])
+def test_files_without_marks_agree_with_a_plain_reader(gone, tmp_path):
+    """KenLM refuses them: <s> is certain, </s> has 10^-99, <unk> 10^-100."""
+    unigrams = [line for line in UNIGRAMS if line.split("\t")[1] not in gone.split()]
+    text = file_of([*unigrams, "-1\tfox\t-0.2"], ["-0.4\tred fox", "-0.3\tred red"])
+    path = tmp_path / "m.arpa"
+    path.write_text(text)
+    words = ["red", "fox", "absent", *MARKS]
+    texts = [" ".join(t) for n in range(4) for t in product(words, repeat=n)]
+    check_with_plain(text, texts, path)
 
 
 @pytest.mark.parametrize("name", FILES)
