@@ -356,8 +356,17 @@ cdef inline Py_ssize_t put_seven(unsigned char* out, uint32_t scaled) noexcept n
     return n
 
 
+cdef double[23] POWERS  # 10^0, ..., 10^22, all exact
+for _k in range(23):
+    POWERS[_k] = float(10**_k)
+
+
 cdef inline double scaled_by(double value, int exponent) noexcept nogil:
-    """value * 10^exponent, rounded once where the power is exact (up to 22)."""
+    """value * 10^exponent, rounded once where the power is exact."""
+    if 0 <= exponent <= 22:
+        return value * POWERS[exponent]
+    if -22 <= exponent < 0:
+        return value / POWERS[-exponent]
     if exponent < 0:
         return value / pow(10.0, -exponent)
     return value * pow(10.0, exponent)
@@ -386,7 +395,12 @@ cdef Py_ssize_t put_shortest(
             out[at] = b"inf"[i] if a else c'0'
             at += 1
         return at
-    e = <int>floor(log10(a))
+    if 1.0 <= a < 10.0:  # most numbers
+        e = 0
+    elif 0.1 <= a < 1.0:
+        e = -1
+    else:
+        e = <int>floor(log10(a))
     n = 14
     m = <uint64_t>floor(scaled_by(a, n - 1 - e) + 0.5)
     if m % 100 and single != 0 and not isinf(single):

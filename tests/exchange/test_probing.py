@@ -298,6 +298,8 @@ def test_ids_are_checked():
     table[np.flatnonzero(table[:, :8].any(axis=1))[3], 11] = 255
     with pytest.raises(OSError, match="beyond the number of words"):
         ours._of_image(bytes(image), b"")
+    with pytest.raises(ValueError, match="^file: damaged: a word has an id beyond"):
+        read(image)
 
 
 def test_damaged_files_end_in_an_answer_or_an_error():
