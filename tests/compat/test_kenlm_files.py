@@ -428,6 +428,39 @@ def test_files_without_marks_agree_with_a_plain_reader(gone, tmp_path):
     check_with_plain(text, texts, path)
 
 
+def with_gaps(rng, text):
+    """The file without some of its n-grams, which longer ones begin or end with."""
+    sections = [
+        [line for line in part.split("\n")[1:] if "\t" in line]
+        for part in text.split("-grams:")[1:]
+    ]
+    for rows in sections[1:-1]:
+        rows[:] = [row for row in rows if rng.random() < 0.6] or rows[:1]
+    return file_of(*sections)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_files_without_contexts_agree_with_a_plain_reader(seed, tmp_path):
+    """KenLM refuses them; a context that is not listed has no back-off weight."""
+    rng = np.random.default_rng(seed)
+    for _ in range(4):
+        text = with_gaps(rng, random_file(rng, closed=False))
+        check_with_plain(text, random_text(rng, 15), write_text(tmp_path, text))
+
+
+def test_a_file_of_unigrams_agrees_with_a_plain_reader(tmp_path):
+    """With the weights of 0 that toolkits write."""
+    text = file_of([f"{line}\t0.0000" for line in ("-1\t<unk>", "-0.3\ta", "-2\t</s>")])
+    texts = ["a", "a b a", "b </s> a", ""]
+    check_with_plain(text, texts, write_text(tmp_path, text))
+
+
+def write_text(folder, text):
+    path = folder / "m.arpa"
+    path.write_text(text)
+    return path
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_of_its_own_format_keeps_every_number(name):
     model = read_text(FILES[name])
