@@ -166,7 +166,9 @@ def _model_of(data: memoryview, verify: bool) -> BackoffModel:
         check_length("file_log_prob", log_prob, node.size, "one per node")
         check_ids("file_node", node, 0, model.n_nodes, "node id")
         if not (np.diff(node) > 0).all() or not (log_prob <= 0).all():
-            raise _WrongFile("damaged: file_node does not rise, or file_log_prob does")
+            raise _WrongFile(
+                "damaged: file_node does not rise, or file_log_prob is not at most 0"
+            )
         model.file_ngrams = node, log_prob
     return model
 
