@@ -15,6 +15,7 @@ from sklstruct import (
 )
 from sklstruct.compat import kenlm
 from sklstruct.exchange import FORMATS
+from sklstruct.loglinear import lam_path
 from sklstruct.symbols import Labels
 
 TEXT = following_text(0, n_words=15, n_sentences=150, spread=0.3, longest=9)
@@ -145,3 +146,15 @@ def test_windows_of_features_without_names_of_classes():
     np.testing.assert_allclose(
         again.rows(again.locate(X)), model.rows(model.locate(X)), atol=1e-12
     )
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_models_of_a_path_are_written_sparse():
+    model = StructuredLogLinearLM(penalty="l1", max_iter=60)
+    path = lam_path(LanguageModel(model, max_depth=2), TEXT, lams=[4.0, 1.0])
+    sizes = []
+    for i in range(2):
+        whole = path.model(i)
+        sizes.append(exchange.read(written(whole, "native")).n_pairs)
+        assert sizes[i] < whole.n_pairs
+    assert sizes[0] < sizes[1]
