@@ -316,7 +316,7 @@ class _Reader:
             self.final[state] = cost
             return
         target, read = self._state(line.words[1]), line.words[2]
-        # Kaldi's graphs read a label of theirs where they back off, and write nothing.
+        # Where Kaldi's graphs back off they read a special label and write nothing.
         empty = line.output in (*_EMPTY, "0")
         if line.output is not None and not (backs_off and empty):
             hint = ""

@@ -94,7 +94,7 @@ def what_is(head: bytes) -> str | None:
     Returns
     -------
     what : str or None
-        With a remedy if there is one; None: not known.
+        A phrase, with the remedy where a remedy is known; None: not known.
     """
     if not head:
         return "the file is empty"
@@ -356,10 +356,10 @@ def write(
     written needs them: backing off gives the same probability.
 
     The numbers of a model that was read from a file are written as they were, -inf and
-    those of the marks included. In other models ``<s>`` gets 0, as from KenLM's lmplz,
-    and a symbol that is never predicted, ``</s>`` if the model has none, and a
-    probability of 0 get -99. There is no ``<unk>`` if the model has none: KenLM then
-    gives unknown words -100.
+    those of the marks included. In other models ``<s>`` gets 0, as from KenLM's lmplz;
+    a symbol that is never predicted, an end mark that the model lacks, and a
+    probability of 0 get -99. A model without unknown words is written without
+    ``<unk>``: KenLM then gives unknown words -100.
 
     ``"kenlm"`` is the probing binary of KenLM, version 5, with float32 values.
 
