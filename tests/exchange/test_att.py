@@ -1,6 +1,7 @@
 """Automata of back-off models: every sentence has the same probability on its path."""
 
 import io
+from collections import Counter
 from itertools import product
 
 import numpy as np
@@ -299,3 +300,17 @@ def test_a_weight_of_infinity_stays():
     assert "b\tInfinity" in again
     row = dict(zip(model.labels.classes.tolist(), model.rows([0])[0]))
     assert row["b"] == -np.inf
+
+
+@pytest.mark.parametrize("text", [None, TRIGRAMS, ROOT])
+def test_a_file_that_is_read_and_written_has_the_same_weights(text):
+    text = written(pruned()) if text is None else text
+    again = written(read(io.BytesIO(text.encode()), format="att"))
+
+    def weights(lines):
+        """Of arcs by their words, and of final states."""
+        fields = [line.split() for line in lines.splitlines()]
+        return Counter(("".join(row[2:-1]), float(row[-1])) for row in fields)
+
+    # What a back-off model needs besides is added, with the probability of backing off.
+    assert not weights(text) - weights(again)
