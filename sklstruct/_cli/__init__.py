@@ -336,9 +336,7 @@ def _add_convert(add: Any) -> None:
     help = "write a model in another format"
     one = _subcommand(add, "convert", "._tables", help, model=True)
     one.add_argument("output", metavar="FILE", help="as -o for train")
-    one.add_argument(
-        "--precision", type=_at_least(1), help="decimals of an ARPA file (7)"
-    )
+    one.add_argument("--precision", type=_at_least(1), help="decimals of an ARPA file")
 
 
 def _add_info(add: Any) -> None:

@@ -184,7 +184,7 @@ def build_binary(arguments: argparse.Namespace) -> None:
             raise ValueError(f"{kind}: only the type probing is written")
     if len(files) != 2:
         raise ValueError("INPUT and OUTPUT were expected")
-    model = exchange.read(files[0], format="arpa", drop_zero_unknown=False)
+    model = exchange.read(files[0], format="arpa")
     exchange.write(model, files[1], format="kenlm", multiplier=arguments.multiplier)
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ._model import BackoffModel
     from ._model import Fitted as Fitted
     from ._prune import prune
+    from ._prune import without_zero_weights as without_zero_weights
     from ._pruned import PrunedLM
     from ._restrict import restrict
     from ._targets import read_sample_weight as read_sample_weight
@@ -47,7 +48,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
             "._estimator": ["BackoffClassifier"],
             "._mix": ["mix", "mix_over"],
             "._model": ["BackoffModel", "Fitted"],
-            "._prune": ["prune"],
+            "._prune": ["prune", "without_zero_weights"],
             "._pruned": ["PrunedLM"],
             "._restrict": ["restrict"],
             "._targets": [

@@ -23,6 +23,8 @@ from ..context_tree._links import (
 )
 from ._model import BackoffModel
 
+_LN10 = np.log(10.0)
+
 
 class ClosedModel(NamedTuple):
     """Arrays of a model in which no context or suffix of an n-gram is missing."""
@@ -35,6 +37,7 @@ class ClosedModel(NamedTuple):
     link: np.ndarray | None  # (n_nodes,) int32: the context without its newest symbol
     extension: np.ndarray  # (n_pairs,) int32: the node "h y" of (h, y), 0: no node
     marks: np.ndarray | None = None  # see `suffixes`
+    file_ngrams: tuple[np.ndarray, np.ndarray] | None = None  # nodes of this tree
 
     def suffixes(self) -> np.ndarray:
         """(n_pairs,) uint8: 1 for each pair (h', y) of a pair (h, y), h' a suffix."""
@@ -58,7 +61,9 @@ class ClosedModel(NamedTuple):
         return self.tree.find_windows(windows)
 
 
-def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel:
+def close_model(
+    model: BackoffModel, class_of_symbol: np.ndarray, single: bool = False
+) -> ClosedModel:
     """Add the missing contexts and suffixes; the distribution stays the same.
 
     Additional nodes have a back-off weight of 1 and no pairs, additional pairs the
@@ -73,6 +78,10 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
     class_of_symbol : int32 ndarray of shape (n_symbols,)
         Class of each context symbol, -1 for a symbol that is no class.
 
+    single : bool, default=False
+        True: the probability of an additional pair is the sum of log10 values in single
+        precision, the shortest context first, as KenLM computes it.
+
     Returns
     -------
     closed : ClosedModel
@@ -85,7 +94,7 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
         if np.array_equal(own, class_of_symbol):
             return ClosedModel(
                 model.tree, pairs.ptr, pairs.target, model.log_prob, model.log_backoff,
-                None, pairs.extension,
+                None, pairs.extension, file_ngrams=model.file_ngrams,
             )  # fmt: skip
     link = drop_newest(model.tree)
     tree, index = close_links(model.tree, link)
@@ -93,11 +102,13 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
         link = drop_newest(tree)
     n_nodes, n_classes = tree.n_nodes, model.n_classes
     pair_ptr, target, log_prob = pairs.ptr, pairs.target, model.log_prob
+    file_ngrams = model.file_ngrams
     if n_nodes == 1:
         none = np.zeros(target.size, dtype=np.int32)
         return ClosedModel(
-            tree, pair_ptr, target, log_prob, model.log_backoff, link, none
-        )
+            tree, pair_ptr, target, log_prob, model.log_backoff, link, none,
+            file_ngrams=file_ngrams,
+        )  # fmt: skip
     if tree is model.tree:
         # No context is missing; is a pair (h, y) of a node "h y", or of a suffix of h?
         extension, missing = extend_all_pairs(
@@ -109,13 +120,15 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
         if missing == 0:
             return ClosedModel(
                 tree, pair_ptr, target, log_prob, model.log_backoff, link, extension,
-                marks,
+                marks, file_ngrams,
             )  # fmt: skip
     # Nodes keep their order, so the pairs stay sorted.
     node_of_pair = np.repeat(index, np.diff(pair_ptr))
     pair_ptr = pair_pointers(node_of_pair, n_nodes)
     log_backoff = np.zeros(n_nodes)
     log_backoff[index] = model.log_backoff
+    if file_ngrams is not None:
+        file_ngrams = index[file_ngrams[0]], file_ngrams[1]
 
     # Nodes "h w" need the pair (h, w), if w is a class; pairs (h, w) need (h', w).
     last = class_of_symbol[newest_symbols(tree)[1:]]
@@ -143,5 +156,32 @@ def close_model(model: BackoffModel, class_of_symbol: np.ndarray) -> ClosedModel
         log_prob = np.insert(log_prob, at, model.target(nearest[nodes], targets))
         target = np.insert(target, at, targets)
         pair_ptr = pair_pointers(node_of_pair, n_nodes)
+        if single:
+            new = at + np.arange(at.size)
+            _add_up_in_single(tree, pair_ptr, target, log_prob, log_backoff, new, nodes)
     extension = extend_pairs(tree, link, pair_ptr, target, class_of_symbol)
-    return ClosedModel(tree, pair_ptr, target, log_prob, log_backoff, link, extension)
+    return ClosedModel(
+        tree, pair_ptr, target, log_prob, log_backoff, link, extension,
+        file_ngrams=file_ngrams,
+    )  # fmt: skip
+
+
+def _add_up_in_single(tree, pair_ptr, target, log_prob, log_backoff, new, nodes):
+    """Set log_prob of the pairs `new` of `nodes` by sums of single precision.
+
+    P(y | h) = b(h) P(y | h'), the pair of h' being there: one sum for each pair, the
+    shorter contexts first.
+    """
+    above = find_pairs(pair_ptr, target, tree.parent[nodes], target[new])
+    level = np.searchsorted(tree.level_ptr, nodes, side="right")
+    for k in np.unique(level):
+        here = level == k
+        total = single_log10(log_prob[above[here]])
+        total += single_log10(log_backoff[nodes[here]])
+        log_prob[new[here]] = total.astype(np.float64) * _LN10
+
+
+def single_log10(log: np.ndarray) -> np.ndarray:
+    """log10 in single precision of natural logarithms."""
+    with np.errstate(over="ignore"):  # beyond the range: -inf, as KenLM reads it
+        return (log / _LN10).astype(np.float32)

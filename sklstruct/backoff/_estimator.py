@@ -295,12 +295,16 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         counted = counted.frequent(self.least_context)
         self.classes_ = counted.labels.classes
         numbers = self._fit_divided(counted, overwrite)
-        counted, (pairs, log_prob, log_backoff, place) = counted.undivided, numbers
+        counted, (pairs, log_prob, log_backoff, place, zero) = (
+            counted.undivided,
+            numbers,
+        )
         self.depth_ = counted.longest
         self._reader: Any = counted.reader(self.padding)
         if place is not None:
             self._reader.renumber(counted.trie()[0].tree, place)
         self.backoff_model_ = BackoffModel(pairs, log_prob, log_backoff, counted.labels)
+        self.backoff_model_.zero_weight = zero
         if overwrite:
             self.backoff_model_.pairs.forget_parents()
         return self

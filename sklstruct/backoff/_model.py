@@ -42,6 +42,7 @@ class Fitted(NamedTuple):
     # (n_nodes counted,) int32: the model's node for each counted node, -1 for none;
     # None: the nodes are the same.
     place: np.ndarray | None = None
+    zero_weight: np.ndarray | None = None  # as of `BackoffModel`
 
 
 def check_model(model: object, name: str = "model") -> None:
@@ -101,6 +102,17 @@ class BackoffModel(Distribution):
     node_weight : ndarray of shape (n_nodes,) or None
         Weight of the training samples at each node, for the gates of mixtures. None,
         until it is set: not known.
+
+    file_ngrams : (ndarray, ndarray) or None
+        Nodes h, rising, and the natural log-probabilities of the n-grams "h <s>" of the
+        file that the model was read from. The start mark is never predicted, so no row
+        has these numbers; `sklstruct.exchange.write` writes them. None: the model was
+        not read from a file.
+
+    zero_weight : ndarray of shape (n_pairs,), bool, or None
+        The pairs of weight 0 in a log-linear model, whose probability is that of
+        backing off; `sklstruct.exchange.write` leaves them out. None, until it is set:
+        not known.
 
     n_nodes, n_pairs, n_classes, n_symbols, max_depth, order : int
         Sizes; ``max_depth`` is the length of the longest context, ``order`` of the
@@ -184,6 +196,8 @@ class BackoffModel(Distribution):
         self.n_classes = self.pairs.n_classes
         self.fact_depths = (self.max_depth,)
         self.node_weight: NDArray | None = None
+        self.file_ngrams: tuple[NDArray, NDArray] | None = None
+        self.zero_weight: NDArray | None = None
         labels.check_sizes(self.n_classes, self.n_symbols)
         self.labels = labels
 
@@ -205,6 +219,7 @@ class BackoffModel(Distribution):
         model.log_prob, model.log_backoff = self.log_prob, self.log_backoff
         model._set_labels(labels)
         model.node_weight = self.node_weight
+        model.file_ngrams, model.zero_weight = self.file_ngrams, self.zero_weight
         return model
 
     def renamed(
@@ -233,7 +248,9 @@ class BackoffModel(Distribution):
         check_ids("symbols", symbol[1:], 0, labels.n_symbols or 0, "symbol of labels")
         tree = tree.with_symbols(symbol, labels.n_symbols or 0)
         pairs = pairs_of_arrays(tree, self.pairs.ptr, self.pairs.target)
-        return BackoffModel(pairs, self.log_prob, self.log_backoff, labels)
+        model = BackoffModel(pairs, self.log_prob, self.log_backoff, labels)
+        model.file_ngrams, model.zero_weight = self.file_ngrams, self.zero_weight
+        return model
 
     # ------------------------------------------------------------------ sizes
 

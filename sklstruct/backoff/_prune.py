@@ -17,13 +17,20 @@ with m the depth.
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._checks import as_floats, as_numbers, check_count, check_length
 from .._parallel import row_blocks, rows_per_block
-from ..context_tree import ContextTree, Histories, Pairs, pairs_of_keys
+from ..context_tree import (
+    ContextTree,
+    Histories,
+    Pairs,
+    pairs_of_arrays,
+    pairs_of_keys,
+)
 from ..context_tree._links import drop_newest, extend_pairs
 from ..symbols import Labels
 from ._model import BackoffModel, check_model
@@ -32,8 +39,10 @@ METHODS: tuple[str, ...] = ("entropy", "weighted_difference", "count")
 # The parent's mass on the classes without a pair is one minus a sum; a difference below
 # this has lost digits, and the mass is summed instead.
 _SMALL = 1e-2
-# A model with a row that misses the sum 1 by more is refused.
+# A model with a row that misses the sum 1 by more is told about.
 _TOLERANCE = 1e-3
+# Largest difference of natural logarithms by rounding, relative above 1.
+_SAME = 1e-12
 _UNITS = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -63,7 +72,8 @@ def prune(
     Parameters
     ----------
     model : BackoffModel
-        Its rows must sum to 1 (within 0.001, which is rounded away).
+        Rows that do not sum to 1, as in many files of other programs, are divided by
+        their sums before anything is pruned.
 
     threshold : float or array-like, default=None
         Pairs of lower cost are removed.
@@ -102,8 +112,13 @@ def prune(
     Raises
     ------
     ValueError
-        If a parameter is out of range, the rows of the model do not sum to 1, or the
-        unigrams alone are more than `to`.
+        If a parameter is out of range, the probabilities after some context are all 0
+        or beyond the range of floats, or the unigrams alone are more than `to`.
+
+    Warns
+    -----
+    UserWarning
+        If a row misses the sum 1 by more than 0.001.
 
     See Also
     --------
@@ -148,7 +163,102 @@ def prune(
             raise ValueError("counts of the empty context are all 0")
     elif method == "count":
         raise ValueError("counts must be given for method='count'")
+    model = as_distribution(model)
     return without_pairs(model, choose(model, least, method, counts, size))
+
+
+def as_distribution(model: BackoffModel) -> BackoffModel:
+    """The model with each row divided by its sum, and a warning if one is far from 1.
+
+    Costs compare probabilities, and new back-off weights take what is left of 1: both
+    need rows that sum to 1. The ratios within a row stay.
+    """
+    deviation = model.check_normalized(tol=np.inf)
+    if deviation <= _TOLERANCE:
+        return model
+    total, pairs = model.row_sums(), model.pairs
+    wrong = np.abs(total - 1) > _TOLERANCE
+    wrong |= np.isnan(total)
+    impossible = np.flatnonzero(~(total > 0) | ~(total < np.inf))
+    if impossible.size:
+        n = int(impossible[0])
+        context = model.tree.contexts(impossible[:1])[0].tolist()
+        if model.labels.symbols is not None:
+            context = [model.labels.symbols[symbol] for symbol in context]
+        raise ValueError(
+            f"model: the probabilities after the context {context!r} sum to "
+            f"{total[n]}, so that there is nothing to prune; leave the n-grams of this "
+            "context out"
+        )
+    warnings.warn(
+        f"model: {int(wrong.sum())} of {total.size} rows miss the sum 1, by up to "
+        f"{deviation:.3g}; each row is divided by its sum before it is pruned",
+        UserWarning,
+        stacklevel=3,
+    )
+    log_prob = model.log_prob - np.log(total)[pairs.nodes()]
+    left = 1.0 - pairs.node_sums(np.exp(log_prob))
+    left[np.diff(pairs.ptr) == model.n_classes] = 0.0
+    with np.errstate(divide="ignore"):
+        log_left = np.log(np.maximum(left, 0.0))
+    return renormalize(pairs, np.minimum(log_prob, 0.0), log_left, model.labels)
+
+
+def without_zero_weights(model: BackoffModel) -> BackoffModel:
+    """The same distribution without the n-grams that backing off gives.
+
+    A pair of weight 0 has the probability of backing off, so that it can go, unless its
+    n-gram is the beginning of one that stays, or the end. A context goes with the last
+    of its pairs, if its back-off weight is 1.
+
+    Parameters
+    ----------
+    model : BackoffModel
+        Its `zero_weight` names the candidates. With a prior the weight of 0 keeps the
+        number of the prior, so each is compared.
+
+    Returns
+    -------
+    model : BackoffModel
+        `model` itself if every pair stays.
+    """
+    if model.zero_weight is None or model.max_depth == 0:
+        return model
+    pairs, tree = model.pairs, model.tree
+    some = np.flatnonzero(model.zero_weight[pairs.n_classes :]) + pairs.n_classes
+    node = pairs.nodes()[some]
+    low = model.target(tree.parent[node], pairs.target[some])
+    with np.errstate(invalid="ignore"):  # -inf - -inf
+        gap = np.abs(model.log_prob[some] - (low + model.log_backoff[node]))
+    scale = _SAME * (1.0 + np.abs(low))
+    keep = np.ones(pairs.n_pairs, dtype=bool)
+    keep[some[(gap <= scale) & np.isfinite(low)]] = False
+    alive = np.abs(model.log_backoff) > _SAME
+    alive[0] = False  # where "h y" is no context, `ahead` is the root
+    ahead = np.maximum(next_contexts(pairs, model.labels), 0)
+    of_pair = pairs.nodes()
+    for k in range(tree.n_levels - 1, 0, -1):
+        here, nodes = pairs.level(k), tree.level(k)
+        keep[here] |= alive[ahead[here]]
+        kept = np.flatnonzero(keep[here]) + here.start
+        shorter = pairs.parent[kept]
+        keep[shorter[shorter >= 0]] = True
+        alive[of_pair[kept]] = True
+        alive[tree.parent[nodes][alive[nodes]]] = k > 1
+    if keep.all():
+        return model
+    smaller, index = tree.select(alive)
+    sizes = np.bincount(index[of_pair[keep]], minlength=smaller.n_nodes)
+    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    out = BackoffModel(
+        pairs_of_arrays(smaller, ptr, pairs.target[keep]),
+        model.log_prob[keep],
+        model.log_backoff[index >= 0],
+        model.labels,
+    )
+    if model.node_weight is not None:
+        out.node_weight = np.asarray(model.node_weight)[index >= 0]
+    return out
 
 
 class Size(NamedTuple):
@@ -212,12 +322,6 @@ def choose(
     -------
     keep : ndarray of shape (n_pairs,), bool
     """
-    deviation = model.check_normalized(tol=np.inf)
-    if not deviation <= _TOLERANCE:
-        raise ValueError(
-            f"model: its rows miss the sum 1 by up to {deviation:.3g}; only "
-            "distributions can be pruned"
-        )
     cost = _costs(model, method, counts)
     pairs = model.pairs
     ahead = next_contexts(pairs, model.labels)
@@ -410,7 +514,7 @@ def next_contexts(pairs: Pairs, labels: Labels) -> np.ndarray:
     Returns
     -------
     node : int32 ndarray of shape (n_pairs,)
-        -1 where it is not in the tree, or not known.
+        The root where it is not in the tree, -1 where it is not known.
     """
     tree = pairs.tree
     if tree.n_nodes == 1 or labels.symbols is None:
@@ -552,7 +656,7 @@ def without_pairs(model: BackoffModel, keep: np.ndarray) -> BackoffModel:
     total = left + per_node(np.where(gone, 0.0, m.prob))
     pairs, kept = model.pairs.select(keep)
     old = np.flatnonzero(selected_nodes(model.pairs, keep) >= 0)
-    # Rows of files miss the sum 1 by rounding; they sum to it afterwards.
+    # Rows may miss the sum 1 a little; they sum to it afterwards.
     with np.errstate(divide="ignore"):
         log_total = np.log(np.where(total > 0, total, 1.0))[old]
         log_left = np.log(left)[old] - log_total

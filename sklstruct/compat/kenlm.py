@@ -5,7 +5,8 @@ r"""The names of KenLM's Python module, over our own tables.
 
 h' w the longest n-gram of the model that ends the text, :math:`\beta_k` the back-off
 weight of the last k words of the history h. All numbers are float32, log10, and are
-added in KenLM's order: the scores of a file equal those of KenLM to the last bit.
+added in KenLM's order: the scores of a file that KenLM reads equal those of KenLM to
+the last bit, whatever marks are in the text.
 
 A program that says ``import kenlm`` runs with ``from sklstruct.compat import kenlm``.
 If it cannot be changed, call ``sklstruct.compat.kenlm.install()`` first.
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backoff import BackoffModel
+from ..backoff import BackoffModel, without_zero_weights
 from ..exchange import read
 from ..exchange._probing import MAGIC, image_of, read_layout, read_words
 from ..exchange._probing_fast import State, Tables
@@ -115,8 +116,9 @@ class Model(Tables):
 
     Notes
     -----
-    Words end at ASCII white space. Unknown words are ``<unk>``, in histories too. A
-    model without ``<unk>`` gives them a log10-probability of -100.
+    Words end at ASCII white space, and NUL ends the spelling of a word. Unknown words
+    are ``<unk>``, in histories too. A model without ``<unk>`` gives them a
+    log10-probability of -100.
 
     Examples
     --------
@@ -181,7 +183,7 @@ class Model(Tables):
         model : Model
         """
         new = cls.__new__(cls)
-        new._set(image_of(model), path)
+        new._set(image_of(without_zero_weights(model)), path)
         return new
 
     def score(self, sentence: str | bytes, bos: bool = True, eos: bool = True) -> float:
@@ -232,6 +234,8 @@ class Model(Tables):
     def perplexity(self, sentence: str | bytes) -> float:
         """Perplexity per word, the end mark counted: 10^(-score / (words + 1)).
 
+        Infinite beyond the range of floats, where KenLM raises OverflowError.
+
         Parameters
         ----------
         sentence : str or bytes
@@ -241,7 +245,11 @@ class Model(Tables):
         perplexity : float
         """
         text = sentence.encode() if isinstance(sentence, str) else sentence
-        return 10.0 ** (-self.score(sentence) / (len(text.split()) + 1))
+        exponent = -self.score(sentence) / (len(text.split()) + 1)
+        try:
+            return 10.0**exponent
+        except OverflowError:
+            return float("inf")
 
     def full_scores(
         self, sentence: str | bytes, bos: bool = True, eos: bool = True
@@ -313,9 +321,12 @@ def _of_image(image: bytes, path: bytes) -> Model:
 def _load(path: bytes) -> Any:
     """The image of a binary, mapped, or of the tables of an ARPA file."""
     with open(path, "rb") as file:
-        if file.read(8) == MAGIC[:8]:
+        if not file.peek(len(MAGIC)).startswith(MAGIC):
+            return image_of(read(file))
+        try:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return image_of(read(os.fsdecode(path)))
+        except (OSError, ValueError):  # a pipe
+            return file.read()
 
 
 def _string_chunks(column: Any) -> list[tuple[np.ndarray, np.ndarray]] | None:

@@ -6,11 +6,11 @@ buffer and writes word ids and values to the caller's arrays: about 100 ns a lin
 a hash probe a word.
 
 Writing. `format_block` fills a byte buffer with lines: the words of a node are found
-by walking to the root, which yields them oldest first. Values are written with a
-fixed number of decimals by integer arithmetic, about 30 ns each.
+by walking to the root, which yields them oldest first. Values are written by integer
+arithmetic, with a fixed number of decimals or with the digits that they need.
 """
 
-from libc.math cimport INFINITY, fabs, floor, isnan, pow
+from libc.math cimport INFINITY, fabs, floor, isinf, isnan, log10, pow
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
@@ -30,15 +30,14 @@ POSITIVE = 4
 TOO_FEW = 5
 TOO_MANY = 6
 UNKNOWN_WORD = 7
-TWICE = 8
-BAD_BACKOFF = 9
-HIGHEST_BACKOFF = 10
-NO_MEMORY = 11
-HUGE_BACKOFF = 12
+BAD_BACKOFF = 8
+HIGHEST_BACKOFF = 9
+NO_MEMORY = 10
+HUGE_BACKOFF = 11
 
 cdef int C_MORE = MORE, C_DONE = DONE, C_BLANK = BLANK, C_BAD_PROB = BAD_PROB
 cdef int C_POSITIVE = POSITIVE, C_TOO_FEW = TOO_FEW, C_TOO_MANY = TOO_MANY
-cdef int C_UNKNOWN_WORD = UNKNOWN_WORD, C_TWICE = TWICE
+cdef int C_UNKNOWN_WORD = UNKNOWN_WORD
 cdef int C_BAD_BACKOFF = BAD_BACKOFF, C_HIGHEST_BACKOFF = HIGHEST_BACKOFF
 cdef int C_NO_MEMORY = NO_MEMORY, C_HUGE_BACKOFF = HUGE_BACKOFF
 
@@ -100,13 +99,13 @@ cdef class WordTable:
             at = (at + 1) & (self.n_slots - 1)
 
     cdef int add(self, const unsigned char* word, int64_t size) noexcept nogil:
-        """Id of a new word; -1 if it is there already, -2 without memory."""
+        """Id of a word, which may be there already; -1 without memory."""
         cdef int64_t i, at
         cdef void* grown
         if 2 * (self.n_words + 1) > self.n_slots:
             grown = realloc(self.slot, 2 * self.n_slots * sizeof(int))
             if not grown:
-                return -2
+                return -1
             self.slot = <int*>grown
             self.n_slots *= 2
             for i in range(self.n_slots):
@@ -118,20 +117,20 @@ cdef class WordTable:
                 self.slot[at] = <int>i
         at = self.probe(word, size)
         if self.slot[at] >= 0:
-            return -1
+            return self.slot[at]
         if self.n_words == self.word_capacity:
             grown = realloc(
                 self.start, (2 * self.word_capacity + 1) * sizeof(int64_t)
             )
             if not grown:
-                return -2
+                return -1
             self.start = <int64_t*>grown
             self.word_capacity *= 2
         if self.start[self.n_words] + size > self.text_capacity:
             i = 2 * (self.text_capacity + size)
             grown = realloc(self.text, i)
             if not grown:
-                return -2
+                return -1
             self.text = <unsigned char*>grown
             self.text_capacity = i
         memcpy(self.text + self.start[self.n_words], word, size)
@@ -214,6 +213,11 @@ cdef bint parse_float(const unsigned char* s, int64_t size, double* out) noexcep
     return True
 
 
+cdef inline bint separates(unsigned char byte) noexcept nogil:
+    """Does the byte end a field? Vertical tabs and form feeds belong to words."""
+    return byte == c' ' or byte == c'\t' or byte == c'\r' or byte == 0
+
+
 def parse_block(
     WordTable words,
     const unsigned char[::1] buffer,
@@ -227,8 +231,10 @@ def parse_block(
 ):
     """Read whole lines buffer[start:stop] into rows row.. of ids and values.
 
-    ids : (rows, order) word ids; with add_words the words of unigrams are added.
-    values : (rows, 2) log10 probability and back-off weight (0 where absent).
+    ids : (rows, order) word ids; with add_words the words of unigrams are added, and a
+    word that occurs again has the id of its first line.
+    values : (rows, 2) log10 probability and back-off weight (0 where absent). At the
+    highest order a weight may only be 0, in the single precision of KenLM.
 
     Returns (row, position, code, word start, word stop): the first row that is not
     written, the start of its line, the reason for the stop, and the bytes at fault.
@@ -255,12 +261,12 @@ def parse_block(
             field = 0
             values[row, 1] = 0.0
             while True:
-                while pos < end and (buffer[pos] == c'\t' or buffer[pos] == c' '):
+                while pos < end and separates(buffer[pos]):
                     pos += 1
                 if pos == end:
                     break
                 begin = pos
-                while pos < end and buffer[pos] != c'\t' and buffer[pos] != c' ':
+                while pos < end and not separates(buffer[pos]):
                     pos += 1
                 if field == 0:
                     if buffer[begin] == c'\\':
@@ -277,7 +283,7 @@ def parse_block(
                     if add_words:
                         word = words.add(&buffer[begin], pos - begin)
                         if word < 0:
-                            code = C_TWICE if word == -1 else C_NO_MEMORY
+                            code = C_NO_MEMORY
                             break
                     else:
                         at = words.probe(&buffer[begin], pos - begin)
@@ -292,12 +298,14 @@ def parse_block(
                             break
                     ids[row, field - 1] = word
                 elif field == order + 1:
-                    if highest:
-                        code = C_HIGHEST_BACKOFF
-                        break
                     if not parse_float(&buffer[begin], pos - begin, &value):
-                        code = C_BAD_BACKOFF
+                        code = C_HIGHEST_BACKOFF if highest else C_BAD_BACKOFF
                         break
+                    if highest:
+                        if <float>value != 0.0:
+                            code = C_HIGHEST_BACKOFF
+                            break
+                        value = 0.0
                     if value > 900.0:  # the writer has room for three digits
                         code = C_HUGE_BACKOFF
                         break
@@ -348,14 +356,113 @@ cdef inline Py_ssize_t put_seven(unsigned char* out, uint32_t scaled) noexcept n
     return n
 
 
+cdef double[23] POWERS  # 10^0, ..., 10^22, all exact
+for _k in range(23):
+    POWERS[_k] = float(10**_k)
+
+
+cdef inline double scaled_by(double value, int exponent) noexcept nogil:
+    """value * 10^exponent, rounded once where the power is exact."""
+    if 0 <= exponent <= 22:
+        return value * POWERS[exponent]
+    if -22 <= exponent < 0:
+        return value / POWERS[-exponent]
+    if exponent < 0:
+        return value / pow(10.0, -exponent)
+    return value * pow(10.0, exponent)
+
+
+cdef Py_ssize_t put_shortest(
+    unsigned char[::1] out, Py_ssize_t at, double value
+) noexcept nogil:
+    """Write a number with the digits that it needs.
+
+    A number of at most 12 significant digits is one that some text held, and stays as
+    it is: 14 digits are right after logarithms were changed to base e and back. Others
+    are rounded to single precision, the numbers of KenLM, and get the fewest digits, 6
+    to 9, that give the single back.
+    """
+    cdef unsigned char digits[20]
+    cdef double a = fabs(value)
+    cdef float single = <float>a
+    cdef int e, n, i, _i, zeros
+    cdef uint64_t m
+    if value < 0:
+        out[at] = c'-'
+        at += 1
+    if a == 0 or isinf(a):
+        for i in range(3 if a else 1):
+            out[at] = b"inf"[i] if a else c'0'
+            at += 1
+        return at
+    if 1.0 <= a < 10.0:  # most numbers
+        e = 0
+    elif 0.1 <= a < 1.0:
+        e = -1
+    else:
+        e = <int>floor(log10(a))
+    n = 14
+    m = <uint64_t>floor(scaled_by(a, n - 1 - e) + 0.5)
+    if m % 100 and single != 0 and not isinf(single):
+        a = single
+        for n in range(6, 10):
+            m = <uint64_t>floor(scaled_by(a, n - 1 - e) + 0.5)
+            if <float>scaled_by(<double>m, e + 1 - n) == single:
+                break
+    while m % 10 == 0:
+        m //= 10
+        n -= 1
+    # m 10^(e + 1 - n); rounding, or that of the logarithm, may have changed the length.
+    e = e + 1 - n
+    n = 0
+    while m:
+        digits[n] = <unsigned char>(48 + m % 10)
+        m //= 10
+        n += 1
+    e += n - 1
+    if -6 <= e < 0:
+        out[at], out[at + 1] = c'0', c'.'
+        at += 2
+        for _i in range(-e - 1):
+            out[at] = c'0'
+            at += 1
+        for i in range(n):
+            out[at] = digits[n - 1 - i]
+            at += 1
+        return at
+    zeros = e if 0 <= e < 15 else 0  # digits before the point after the first
+    for i in range(max(n, zeros + 1)):
+        if i == zeros + 1:
+            out[at] = c'.'
+            at += 1
+        out[at] = digits[n - 1 - i] if i < n else c'0'
+        at += 1
+    if not 0 <= e < 15:
+        out[at] = c'e'
+        out[at + 1] = c'-' if e < 0 else c'+'
+        at += 2
+        e = -e if e < 0 else e
+        n = 3 if e >= 100 else 2
+        for i in range(n):
+            out[at + n - 1 - i] = <unsigned char>(48 + e % 10)
+            e //= 10
+        at += n
+    return at
+
+
 cdef inline Py_ssize_t put_number(
     unsigned char[::1] out, Py_ssize_t at, double value, int decimals, double power
 ) noexcept nogil:
-    """Write a number of absolute value below 1000; trailing zeros are left out."""
+    """Write a number; trailing zeros are left out.
+
+    decimals: 0 writes the digits that the number needs, as do numbers without room.
+    """
     cdef unsigned char digits[40]
     cdef int n = 0, shown
-    cdef uint64_t scaled = <uint64_t>floor(fabs(value) * power + 0.5)
-    cdef uint64_t fraction, whole
+    cdef uint64_t scaled, fraction, whole
+    if decimals == 0 or not fabs(value) * power < 1e18:
+        return put_shortest(out, at, value)
+    scaled = <uint64_t>floor(fabs(value) * power + 0.5)
     if value < 0 and scaled:
         out[at] = c'-'
         at += 1
@@ -424,8 +531,8 @@ def format_block(
 
     An n-gram is the words of a node, oldest first, then last_word. text[word_ptr[w]:
     word_ptr[w + 1]] is word w; `SPARE_BYTES` more follow the last. backoffs: NaN =
-    none. further: (columns, rows) of numbers that follow, or None. longest: most bytes
-    of a line, and `SPARE_BYTES`.
+    none. further: (columns, rows) of numbers that follow, or None. decimals: 0: the
+    digits that each number needs. longest: most bytes of a line, and `SPARE_BYTES`.
 
     Returns (next row, bytes written).
     """

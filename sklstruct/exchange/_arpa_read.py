@@ -8,6 +8,7 @@ class).
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -33,6 +34,10 @@ _BYTE_ORDER_MARKS = (
     (b"\xff\xfe", "the byte order mark of UTF-16"),
     (b"\xfe\xff", "the byte order mark of UTF-16"),
 )
+
+
+_UNKNOWN = (b"<unk>", b"<UNK>")
+_MARKS = (b"<s>", b"</s>", *_UNKNOWN)
 
 
 class Named(Protocol):
@@ -97,7 +102,7 @@ class _Source:
         if self._filler > _MOST_FILLER:
             raise self.fail(
                 f"more than {_MOST_FILLER >> 20} MiB of text without an n-gram: this "
-                "is no ARPA file"
+                "is not an ARPA file"
             )
         self._at = end + 1
         self.line += 1
@@ -177,28 +182,30 @@ class _Source:
             _arpa_fast.TOO_MANY: f"a {gram} must have {words} and at most one back-off "
             "weight, this line has more",
             _arpa_fast.UNKNOWN_WORD: f"{text} is not among the unigrams",
-            _arpa_fast.TWICE: f"the unigram {text} occurs twice",
             _arpa_fast.BAD_BACKOFF: f"{text} is not a log10 back-off weight (a {gram} "
             f"must have {words})",
             _arpa_fast.HUGE_BACKOFF: f"the log10 back-off weight {text} is above 900",
             _arpa_fast.HIGHEST_BACKOFF: f"{text} is one field too many: a {gram} of a "
-            f"model of order {order} has {words} and no back-off weight",
+            f"model of order {order} has {words} and no back-off weight but 0",
         }[code]
 
 
 def _read_counts(source: _Source) -> tuple[list[int], list[int], bytes]:
     """The header: counts of n-grams and the numbers of the lines that give them."""
-    first = True
+    first = None
     while (line := source.read_line()) != b"\\data\\":
         if line is None:
-            raise source.fail("the file has no line \\data\\: it is no ARPA file")
-        if first:
+            begins = "" if first is None else f"; it begins with {_quoted(first)}"
+            raise source.fail(
+                f"the file has no line \\data\\: it is not an ARPA file{begins}"
+            )
+        if first is None and line:
+            first = line
             for mark, name in _BYTE_ORDER_MARKS:
                 if line.startswith(mark):
                     raise source.fail(
                         f"the file begins with {name}; save it as UTF-8 without one", 1
                     )
-            first = False
     counts: list[int] = []
     lines: list[int] = []
     while True:
@@ -301,7 +308,6 @@ def read_arpa(
     start: str = "<s>",
     end: str = "</s>",
     unknown: str = "<unk>",
-    drop_zero_unknown: bool = True,
 ) -> BackoffModel:
     """See `sklstruct.exchange.read`."""
     names = names_of_marks(start, end, unknown)
@@ -315,6 +321,8 @@ def read_arpa(
     sections = []
     for k, count in enumerate(counts, 1):
         section, header = _read_section(source, header, words, k, count, k == order)
+        if k == 1:
+            section, line_of = _each_once(source, words.words(), section)
         sections.append(section)
     if header is None:
         raise source.fail("the file is cut short: \\end\\ is missing")
@@ -324,8 +332,71 @@ def read_arpa(
             "it",
             source.line - 1,
         )
-    spelt, roles = decode_words(source, words.words(), sections[0].first_line, names)
-    return build_model(source, spelt, roles, sections, names, drop_zero_unknown)
+    raw = _fold_unknown(source, words.words(), sections, line_of)
+    spelt, roles = decode_words(source, raw, sections[0].first_line, names)
+    return build_model(source, spelt, roles, sections, names)
+
+
+def _each_once(
+    source: _Source, raw: list[bytes], section: Section
+) -> tuple[Section, np.ndarray]:
+    """The unigrams, each once, so that row i is word i; the line of each row.
+
+    A mark may occur twice. KenLM then takes the first line of <s> and </s>, and the
+    last one of <unk>.
+    """
+    ids = section.ids[:, 0]
+    lines = section.first_line + np.arange(ids.size)
+    if len(raw) == ids.size:
+        return section, lines
+    found, row = np.unique(ids, return_index=True)  # the first rows
+    for again in np.setdiff1d(np.arange(ids.size), row).tolist():
+        word, first = raw[ids[again]], int(row[ids[again]])
+        if word not in _MARKS:
+            raise source.fail(
+                f"the unigram {_quoted(word)} occurs twice", int(lines[again])
+            )
+        last = word in _UNKNOWN
+        if (section.values[again] != section.values[first]).any():
+            _tell_twice(source, word, lines[first], lines[again], last)
+        if last:
+            row[ids[again]] = again
+    return Section(found[:, None], section.values[row], section.first_line), lines[row]
+
+
+def _tell_twice(
+    source: _Source, word: bytes, first: int, again: int, last: bool
+) -> None:
+    warnings.warn(
+        f"{source.label}: {word.decode()} has one pair of numbers in line {first} and "
+        f"another in line {again}; those of line {again if last else first} are used, "
+        "as KenLM does",
+        UserWarning,
+        stacklevel=6,
+    )
+
+
+def _fold_unknown(
+    source: _Source, raw: list[bytes], sections: list[Section], lines: np.ndarray
+) -> list[bytes]:
+    """The words without <UNK>, where there is <unk> too; both are one word."""
+    if not set(_UNKNOWN) <= set(raw):
+        return raw
+    keep, gone = sorted(map(raw.index, _UNKNOWN))
+    first = sections[0]
+    if (first.values[keep] != first.values[gone]).any():
+        earlier, later = sorted((int(lines[keep]), int(lines[gone])))
+        _tell_twice(source, b"<unk>", earlier, later, last=True)
+    # The last line counts, as in KenLM.
+    values = first.values.copy()
+    values[keep] = values[keep if lines[keep] > lines[gone] else gone]
+    new = np.arange(len(raw), dtype=np.int32)
+    new[gone:] -= 1
+    new[gone] = keep
+    left = np.delete(np.arange(len(raw)), gone)
+    sections[0] = Section(new[left][:, None], values[left], first.first_line)
+    sections[1:] = [s._replace(ids=new[s.ids]) for s in sections[1:]]
+    return [raw[i] for i in left]
 
 
 def names_of_marks(start: str, end: str, unknown: str) -> dict[str, str]:
@@ -350,7 +421,11 @@ def decode_words(
         try:
             spelt.append(word.decode("utf-8"))
         except UnicodeDecodeError as exc:
-            raise source.fail(f"a word is not UTF-8: {exc}", first_line + i) from exc
+            raise source.fail(
+                f"the word {word[:80]!r} is not UTF-8; convert the file, for example "
+                "by iconv -f latin1 -t utf-8",
+                first_line + i,
+            ) from exc
     roles = {}
     for parameter, spellings in (
         ("start", ("<s>",)),
@@ -389,29 +464,25 @@ def _number(
     spelt: list[str],
     roles: dict[str, int],
     sections: list[Section],
-    drop_zero_unknown: bool,
-) -> tuple[_Numbering, _Numbering, dict[str, int]]:
-    """Words as classes and as context symbols, and the special ones that remain."""
+) -> tuple[_Numbering, _Numbering]:
+    """Words as classes and as context symbols."""
     is_class = np.ones(len(spelt), dtype=bool)
     is_context = np.ones(len(spelt), dtype=bool)
-    roles = dict(roles)
     if "start" in roles:
         is_class[roles["start"]] = False
     if "end" in roles:
+        # An end mark is a context symbol where some n-gram says what follows it.
         mark = roles["end"]
-        is_context[mark] = any((s.ids[:, :-1] == mark).any() for s in sections[1:])
-    if "unknown" in roles and drop_zero_unknown:
-        mark = roles["unknown"]
-        if sections[0].values[mark, 0] <= -98 and not any(
-            (s.ids == mark).any() for s in sections[1:]
-        ):
-            is_class[mark] = is_context[mark] = False
-            del roles["unknown"]
+        is_context[mark] = any(
+            (s.ids[:, :-1] == mark).any()
+            or (s.values[s.ids[:, -1] == mark, 1] != 0).any()
+            for s in sections
+        )
     order = np.array(sorted(range(len(spelt)), key=spelt.__getitem__))
     classes = _Numbering(spelt, order, is_class)
     if len(classes.labels) == 0:
         raise source.fail("the file has no unigram besides <s>", sections[0].first_line)
-    return classes, _Numbering(spelt, order, is_context), roles
+    return classes, _Numbering(spelt, order, is_context)
 
 
 def build_model(
@@ -420,24 +491,25 @@ def build_model(
     roles: dict[str, int],
     sections: list[Section],
     names: dict[str, str],
-    drop_zero_unknown: bool,
 ) -> BackoffModel:
     """The model of the sections of n-grams."""
-    classes, symbols, roles = _number(source, spelt, roles, sections, drop_zero_unknown)
+    classes, symbols = _number(source, spelt, roles, sections)
     n_classes = len(classes.labels)
     tree, context, own = _grow(sections, symbols)
     log_backoff = np.zeros(tree.n_nodes)
     for section, (row, node) in zip(sections, own):
         log_backoff[node] = section.values[row, 1] * _LN10
     nodes, targets, log_probs = [], [], []
+    of_start: list[tuple[np.ndarray, np.ndarray]] = []
     for section, node in zip(sections, context):
         target = classes.of_word[section.ids[:, -1]]
         log_prob = section.values[:, 0]
         by_key = _sorted_pairs(source, spelt, section, node, target, n_classes)
         if by_key is not None:
             node, target, log_prob = node[by_key], target[by_key], log_prob[by_key]
-        if (target < 0).any():
-            keep = target >= 0
+        keep = target >= 0
+        of_start.append((node[~keep], log_prob[~keep] * _LN10))
+        if not keep.all():
             node, target, log_prob = node[keep], target[keep], log_prob[keep]
         nodes.append(node)
         targets.append(target)
@@ -447,7 +519,10 @@ def build_model(
     pairs = pairs_of_arrays(tree, ptr, np.concatenate(targets))
     marks = {p: name for p, name in names.items() if p in roles}
     labels = Labels(classes.labels, symbols.labels, **marks)
-    return BackoffModel(pairs, np.concatenate(log_probs), log_backoff, labels)
+    model = BackoffModel(pairs, np.concatenate(log_probs), log_backoff, labels)
+    node, log_prob = map(np.concatenate, zip(*of_start))
+    model.file_ngrams = node.astype(np.int32), log_prob
+    return model
 
 
 def _grow(
@@ -509,8 +584,7 @@ def _sorted_pairs(
     by_key = np.argsort(key)
     ordered = key[by_key]
     order = section.ids.shape[1]
-    # Repeated unigrams were refused as they were read; several may be no class.
-    if order > 1 and (ordered[1:] == ordered[:-1]).any():
+    if (ordered[1:] == ordered[:-1]).any():
         by_key = np.argsort(key, kind="stable")
         ordered = key[by_key]
         again = int(by_key[1:][ordered[1:] == ordered[:-1]].min())

@@ -25,8 +25,7 @@ from ._arpa_write import (
     format_rows,
     log10_backoffs,
     log10_probs,
-    marks_left,
-    never_predicted,
+    marks_of_unigrams,
 )
 from ._words import FileWords, check_backoffs
 
@@ -48,8 +47,8 @@ class ArpaPlan:
     n_levels : int
         Number of levels of the whole tree.
 
-    precision : int, default=7
-        Decimals of the log10 values, 1 to 15.
+    precision : int, default=None
+        As of `write`.
 
     start, end, unknown : symbol, default=None
         As of `write`.
@@ -65,13 +64,13 @@ class ArpaPlan:
         labels: Labels,
         bounds: list[tuple[int, int]],
         n_levels: int,
-        precision: int = 7,
+        precision: int | None = None,
         start: Hashable = None,
         end: Hashable = None,
         unknown: Hashable = None,
     ) -> None:
         check_precision(precision)
-        self.precision = int(precision)
+        self.precision = precision
         self.words = FileWords(labels, start, end, unknown)
         self.bounds = bounds
         self.order = max(2, n_levels)
@@ -79,10 +78,20 @@ class ArpaPlan:
     def lines_of_marks(self, listed: np.ndarray) -> tuple[int, bytes]:
         """Number and lines of the unigrams that no shard has; listed: words they have
         besides the classes."""
-        rows = marks_left(self.words, listed)
+        left = [
+            mark
+            for mark in (self.words.special["start"], self.words.special["end"])
+            if mark >= self.words.n_classes and mark not in listed
+        ]
+        rows = self.unigrams(np.array(left, dtype=np.int32), np.zeros(len(left)))
         root = ContextTree(np.array([-1]), np.array([-1]))
         blocks = format_rows(rows, self.words, root, self.order, self.precision)
         return len(rows.node), b"".join(bytes(block) for block in blocks)
+
+    def unigrams(self, words: np.ndarray, log_backoff: np.ndarray) -> NgramRows:
+        """Unigrams of words that are never predicted."""
+        log_prob = marks_of_unigrams(self.words, words)
+        return NgramRows(np.zeros_like(words), words, log_prob, log_backoff)
 
 
 class ArpaShard:
@@ -249,8 +258,7 @@ class ArpaShard:
         """The unigrams that have only a back-off weight."""
         never = self._never
         weights = log10_backoffs(self._log_backoff[never])
-        root = np.zeros(never.size, dtype=np.int32)
-        return self._format(never_predicted(root, self._last_words(), weights))
+        return self._format(self._plan.unigrams(self._last_words(), weights))
 
     def _last_words(self):
         """The words of the contexts that end in one that is never predicted."""

@@ -22,7 +22,10 @@ from ._words import FileWords, file_words
 _LN10 = np.log(10.0)
 # Pairs that become rows at a time.
 _ROWS = 1 << 18
-_ZERO = -99.0  # log10 of a probability of 0 in ARPA files
+# log10 of 0 in the files of our models; a file that was read had -inf for it.
+_ZERO = -99.0
+# Bytes of a number besides its decimals, or of one with the digits that it needs.
+_NUMBER = 24
 
 
 def write_arpa(
@@ -31,11 +34,11 @@ def write_arpa(
     start: Hashable = None,
     end: Hashable = None,
     unknown: Hashable = None,
-    precision: int = 7,
+    precision: int | None = None,
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
     sections, words = sections_of(model, start, end, unknown, precision)
-    return lambda file: put(sections, words, int(precision), file)
+    return lambda file: put(sections, words, precision, file)
 
 
 def sections_of(
@@ -43,32 +46,45 @@ def sections_of(
     start: Hashable = None,
     end: Hashable = None,
     unknown: Hashable = None,
-    precision: int = 7,
+    precision: int | None = None,
 ) -> tuple[Sections, FileWords]:
     """The sections and words that `put` writes; checks the model and the options."""
     check_precision(precision)
     words = file_words(model, start, end, unknown)
-    return Sections(close_model(model, words.class_of_symbol), words), words
+    closed = close_model(model, words.class_of_symbol, single=precision is None)
+    return Sections(closed, words, single=precision is None), words
 
 
-def check_precision(precision: int) -> None:
+def check_precision(precision: int | None) -> None:
     """ValueError if numbers cannot have so many decimals."""
+    if precision is None:
+        return
     if (
         isinstance(precision, bool)
         or not isinstance(precision, (int, np.integer))
         or not 1 <= precision <= 15
     ):
-        raise ValueError(f"precision must be an integer in 1..15, got {precision!r}")
+        raise ValueError(
+            f"precision must be an integer in 1..15 or None, got {precision!r}"
+        )
 
 
-def log10_probs(log_prob: np.ndarray) -> np.ndarray:
+def zero_of(closed: ClosedModel) -> float:
+    """log10 of 0 in the file of a model."""
+    return _ZERO if closed.file_ngrams is None else -np.inf
+
+
+def log10_probs(log_prob: np.ndarray, zero: float = _ZERO) -> np.ndarray:
     """The first column of a file."""
-    return np.clip(log_prob / _LN10, _ZERO, 0.0)
+    return np.minimum(log10_backoffs(log_prob, zero), 0.0)
 
 
-def log10_backoffs(log_backoff: np.ndarray) -> np.ndarray:
+def log10_backoffs(log_backoff: np.ndarray, zero: float = _ZERO) -> np.ndarray:
     """The last column of a file."""
-    return np.clip(log_backoff / _LN10, _ZERO, None)
+    out = log_backoff / _LN10
+    if zero > -np.inf:
+        out[out == -np.inf] = zero
+    return out
 
 
 class NgramRows(NamedTuple):
@@ -95,27 +111,26 @@ class Sections:
 
     bounds: tuple[np.ndarray, np.ndarray] | None = None
 
-    def __init__(self, closed: ClosedModel, words: FileWords) -> None:
+    def __init__(
+        self, closed: ClosedModel, words: FileWords, single: bool = False
+    ) -> None:
         tree = closed.tree
-        self.closed = closed
+        self.closed, self.zero = closed, zero_of(closed)
         # Contexts of the greatest depth without pairs still need their own section; and
         # KenLM does not load a file of unigrams only.
         self.order = max(2, tree.n_levels)
-        self._never: list[list[tuple[np.ndarray, NgramRows]]] = [[]] * self.order
-        never = nodes_ending_in(tree, words.of_symbol >= words.n_classes)
-        for k, (here, newest) in enumerate(never):
-            weight = log10_backoffs(closed.log_backoff[here])
-            context, last = closed.without_newest(here), words.of_symbol[newest]
-            self._never[k] = [(here, never_predicted(context, last, weight))]
-        marks = marks_left(words, self._never[0][0][1].last)
-        none = np.zeros(len(marks.node), dtype=np.int32)
-        self._never[0] = [*self._never[0], (none, marks)]
+        self._never: list[tuple[np.ndarray, NgramRows]] = []
+        for k, rows in enumerate(never_predicted(closed, words, single)):
+            weight = np.full(rows.node.size, 0.0 if k + 1 < self.order else np.nan)
+            own = rows.node > 0
+            weight[own] = log10_backoffs(closed.log_backoff[rows.node[own]], self.zero)
+            lines = NgramRows(rows.context, rows.word, rows.log_prob, weight)
+            self._never.append((rows.node, lines))
         ptr = closed.pair_ptr
         self.counts = []
-        for k, rows in enumerate(self._never):
+        for k, (own, _) in enumerate(self._never):
             nodes = tree.level(k)
-            n_pairs = int(ptr[nodes.stop] - ptr[nodes.start])
-            self.counts.append(n_pairs + sum(len(own) for own, _ in rows))
+            self.counts.append(int(ptr[nodes.stop] - ptr[nodes.start]) + len(own))
 
     def rows(self, k: int) -> Iterator[NgramRows]:
         """The n-grams of order k + 1."""
@@ -136,12 +151,14 @@ class Sections:
             context = closed.extension[pairs]
             known = context > 0
             weight = np.full(len(node), none)
-            weight[known] = log10_backoffs(closed.log_backoff[context[known]])
-            log_prob = log10_probs(closed.log_prob[pairs])
+            weight[known] = log10_backoffs(
+                closed.log_backoff[context[known]], self.zero
+            )
+            log_prob = log10_probs(closed.log_prob[pairs], self.zero)
             rows = NgramRows(node, closed.target[pairs], log_prob, weight)
             yield self._with_bounds(rows, context, pairs)
-        for context, rows in self._never[k]:
-            yield self._with_bounds(rows, context)
+        context, rows = self._never[k]
+        yield self._with_bounds(rows, context)
 
     def _with_bounds(self, rows, context, pairs=None):
         """The rows with their further columns; the context of each, 0: it is none."""
@@ -149,30 +166,100 @@ class Sections:
             return rows
         of_pair, of_node = self.bounds
         further = np.zeros((2, len(context)))
-        further[0] = _ZERO if pairs is None else of_pair[pairs]
+        further[0] = rows.log_prob if pairs is None else of_pair[pairs]
         known = np.flatnonzero(context)
         further[1, known] = of_node[context[known]]
         return rows._replace(further=further)
 
 
+class NeverPredicted(NamedTuple):
+    """n-grams "h w" of one order with a word w that is no class."""
+
+    context: np.ndarray  # int32: the node h
+    node: np.ndarray  # int32: the node "h w", 0: none
+    word: np.ndarray  # int32
+    log_prob: np.ndarray  # log10
+
+
 def never_predicted(
-    node: np.ndarray, last: np.ndarray, log_backoff: np.ndarray
-) -> NgramRows:
-    """n-grams that have only a back-off weight; their probability is 0."""
-    return NgramRows(node, last, np.full(len(node), _ZERO), log_backoff)
+    closed: ClosedModel, words: FileWords, single: bool = False
+) -> list[NeverPredicted]:
+    """The n-grams of each order that end in a word that is never predicted.
+
+    The start mark has the numbers of the file that the model was read from. A model of
+    ours gives it a probability of 1, as KenLM's lmplz does. Where a file that needs the
+    n-gram "h <s>" had none, the number is that of backing off. Other words have a
+    probability of 0.
+
+    single : whether sums are in single precision, as in `close_model`.
+    """
+    tree, start = closed.tree, words.special["start"]
+    levels = nodes_ending_in(tree, words.of_symbol >= words.n_classes)
+    contexts = [closed.without_newest(here) for here, _ in levels]
+    last = [words.of_symbol[newest] for _, newest in levels]
+    of_start = [h[w == start] for h, w in zip(contexts, last)]
+    held, number = _start_numbers(closed, np.concatenate(of_start), single)
+    out = []
+    for k in range(max(2, tree.n_levels)):
+        empty = np.empty(0, dtype=np.int32)
+        here, context, word = empty, empty, empty
+        if k < len(levels):
+            here, context, word = levels[k][0], contexts[k], last[k]
+        level = tree.level(k) if k < tree.n_levels else slice(0, 0)
+        left = held[(held >= level.start) & (held < level.stop)]
+        left = np.setdiff1d(left, context[word == start]).astype(np.int32)
+        parts = [
+            (context, here, word),
+            (left, np.zeros_like(left), np.full(left.size, start, dtype=np.int32)),
+        ]
+        if k == 0:
+            end = words.special["end"]
+            if end >= words.n_classes and end not in word:
+                mark = np.array([end], dtype=np.int32)
+                parts.append((np.zeros_like(mark), np.zeros_like(mark), mark))
+        context, here, word = map(np.concatenate, zip(*parts))
+        log_prob = np.full(word.size, _ZERO)
+        starts = word == start
+        log_prob[starts] = number[np.searchsorted(held, context[starts])]
+        out.append(NeverPredicted(context, here, word, log_prob))
+    return out
 
 
-def marks_left(words: FileWords, listed: np.ndarray) -> NgramRows:
-    """Unigrams of the special words that are neither classes nor in `listed`."""
-    known = {*range(words.n_classes), *listed.tolist()}
-    extra = np.array(
-        [w for w in words.special.values() if w not in known], dtype=np.int32
-    )
-    root = np.zeros(len(extra), dtype=np.int32)
-    return never_predicted(root, extra, np.zeros(len(extra)))
+def marks_of_unigrams(words: FileWords, listed: np.ndarray) -> np.ndarray:
+    """log10-probabilities of the unigrams of a model of ours that are no classes."""
+    return np.where(listed == words.special["start"], 0.0, _ZERO)
 
 
-def put(sections: Sections, words: FileWords, precision: int, file: Any) -> None:
+def _start_numbers(
+    closed: ClosedModel, contexts: np.ndarray, single: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """(nodes h, rising, log10 of P(<s> | h)) of every "h <s>" that a file needs.
+
+    These are the n-grams of the file that was read and those of the given contexts, and
+    their suffixes.
+    """
+    parent, known = closed.tree.parent, closed.file_ngrams
+    if known is None:
+        known = np.zeros(1, dtype=np.int32), np.zeros(1)
+    held = np.union1d(np.append(contexts, 0), known[0])
+    size = 0
+    while held.size > size:
+        size = held.size
+        held = np.union1d(held, parent[held[held > 0]])
+    held = held.astype(np.int32)
+    number = np.full(held.size, np.nan)
+    number[np.searchsorted(held, known[0])] = known[1] / _LN10
+    number[0] = 0.0 if np.isnan(number[0]) else number[0]
+    for i in np.flatnonzero(np.isnan(number)).tolist():  # parents come first
+        above = number[np.searchsorted(held, parent[held[i]])]
+        weight = closed.log_backoff[held[i]] / _LN10
+        if single:
+            above, weight = np.float32(above), np.float32(weight)
+        number[i] = min(above + weight, 0.0)  # a weight may be above 1
+    return held, number
+
+
+def put(sections: Sections, words: FileWords, precision: int | None, file: Any) -> None:
     """Write a file."""
     tree = sections.closed.tree
     file.write(header(sections.counts))
@@ -204,15 +291,15 @@ def format_rows(
     words: FileWords,
     tree: ContextTree,
     order: int,
-    precision: int,
+    precision: int | None,
 ) -> Iterator[memoryview]:
     """The lines of some n-grams, in blocks that share their memory.
 
     order: the highest of the file; the nodes of the rows are those of the tree.
     """
-    # Words and blanks; a number has a sign, a point and up to five digits before it.
+    decimals = 0 if precision is None else int(precision)
     n_numbers = 2 if rows.further is None else 2 + len(rows.further)
-    longest = (words.longest + 1) * order + n_numbers * (precision + 8) + 2
+    longest = (words.longest + 1) * order + n_numbers * (decimals + _NUMBER) + 2
     longest += _arpa_fast.SPARE_BYTES
     buffer = np.empty(max(1 << 20, 2 * longest), dtype=np.uint8)
     text = np.append(words.text, np.zeros(_arpa_fast.SPARE_BYTES, dtype=np.uint8))
@@ -220,6 +307,6 @@ def format_rows(
     while at < len(rows.node):
         at, size = _arpa_fast.format_block(
             text, words.ptr, tree.parent, tree.symbol, words.of_symbol, *rows,
-            precision, longest, at, buffer,
+            decimals, longest, at, buffer,
         )  # fmt: skip
         yield buffer[:size].data

@@ -9,11 +9,14 @@ write.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._files import open_read
 from ..backoff import BackoffModel, close_model
 from ..context_tree import find_pairs
 from ._arpa_read import Section, build_model, names_of_marks
@@ -23,8 +26,10 @@ _LN10 = np.log(10.0)
 _CHUNK = 1 << 20
 # Arcs that become text at a time.
 _ARCS = 1 << 16
-_ZERO = -99.0  # log10 of a probability of 0 in files of n-grams
 _START, _END = 0, 1
+# Tabs and blanks separate fields in OpenFst; other white space belongs to words.
+_FIELDS = re.compile("[ \t]+")
+_EMPTY = ("<eps>", "<epsilon>")  # names of the label that reads nothing
 
 
 class AttLine(NamedTuple):
@@ -33,6 +38,7 @@ class AttLine(NamedTuple):
     number: int
     words: list[str]
     weight: str | None
+    output: str | None = None  # of an arc, if it is not the word that is read
 
 
 def att_lines(file: Any, label: str) -> Iterator[AttLine]:
@@ -44,16 +50,20 @@ def att_lines(file: Any, label: str) -> Iterator[AttLine]:
         raise ValueError(f"{label}: the file is not UTF-8 text: {exc}") from exc
     found = False
     for number, line in enumerate(lines, start=1):
-        parts = line.split()
-        if parts:
+        line = line.strip(" \t\r")
+        if line:
             found = True
-            yield AttLine(number, *_fields(parts, number, label))
+            yield AttLine(number, *_fields(_FIELDS.split(line), number, label))
     if not found:
         raise ValueError(f"{label}: the file holds no automaton")
 
 
 def _fields(parts, number, label):
-    """(state [state symbol], weight or None) of the words of a line."""
+    """(state [state symbol], weight or None, output or None) of the words of a line.
+
+    Of four fields the last is an output if it is the word that is read, and a weight
+    otherwise; so a word that is a number should have its weight beside it.
+    """
     if len(parts) <= 2:
         return parts[:1], parts[1] if len(parts) == 2 else None
     if len(parts) == 3:
@@ -62,12 +72,54 @@ def _fields(parts, number, label):
         return parts[:3], None
     if len(parts) == 4:
         return parts[:3], parts[3]
-    if len(parts) == 5 and parts[2] == parts[3]:
-        return parts[:3], parts[4]
+    if len(parts) == 5:
+        return parts[:3], parts[4], parts[3] if parts[3] != parts[2] else None
     raise ValueError(
-        f"{label}: line {number}: not an arc of an acceptor (source target symbol "
-        "[weight]) and not a final state"
+        f"{label}: line {number}: not an arc (source target symbol [weight], or source "
+        "target input output weight) and not a final state"
     )
+
+
+def read_symbols(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The word of each number, of a table with lines "word number".
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        Plain or compressed; OpenFst's text, such as Kaldi's words.txt.
+
+    Returns
+    -------
+    words : dict of str
+        The numbers are strings, as they stand in a file of an automaton.
+
+    Raises
+    ------
+    ValueError
+        With the number of the line, if it is not such a table.
+    """
+    words: dict[str, str] = {}
+    with open_read(path, name="symbols") as (file, label):
+        data = b"".join(iter(lambda: file.read(_CHUNK), b""))
+    try:
+        lines = data.decode("utf-8").split("\n")
+    except UnicodeDecodeError as exc:
+        raise ValueError(
+            f"symbols: {label}: the file is not UTF-8 text: {exc}"
+        ) from exc
+    for number, line in enumerate(lines, start=1):
+        line = line.strip(" \t\r")
+        parts = _FIELDS.split(line)
+        if line and (len(parts) != 2 or not re.fullmatch(r"-?\d+", parts[1])):
+            raise ValueError(
+                f"symbols: {label}, line {number}: a word and its number were expected"
+            )
+        if line and words.setdefault(parts[1], parts[0]) != parts[0]:
+            raise ValueError(
+                f"symbols: {label}, line {number}: the number {parts[1]} is that of "
+                f"{words[parts[1]]!r} already"
+            )
+    return words
 
 
 # ---------------------------------------------------------------------- writing
@@ -176,8 +228,20 @@ def _cost(value):
     return "Infinity" if value == np.inf else f"{value + 0.0:.9g}"
 
 
+def _spelt(line, symbols, fail):
+    """A line with the words of a table in the place of their numbers."""
+    if symbols is None or len(line.words) == 1:
+        return line
+    out = []
+    for number in (line.words[2], line.output):
+        if number is not None and number not in symbols:
+            raise fail(f"symbols has no word for {number!r}", line.number)
+        out.append(None if number is None else symbols[number])
+    return line._replace(words=[*line.words[:2], out[0]], output=out[1])
+
+
 def _check_backoff(backoff):
-    if not isinstance(backoff, str) or backoff.split() != [backoff]:
+    if not isinstance(backoff, str) or re.search("[\\s\0]|^$", backoff):
         raise ValueError(f"backoff must be one word, got {backoff!r}")
 
 
@@ -192,18 +256,23 @@ def read_att(
     end: str = "</s>",
     unknown: str = "<unk>",
     backoff: str = "<epsilon>",
+    symbols: str | os.PathLike[str] | None = None,
 ) -> BackoffModel:
     """See `sklstruct.exchange.read`."""
     names = names_of_marks(start, end, unknown)
     _check_backoff(backoff)
-    return _Reader(file, label, backoff).model(names)
+    words = None if symbols is None else read_symbols(symbols)
+    return _Reader(file, label, backoff, words).model(names)
 
 
 class _Reader:
     """The states of a file, and the contexts that they stand for."""
 
-    def __init__(self, file: Any, label: str, backoff: str) -> None:
-        self.label = label
+    def __init__(
+        self, file: Any, label: str, backoff: str, symbols: dict[str, str] | None
+    ) -> None:
+        self.label, self.backoff = label, backoff
+        self._empty: set[str] = set()  # labels that read nothing and are words here
         self.word = {"<s>": _START, "</s>": _END}
         self.names: dict[str, int] = {}
         # Of each state: {word: (target, cost, line)}, (parent, cost) and final cost.
@@ -211,7 +280,7 @@ class _Reader:
         self.lower: list[tuple[int, float] | None] = []
         self.final: dict[int, float] = {}
         for line in att_lines(file, label):
-            self._take(line, backoff)
+            self._take(_spelt(line, symbols, self.fail))
         self._set_depths()
         self._set_contexts()
 
@@ -226,14 +295,15 @@ class _Reader:
             self.lower.append(None)
         return self.names[name]
 
-    def _take(self, line, backoff):
+    def _take(self, line):
         try:
             cost = 0.0 if line.weight is None else float(line.weight)
         except ValueError:
             cost = np.nan
         if not cost > -np.inf:
             raise self.fail(f"the weight {line.weight!r} is no number", line.number)
-        if line.words[2:] != [backoff]:  # back-off weights may be above 1
+        backs_off = line.words[2:] == [self.backoff]
+        if not backs_off:  # back-off weights may be above 1
             if cost < -1e-6:
                 raise self.fail(
                     f"the weight {line.weight} is a probability above 1", line.number
@@ -246,7 +316,18 @@ class _Reader:
             self.final[state] = cost
             return
         target, read = self._state(line.words[1]), line.words[2]
-        if read == backoff:
+        # Where Kaldi's graphs back off they read a special label and write nothing.
+        empty = line.output in (*_EMPTY, "0")
+        if line.output is not None and not (backs_off and empty):
+            hint = ""
+            if empty:
+                hint = f"; if it backs off, give backoff={read!r}"
+            raise self.fail(
+                f"not an arc of an acceptor: it reads {read!r} and writes "
+                f"{line.output!r}{hint}",
+                line.number,
+            )
+        if backs_off:
             if self.lower[state] is not None:
                 raise self.fail("a second back-off arc of this state", line.number)
             if cost == np.inf:
@@ -259,6 +340,8 @@ class _Reader:
                 "for the marks",
                 line.number,
             )
+        if read in (*_EMPTY, "#0"):
+            self._empty.add(read)
         word = self.word.setdefault(read, len(self.word))
         if word in self.arcs[state]:
             raise self.fail(f"a second arc of this state for {read!r}", line.number)
@@ -267,9 +350,15 @@ class _Reader:
     def _set_depths(self):
         roots = [s for s, lower in enumerate(self.lower) if lower is None]
         if len(roots) != 1:
+            hint = "".join(
+                f"; the file has arcs that read {name}: if they back off, give "
+                f"backoff={name!r}"
+                for name in sorted(self._empty)
+            )
             raise self.fail(
-                f"{len(roots)} states have no back-off arc; in the automaton of a "
-                "back-off model it is one, that of the unigrams"
+                f"{len(roots)} states have no back-off arc, one that reads "
+                f"{self.backoff}; in the automaton of a back-off model it is one "
+                f"state, that of the unigrams{hint}"
             )
         self.root, self.depth = roots[0], [-1] * len(self.lower)
         self.depth[self.root] = 0
@@ -342,7 +431,8 @@ class _Reader:
         missing = set(range(2, len(self.word))) - set(self.arcs[root])
         if missing:
             raise self.fail(f"{list(self.word)[min(missing)]!r} has no unigram arc")
-        cost: dict[tuple[int, ...], float] = {(_START,): np.inf}
+        # An automaton has no number for the start mark; it is certain, as in lmplz.
+        cost: dict[tuple[int, ...], float] = {(_START,): 0.0}
         for context, state in self.at.items():
             for word, arc in self.arcs[state].items():
                 cost[(*context, word)] = arc[1]
@@ -361,7 +451,7 @@ class _Reader:
         for ngrams in rows:
             values = np.zeros((len(ngrams), 2))
             for i, ngram in enumerate(ngrams):
-                values[i, 0] = max(-cost[ngram] / _LN10, _ZERO)
+                values[i, 0] = -cost[ngram] / _LN10
                 lower = self.lower[self.at[ngram]] if ngram in self.at else None
                 values[i, 1] = 0.0 if lower is None else -lower[1] / _LN10
             ids = np.array(ngrams, dtype=np.int32).reshape(len(ngrams), -1)
@@ -373,4 +463,4 @@ class _Reader:
             spelt[i] = names[parameter]
         if len(set(spelt)) < len(spelt):
             raise self.fail("start, end or unknown is also another word of the file")
-        return build_model(self, spelt, roles, sections, names, False)
+        return build_model(self, spelt, roles, sections, names)

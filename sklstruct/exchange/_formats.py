@@ -5,21 +5,21 @@ A new format is a file with the two functions and a line of `FORMATS`.
 
 from __future__ import annotations
 
-import io
 import os
+import re
 from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Any, BinaryIO, NamedTuple
 
 from .._files import COMPRESSIONS, DamagedData, open_read, open_write
-from ..backoff import BackoffModel
+from ..backoff import BackoffModel, without_zero_weights
 from ..backoff._model import check_model
 from ._arpa_read import read_arpa
 from ._arpa_write import write_arpa
 from ._att import read_att, write_att
 from ._native import MAGIC as NATIVE_MAGIC
 from ._native import read_native, write_native
-from ._probing import MAGIC, read_probing, write_probing
+from ._probing import MAGIC, kenlm_file, read_probing, write_probing
 
 
 class Format(NamedTuple):
@@ -60,6 +60,63 @@ def format_of_name(path: str) -> str:
     return next(found, next(iter(FORMATS)))
 
 
+# First bytes of files that programs take for models of n-grams, and what they are.
+_FOREIGN: dict[bytes, str] = {
+    b"version https://git-lfs": "a pointer of git-lfs, not the file itself; run "
+    "git lfs pull",
+    b"blmt": "a binary of IRSTLM; compile-lm --text=yes makes an ARPA file of it",
+    b"Qblmt": "a quantised binary of IRSTLM; compile-lm --text=yes makes an ARPA file",
+    b"iARPA": "an iARPA file of IRSTLM; compile-lm --text=yes makes an ARPA file of it",
+    b"Trie Language Model": "a binary of pocketsphinx; read the ARPA file that it was "
+    "made from",
+    b"SRILM_BINARY": "a binary of SRILM; ngram -write-lm makes an ARPA file of it",
+    b"\0B<ConstArpaLm>": "a ConstArpaLm of Kaldi; read the ARPA file that it was made "
+    "from",
+    b"\xd6\xfd\xb2\x7e": "a binary of OpenFst; fstprint makes the text that "
+    "format='att' reads",
+    b"\x80": "a pickle; load it, or let `sklstruct convert` make a file of n-grams",
+    b"<!DOCTYPE": "a web page",
+    b"<html": "a web page",
+    NATIVE_MAGIC: "a native file of sklstruct; leave format out",
+}
+_TEXTS = {"arpa", "att"}
+_HEAD = 512  # bytes that tell what a file is
+
+
+def what_is(head: bytes) -> str | None:
+    """What a file is that is not text with n-grams, by its first bytes.
+
+    Parameters
+    ----------
+    head : bytes
+        Decompressed; b"" of an empty file.
+
+    Returns
+    -------
+    what : str or None
+        A phrase, with the remedy where a remedy is known; None: not known.
+    """
+    if not head:
+        return "the file is empty"
+    if b"Darpa Trigram LM" in head[:24]:
+        return "a DMP file of Sphinx; sphinx_lm_convert makes an ARPA file of it"
+    if head[257:262] == b"ustar":
+        name = head[:100].rstrip(b"\0").decode("utf-8", "replace")
+        return f"a tar archive with {name!r}; unpack it first"
+    if b"\\data\\\r" in head and b"\n" not in head:
+        return "text whose lines end in CR alone; they must end in LF or CR LF"
+    found = (what for magic, what in _FOREIGN.items() if head.startswith(magic))
+    return kenlm_file(head) or next(found, None)
+
+
+def _quoted(head: bytes) -> str:
+    """The first line of a file, if it is text."""
+    line = head.strip().partition(b"\n")[0].rstrip(b"\r")[:80]
+    if not re.fullmatch(rb"[\x20-\x7e]+", line):
+        return ""
+    return f"; it begins with {line.decode()!r}"
+
+
 def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any]:
     """The reader or the writer of a format; TypeError if it lacks an option."""
     if name not in FORMATS:
@@ -80,13 +137,9 @@ def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any
     return function
 
 
-def _format_of(file: io.BufferedReader, label: str) -> str:
+def _format_of(head: bytes, label: str) -> str:
     """The format by the first bytes; for other bytes by the name of the file, among the
     formats without first bytes of their own."""
-    try:
-        head = file.peek(64)
-    except DamagedData:  # the reader raises it again and names the place
-        head = b""
     for name, format in FORMATS.items():
         if format.magic and head.startswith(format.magic):
             return name
@@ -120,11 +173,10 @@ def read(
     **options
         Options of the format. Of files of other programs: `start`, `end`, `unknown`,
         the symbols that ``<s>``, ``</s>`` and ``<unk>`` become in the model, strings
-        with these marks as defaults; `drop_zero_unknown` (True), whether to leave
-        ``<unk>`` out if it occurs as a unigram only, with a log10-probability of -98 or
-        less, as in files of models without such a word (of ``"arpa"``
-        and ``"kenlm"``). Of ``"att"``: `backoff` ("<epsilon>"), the symbol of the arcs
-        that read nothing. Of ``"native"``: `mmap` (True), whether a plain file is
+        with these marks as defaults. Of ``"att"``: `backoff` ("<epsilon>"), the symbol
+        of the arcs that back off, and `symbols` (None), the path of a table with lines
+        "word number", such as Kaldi's words.txt, for files that hold numbers. Of
+        ``"native"``: `mmap` (True), whether a plain file is
         mapped, so that its arrays take memory only where they are read and are shared
         by processes, and `verify` (True), whether hashes are compared, so that a
         changed number is found; pointers and ids are checked in any case. Of
@@ -136,21 +188,28 @@ def read(
     model : BackoffModel
         From an ARPA file, its `labels` have as classes all words but ``<s>``, sorted;
         as symbols all words but ``</s>`` (which is kept if some n-gram has it in its
-        context), sorted; and None as start, end or unknown where the file lacks the
-        word. Without ``<unk>`` unknown words have no class: see `unknown_log_prob` of
-        `BackoffModel.target`.
+        context, or it has a back-off weight), sorted; and None as start, end or unknown
+        where the file lacks the word. Without ``<unk>`` unknown words have no class:
+        see `unknown_log_prob` of `BackoffModel.target`. The numbers of n-grams that end
+        in ``<s>`` are in `file_ngrams`.
 
     Raises
     ------
     ValueError
         With the number of the line, if the file is not a valid ARPA file: cut short,
-        damaged or packed in a way that is not supported; sections or counts that do
-        not match; text where a number should be; positive log-probabilities; n-grams
-        of the wrong length, that occur twice or with a word that is no unigram; a line
-        of more than 16 MiB, or 1 MiB of text without an n-gram. It is also raised if
-        the value of a parameter is not valid.
+        damaged, of another format, or packed in a way that is not supported; sections
+        or counts that do not match; text where a number should be; positive
+        log-probabilities; n-grams of the wrong length, that occur twice or with a word
+        that is not a unigram; a back-off weight other than 0 at the highest order; a
+        line of more than 16 MiB, or 1 MiB of text without an n-gram. It is also raised
+        if the value of a parameter is not valid.
     TypeError
         If the format has no such option.
+
+    Warns
+    -----
+    UserWarning
+        If a mark occurs twice with different numbers.
 
     See Also
     --------
@@ -159,10 +218,13 @@ def read(
     Notes
     -----
     Tabs and blanks separate fields; lines may end in CR LF; text before ``\data\`` is
-    skipped. A missing back-off weight is 1. A context that the list of n-grams
-    lacks, as after pruning, gets a back-off weight of 1, and a missing suffix its
-    back-off probability, as the format defines. Values are taken as they
-    stand: -99 is read as 10 :sup:`-99`, as KenLM does.
+    skipped. A missing back-off weight is 1, also at the highest order, where it may
+    only be 1. A context that the list of n-grams lacks, as after pruning, gets a
+    back-off weight of 1, and a missing suffix its back-off probability, as the format
+    defines. Numbers are taken as they stand, those of marks included, as KenLM does:
+    -99 is read as 10 :sup:`-99`, -120 as 10 :sup:`-120` and -inf as 0. Where ``<s>`` or
+    ``</s>`` occurs twice the first line counts, and the last one of ``<unk>``, which
+    ``<UNK>`` is another name of.
 
     ``"kenlm"`` is the probing binary of KenLM, version 5. It holds hash keys of n-grams
     and not their words: those of order n are searched among all pairs of known n-grams
@@ -209,9 +271,18 @@ def read(
         _function(format, "read", options)
     own = tuple(entry.magic for entry in FORMATS.values())
     with open_read(path_or_file, what="", own=own) as (file, label):
-        name = format or _format_of(file, label)
+        try:
+            head = file.peek(_HEAD)
+        except DamagedData:  # the reader raises it again and names the place
+            head = b"\\data\\"
+        name = format or _format_of(head, label)
         load = _function(name, "read", options)
-        return load(file, label or f"{name.upper()} data", **options)
+        label = label or f"{name.upper()} data"
+        if name in _TEXTS:
+            what = what_is(head)
+            if what is not None:
+                raise ValueError(f"{label}: {what}{_quoted(head)}")
+        return load(file, label, **options)
 
 
 def write(
@@ -246,7 +317,9 @@ def write(
         (None), the symbols to be written as ``<s>``, ``</s>`` and ``<unk>``, where None
         means those of the labels of the model, and if these are None too, the symbols
         that are spelt ``<s>``, ``</s>``, ``<unk>``, if there are any. Of ``"arpa"``:
-        `precision` (7), the decimals of the log10 values, 1 to 15. Of ``"kenlm"``:
+        `precision` (None), the decimals of the log10 values, 1 to 15; None: numbers of
+        up to 12 digits as they are, others rounded to single precision, with the 6 to 9
+        digits that give the single precision back. Of ``"kenlm"``:
         `multiplier` (1.5), buckets of the hash tables for each n-gram, above 1. Of
         ``"att"``: `backoff` ("<epsilon>"), the symbol of the arcs that read nothing. Of
         ``"native"``: `dtype` ("float64"); "float32" halves the numbers and rounds them.
@@ -255,9 +328,9 @@ def write(
     ------
     ValueError
         Before a file is made: if `model` does not know its context symbols; if a symbol
-        cannot be written (empty, with white space in it, not encodable, or spelt like
-        another one); if the value of a parameter is not valid or the path has the
-        suffix of another compression.
+        cannot be written (empty, with a blank, tab, line end or NUL in it, not
+        encodable, or spelt like another one); if the value of a parameter is not valid
+        or the path has the suffix of another compression.
 
     TypeError
         If `model` is no `BackoffModel`, or the format has no such option.
@@ -275,10 +348,18 @@ def write(
     column, below the highest order, is the log10 back-off weight of the node ``h w``,
     0 where that is no node. KenLM wants the context and the suffix of every n-gram in
     the file; where the model lacks one it is written with the probability that backing
-    off gives it, so that no score changes. Symbols that are never predicted, ``</s>``
-    or ``<unk>`` if the model has none, and probabilities of 0 get -99. A model without
-    contexts is written with an empty section of bigrams, without which KenLM does not
-    load it.
+    off gives it, so that no score changes (with the digits of single precision it is
+    the sum of single precision that KenLM computes). A model without contexts is
+    written with an empty section of bigrams, without which KenLM does not load it.
+
+    The n-grams of weight 0 of a log-linear model are left out, unless an n-gram that is
+    written needs them: backing off gives the same probability.
+
+    The numbers of a model that was read from a file are written as they were, -inf and
+    those of the marks included. In other models ``<s>`` gets 0, as from KenLM's lmplz;
+    a symbol that is never predicted, an end mark that the model lacks, and a
+    probability of 0 get -99. A model without unknown words is written without
+    ``<unk>``: KenLM then gives unknown words -100.
 
     ``"kenlm"`` is the probing binary of KenLM, version 5, with float32 values.
 
@@ -316,7 +397,7 @@ def write(
     -0.5051 b -0.6021
     -1.2041 <unk> 0
     -0.5051 </s> 0
-    -99 <s> -0.4771
+    0 <s> -0.4771
     <BLANKLINE>
     \2-grams:
     -0.4909 a a
@@ -329,6 +410,7 @@ def write(
     \end\
     """
     check_model(model)
-    store = _function(format, "write", options)(model, **options)
+    store = _function(format, "write", options)
+    store = store(without_zero_weights(model), **options)
     with open_write(path_or_file) as file:
         store(file)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import check_byte_order
+from .._checks import check_byte_order, check_ids, check_length
 from ..backoff import BackoffModel
 from ..context_tree import ContextTree, Pairs
 from ..symbols import Labels
@@ -49,6 +49,11 @@ def write_native(
     }
     if model.node_weight is not None:
         arrays["node_weight"] = np.asarray(model.node_weight, dtype=np.float64)
+    if model.file_ngrams is not None:
+        arrays["file_node"], arrays["file_log_prob"] = (
+            np.asarray(numbers, dtype=kind)
+            for numbers, kind in zip(model.file_ngrams, (np.int32, np.float64))
+        )
     kinds = {"classes": _put_labels("classes", labels.classes, arrays)}
     if labels.symbols is not None:
         kinds["symbols"] = _put_labels("symbols", labels.symbols, arrays)
@@ -156,6 +161,15 @@ def _model_of(data: memoryview, verify: bool) -> BackoffModel:
         model.node_weight = arrays["node_weight"]
         if model.node_weight.shape != (model.n_nodes,):
             raise _WrongFile("damaged: node_weight is not one number a node")
+    if "file_node" in arrays:
+        node, log_prob = arrays["file_node"], arrays["file_log_prob"]
+        check_length("file_log_prob", log_prob, node.size, "one per node")
+        check_ids("file_node", node, 0, model.n_nodes, "node id")
+        if not (np.diff(node) > 0).all() or not (log_prob <= 0).all():
+            raise _WrongFile(
+                "damaged: file_node does not rise, or file_log_prob is not at most 0"
+            )
+        model.file_ngrams = node, log_prob
     return model
 
 

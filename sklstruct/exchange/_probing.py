@@ -17,13 +17,19 @@ import numpy as np
 
 from .._checks import check_byte_order
 from ..backoff import BackoffModel, ClosedModel, close_model
-from ..context_tree._links import nodes_ending_in
 from . import _probing_fast as _fast
 from ._arpa_read import Section, build_model, decode_words, names_of_marks
-from ._arpa_write import log10_backoffs, log10_probs, marks_left
+from ._arpa_write import (
+    NeverPredicted,
+    log10_backoffs,
+    log10_probs,
+    never_predicted,
+    zero_of,
+)
 from ._words import FileWords, file_words
 
-MAGIC = b"mmap lm http://kheafield.com/code format version 5\n"
+_FAMILY = b"mmap lm http://kheafield.com/code "
+MAGIC = _FAMILY + b"format version 5\n"
 _SIGNATURE = MAGIC.ljust(56, b"\0") + struct.pack(
     "<3f3IQ", 0.0, 1.0, -0.5, 1, 2**32 - 1, 0, 1
 )
@@ -92,13 +98,35 @@ def header_of(layout: TableLayout) -> bytes:
     return head + struct.pack("<II", 0, layout.n_words)
 
 
+def kenlm_file(head: bytes) -> str | None:
+    """What a file of KenLM is, by its first bytes; None if it is not such a file."""
+    if not head.startswith(_FAMILY):
+        return None
+    line = head[len(_FAMILY) :].partition(b"\n")[0]
+    version = line.removeprefix(b"format version ")
+    if line.startswith(b"incomplete"):
+        return "a KenLM binary that build_binary did not finish; make the file again"
+    if version != line and version.isdigit() and version != b"5":
+        return (
+            f"a KenLM binary of version {version.decode()}, and version 5 can be read; "
+            "make the file again with a newer build_binary"
+        )
+    if not head.startswith(_SIGNATURE[: len(head)]):
+        return "a KenLM binary of another version or machine"
+    kind = int.from_bytes(head[96:100], "little")
+    if kind != 0:
+        name = _KINDS.get(kind, f"of type {kind}")
+        return f"a KenLM binary that is {name}; only type probing can be read"
+    return "a KenLM binary"
+
+
 def read_layout(image: Any, label: str) -> TableLayout:
     """The layout of the file whose bytes are given.
 
     Raises
     ------
     ValueError
-        If it is no probing file of this version, or its sizes do not fit.
+        If it is not a probing file of this version, or its sizes do not fit.
     """
     check_byte_order("KenLM binaries")
     head = bytes(image[: 108 + 8 * _fast.MOST_ORDER + 16])
@@ -106,19 +134,12 @@ def read_layout(image: Any, label: str) -> TableLayout:
     def fail(what: str) -> ValueError:
         return ValueError(f"{label}: {what}")
 
-    if head[:88] != _SIGNATURE:
-        what = "no KenLM binary of version 5"
-        if head[:8] == MAGIC[:8]:
-            what = "a KenLM binary of another version or machine"
-        raise fail(what)
+    what = kenlm_file(head)
+    if what != "a KenLM binary":
+        raise fail(what or "not a KenLM binary of version 5")
     if len(head) < 108:
         raise fail("cut short within its header")
-    order, multiplier, kind, has_words, search = struct.unpack(
-        "<B3xfIB3xI", head[88:108]
-    )
-    if kind != 0:
-        name = _KINDS.get(kind, f"of type {kind}")
-        raise fail(f"a KenLM binary that is {name}; only type probing can be read")
+    order, multiplier, _, has_words, search = struct.unpack("<B3xfIB3xI", head[88:108])
     if search != 0 or not 2 <= order <= _fast.MOST_ORDER:
         raise fail(
             f"order {order} (2 to {_fast.MOST_ORDER} can be read), search version "
@@ -178,9 +199,10 @@ class _Ngrams(NamedTuple):
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
         """The bits of probability and weight; the signs hold `ends` and `begins`."""
-        prob = self.log_prob.astype(np.float32).view(np.uint32)
+        with np.errstate(over="ignore"):  # beyond the range: -inf, as KenLM reads it
+            prob = self.log_prob.astype(np.float32).view(np.uint32)
+            weight = self.weight.astype(np.float32)
         prob = np.where(self.ends, prob & ~_SIGN, prob | _SIGN)
-        weight = self.weight.astype(np.float32)
         weight[weight == 0.0] = 0.0  # -0 has a meaning of its own
         bits = weight.view(np.uint32)
         return prob, np.where(~self.begins & (weight == 0.0), _NO_LONGER, bits)
@@ -195,51 +217,48 @@ def _ngrams(
     The longer pairs, almost all n-grams, are written by `fill_pairs` without arrays.
     """
     tree, ptr = closed.tree, closed.pair_ptr
-    n_nodes = tree.n_nodes
-    never = nodes_ending_in(tree, words.of_symbol >= words.n_classes)
-    extension = closed.extension
+    never, zero = never_predicted(closed, words, single=True), zero_of(closed)
     begins = np.diff(ptr) > 0
-    # "h w" with w never predicted begins with h.
-    contexts = [closed.without_newest(here) for here, _ in never]
-    begins[np.concatenate(contexts)] = True
+    for part in never:  # "h w" with w never predicted begins with h
+        begins[part.context] = True
     ends = closed.suffixes()
-    has_child = np.zeros(n_nodes, dtype=bool)
-    has_child[tree.parent[1:]] = True
-    log_backoff = log10_backoffs(closed.log_backoff)
+    log_backoff = log10_backoffs(closed.log_backoff, zero)
     rows = []
-    for (here, newest), context in zip(never, contexts):
+    # "h w" with w never predicted ends "x h w", if that is there.
+    more_of = [*(_suffixes(part, tree.parent) for part in never[1:]), set()]
+    for part, more in zip(never, more_of):
+        both = zip(part.context.tolist(), part.word.tolist())
         rows.append(
             [
                 _Ngrams(
-                    context.astype(np.int32),
-                    id_of[words.of_symbol[newest]],
-                    np.full(here.size, -99.0),
-                    log_backoff[here],
-                    begins[here],
-                    has_child[here],
+                    part.context,
+                    id_of[part.word],
+                    part.log_prob,
+                    np.where(part.node > 0, log_backoff[part.node], 0.0),
+                    (part.node > 0) & begins[part.node],
+                    np.array([row in more for row in both], dtype=bool),
                 )
             ]
         )
+    extension = closed.extension
     context = extension[: ptr[1]]
     known = context > 0
     rows[0].append(
         _Ngrams(
             np.zeros(known.size, dtype=np.int32),
             id_of[closed.target[: known.size]],
-            log10_probs(closed.log_prob[: known.size]),
+            log10_probs(closed.log_prob[: known.size], zero),
             np.where(known, log_backoff[context], 0.0),
             known & begins[context],
             ends[: known.size].astype(bool),
         )
     )
-    extra = marks_left(words, words.of_symbol[never[0][1]])
-    no = np.zeros(extra.node.size, dtype=bool)
-    ids = id_of[extra.last]
-    weights = extra.log_prob, extra.log_backoff
-    rows[0].append(_Ngrams(extra.node, ids, *weights, no, no))
-    # No node is below the deepest level; and KenLM has no model of order 1.
-    rows += [[]] * (max(2, tree.n_levels) - len(rows))
     return rows, begins, ends
+
+
+def _suffixes(part: NeverPredicted, parent: np.ndarray) -> set[tuple[int, int]]:
+    """The n-grams without their oldest word, as (node, word)."""
+    return set(zip(parent[part.context].tolist(), part.word.tolist()))
 
 
 def image_of(
@@ -267,7 +286,7 @@ def image_of(
     id_of = np.arange(1, words.n_words + 1, dtype=np.uint32)
     id_of[of_unknown:] -= np.uint32(1)
     id_of[of_unknown] = 0
-    closed = close_model(model, words.class_of_symbol)
+    closed = close_model(model, words.class_of_symbol, single=True)
     rows, begins, ends = _ngrams(closed, words, id_of)
     tree, ptr = closed.tree, closed.pair_ptr
     counts = [sum(part.node.size for part in order) for order in rows]
@@ -300,6 +319,7 @@ def image_of(
                 table, width, nodes.start, ptr[nodes.start : nodes.stop + 1],
                 closed.target, closed.log_prob, closed.extension, ends, tree.parent,
                 word_of_node, closed.log_backoff, begins.view(np.uint8), id_of,
+                zero_of(closed),
             )
         ]  # fmt: skip
         for part in order:
@@ -370,7 +390,6 @@ def read_probing(
     start: str = "<s>",
     end: str = "</s>",
     unknown: str = "<unk>",
-    drop_zero_unknown: bool = True,
     max_candidates: float = 1e11,
 ) -> BackoffModel:
     """See `sklstruct.exchange.read`.
@@ -381,8 +400,13 @@ def read_probing(
     names = names_of_marks(start, end, unknown)
     image = np.frombuffer(file.read(), dtype=np.uint8)
     layout = read_layout(image.data, label)
-    _fast.Tables(image, layout.order, layout.n_words, layout.first, layout.n_buckets)
     source = _File(label)
+    try:
+        _fast.Tables(
+            image, layout.order, layout.n_words, layout.first, layout.n_buckets
+        )
+    except ValueError as exc:
+        raise source.fail(f"damaged: {exc}") from exc
     raw = [word.encode() for word in read_words(image, layout, label)]
     spelt, roles = decode_words(source, raw, 0, names)
     n = layout.n_words
@@ -401,9 +425,15 @@ def read_probing(
         )
         n_prefixes, known = known.key.size, found
         sections.append(_section(known))
-    if layout.counts[0] < n:  # <unk> is in no list of n-grams
-        drop_zero_unknown = True
-    return build_model(source, spelt, roles, sections, names, drop_zero_unknown)
+    if layout.counts[0] < n:  # the file from which the tables were made had no <unk>
+        del spelt[0], roles["unknown"]
+        roles = {name: word - 1 for name, word in roles.items()}
+        first = sections[0]
+        sections[0] = Section(first.ids[:-1], first.values[1:], 0)
+        sections[1:] = [part._replace(ids=part.ids - 1) for part in sections[1:]]
+        if any((part.ids < 0).any() for part in sections):
+            raise source.fail("damaged: an n-gram has <unk>, which is no unigram")
+    return build_model(source, spelt, roles, sections, names)
 
 
 def _longer(

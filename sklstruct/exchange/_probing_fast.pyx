@@ -19,8 +19,8 @@ of the contexts from its length up, the shortest first.
 from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.math cimport log
-from libc.string cimport memcpy
+from libc.math cimport isinf, log
+from libc.string cimport memchr, memcpy
 
 from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
@@ -234,12 +234,13 @@ def fill_pairs(
     const double[::1] log_backoff,
     const uint8_t[::1] begins,
     const uint32_t[::1] id_of,
+    double zero,
 ):
     """`fill` with the pairs of the ``len(ptr) - 1`` nodes from `first` on.
 
     The key, the probability with its sign and the weight of "h y" are computed here;
     `_probing._Ngrams` defines them. The pairs are put in their order, in blocks, whose
-    buckets and weights are prefetched.
+    buckets and weights are prefetched. zero: log10 of 0.
 
     Returns
     -------
@@ -284,7 +285,9 @@ def fill_pairs(
                     wrong = p
                     break
                 bucket = &table[0] + at * width
-                value = min(max(log_prob[p] / LN10, -99.0), 0.0)
+                value = min(log_prob[p] / LN10, 0.0)
+                if isinf(value):
+                    value = zero
                 bits = as_bits(<float>value)
                 bits = bits & ~SIGN if ends[p] else bits | SIGN
                 memcpy(bucket, &key[i], 8)
@@ -294,7 +297,9 @@ def fill_pairs(
                 longer = extension[p]
                 bits = MINUS_ZERO
                 if longer > 0:
-                    value = <float>max(log_backoff[longer] / LN10, -99.0)
+                    value = <float>(log_backoff[longer] / LN10)
+                    if isinf(value):
+                        value = zero
                     if value != 0.0:
                         bits = as_bits(<float>value)
                     elif begins[longer]:
@@ -456,8 +461,11 @@ cdef struct score_t:
 cdef inline uint32_t word_id(
     const tables_t* t, const uint8_t* text, int64_t size
 ) noexcept nogil:
-    cdef uint64_t h = murmur(text, size)
-    cdef const uint8_t* at
+    cdef const uint8_t* at = <const uint8_t*>memchr(text, 0, size)
+    cdef uint64_t h
+    if at != NULL:  # a string of C ends here
+        size = at - text
+    h = murmur(text, size)
     if h == 0:
         return 0
     at = find(t.words, WORD, t.word_buckets, h)

@@ -140,9 +140,12 @@ def write_max_arpa(
     of_symbol, special = words.of_symbol, words.special
     start = np.flatnonzero(of_symbol == special["start"])
     possible = of_symbol != special["end"]
+    unknown = special["unknown"]
+    # A file of a model without unknown words lists none.
+    n_listed = words.n_words - (unknown >= words.n_classes and unknown not in of_symbol)
     mf, mbow = max_backoffs(
         written, shorter_pairs(model, closed), possible,
-        bool(possible.sum() == words.n_words - 1),
+        bool(possible.sum() == n_listed - 1),
         int(start[0]) if start.size else -1,
     )  # fmt: skip
     sections.bounds = _as_written(mf, mbow)
@@ -221,12 +224,7 @@ def read_max_arpa(
         line.rsplit("\t", 1)[0] if "\t" in line else line for line in plain[at:]
     ]
     plain += ["\\end\\", ""]
-    # Histories may hold the unknown word, even if its probability is 0.
-    model = read(
-        io.BytesIO("\n".join(plain).encode("utf-8")),
-        format="arpa",
-        drop_zero_unknown=False,
-    )
+    model = read(io.BytesIO("\n".join(plain).encode("utf-8")), format="arpa")
     automaton = ContextAutomaton(
         BackoffModel(
             model.pairs, _with_zeros(model.log_prob), model.log_backoff, model.labels

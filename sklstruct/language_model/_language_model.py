@@ -1396,7 +1396,7 @@ class LanguageModel(
         self,
         path: str | os.PathLike[str] | BinaryIO,
         *,
-        precision: int = 7,
+        precision: int | None = None,
         method: str = "exact",
     ) -> None:
         """`save` with ``format="arpa"``, the files of KenLM and SRILM.
@@ -1406,8 +1406,8 @@ class LanguageModel(
         path : str, os.PathLike or binary file object
             As in `save`. The marks are written as ``<s>``, ``</s>`` and ``<unk>``.
 
-        precision : int, default=7
-            Decimals of the log10 values, 1 to 15.
+        precision : int, default=None
+            Decimals of the log10 values, 1 to 15. None: the digits of single precision.
 
         method : {"exact", "union"}, default="exact"
             As in `save`.
@@ -1539,8 +1539,7 @@ class LanguageModel(
 
         unknown, start, end : str, default="<unk>", "<s>", "</s>"
             Names of the file's ``<unk>``, ``<s>`` and ``</s>`` in the model, None for
-            those that the file lacks. An ``<unk>`` of probability 10\ :sup:`-99`, by
-            which other programs mark unknown words as impossible, counts as lacking.
+            those that the file lacks.
 
         out_of_vocabulary : {"error", "exclude"}, default="error"
             As in `load`.

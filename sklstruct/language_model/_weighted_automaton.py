@@ -244,7 +244,12 @@ class WeightedAutomaton:
         arcs, finals = [], []
         with open_read(path, what="an automaton") as (file, label):
             lines = list(att_lines(file, label))
-        for i, head, cost in lines:
+        for i, head, cost, output in lines:
+            if output is not None:
+                raise ValueError(
+                    f"{label}: line {i}: not an arc of an acceptor: it reads "
+                    f"{head[2]!r} and writes {output!r}"
+                )
             value = _weight(cost, negative_log, i, label)
             if head[2:] in (["<epsilon>"], ["<eps>"]):
                 raise ValueError(

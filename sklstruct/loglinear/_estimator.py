@@ -34,7 +34,14 @@ from ..backoff._estimator import BATCH, SAMPLES
 from ..backoff._prune import add_prefixes, selected_nodes
 from ..symbols import Labels
 from ._active_set import check_active_set, grow
-from ._fit import Fit, Settings, backoff_numbers, penalty_of, solver_of
+from ._fit import (
+    Fit,
+    Settings,
+    backoff_numbers,
+    fitted_numbers,
+    penalty_of,
+    solver_of,
+)
 from ._gap import shortfall_text
 from ._memory import FitMemory
 from ._penalties import PENALTIES, Penalty, Separable
@@ -552,10 +559,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             if result is None:
                 result = self._solve(fit, report, carried)
             self.gap_ = fit.gap(result.w)
-            numbers = backoff_numbers(problem, result.w)
+            fitted = fitted_numbers(problem, result.w)
         set_result(self, result)
         warn_of(self, fit, result, self.gap_)
-        return Fitted(*numbers)
+        return fitted
 
     def _carried(self, counted: Counted, settings: Settings) -> Carried | None:
         """The weights of the batches before, if this fit continues from them."""

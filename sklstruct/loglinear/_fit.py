@@ -24,7 +24,7 @@ from .._checkpoint import (
 )
 from .._digest import digest
 from .._parallel import ThreadMap
-from ..backoff import BackoffModel
+from ..backoff import BackoffModel, Fitted
 from ..context_tree import Pairs
 from ._gap import duality_gap, is_within, next_share
 from ._loss import LogLinearLoss
@@ -383,9 +383,15 @@ def backoff_numbers(
     problem: Problem, w: np.ndarray
 ) -> tuple[Pairs, np.ndarray, np.ndarray]:
     """(pairs, log-probabilities, log back-offs) of the model with weights w, a trie."""
+    return fitted_numbers(problem, w)[:3]
+
+
+def fitted_numbers(problem: Problem, w: np.ndarray) -> Fitted:
+    """The same, and which pairs have a weight of 0."""
     trie, w = problem.expand(w)
     with np.errstate(over="ignore", invalid="ignore"):
-        return trie.pairs, *LogLinearLoss(trie).backoff(w)
+        numbers = LogLinearLoss(trie).backoff(w)
+    return Fitted(trie.pairs, *numbers, zero_weight=w == 0.0)
 
 
 def held_out_loss(held_out: Any, problem: Problem, w: np.ndarray) -> float:

@@ -22,7 +22,7 @@ from ..backoff._estimator import HeldOutData, check_parameters, count_samples
 from ..context_tree import Pairs
 from ..symbols import Labels
 from ._estimator import StructuredLogLinearLM
-from ._fit import LARGEST, Fit, Settings, backoff_numbers, held_out_loss, solver_of
+from ._fit import LARGEST, Fit, Settings, fitted_numbers, held_out_loss, solver_of
 from ._problem import Problem
 from ._screening import RootProblem, Sieve, check_screening, screens, smallest_lam
 from ._solvers import Result, relative_residual
@@ -136,7 +136,10 @@ class LamPath:
         row, values = self._columns[range(self.lams.size)[index]]
         w[row] = values
         problem = Problem(self.pairs, self.count, self._beta, positive=self._positive)
-        return BackoffModel(*backoff_numbers(problem, w), self.labels)
+        fitted = fitted_numbers(problem, w)
+        model = BackoffModel(*fitted[:3], self.labels)
+        model.zero_weight = fitted.zero_weight
+        return model
 
     def __repr__(self):
         return (

@@ -3,6 +3,7 @@
 import io
 import math
 import re
+import warnings
 from functools import partial
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from _oracles import following_text, make_model, random_corpus
 
 from sklstruct import StructuredLogLinearLM
-from sklstruct.backoff import PrunedLM, prune
+from sklstruct.backoff import BackoffModel, PrunedLM, prune
 from sklstruct.backoff._prune import renormalize
 from sklstruct.context_tree import Pairs
 from sklstruct.exchange import read, write
@@ -333,11 +334,61 @@ def test_what_is_no_model():
     for other in (3, AdditiveUnigram()):
         with pytest.raises(ValueError, match="'estimator' parameter"):
             PrunedLM(other).fit([[0], [1]], [0, 1])
-    half = make_model(
-        [-1], [-1], [0, 2], [0, 1], np.log([0.3, 0.3]), [0.0], n_symbols=1
+    nothing = make_model(
+        [-1], [-1], [0, 2], [0, 1], [-np.inf, -np.inf], [0.0], n_symbols=1
     )
-    with pytest.raises(ValueError, match="only distributions can be pruned"):
-        prune(half, 0.1)
+    with pytest.raises(ValueError, match=r"after the context \[\] sum to 0.0"):
+        prune(nothing, 0.1)
+
+
+def off(model, seed, factor):
+    """The model with other sums: random factors of its rows and of its weights."""
+    rng = np.random.default_rng(seed)
+    scale = rng.uniform(-factor, 0, model.n_nodes)
+    log_prob = model.log_prob + scale[model.pairs.nodes()]
+    log_backoff = model.log_backoff + rng.uniform(-factor, factor, model.n_nodes)
+    log_backoff[0] = 0
+    return BackoffModel(model.pairs, log_prob, log_backoff, model.labels)
+
+
+@pytest.mark.parametrize("to", [None, "all", 60])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_do_not_sum_to_one_are_divided_by_their_sums(seed, to):
+    model = off(fitted(seed=seed, max_depth=3), seed, 0.5)
+    assert model.check_normalized(tol=np.inf) > 0.1
+    size = {"to": model.n_pairs if to == "all" else to}
+    with pytest.warns(UserWarning, match=r"rows miss the sum 1, by up to 0\.\d+; each"):
+        pruned = prune(model, **(size if to else {"threshold": 1e-3}))
+    assert pruned.check_normalized() < 1e-11
+    if to == "all":  # nothing is gone: each row is the old one, divided
+        nodes = np.arange(model.n_nodes, dtype=np.int32)
+        before = np.exp(model.rows(nodes))
+        before /= before.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(np.exp(pruned.rows(nodes)), before, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["entropy", "weighted_difference"])
+def test_files_whose_rows_do_not_sum_to_one_are_pruned(method):
+    """Unigrams of sum .58, and a row after "red" of sum .49."""
+    text = (
+        "\\data\\\nngram 1=4\nngram 2=2\n\n\\1-grams:\n-2.0\t<unk>\n-99\t<s>\t-0.4\n"
+        "-0.6\t</s>\n-0.5\tred\t-0.3\n\n\\2-grams:\n-0.2\t<s> red\n-0.4\tred </s>\n"
+        "\n\\end\\\n"
+    )
+    model = read(io.BytesIO(text.encode()))
+    with pytest.warns(UserWarning, match="3 of 3 rows miss the sum 1, by up to 0.438"):
+        pruned = prune(model, 1e-9, method=method)
+    assert pruned.check_normalized() < 1e-12
+    assert pruned.n_pairs == model.n_pairs
+    root = 10.0 ** np.array([-0.6, -2.0, -0.5])
+    expected = root / root.sum()
+    np.testing.assert_allclose(np.exp(pruned.rows([0])[0]), expected, atol=1e-12)
+
+
+def test_rows_that_sum_to_one_are_pruned_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        prune(fitted(), 1e-3)
 
 
 # ------------------------------------------------------------------- by size

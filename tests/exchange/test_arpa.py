@@ -11,7 +11,10 @@ import pytest
 from _oracles import make_model
 
 from sklstruct import exchange
+from sklstruct.context_tree import ContextTree
 from sklstruct.exchange import _arpa_fast, _arpa_read
+from sklstruct.exchange._arpa_write import NgramRows, format_rows
+from sklstruct.exchange._words import FileWords
 from sklstruct.symbols import Labels
 
 LN10 = np.log(10.0)
@@ -146,15 +149,33 @@ def test_written_file_scores_like_kenlm(tmp_path, depth, closed):
 def test_model_without_unknown_word_scores_like_kenlm(tmp_path):
     model = random_model(3, with_unknown=False)
     data = written(model)
-    assert b"\n-99\t<unk>\t0\n" in data
-    words = [f"w{i}" for i in range(6)]
-    again = read(data, drop_zero_unknown=False)
-    assert again.labels.unknown == "<unk>"
-    assert_same_as_kenlm(data, again, tmp_path, words)
-    dropped = read(data)
-    assert dropped.labels.unknown is None
-    assert dropped.labels.classes.tolist() == model.labels.classes.tolist()
-    assert_same_answers(model, dropped, 1e-5)
+    assert b"<unk>" not in data
+    again = read(data)
+    assert again.labels.unknown is None
+    assert again.labels.classes.tolist() == model.labels.classes.tolist()
+    assert_same_as_kenlm(data, again, tmp_path, [f"w{i}" for i in range(6)])
+    assert_same_answers(model, again, 1e-5)
+
+
+def test_a_start_mark_of_ours_has_the_number_of_lmplz(tmp_path):
+    """A probability of 1, which KenLM uses for a mark inside a text."""
+    kenlm = pytest.importorskip("kenlm")
+    for model in (random_model(0), random_model(1, 1, with_unknown=False)):
+        lines = [line.split("\t") for line in written(model).decode().splitlines()]
+        assert [line[0] for line in lines if line[1:2] == ["<s>"]] == ["0"]
+        exchange.write(model, tmp_path / "m.arpa")
+        exchange.write(model, tmp_path / "m.bin", format="kenlm")
+        for name in ("m.arpa", "m.bin"):
+            theirs = kenlm.Model(str(tmp_path / name))
+            scores = list(theirs.full_scores("<s>", bos=False, eos=False))
+            assert scores == [(0.0, 1, False)]
+
+
+@pytest.mark.parametrize("number", ["-98.2", "-99", "-100", "-inf"])
+def test_an_unknown_word_of_a_file_has_its_number(number):
+    model = read(PRUNED.replace("-1.5\t<unk>", f"{number}\t<unk>"))
+    assert model.labels.unknown == "<unk>"
+    assert log10_scores(model, ["<unk>"])[0] == pytest.approx(-0.3 + float(number))
 
 
 def test_depth_zero_is_written_so_that_kenlm_loads_it(tmp_path):
@@ -191,7 +212,7 @@ def test_symbols_that_are_no_class_and_zero_probabilities(tmp_path):
     assert b"inf" not in data and b"nan" not in data
     lines = data.decode().splitlines()
     assert "-99\tb\t0" in lines and "-99\tfeature\t0" in lines
-    again = read(data, drop_zero_unknown=False)
+    again = read(data)
     assert_same_as_kenlm(data, again, tmp_path, ["a", "b", "feature"])
     got = np.exp(
         again.rows(
@@ -578,6 +599,62 @@ def test_integer_symbols_and_unknown_context_symbols():
     assert {"100", "0", "1", "<s>"} <= {*again.labels.symbols}
 
 
+# ----------------------------------------------------------------------- numbers
+
+
+def printed(numbers, precision=None):
+    """The first column of unigrams with these log10 values, as text."""
+    n = len(numbers)
+    words = FileWords(Labels([f"w{i}" for i in range(n)], []), None, None, None)
+    rows = NgramRows(
+        np.zeros(n, dtype=np.int32),
+        np.arange(n, dtype=np.int32),
+        np.array(numbers, dtype=float),
+        np.full(n, np.nan),
+    )
+    root = ContextTree(np.array([-1]), np.array([-1]))
+    blocks = format_rows(rows, words, root, 2, precision)
+    lines = b"".join(bytes(block) for block in blocks).decode().splitlines()
+    return [line.split("\t")[0] for line in lines]
+
+
+def test_numbers_of_a_text_stay_as_they_were():
+    rng = np.random.default_rng(0)
+    texts = ["0", "-0.5", "-99", "-99.999", "-120.25", "-inf", "-1e-07", "-4.3e-08"]
+    texts += [
+        f"-{rng.random() * 10.0 ** rng.integers(-4, 4):.{d}g}" for d in range(1, 13)
+    ]
+    texts += [
+        f"-{x:.12g}" for x in rng.random(2000) * 10.0 ** rng.integers(-9, 4, 2000)
+    ]
+    # Through natural logarithms, as models hold them.
+    values = np.array([float(t) for t in texts]) * LN10 / LN10
+    for text, shown in zip(texts, printed(values)):
+        assert float(shown) == float(text), (text, shown)
+
+
+def test_other_numbers_are_of_single_precision():
+    rng = np.random.default_rng(1)
+    values = -rng.random(5000) * 10.0 ** rng.uniform(-9, 3, 5000)
+    single = values.astype(np.float32)
+    for given in (values, single.astype(float)):
+        shown = printed(given)
+        back = np.array([np.float32(float(t)) for t in shown])
+        # A number of 12 digits by chance is written with these.
+        assert (back == single).all()
+    # KenLM prints the fewest digits that give the number back.
+    digits = [len(t.split("e")[0].replace(".", "").lstrip("-0")) for t in shown]
+    fewest = [len(np.format_float_scientific(x).split("e")[0]) - 2 for x in single]
+    assert np.mean(digits) < np.mean(fewest) + 0.3
+
+
+def test_numbers_beyond_the_usual_are_written_with_decimals_too():
+    values = [-1e17, -1e300, -1234567.125, -np.inf, -1e-12, -999.9999999]
+    for precision in (1, 7, 15):
+        for value, shown in zip(values, printed(values, precision)):
+            assert float(shown) == pytest.approx(value, rel=1e-7, abs=10.0**-precision)
+
+
 # -------------------------------------------------------------- other programs
 
 
@@ -773,7 +850,7 @@ def swap(old, new):
 
 
 MALFORMED = {
-    "empty": ("", 1, "no line .data"),
+    "empty": ("", None, "the file is empty"),
     "no data": (PRUNED[7:], None, "no line .data"),
     "only header": ("\\data\\\n", 2, "cut short"),
     "no counts": ("\\data\\\n\n\\1-grams:\n", 3, "no counts"),

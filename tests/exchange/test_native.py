@@ -3,6 +3,7 @@
 import io
 import json
 import mmap
+import pickle
 import struct
 import warnings
 
@@ -249,3 +250,41 @@ def test_read_native_is_the_reader_of_the_table(tmp_path):
     with open(path, "rb") as file:
         assert isinstance(read_native(file, "m"), BackoffModel)
     assert LanguageModel.load(path).perplexity(TEXT) > 1
+
+
+def of_file():
+    file = io.BytesIO()
+    exchange.write(MODELS["marks"], file)
+    file.seek(0)
+    return exchange.read(file)
+
+
+def test_numbers_of_the_start_mark_stay():
+    model = of_file()
+    model.file_ngrams = np.array([0, 2], dtype=np.int32), np.array([-1.5, -np.inf])
+    copies = [load(data_of(model)), pickle.loads(pickle.dumps(model))]
+    copies.append(model.relabel(model.labels))
+    same = np.arange(model.n_symbols, dtype=np.int32)
+    copies.append(model.renamed(model.tree, same, model.labels))
+    for again in copies:
+        for a, b in zip(again.file_ngrams, model.file_ngrams):
+            np.testing.assert_array_equal(a, b)
+    assert load(data_of(MODELS["marks"])).file_ngrams is None
+
+
+@pytest.mark.parametrize(
+    "node, log_prob, message",
+    [
+        ([10**6], [-1.0], "file_node"),
+        ([-1], [-1.0], "file_node"),
+        ([2, 0], [-1.0, -1.0], "file_node does not rise"),
+        ([0], [0.5], "file_log_prob is not at most 0"),
+        ([0], [np.nan], "file_log_prob is not at most 0"),
+        ([0, 1], [-1.0], "file_log_prob"),
+    ],
+)
+def test_numbers_of_the_start_mark_are_checked(node, log_prob, message):
+    model = of_file()
+    model.file_ngrams = np.array(node, dtype=np.int32), np.array(log_prob)
+    with pytest.raises(ValueError, match=message):
+        load(data_of(model))

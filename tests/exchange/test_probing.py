@@ -219,7 +219,7 @@ def change(image, at, value):
 @pytest.mark.parametrize(
     ("at", "value", "message"),
     [
-        (0, b"text", "no KenLM binary"),
+        (0, b"text", "not a KenLM binary"),
         (50, b"9", "another version"),
         (88, b"\x01", "order 1"),
         (88, b"\xff", "order 255"),
@@ -298,6 +298,8 @@ def test_ids_are_checked():
     table[np.flatnonzero(table[:, :8].any(axis=1))[3], 11] = 255
     with pytest.raises(OSError, match="beyond the number of words"):
         ours._of_image(bytes(image), b"")
+    with pytest.raises(ValueError, match="^file: damaged: a word has an id beyond"):
+        read(image)
 
 
 def test_damaged_files_end_in_an_answer_or_an_error():
@@ -332,7 +334,10 @@ def test_orders_beyond_the_tables_are_refused():
 def test_collisions_are_refused(monkeypatch):
     """Two n-grams of one key cannot be in a file."""
     fast, pairs = _probing._fast, _probing._fast.fill_pairs
-    same_ids = lambda *args: pairs(*args[:-1], 0 * args[-1] + 1)  # noqa: E731
+
+    def same_ids(*args):
+        return pairs(*args[:-2], 0 * args[-2] + 1, args[-1])
+
     monkeypatch.setattr(fast, "fill_pairs", same_ids)
     with pytest.raises(ValueError, match="one key"):
         image_of(MODELS["order 3"])

@@ -694,7 +694,7 @@ def test_max_arpa(interpolate, tmp_path):
 
 def plain_bounds(text):
     """The lines of a MAX-ARPA file from those of an ARPA file, n-gram by n-gram."""
-    model = read(io.BytesIO(text), drop_zero_unknown=False)
+    model = read(io.BytesIO(text))
     # -99 stands for a zero.
     log_prob = np.where(model.log_prob < -227.9, -np.inf, model.log_prob)
     model = BackoffModel(model.pairs, log_prob, model.log_backoff, model.labels)

@@ -380,7 +380,7 @@ def test_grid_search_and_arpa():
     file = io.BytesIO()
     write(model.backoff_model_, file)
     file.seek(0)
-    back = read(file, drop_zero_unknown=True)
+    back = read(file)
     labels = back.labels.classes.tolist()
     at = [labels.index(w) for w in words]
     np.testing.assert_allclose(np.exp(back.log_prob[at]), model.proba_, rtol=1e-5)

@@ -1,0 +1,134 @@
+"""Files of other kinds are named, by every way to read a file of n-grams."""
+
+import gzip
+import io
+import pickle
+import re
+import struct
+import tarfile
+import warnings
+
+import pytest
+
+from sklstruct import LanguageModel, exchange
+from sklstruct._cli import main
+from sklstruct.compat import kenlm
+from sklstruct.exchange._formats import what_is
+from sklstruct.exchange._probing import image_of
+from sklstruct.smoothing import AdditiveLM
+
+
+def small():
+    return LanguageModel(AdditiveLM(), max_depth=1).fit(["a b", "b a"])
+
+
+def arpa():
+    file = io.BytesIO()
+    small().save(file)
+    return file.getvalue()
+
+
+def binary(kind=0):
+    data = bytearray(image_of(small().backoff_model_))
+    data[96:100] = struct.pack("<I", kind)
+    return bytes(data)
+
+
+def tar(name="model.arpa"):
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        entry = tarfile.TarInfo(name)
+        entry.size = len(arpa())
+        archive.addfile(entry, io.BytesIO(arpa()))
+    return file.getvalue()
+
+
+KENLM = b"mmap lm http://kheafield.com/code "
+FILES = {
+    "git-lfs": (
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12\n",
+        "pointer of git-lfs.*; it begins with 'version https://git-lfs.github.com/spec",
+    ),
+    "empty": (b"", "the file is empty"),
+    "empty and packed": (gzip.compress(b""), "the file is empty"),
+    "version 4": (
+        KENLM + b"format version 4\n\0\0\0",
+        "KenLM binary of version 4.*code format version 4'",
+    ),
+    "unfinished": (KENLM + b"incomplete\n\0\0", "build_binary did not finish"),
+    "trie": (binary(2), "KenLM binary that is trie; only type probing"),
+    "quantised trie": (binary(5), "is quantised trie with compressed pointers"),
+    "IRSTLM": (b"blmt 3 17 23 9\n", "binary of IRSTLM; compile-lm --text=yes"),
+    "quantised IRSTLM": (b"Qblmt 3 17 23 9\n", "quantised binary of IRSTLM"),
+    "iARPA": (b"iARPA\n\\data\\\n", "iARPA file of IRSTLM"),
+    "pocketsphinx": (b"Trie Language Model\x03\0\0\0", "binary of pocketsphinx"),
+    "DMP": (b"\x11\0\0\0Darpa Trigram LM\0", "DMP file of Sphinx"),
+    "DMP, big-endian": (b"\0\0\0\x11Darpa Trigram LM\0", "DMP file of Sphinx"),
+    "SRILM": (b"SRILM_BINARY_NGRAM_001\n", "binary of SRILM"),
+    "ConstArpa": (b"\0B<ConstArpaLm> \4", "ConstArpaLm of Kaldi"),
+    "OpenFst": (b"\xd6\xfd\xb2\x7e\6\0\0\0vector", "binary of OpenFst; fstprint"),
+    "pickle": (pickle.dumps(["a"], protocol=4), "a pickle"),
+    "tar": (tar(), "tar archive with 'model.arpa'; unpack it"),
+    "packed tar": (gzip.compress(tar()), "tar archive with 'model.arpa'"),
+    "web page": (b"<!DOCTYPE html>\n<html></html>\n", "a web page"),
+    "CR alone": (arpa().replace(b"\n", b"\r"), "lines end in CR alone"),
+    "text": (b"\n\nthis is a text\nof two lines\n", r"begins with 'this is a text'"),
+}
+
+
+DOORS = {
+    "read": exchange.read,
+    "read as ARPA": lambda path: exchange.read(path, format="arpa"),
+    "load": LanguageModel.load,
+    "from_arpa": LanguageModel.from_arpa,
+    "compat": kenlm.Model,
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_other_kinds_are_named(name, door, tmp_path):
+    data, message = FILES[name]
+    path = tmp_path / "model.arpa"
+    path.write_bytes(data)
+    with pytest.raises((ValueError, OSError), match=message) as error:
+        DOORS[door](path)
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize("command", ["info", "evaluate", "query", "build_binary"])
+@pytest.mark.parametrize("name", ["git-lfs", "empty", "version 4", "DMP", "text"])
+def test_commands_name_files_of_other_kinds(name, command, tmp_path, capsys):
+    data, message = FILES[name]
+    path, text = tmp_path / "model.arpa", tmp_path / "text"
+    path.write_bytes(data)
+    text.write_text("a b\n")
+    more = {"info": [], "evaluate": [str(text)], "query": []}
+    more["build_binary"] = [str(tmp_path / "out.bin")]
+    try:
+        code = main([command, str(path), *more[command]])
+    except SystemExit as exc:
+        code = exc.code
+    shown = capsys.readouterr().err + str(code)
+    assert re.search(message, shown) and str(path) in shown
+
+
+def test_files_of_n_grams_are_not_taken_for_others(tmp_path):
+    for data in (arpa(), b"made by a tool\n\n" + arpa(), b"\n" * 600 + arpa()):
+        assert what_is(data[:512]) is None
+        assert exchange.read(io.BytesIO(data)).order == 2
+    assert what_is(binary()[:512]) == "a KenLM binary"
+    with pytest.raises(ValueError, match="a KenLM binary"):
+        exchange.read(io.BytesIO(binary()), format="arpa")
+    native = io.BytesIO()
+    small().save(native, format="native")
+    native.seek(0)
+    with pytest.raises(ValueError, match="a native file of sklstruct; leave format"):
+        exchange.read(native, format="arpa")
+
+
+def test_short_heads_are_read_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for head in (b"m", b"mmap lm http://kheafield.com/code ", KENLM + b"format"):
+            what_is(head)
