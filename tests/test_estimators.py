@@ -12,7 +12,9 @@ from _families import public_estimators
 from _oracles import sparse_settings, toy
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import BaggingClassifier
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import (
     check_dataframe_column_names_consistency,
@@ -33,7 +35,7 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
-from sklstruct.backoff import PrunedLM
+from sklstruct.backoff import BackoffClassifier, PrunedLM
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.factor_graph import (
     ConditionalRandomField,
@@ -120,14 +122,6 @@ class Entry:
     fails: dict[str, str] = field(default_factory=dict)
 
 
-_NOT_PATHS = dict.fromkeys(
-    [
-        "check_estimator_sparse_tag",
-        "check_sample_weight_equivalence_on_sparse_data",
-    ],
-    "a sparse X must be a path matrix of SuffixTreeVectorizer; the check passes an "
-    "arbitrary one, which is refused with a message that says so",
-)
 _DRAWS = dict.fromkeys(
     [
         "check_sample_weight_equivalence_on_dense_data",
@@ -145,8 +139,6 @@ _GREEDY = {
     "check_classifiers_train": "greedy answers are not the argmax of the probabilities"
 }
 _NAIVE_BAYES = {
-    "check_estimator_sparse_tag": "GaussianNB takes no sparse X",
-    "check_sample_weight_equivalence_on_sparse_data": "GaussianNB takes no sparse X",
     "check_non_transformer_estimators_n_iter": (
         "max_iter is that of the default node model; GaussianNB has none"
     ),
@@ -158,11 +150,7 @@ _NAIVE_BAYES = {
 
 
 def loglinear(suite=False, **params):
-    return Entry(StructuredLogLinearLM(**params), suite=suite, fails=_NOT_PATHS)
-
-
-def smoother(estimator, suite=True):
-    return Entry(estimator, suite=suite, fails=_NOT_PATHS)
+    return Entry(StructuredLogLinearLM(**params), suite=suite)
 
 
 def unigram(estimator, suite=False):
@@ -194,33 +182,32 @@ TABLE = [
     Entry(SuffixTreeVectorizer(collapse=True)),
     Entry(ExchangeClustering(1, offsets=(1,)), reads="windows"),
     Entry(ContextRefiner([(ExchangeClustering(1, offsets=(1,)), 1), ("word", 1)])),
-    loglinear(suite=True, penalty="tree_l2"),
+    loglinear(suite=True),
+    loglinear(penalty="tree_l2"),
     loglinear(penalty="l2", solver="fista", positive=False),
     loglinear(penalty="l1"),
     loglinear(penalty="l2"),
-    loglinear(penalty="elastic_net"),
     loglinear(penalty="tree_linf"),
     Entry(
         StructuredLogLinearLMCV(max_fits=3),
         suite=True,
         fails={
-            **_NOT_PATHS,
             "check_sample_weight_equivalence_on_dense_data": (
                 "a share of the rows is held out: a weight of 2 is one of them, a "
                 "repetition two"
             ),
         },
     ),
-    smoother(KneserNeyLM()),
-    smoother(KneserNeyLM(discount="single", interpolate=False), suite=False),
-    smoother(AdditiveLM()),
-    smoother(WittenBellLM()),
-    smoother(AbsoluteDiscountLM()),
-    smoother(KatzLM()),
-    smoother(JelinekMercerLM()),
-    smoother(PrunedKneserNeyLM(discount=0.5, threshold=0.1)),
-    smoother(GrownLM(lam=0.1)),
-    smoother(PrunedLM(WittenBellLM(), 1e-6)),
+    Entry(KneserNeyLM()),
+    Entry(KneserNeyLM(discount="single", interpolate=False), suite=False),
+    Entry(AdditiveLM()),
+    Entry(WittenBellLM()),
+    Entry(AbsoluteDiscountLM()),
+    Entry(KatzLM()),
+    Entry(JelinekMercerLM()),
+    Entry(PrunedKneserNeyLM(discount=0.5, threshold=0.1)),
+    Entry(GrownLM(lam=0.1)),
+    Entry(PrunedLM(WittenBellLM(), 1e-6)),
     unigram(AdditiveUnigram(), suite=True),
     unigram(AbsoluteDiscountUnigram()),
     unigram(GoodTuringUnigram()),
@@ -323,14 +310,12 @@ if parse_version(sklearn.__version__) < parse_version("1.7"):
             elder["check_positive_only_tag_during_fit"] = (
                 "the check takes the mean off codes of categories in place, as integers"
             )
-        # The check passes a sparse X to estimators that say they take none, and is
-        # content with a TypeError.
+        # The check passes a sparse X to estimators whose tag says that they take none,
+        # and is content with a TypeError.
         sparse = "check_sample_weight_equivalence_on_sparse_data"
-        if isinstance(entry.estimator, FactoredLM | MixtureLM):
-            elder[sparse] = "a sparse X is refused with a ValueError"
+        if isinstance(entry.estimator, BackoffClassifier | FactoredLM | MixtureLM):
+            elder[sparse] = "a sparse X that holds no paths is refused: ValueError"
         fails = {**elder, **fails}
-        if entry.fails is _NAIVE_BAYES:
-            del fails[sparse]
         FAILS[repr(entry.estimator)] = fails
 READS = {type(entry.estimator): entry.reads for entry in TABLE}
 CLASSIFIERS = [e for e in ESTIMATORS if hasattr(e, "predict_proba")]
@@ -393,6 +378,37 @@ def test_sparse_output_under_set_output(estimator):
     X, _ = toy()
     with config_context(transform_output="pandas"):
         assert sp.issparse(clone(estimator).fit_transform(X))
+
+
+@pytest.mark.parametrize(
+    "estimator", [e for e in ESTIMATORS if isinstance(e, BackoffClassifier)], ids=repr
+)
+def test_the_sparse_tag_is_false_and_path_matrices_are_read(estimator):
+    """scikit-learn's checks then pass no arbitrary sparse X, and users pass paths."""
+    assert not get_tags(estimator).input_tags.sparse
+    X, y = toy()
+    paths = SuffixTreeVectorizer(max_depth=3)
+    by_paths = make_pipeline(paths, ready(estimator)).fit(X, y)
+    np.testing.assert_allclose(
+        by_paths.predict_proba(X),
+        ready(estimator).fit(X, y).predict_proba(X),
+        atol=1e-5,
+    )
+    # Of the meta-estimators of scikit-learn these read X themselves.
+    bag = BaggingClassifier(clone(estimator), 2, bootstrap=False, random_state=0)
+    bag.fit(paths.fit_transform(X), y)
+    np.testing.assert_allclose(
+        bag.predict_proba(paths.transform(X)),
+        clone(estimator).fit(paths.transform(X), y).predict_proba(paths.transform(X)),
+        atol=1e-12,
+    )
+
+
+def test_sparse_tag_of_given_nodes():
+    assert get_tags(HierarchicalClassifier()).input_tags.sparse
+    given = HierarchicalClassifier(estimator=GaussianNB())
+    assert not get_tags(given).input_tags.sparse
+    assert not get_tags(PathClassifier(given)).input_tags.sparse
 
 
 def test_every_public_estimator_is_checked():

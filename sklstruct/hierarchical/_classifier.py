@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -1116,6 +1116,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 method_mapping=MethodMapping().add(caller="fit", callee="fit"),
             )
         return router
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if self._is_users():
+            tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        return tags
 
 
 def _problems_of(taxonomy, data, n_below=None):
