@@ -19,8 +19,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import (
     check_dataframe_column_names_consistency,
     check_get_feature_names_out_error,
+    check_global_output_transform_pandas,
+    check_global_set_output_transform_polars,
     check_inplace_ensure_writeable,
     check_param_validation,
+    check_set_output_transform,
+    check_set_output_transform_pandas,
+    check_set_output_transform_polars,
     check_transformer_get_feature_names_out,
     check_transformer_get_feature_names_out_pandas,
     parametrize_with_checks,
@@ -180,6 +185,7 @@ class Alternating(BaseEstimator):
 TABLE = [
     Entry(SuffixTreeVectorizer()),
     Entry(SuffixTreeVectorizer(collapse=True)),
+    Entry(SuffixTreeVectorizer(sparse_output=False)),
     Entry(ExchangeClustering(1, offsets=(1,)), reads="windows"),
     Entry(ContextRefiner([(ExchangeClustering(1, offsets=(1,)), 1), ("word", 1)])),
     loglinear(suite=True),
@@ -325,6 +331,11 @@ def reads_contexts(estimator):
     return READS[type(estimator)] == "contexts"
 
 
+def writes_frames(estimator):
+    sparse = isinstance(estimator, SuffixTreeVectorizer) and estimator.sparse_output
+    return hasattr(estimator, "set_output") and not sparse
+
+
 def params_of(estimators, having):
     return [e for e in estimators if having in e.get_params()]
 
@@ -369,15 +380,21 @@ def test_feature_names_out(estimator):
 
 
 @pytest.mark.parametrize(
-    "estimator",
-    [e for e in ESTIMATORS if isinstance(e, SuffixTreeVectorizer)],
-    ids=repr,
+    "check",
+    [
+        check_set_output_transform,
+        check_set_output_transform_pandas,
+        check_global_output_transform_pandas,
+        check_set_output_transform_polars,
+        check_global_set_output_transform_polars,
+    ],
 )
-def test_sparse_output_under_set_output(estimator):
-    """Output that pandas cannot hold stays sparse under the global setting."""
-    X, _ = toy()
-    with config_context(transform_output="pandas"):
-        assert sp.issparse(clone(estimator).fit_transform(X))
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid):UserWarning")
+@pytest.mark.parametrize(
+    "estimator", [e for e in ESTIMATORS if writes_frames(e)], ids=repr
+)
+def test_set_output(estimator, check):
+    check(type(estimator).__name__, estimator)
 
 
 @pytest.mark.parametrize(
