@@ -12,7 +12,7 @@ from sklearn import get_config
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._checks import check_memory
+from .._checks import check_memory, strings_as_objects
 from .._compat import (
     BaseEstimator,
     Interval,
@@ -51,7 +51,7 @@ def check_windows(
     """
     X = validate_data(
         estimator,
-        X,
+        strings_as_objects(X),
         dtype=None,
         ensure_all_finite="allow-nan" if is_nan(padding) else True,
         reset=reset,

@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from .._checks import INT32_MAX, check_sparse, check_squares
+from .._checks import INT32_MAX, check_sparse, check_squares, strings_as_objects
 from .._compat import (
     BaseEstimator,
     HasMethods,
@@ -174,7 +174,11 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
             )
         check_sparse(X)
         samples, target = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32]
+            self,
+            X,
+            strings_as_objects(y),
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
         )
         check_squares(samples)
         check_classification_targets(target)
@@ -225,7 +229,11 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
             mine = order[lo:hi]
             seed = int(rng.randint(INT32_MAX))
             distinct = X[mine]
-            if not sp.issparse(distinct) and len(np.unique(distinct, axis=0)) < 2:
+            if sp.issparse(distinct):
+                # KMeans reads 32-bit indices only; SciPy narrows those that fit.
+                parts = distinct.data, distinct.indices, distinct.indptr
+                distinct = sp.csr_matrix(parts, shape=distinct.shape)
+            elif len(np.unique(distinct, axis=0)) < 2:
                 continue
             model = KMeans(self.n_senses, n_init=4, random_state=seed)
             sense[mine] = model.fit(distinct, sample_weight=weight[mine]).labels_

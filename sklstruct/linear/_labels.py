@@ -17,7 +17,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from .._checks import as_indicator, check_rows, check_sparse, check_top_k
+from .._checks import (
+    as_indicator,
+    check_rows,
+    check_sparse,
+    check_top_k,
+    strings_as_objects,
+)
 from .._likelihood import TopKMixin, class_codes
 from ._samples import sample_weights
 from ._targets import Targets
@@ -107,6 +113,7 @@ def read_training(
         )
     check_sparse(X)
     check_sparse(y, "y")
+    y = strings_as_objects(y)
     several = sp.issparse(y) or _n_axes(y) == 2
     if several and np.shape(y)[1] == 0:
         raise ValueError("y has 0 labels: it needs a column for each label")
