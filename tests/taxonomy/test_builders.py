@@ -1252,6 +1252,26 @@ def test_cut_reports_the_largest_gap():
     assert builder.gap_ < 1e-4
 
 
+def test_the_gap_of_several_splits_is_the_largest(monkeypatch):
+    """Three splits of more classes than are enumerated, with bounds that are given."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(26), 6)
+    X = rng.standard_normal((26, 5))[y] + 0.1 * rng.standard_normal((y.size, 5))
+    X[y >= 13] += 100.0  # the first split has 26 classes, the next two 13 each
+    gaps = iter([0.1, 0.3, 0.2])
+
+    def bound(factor, v):
+        found = _signs.objective(factor, _cut.sign_ascent(factor, 6))
+        return found / (1 - next(gaps))
+
+    monkeypatch.setattr(_cut, "bound_of", bound)
+    monkeypatch.setattr(_cut, "relax", lambda factor, *args, **kwargs: None)
+    builder = CutSplit(certify=True)
+    builder.build(X, y)
+    assert next(gaps, None) is None
+    assert builder.gap_ == pytest.approx(0.3)
+
+
 def test_many_classes_have_the_bound_of_the_largest_eigenvalue(monkeypatch):
     monkeypatch.setattr(_signs, "_DENSE_GRAM", 4)
     rng = np.random.default_rng(0)
