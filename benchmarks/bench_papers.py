@@ -131,7 +131,7 @@ def cases():
         *({"part": "adaptation", "words": n} for n in (2000, 10_000, 50_000)),
         *({"part": "additive", "order": n} for n in (2, 3)),
         {"part": "exact root"},
-        *({"part": "mu", "mu": mu} for mu in (0.0, 1e-4, 1e-3, 1e-2)),
+        *({"part": "mu", "mu": mu} for mu in (0.0, 1e-4, 1e-3, 1e-2, 0.03, 0.1)),
         *(
             {"part": "averaging", "method": name, "mu": mu}
             for name, constants in (

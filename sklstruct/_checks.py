@@ -263,6 +263,15 @@ def check_length(name: str, array: np.ndarray, length: int, why: str) -> None:
         )
 
 
+def strings_as_objects(values: Any) -> Any:
+    """An array of NumPy's StringDType as objects; anything else as it is.
+
+    The checks of scikit-learn and NumPy's own `isdtype` refuse that type.
+    """
+    kind = getattr(getattr(values, "dtype", None), "kind", None)
+    return values.astype(object) if kind == "T" else values
+
+
 def check_samples(n_x: int, n_y: int) -> None:
     """ValueError, in scikit-learn's words, if X and y have different lengths."""
     if n_x != n_y:

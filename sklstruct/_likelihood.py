@@ -15,13 +15,39 @@ from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from ._checks import check_samples, check_sparse, check_top_k
+from ._checks import check_samples, check_sparse, check_top_k, strings_as_objects
 from ._compat import ClassifierMixin, column_or_1d
 from ._parallel import row_blocks, rows_per_block
 from .symbols import encode
 
 
-class TopKMixin(ClassifierMixin):
+class LabelsClassifierMixin(ClassifierMixin):
+    """ClassifierMixin whose `score` reads labels as `fit` does."""
+
+    def score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Accuracy: the share of the samples whose label is predicted.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Samples, in the form that `fit` was given.
+
+        y : array-like of shape (n_samples,), or (n_samples, n_labels)
+            True labels. With several labels per sample all of them must be right.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        return super().score(X, strings_as_objects(y), sample_weight)
+
+
+class TopKMixin(LabelsClassifierMixin):
     """Mixin of the classifiers that find the most probable classes of each sample.
 
     Subclasses define `_find_top_k`.
@@ -78,7 +104,7 @@ class TopKMixin(ClassifierMixin):
         return (labels, log_proba) if return_log_proba else labels
 
 
-class LogProbaMixin(ClassifierMixin):
+class LogProbaMixin(LabelsClassifierMixin):
     """Logarithms of `predict_proba`, of all classes and of given labels."""
 
     @abstractmethod

@@ -223,6 +223,21 @@ def run_here(load, capsys, argv, cases, run):
     return capsys.readouterr().out
 
 
+def test_chosen_strengths_of_the_orders_are_the_best_of_the_record(load):
+    program = load("bench_orders")
+    results = json.loads((RESULTS / "orders.json").read_text())["results"]
+    best = {}
+    for result in results:
+        case = result["case"]
+        if case["section"] == "choose":
+            found = result["figures"]["validation"], (case["lam"], case["alpha"])
+            key = case["penalty"], case["alpha"] == 1.0
+            best[key] = min(found, best.get(key, found))
+    for penalty, (lam, weighted) in program.CHOSEN.items():
+        assert best[penalty, True][1] == (lam, 1.0)
+        assert best[penalty, False][1] == weighted
+
+
 def test_main_chooses_prints_and_writes(load, capsys, tmp_path):
     def cases():
         return [{"n": 1}, {"n": 2, "slow": True}, {"n": 30}]

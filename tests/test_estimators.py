@@ -14,13 +14,20 @@ from _fitted import ask, fitted, make
 from _oracles import sparse_settings, toy
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import BaggingClassifier
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import (
     check_dataframe_column_names_consistency,
     check_get_feature_names_out_error,
+    check_global_output_transform_pandas,
+    check_global_set_output_transform_polars,
     check_inplace_ensure_writeable,
     check_param_validation,
+    check_set_output_transform,
+    check_set_output_transform_pandas,
+    check_set_output_transform_polars,
     check_transformer_get_feature_names_out,
     check_transformer_get_feature_names_out_pandas,
     parametrize_with_checks,
@@ -35,7 +42,7 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
-from sklstruct.backoff import PrunedLM
+from sklstruct.backoff import BackoffClassifier, PrunedLM
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.factor_graph import (
     ConditionalRandomField,
@@ -122,14 +129,6 @@ class Entry:
     fails: dict[str, str] = field(default_factory=dict)
 
 
-_NOT_PATHS = dict.fromkeys(
-    [
-        "check_estimator_sparse_tag",
-        "check_sample_weight_equivalence_on_sparse_data",
-    ],
-    "a sparse X must be a path matrix of SuffixTreeVectorizer; the check passes an "
-    "arbitrary one, which is refused with a message that says so",
-)
 _DRAWS = dict.fromkeys(
     [
         "check_sample_weight_equivalence_on_dense_data",
@@ -147,8 +146,6 @@ _GREEDY = {
     "check_classifiers_train": "greedy answers are not the argmax of the probabilities"
 }
 _NAIVE_BAYES = {
-    "check_estimator_sparse_tag": "GaussianNB takes no sparse X",
-    "check_sample_weight_equivalence_on_sparse_data": "GaussianNB takes no sparse X",
     "check_non_transformer_estimators_n_iter": (
         "max_iter is that of the default node model; GaussianNB has none"
     ),
@@ -160,11 +157,7 @@ _NAIVE_BAYES = {
 
 
 def loglinear(suite=False, **params):
-    return Entry(StructuredLogLinearLM(**params), suite=suite, fails=_NOT_PATHS)
-
-
-def smoother(estimator, suite=True):
-    return Entry(estimator, suite=suite, fails=_NOT_PATHS)
+    return Entry(StructuredLogLinearLM(**params), suite=suite)
 
 
 def unigram(estimator, suite=False):
@@ -194,35 +187,35 @@ class Alternating(BaseEstimator):
 TABLE = [
     Entry(SuffixTreeVectorizer()),
     Entry(SuffixTreeVectorizer(collapse=True)),
+    Entry(SuffixTreeVectorizer(sparse_output=False)),
     Entry(ExchangeClustering(1, offsets=(1,)), reads="windows"),
     Entry(ContextRefiner([(ExchangeClustering(1, offsets=(1,)), 1), ("word", 1)])),
-    loglinear(suite=True, penalty="tree_l2"),
+    loglinear(suite=True),
+    loglinear(penalty="tree_l2"),
     loglinear(penalty="l2", solver="fista", positive=False),
     loglinear(penalty="l1"),
     loglinear(penalty="l2"),
-    loglinear(penalty="elastic_net"),
     loglinear(penalty="tree_linf"),
     Entry(
         StructuredLogLinearLMCV(max_fits=3),
         suite=True,
         fails={
-            **_NOT_PATHS,
             "check_sample_weight_equivalence_on_dense_data": (
                 "a share of the rows is held out: a weight of 2 is one of them, a "
                 "repetition two"
             ),
         },
     ),
-    smoother(KneserNeyLM()),
-    smoother(KneserNeyLM(discount="single", interpolate=False), suite=False),
-    smoother(AdditiveLM()),
-    smoother(WittenBellLM()),
-    smoother(AbsoluteDiscountLM()),
-    smoother(KatzLM()),
-    smoother(JelinekMercerLM()),
-    smoother(PrunedKneserNeyLM(discount=0.5, threshold=0.1)),
-    smoother(GrownLM(lam=0.1)),
-    smoother(PrunedLM(WittenBellLM(), 1e-6)),
+    Entry(KneserNeyLM()),
+    Entry(KneserNeyLM(discount="single", interpolate=False), suite=False),
+    Entry(AdditiveLM()),
+    Entry(WittenBellLM()),
+    Entry(AbsoluteDiscountLM()),
+    Entry(KatzLM()),
+    Entry(JelinekMercerLM()),
+    Entry(PrunedKneserNeyLM(discount=0.5, threshold=0.1)),
+    Entry(GrownLM(lam=0.1)),
+    Entry(PrunedLM(WittenBellLM(), 1e-6)),
     unigram(AdditiveUnigram(), suite=True),
     unigram(AbsoluteDiscountUnigram()),
     unigram(GoodTuringUnigram()),
@@ -325,14 +318,12 @@ if parse_version(sklearn.__version__) < parse_version("1.7"):
             elder["check_positive_only_tag_during_fit"] = (
                 "the check takes the mean off codes of categories in place, as integers"
             )
-        # The check passes a sparse X to estimators that say they take none, and is
-        # content with a TypeError.
+        # The check passes a sparse X to estimators whose tag says that they take none,
+        # and is content with a TypeError.
         sparse = "check_sample_weight_equivalence_on_sparse_data"
-        if isinstance(entry.estimator, FactoredLM | MixtureLM):
-            elder[sparse] = "a sparse X is refused with a ValueError"
+        if isinstance(entry.estimator, BackoffClassifier | FactoredLM | MixtureLM):
+            elder[sparse] = "a sparse X that holds no paths is refused: ValueError"
         fails = {**elder, **fails}
-        if entry.fails is _NAIVE_BAYES:
-            del fails[sparse]
         FAILS[repr(entry.estimator)] = fails
 READS = {type(entry.estimator): entry.reads for entry in TABLE}
 CLASSIFIERS = [e for e in ESTIMATORS if hasattr(e, "predict_proba")]
@@ -340,6 +331,11 @@ CLASSIFIERS = [e for e in ESTIMATORS if hasattr(e, "predict_proba")]
 
 def reads_contexts(estimator):
     return READS[type(estimator)] == "contexts"
+
+
+def writes_frames(estimator):
+    sparse = isinstance(estimator, SuffixTreeVectorizer) and estimator.sparse_output
+    return hasattr(estimator, "set_output") and not sparse
 
 
 def params_of(estimators, having):
@@ -386,15 +382,52 @@ def test_feature_names_out(estimator):
 
 
 @pytest.mark.parametrize(
-    "estimator",
-    [e for e in ESTIMATORS if isinstance(e, SuffixTreeVectorizer)],
-    ids=repr,
+    "check",
+    [
+        check_set_output_transform,
+        check_set_output_transform_pandas,
+        check_global_output_transform_pandas,
+        check_set_output_transform_polars,
+        check_global_set_output_transform_polars,
+    ],
 )
-def test_sparse_output_under_set_output(estimator):
-    """Output that pandas cannot hold stays sparse under the global setting."""
-    X, _ = toy()
-    with config_context(transform_output="pandas"):
-        assert sp.issparse(clone(estimator).fit_transform(X))
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid):UserWarning")
+@pytest.mark.parametrize(
+    "estimator", [e for e in ESTIMATORS if writes_frames(e)], ids=repr
+)
+def test_set_output(estimator, check):
+    check(type(estimator).__name__, estimator)
+
+
+@pytest.mark.parametrize(
+    "estimator", [e for e in ESTIMATORS if isinstance(e, BackoffClassifier)], ids=repr
+)
+def test_the_sparse_tag_is_false_and_path_matrices_are_read(estimator):
+    """scikit-learn's checks then pass no arbitrary sparse X, and users pass paths."""
+    assert not get_tags(estimator).input_tags.sparse
+    X, y = toy()
+    paths = SuffixTreeVectorizer(max_depth=3)
+    by_paths = make_pipeline(paths, ready(estimator)).fit(X, y)
+    np.testing.assert_allclose(
+        by_paths.predict_proba(X),
+        ready(estimator).fit(X, y).predict_proba(X),
+        atol=1e-5,
+    )
+    # Of the meta-estimators of scikit-learn these read X themselves.
+    bag = BaggingClassifier(clone(estimator), 2, bootstrap=False, random_state=0)
+    bag.fit(paths.fit_transform(X), y)
+    np.testing.assert_allclose(
+        bag.predict_proba(paths.transform(X)),
+        clone(estimator).fit(paths.transform(X), y).predict_proba(paths.transform(X)),
+        atol=1e-12,
+    )
+
+
+def test_sparse_tag_of_given_nodes():
+    assert get_tags(HierarchicalClassifier()).input_tags.sparse
+    given = HierarchicalClassifier(estimator=GaussianNB())
+    assert not get_tags(given).input_tags.sparse
+    assert not get_tags(PathClassifier(given)).input_tags.sparse
 
 
 def test_every_public_estimator_is_checked():

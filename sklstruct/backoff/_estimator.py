@@ -373,7 +373,9 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        # Of sparse matrices only path matrices can be read. scikit-learn has no tag for
+        # some sparse matrices, and its meta-estimators do not ask for this tag.
+        tags.input_tags.sparse = False
         tags.input_tags.categorical = True
         tags.input_tags.allow_nan = is_nan(self.padding)
         return tags

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from .._checks import check_samples, check_total
+from .._checks import check_samples, check_total, strings_as_objects
 from .._compat import _check_sample_weight
 from ..symbols import encode_labels
 from ..symbols._encoding import plain
@@ -67,7 +67,7 @@ def require_targets(estimator: Any, y: Any) -> None:
 
 def target_column(y: Any, n_samples: int) -> np.ndarray:
     """The targets as an array of shape (n_samples,)."""
-    y = column_or_1d(y, warn=True)
+    y = strings_as_objects(column_or_1d(y, warn=True))
     check_samples(n_samples, y.shape[0])
     return y
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._checks import check_memory, strings_as_objects
 from .._compat import (
     BaseEstimator,
     Interval,
@@ -57,6 +59,7 @@ def check_windows(
             reset=reset,
         )
 
+    X = strings_as_objects(X)
     try:
         X = check(X)
     except TypeError as exc:
@@ -119,7 +122,7 @@ def read_windows(
     return encode(X, symbols), symbols
 
 
-class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
     r"""Map contexts to their path in the tree of all contexts seen in training.
 
     .. math::
@@ -152,6 +155,12 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
 
     dtype : dtype, default=numpy.float64
         Type of the output's values.
+
+    sparse_output : bool, default=True
+        Whether the output is a sparse matrix. False: a dense array, for estimators that
+        take no sparse X and for `set_output`. It has n_samples times n_nodes values.
+        The log-linear models and smoothers of this package need the sparse matrix: they
+        read a dense X as windows of symbols.
 
     Attributes
     ----------
@@ -192,6 +201,17 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
     context=, context=cat, context=the, context=a cat, context=the cat
     >>> vectorizer.transform(np.array([["my", "cat"]])).toarray()
     array([[1., 1., 0., 0., 0.]])
+
+    A classifier that takes no sparse X:
+
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.pipeline import make_pipeline
+    >>> model = make_pipeline(
+    ...     SuffixTreeVectorizer(max_depth=2, padding="", sparse_output=False),
+    ...     GaussianNB(),
+    ... )
+    >>> model.fit(X, ["sat", "ran", "cat"]).predict(X)
+    array(['sat', 'ran', 'cat'], dtype='<U3')
     """
 
     _parameter_constraints: dict = {
@@ -199,6 +219,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         "collapse": ["boolean"],
         "padding": "no_validation",
         "dtype": "no_validation",
+        "sparse_output": ["boolean"],
     }
 
     def __init__(
@@ -208,11 +229,13 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         collapse: bool = False,
         padding: Any = None,
         dtype: Any = np.float64,
+        sparse_output: bool = True,
     ):
         self.max_depth = max_depth
         self.collapse = collapse
         self.padding = padding
         self.dtype = dtype
+        self.sparse_output = sparse_output
 
     def fit(self, X: Any, y: Any = None) -> SuffixTreeVectorizer:
         """Learn the contexts of X.
@@ -241,7 +264,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         self._fit(X)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> sp.csr_array | sp.csr_matrix:
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Learn the contexts of X and return their paths.
 
         Parameters
@@ -254,14 +277,20 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
 
         Returns
         -------
-        paths : CSR matrix of shape (n_samples, n_nodes)
+        paths : CSR matrix or ndarray of shape (n_samples, n_nodes)
             As `transform`.
+
+        Raises
+        ------
+        ValueError, TypeError, MemoryError
+            As `fit` and `transform`.
         """
+        self._check_container()
         terminal = self._fit(X)
         # A training sample always reaches the end of its node.
         return self._to_matrix(terminal, self.tree_.spans()[terminal])
 
-    def transform(self, X: Any) -> sp.csr_array | sp.csr_matrix:
+    def transform(self, X: Any) -> Any:
         """Paths of the contexts of X.
 
         Parameters
@@ -271,11 +300,21 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
 
         Returns
         -------
-        paths : CSR matrix of shape (n_samples, n_nodes)
-            Sparse array or sparse matrix, by scikit-learn's configuration
-            ``sparse_interface``. Values are numbers of suffixes.
+        paths : CSR matrix or ndarray of shape (n_samples, n_nodes)
+            Values are numbers of suffixes. Sparse array or sparse matrix, by
+            scikit-learn's configuration ``sparse_interface``. With
+            ``sparse_output=False`` a dense array, or the data frame that `set_output`
+            asks for.
+
+        Raises
+        ------
+        ValueError
+            If a data frame is asked for and `sparse_output` is True.
+        MemoryError
+            If the dense array needs more than this machine's memory.
         """
         check_is_fitted(self)
+        self._check_container()
         codes, _ = read_windows(
             self, X, self.padding, reset=False, symbols=self.categories_
         )
@@ -316,16 +355,36 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator, auto_wrap_output_key
         )
         return terminal
 
+    def _check_container(self):
+        """ValueError if the output is sparse and a data frame is asked for.
+
+        scikit-learn would say so after the work, and without `sparse_output`.
+        """
+        container = _get_output_config("transform", self)["dense"]
+        if self.sparse_output and container != "default":
+            raise ValueError(
+                f"sparse_output=True: a {container} data frame cannot hold the sparse "
+                "output; set sparse_output=False, or set_output(transform='default')"
+            )
+
     def _to_matrix(self, node, matched):
+        shape = node.size, self.tree_.n_nodes
+        if not self.sparse_output:
+            check_memory(
+                float(shape[0]) * shape[1] * np.dtype(self.dtype).itemsize,
+                None,
+                f"sparse_output=False: the dense output of {shape[0]} samples and "
+                f"{shape[1]} contexts",
+                "use sparse_output=True, or a smaller max_depth",
+            )
         data, indices, indptr = self.tree_.paths(node, matched)
-        shape = (node.size, self.tree_.n_nodes)
         paths = _align_api_if_sparse(
             sp.csr_matrix(
                 (data.astype(self.dtype, copy=False), indices, indptr), shape=shape
             )
         )
         paths.has_canonical_format = True
-        return paths
+        return paths if self.sparse_output else paths.toarray()
 
     def __sklstruct_ids__(self, labels: Labels) -> dict:
         """Parameters for windows of ids: missing history is -1."""

@@ -1136,6 +1136,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             )
         return router
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if self._is_users():
+            tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        return tags
+
 
 def _problems_of(taxonomy, data, n_below=None):
     """(problems of the nodes of a tree, the numbers of their rows).

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from .._checks import check_samples, check_sparse
+from .._checks import check_samples, check_sparse, strings_as_objects
 from .._compat import (
     BaseEstimator,
     HasMethods,
@@ -402,7 +402,7 @@ def _read_training(
 def _read_paths(y: Any) -> tuple[NDArray, bool]:
     """(paths, whether the labels are one-dimensional)."""
     if hasattr(y, "__array__") and not hasattr(y, "to_numpy"):
-        y = np.asarray(y)
+        y = strings_as_objects(np.asarray(y))
         if y.ndim == 1:
             check_classification_targets(y)
         return as_paths(y, "y"), y.ndim == 1

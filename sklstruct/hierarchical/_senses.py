@@ -20,7 +20,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from .._checks import INT32_MAX, check_sparse, check_squares
+from .._checks import INT32_MAX, check_sparse, check_squares, strings_as_objects
 from .._compat import (
     BaseEstimator,
     HasMethods,
@@ -181,10 +181,16 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
         samples, target = validate_data(
             self,
             X,
+<<<<<<< HEAD
             y,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             ensure_all_finite=self._finite(),
+=======
+            strings_as_objects(y),
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+>>>>>>> borders
         )
         check_squares(samples)
         check_classification_targets(target)
@@ -234,8 +240,17 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
                 continue
             mine = order[lo:hi]
             seed = int(rng.randint(INT32_MAX))
+<<<<<<< HEAD
             distinct = _filled(X[mine])
             if not sp.issparse(distinct) and len(np.unique(distinct, axis=0)) < 2:
+=======
+            distinct = X[mine]
+            if sp.issparse(distinct):
+                # KMeans reads 32-bit indices only; SciPy narrows those that fit.
+                parts = distinct.data, distinct.indices, distinct.indptr
+                distinct = sp.csr_matrix(parts, shape=distinct.shape)
+            elif len(np.unique(distinct, axis=0)) < 2:
+>>>>>>> borders
                 continue
             model = KMeans(self.n_senses, n_init=4, random_state=seed)
             sense[mine] = model.fit(distinct, sample_weight=weight[mine]).labels_

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import INT32_MAX, as_ids, check_ids
+from .._checks import INT32_MAX, as_ids, check_ids, strings_as_objects
 from .._parallel import row_blocks
 
 Packed = tuple[np.ndarray, np.ndarray]
@@ -138,6 +138,7 @@ def learn_symbols(
 
 def _flat(values):
     """A 1-D array with the same symbols; a sliding-window view gives its base."""
+    values = strings_as_objects(values)
     if values.ndim == 1:
         return values
     base = sliding_base(values) if values.ndim == 2 else None

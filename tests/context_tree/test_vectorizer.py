@@ -7,6 +7,10 @@ import scipy.sparse as sp
 from _oracles import sparse_settings
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline, make_union
 
 from sklstruct import SuffixTreeVectorizer
 from sklstruct.context_tree import ContextTree
@@ -250,3 +254,86 @@ def test_bad_sentences(sentences, error, words):
     for depth in (0, 1.5, 10**9):
         with pytest.raises(ValueError, match="max_depth must be"):
             context_windows(["a"], max_depth=depth)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8])
+@pytest.mark.parametrize("collapse", [False, True])
+def test_dense_output_has_the_values_of_the_sparse(collapse, dtype):
+    X = np.random.default_rng(0).integers(0, 4, size=(60, 3))
+    sparse = SuffixTreeVectorizer(max_depth=3, collapse=collapse, dtype=dtype)
+    dense = clone(sparse).set_params(sparse_output=False)
+    for method in ("fit_transform", "transform"):
+        got = getattr(dense, method)(X)
+        assert type(got) is np.ndarray and got.dtype == dtype
+        assert np.array_equal(got, getattr(sparse, method)(X).toarray())
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=1),
+        GaussianNB(),
+        LinearDiscriminantAnalysis(),
+    ],
+    ids=lambda c: type(c).__name__,
+)
+@pytest.mark.filterwarnings("ignore:Variables are collinear")
+def test_classifiers_of_dense_features_follow(classifier):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, size=(200, 2))
+    # the last symbol tells nine of ten
+    y = np.where(rng.random(200) < 0.9, X[:, -1], rng.integers(0, 3, size=200))
+    vectorizer = SuffixTreeVectorizer(max_depth=2, sparse_output=False)
+    assert make_pipeline(vectorizer, classifier).fit(X, y).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("container", ["pandas", "polars"])
+def test_set_output(container):
+    frame = pd.DataFrame(WORDS, index=list("abcd"), columns=["w3", "w2", "w1"])
+    vectorizer = SuffixTreeVectorizer(padding="", sparse_output=False)
+    plain = vectorizer.fit_transform(frame)
+    out = clone(vectorizer).set_output(transform=container).fit_transform(frame)
+    assert type(out).__module__.split(".")[0] == container
+    assert list(out.columns) == vectorizer.get_feature_names_out().tolist()
+    assert np.array_equal(out.to_numpy(), plain)
+    if container == "pandas":
+        assert out.index.tolist() == list("abcd")
+    with config_context(transform_output=container):
+        assert type(clone(vectorizer).fit_transform(frame)) is type(out)
+        union = make_union(clone(vectorizer), "passthrough").fit_transform(frame)
+        assert union.shape == (4, plain.shape[1] + 3)
+
+
+@pytest.mark.parametrize("container", ["pandas", "polars"])
+def test_data_frames_cannot_hold_sparse_output(container, monkeypatch):
+    message = "^sparse_output=True: a .* data frame.*sparse_output=False"
+    vectorizer = SuffixTreeVectorizer(padding="").fit(WORDS)
+    with config_context(transform_output=container):
+        with pytest.raises(ValueError, match=message):
+            vectorizer.transform(WORDS)
+        back = clone(vectorizer).set_output(transform="default")
+        assert sp.issparse(back.fit_transform(WORDS))
+    vectorizer.set_output(transform=container)
+    with pytest.raises(ValueError, match=message):
+        vectorizer.transform(WORDS)
+    # before the work
+    monkeypatch.setattr(vectorizer, "_fit", None)
+    with pytest.raises(ValueError, match=message):
+        vectorizer.fit_transform(WORDS)
+
+
+def test_dense_output_beyond_the_memory(monkeypatch):
+    X = np.arange(40).reshape(20, 2)
+    vectorizer = SuffixTreeVectorizer(sparse_output=False).fit(X)
+    n_bytes = 20 * 41 * 8
+    for memory, fits in ((n_bytes, True), (n_bytes - 1, False)):
+        monkeypatch.setattr("sklstruct._checks.physical_memory", lambda m=memory: m)
+        if fits:
+            assert vectorizer.transform(X).nbytes == n_bytes
+            continue
+        with pytest.raises(MemoryError, match=r"^sparse_output=False: .*20 .*41 "):
+            vectorizer.transform(X)
+        with pytest.raises(MemoryError, match="sparse_output=True"):
+            clone(vectorizer).fit_transform(X)
+        assert vectorizer.set_params(dtype=np.int8).transform(X).nbytes == 20 * 41
+        vectorizer.set_params(sparse_output=True).transform(X)

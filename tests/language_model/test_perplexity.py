@@ -157,6 +157,20 @@ def test_batches_streams_processes_and_columns(lm, path, monkeypatch):
     np.testing.assert_array_equal(out, expected)
 
 
+def test_a_table_of_arrow_is_refused_with_the_name_of_a_column(path):
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"body": DOCUMENTS, "number": range(len(DOCUMENTS))})
+    step = PerplexityTransformer(path).fit()
+    for X in (table, table.to_batches()[0]):
+        with pytest.raises(
+            TypeError, match=r"^X is a .*; pass one column.*X\['body'\]"
+        ):
+            step.transform(X)
+    np.testing.assert_array_equal(
+        step.transform(table["body"]), step.transform(DOCUMENTS)
+    )
+
+
 def test_difference_of_two_models(lm, path):
     other = LanguageModel(AdditiveLM(delta=2.0), vocabulary=lm.vocabulary_[:-2])
     other.fit(TEXT[:2])

@@ -58,6 +58,26 @@ def test_standard_error_is_that_of_new_texts(models):
     assert again == found
 
 
+def test_a_text_of_six_sentences(models):
+    """Percentiles of all 6^6 resamples; the error by the unbiased variance."""
+    a, b = models
+    X = draw(6, 7)
+    total = b.score_samples(X) - a.score_samples(X)
+    size = np.array([len(sentence) + 1 for sentence in X])
+    found = compare(a, b, X, n_resamples=20_000, random_state=0)
+
+    d = total.sum() / size.sum()
+    variance = np.var(total - d * size, ddof=1)
+    error = 100 * np.exp(-d) * np.sqrt(6 * variance) / size.sum()
+    assert found.standard_error == pytest.approx(error, rel=1e-9)
+
+    drawn = np.indices((6,) * 6).reshape(6, -1)
+    gains = 100 * (1 - np.exp(-total[drawn].sum(axis=0) / size[drawn].sum(axis=0)))
+    low, high = found.interval
+    assert np.quantile(gains, 0.02) < low < np.quantile(gains, 0.03)
+    assert np.quantile(gains, 0.97) < high < np.quantile(gains, 0.98)
+
+
 def test_equal_models_gain_nothing(models):
     found = compare(models[0], models[0], draw(20, 1))
     assert found.gain == found.standard_error == 0 and found.interval == (0, 0)

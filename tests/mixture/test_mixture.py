@@ -22,7 +22,13 @@ from sklstruct.backoff import mix
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
-from sklstruct.mixture._gates import GATES, em_weights, log_mixture, log_softmax
+from sklstruct.mixture._gates import (
+    GATES,
+    ConstantGate,
+    em_weights,
+    log_mixture,
+    log_softmax,
+)
 from sklstruct.mixture._models import more_uniform
 from sklstruct.smoothing import GrownLM
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
@@ -746,3 +752,23 @@ def test_gates_know_the_weight_of_the_samples_below_each_context(
             node = fitted.tree.parent[node]
     np.testing.assert_allclose(fitted.node_weight, total, rtol=1e-6)
     assert abs(mixture.predict_proba(X).sum(axis=1) - 1.0).max() < 1e-9
+
+
+@pytest.mark.parametrize("weights", [(0.5, 0.3, 0.2), (0.1, 0.1, 0.8), (1.0, 0.0, 0.0)])
+def test_the_gap_of_weights_bounds_what_the_best_gain(weights, monkeypatch):
+    """Of weights that are not the best: EM was stopped, or begun at the border."""
+    rng = np.random.default_rng(0)
+    proba, weight = rng.random((50, 3)), rng.random(50)
+    best = em_weights(proba, weight)
+
+    def mean(w):
+        return weight @ np.log(proba @ w) / weight.sum()
+
+    monkeypatch.setattr("sklstruct.mixture._gates.em_weights", lambda *_: w)
+    w = np.array(weights)
+    gate = ConstantGate()
+    gate._learn(proba, weight, None, None)
+    assert mean(best) - mean(w) <= gate.gap
+    # The slope of the mean towards the best single model, by finite differences.
+    towards = [(mean((1 - 1e-7) * w + 1e-7 * e) - mean(w)) / 1e-7 for e in np.eye(3)]
+    assert gate.gap == pytest.approx(max(towards), rel=1e-4)
