@@ -754,7 +754,6 @@ def warn_of(
             f"optimality residual of {result.optimality:.2g}{shortfall}. Rounding "
             f"hides any further descent. Increase {rules}, or lam",
             ConvergenceWarning,
-            stacklevel=5,
         )
     if result.status == "max_iter":
         free = ", or lam: unpenalised weights may have no finite optimum"
@@ -764,5 +763,4 @@ def warn_of(
             f"{result.optimality:.2g}{shortfall}. Increase max_iter, or {rules}"
             f"{free if fit.settings.lam == 0 else ''}",
             ConvergenceWarning,
-            stacklevel=5,
         )
