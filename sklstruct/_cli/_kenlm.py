@@ -22,13 +22,7 @@ from ..smoothing._shares import (
     leave_out,
     reached,
 )
-from ..symbols import (
-    NumberedText,
-    SentenceEncoder,
-    TextFile,
-    VocabularyRules,
-    split_bytes,
-)
+from ..symbols import NumberedText, SentenceEncoder, TextFile, VocabularyRules
 from ..symbols._text import LargeText
 from ._write import write_model
 
@@ -206,7 +200,7 @@ def query(arguments: argparse.Namespace) -> None:
     for line in sys.stdin.buffer:
         # KenLM does not count words after the last line end as a sentence.
         whole = line.endswith(b"\n")
-        words = split_bytes(line)
+        words = line.split()
         scores = list(model.full_scores(line, bos=marks, eos=marks and whole))
         of_line = np.float32(0)
         unknown = 0

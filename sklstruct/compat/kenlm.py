@@ -26,7 +26,6 @@ from ..backoff import BackoffModel
 from ..exchange import read
 from ..exchange._probing import MAGIC, image_of, read_layout, read_words
 from ..exchange._probing_fast import State, Tables
-from ..symbols import split_bytes
 
 __all__ = [
     "ARPALoadComplain",
@@ -116,8 +115,7 @@ class Model(Tables):
 
     Notes
     -----
-    Words end at space, tab, line feed, carriage return and NUL, as in KenLM's programs;
-    its Python module also splits at vertical tabs and form feeds. Unknown words are ``<unk>``, in histories too. A
+    Words end at ASCII white space. Unknown words are ``<unk>``, in histories too. A
     model without ``<unk>`` gives them a log10-probability of -100.
 
     Examples
@@ -243,7 +241,7 @@ class Model(Tables):
         perplexity : float
         """
         text = sentence.encode() if isinstance(sentence, str) else sentence
-        return 10.0 ** (-self.score(sentence) / (len(split_bytes(text)) + 1))
+        return 10.0 ** (-self.score(sentence) / (len(text.split()) + 1))
 
     def full_scores(
         self, sentence: str | bytes, bos: bool = True, eos: bool = True

@@ -84,7 +84,9 @@ def _part(text, first, last):
     symbols = [text.symbols[i] for i in used.tolist()]
     where = partial(_sentence_name, int(first))
     # White space on which rules differ is counted once for all parts.
-    return NumberedText(table[tokens], symbols, where, OddSpaces() if first else text.odd)
+    return NumberedText(
+        table[tokens], symbols, where, OddSpaces() if first else text.odd
+    )
 
 
 def _sentence_name(first, i):

@@ -133,8 +133,7 @@ cdef inline uint32_t as_bits(float value) noexcept nogil:
 
 
 cdef inline bint is_blank(uint8_t byte) noexcept nogil:
-    """What separates words to KenLM; vertical tab and form feed belong to words."""
-    return byte == 32 or byte == 9 or byte == 10 or byte == 13 or byte == 0
+    return byte == 32 or 9 <= byte <= 13
 
 
 # ---------------------------------------------------------------------- filling

@@ -14,8 +14,9 @@ from ..symbols._text import BLANK
 
 _LN10 = np.log(10.0)
 _MARKS = {"start": "<s>", "end": "</s>", "unknown": "<unk>"}
-# Separators of fields in the programs that read such files, and NUL.
-_SEPARATORS = re.compile("[\0\t\n\v\f\r \x1c-\x1f]")
+# What ends a word for KenLM. Vertical tabs, form feeds and the separators U+001C to
+# U+001F belong to words.
+_SEPARATORS = re.compile("[\0\t\n\r ]")
 
 
 def file_words(

@@ -96,9 +96,7 @@ class KeypadChannel(_Channel):
         """The keys of a word, typed without a slip."""
         return "".join(_LETTERS.get(letter, "*") for letter in word.lower())
 
-    def corrupt(
-        self, word: str, random_state: Any = None
-    ) -> str:
+    def corrupt(self, word: str, random_state: Any = None) -> str:
         """The keys of a word, each drawn from the channel.
 
         Parameters

@@ -121,7 +121,8 @@ def _kenlm_sums(model, sentences):
     """(ln P, tokens, words, unknown words) of each sentence, as CCNet counts."""
     lines = [s if isinstance(s, str) else " ".join(s) for s in sentences]
     odd_spaces(lines).warn("kenlm")
-    words = [split_string(line, "kenlm") for line in lines]
+    # The module of KenLM, and so `score_many`, splits bytes.
+    words = [line.encode("utf-8", "surrogatepass").split() for line in lines]
     log10 = model.score_many(lines).astype(np.float64)
     n_unknown = [sum(w not in model for w in line) for line in words]
     n_words = [len(line) for line in words]
@@ -354,7 +355,7 @@ class PerplexityTransformer(TransformerMixin, _Documents):
     Notes
     -----
     A model of KenLM's kind counts the words of a line and its end, and unknown words as
-    its ``<unk>``; words end at space, tab, carriage return and NUL. A LanguageModel with ``unknown=None`` needs
+    its ``<unk>``; words end at white space of ASCII, as in KenLM's Python module. A LanguageModel with ``unknown=None`` needs
     ``out_of_vocabulary="exclude"``, and leaves unknown words out. Marks that occur in a
     text are words to KenLM, and unknown words to a LanguageModel.
 

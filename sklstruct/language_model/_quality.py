@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import signature
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -180,7 +181,8 @@ def warn_of_cut_contexts(estimator: Any, max_depth: int) -> None:
     """Warn if a part asks for longer contexts than the `LanguageModel` has."""
     for part in _parts_over_words(estimator):
         own = getattr(part, "max_depth", None)
-        if isinstance(own, Integral) and own > max_depth:
+        chosen = own != signature(type(part)).parameters["max_depth"].default
+        if chosen and isinstance(own, Integral) and own > max_depth:
             warn(
                 f"max_depth={own} of {type(part).__name__} has no effect: max_depth="
                 f"{max_depth} of the LanguageModel is the longest context. Set "

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ._text import number_sentences as number_sentences
     from ._text import odd_spaces as odd_spaces
     from ._text import seems_unsplit as seems_unsplit
-    from ._text import split_bytes as split_bytes
     from ._text import split_string as split_string
 
 __all__ = ["ContextWindows", "Labels", "TextFile", "context_windows"]
@@ -62,7 +61,6 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
                 "number_sentences",
                 "odd_spaces",
                 "seems_unsplit",
-                "split_bytes",
                 "split_string",
             ],
         },

@@ -61,7 +61,6 @@ _ODD_RUN = re.compile(
     "[^\t\n\r ]*[\0\v\f\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f"
     "\u205f\u3000][^\t\n\r ]*"
 )
-_KENLM_BYTES = re.compile(rb"[^\0\t\n\r ]+")
 
 
 def split_string(text: str, analyzer: str = "word") -> list[str]:
@@ -69,11 +68,6 @@ def split_string(text: str, analyzer: str = "word") -> list[str]:
     if analyzer == "char":
         return list(text)
     return text.split() if analyzer == "word" else _KENLM_WORDS.findall(text)
-
-
-def split_bytes(text: bytes) -> list[bytes]:
-    """The words of bytes, as `split_string` by "kenlm"."""
-    return _KENLM_BYTES.findall(text)
 
 
 def join_symbols(symbols: Iterable[str], analyzer: str = "word") -> str:
@@ -983,9 +977,7 @@ def check_sentences(sentences: Any) -> list:
     return out
 
 
-def number_sentences(
-    X: Any, name: str = "X", analyzer: str = "word"
-) -> NumberedText:
+def number_sentences(X: Any, name: str = "X", analyzer: str = "word") -> NumberedText:
     """X, whatever form of sentences it is, as numbers of symbols.
 
     Parameters
@@ -1053,7 +1045,9 @@ def plain_list(values: Any) -> Any:
 
 
 # Names of files of text, for messages.
-_FILE_NAME = re.compile(r"\S+\.(txt|text|tok|csv|tsv|json|jsonl|gz|bz2|xz|zst|[a-z]{2})")
+_FILE_NAME = re.compile(
+    r"\S+\.(txt|text|tok|csv|tsv|json|jsonl|gz|bz2|xz|zst|[a-z]{2})"
+)
 # Characters of scripts that put no spaces between words: Thai, Lao, Tibetan, Burmese,
 # Khmer, Japanese kana, Chinese characters.
 _SPACELESS = re.compile(
