@@ -33,7 +33,7 @@ def _level_of_user() -> int:
     level, frame = 2, sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
-        inside = name.startswith(_HERE) or name.startswith("<frozen")
+        inside = name.startswith((_HERE, "<frozen"))
         if not inside and not any(part in name for part in _LIBRARIES):
             return level
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 import os
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property, partial
@@ -646,7 +645,10 @@ class LanguageModel(
         if large:
             return encoder, encoder.encode_parts(text, size, front=front), None, None
         if len(encoder.labels.classes) < len(text.symbols):
-            warn_of_unknown(text, encoder, hint=self._rare_words())
+            left_out = "vocabulary leaves them out"
+            warn_of_unknown(
+                text, encoder, hint=self._rare_words(), otherwise=left_out
+            )
         exclude = estimator is None and self.out_of_vocabulary == "exclude"
         encode = encoder.encode if exclude else encoder.encode_known
         tokens = encode(text, front=front)
@@ -1119,10 +1121,10 @@ class LanguageModel(
         -------
         description : dict
             ``model``, the estimator; ``order``; ``n_words``, the classes; ``start``,
-            ``end`` and ``unknown``, the marks; ``analyzer``. With a table of n-grams also those of
-            `sklstruct.backoff.BackoffModel.describe`, and ``discounts``, those of each
-            depth, where there are such; of other models ``bytes``, the size of their
-            pickle, None if they have none. Printed, a line each.
+            ``end`` and ``unknown``, the marks; ``analyzer``. With a table of n-grams
+            also those of `sklstruct.backoff.BackoffModel.describe`, and ``discounts``,
+            those of each depth, where there are such; of other models ``bytes``, the
+            size of their pickle, None if they have none. Printed, a line each.
 
         Examples
         --------
@@ -1640,9 +1642,10 @@ class LanguageModel(
         model : LanguageModel
             As of `load`.
         """
-        marks = {"start": start, "end": end, "unknown": unknown}
-        out = out_of_vocabulary
-        return cls.load(path, format="arpa", out_of_vocabulary=out, **marks)
+        model = exchange.read(
+            path, format="arpa", start=start, end=end, unknown=unknown
+        )
+        return cls.from_backoff(model, out_of_vocabulary=out_of_vocabulary)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -355,9 +355,10 @@ class PerplexityTransformer(TransformerMixin, _Documents):
     Notes
     -----
     A model of KenLM's kind counts the words of a line and its end, and unknown words as
-    its ``<unk>``; words end at white space of ASCII, as in KenLM's Python module. A LanguageModel with ``unknown=None`` needs
-    ``out_of_vocabulary="exclude"``, and leaves unknown words out. Marks that occur in a
-    text are words to KenLM, and unknown words to a LanguageModel.
+    its ``<unk>``; words end at white space of ASCII, as in KenLM's Python module. A
+    LanguageModel with ``unknown=None`` needs ``out_of_vocabulary="exclude"``, and
+    leaves unknown words out. Marks that occur in a text are words to KenLM, and unknown
+    words to a LanguageModel.
 
     CCNet's ``DocLM`` is ``normalize="ccnet"``; its chain of sentencepiece and ``DocLM``
     normalises the whole document, without its line ends: ``normalize="ccnet",

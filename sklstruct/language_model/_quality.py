@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from inspect import signature
-from numbers import Integral
 from typing import Any, Literal, get_args
 
+import numpy as np
 from sklearn.pipeline import Pipeline
 
 from .._checkpoint import Checkpoint, keeps_state
@@ -182,7 +182,7 @@ def warn_of_cut_contexts(estimator: Any, max_depth: int) -> None:
     for part in _parts_over_words(estimator):
         own = getattr(part, "max_depth", None)
         chosen = own != signature(type(part)).parameters["max_depth"].default
-        if chosen and isinstance(own, Integral) and own > max_depth:
+        if chosen and isinstance(own, int | np.integer) and own > max_depth:
             warn(
                 f"max_depth={own} of {type(part).__name__} has no effect: max_depth="
                 f"{max_depth} of the LanguageModel is the longest context. Set "

@@ -77,18 +77,19 @@ def compare(
     Returns
     -------
     comparison : Comparison
-        Named tuple. ``gain``, in percent, positive if b is better; its ``standard_error``, over
-        sentences (ratio estimator, delta method); ``interval``, the 2.5 and 97.5
-        percentiles of the gain over the resamples (paired bootstrap); ``p_worse``, the
-        share of the resamples in which b is not better; ``perplexity``, of a and of b;
-        ``n_tokens``, ``n_sentences``.
+        Named tuple. ``gain``, in percent, positive if b is better; its
+        ``standard_error``, over sentences (ratio estimator, delta method);
+        ``interval``, the 2.5 and 97.5 percentiles of the gain over the resamples
+        (paired bootstrap); ``p_worse``, the share of the resamples in which b is not
+        better; ``perplexity``, of a and of b; ``n_tokens``, ``n_sentences``.
 
     Raises
     ------
     ValueError
         If there are fewer than two sentences with a token, one model has an end mark
-        and the other none, the analyzers of the models split X into other words, a word is unknown to one model only and `include_unknown`,
-        or a token has probability 0.
+        and the other none, the analyzers of the models split X into other words, a word
+        is unknown to one model only and `include_unknown`, or a token has probability
+        0.
 
     Notes
     -----

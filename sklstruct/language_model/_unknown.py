@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import string
 import unicodedata
 from collections.abc import Callable, Iterable
 
@@ -18,12 +17,21 @@ _LEAST_WORDS = 10
 # Unknown words that are looked at for the cause, the most frequent ones.
 _MOST_WORDS = 2000
 _TOKENS = re.compile(r"\w+|[^\w\s]")
+_OTHERWISE = (
+    "the text may be of another language or domain than the training text, or split by "
+    "another tokenizer"
+)
 # What subword tokenizers write at the beginning or end of pieces.
 _PIECES = ("\u2581", "\u0120", "##", "@@")
 
 
 def warn_of_unknown(
-    text: NumberedText, encoder: SentenceEncoder, name: str = "X", hint: str = ""
+    text: NumberedText,
+    encoder: SentenceEncoder,
+    name: str = "X",
+    *,
+    hint: str = "",
+    otherwise: str = _OTHERWISE,
 ) -> None:
     """Warn if more than a third of the words of a text are unknown, or one word shows
     that the text is split in another way than that of the model.
@@ -41,6 +49,9 @@ def warn_of_unknown(
 
     hint : str
         A cause that is known; empty: it is looked for.
+
+    otherwise : str
+        What the message says if no cause is found.
     """
     labels = encoder.labels
     code, unknown = labels.token_code, labels.unknown
@@ -53,7 +64,7 @@ def warn_of_unknown(
     which = which[np.argsort(-counts[which], kind="stable")[:_MOST_WORDS]]
     found = {text.symbols[i]: int(counts[i]) for i in which.tolist()}
     if n_words >= _LEAST_WORDS and 3 * n_unknown > n_words:
-        reason = hint or _cause(found, encoder)
+        reason = hint or _cause(found, encoder) or otherwise
         warn(
             f"{name}: {n_unknown} of {n_words} words are unknown to the model, such as "
             f"{next(iter(found))!r}; {reason}",
@@ -79,13 +90,14 @@ def warn_of_unsplit(text: NumberedText | LargeText, name: str = "X") -> None:
 
 
 def _cause(unknown: dict, encoder: SentenceEncoder) -> str:
-    """What to do, by the cause that explains most of the unknown words."""
+    """What to do, by the cause that explains most of the unknown words; empty: there
+    is no such cause."""
     labels = encoder.labels
     marks = {labels.start, labels.end, labels.unknown}
     known = {w for w in labels.classes.tolist() if isinstance(w, str)} - marks
     words = {w: n for w, n in unknown.items() if isinstance(w, str) and w not in marks}
     if not known or not words:
-        return "the model was trained on other symbols"
+        return ""
     if labels.analyzer != "char":
         short = _share(words, lambda w: len(w) == 1)
         if encoder.longest > 1 and short > 0.5:
@@ -103,8 +115,9 @@ def _cause(unknown: dict, encoder: SentenceEncoder) -> str:
             return UNSPLIT
     folded = {w.casefold() for w in known}
     composed = {unicodedata.normalize("NFKC", w) for w in known}
-    bare = {w.strip("".join(_PIECES)) for w in known}
-    pieces = sum(w.startswith(_PIECES) or w.endswith("@@") for w in known)
+    marks_of_pieces = "".join(_PIECES)
+    bare = {w.strip(marks_of_pieces) for w in known}
+    pieces = 4 * sum(map(_is_piece, known)) > len(known)
     causes: list[tuple[Callable[[str], bool], str]] = [
         (
             lambda w: w.casefold() in folded,
@@ -117,26 +130,25 @@ def _cause(unknown: dict, encoder: SentenceEncoder) -> str:
             "unicodedata.normalize('NFC', text) to the texts of training and scoring",
         ),
         (
+            lambda w: (pieces or _is_piece(w)) and w.strip(marks_of_pieces) in bare,
+            "they are known with other marks of word pieces: split the text with the "
+            "tokenizer of the training text",
+        ),
+        (
             lambda w: any(map(str.isalnum, w)) and _all_in(_TOKENS.findall(w), known),
             "they are known words with punctuation: split the text with the tokenizer "
             "of the training text",
-        ),
-        (
-            lambda w: w.strip("".join(_PIECES) + string.punctuation) in bare,
-            "they are known with other marks of word pieces: split the text with the "
-            "tokenizer of the training text",
         ),
     ]
     shares = [_share(words, explains) for explains, _ in causes]
     best = int(np.argmax(shares))
     if shares[best] > 0.5:
         return causes[best][1]
-    if 2 * pieces > len(known):
-        return causes[-1][1]
-    return (
-        "the text may be of another language or domain than the training text, or "
-        "split by another tokenizer"
-    )
+    return ""
+
+
+def _is_piece(word: str) -> bool:
+    return len(word) > 1 and (word.startswith(_PIECES) or word.endswith("@@"))
 
 
 def _share(words: dict, test: Callable[[str], bool]) -> float:

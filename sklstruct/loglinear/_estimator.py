@@ -450,7 +450,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     def fit(
         self,
         X: ArrayLike | sp.spmatrix,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> StructuredLogLinearLM:
         """Fit the weights.

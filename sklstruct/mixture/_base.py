@@ -103,7 +103,7 @@ class ModelClassifier(
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         X_val: Any = None,
         y_val: ArrayLike | None = None,
@@ -142,7 +142,7 @@ class ModelClassifier(
 
     @_fit_context(prefer_skip_nested_validation=False)
     def _fit(self, X, y, sample_weight, X_val, y_val):
-        require_targets(self, y)
+        require_targets(self, y, X)
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val go together: give both or neither")
         X = self._contexts(X, reset=True)

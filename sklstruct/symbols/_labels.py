@@ -452,7 +452,8 @@ def union_labels(parts: list[Labels]) -> Labels:
     Raises
     ------
     ValueError
-        If the marks differ, some split into characters and others into words, or the labels differ and some have no symbols.
+        If the marks differ, some split into characters and others into words, or the
+        labels differ and some have no symbols.
     """
     first = parts[0]
     if all(labels == first for labels in parts):

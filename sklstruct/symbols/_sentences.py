@@ -156,8 +156,10 @@ class VocabularyRules(NamedTuple):
         symbols = classes
         if self.start is not None:
             symbols = object_array([*classes, self.start])
-        marks = {"start": self.start, "end": self.end, "unknown": self.unknown}
-        return Labels(classes, symbols, analyzer=self.analyzer, **marks)
+        return Labels(
+            classes, symbols, start=self.start, end=self.end, unknown=self.unknown,
+            analyzer=self.analyzer,
+        )  # fmt: skip
 
 
 def token_stream(

@@ -78,25 +78,25 @@ def join_symbols(symbols: Iterable[str], analyzer: str = "word") -> str:
 class OddSpaces(NamedTuple):
     """Characters of a text that separate words by only one of "word" and "kenlm"."""
 
-    count: int = 0
+    n_places: int = 0
     examples: tuple[str, ...] = ()  # runs of characters around some of them
 
     def plus(self, other: OddSpaces) -> OddSpaces:
         """Those of two parts of a text."""
         examples = dict.fromkeys(self.examples + other.examples)
-        return OddSpaces(self.count + other.count, tuple(examples)[:_EXAMPLES])
+        return OddSpaces(self.n_places + other.n_places, tuple(examples)[:_EXAMPLES])
 
     def warn(self, analyzer: str, name: str = "X") -> None:
         """Say that the two rules split a text into other words."""
-        if not self.count:
+        if not self.n_places:
             return
         rules = {"word": "str.split()", "kenlm": "KenLM"}
         other = "kenlm" if analyzer == "word" else "word"
         warn(
             f"{name}: str.split() and KenLM split the text into different words, at "
-            f"{self.count} place(s), as in {', '.join(map(repr, self.examples))}. This "
-            f"model splits as {rules[analyzer]} (analyzer={analyzer!r}), programs of "
-            f"the other rule read other words. Replace these characters by blanks, or "
+            f"{self.n_places} place(s), as in {', '.join(map(repr, self.examples))}. "
+            f"This model splits as {rules[analyzer]} (analyzer={analyzer!r}), programs "
+            f"of the other rule read other words. Replace these characters by blanks, or "
             f"use analyzer={other!r} to split as {rules[other]}",
             UserWarning,
         )
@@ -123,8 +123,8 @@ class NumberedText:
     where : callable
         What messages call the sentence of a number.
 
-    odd : OddSpaces, default=OddSpaces()
-        White space on which the rules for words differ.
+    odd : OddSpaces, default=None
+        White space on which the rules for words differ. None: there is none.
     """
 
     def __init__(
@@ -132,10 +132,10 @@ class NumberedText:
         tokens: np.ndarray,
         symbols: list,
         where: Callable[[int], str],
-        odd: OddSpaces = OddSpaces(),
+        odd: OddSpaces | None = None,
     ) -> None:
         self.tokens, self.symbols, self.where = tokens, symbols, where
-        self.odd = odd
+        self.odd = odd or OddSpaces()
 
     def __sizeof__(self) -> int:
         # The scheduler of a cluster reads it to plan memory; a symbol is some 60 bytes.
@@ -155,6 +155,9 @@ class NumberedText:
     def lengths(self) -> np.ndarray:
         """(n_sentences,) number of symbols of each sentence."""
         return np.diff(self.starts, append=self.tokens.size) - 1
+
+    def __iter__(self) -> Iterator[list]:
+        return iter(self.sentences())
 
     def counts(self, sample_weight: np.ndarray | None = None) -> np.ndarray:
         """(n_symbols,) occurrences of each symbol, weighted by its sentences."""
@@ -488,13 +491,16 @@ class TextFile:
         memory: int | None = None,
         folder: str | os.PathLike | None = None,
     ) -> None:
+        given: Iterable[Any]
         if isinstance(files, str | os.PathLike) or hasattr(files, "read"):
-            files = [files]
+            given = [files]
         elif isinstance(files, bytes) or not isinstance(files, Iterable):
             raise TypeError(
                 "files must be a path, a binary file object or a list of them, got "
                 f"{type(files).__name__}"
             )
+        else:
+            given = files
         if isinstance(max_line_bytes, bool) or not isinstance(
             max_line_bytes, int | np.integer
         ):
@@ -520,7 +526,7 @@ class TextFile:
             )
         self.paths: list[str] = []
         self._copies: dict[str, _Copy] = {}
-        for file in files:
+        for file in given:
             if hasattr(file, "read"):
                 self._copy(file, "standard input" if file is _stdin() else "")
                 continue

@@ -5,8 +5,7 @@ import pytest
 
 from sklstruct import LanguageModel
 from sklstruct.smoothing import WittenBellLM
-from sklstruct.symbols import Labels
-from sklstruct.symbols import number_sentences
+from sklstruct.symbols import Labels, number_sentences
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
