@@ -646,9 +646,7 @@ class LanguageModel(
             return encoder, encoder.encode_parts(text, size, front=front), None, None
         if len(encoder.labels.classes) < len(text.symbols):
             left_out = "vocabulary leaves them out"
-            warn_of_unknown(
-                text, encoder, hint=self._rare_words(), otherwise=left_out
-            )
+            warn_of_unknown(text, encoder, hint=self._rare_words(), otherwise=left_out)
         exclude = estimator is None and self.out_of_vocabulary == "exclude"
         encode = encoder.encode if exclude else encoder.encode_known
         tokens = encode(text, front=front)

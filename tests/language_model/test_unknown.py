@@ -41,7 +41,11 @@ def messages(call, *arguments, **options):
     ("train", "test", "cause"),
     [
         (TEXT, [s.upper() for s in TEXT], "in another case"),
-        (TEXT, [unicodedata.normalize("NFD", "café naïve garçon là")] * 3, "normal form"),
+        (
+            TEXT,
+            [unicodedata.normalize("NFD", "café naïve garçon là")] * 3,
+            "normal form",
+        ),
         (TEXT, [s.replace(" ", ", ") + "." for s in TEXT], "with punctuation"),
         (TEXT, [s.replace(" ", "@@ ") for s in TEXT], "marks of word pieces"),
         (TEXT, ["aa bb cc dd ee ff gg hh ii jj kk"], "another language or domain"),
@@ -199,8 +203,10 @@ def test_unknown_rates_are_shares_of_words(tmp_path):
     nbsp = trained(["7\u00a0000 cats", "cats 7\u00a0000"], analyzer="kenlm")
     nbsp.save(tmp_path / "m.arpa", format="arpa")
     with pytest.warns(UserWarning, match="KenLM split"):
-        found = PerplexityTransformer(tmp_path / "m.arpa").fit().transform(
-            ["7\u00a0000 cats", "7 000 cats"]
+        found = (
+            PerplexityTransformer(tmp_path / "m.arpa")
+            .fit()
+            .transform(["7\u00a0000 cats", "7 000 cats"])
         )
     np.testing.assert_allclose(found[:, 2], [0, 2 / 3])
     np.testing.assert_array_equal(found[:, 3], [3, 4])

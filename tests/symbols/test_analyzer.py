@@ -179,7 +179,9 @@ def test_all_methods_split_by_the_rule_of_the_model(tmp_path, analyzer):
     model, lists = fit(analyzer), split_all(TEXT, analyzer)
     assert model.vocabulary_.tolist() == fit("word", lists).vocabulary_.tolist()
     held_out = KneserNeyLM(discount="tuned")
-    tuned = LanguageModel(held_out, max_depth=2, analyzer=analyzer).fit(TEXT, X_val=TEXT)
+    tuned = LanguageModel(held_out, max_depth=2, analyzer=analyzer).fit(
+        TEXT, X_val=TEXT
+    )
     same = LanguageModel(held_out, max_depth=2).fit(lists, X_val=lists)
     np.testing.assert_array_equal(
         tuned.estimator_.discounts_, same.estimator_.discounts_
@@ -314,8 +316,12 @@ def test_blanks_in_files_of_characters(tmp_path):
 
 def test_characters_of_a_model():
     text = ["我喜欢吃苹果", "我喜欢 香蕉", "他喜欢吃香蕉"]
-    model = LanguageModel(AdditiveLM(delta=0.01), max_depth=2, analyzer="char").fit(text)
-    lists = LanguageModel(AdditiveLM(delta=0.01), max_depth=2).fit(list(map(list, text)))
+    model = LanguageModel(AdditiveLM(delta=0.01), max_depth=2, analyzer="char").fit(
+        text
+    )
+    lists = LanguageModel(AdditiveLM(delta=0.01), max_depth=2).fit(
+        list(map(list, text))
+    )
     assert model.perplexity(text) == lists.perplexity(list(map(list, text)))
     assert model.predict_next("我喜", 1)[0][0] == "欢"
     drawn = model.sample(5, prefix="他喜", random_state=0)
@@ -324,7 +330,9 @@ def test_characters_of_a_model():
     assert drawn == ["".join(s) for s in as_lists]
     cache = CacheLM(model, max_order=1, weights=[0.9, 0.05, 0.05]).fit(text)
     assert all(type(s) is str for s in cache.sample(3, random_state=0))
-    words = LanguageModel(AdditiveLM(), analyzer="char", vocabulary=list("我他")).fit(text)
+    words = LanguageModel(AdditiveLM(), analyzer="char", vocabulary=list("我他")).fit(
+        text
+    )
     assert words.vocabulary_.tolist() == [*sorted("我他"), "<unk>", "</s>"]
 
 
