@@ -42,7 +42,8 @@ from ..mixture._gates import (
 from ..symbols import join_symbols
 from ..word_classes import ExchangeClustering, WordClustering
 from ._cache_state import CacheState, Recalled, learning_rates, matched_order
-from ._language_model import LanguageModel, score_groups, score_positions
+from ._language_model import LanguageModel
+from ._positions import score_groups, score_positions
 from ._predictors import single_state
 
 # The weights of each order are smoothed, as is theta of each class: those of the whole

@@ -180,9 +180,15 @@ def collect_fallbacks(estimator: Any, analyzer: str) -> Iterator[None]:
 def warn_of_cut_contexts(estimator: Any, max_depth: int) -> None:
     """Warn if a part asks for longer contexts than the `LanguageModel` has."""
     for part in _parts_over_words(estimator):
-        own = getattr(part, "max_depth", None)
-        chosen = own != signature(type(part)).parameters["max_depth"].default
-        if chosen and isinstance(own, int | np.integer) and own > max_depth:
+        parameter = signature(type(part)).parameters.get("max_depth")
+        if parameter is None:  # as of the model inside
+            continue
+        own = part.max_depth
+        if (
+            own != parameter.default
+            and isinstance(own, int | np.integer)
+            and own > max_depth
+        ):
             warn(
                 f"max_depth={own} of {type(part).__name__} has no effect: max_depth="
                 f"{max_depth} of the LanguageModel is the longest context. Set "

@@ -17,7 +17,7 @@ from ..loglinear import StructuredLogLinearLM
 from ..symbols import NumberedText, TextFile, object_array
 from ..symbols._text import plain_list
 from ..word_classes import ContextRefiner
-from ._language_model import score_positions
+from ._positions import score_positions
 
 # Surprisal in nats of one unit.
 _UNITS = {"bits": float(np.log(2.0)), "nats": 1.0, "hartleys": float(np.log(10.0))}

@@ -96,8 +96,8 @@ class OddSpaces(NamedTuple):
             f"{name}: str.split() and KenLM split the text into different words, at "
             f"{self.n_places} place(s), as in {', '.join(map(repr, self.examples))}. "
             f"This model splits as {rules[analyzer]} (analyzer={analyzer!r}), programs "
-            f"of the other rule read other words. Replace these characters by blanks, or "
-            f"use analyzer={other!r} to split as {rules[other]}",
+            "of the other rule read other words. Replace these characters by blanks, "
+            f"or use analyzer={other!r} to split as {rules[other]}",
             UserWarning,
         )
 

@@ -109,7 +109,7 @@ def test_text_without_spaces_is_noticed_in_training(tmp_path):
         assert not messages(LanguageModel(WittenBellLM(), analyzer="char").fit, X)
     words = ["我 喜欢 吃 苹果", "他 今天 去 了 北京"]
     assert not messages(LanguageModel(WittenBellLM()).fit, words)
-    (message,) = messages(LanguageModel(WittenBellLM()).fit, "the cat sat".split())
+    (message,) = messages(LanguageModel(WittenBellLM()).fit, ["the", "cat", "sat"])
     assert "' '.join(X)" in message
     (message,) = messages(LanguageModel(WittenBellLM()).fit, list("the"))
     assert "characters of one string" in message and "''.join(X)" in message

@@ -34,7 +34,8 @@ ODD = [c for c in SPACES if c not in KENLM] + ["\0"]
 # Every oddity of a text at once: a byte order mark, blank lines, line ends of other
 # conventions, white space of all kinds, no line end at the end.
 EVIL = (
-    "\ufeffthe cat sat\r\n\n \u00a0\n12\u00a0000 a\u2028b c\x85d\n\x0b\n\x0ce\x0bf g\x1ch\n"
+    "\ufeffthe cat sat\r\n\n \u00a0\n12\u00a0000 a\u2028b c\x85d\n"
+    "\x0b\n\x0ce\x0bf g\x1ch\n"
     "lone\rcr\n\t\r\n\u3000 \n\x1c\nla\u00a0fin "
 )
 
