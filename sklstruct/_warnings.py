@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import FrameType
 
 
 class FallbackWarning(UserWarning):
@@ -30,13 +31,14 @@ _LIBRARIES += (f"{os.sep}contextlib.py",)
 
 def _level_of_user() -> int:
     """The `stacklevel`, for `warn`, of the innermost frame that is the user's."""
-    level, frame = 2, sys._getframe(2)
+    level = 2
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
         inside = name.startswith((_HERE, "<frozen"))
         if not inside and not any(part in name for part in _LIBRARIES):
             return level
-        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+        level, frame = level + 1, frame.f_back
     return 2
 
 
