@@ -1029,10 +1029,10 @@ class LanguageModel(
         >>> table = model.surprisal(["the zebra sat"])
         >>> for row in zip(table["word"], table["surprisal"].round(2), table["depth"]):
         ...     print(*row)
-        the 0.27 1
-        zebra 5.21 2
-        sat 1.85 0
-        </s> 0.62 1
+        the 0.26 1
+        zebra 5.21 0
+        sat 2.6 0
+        </s> 0.36 1
         """
         from ._reports import surprisal
 
