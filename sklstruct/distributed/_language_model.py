@@ -18,6 +18,7 @@ from ..backoff import BackoffClassifier
 from ..exchange._arpa_shards import ArpaPlan
 from ..language_model import LanguageModel
 from ..language_model._quality import Quality, collect_fallbacks
+from ..language_model._unknown import warn_of_unsplit
 from ..mixture import MixtureLM
 from ..symbols import Labels, SentenceEncoder, prepare_for_ids
 from ..symbols._text import Analyzer
@@ -259,6 +260,8 @@ class DaskLanguageModel(LanguageModel):
         cluster = Cluster(client, text_parts(X, client, rule), rule)
         text = Vocabulary(cluster.read())
         text.odd.warn(rule)
+        if rule != "char":
+            warn_of_unsplit(text)
         if not text.n_sentences:
             raise ValueError(f"X is empty: there is no sentence to learn from in {X!r}")
         labels = self._vocabulary_rules().find_labels(text)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
 from .._warnings import warn
 from ..symbols import NumberedText, SentenceEncoder, seems_unsplit
-from ..symbols._text import UNSPLIT, LargeText
+from ..symbols._text import UNSPLIT
 
 # Words of a text below which a share of unknown words says little.
 _LEAST_WORDS = 10
@@ -76,8 +77,11 @@ def warn_of_unknown(
             warn(f"{name}: {wrong}", UserWarning)
 
 
-def warn_of_unsplit(text: NumberedText | LargeText, name: str = "X") -> None:
-    """Warn if the words of a training text are most likely whole sentences."""
+def warn_of_unsplit(text: Any, name: str = "X") -> None:
+    """Warn if the words of a training text are most likely whole sentences.
+
+    text: with `symbols` and `counts`.
+    """
     counts = text.counts()
     n_words = int(counts.sum())
     if n_words > 2 and seems_unsplit(text.symbols, counts):
