@@ -4,8 +4,8 @@ import ast
 import doctest
 import re
 import subprocess
-import textwrap
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
