@@ -164,7 +164,7 @@ def test_generators_are_sources_of_random_numbers_of_methods():
     for draw in (
         lambda r: mixture.sample(X, random_state=r).tolist(),
         lambda r: [s.tolist() for s in hmm.sample_posterior(words, 20, random_state=r)],
-        lambda r: KeypadChannel(slip=0.5).corrupt("sentence" * 9, random_state=r),
+        lambda r: KeypadChannel(k=2).corrupt("sentence" * 9, random_state=r),
         lambda r: make_sparse_classes(30, 3, 20, random_state=r)[0].toarray().tolist(),
     ):
         a, b = np.random.default_rng(3), np.random.default_rng(3)
