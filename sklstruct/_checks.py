@@ -455,3 +455,27 @@ def check_rows(n_rows: int, n_classes: int) -> None:
         "ask for the targets alone (target_log_proba), the best classes (predict, "
         "predict_top_k) or fewer rows at a time",
     )
+
+
+def as_random_state(random_state: Any) -> np.random.RandomState:
+    """The source of random numbers of a parameter `random_state` of a method.
+
+    Parameters
+    ----------
+    random_state : int, RandomState, Generator or None
+        A Generator is used up by the draws, as a RandomState is. None: the global
+        RandomState of NumPy.
+    """
+    from sklearn.utils import check_random_state
+
+    if isinstance(random_state, np.random.Generator):
+        # Over the same stream of bits, so that the next draws of the caller are new.
+        return np.random.RandomState(random_state.bit_generator)
+    try:
+        return check_random_state(random_state)
+    except ValueError as exc:
+        raise ValueError(
+            "random_state must be None, an integer from 0 to 2**32 - 1, a "
+            f"numpy.random.RandomState or a numpy.random.Generator, got "
+            f"{random_state!r}"
+        ) from exc

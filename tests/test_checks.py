@@ -148,3 +148,29 @@ def test_rows_beyond_the_memory():
     for n_rows, n_classes in ((10**9, 10**9), (1, 10**18), (10**18, 1)):
         with pytest.raises(MemoryError, match=f"the matrix of {n_rows} rows"):
             check_rows(n_rows, n_classes)
+
+
+def test_generators_are_sources_of_random_numbers_of_methods():
+    from sklstruct.datasets import make_sparse_classes
+    from sklstruct.hmm import HighOrderHMM, KeypadChannel
+    from sklstruct.mixture import MixtureLM
+    from sklstruct.smoothing import WittenBellLM
+
+    X, y = np.arange(40)[:, None] % 4, np.arange(40) % 3
+    mixture = MixtureLM([("wb", WittenBellLM())]).fit(X, y)
+    words = [["a", "b", "a"], ["b", "a"]] * 5
+    tags = [["xyz"[(i + j) % 3] for j in range(len(s))] for i, s in enumerate(words)]
+    hmm = HighOrderHMM(order=2).fit(words, tags)
+    for draw in (
+        lambda r: mixture.sample(X, random_state=r).tolist(),
+        lambda r: [s.tolist() for s in hmm.sample_posterior(words, 20, random_state=r)],
+        lambda r: KeypadChannel(k=2).corrupt("sentence" * 9, random_state=r),
+        lambda r: make_sparse_classes(30, 3, 20, random_state=r)[0].toarray().tolist(),
+    ):
+        a, b = np.random.default_rng(3), np.random.default_rng(3)
+        first = draw(a)
+        assert first == draw(b)
+        assert [draw(a) for _ in range(3)] != [first] * 3  # the generator has moved on
+        assert draw(5) == draw(np.random.RandomState(5))
+        with pytest.raises(ValueError, match="random_state must be None, an integer"):
+            draw("seed")

@@ -1,8 +1,11 @@
 """What mypy says of the package, and of a user's program over all of its estimators."""
 
 import ast
+import doctest
+import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -11,14 +14,16 @@ from test_estimators import public_estimators
 ROOT = Path(__file__).resolve().parents[1]
 CLIENT = Path(__file__).with_name("_typed_client.py")
 TREE = ast.parse(CLIENT.read_text(encoding="utf-8"))
+# What a newcomer types.
+FIRST_PAGES = ["README.md", "docs/index.rst", "docs/tutorial.rst"]
 
 
-def mypy(*files):
+def mypy(*arguments):
     """The errors in files, by default the package; settings of pyproject.toml."""
     pytest.importorskip("mypy", reason='mypy is missing: pip install ".[test]"')
     command = [sys.executable, "-m", "mypy", "--no-error-summary", "--no-pretty"]
     done = subprocess.run(
-        [*command, *map(str, files)], capture_output=True, text=True, cwd=ROOT
+        [*command, *map(str, arguments)], capture_output=True, text=True, cwd=ROOT
     )
     assert not done.stderr, done.stderr
     return [line for line in done.stdout.splitlines() if ": error:" in line]
@@ -59,3 +64,40 @@ def test_misspelt_methods_are_errors(tmp_path):
     expected = {i for i, line in enumerate(lines, 1) if line.endswith(".misspelt")}
     missed = [lines[i - 1].strip() for i in sorted(expected - found)]
     assert len(expected) > 50 and not missed
+
+
+def snippets(page):
+    """The Python programs of a page: its blocks of code, and its prompts as one."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    if page.endswith(".md"):
+        return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    prompts = "".join(e.source for e in doctest.DocTestParser().get_examples(text))
+    blocks = re.findall(r"\.\. code-block:: python\n\n((?:    .*\n|\n)+)", text)
+    # Blocks go on after the prompts.
+    return [prompts + "".join(map(textwrap.dedent, blocks))]
+
+
+@pytest.mark.parametrize("page", FIRST_PAGES)
+def test_programs_of_the_first_pages_have_no_errors(page, tmp_path):
+    programs = snippets(page)
+    assert programs and all(programs)
+    for i, program in enumerate(programs):
+        file = tmp_path / f"program{i}.py"
+        file.write_text(program, encoding="utf-8")
+        # A page uses a name again for another thing; the package does not.
+        found = mypy("--allow-redefinition", file)
+        assert not [line for line in found if file.name in line]
+
+
+def test_misspelt_names_of_models_are_errors(tmp_path):
+    file = tmp_path / "client.py"
+    file.write_text(
+        "from sklstruct import LanguageModel\n"
+        'LanguageModel("fast", analyzer="char")\n'
+        'LanguageModel("fats")\n'
+        'LanguageModel("fast", analyzer="chars")\n'
+        'LanguageModel().fit([]).predict_next("a")[0][0].upper()\n'
+        'LanguageModel().surprisal([], unit="bit")\n',
+        encoding="utf-8",
+    )
+    assert [int(line.split(":")[1]) for line in mypy(file)] == [3, 4, 6]

@@ -241,6 +241,11 @@ def _add_train(add: Any) -> None:
     one.add_argument(
         "--unknown", default="<unk>", metavar="WORD", help="the unknown word (<unk>)"
     )
+    one.add_argument(
+        "--characters", action="store_true",
+        help="learn characters instead of words, for text without spaces; a .pkl or "
+        ".sklm keeps this for evaluate and sample",
+    )  # fmt: skip
 
 
 def _add_evaluate(add: Any) -> None:

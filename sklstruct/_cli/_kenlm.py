@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import stat
 import sys
 from typing import Any
 
@@ -25,7 +23,7 @@ from ..smoothing._shares import (
     reached,
 )
 from ..symbols import NumberedText, SentenceEncoder, TextFile, VocabularyRules
-from ..symbols._text import LargeText, kenlm_text
+from ..symbols._text import LargeText
 from ._write import write_model
 
 _MARKS = {"<s>", "</s>", "<unk>"}
@@ -62,7 +60,8 @@ def lmplz(arguments: argparse.Namespace) -> None:
     vocabulary = arguments.limit_vocab_file
     width = max(1, depth)
     rules = VocabularyRules(
-        vocabulary=None if vocabulary is None else TextFile(vocabulary)
+        vocabulary=None if vocabulary is None else TextFile(vocabulary),
+        analyzer="kenlm",
     )
     text = _number(arguments, bytes_per_token(width))
     encoder = SentenceEncoder(rules.find_labels(text))
@@ -143,14 +142,11 @@ def _number(
     arguments: argparse.Namespace, bytes_per_token: int
 ) -> NumberedText | LargeText:
     """The words of the text, without marks."""
-    path, memory = arguments.text, _bytes(arguments.memory)
-    if path == "-":
-        text = kenlm_text(sys.stdin.buffer).number_or_count(bytes_per_token)
-    elif os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode):
-        with open(path, "rb") as file:
-            text = kenlm_text(file).number_or_count(bytes_per_token)
-    else:
-        text = kenlm_text(path, memory).number_or_count(bytes_per_token)
+    memory = _bytes(arguments.memory)
+    source = sys.stdin.buffer if arguments.text == "-" else arguments.text
+    file = TextFile(source, skip_blank_lines=False, memory=memory)
+    text = file.number_or_count(bytes_per_token, "kenlm")
+    text.odd.warn("kenlm", arguments.text)
     marks = [i for i, word in enumerate(text.symbols) if word in _MARKS]
     if not marks:
         return text

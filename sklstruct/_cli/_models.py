@@ -15,7 +15,7 @@ from ..exchange._formats import format_of_name
 from ..language_model import LanguageModel, interpolate
 from ..loglinear import StructuredLogLinearLM
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
-from ..symbols import TextFile
+from ..symbols import NumberedText, TextFile, join_symbols
 from ._tables import PICKLE, load_pickle, print_figures, progress, save_pickle
 from ._write import write_model
 
@@ -28,17 +28,11 @@ _ESTIMATORS = {
 }
 
 
-def text_of(paths: list[str], **options: Any) -> TextFile | list[str]:
-    """The sentences of files, or of standard input."""
-    if "-" not in paths:
-        return TextFile(paths, **options)
-    if len(paths) > 1:
-        raise ValueError("-: standard input cannot be combined with files")
-    try:
-        lines = sys.stdin.buffer.read().decode("utf-8").splitlines()
-    except UnicodeDecodeError as exc:
-        raise ValueError(f"standard input is not UTF-8: {exc}") from exc
-    return [line for line in lines if line.strip() or not options]
+def text_of(paths: list[str]) -> TextFile:
+    """The sentences of files; "-" is standard input."""
+    if paths.count("-") > 1:
+        raise ValueError("-: standard input can be read once only")
+    return TextFile([sys.stdin.buffer if path == "-" else path for path in paths])
 
 
 def load(path: str, **options: Any) -> LanguageModel:
@@ -81,6 +75,7 @@ def train(arguments: argparse.Namespace) -> None:
         max_vocabulary=arguments.max_vocabulary,
         vocabulary=None if vocabulary is None else TextFile(vocabulary),
         unknown=arguments.unknown,
+        analyzer="char" if arguments.characters else "word",
     )
     held_out = text_of([arguments.tune]) if arguments.tune else None
     with progress(arguments, f"learning from {', '.join(arguments.text)}") as shown:
@@ -96,7 +91,8 @@ def evaluate(arguments: argparse.Namespace) -> None:
     """``sklstruct evaluate``."""
     with progress(arguments, f"reading {arguments.model}"):
         lm = load(arguments.model, out_of_vocabulary="exclude")
-    text = text_of([arguments.text])
+    # Read once: standard input cannot be read again.
+    text = lm.number_text(text_of([arguments.text]), arguments.text)
     if arguments.by_depth:
         table = lm.perplexity_by_depth(text)
         rows = [
@@ -123,16 +119,17 @@ def evaluate(arguments: argparse.Namespace) -> None:
         print_figures(figures, arguments.json)
 
 
-def _print_sentences(lm: LanguageModel, text: Any, as_json: bool) -> None:
+def _print_sentences(lm: LanguageModel, text: NumberedText, as_json: bool) -> None:
     table = lm.perplexity_by_sentence(text)
-    for i, sentence in enumerate(text):
+    analyzer = lm.predictor.encoder.labels.analyzer
+    for i, symbols in enumerate(text.sentences()):
         n = int(table.n_tokens[i])
         row = {
             "log10_prob": float(table.log_likelihood[i] / np.log(10)),
             "n_tokens": n,
             "n_unknown": int(table.n_unknown[i]),
             "perplexity": float(table.perplexity[i]) if n else None,
-            "sentence": " ".join(sentence.split()),
+            "sentence": join_symbols(symbols, analyzer),
         }
         if as_json:
             print(json.dumps(row, ensure_ascii=False))
@@ -154,7 +151,7 @@ def sample(arguments: argparse.Namespace) -> None:
         random_state=arguments.seed,
     )
     for sentence in drawn:
-        print(" ".join(sentence))
+        print(sentence if isinstance(sentence, str) else " ".join(sentence))
 
 
 def mix_models(arguments: argparse.Namespace) -> None:
@@ -179,6 +176,7 @@ def mix_models(arguments: argparse.Namespace) -> None:
     }
     if arguments.weights is None:
         lm.set_params(out_of_vocabulary="exclude")
-        figures["perplexity"] = lm.perplexity(text)
+        figures["perplexity"], counts = lm.perplexity(text, return_counts=True)
+        figures["n_unknown"] = counts.n_unknown
     # The model may go to standard output.
     print_figures(figures, arguments.json, arguments.output == "-")

@@ -922,18 +922,17 @@ def _labels_of_all(parts):
     first, *others = parts
     if all(other == first for other in others):
         return first
-    marks = {"start": first.start, "end": first.end, "unknown": first.unknown}
     for other in others:
-        if marks != {name: getattr(other, name) for name in marks}:
+        if first.settings != other.settings:
             raise ValueError(
-                "parts were counted with other marks (start, end, unknown); count them "
-                "alike"
+                "parts were counted with other marks (start, end, unknown) or another "
+                "analyzer; count them alike"
             )
     # The order of the marks in a LanguageModel.
     last = [m for m in (first.unknown, first.end, first.start) if m is not None]
     classes = _union("y", [part.classes for part in parts], last)
     symbols = _union("X", [part.symbols for part in parts], last)
-    return Labels(classes, symbols, **marks)
+    return Labels(classes, symbols, **first.settings)
 
 
 def _union(name: str, parts: Iterable[np.ndarray], last: list) -> np.ndarray:

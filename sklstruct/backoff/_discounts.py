@@ -144,7 +144,6 @@ def find_discounts(
             f"fallback {fallback} is used there; pass discount={fallback} to have it "
             "everywhere, without this warning",
             FallbackWarning,
-            stacklevel=2,
         )
     # A model without contexts may have no level to discount.
     return np.array(rows).reshape(-1, len(FALLBACK[discount]))

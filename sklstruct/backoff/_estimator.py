@@ -146,7 +146,12 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
     # -------------------------------------------------------------- fitting
 
     @shared_docs(samples=SAMPLES)
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -390,7 +395,7 @@ def check_parameters(estimator: BackoffClassifier) -> None:
 def count_samples(
     estimator: BackoffClassifier,
     X: Any,
-    y: ArrayLike,
+    y: ArrayLike | None,
     sample_weight: ArrayLike | None = None,
     held_out: HeldOutData | None = None,
     *,
@@ -422,7 +427,7 @@ def count_samples(
     -------
     counted : Counted
     """
-    require_targets(estimator, y)
+    require_targets(estimator, y, X)
     share = estimator.held_out_share
     classes = estimator.classes if classes is None else classes
     has_paths, symbols = sp.issparse(X), None

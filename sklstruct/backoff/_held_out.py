@@ -63,7 +63,7 @@ class HeldOutClassifier(BackoffClassifier):
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         X_val: Any = None,
         y_val: ArrayLike | None = None,

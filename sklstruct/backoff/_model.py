@@ -968,7 +968,7 @@ class BackoffModel(Distribution):
                 f"n_{k}_grams": int(ptr[stop] - ptr[start])
                 for k, (start, stop) in enumerate(itertools.pairwise(levels), 1)
             },
-            **self.labels.marks,
+            **self.labels.settings,
             bytes=size + self.pairs.__sizeof__(),
         )
 

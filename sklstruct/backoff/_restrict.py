@@ -70,7 +70,7 @@ def restrict(
     check_model(model)
     old = model.labels
     symbols = old.known_symbols("restrict")
-    kept = {*read_vocabulary(vocabulary), old.end, old.unknown} - {None}
+    kept = {*read_vocabulary(vocabulary, old.analyzer), old.end, old.unknown} - {None}
     keep = np.array([word in kept for word in old.classes.tolist()])
     if not keep.any() or not (set(old.classes[keep].tolist()) - {old.end, old.unknown}):
         raise ValueError("vocabulary holds no word of the model")
@@ -88,9 +88,8 @@ def restrict(
     stays = np.append(keep, True)[class_of_symbol]
     of_objects = old.classes.dtype == object
     names = object_array(classes) if of_objects else np.asarray(classes)
-    labels = Labels(
-        names, symbols[stays], start=old.start, end=old.end, unknown=unknown
-    )
+    settings = old.settings | {"unknown": unknown}
+    labels = Labels(names, symbols[stays], **settings)
 
     tree, pairs = model.tree, model.pairs
     windows = tree.windows()

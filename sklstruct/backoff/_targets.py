@@ -56,12 +56,22 @@ def read_sample_weight(
     return (None, sample_weight) if keep.all() else (keep, sample_weight[keep])
 
 
-def require_targets(estimator: Any, y: Any) -> None:
-    """Raise ValueError if there are no targets, in the words of scikit-learn."""
+def require_targets(estimator: Any, y: Any, X: Any = None) -> None:
+    """Raise ValueError if there are no targets, in the words of scikit-learn, or
+    TypeError if X, samples where there should be contexts, are sentences."""
+    name = type(estimator).__name__
+    hint = (
+        f"{name} learns from contexts X and the symbols y that followed them; from "
+        f"sentences learns LanguageModel({name}())"
+    )
+    if isinstance(X, str) or (
+        isinstance(X, list | tuple) and X and all(isinstance(s, str) for s in X)
+    ):
+        raise TypeError(f"X holds strings: {hint}")
     if y is None:
         raise ValueError(
-            f"This {type(estimator).__name__} estimator requires y to be passed, but "
-            "the target y is None"
+            f"This {name} estimator requires y to be passed, but the target y is "
+            f"None: {hint}"
         )
 
 

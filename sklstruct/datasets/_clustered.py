@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.random import RandomState
+from numpy.random import Generator, RandomState
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+
+from .._checks import as_random_state
 
 _PRESETS = {
     "WS50": {"disperse": 5.0, "variance": 8.0},
@@ -30,7 +31,7 @@ def make_clustered_classes(
     variance: float | None = None,
     shuffle: bool = True,
     return_centers: bool = False,
-    random_state: int | RandomState | None = None,
+    random_state: int | RandomState | Generator | None = None,
 ) -> tuple[NDArray, ...]:
     r"""Uniform clouds, one per class, in orthants counted in binary.
 
@@ -75,7 +76,7 @@ def make_clustered_classes(
     return_centers : bool, default=False
         Also return the corner :math:`\mathrm{disperse} \cdot b_i + g_i` of every cloud.
 
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed.
 
     Returns
@@ -129,7 +130,7 @@ def make_clustered_classes(
     k, d, m = (
         int(value[name]) for name in ("n_classes", "n_features", "n_samples_per_class")
     )
-    rng = check_random_state(random_state)
+    rng = as_random_state(random_state)
 
     orthant = np.arange(k)
     if d < 62:

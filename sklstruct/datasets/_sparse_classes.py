@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.random import RandomState
+from numpy.random import Generator, RandomState
 from numpy.typing import DTypeLike, NDArray
-from sklearn.utils import check_random_state
 
-from .._checks import INT32_MAX, check_memory
+from .._checks import INT32_MAX, as_random_state, check_memory
 from .._compat import _align_api_if_sparse
 
 # Words drawn at a time: the arrays of a block take about 60 bytes a word.
@@ -34,7 +33,7 @@ def make_sparse_classes(
     dtype: DTypeLike = np.float32,
     return_groups: bool = False,
     return_words: bool = False,
-    random_state: int | RandomState | None = None,
+    random_state: int | RandomState | Generator | None = None,
 ) -> tuple[Any, ...]:
     r"""Sparse samples of many classes in groups, like short texts on many subjects.
 
@@ -93,7 +92,7 @@ def make_sparse_classes(
         Also return the lists, from which the most accurate classifier that there can
         be follows.
 
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed. More samples of the same classes are not had by another call: draw
         all at once and split them.
 
@@ -180,7 +179,7 @@ def make_sparse_classes(
         f"{n_samples} samples of {n_words} words",
         "ask for fewer samples or words",
     )
-    rng = check_random_state(random_state)
+    rng = as_random_state(random_state)
     groups = rng.permutation(n_classes) % n_groups
     of_class = rng.randint(n_features, size=(n_classes, n_class_words), dtype=np.int32)
     of_group = rng.randint(n_features, size=(n_groups, n_group_words), dtype=np.int32)

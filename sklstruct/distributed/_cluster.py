@@ -331,10 +331,15 @@ class Cluster:
     parts : callable
         Returns the parts of the text for `read_part`, or futures of them. It is called
         again when they are needed again.
+
+    analyzer : {"word", "kenlm", "char"}, default="word"
+        The rule by which the workers split strings.
     """
 
-    def __init__(self, client: Any, parts: Callable[[], list]) -> None:
-        self.client = client
+    def __init__(
+        self, client: Any, parts: Callable[[], list], analyzer: str = "word"
+    ) -> None:
+        self.client, self._analyzer = client, analyzer
         self._parts = parts
         self._check_workers()
         self._texts: list | None = None
@@ -411,7 +416,7 @@ class Cluster:
 
     def read(self) -> Iterator[tasks.PartWords]:
         """Number the words of every part; yields the words of each."""
-        self._texts = [self.submit(tasks.read_part, part) for part in self._parts()]
+        self._texts = self._read_parts()
         words = [self.submit(tasks.count_words, text) for text in self._texts]
         while words:
             yield self.result(words.pop(0))
@@ -447,8 +452,12 @@ class Cluster:
         """Futures of the numbered parts, which are freed when their tasks have run."""
         texts, self._texts = self._texts, None
         if texts is None:
-            texts = [self.submit(tasks.read_part, part) for part in self._parts()]
+            texts = self._read_parts()
         return texts
+
+    def _read_parts(self):
+        rule = self._analyzer
+        return [self.submit(tasks.read_part, part, rule) for part in self._parts()]
 
     def release(self) -> None:
         """Free the counts of the parts; lost shards count them again."""

@@ -17,8 +17,11 @@ from .._files import open_write
 from ..backoff import BackoffClassifier
 from ..exchange._arpa_shards import ArpaPlan
 from ..language_model import LanguageModel
+from ..language_model._quality import Quality, collect_fallbacks
+from ..language_model._unknown import warn_of_unsplit
 from ..mixture import MixtureLM
 from ..symbols import Labels, SentenceEncoder, prepare_for_ids
+from ..symbols._text import Analyzer
 from ._arpa import ArpaWriter
 from ._cluster import Cluster, ShardDriver, find_client
 from ._models import sharded_fit
@@ -75,7 +78,7 @@ class DaskLanguageModel(LanguageModel):
     max_depth, min_count, max_vocabulary, vocabulary
         As in :class:`~sklstruct.language_model.LanguageModel`.
 
-    unknown, start, end, out_of_vocabulary
+    unknown, start, end, analyzer, out_of_vocabulary
         As in :class:`~sklstruct.language_model.LanguageModel`.
 
     client : distributed.Client or str, default=None
@@ -169,7 +172,7 @@ class DaskLanguageModel(LanguageModel):
 
     def __init__(
         self,
-        estimator: BaseEstimator | None = None,
+        estimator: BaseEstimator | Quality | None = None,
         *,
         max_depth: int = 4,
         min_count: int = 1,
@@ -178,6 +181,7 @@ class DaskLanguageModel(LanguageModel):
         start: Any = "<s>",
         end: Any = "</s>",
         vocabulary: ArrayLike | None = None,
+        analyzer: Analyzer = "word",
         out_of_vocabulary: str = "error",
         client: Any = None,
         n_shards: int | None = None,
@@ -193,6 +197,7 @@ class DaskLanguageModel(LanguageModel):
             start=start,
             end=end,
             vocabulary=vocabulary,
+            analyzer=analyzer,
             out_of_vocabulary=out_of_vocabulary,
         )
         self.client = client
@@ -251,8 +256,12 @@ class DaskLanguageModel(LanguageModel):
             self._check_composed(estimator, X_val)
         self._drop_remote()  # the workers have one model at a time
 
-        cluster = Cluster(client, text_parts(X, client))
+        rule = self.analyzer
+        cluster = Cluster(client, text_parts(X, client, rule), rule)
         text = Vocabulary(cluster.read())
+        text.odd.warn(rule)
+        if rule != "char":
+            warn_of_unsplit(text)
         if not text.n_sentences:
             raise ValueError(f"X is empty: there is no sentence to learn from in {X!r}")
         labels = self._vocabulary_rules().find_labels(text)
@@ -263,10 +272,11 @@ class DaskLanguageModel(LanguageModel):
         context = self._init_callback_context(max_subtasks=1)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         inner = context.subcontext(task_name="fit-estimator")
-        if isinstance(estimator, BackoffClassifier):
-            self._fit_shards(estimator, labels, cluster, checkpoint, inner, X)
-        else:
-            self._fit_composed(estimator, labels, cluster, inner, X, X_val)
+        with collect_fallbacks(self.estimator, self.analyzer):
+            if isinstance(estimator, BackoffClassifier):
+                self._fit_shards(estimator, labels, cluster, checkpoint, inner, X)
+            else:
+                self._fit_composed(estimator, labels, cluster, inner, X, X_val)
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 

@@ -17,6 +17,7 @@ from ..symbols import (
     TextFile,
     number_sentences,
 )
+from ..symbols._text import OddSpaces
 
 # Sizes of a part of a text file: many parts with their counts must fit in the memory of
 # a worker, and a part must have fewer counts than tokens.
@@ -27,7 +28,7 @@ _LEAST_BYTES = 1 << 16
 _MOST_TOKENS = 1 << 20
 
 
-def text_parts(X: Any, client: Any) -> Callable[[], list]:
+def text_parts(X: Any, client: Any, analyzer: str) -> Callable[[], list]:
     """A function that gives the parts of a text, or futures of them, for `read_part`.
 
     Parameters
@@ -37,6 +38,9 @@ def text_parts(X: Any, client: Any) -> Callable[[], list]:
 
     client : distributed.Client
         The client of the cluster that reads them.
+
+    analyzer : {"word", "kenlm", "char"}
+        The rule by which strings in this process are split.
     """
     # Enough parts for all threads, and no more: their counts have to be merged.
     n_threads = max(1, sum(client.nthreads().values()))
@@ -58,7 +62,7 @@ def text_parts(X: Any, client: Any) -> Callable[[], list]:
             return X.split(size)
 
         return split
-    text = number_sentences(X)
+    text = number_sentences(X, analyzer=analyzer)
     n_parts = _round_up(text.tokens.size / _MOST_TOKENS, n_threads)
     cuts = np.linspace(0, text.n_sentences, n_parts + 1).astype(np.int64)
     parts = [_part(text, a, b) for a, b in pairwise(cuts.tolist()) if a < b]
@@ -78,7 +82,11 @@ def _part(text, first, last):
     table = np.full(len(text.symbols) + 1, -1, dtype=np.int32)
     table[used] = np.arange(used.size, dtype=np.int32)
     symbols = [text.symbols[i] for i in used.tolist()]
-    return NumberedText(table[tokens], symbols, partial(_sentence_name, int(first)))
+    where = partial(_sentence_name, int(first))
+    # White space on which rules differ is counted once for all parts.
+    return NumberedText(
+        table[tokens], symbols, where, OddSpaces() if first else text.odd
+    )
 
 
 def _sentence_name(first, i):
@@ -100,13 +108,17 @@ class Vocabulary:
 
     n_sentences : int
         Number of sentences.
+
+    odd : OddSpaces
+        White space on which the rules for words differ.
     """
 
     def __init__(self, parts: Iterable[Any]) -> None:
         counts: dict = {}
-        self.n_sentences = 0
+        self.n_sentences, self.odd = 0, OddSpaces()
         for words in parts:
             self.n_sentences += words.n_sentences
+            self.odd = self.odd.plus(words.odd)
             for symbol, count in zip(words.symbols, words.counts.tolist()):
                 counts[symbol] = counts.get(symbol, 0) + count
         self.symbols = list(counts)

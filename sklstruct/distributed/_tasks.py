@@ -30,6 +30,7 @@ from ..symbols import (
     check_symbols,
     number_sentences,
 )
+from ..symbols._text import OddSpaces
 from ._lockstep import DONE, ERROR, KEEP, KEPT, Lockstep, Meeting, Request
 from ._models import ShardModel, fit_shard
 
@@ -59,10 +60,10 @@ def _process_name():
 # ------------------------------------------------------------------- counting
 
 
-def read_part(part: Any) -> NumberedText:
+def read_part(part: Any, analyzer: str) -> NumberedText:
     """A part of a text, numbered by itself."""
     try:
-        return number_sentences(part)
+        return number_sentences(part, analyzer=analyzer)
     except FileNotFoundError as exc:
         exc.add_note(
             f"On the worker {_process_name()}: files must be there, under the same "
@@ -77,13 +78,14 @@ class PartWords(NamedTuple):
     n_sentences: int
     symbols: list
     counts: np.ndarray
+    odd: OddSpaces
 
 
 def count_words(text: NumberedText) -> PartWords:
     """The words and their counts."""
     counts = text.counts()
     check_symbols(text, counts)
-    return PartWords(text.n_sentences, text.symbols, counts)
+    return PartWords(text.n_sentences, text.symbols, counts, text.odd)
 
 
 def count_part(

@@ -518,7 +518,8 @@ def build_model(
     ptr = pair_pointers(np.concatenate(nodes), tree.n_nodes)
     pairs = pairs_of_arrays(tree, ptr, np.concatenate(targets))
     marks = {p: name for p, name in names.items() if p in roles}
-    labels = Labels(classes.labels, symbols.labels, **marks)
+    # Such files store no rule for words, and other programs split as KenLM.
+    labels = Labels(classes.labels, symbols.labels, analyzer="kenlm", **marks)
     model = BackoffModel(pairs, np.concatenate(log_probs), log_backoff, labels)
     node, log_prob = map(np.concatenate, zip(*of_start))
     model.file_ngrams = node.astype(np.int32), log_prob

@@ -3,8 +3,8 @@
     magic | version, length of the header, its hash | header (JSON) | arrays
 
 Little-endian. The header lists the arrays (type, shape, place, hash), which begin at
-multiples of 64 bytes, and the labels. Reading runs no code of the file, and processes
-that map one file share its pages.
+multiples of 64 bytes, and the labels with the rule for words. Reading runs no code of
+the file, and processes that map one file share its pages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..symbols._encoding import pack_strings, unpack_strings
 from ._probing_fast import hash_bytes
 
 MAGIC = b"sklstruct model\n"
-_VERSION = 2
+_VERSION = 3
 _HEAD = struct.Struct("<IQQ")  # version, length of the header, hash of it
 _ALIGNED = 64
 _TYPES = {"<i4", "<i8", "<f4", "<f8", "|u1"}
@@ -73,6 +73,7 @@ def write_native(
             "arrays": listed,
             "labels": kinds,
             "marks": marks,
+            "analyzer": labels.analyzer,
             "n_symbols": tree.n_symbols,
         }
     ).encode()
@@ -149,7 +150,7 @@ def _model_of(data: memoryview, verify: bool) -> BackoffModel:
     if classes is None:
         raise _WrongFile("damaged: there are no classes")
     marks = {name: header["marks"][name] for name in ("start", "end", "unknown")}
-    labels = Labels(classes, symbols, **marks)
+    labels = Labels(classes, symbols, analyzer=header["analyzer"], **marks)
     parent, symbol, ptr, target = (
         arrays[name] for name in ("parent", "symbol", "ptr", "target")
     )

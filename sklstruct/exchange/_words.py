@@ -10,6 +10,7 @@ import numpy as np
 from ..backoff import BackoffModel
 from ..backoff._model import check_model
 from ..symbols import Labels
+from ..symbols._text import BLANK
 
 _LN10 = np.log(10.0)
 _MARKS = {"start": "<s>", "end": "</s>", "unknown": "<unk>"}
@@ -87,7 +88,7 @@ class FileWords:
         # Special words are written as the marks, whatever the model calls them.
         spelt_as = {i: _MARKS[p] for p, i in self.special.items()}
         spelt = [
-            spelt_as[i] if i in spelt_as else _spell(label)
+            spelt_as[i] if i in spelt_as else _spell(label, labels.analyzer)
             for i, label in enumerate(words)
         ]
         word_of = {text: i for i, text in enumerate(spelt)}
@@ -135,7 +136,9 @@ class FileWords:
         self.class_of_symbol = np.where(known, self.of_symbol, np.int32(-1))
 
 
-def _spell(label: Hashable) -> str:
+def _spell(label: Hashable, analyzer: str) -> str:
+    if analyzer == "char" and label == " ":
+        return BLANK
     if isinstance(label, bytes):
         try:
             text = label.decode("utf-8")

@@ -219,7 +219,6 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
                 f"within tol={self.tol:g} after {self.n_iter_} iterations. Increase "
                 "max_iter, tol, c1 or c2, or scale the features",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._checks import INT32_MAX, check_count
+from .._checks import INT32_MAX, as_random_state, check_count
 from .._compat import (
     CallbackSupportMixin,
     Interval,
@@ -464,7 +464,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         thin : int, default=10
             Sweeps from one sample to the next, at least 1.
 
-        random_state : int, RandomState instance or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
             None: the seed of `fit`, the same samples each time.
 
         Returns
@@ -522,7 +522,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         burn_in : int, default=100
             Sweeps before the first counted one.
 
-        random_state : int, RandomState instance or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
             None: the seed of `fit`, the same estimates each time.
 
         Returns
@@ -560,7 +560,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
                 f"temperature must be positive and finite, got {temperature!r}"
             )
         graphs = self._graphs(X)
-        rng = check_random_state(self._seed if random_state is None else random_state)
+        rng = as_random_state(self._seed if random_state is None else random_state)
         seeds = rng.randint(2**63 - 1, size=len(graphs), dtype=np.int64).astype(
             np.uint64
         )

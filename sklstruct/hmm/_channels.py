@@ -7,9 +7,14 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from .._checks import CheckedState, as_ids, check_length, check_pointers
+from .._checks import (
+    CheckedState,
+    as_ids,
+    as_random_state,
+    check_length,
+    check_pointers,
+)
 from .._compat import BaseEstimator, Interval
 from . import _channels_fast as _fast
 
@@ -91,22 +96,20 @@ class KeypadChannel(_Channel):
         """The keys of a word, typed without a slip."""
         return "".join(_LETTERS.get(letter, "*") for letter in word.lower())
 
-    def corrupt(
-        self, word: str, random_state: int | np.random.RandomState | None = None
-    ) -> str:
+    def corrupt(self, word: str, random_state: Any = None) -> str:
         """The keys of a word, each drawn from the channel.
 
         Parameters
         ----------
         word : str
 
-        random_state : int, RandomState instance or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
 
         Returns
         -------
         keys : str
         """
-        rng = check_random_state(random_state)
+        rng = as_random_state(random_state)
         proba = np.exp(self._log_slip())
         proba /= proba.sum(axis=1, keepdims=True)
         keys = [_KEYS.index(key) for key in self.encode(word)]

@@ -8,10 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import INT32_MAX, as_ids, check_count, check_ids, check_length
+from .._checks import (
+    INT32_MAX,
+    as_ids,
+    as_random_state,
+    check_count,
+    check_ids,
+    check_length,
+)
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
@@ -393,7 +399,7 @@ class SequenceInference:
         n_samples : int, default=1
             Draws for each sequence, at least 1.
 
-        random_state : int, RandomState instance or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
             Each sequence has a seed of its own from it, so that draws do not depend
             on `n_jobs`.
 
@@ -411,7 +417,7 @@ class SequenceInference:
             If `given` does not fit X, or leaves a sequence no possible labelling.
         """
         n_samples = check_count("n_samples", n_samples, 1)
-        rng = check_random_state(random_state)
+        rng = as_random_state(random_state)
         X, sentences, _ = self._sentences(X, given)
         seeds = rng.randint(INT32_MAX, size=len(sentences))
 

@@ -5,16 +5,21 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_numbers, as_shares, check_count, last_share
+from .._checks import (
+    as_numbers,
+    as_random_state,
+    as_shares,
+    check_count,
+    last_share,
+)
 from .._compat import (
     BaseEstimator,
     DensityMixin,
@@ -34,10 +39,11 @@ from ..mixture._gates import (
     relative,
     softmax_coef,
 )
-from ..symbols import number_sentences
+from ..symbols import join_symbols
 from ..word_classes import ExchangeClustering, WordClustering
 from ._cache_state import CacheState, Recalled, learning_rates, matched_order
 from ._language_model import LanguageModel
+from ._positions import score_groups, score_positions
 from ._predictors import single_state
 
 # The weights of each order are smoothed, as is theta of each class: those of the whole
@@ -386,10 +392,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
                 "base was read from a file, and fit would train another model in its "
                 "place; give it as FrozenEstimator(base)"
             )
-        sentences = number_sentences(X)
+        sentences = base.number_text(X)
         held = None
         if given is None:
-            train, held = self._split(sentences, X_val, frozen)
+            train, held = self._split(base, sentences, X_val, frozen)
         else:
             train = sentences
         self.base_ = base if frozen else clone(base).fit(train)
@@ -467,9 +473,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         table = np.where(can, weights, 0.0)
         return table / table.sum(axis=1, keepdims=True)
 
-    def _split(self, sentences, X_val, frozen):
+    def _split(self, base, sentences, X_val, frozen):
         if X_val is not None:
-            held, train = number_sentences(X_val, "X_val"), sentences
+            held, train = base.number_text(X_val, "X_val"), sentences
             if not held.n_sentences:
                 raise ValueError("X_val is empty: there is no text to fit weights on")
         elif frozen:
@@ -642,7 +648,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             If the state is of another model, or `starts` does not fit X.
         """
         check_is_fitted(self)
-        sentences = number_sentences(X)
+        sentences = self.base_.number_text(X)
         log_prob = self._score(sentences, state, starts)
         lengths = self.base_.predictor.encoder.lengths(sentences)
         stop = np.cumsum(lengths)
@@ -709,10 +715,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         """(ln P of the word, its token, P of all classes or None) in the base, at the
         next positions; at least once."""
         if self.class_of_ is None:
-            scored = self.base_.evaluate(sentences)
+            scored = score_positions(self.base_, sentences)
             yield scored.log_prob, scored.token, None
         else:
-            yield from self.base_.evaluate_groups(sentences, self.class_of_)
+            yield from score_groups(self.base_, sentences, self.class_of_)
 
     def _log_parts(self, log_base, own, words, recalled):
         """(n, n_parts) ln P of each word in each part, from its ln P in the base and
@@ -809,11 +815,38 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             If no token is left to score, or as `score_stream`.
         """
         check_is_fitted(self)
-        log_prob = self._score(number_sentences(X), state, starts)
+        log_prob = self._score(self.base_.number_text(X), state, starts)
         known = ~np.isnan(log_prob)
         if not known.any():
             raise ValueError("X holds no token to score")
         return float(np.exp(-log_prob[known].mean()))
+
+    def surprisal(
+        self, X: Iterable, *, unit: Literal["bits", "nats", "hartleys"] = "bits"
+    ) -> Any:
+        """The surprisal of every token of a text, read from its beginning.
+
+        Parameters
+        ----------
+        X : TextFile or iterable of sentences
+            In the order of the text.
+
+        unit : {"bits", "nats", "hartleys"}, default="bits"
+            Base of the logarithm: 2, e or 10.
+
+        Returns
+        -------
+        table : pandas.DataFrame, or Bunch of ndarrays without pandas
+            As of :meth:`LanguageModel.surprisal`; ``depth`` is -1.
+
+        Raises
+        ------
+        ValueError
+            If there is no such `unit`, or as `score_stream`.
+        """
+        from ._reports import surprisal
+
+        return surprisal(self, X, unit)
 
     # --------------------------------------------------------------- cursor
 
@@ -979,7 +1012,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         state: CacheState | None = None,
         allow_unknown: bool = False,
         random_state: Any = None,
-    ) -> list[list]:
+    ) -> list[Any]:
         """Draw a text, every word given all before it.
 
         Parameters
@@ -997,13 +1030,14 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             True: the unknown word may be drawn. False: words are drawn from the
             distribution over the others.
 
-        random_state : int, RandomState instance or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
             Source of the random numbers.
 
         Returns
         -------
-        sentences : list of list of symbols
-            In their order, without marks.
+        sentences : list of list of symbols, or list of str
+            In their order, without marks. Strings if the analyzer of the base is
+            "char".
 
         Raises
         ------
@@ -1014,7 +1048,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         check_is_fitted(self)
         check_count("n_sentences", n_sentences, 0)
         check_count("max_length", max_length, 0)
-        rng = check_random_state(random_state)
+        rng = as_random_state(random_state)
         labels = self.base_.predictor.encoder.labels
         skip = -1 if allow_unknown else labels.unknown_id
         cursor = self.begin(self._check_state(state).copy())
@@ -1034,11 +1068,13 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
                 sentence.append(word)
             cursor = cursor._replace(state=self.base_.begin(), begins=True)
             text.append(sentence)
+        if labels.analyzer == "char":
+            return [join_symbols(sentence, "char") for sentence in text]
         return text
 
     def predict_next(
         self, context: Iterable = (), k: int = 10, *, state: CacheState | None = None
-    ) -> list[tuple[object, float]]:
+    ) -> list[tuple[Any, float]]:
         """The k most probable symbols after the first words of a sentence.
 
         Parameters

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import numbers
 import os
-import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, BinaryIO, Literal, NamedTuple, Self, overload
+from typing import Any, BinaryIO, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import exchange
 from .._checkpoint import Checkpoint, refuse_in_batches
-from .._checks import INT32_MAX, check_count, check_rows
+from .._checks import INT32_MAX, as_random_state, check_count, check_rows
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
@@ -35,6 +34,7 @@ from .._compat import (
 )
 from .._description import Description, pickled_bytes
 from .._likelihood import innermost, sums_by_depth, weighted_sum
+from .._warnings import warn
 from ..backoff import BackoffClassifier, BackoffModel, Counted
 from ..backoff._counted import bytes_per_token, check_forgetting
 from ..backoff._estimator import vectorized_model
@@ -42,44 +42,34 @@ from ..backoff._model import check_model
 from ..context_tree import SuffixTreeVectorizer
 from ..symbols import (
     Labels,
+    NumberedText,
     SentenceEncoder,
     TextFile,
     VocabularyRules,
+    join_symbols,
     number_sentences,
     object_array,
     prepare_for_ids,
 )
 from ..symbols._sentences import DEEPEST
-from ..symbols._text import LargeText
+from ..symbols._text import ANALYZERS, BLANK, Analyzer, LargeText
+from ._positions import score_positions
 from ._predictors import (
     TextPredictor,
     TreePredictor,
     WindowClassifier,
     single_state,
 )
-from ._quality import QUALITIES, give_checkpoint, named_estimator
+from ._quality import (
+    QUALITIES,
+    Quality,
+    collect_fallbacks,
+    give_checkpoint,
+    named_estimator,
+    warn_of_cut_contexts,
+)
 from ._truncated import Truncated, check_truncation
-
-
-class Scored(NamedTuple):
-    """Every predicted position of a text, in order."""
-
-    log_prob: np.ndarray  # (n_positions,) NaN for a word that is no class
-    known: np.ndarray  # (n_positions,) bool, False where log_prob is NaN
-    token: np.ndarray  # (n_positions,) int32
-    length: np.ndarray  # (n_sentences,) positions of each sentence
-    depth: np.ndarray | None  # (n_positions,) depth of the node of the n-gram
-    is_end: np.ndarray  # (n_positions,) bool, end marks
-    unknown: np.ndarray  # (n_positions,) bool, unknown words, with a class or without
-
-    def counted(self, include_end: bool, include_unknown: bool) -> np.ndarray:
-        """A mask of the positions that a mean is taken over."""
-        counted = self.known.copy()
-        if not include_end:
-            counted &= ~self.is_end
-        if not include_unknown:
-            counted &= ~self.unknown
-        return counted
+from ._unknown import warn_of_unknown, warn_of_unsplit
 
 
 class LanguageModel(
@@ -118,7 +108,8 @@ class LanguageModel(
     max_depth : int, default=4
         Longest context m, in symbols, from 1 to 2^24; the order of the n-gram model
         is m + 1: ``lmplz -o 5`` is ``max_depth=4``. If the estimator has a `max_depth`
-        of its own, the smaller one is used. A
+        as well, the smaller one is used, and a larger one of the estimator is a
+        warning. A
         :class:`~sklstruct.mixture.FactoredLM` with `concentration` counts words of the
         sentence beyond it.
 
@@ -142,6 +133,13 @@ class LanguageModel(
         All words that can be predicted (without marks); others become
         `unknown`. A text file gives its words. None: those of the training text that
         reach `min_count`.
+
+    analyzer : {"word", "kenlm", "char"}, default="word"
+        The rule by which strings and lines of files are split, in training and later:
+        "word" at white space, as ``str.split()``; "kenlm" at space, tab, line feed,
+        carriage return and NUL only, as KenLM does; "char" into characters, blanks
+        among them, for text without spaces. Sentences that are not strings are not
+        split.
 
     out_of_vocabulary : {"error", "exclude"}, default="error"
         The treatment of words outside the vocabulary with ``unknown=None``: an error
@@ -212,13 +210,14 @@ class LanguageModel(
         "start": "no_validation",
         "end": "no_validation",
         "vocabulary": "no_validation",
+        "analyzer": [StrOptions(set(ANALYZERS))],
         "out_of_vocabulary": [StrOptions({"error", "exclude"})],
         "checkpoint": [str, os.PathLike, Checkpoint, None],
     }
 
     def __init__(
         self,
-        estimator: BaseEstimator | None = None,
+        estimator: BaseEstimator | Quality | None = None,
         *,
         max_depth: int = 4,
         min_count: int = 1,
@@ -227,6 +226,7 @@ class LanguageModel(
         start: Any = "<s>",
         end: Any = "</s>",
         vocabulary: ArrayLike | TextFile | None = None,
+        analyzer: Analyzer = "word",
         out_of_vocabulary: str = "error",
         checkpoint: str | os.PathLike | Checkpoint | None = None,
     ):
@@ -238,6 +238,7 @@ class LanguageModel(
         self.start = start
         self.end = end
         self.vocabulary = vocabulary
+        self.analyzer = analyzer
         self.out_of_vocabulary = out_of_vocabulary
         self.checkpoint = checkpoint
 
@@ -258,7 +259,7 @@ class LanguageModel(
         ----------
         X : TextFile, iterable of sentences, or Counted
             A sentence is an iterable of hashable symbols, or a string, which is
-            split on whitespace. Sentences may be empty. Strings and files are read by
+            split by `analyzer`. Sentences may be empty. Strings and files are read by
             compiled code. A model over contexts also takes the result of `count`.
 
         y : None
@@ -289,20 +290,20 @@ class LanguageModel(
         """
         estimator = self._check_parameters()
         if self.from_file:
-            warnings.warn(
+            warn(
                 "this model was read from a file, which does not say how it was "
                 f"trained: fit replaces it by a {type(estimator).__name__}. Set "
                 "estimator to have another one",
                 UserWarning,
-                stacklevel=2,
             )
         context = self._init_callback_context(max_subtasks=1)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         inner = context.subcontext(task_name="fit-estimator")
-        if not isinstance(estimator, BackoffClassifier):
-            fitted = self._fit_windows(estimator, X, sample_weight, X_val, inner)
-        else:
-            fitted = self._fit_contexts(estimator, X, sample_weight, X_val, inner)
+        fit = self._fit_windows
+        if isinstance(estimator, BackoffClassifier):
+            fit = self._fit_contexts
+        with collect_fallbacks(self.estimator, self.analyzer):
+            fitted = fit(estimator, X, sample_weight, X_val, inner)
         self._set_fitted(*fitted)
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
@@ -434,11 +435,12 @@ class LanguageModel(
                 "X was counted already: give sample_weight and X_val to count"
             )
         labels = counted.labels
-        marks = labels.start, labels.end, labels.unknown
-        if marks != (self.start, self.end, self.unknown):
+        settings = labels.start, labels.end, labels.unknown, labels.analyzer
+        own = self.start, self.end, self.unknown, self.analyzer
+        if settings != own:
             raise ValueError(
-                f"X was counted with start, end and unknown {marks}, and this model "
-                f"has {(self.start, self.end, self.unknown)}; count it with this model"
+                f"X was counted with start, end, unknown and analyzer {settings}, and "
+                f"this model has {own}; count it with this model"
             )
         depth = self.max_depth
         if estimator.max_depth is not None:
@@ -557,6 +559,7 @@ class LanguageModel(
             )
         else:
             estimator = clone(self.estimator)
+            warn_of_cut_contexts(estimator, self.max_depth)
             if getattr(estimator, "warm_start", False):
                 estimator = self._previous(estimator)
         if not hasattr(estimator, "predict_log_proba") and not hasattr(
@@ -581,7 +584,7 @@ class LanguageModel(
     def _vocabulary_rules(self):
         return VocabularyRules(
             self.start, self.end, self.unknown, self.min_count, self.max_vocabulary,
-            self.vocabulary,
+            self.vocabulary, self.analyzer,
         )  # fmt: skip
 
     def _encode(self, X, sample_weight, X_val, estimator=None):
@@ -592,9 +595,12 @@ class LanguageModel(
         """
         front = self.max_depth - 1
         if estimator is None or not isinstance(X, TextFile):
-            text = number_sentences(X)
+            text = self._number(X, self.analyzer)
         else:
-            text = X.number_or_count(bytes_per_token(self.max_depth))
+            text = X.number_or_count(bytes_per_token(self.max_depth), self.analyzer)
+            text.odd.warn(self.analyzer)
+        if self.analyzer != "char" and text is not X:
+            warn_of_unsplit(text)
         large = isinstance(text, LargeText)
         if large:
             online = hasattr(estimator, "partial_fit") and not estimator.keeps_positions
@@ -618,6 +624,9 @@ class LanguageModel(
         encoder = SentenceEncoder(rules.find_labels(text, sample_weight))
         if large:
             return encoder, encoder.encode_parts(text, size, front=front), None, None
+        if len(encoder.labels.classes) < len(text.symbols):
+            left_out = "vocabulary leaves them out"
+            warn_of_unknown(text, encoder, hint=self._rare_words(), otherwise=left_out)
         exclude = estimator is None and self.out_of_vocabulary == "exclude"
         encode = encoder.encode if exclude else encoder.encode_known
         tokens = encode(text, front=front)
@@ -636,10 +645,48 @@ class LanguageModel(
 
     def _encode_held_out(self, encoder, X_val):
         """The tokens of held-out sentences."""
-        text = number_sentences(X_val, "X_val")
+        text = self._number(X_val, encoder.labels.analyzer, "X_val")
         if not text.n_sentences:
             raise ValueError("X_val is empty: there is no sentence to choose on")
+        warn_of_unknown(text, encoder, "X_val")
         return encoder.encode_known(text, front=self.max_depth - 1, name="X_val")
+
+    def _rare_words(self):
+        """Why words of the training text are unknown, empty if there is no reason."""
+        for name, none in (("min_count", 1), ("max_vocabulary", None)):
+            value = getattr(self, name)
+            if value != none:
+                return f"{name}={value} leaves them out"
+        return ""
+
+    @staticmethod
+    def _number(X, analyzer, name="X"):
+        text = number_sentences(X, name, analyzer)
+        if text is not X:
+            text.odd.warn(analyzer, name)
+        return text
+
+    def number_text(self, X: Iterable, name: str = "X") -> NumberedText:
+        """Sentences as numbers of their symbols, split by the rule of this model.
+
+        Parameters
+        ----------
+        X : TextFile or iterable of sentences
+
+        name : str, default="X"
+            What messages call X.
+
+        Returns
+        -------
+        text : NumberedText
+            Taken by all methods in the place of X, so that X is read once.
+        """
+        if not self.__sklearn_is_fitted__():
+            return self._number(X, self.analyzer, name)
+        text = self._number(X, self._labels.analyzer, name)
+        if text is not X:
+            warn_of_unknown(text, self.predictor.encoder, name)
+        return text
 
     def _set_fitted(self, estimator, labels, model=None):
         self.estimator_ = estimator
@@ -722,73 +769,6 @@ class LanguageModel(
 
     # -------------------------------------------------------------- scoring
 
-    def evaluate(self, X: Iterable) -> Scored:
-        """Every predicted position of a text, in ids.
-
-        Parameters
-        ----------
-        X : iterable of sentences
-
-        Returns
-        -------
-        scored : Scored
-            Named tuple (log_prob, known, token, length, depth, is_end, unknown).
-
-        Raises
-        ------
-        ValueError
-            As `token_log_proba`.
-        """
-        text = self._checked(X)
-        encoder = self.predictor.encoder
-        log_prob, token, depth = self.predictor.score(text)
-        known = ~np.isnan(log_prob)
-        unknown = ~known | (token == encoder.unknown)
-        length, is_end = encoder.lengths(text), token == encoder.end
-        return Scored(log_prob, known, token, length, depth, is_end, unknown)
-
-    def evaluate_groups(
-        self, X: Iterable, group: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Every predicted position of a text, and the probabilities of groups of words.
-
-        Parameters
-        ----------
-        X : iterable of sentences
-
-        group : int ndarray of shape (n_classes,)
-            The group of each word of ``vocabulary_``, from 0, without gaps.
-
-        Yields
-        ------
-        log_prob, token, proba : ndarrays of shapes (n,), (n,), (n, n_groups)
-            The next n positions: ln P of the word, its token, P of every group. NaN
-            where log_prob of `evaluate` is.
-
-        Raises
-        ------
-        ValueError
-            As `token_log_proba`, before the first positions.
-        """
-        yield from self.predictor.score_groups(self._checked(X), group)
-
-    def _checked(self, X):
-        """The sentences of X, all of whose words have a probability."""
-        check_is_fitted(self)
-        text = number_sentences(X)
-        _check_lists(text, self._labels)
-        lost = None
-        if self.out_of_vocabulary == "error" and self._labels.unknown is None:
-            lost = self.predictor.encoder.first_lost(text)
-        if lost is not None:
-            where, word = lost
-            raise ValueError(
-                f"X: the word {word!r} of {where} is not in the vocabulary, and "
-                "unknown=None gives no probability to such words. Name an unknown "
-                "symbol, or set out_of_vocabulary='exclude'"
-            )
-        return text
-
     def token_log_proba(self, X: Iterable) -> list[np.ndarray]:
         r"""Natural logarithm of the probability of every token.
 
@@ -809,7 +789,7 @@ class LanguageModel(
             If a start or end mark occurs in a sentence, or a word has no class and
             `out_of_vocabulary` is ``"error"``.
         """
-        scored = self.evaluate(X)
+        scored = score_positions(self, X)
         stop = np.cumsum(scored.length)
         return [scored.log_prob[a:b] for a, b in zip(stop - scored.length, stop)]
 
@@ -825,7 +805,7 @@ class LanguageModel(
         log_proba : ndarray of shape (n_sentences,)
             Sums over the tokens, the end mark included.
         """
-        scored = self.evaluate(X)
+        scored = score_positions(self, X)
         sentence = np.repeat(np.arange(scored.length.size), scored.length)
         return np.bincount(
             sentence[scored.known],
@@ -853,7 +833,7 @@ class LanguageModel(
         score : float
             Minus the logarithm of `perplexity`.
         """
-        scored = self.evaluate(X)
+        scored = score_positions(self, X)
         weight = scored.known.astype(np.float64)
         if sample_weight is not None:
             sample_weight = _sentence_weights(sample_weight, scored.length.size)
@@ -918,7 +898,7 @@ class LanguageModel(
         ValueError
             If no token is left to count.
         """
-        scored = self.evaluate(X)
+        scored = score_positions(self, X)
         counted = scored.counted(include_end, include_unknown)
         value = float(np.exp(-_mean(scored.log_prob, counted.astype(np.float64))))
         if not return_counts:
@@ -969,7 +949,7 @@ class LanguageModel(
                 f"{type(innermost(self.estimator_)).__name__} has none, or several; "
                 "call it on the models that it is made of"
             )
-        scored = self.evaluate(X)
+        scored = score_positions(self, X)
         counted = scored.counted(include_end, include_unknown)
         n = model.max_depth + 1
         n_tokens, total, perplexity = sums_by_depth(
@@ -1009,6 +989,54 @@ class LanguageModel(
         from ._reports import by_sentence
 
         return by_sentence(self, X, include_end, include_unknown)
+
+    def surprisal(
+        self, X: Iterable, *, unit: Literal["bits", "nats", "hartleys"] = "bits"
+    ) -> Any:
+        r"""The surprisal of every token, as a table.
+
+        .. math::
+            s_i = -\log P(w_i \mid w_{i-m}, \ldots, w_{i-1})
+
+        Parameters
+        ----------
+        X : TextFile or iterable of sentences
+
+        unit : {"bits", "nats", "hartleys"}, default="bits"
+            Base of the logarithm: 2, e or 10.
+
+        Returns
+        -------
+        table : pandas.DataFrame, or Bunch of ndarrays without pandas
+            One row per token, end marks included. ``sentence`` and ``position`` count
+            from 0. ``word``, that of X, or the end mark. ``surprisal``, NaN for a word
+            without probability. ``depth``, the length of the context of the n-gram that
+            the probability is taken from; -1 if the model is not one table of n-grams.
+            ``unknown``, whether the word is unknown to the model. The mean surprisal in
+            nats is the logarithm of `perplexity`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such `unit`, or as `token_log_proba`.
+
+        Examples
+        --------
+        >>> from sklstruct.language_model import LanguageModel
+        >>> from sklstruct.smoothing import AdditiveLM
+        >>> text = ["the cat sat", "the dog sat", "the cat ran"]
+        >>> model = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(text)
+        >>> table = model.surprisal(["the zebra sat"])
+        >>> for row in zip(table["word"], table["surprisal"].round(2), table["depth"]):
+        ...     print(*row)
+        the 0.26 1
+        zebra 5.21 0
+        sat 2.6 0
+        </s> 0.36 1
+        """
+        from ._reports import surprisal
+
+        return surprisal(self, X, unit)
 
     def heaviest_ngrams(
         self, k: int = 20, *, depth: int | None = None
@@ -1054,10 +1082,10 @@ class LanguageModel(
         -------
         description : dict
             ``model``, the estimator; ``order``; ``n_words``, the classes; ``start``,
-            ``end`` and ``unknown``, the marks. With a table of n-grams also those of
-            `sklstruct.backoff.BackoffModel.describe`, and ``discounts``, those of each
-            depth, where there are such; of other models ``bytes``, the size of their
-            pickle, None if they have none. Printed, a line each.
+            ``end`` and ``unknown``, the marks; ``analyzer``. With a table of n-grams
+            also those of `sklstruct.backoff.BackoffModel.describe`, and ``discounts``,
+            those of each depth, where there are such; of other models ``bytes``, the
+            size of their pickle, None if they have none. Printed, a line each.
 
         Examples
         --------
@@ -1078,7 +1106,7 @@ class LanguageModel(
             description |= predictor.distribution.describe()
         else:
             description["order"] = self.max_depth + 1
-            description |= {"n_words": int(labels.classes.size), **labels.marks}
+            description |= {"n_words": int(labels.classes.size), **labels.settings}
             description["bytes"] = pickled_bytes(predictor.distribution)
         discounts = getattr(model, "discounts_", None)
         if discounts is not None:
@@ -1229,15 +1257,23 @@ class LanguageModel(
 
     # ----------------------------------------------------------- generation
 
+    def _read_context(self, context):
+        """(symbols, tokens) of the first words of a sentence."""
+        encoder = self.predictor.encoder
+        text = encoder.number_context(context)
+        warn_of_unknown(text, encoder, "context")
+        return text.sentences()[0], encoder.encode(text, end=False)[1:]
+
     def predict_next(
         self, context: Iterable = (), k: int = 10
-    ) -> list[tuple[object, float]]:
+    ) -> list[tuple[Any, float]]:
         """The k most probable symbols after the first words of a sentence.
 
         Parameters
         ----------
         context : str or iterable of symbols, default=()
-            Words since the sentence's start, without the start mark.
+            Words since the sentence's start, without the start mark; a string is split
+            as in `fit`.
 
         k : int, default=10
             At least 1; at most all symbols are returned.
@@ -1250,7 +1286,7 @@ class LanguageModel(
         check_is_fitted(self)
         k = min(check_count("k", k, 1), self.vocabulary_.size)
         predictor = self.predictor
-        history = predictor.encoder.encode_history(context)
+        history = self._read_context(context)[1]
         at = predictor.locate(predictor.read(history[None]))
         best, log_prob = predictor.distribution.best(at, k)
         return list(
@@ -1268,7 +1304,7 @@ class LanguageModel(
         top_k: int | None = None,
         top_p: float = 1.0,
         random_state: Any = None,
-    ) -> list[list]:
+    ) -> list[Any]:
         """Draw sentences from the model.
 
         Parameters
@@ -1298,13 +1334,14 @@ class LanguageModel(
             Only the fewest most probable symbols whose probabilities sum to this or
             more may be drawn; above 0 and at most 1. Applied after `top_k`.
 
-        random_state : int, RandomState instance or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
             Source of the random numbers.
 
         Returns
         -------
-        sentences : list of list of symbols
-            The prefix and the drawn symbols, without marks.
+        sentences : list of list of symbols, or list of str
+            The prefix and the drawn symbols, without marks. Strings if the analyzer
+            is "char".
 
         Raises
         ------
@@ -1315,11 +1352,10 @@ class LanguageModel(
         check_count("n_sentences", n_sentences, 0)
         check_count("max_length", max_length, 0)
         check_truncation(temperature, top_k, top_p)
-        rng = check_random_state(random_state)
+        rng = as_random_state(random_state)
         predictor, labels = self.predictor, self._labels
         skip = -1 if allow_unknown else labels.unknown_id
-        start = predictor.encoder.encode_history(prefix)
-        first = prefix.split() if isinstance(prefix, str) else list(prefix)
+        first, start = self._read_context(prefix)
         n_sentences = int(n_sentences)
         states = np.repeat(predictor.read(start[None]), n_sentences, axis=0)
         sentences = [list(first) for _ in range(n_sentences)]
@@ -1340,6 +1376,8 @@ class LanguageModel(
             for i, word in zip(live.tolist(), self.vocabulary_[drawn].tolist()):
                 sentences[i].append(word)
             states = predictor.follow(states[going], labels.token_of_class[drawn])
+        if labels.analyzer == "char":
+            return [join_symbols(sentence, "char") for sentence in sentences]
         return sentences
 
     # ------------------------------------------------------------- exchange
@@ -1432,6 +1470,7 @@ class LanguageModel(
         *,
         format: str | None = None,
         out_of_vocabulary: str = "error",
+        analyzer: Analyzer | None = None,
         **options: Any,
     ) -> Self:
         """Read a model from a file, of this or another program.
@@ -1447,6 +1486,9 @@ class LanguageModel(
 
         out_of_vocabulary : {"error", "exclude"}, default="error"
             Parameter of the model, for files without a word for unknown ones.
+
+        analyzer : {"word", "kenlm", "char"}, default=None
+            As in `from_backoff`.
 
         **options
             Options of the format; see `sklstruct.exchange.read`.
@@ -1468,11 +1510,16 @@ class LanguageModel(
         save : The reverse.
         """
         model = exchange.read(path, format=format, **options)
-        return cls.from_backoff(model, out_of_vocabulary=out_of_vocabulary)
+        oov = out_of_vocabulary
+        return cls.from_backoff(model, out_of_vocabulary=oov, analyzer=analyzer)
 
     @classmethod
     def from_backoff(
-        cls, model: BackoffModel, *, out_of_vocabulary: str = "error"
+        cls,
+        model: BackoffModel,
+        *,
+        out_of_vocabulary: str = "error",
+        analyzer: Analyzer | None = None,
     ) -> Self:
         """A language model of a back-off model: pruned, restricted, mixed or read.
 
@@ -1483,6 +1530,12 @@ class LanguageModel(
 
         out_of_vocabulary : {"error", "exclude"}, default="error"
             Parameter of the model, where it has no word for unknown ones.
+
+        analyzer : {"word", "kenlm", "char"}, default=None
+            The rule by which the model splits strings. None: that of the labels of
+            `model`, which is "kenlm" for files that store no rule: all but native
+            files. By "char" the symbol ``"\u2581"``, which stands for a blank in
+            files of models of characters, becomes a blank.
 
         Returns
         -------
@@ -1505,18 +1558,18 @@ class LanguageModel(
             unknown=labels.unknown,
             start=labels.start,
             end=labels.end,
+            analyzer=labels.analyzer if analyzer is None else analyzer,
             out_of_vocabulary=out_of_vocabulary,
         )
         out._validate_params()
         # Words as Python strings, as `fit` leaves them.
         symbols = labels.known_symbols("a model over sentences")
-        labels = Labels(
-            object_array(labels.classes.tolist()),
-            object_array(symbols.tolist()),
-            start=labels.start,
-            end=labels.end,
-            unknown=labels.unknown,
-        )
+        classes, symbols = labels.classes.tolist(), symbols.tolist()
+        if out.analyzer == "char" and labels.analyzer != "char":
+            classes = [" " if word == BLANK else word for word in classes]
+            symbols = [" " if word == BLANK else word for word in symbols]
+        settings = labels.settings | {"analyzer": out.analyzer}
+        labels = Labels(object_array(classes), object_array(symbols), **settings)
         out._set_fitted(None, labels, model.relabel(labels))
         return out
 
@@ -1549,9 +1602,10 @@ class LanguageModel(
         model : LanguageModel
             As of `load`.
         """
-        marks = {"start": start, "end": end, "unknown": unknown}
-        out = out_of_vocabulary
-        return cls.load(path, format="arpa", out_of_vocabulary=out, **marks)
+        model = exchange.read(
+            path, format="arpa", start=start, end=end, unknown=unknown
+        )
+        return cls.from_backoff(model, out_of_vocabulary=out_of_vocabulary)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -1566,29 +1620,6 @@ def _sentence_weights(sample_weight, n_sentences):
     return _check_sample_weight(
         sample_weight, like, dtype=np.float64, ensure_non_negative=True
     )
-
-
-def _check_lists(text, labels):
-    """ValueError if an entry of a list, which is read as a word, is a sentence."""
-    try:
-        if " " not in "".join(text.symbols):
-            return
-    except TypeError:  # not strings alone
-        pass
-    code = labels.token_code
-    for number, symbol in enumerate(text.symbols):
-        if (
-            isinstance(symbol, str)
-            and " " in symbol.strip()
-            and symbol not in code
-            and (text.tokens == number).any()
-        ):
-            raise ValueError(
-                f"X: {text.where_is(number)} holds {symbol!r}, an unknown word with "
-                "white space in it: a list inside of X is one sentence, and its "
-                "entries are words. Score lists of sentences as one flat list: "
-                "score_samples([sentence for group in X for sentence in group])"
-            )
 
 
 def _mean(log_prob, weight):

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._compat import BaseEstimator, TransformerMixin
 from .._docs import shared_docs
 from ..compat.kenlm import Model
-from ..symbols import is_missing
+from ..symbols import is_missing, odd_spaces, split_string
 from ..symbols._text import plain_list
 from ._language_model import LanguageModel
 
@@ -117,29 +117,36 @@ class _Sentences:
 
 
 def _kenlm_sums(model, sentences):
-    """(ln P, tokens, unknown words) of each sentence, as CCNet counts."""
+    """(ln P, tokens, words, unknown words) of each sentence, as CCNet counts."""
     lines = [s if isinstance(s, str) else " ".join(s) for s in sentences]
-    words = [line.split() for line in lines]
+    odd_spaces(lines).warn("kenlm")
+    # The module of KenLM, and so `score_many`, splits bytes.
+    words = [line.encode("utf-8", "surrogatepass").split() for line in lines]
     log10 = model.score_many(lines).astype(np.float64)
     n_unknown = [sum(w not in model for w in line) for line in words]
-    return log10 * _LN10, [len(line) + 1 for line in words], n_unknown
+    n_words = [len(line) for line in words]
+    return log10 * _LN10, [n + 1 for n in n_words], n_words, n_unknown
 
 
 def _sentence_sums(model, sentences):
     """The same of a LanguageModel, to which marks in the text are unknown words."""
-    marks = {m for m in (model.start, model.end) if isinstance(m, str)}
+    labels = model.predictor.encoder.labels
+    marks = {m for m in (labels.start, labels.end) if isinstance(m, str)}
     read = []
     for sentence in sentences:
         if any(mark in sentence for mark in marks):
-            words = sentence.split() if isinstance(sentence, str) else sentence
-            sentence = [model.unknown if w in marks else w for w in words]
+            words = sentence
+            if isinstance(sentence, str):
+                words = split_string(sentence, labels.analyzer)
+            sentence = [labels.unknown if w in marks else w for w in words]
         read.append(sentence)
-    table = model.perplexity_by_sentence(read)
-    return table.log_likelihood, table.n_tokens, table.n_unknown
+    text = model.number_text(read)
+    table = model.perplexity_by_sentence(text)
+    return table.log_likelihood, table.n_tokens, text.lengths, table.n_unknown
 
 
 def _score(models, sentences_of, first, documents):
-    """(n, 2 + n_models) tokens, unknown words, and ln P under each model."""
+    """(n, 3 + n_models) tokens, words, unknown words, and ln P under each model."""
     sentences: list = []
     owner: list[int] = []
     for i, document in enumerate(documents):
@@ -153,13 +160,13 @@ def _score(models, sentences_of, first, documents):
         found = sentences_of(document)
         sentences += found
         owner += [i] * len(found)
-    out, n_tokens = np.zeros((len(documents), 2 + len(models))), None
+    out, n_tokens = np.zeros((len(documents), 3 + len(models))), None
     if not sentences:
         return out
     for k, model in enumerate(models):
         sums = _kenlm_sums if isinstance(model, Model) else _sentence_sums
         of_sentence = sums(model, sentences)
-        columns = (2 + k, 0, 1) if k == 0 else (2 + k,)
+        columns = (3, 0, 1, 2) if k == 0 else (3 + k,)
         for column, values in zip(columns, of_sentence):
             out[:, column] = np.bincount(owner, values, minlength=len(documents))
         if k and not np.array_equal(of_sentence[1], n_tokens):
@@ -250,10 +257,12 @@ class _Documents(BaseEstimator):
             delayed(_score)(models, sentences_of, i * _BATCH, batch)
             for i, batch in enumerate(_batches(_columns(X)))
         )
-        for n_tokens, n_unknown, *log_prob in (found.T for found in sums):
+        for n_tokens, n_words, n_unknown, *log_prob in (found.T for found in sums):
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
                 mean = log_prob[0] / n_tokens
-                columns = [mean, np.exp(-mean), n_unknown / n_tokens, n_tokens]
+                # Blank lines are text without a word.
+                rate = np.where(n_tokens > 0, n_unknown / np.maximum(n_words, 1), mean)
+                columns = [mean, np.exp(-mean), rate, n_tokens]
                 if len(log_prob) > 1:
                     columns.append(mean - log_prob[1] / n_tokens)
             yield np.column_stack(columns)
@@ -309,7 +318,8 @@ _PARAMETERS = """
 
     tokenizer : callable, default=None
         A function that splits a line into words, such as ``encode_as_pieces`` of
-        sentencepiece. None: words end at white space.
+        sentencepiece. None: the rule of the model, see ``analyzer`` of
+        :class:`LanguageModel`; a model of KenLM's kind has KenLM's.
 
     split_lines : bool, default=True
         True: each line of a document is a sentence, with an end mark of its own. False:
@@ -348,10 +358,11 @@ class PerplexityTransformer(TransformerMixin, _Documents):
 
     Notes
     -----
-    A model of KenLM's kind counts ``len(line.split()) + 1`` tokens a line, and unknown
-    words as its ``<unk>``. A LanguageModel with ``unknown=None`` needs
-    ``out_of_vocabulary="exclude"``, and leaves unknown words out. Marks that occur in a
-    text are words to KenLM, and unknown words to a LanguageModel.
+    A model of KenLM's kind counts the words of a line and its end, and unknown words as
+    its ``<unk>``; words end at white space of ASCII, as in KenLM's Python module. A
+    LanguageModel with ``unknown=None`` needs ``out_of_vocabulary="exclude"``, and
+    leaves unknown words out. Marks that occur in a text are words to KenLM, and unknown
+    words to a LanguageModel.
 
     CCNet's ``DocLM`` is ``normalize="ccnet"``; its chain of sentencepiece and ``DocLM``
     normalises the whole document, without its line ends: ``normalize="ccnet",
@@ -379,7 +390,7 @@ class PerplexityTransformer(TransformerMixin, _Documents):
     ['log_proba', 'perplexity', 'unknown_rate', 'n_tokens']
     >>> step.transform(documents)[:, 1:].round(2)
     array([[ 2.32,  0.  ,  8.  ],
-           [26.8 ,  0.67,  3.  ],
+           [26.8 ,  1.  ,  3.  ],
            [  nan,   nan,  0.  ]])
     """
 
@@ -422,7 +433,8 @@ class PerplexityTransformer(TransformerMixin, _Documents):
         -------
         features : ndarray of shape (n_documents, 4 or 5)
             ``log_proba``, the mean natural log-probability per token; ``perplexity``;
-            ``unknown_rate``, unknown words per token; ``n_tokens``, end marks included;
+            ``unknown_rate``, the share of the words that are unknown, from 0 to 1;
+            ``n_tokens``, end marks included;
             with a baseline ``log_proba_difference``. All but ``n_tokens`` are NaN for a
             document without text.
 

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import signature
+from typing import Any, Literal, get_args
+
+import numpy as np
+from sklearn.pipeline import Pipeline
 
 from .._checkpoint import Checkpoint, keeps_state
 from .._checks import check_count
 from .._compat import BaseEstimator
+from .._warnings import FallbackWarning, warn
+from ..backoff import BackoffClassifier
+from ..context_tree import SuffixTreeVectorizer
 from ..symbols._ids import unfitted_params
 
-QUALITIES = ("fast", "good", "better", "best")
+Quality = Literal["fast", "good", "better", "best"]
+QUALITIES: tuple[str, ...] = get_args(Quality)
 
 # The words at positions 3 and 4 are those by which a tree learns repeated passages.
 _WHOLE = "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) w(3) c50(4) w(4)"
@@ -134,6 +145,74 @@ def named_estimator(
     in_class = mixed("contexts", in_class)
     factored = FactoredLM(classes, of_classes, in_class, concentration="auto")
     return mixed("factored", factored)
+
+
+@contextmanager
+def collect_fallbacks(estimator: Any, analyzer: str) -> Iterator[None]:
+    """Replace the FallbackWarnings in the fit of a named estimator by one.
+
+    They speak of an estimator and its parameters, which the user has not chosen. For
+    characters there is none: their number is small whatever the text, and the default
+    discounts are as good.
+    """
+    if not isinstance(estimator, str):
+        yield
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    fallback = False
+    for warning in caught:
+        if issubclass(warning.category, FallbackWarning):
+            fallback = True
+        else:
+            warn(str(warning.message), warning.category)
+    if fallback and analyzer != "char":
+        warn(
+            f'estimator="{estimator}": the text has too few words that occur once or '
+            "twice to estimate the discounts of Kneser-Ney smoothing, so fixed "
+            "discounts are used in their place, as is usual for a small text; more "
+            "text gives better ones",
+            FallbackWarning,
+        )
+
+
+def warn_of_cut_contexts(estimator: Any, max_depth: int) -> None:
+    """Warn if a part asks for longer contexts than the `LanguageModel` has."""
+    for part in _parts_over_words(estimator):
+        parameter = signature(type(part)).parameters.get("max_depth")
+        if parameter is None:  # as of the model inside
+            continue
+        own = part.max_depth
+        if (
+            own != parameter.default
+            and isinstance(own, int | np.integer)
+            and own > max_depth
+        ):
+            warn(
+                f"max_depth={own} of {type(part).__name__} has no effect: max_depth="
+                f"{max_depth} of the LanguageModel is the longest context. Set "
+                f"max_depth={own} there, and search over it there",
+                UserWarning,
+            )
+
+
+def _parts_over_words(estimator):
+    """The parts of an estimator whose contexts are the words before."""
+    from ..mixture import MixtureLM
+
+    if isinstance(estimator, MixtureLM):
+        for _, part in estimator.models:
+            yield from _parts_over_words(part)
+    elif isinstance(estimator, Pipeline):
+        first = [step for _, step in estimator.steps[:-1]]
+        # After a ContextRefiner contexts are paths of words and classes.
+        if all(isinstance(step, SuffixTreeVectorizer) for step in first):
+            yield from first
+            yield from _parts_over_words(estimator.steps[-1][1])
+    elif isinstance(estimator, BackoffClassifier):
+        yield estimator
+        yield from _parts_over_words(getattr(estimator, "estimator", None))
 
 
 def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) -> None:

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import Bunch
 
-from .._checks import check_count
+from .._checks import as_random_state, check_count
 from .._likelihood import innermost
 from ..backoff import BackoffModel
 from ..loglinear import StructuredLogLinearLM
-from ..symbols import NumberedText, number_sentences, object_array
+from ..symbols import NumberedText, TextFile, object_array
+from ..symbols._text import plain_list
 from ..word_classes import ContextRefiner
+from ._positions import score_positions
+
+# Surprisal in nats of one unit.
+_UNITS = {"bits": float(np.log(2.0)), "nats": 1.0, "hartleys": float(np.log(10.0))}
+
+
+class Comparison(NamedTuple):
+    """What `compare` returns."""
+
+    gain: float  # percent
+    standard_error: float
+    interval: tuple[float, float]
+    p_worse: float
+    perplexity: tuple[float, float]
+    n_tokens: int
+    n_sentences: int
 
 
 def compare(
@@ -27,7 +44,7 @@ def compare(
     include_unknown: bool = True,
     n_resamples: int = 1000,
     random_state: Any = None,
-) -> Bunch:
+) -> Comparison:
     r"""Compare the perplexities of two models on one text, with an interval.
 
     .. math::
@@ -54,24 +71,25 @@ def compare(
     n_resamples : int, default=1000
         Resamples of the sentences for the interval, at least 2.
 
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Source of the resamples.
 
     Returns
     -------
-    comparison : Bunch
-        ``gain``, in percent, positive if b is better; its ``standard_error``, over
-        sentences (ratio estimator, delta method); ``interval``, the 2.5 and 97.5
-        percentiles of the gain over the resamples (paired bootstrap); ``p_worse``, the
-        share of the resamples in which b is not better; ``perplexity``, of a and of b;
-        ``n_tokens``, ``n_sentences``.
+    comparison : Comparison
+        Named tuple. ``gain``, in percent, positive if b is better; its
+        ``standard_error``, over sentences (ratio estimator, delta method);
+        ``interval``, the 2.5 and 97.5 percentiles of the gain over the resamples
+        (paired bootstrap); ``p_worse``, the share of the resamples in which b is not
+        better; ``perplexity``, of a and of b; ``n_tokens``, ``n_sentences``.
 
     Raises
     ------
     ValueError
         If there are fewer than two sentences with a token, one model has an end mark
-        and the other none, a word is unknown to one model only and `include_unknown`,
-        or a token has probability 0.
+        and the other none, the analyzers of the models split X into other words, a word
+        is unknown to one model only and `include_unknown`, or a token has probability
+        0.
 
     Notes
     -----
@@ -96,7 +114,7 @@ def compare(
     (True, 8)
     """
     n_resamples = check_count("n_resamples", n_resamples, 2)
-    text = number_sentences(X)
+    text = _common_text(a, b, X)
     first, second = _score(a, text), _score(b, text)
     if not np.array_equal(first.length, second.length):
         raise ValueError(
@@ -138,13 +156,13 @@ def compare(
     d = total.sum() / size.sum()
     residual = total - d * size
     error = np.sqrt(n / (n - 1) * (residual**2).sum()) / size.sum()
-    rng = check_random_state(random_state)
+    rng = as_random_state(random_state)
     gains = np.empty(n_resamples)
     for i in range(n_resamples):
         drawn = rng.randint(n, size=n)
         gains[i] = _gain(total[drawn].sum() / size[drawn].sum())
     low, high = np.percentile(gains, [2.5, 97.5])
-    return Bunch(
+    return Comparison(
         gain=_gain(d),
         standard_error=float(100.0 * np.exp(-d) * error),
         interval=(float(low), float(high)),
@@ -159,10 +177,27 @@ def _gain(d):
     return float(-100.0 * np.expm1(-d))
 
 
+def _common_text(a, b, X):
+    """X in numbers, split by the rules of both models; ValueError if these differ."""
+    first, second = (getattr(model, "base_", model) for model in (a, b))
+    if not isinstance(X, TextFile | NumberedText):
+        X = plain_list(X)  # read twice
+    text = first.number_text(X)
+    if text is X or first.analyzer == second.analyzer:
+        return text
+    other = second.number_text(X)
+    if text.sentences() != other.sentences():
+        raise ValueError(
+            f"X: analyzer={first.analyzer!r} of a and {second.analyzer!r} of b split "
+            "the text into other words, so that their perplexities cannot be compared"
+        )
+    return text
+
+
 def _score(model, text):
-    """`LanguageModel.evaluate`, with the log-probabilities of a `CacheLM`."""
+    """`score_positions`, with the log-probabilities of a `CacheLM`."""
     base = getattr(model, "base_", model)
-    scored = base.evaluate(text)
+    scored = score_positions(base, text)
     if base is model:
         return scored
     return scored._replace(log_prob=np.concatenate(model.score_stream(text)))
@@ -179,7 +214,7 @@ def by_sentence(
     model: Any, X: Iterable, include_end: bool, include_unknown: bool
 ) -> Bunch:
     """See :meth:`LanguageModel.perplexity_by_sentence`."""
-    text = number_sentences(X)
+    text = getattr(model, "base_", model).number_text(X)
     at = _score(model, text)
     counted = at.counted(include_end, include_unknown)
     n = at.length.size
@@ -199,6 +234,32 @@ def by_sentence(
         n_unknown=np.array([len(words) for words in unknown_words]),
         unknown_words=unknown_words,
     )
+
+
+def surprisal(model: Any, X: Iterable, unit: str) -> Any:
+    """See :meth:`LanguageModel.surprisal`."""
+    if unit not in _UNITS:
+        raise ValueError(f"unit must be one of {', '.join(_UNITS)}, got {unit!r}")
+    base = getattr(model, "base_", model)
+    text = base.number_text(X)
+    at = _score(model, text)
+    word = _words(text, at)
+    word[at.is_end] = base.predictor.encoder.labels.end
+    start = np.repeat(np.cumsum(at.length) - at.length, at.length)
+    single = at.depth is not None and base is model
+    columns = {
+        "sentence": np.repeat(np.arange(at.length.size), at.length),
+        "position": np.arange(at.log_prob.size) - start,
+        "word": word,
+        "surprisal": -at.log_prob / _UNITS[unit],
+        "depth": at.depth if single else np.full(at.log_prob.size, -1, np.int32),
+        "unknown": at.unknown,
+    }
+    try:
+        from pandas import DataFrame
+    except ImportError:
+        return Bunch(**columns)
+    return DataFrame(columns)
 
 
 def heaviest(model: Any, k: int, depth: int | None) -> list[tuple]:

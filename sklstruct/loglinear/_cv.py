@@ -247,7 +247,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
     def fit(
         self,
         X: ArrayLike | sp.spmatrix,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         X_val: Any = None,
         y_val: ArrayLike | None = None,

@@ -457,7 +457,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     def fit(
         self,
         X: ArrayLike | sp.spmatrix,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> StructuredLogLinearLM:
         """Fit the weights.
@@ -761,7 +761,6 @@ def warn_of(
             f"optimality residual of {result.optimality:.2g}{shortfall}. Rounding "
             f"hides any further descent. Increase {rules}, or lam",
             ConvergenceWarning,
-            stacklevel=5,
         )
     if result.status == "max_iter":
         free = ", or lam: unpenalised weights may have no finite optimum"
@@ -771,5 +770,4 @@ def warn_of(
             f"{result.optimality:.2g}{shortfall}. Increase max_iter, or {rules}"
             f"{free if fit.settings.lam == 0 else ''}",
             ConvergenceWarning,
-            stacklevel=5,
         )

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._checks import check_sparse, last_share
+from .._checks import as_random_state, check_sparse, last_share
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
@@ -104,7 +103,7 @@ class ModelClassifier(
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         X_val: Any = None,
         y_val: ArrayLike | None = None,
@@ -143,7 +142,7 @@ class ModelClassifier(
 
     @_fit_context(prefer_skip_nested_validation=False)
     def _fit(self, X, y, sample_weight, X_val, y_val):
-        require_targets(self, y)
+        require_targets(self, y, X)
         if (X_val is None) != (y_val is None):
             raise ValueError("X_val and y_val go together: give both or neither")
         X = self._contexts(X, reset=True)
@@ -279,7 +278,7 @@ class ModelClassifier(
         X : array-like of shape (n_samples, n_features)
             Contexts.
 
-        random_state : int, RandomState instance or None, default=None
+        random_state : int, RandomState, Generator or None, default=None
             Source of the random numbers.
 
         Returns
@@ -288,7 +287,7 @@ class ModelClassifier(
             Classes, drawn from the exact distribution.
         """
         at = self.locate(X)
-        uniform = check_random_state(random_state).random_sample(count_rows(at))
+        uniform = as_random_state(random_state).random_sample(count_rows(at))
         return self.classes_[self.distribution_.draw(at, uniform)]
 
 

@@ -15,7 +15,6 @@ from .._likelihood import innermost
 from ..language_model import LanguageModel
 from ..loglinear import StructuredLogLinearLM
 from ..symbols import SentenceEncoder, number_sentences, stream_windows
-from ..symbols._sentences import read_sentences
 from ._display import Display, by_name, draw_curves
 
 if TYPE_CHECKING:
@@ -41,8 +40,9 @@ def _check_models(models, baseline):
         check_is_fitted(model)
 
 
-def _read(X):
-    sentences = read_sentences(X)
+def _read(X, lm):
+    """The symbols of each sentence, split by the rule of a model."""
+    sentences = lm.number_text(X).sentences()
     if not sentences:
         raise ValueError("X is empty: there is no sentence to score")
     return sentences
@@ -157,7 +157,7 @@ class DepthLossDisplay(Display):
         """
         models = by_name(estimator)
         _check_models(models, baseline)
-        sentences = _read(X)
+        sentences = _read(X, baseline)
         depth = _context_depths(baseline, sentences)
         reference = _finite_losses(baseline_name, baseline.token_log_proba(sentences))
         n = baseline.backoff_model_.max_depth + 1
@@ -322,7 +322,7 @@ class WordLossDisplay(Display):
         """
         model = estimator
         _check_models({name: model}, baseline)
-        sentences = _read(X)
+        sentences = _read(X, model)
         loss = _finite_losses(name, model.token_log_proba(sentences))
         reference = _finite_losses(baseline_name, baseline.token_log_proba(sentences))
         if loss.size != reference.size:
@@ -334,7 +334,7 @@ class WordLossDisplay(Display):
         number = {word: i for i, word in enumerate(dict.fromkeys(words))}
         at = np.fromiter((number[w] for w in words), np.int64, len(words))
         times = np.bincount(at)
-        text = _read(train)
+        text = _read(train, model)
         known = set(model.vocabulary_.tolist())
         frequency = dict.fromkeys(number, 0.0)
         for word, count in Counter(chain.from_iterable(text)).items():

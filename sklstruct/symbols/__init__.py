@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from ._sentences import stream_windows as stream_windows
     from ._text import NumberedText as NumberedText
     from ._text import TextFile
+    from ._text import join_symbols as join_symbols
     from ._text import number_sentences as number_sentences
+    from ._text import odd_spaces as odd_spaces
+    from ._text import seems_unsplit as seems_unsplit
+    from ._text import split_string as split_string
 
 __all__ = ["ContextWindows", "Labels", "TextFile", "context_windows"]
 
@@ -52,6 +56,14 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
                 "check_symbols",
                 "stream_windows",
             ],
-            "._text": ["NumberedText", "TextFile", "number_sentences"],
+            "._text": [
+                "NumberedText",
+                "TextFile",
+                "join_symbols",
+                "number_sentences",
+                "odd_spaces",
+                "seems_unsplit",
+                "split_string",
+            ],
         },
     )

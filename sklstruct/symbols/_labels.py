@@ -17,9 +17,9 @@ from ._encoding import (
     pack_strings,
     unpack_strings,
 )
-from ._text import TextFile, plain_list
+from ._text import ANALYZERS, TextFile, plain_list
 
-_FIELDS = ("classes", "symbols", "start", "end", "unknown")
+_FIELDS = ("classes", "symbols", "start", "end", "unknown", "analyzer")
 
 
 def _check_labels(name, labels):
@@ -84,6 +84,11 @@ class Labels:
         The label that stands for all others, among `classes`, `symbols` or both.
         None: there is none.
 
+    analyzer : {"word", "kenlm", "char"}, default="word"
+        The rule by which a string is split into labels: "word" as ``str.split()``;
+        "kenlm" at space, tab, line feed, carriage return and NUL, as KenLM; "char"
+        into characters.
+
     Attributes
     ----------
     classes : ndarray of shape (n_classes,)
@@ -95,10 +100,14 @@ class Labels:
     start, end, unknown : hashable or None
         As given.
 
+    analyzer : str
+        As given.
+
     Raises
     ------
     ValueError
-        If labels are not hashable, occur twice, `start` is a class or `end` is none.
+        If labels are not hashable or occur twice, `start` is a class, `end` is not a
+        class, or there is no such `analyzer`.
 
     Examples
     --------
@@ -118,7 +127,13 @@ class Labels:
         start: Any = None,
         end: Any = None,
         unknown: Any = None,
+        analyzer: str = "word",
     ):
+        if analyzer not in ANALYZERS:
+            raise ValueError(
+                f"analyzer must be one of {', '.join(ANALYZERS)}, got {analyzer!r}"
+            )
+        self.analyzer = analyzer
         self.classes = _check_labels("classes", classes)
         self.symbols = None if symbols is None else _check_labels("symbols", symbols)
         for name, mark in (("start", start), ("end", end), ("unknown", unknown)):
@@ -311,8 +326,7 @@ class Labels:
             return NotImplemented
         return (
             (self.symbols is None) == (other.symbols is None)
-            and (self.start, self.end, self.unknown)
-            == (other.start, other.end, other.unknown)
+            and self.settings == other.settings
             and self.classes.tolist() == other.classes.tolist()
             and (
                 self.symbols is None or self.symbols.tolist() == other.symbols.tolist()
@@ -340,32 +354,33 @@ class Labels:
             if isinstance(values, tuple):
                 values = unpack_strings(name, values, "surrogatepass")
             arrays.append(values)
-        marks = {name: state[name] for name in ("start", "end", "unknown")}
-        Labels.__init__(self, *arrays, **marks)
+        settings = {name: state[name] for name in _FIELDS[2:]}
+        Labels.__init__(self, *arrays, **settings)
         self.forget_tables()
 
     @property
-    def marks(self) -> dict[str, Any]:
-        """``start``, ``end`` and ``unknown`` by name, None where there is none."""
-        return {"start": self.start, "end": self.end, "unknown": self.unknown}
+    def settings(self) -> dict[str, Any]:
+        """``start``, ``end``, ``unknown`` and ``analyzer`` by name: all parameters but
+        the words, for labels of other words."""
+        return {name: vars(self)[name] for name in _FIELDS[2:]}
 
     def _repr_html_(self):
         figures = {
             "n_classes": self.classes.size,
             "n_symbols": None if self.symbols is None else self.symbols.size,
-            **self.marks,
+            **self.settings,
             "classes": [*self.classes[:8], "…"[: self.classes.size - 8 > 0]],
         }
         return Description(figures)._repr_html_()
 
     def __repr__(self):
         symbols = "unknown" if self.symbols is None else self.symbols.size
-        marks = "".join(
-            f", {name}={mark!r}"
-            for name, mark in self.marks.items()
-            if mark is not None
+        settings = "".join(
+            f", {name}={value!r}"
+            for name, value in self.settings.items()
+            if value not in (None, "word")
         )
-        return f"Labels(n_classes={self.classes.size}, n_symbols={symbols}{marks})"
+        return f"Labels(n_classes={self.classes.size}, n_symbols={symbols}{settings})"
 
 
 def _ids(index, values, unknown):
@@ -382,13 +397,16 @@ def sort_symbols(symbols: Any) -> list:
         return symbols
 
 
-def read_vocabulary(vocabulary: Any) -> list:
+def read_vocabulary(vocabulary: Any, analyzer: str = "word") -> list:
     """The distinct words of a parameter `vocabulary`, sorted.
 
     Parameters
     ----------
     vocabulary : array-like of shape (n_words,) or TextFile
         Words, or a file of them.
+
+    analyzer : {"word", "kenlm", "char"}, default="word"
+        The rule by which the file is split.
 
     Returns
     -------
@@ -401,7 +419,7 @@ def read_vocabulary(vocabulary: Any) -> list:
         )
     words = vocabulary
     if isinstance(vocabulary, TextFile):
-        words = vocabulary.number().symbols
+        words = vocabulary.number(analyzer).symbols
     try:
         words = sort_symbols(dict.fromkeys(plain_list(words)))
     except TypeError as exc:
@@ -421,19 +439,21 @@ def union_labels(parts: list[Labels]) -> Labels:
     ----------
     parts : list of Labels
         With one start mark and one end mark. Those that have an unknown word call it
-        alike.
+        alike. All split strings into characters, or none.
 
     Returns
     -------
     labels : Labels
         The first of `parts`, if all are equal. Else the words are sorted, and unknown
         word and end mark follow them; every class is a symbol, and the start mark is
-        the last of these.
+        the last of these. If some split words as "word" and others as "kenlm", which
+        is assumed of files that store no rule, the union splits as "word".
 
     Raises
     ------
     ValueError
-        If the marks differ, or the labels differ and some have no symbols.
+        If the marks differ, some split into characters and others into words, or the
+        labels differ and some have no symbols.
     """
     first = parts[0]
     if all(labels == first for labels in parts):
@@ -448,6 +468,12 @@ def union_labels(parts: list[Labels]) -> Labels:
                 f"end={labels.end!r}, unknown={labels.unknown!r} and models[0] "
                 f"{first.start!r}, {first.end!r}, {unknown!r}; give them the same ones"
             )
+    analyzers = {labels.analyzer for labels in parts}
+    if len(analyzers) > 1 and "char" in analyzers:
+        raise ValueError(
+            "models: some split strings into characters (analyzer='char') and others "
+            "into words; mix models of one kind"
+        )
     marks_last = [mark for mark in (unknown, first.end) if mark is not None]
     known = {*marks_last, first.start}
     classes = dict.fromkeys(w for p in parts for w in p.classes.tolist())
@@ -462,4 +488,5 @@ def union_labels(parts: list[Labels]) -> Labels:
         start=first.start,
         end=first.end,
         unknown=unknown,
+        analyzer=first.analyzer if len(analyzers) == 1 else "word",
     )

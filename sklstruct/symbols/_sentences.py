@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,7 +14,13 @@ from .._lazy import stored
 from . import _text_fast as _fast
 from ._encoding import is_missing, object_array, plain
 from ._labels import Labels, read_vocabulary, sort_symbols
-from ._text import LargeText, NumberedText, check_tokens, number_sentences
+from ._text import (
+    LargeText,
+    NumberedText,
+    check_tokens,
+    number_sentences,
+    split_string,
+)
 
 # The longest context: as many marks stand before a text, for its first symbols.
 DEEPEST = 1 << 24
@@ -49,22 +55,6 @@ class ContextWindows(NamedTuple):
     vocabulary: np.ndarray
 
 
-def split_sentence(sentence: Any) -> Sequence:
-    """The symbols of a sentence: a string is split on whitespace."""
-    return sentence.split() if isinstance(sentence, str) else sentence
-
-
-def read_sentences(X: Any, name: str = "X") -> list:
-    """X as a list of symbol sequences, with strings split on whitespace.
-
-    For what looks at the sentences themselves; `number_sentences` is the fast way.
-    """
-    text = number_sentences(X, name)
-    symbols = object_array(text.symbols)
-    parts = np.split(text.tokens, text.starts)[1:]
-    return [symbols[part[1:]].tolist() for part in parts]
-
-
 def check_symbols(text: NumberedText, counts: np.ndarray) -> None:
     """ValueError if a symbol that occurs is None or NaN; says where."""
     for number, symbol in enumerate(text.symbols):
@@ -91,6 +81,9 @@ class VocabularyRules(NamedTuple):
 
     vocabulary : array-like, TextFile or None
         The words in the place of those of the text.
+
+    analyzer : {"word", "kenlm", "char"}
+        The rule by which strings are split.
     """
 
     start: Any = "<s>"
@@ -99,6 +92,7 @@ class VocabularyRules(NamedTuple):
     min_count: int = 1
     max_vocabulary: int | None = None
     vocabulary: Any = None
+    analyzer: str = "word"
 
     def check(self) -> None:
         """ValueError if marks are equal, or parameters exclude each other."""
@@ -148,7 +142,7 @@ class VocabularyRules(NamedTuple):
             pairs = zip(text.symbols, frequent.tolist())
             words = sort_symbols(word for word, stays in pairs if stays)
         else:
-            words = read_vocabulary(self.vocabulary)
+            words = read_vocabulary(self.vocabulary, self.analyzer)
         words = [word for word in words if word not in known]
         if self.max_vocabulary is not None and len(words) > self.max_vocabulary:
             count = dict(zip(text.symbols, counts.tolist()))
@@ -163,8 +157,9 @@ class VocabularyRules(NamedTuple):
         if self.start is not None:
             symbols = object_array([*classes, self.start])
         return Labels(
-            classes, symbols, start=self.start, end=self.end, unknown=self.unknown
-        )
+            classes, symbols, start=self.start, end=self.end, unknown=self.unknown,
+            analyzer=self.analyzer,
+        )  # fmt: skip
 
 
 def token_stream(
@@ -327,6 +322,14 @@ class SentenceEncoder:
             self.unknown = int(labels.token_code[labels.unknown])
 
     @cached_property
+    def longest(self) -> int:
+        """Characters of the longest word but the marks; 0 without strings."""
+        labels = self.labels
+        marks = {labels.start, labels.end, labels.unknown}
+        words = (w for w in labels.token_code if isinstance(w, str) and w not in marks)
+        return max(map(len, words), default=0)
+
+    @cached_property
     def _code(self):
         code = dict(self.labels.token_code)
         for mark in (self.labels.start, self.labels.end):
@@ -407,13 +410,18 @@ class SentenceEncoder:
 
     def encode_history(self, context: Any) -> np.ndarray:
         """Tokens of a start mark and the words of an unfinished sentence."""
+        return self.encode(self.number_context(context), end=False)[1:]
+
+    def number_context(self, context: Any) -> NumberedText:
+        """The words of an unfinished sentence as a text of one sentence."""
         if isinstance(context, bytes) or not hasattr(context, "__iter__"):
             raise TypeError(
                 "context must be a string or an iterable of symbols, got "
                 f"{type(context).__name__}"
             )
-        words = number_sentences([list(split_sentence(context))])
-        return self.encode(words, end=False)[1:]
+        if isinstance(context, str):
+            context = split_string(context, self.labels.analyzer)
+        return number_sentences([list(context)], "context", self.labels.analyzer)
 
     def first_lost(self, text: NumberedText) -> tuple[str, Any] | None:
         """(where, symbol) of the first symbol that has no token."""

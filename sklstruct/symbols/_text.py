@@ -2,6 +2,9 @@
 
 Whatever the text is, the result is one `NumberedText`: the numbers of its symbols in
 the order of appearance. Strings and files take the compiled way, block by block.
+
+An *analyzer* is the rule by which a string is split into symbols. There are three:
+"word" is `str.split()`, "kenlm" is KenLM's rule, "char" makes each character a symbol.
 """
 
 from __future__ import annotations
@@ -11,12 +14,17 @@ import errno
 import glob
 import numbers
 import os
+import re
+import shutil
 import stat
+import sys
+import tempfile
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any
+from typing import Any, BinaryIO, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -24,6 +32,7 @@ from .._checks import INT32_MAX, check_count, physical_memory
 from .._files import COMPRESSIONS, DamagedData, open_read
 from .._warnings import warn
 from . import _text_fast as _fast
+from ._encoding import object_array
 
 # Bytes of a file between two looks at signals.
 _BLOCK = 1 << 20
@@ -37,6 +46,67 @@ MOST_TOKENS = INT32_MAX
 _BYTES_PER_WORD = 300
 # Strings that are joined to one text.
 _BLOCK_STRINGS = 4096
+# Words that a warning shows.
+_EXAMPLES = 3
+
+# What stands for a blank in files of models of characters, whose words hold no space.
+BLANK = "\u2581"
+
+Analyzer = Literal["word", "kenlm", "char"]
+ANALYZERS: tuple[str, ...] = get_args(Analyzer)
+_RULES = {"word": _fast.UNICODE, "kenlm": _fast.KENLM, "char": _fast.CHARACTERS}
+_KENLM_WORDS = re.compile("[^\0\t\n\r ]+")
+# White space on which `str.split()` and KenLM differ, and what is around it.
+_ODD_RUN = re.compile(
+    "[^\t\n\r ]*[\0\v\f\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f"
+    "\u205f\u3000][^\t\n\r ]*"
+)
+
+
+def split_string(text: str, analyzer: str = "word") -> list[str]:
+    """The symbols of a string."""
+    if analyzer == "char":
+        return list(text)
+    return text.split() if analyzer == "word" else _KENLM_WORDS.findall(text)
+
+
+def join_symbols(symbols: Iterable[str], analyzer: str = "word") -> str:
+    """A string that `split_string` splits into the symbols."""
+    return ("" if analyzer == "char" else " ").join(symbols)
+
+
+class OddSpaces(NamedTuple):
+    """Characters of a text that separate words by only one of "word" and "kenlm"."""
+
+    n_places: int = 0
+    examples: tuple[str, ...] = ()  # runs of characters around some of them
+
+    def plus(self, other: OddSpaces) -> OddSpaces:
+        """Those of two parts of a text."""
+        examples = dict.fromkeys(self.examples + other.examples)
+        return OddSpaces(self.n_places + other.n_places, tuple(examples)[:_EXAMPLES])
+
+    def warn(self, analyzer: str, name: str = "X") -> None:
+        """Say that the two rules split a text into other words."""
+        if not self.n_places:
+            return
+        rules = {"word": "str.split()", "kenlm": "KenLM"}
+        other = "kenlm" if analyzer == "word" else "word"
+        warn(
+            f"{name}: str.split() and KenLM split the text into different words, at "
+            f"{self.n_places} place(s), as in {', '.join(map(repr, self.examples))}. "
+            f"This model splits as {rules[analyzer]} (analyzer={analyzer!r}), programs "
+            "of the other rule read other words. Replace these characters by blanks, "
+            f"or use analyzer={other!r} to split as {rules[other]}",
+            UserWarning,
+        )
+
+
+def odd_spaces(lines: Iterable[str]) -> OddSpaces:
+    """The `OddSpaces` of strings."""
+    words = _Words()
+    words.add_strings(list(lines))
+    return words.odd()
 
 
 class NumberedText:
@@ -52,12 +122,20 @@ class NumberedText:
 
     where : callable
         What messages call the sentence of a number.
+
+    odd : OddSpaces, default=None
+        White space on which the rules for words differ. None: there is none.
     """
 
     def __init__(
-        self, tokens: np.ndarray, symbols: list, where: Callable[[int], str]
+        self,
+        tokens: np.ndarray,
+        symbols: list,
+        where: Callable[[int], str],
+        odd: OddSpaces | None = None,
     ) -> None:
         self.tokens, self.symbols, self.where = tokens, symbols, where
+        self.odd = odd or OddSpaces()
 
     def __sizeof__(self) -> int:
         # The scheduler of a cluster reads it to plan memory; a symbol is some 60 bytes.
@@ -78,6 +156,9 @@ class NumberedText:
         """(n_sentences,) number of symbols of each sentence."""
         return np.diff(self.starts, append=self.tokens.size) - 1
 
+    def __iter__(self) -> Iterator[list]:
+        return iter(self.sentences())
+
     def counts(self, sample_weight: np.ndarray | None = None) -> np.ndarray:
         """(n_symbols,) occurrences of each symbol, weighted by its sentences."""
         if sample_weight is not None:
@@ -93,14 +174,23 @@ class NumberedText:
     def without(self, numbers: list[int]) -> NumberedText:
         """The text without some of its symbols, which occur no more."""
         mask = ~np.isin(self.tokens, numbers)
-        return NumberedText(self.tokens[mask], self.symbols, self.where)
+        return NumberedText(self.tokens[mask], self.symbols, self.where, self.odd)
+
+    def sentences(self) -> list[list]:
+        """The symbols of each sentence."""
+        symbols = object_array(self.symbols)
+        parts = np.split(self.tokens, self.starts)[1:]
+        return [symbols[part[1:]].tolist() for part in parts]
 
     def select(self, keep: np.ndarray) -> NumberedText:
         """Some of the sentences; symbols keep their numbers."""
         kept = np.flatnonzero(keep)
         mask = np.repeat(keep, self.lengths + 1)
         return NumberedText(
-            self.tokens[mask], self.symbols, lambda i: self.where(int(kept[i]))
+            self.tokens[mask],
+            self.symbols,
+            lambda i: self.where(int(kept[i])),
+            self.odd,
         )
 
 
@@ -130,6 +220,7 @@ class LargeText:
         self._words, self._count = words, count
         self._state = file.state()
         self._gone: list[int] = []
+        self.odd = words.odd()
 
     def counts(self) -> np.ndarray:
         """(n_symbols,) occurrences of each symbol."""
@@ -161,7 +252,7 @@ class LargeText:
         return int(memory / 2) // bytes_per_token
 
     def _where(self, first: int, sentence: int) -> str:
-        return self.file.where(first + sentence)
+        return self.file.where(first + sentence, self._words.analyzer)
 
     def parts(self, n_tokens: int) -> Iterator[NumberedText]:
         """The text in parts of about n_tokens, under the same numbers."""
@@ -182,12 +273,14 @@ class LargeText:
 class _Words:
     """The table of `number_words`, which grows."""
 
-    def __init__(self) -> None:
+    def __init__(self, analyzer: str = "word") -> None:
+        self.analyzer = analyzer
         self.slots = np.full(1 << 12, -1, dtype=np.int32)
         self.hashes = np.empty(1 << 11, dtype=np.uint64)
         self.ends = np.empty(1 << 11, dtype=np.int64)
         self.arena = np.empty(1 << 14, dtype=np.uint8)
-        self.state = np.zeros(6, dtype=np.int64)
+        self.state = np.zeros(8, dtype=np.int64)
+        self._examples: list[str] = []
         # Nobody who writes a text knows which of its words share a slot.
         self.seed = int.from_bytes(os.urandom(8), "little")
         self._tokens = np.empty(0, dtype=np.int32)
@@ -205,11 +298,11 @@ class _Words:
         strict: bool,
         keep_blank: bool,
         max_line: int,
-        narrow: bool = False,
     ) -> int:
         """Number whole lines; the code of what is wrong, at state[POSITION]."""
         state = self.state
         state[[_fast.POSITION, _fast.TOKENS, _fast.IN_LINE, _fast.LINE_START]] = 0
+        state[_fast.ODD_AT] = -1
         n_bytes = len(text)
         if self._tokens.size <= n_bytes:
             self._tokens = np.empty(n_bytes + 1, dtype=np.int32)
@@ -218,9 +311,9 @@ class _Words:
             self.arena = _grown(self.arena, used + n_bytes)
         while True:
             code = _fast.number_words(
-                np.frombuffer(text, dtype=np.uint8), strict, narrow, keep_blank,
-                max_line, self.seed, self.slots, self.hashes, self.ends, self.arena,
-                self._tokens, state,
+                np.frombuffer(text, dtype=np.uint8), strict, _RULES[self.analyzer],
+                keep_blank, max_line, self.seed, self.slots, self.hashes, self.ends,
+                self.arena, self._tokens, state,
             )  # fmt: skip
             if code != _fast.FULL:
                 break
@@ -228,7 +321,22 @@ class _Words:
         n = int(state[_fast.TOKENS])
         self.chunks.append(self._tokens[:n].copy())
         self.n_tokens += n
+        if state[_fast.ODD_AT] >= 0 and len(self._examples) < _EXAMPLES:
+            runs = self._examples + _odd_runs(text, int(state[_fast.ODD_AT]))
+            self._examples = list(dict.fromkeys(runs))[:_EXAMPLES]
         return code
+
+    def add_strings(self, sentences: list[str]) -> None:
+        """Number strings; a line feed within one is white space like any other."""
+        for i in range(0, len(sentences), _BLOCK_STRINGS):
+            lines = [s.replace("\n", " ") for s in sentences[i : i + _BLOCK_STRINGS]]
+            lines.append("")
+            text = "\n".join(lines).encode("utf-8", "surrogatepass")
+            self.add(text, strict=False, keep_blank=True, max_line=len(text))
+
+    def odd(self) -> OddSpaces:
+        """White space on which the rules for words differ; none for characters."""
+        return OddSpaces(int(self.state[_fast.N_ODD]), tuple(self._examples))
 
     def _grow(self):
         n = self.n_words
@@ -256,7 +364,14 @@ class _Words:
         return tokens
 
     def finish(self, where: Callable[[int], str]) -> NumberedText:
-        return NumberedText(self.take(), self.symbols(), where)
+        return NumberedText(self.take(), self.symbols(), where, self.odd())
+
+
+def _odd_runs(text: bytes, at: int) -> list[str]:
+    """Runs of characters around white space on which the rules differ, from the first
+    on, which is at `at`."""
+    near = bytes(text[max(0, at - 30) : at + 2000]).decode("utf-8", "ignore")
+    return [found[0][:40] for found in _ODD_RUN.finditer(near)]
 
 
 def check_tokens(n_tokens: int) -> None:
@@ -276,7 +391,7 @@ def _grown(array, size):
 
 
 class TextFile:
-    r"""Sentences in text files, one a line.
+    r"""Sentences in text files, one per line.
 
     .. math::
         \text{line} = w_1 \ldots w_L , \qquad
@@ -288,11 +403,13 @@ class TextFile:
 
     Parameters
     ----------
-    path_or_paths : str, os.PathLike or list of them
+    files : str, os.PathLike, binary file object, or list of them
         Files in UTF-8, plain or packed (gzip, bzip2, xz; zstd where Python has it,
-        from 3.14), which their first bytes tell. A name that is no file and holds
+        from 3.14), which their first bytes tell. A name that is not a file and holds
         ``*``, ``?`` or ``[`` is a pattern, and stands for the files that match it, in
-        sorted order.
+        sorted order. The rest of a file object, such as ``sys.stdin.buffer``, or of a
+        named pipe is copied to a temporary file in `folder` first, as a text may be
+        read more than once.
 
     skip_blank_lines : bool, default=True
         Whether lines without a word are left out. False: they are empty sentences, as
@@ -311,23 +428,23 @@ class TextFile:
         has. The model does not depend on it.
 
     folder : str or os.PathLike, default=None
-        Where the files of the counts are made, for the time of the fit. None: the
-        folder of the system for temporary files.
+        Where temporary files are made: those of the counts, for the time of the fit,
+        and copies of file objects. None: the folder of the system for temporary files.
 
     Attributes
     ----------
     paths : list of str
-        The files.
+        The files, and copies of file objects.
 
     Raises
     ------
     FileNotFoundError
         If a file does not exist, or nothing matches a pattern.
     OSError
-        If a path is a folder or a pipe, or `folder` is none.
+        If a path is a folder or a socket, or `folder` is not a folder.
     ValueError
         If there is no path. When the files are read, with the name of the file and
-        the number of the line: if they are no UTF-8, hold NUL bytes (binary files), a
+        the number of the line: if they are not UTF-8, hold NUL bytes (binary files), a
         line is too long, or packed data are damaged.
     RuntimeError
         If a file changes while it is read.
@@ -338,11 +455,13 @@ class TextFile:
 
     Notes
     -----
-    White space is what Unicode says, as of ``str.split()``: spaces of all widths, the
-    no-break space and the ideographic space separate words. Lines end at a line feed
-    and nowhere else; a carriage return is white space. A byte order mark at the
-    beginning of a file is skipped. So a file gives what
-    ``[line.split() for line in file]`` gives.
+    Lines end at a line feed and nowhere else. A byte order mark at the beginning of a
+    file is skipped. The model that reads a line splits it, by its `analyzer`: by
+    "word" a line gives the words of ``line.split()``, so that spaces of all widths, the
+    no-break space and the carriage return separate words; by "kenlm" only space, tab,
+    carriage return and NUL do; by "char" each character is a symbol, except a carriage
+    return before the line feed. A line is blank if it has no word; by "char", if it
+    has white space only.
 
     Examples
     --------
@@ -365,22 +484,23 @@ class TextFile:
 
     def __init__(
         self,
-        path_or_paths: str | os.PathLike | Iterable[str | os.PathLike],
+        files: str | os.PathLike | BinaryIO | Iterable[str | os.PathLike | BinaryIO],
         *,
         skip_blank_lines: bool = True,
         max_line_bytes: int = 1 << 24,
         memory: int | None = None,
         folder: str | os.PathLike | None = None,
     ) -> None:
-        if isinstance(path_or_paths, str | os.PathLike):
-            path_or_paths = [path_or_paths]
-        elif isinstance(path_or_paths, bytes) or not isinstance(
-            path_or_paths, Iterable
-        ):
+        given: Iterable[Any]
+        if isinstance(files, str | os.PathLike) or hasattr(files, "read"):
+            given = [files]
+        elif isinstance(files, bytes) or not isinstance(files, Iterable):
             raise TypeError(
-                "path_or_paths must be a path or a list of paths, got "
-                f"{type(path_or_paths).__name__}"
+                "files must be a path, a binary file object or a list of them, got "
+                f"{type(files).__name__}"
             )
+        else:
+            given = files
         if isinstance(max_line_bytes, bool) or not isinstance(
             max_line_bytes, int | np.integer
         ):
@@ -405,19 +525,40 @@ class TextFile:
                 errno.ENOTDIR, "folder is no existing folder", self.folder
             )
         self.paths: list[str] = []
-        for path in path_or_paths:
-            self.paths += _files_of(path)
+        self._copies: dict[str, _Copy] = {}
+        for file in given:
+            if hasattr(file, "read"):
+                self._copy(file, "standard input" if file is _stdin() else "")
+                continue
+            for path in _files_of(file):
+                if stat.S_ISFIFO(os.stat(path).st_mode):
+                    with open(path, "rb") as pipe:
+                        self._copy(pipe, path)
+                else:
+                    self.paths.append(path)
         if not self.paths:
-            raise ValueError("path_or_paths is empty: there is no file to read")
+            raise ValueError("files is empty: there is no file to read")
         self.skip_blank_lines = bool(skip_blank_lines)
         self.max_line_bytes = int(max_line_bytes)
-        # Whether words end at ASCII white space only; see `kenlm_text`.
-        self._narrow = False
         # (start, stop) where only the lines that begin in there are meant.
         self._part: tuple[int, int] | None = None
 
+    def _copy(self, file, name):
+        copy = _Copy(file, name, self.folder)
+        self._copies[copy.path] = copy
+        self.paths.append(copy.path)
+
+    def _name(self, path):
+        """What messages call a file."""
+        return self._copies[path].name if path in self._copies else path
+
+    def __getstate__(self):
+        # The process that made a copy removes it.
+        copies = {path: copy.described() for path, copy in self._copies.items()}
+        return vars(self) | {"_copies": copies}
+
     def __repr__(self) -> str:
-        what = repr(self.paths[0])
+        what = repr(self._name(self.paths[0]))
         if self._part is not None:
             what += ", bytes {} to {}".format(*self._part)
         if len(self.paths) > 1:
@@ -426,10 +567,10 @@ class TextFile:
 
     def __iter__(self) -> Iterator[str]:
         """The lines that are sentences, without their ends."""
-        for _, _, line in self._lines():
+        for _, _, line in self._lines("word"):
             yield line
 
-    def _lines(self):
+    def _lines(self, analyzer):
         """(path, number of the line, line) of every sentence."""
         for path in self.paths:
             n_lines = 0
@@ -439,15 +580,16 @@ class TextFile:
                     lines.pop()
                 for line in lines:
                     n_lines += 1
-                    self._check_line(path, n_lines, line)
+                    self._check_line(path, n_lines, line, analyzer)
                     line = line.decode("utf-8").removesuffix("\r")
-                    if not (self.skip_blank_lines and not line.split()):
+                    by = "kenlm" if analyzer == "kenlm" else "word"
+                    if not (self.skip_blank_lines and not split_string(line, by)):
                         yield path, n_lines, line
 
-    def _check_line(self, path, number, line):
+    def _check_line(self, path, number, line, analyzer):
         if len(line) > self.max_line_bytes:
             self._raise(_fast.LONG_LINE, path, number, line)
-        if b"\0" in line:
+        if b"\0" in line and analyzer != "kenlm":
             self._raise(_fast.NUL, path, number, line)
         try:
             line.decode("utf-8")
@@ -455,7 +597,7 @@ class TextFile:
             self._raise(_fast.BAD_UTF8, path, number, line[exc.start :])
 
     def _raise(self, code, path, number, rest):
-        where = f"{path}, line {number}"
+        where = f"{self._name(path)}, line {number}"
         if self._part is not None and self._part[0]:
             where += f" after byte {self._part[0]}"
         if code == _fast.LONG_LINE:
@@ -484,7 +626,7 @@ class TextFile:
                 try:
                     block = file.read(_BLOCK)
                 except DamagedData as exc:
-                    raise ValueError(f"{path}: {exc}") from exc
+                    raise ValueError(f"{self._name(path)}: {exc}") from exc
                 if first:
                     block = block.removeprefix(b"\xef\xbb\xbf")
                     first = False
@@ -543,18 +685,23 @@ class TextFile:
                 parts.append(part)
         return parts
 
-    def number(self) -> NumberedText:
+    def number(self, analyzer: str = "word") -> NumberedText:
         """The numbers of the words of all files, in memory.
+
+        Parameters
+        ----------
+        analyzer : {"word", "kenlm", "char"}, default="word"
+            The rule by which lines are split.
 
         Returns
         -------
         text : NumberedText
             Words are numbered in the order of appearance.
         """
-        words = _Words()
+        words = _Words(analyzer)
         for _ in self._read_into(words):
             pass
-        return words.finish(self.where)
+        return words.finish(partial(self.where, analyzer=analyzer))
 
     def _read_into(self, words):
         """Number the blocks, one at each step."""
@@ -566,7 +713,6 @@ class TextFile:
                     strict=True,
                     keep_blank=not self.skip_blank_lines,
                     max_line=self.max_line_bytes,
-                    narrow=self._narrow,
                 )
                 if code != _fast.DONE:
                     at = int(words.state[_fast.POSITION])
@@ -584,13 +730,18 @@ class TextFile:
         if words.n_tokens > before:
             yield words.take()
 
-    def number_or_count(self, bytes_per_token: int) -> NumberedText | LargeText:
+    def number_or_count(
+        self, bytes_per_token: int, analyzer: str = "word"
+    ) -> NumberedText | LargeText:
         """The text in memory, if it and what it takes are within `memory`.
 
         Parameters
         ----------
         bytes_per_token : int
-            What whoever asks needs for a token.
+            What the caller needs for a token.
+
+        analyzer : {"word", "kenlm", "char"}, default="word"
+            The rule by which lines are split.
 
         Returns
         -------
@@ -601,7 +752,7 @@ class TextFile:
         limit = self.memory
         if limit is None:
             limit = physical_memory() / 2
-        words, kept = _Words(), []
+        words, kept = _Words(analyzer), []
         n_kept, n_sentences, large = 0, 0, False
         count = np.zeros(0, dtype=np.int64)
         most = int(min(limit // bytes_per_token, _CHUNK, MOST_TOKENS // 4))
@@ -614,7 +765,7 @@ class TextFile:
                 count, n_sentences = _tally(kept.pop(), words, count, n_sentences)
         if not large:
             words.chunks = kept
-            return words.finish(self.where)
+            return words.finish(partial(self.where, analyzer=analyzer))
         return LargeText(self, words, count, n_sentences)
 
     def state(self) -> list[tuple]:
@@ -625,58 +776,55 @@ class TextFile:
         s = os.stat(path)
         return s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns
 
-    def where(self, i: int) -> str:
+    def where(self, i: int, analyzer: str = "word") -> str:
         """Name of a sentence for messages."""
-        for j, (path, number, _) in enumerate(self._lines()):
+        for j, (path, number, _) in enumerate(self._lines(analyzer)):
             if j == i:
-                return f"line {number} of {path}"
+                return f"line {number} of {self._name(path)}"
         return f"sentence {i}"
 
 
-class _Stream(TextFile):
-    """The sentences of an open file, which can be read once."""
+class _Copy:
+    """The rest of a file object in a temporary file, which goes with this object."""
 
-    def __init__(self, file: Any, name: str) -> None:
-        super().__init__(os.devnull, skip_blank_lines=False, memory=None)
-        self.paths, self._file = [name], file
+    def __init__(self, file: Any, name: str, folder: str | None) -> None:
+        if not name:
+            given = getattr(file, "name", None)
+            name = given if isinstance(given, str) else "the file object"
+        self.name = name
+        handle, self.path = tempfile.mkstemp(prefix="sklstruct-", dir=folder)
+        weakref.finalize(self, _remove, self.path)
+        with open(handle, "wb") as copy:
+            head = file.read(0)
+            if not isinstance(head, bytes):
+                raise TypeError(
+                    f"files: {name} is open as text; open it as binary, for example "
+                    "with open(path, 'rb')"
+                )
+            shutil.copyfileobj(file, copy, _BLOCK)
 
-    @contextmanager
-    def _open(self, path):
-        with open_read(self._file, what=path) as (file, _):
-            yield file
-
-    def _state_of(self, path):
-        return None
-
-    def number_or_count(self, bytes_per_token: int) -> NumberedText:
-        return self.number()
-
-    def where(self, i: int) -> str:
-        return f"line {i + 1} of {self.paths[0]}"
+    def described(self) -> _Described:
+        """The path and the name, for another process."""
+        return _Described(self.path, self.name)
 
 
-def kenlm_text(source: Any, memory: int | None = None) -> TextFile:
-    """A text as KenLM reads it: blank lines are sentences, words end at bytes 9-13, 32.
+class _Described(NamedTuple):
+    path: str
+    name: str
 
-    Parameters
-    ----------
-    source : str or binary file object
-        A file object, such as standard input, is read once, into memory.
+    def described(self) -> _Described:
+        """Itself."""
+        return self
 
-    memory : int, default=None
-        As of `TextFile`.
 
-    Returns
-    -------
-    text : TextFile
-        To be numbered; the strings that iteration gives are not split.
-    """
-    if isinstance(source, str):
-        text = TextFile(source, skip_blank_lines=False, memory=memory)
-    else:
-        text = _Stream(source, "standard input")
-    text._narrow = True
-    return text
+def _remove(path):
+    with suppress(OSError):
+        os.unlink(path)
+
+
+def _stdin():
+    """Standard input as a file of bytes; None if it is closed."""
+    return getattr(sys.stdin, "buffer", None)
 
 
 class _Lines:
@@ -716,8 +864,7 @@ def _tally(tokens, words, count, n_sentences):
 def _files_of(path):
     if isinstance(path, bytes) or not isinstance(path, str | os.PathLike):
         raise TypeError(
-            f"path_or_paths must hold paths, got {type(path).__name__}; open files "
-            "cannot be read twice"
+            f"files must hold paths or binary file objects, got {type(path).__name__}"
         )
     path = os.fspath(path)
     if os.path.exists(path):
@@ -727,13 +874,8 @@ def _files_of(path):
                 "is a folder; give its files, for example by a pattern",
                 path,
             )
-        mode = os.stat(path).st_mode
-        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
-            raise OSError(
-                errno.ESPIPE,
-                "is a pipe, and a text may be read more than once; write it to a file",
-                path,
-            )
+        if stat.S_ISSOCK(os.stat(path).st_mode):
+            raise OSError(errno.ESPIPE, "is a socket; write its text to a file", path)
         return [path]
     found = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) else []
     found = [name for name in found if os.path.isfile(name)]
@@ -756,20 +898,16 @@ def _sentence_name(i):
     return f"sentence {i}"
 
 
-def number_strings(sentences: list[str]) -> NumberedText:
-    """Strings, split on white space and numbered by the compiled way."""
-    words = _Words()
-    for i in range(0, len(sentences), _BLOCK_STRINGS):
-        block = sentences[i : i + _BLOCK_STRINGS]
-        # A line feed within a sentence is white space like any other.
-        lines = [s.replace("\n", " ") for s in block]
-        lines.append("")
-        text = "\n".join(lines).encode("utf-8", "surrogatepass")
-        words.add(text, strict=False, keep_blank=True, max_line=len(text))
+def number_strings(sentences: list[str], analyzer: str = "word") -> NumberedText:
+    """Strings, split by a rule and numbered."""
+    if analyzer == "char":
+        return number_symbols(sentences, analyzer)
+    words = _Words(analyzer)
+    words.add_strings(sentences)
     return words.finish(_sentence_name)
 
 
-def number_symbols(sentences: list) -> NumberedText:
+def number_symbols(sentences: list, analyzer: str = "word") -> NumberedText:
     """Sequences of hashable symbols; strings among them are split.
 
     Raises
@@ -777,7 +915,10 @@ def number_symbols(sentences: list) -> NumberedText:
     TypeError
         If a symbol is not hashable; the message names its sentence.
     """
-    sentences = [s.split() if isinstance(s, str) else s for s in sentences]
+    if analyzer != "char":  # a string is a sequence of its characters
+        sentences = [
+            split_string(s, analyzer) if isinstance(s, str) else s for s in sentences
+        ]
     lengths = np.fromiter((len(s) for s in sentences), np.int64, len(sentences))
     stop = np.cumsum(lengths + 1)
     size = int(stop[-1]) if stop.size else 0
@@ -808,9 +949,11 @@ def number_symbols(sentences: list) -> NumberedText:
 def check_sentences(sentences: Any) -> list:
     """A list of sentences, or a readable error when it is not one."""
     if isinstance(sentences, str | bytes):
+        hint = "pass [text] or text.splitlines()"
+        if isinstance(sentences, str) and _is_file_name(sentences):
+            hint = f"pass TextFile({sentences!r}) to read that file"
         raise TypeError(
-            "sentences must be an iterable of sentences, not one string: pass "
-            "[text] or text.splitlines()"
+            f"sentences must be an iterable of sentences, not one string: {hint}"
         )
     if not isinstance(sentences, Iterable):
         raise TypeError(
@@ -840,22 +983,25 @@ def check_sentences(sentences: Any) -> list:
     return out
 
 
-def number_sentences(X: Any, name: str = "X") -> NumberedText:
+def number_sentences(X: Any, name: str = "X", analyzer: str = "word") -> NumberedText:
     """X, whatever form of sentences it is, as numbers of symbols.
 
     Parameters
     ----------
     X : TextFile or iterable of sentences
-        A sentence is a string, which is split on white space, or an iterable of
-        symbols. Strings and files take the compiled way.
+        A sentence is a string, which is split, or an iterable of symbols. Strings and
+        files take the compiled way.
 
     name : str
         What messages call X.
+
+    analyzer : {"word", "kenlm", "char"}
+        The rule by which strings are split.
     """
     if isinstance(X, NumberedText):
         return X
     if isinstance(X, TextFile):
-        return X.number()
+        return X.number(analyzer)
     if not isinstance(X, str | bytes) and hasattr(X, "columns"):
         raise TypeError(
             f"{name} is a data frame; pass one column of it, a sentence in each row"
@@ -872,14 +1018,15 @@ def number_sentences(X: Any, name: str = "X") -> NumberedText:
             kept = str | bytes | Mapping
             X = [s if isinstance(s, kept) else plain_list(s) for s in X]
     if strings:
-        text = number_strings(X)
-        _warn_of_words(text, name)
+        text = number_strings(X, analyzer)
+        if analyzer != "char":
+            _warn_of_words(text, name)
         return text
     try:
         sentences = check_sentences(X)
     except TypeError as exc:
         raise TypeError(f"{name}: {exc}") from exc
-    text = number_symbols(sentences)
+    text = number_symbols(sentences, analyzer)
     _warn_of_sentences(text, name)
     return text
 
@@ -903,15 +1050,68 @@ def plain_list(values: Any) -> Any:
     return values
 
 
+# Names of files of text, for messages.
+_FILE_NAME = re.compile(
+    r"\S+\.(txt|text|tok|csv|tsv|json|jsonl|gz|bz2|xz|zst|[a-z]{2})"
+)
+# Characters of scripts that put no spaces between words: Thai, Lao, Tibetan, Burmese,
+# Khmer, Japanese kana, Chinese characters.
+_SPACELESS = re.compile(
+    "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+    "\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+# Mean characters of words, above which a text is most likely not split into words.
+_LONG_SPACELESS, _LONG = 6, 20
+
+
+def _is_file_name(text: str) -> bool:
+    try:
+        return bool(_FILE_NAME.fullmatch(text)) or os.path.isfile(text)
+    except ValueError:  # a NUL
+        return False
+
+
+def seems_unsplit(symbols: Iterable, counts: Iterable[float]) -> bool:
+    """Whether symbols are most likely sentences of a text without spaces.
+
+    Parameters
+    ----------
+    symbols : iterable
+        Words; others than strings are left out.
+
+    counts : iterable of float
+        How often each occurs.
+    """
+    total = length = spaceless = 0.0
+    for symbol, count in zip(symbols, counts):
+        if isinstance(symbol, str) and count > 0:
+            total += count
+            length += count * len(symbol)
+            spaceless += count * len(_SPACELESS.findall(symbol))
+    if not total:
+        return False
+    mostly = 2 * spaceless > length
+    return length / total > (_LONG_SPACELESS if mostly else _LONG)
+
+
+UNSPLIT = (
+    "if the text has no spaces between words, use analyzer='char', which makes each "
+    "character a symbol, or pass lists of the words that a tokenizer finds"
+)
+
+
 def _warn_of_words(text: NumberedText, name: str) -> None:
     """Strings of one word each are most likely one text that was split."""
     if text.n_sentences > 2 and (text.lengths == 1).all():
+        if seems_unsplit(text.symbols, text.counts()):
+            return  # a text without spaces, of which the model warns
+        characters = all(len(s) == 1 for s in text.symbols)
+        what = "characters of one string" if characters else "words of one sentence"
+        how = f"[''.join({name})]" if characters else f"[' '.join({name})]"
         warn(
             f"{name} holds {text.n_sentences} strings of one word each, and each "
-            "string is a sentence. Are they the words of one sentence? Then pass "
-            f"[' '.join({name})]",
+            f"string is a sentence. Are they the {what}? Then pass {how}",
             UserWarning,
-            stacklevel=3,
         )
 
 
@@ -924,5 +1124,4 @@ def _warn_of_sentences(text: NumberedText, name: str) -> None:
             "sentence and each of its strings one symbol, white space included. Are "
             "they sentences? Then pass one flat list of strings",
             UserWarning,
-            stacklevel=3,
         )

@@ -1,10 +1,10 @@
 """Kernels between text and tokens: words found, hashed and numbered in one pass.
 
-`number_words` reads whole lines of UTF-8. A word is a longest run without white space
-(what `str.split` takes for it, by Unicode), a line is a sentence. A word's bytes are
-hashed while its end is looked for; an open table of 32-bit ids with linear probing, at
-most half full, finds its number. Words are numbered in the order of appearance, and
-their bytes are kept one after the other in an arena. O(bytes), and no Python object.
+`number_words` reads whole lines of UTF-8. A line is a sentence; a word is a longest run
+without separators, or a single character. A word's bytes are hashed while its end is
+looked for; an open table of 32-bit ids with linear probing, at most half full, finds
+its number. Words are numbered in the order of appearance, and their bytes are kept one
+after the other in an arena. O(bytes), and no Python object.
 
 Sequences are checked as the standard says: shortest forms only, no surrogates (unless
 asked for), nothing above U+10FFFF.
@@ -14,8 +14,11 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 # Entries of `state`, and what `number_words` returns.
-POSITION, WORDS, TOKENS, LINES, IN_LINE, LINE_START = range(6)
+POSITION, WORDS, TOKENS, LINES, IN_LINE, LINE_START, N_ODD, ODD_AT = range(8)
 DONE, FULL, BAD_UTF8, NUL, LONG_LINE = range(5)
+# What separates words: white space of Unicode (`str.split`), the five bytes of KenLM,
+# or nothing, as each character is a word.
+UNICODE, KENLM, CHARACTERS = range(3)
 
 cdef enum:
     AT = 0
@@ -24,6 +27,11 @@ cdef enum:
     N_LINES = 3
     BEGUN = 4
     FIRST = 5
+    ODD = 6
+    FIRST_ODD = 7
+    BY_UNICODE = 0
+    BY_KENLM = 1
+    BY_CHARACTER = 2
     R_DONE = 0
     R_FULL = 1
     R_UTF8 = 2
@@ -34,8 +42,18 @@ cdef enum:
 cdef uint64_t PRIME = 0x9E3779B97F4A7C15
 
 
-cdef inline bint ascii_space(uint8_t c, bint narrow) noexcept nogil:
-    return c == 32 or (9 <= c <= 13) or (28 <= c <= 31 and not narrow)
+cdef inline bint kenlm_space(uint8_t c) noexcept nogil:
+    return c == 32 or c == 9 or c == 10 or c == 13 or c == 0
+
+
+cdef inline bint ascii_space(uint8_t c) noexcept nogil:
+    """What `str.isspace` says of a byte of ASCII."""
+    return c == 32 or (9 <= c <= 13) or (28 <= c <= 31)
+
+
+cdef inline bint separates(uint8_t c, int rule) noexcept nogil:
+    """Whether a byte of ASCII separates words."""
+    return kenlm_space(c) if rule == BY_KENLM else ascii_space(c)
 
 
 cdef inline int sequence_length(const uint8_t *p, const uint8_t *end,
@@ -81,20 +99,40 @@ cdef inline bint wide_space(const uint8_t *p) noexcept nogil:
     return b == 0x80 and c == 0x80
 
 
-def number_words(const uint8_t[::1] text, bint strict, bint narrow,
+cdef inline bint is_blank(const uint8_t *p, const uint8_t *end) noexcept nogil:
+    """Whether the line at p holds nothing but white space of Unicode."""
+    cdef int step
+    while p < end and p[0] != 10:
+        if p[0] < 0x80:
+            if not ascii_space(p[0]):
+                return False
+            p += 1
+            continue
+        step = sequence_length(p, end, True)
+        if step < 2 or step > 3 or not wide_space(p):
+            return False
+        p += step
+    return True
+
+
+def number_words(const uint8_t[::1] text, bint strict, int rule,
                  bint keep_blank, int64_t max_line, uint64_t seed, int32_t[::1] slots,
                  uint64_t[::1] hashes, int64_t[::1] ends, uint8_t[::1] arena,
                  int32_t[::1] tokens, int64_t[::1] state):
     """Tokens of lines: -1 before each sentence, then the numbers of its words.
 
     text : whole lines, each but the last ended by a line feed.
-    strict : refuse NUL bytes and surrogates.
-    narrow : only the bytes 9-13 and 32 are white space, as KenLM has it.
-    keep_blank : whether a line without a word is a sentence.
+    strict : refuse surrogates, and NUL bytes where they do not separate words.
+    rule : UNICODE, KENLM or CHARACTERS. In CHARACTERS a carriage return before the end
+        of the line belongs to the end.
+    keep_blank : whether a line without a word (in CHARACTERS of white space only) is a
+        sentence.
     slots : (2^k,) -1 or a word; hashes, ends : one per word, ends[w] is the end of its
         bytes in `arena`, which has room for text.size more of them.
     tokens : room for text.size + 1 more.
-    state : (6,) see the constants; carried from call to call.
+    state : (8,) see the constants; carried from call to call. state[N_ODD] counts the
+        characters that separate words by only one of UNICODE and KENLM, state[ODD_AT]
+        is the place of the first of them in this text, or -1.
 
     Returns DONE, or FULL where the table has to grow before the word at
     state[POSITION], or what is wrong there.
@@ -105,6 +143,8 @@ def number_words(const uint8_t[::1] text, bint strict, bint narrow,
     cdef const uint8_t *word
     cdef int64_t n_words = state[N_WORDS], n_tokens = state[N_TOKENS], start
     cdef int64_t line_start = state[FIRST], n_lines = state[N_LINES]
+    cdef int64_t n_odd = state[ODD], first_odd = state[FIRST_ODD]
+    cdef int64_t odd_before = n_odd, first_before = first_odd
     cdef bint begun = state[BEGUN]
     cdef uint64_t h, mask = <uint64_t> (slots.shape[0] - 1), at
     cdef int64_t limit = slots.shape[0] // 2, length
@@ -133,37 +173,70 @@ def number_words(const uint8_t[::1] text, bint strict, bint narrow,
                 p += 1
                 line_start = p - base
                 continue
-            if ascii_space(c, narrow):
-                p += 1
-                continue
             word = p
             h = seed
-            while p < end:
-                c = p[0]
-                if c < 0x80:
-                    if c <= 32:
-                        if ascii_space(c, narrow):
-                            break
-                        if c == 0 and strict:
-                            result = R_NUL
-                            break
-                    h = (h ^ c) * PRIME
-                    p += 1
-                else:
-                    step = sequence_length(p, end, not strict)
-                    if step == 0:
-                        result = R_UTF8
-                        break
-                    if step < 4 and not narrow and wide_space(p):
-                        if p == word:
-                            p += step
-                            word = p
-                            step = 0
-                        break
-                    while step > 0:
-                        h = (h ^ p[0]) * PRIME
+            odd_before, first_before = n_odd, first_odd
+            if rule == BY_CHARACTER:
+                if not (begun or keep_blank) and is_blank(p, end):
+                    while p < end and p[0] != 10:
                         p += 1
-                        step -= 1
+                    continue
+                if c == 13 and (p + 1 == end or p[1] == 10):
+                    p += 1
+                    continue
+                if c == 0 and strict:
+                    result = R_NUL
+                    break
+                step = 1 if c < 0x80 else sequence_length(p, end, not strict)
+                if step == 0:
+                    result = R_UTF8
+                    break
+                while step > 0:
+                    h = (h ^ p[0]) * PRIME
+                    p += 1
+                    step -= 1
+            else:
+                if c < 0x80 and separates(c, rule):
+                    if kenlm_space(c) != ascii_space(c):
+                        if first_odd < 0:
+                            first_odd = p - base
+                        n_odd += 1
+                    p += 1
+                    continue
+                while p < end:
+                    c = p[0]
+                    if c < 0x80:
+                        if c <= 32:
+                            if separates(c, rule):
+                                break
+                            if c == 0 and strict:
+                                result = R_NUL
+                                break
+                            if kenlm_space(c) != ascii_space(c):
+                                if first_odd < 0:
+                                    first_odd = p - base
+                                n_odd += 1
+                        h = (h ^ c) * PRIME
+                        p += 1
+                    else:
+                        step = sequence_length(p, end, not strict)
+                        if step == 0:
+                            result = R_UTF8
+                            break
+                        if step < 4 and wide_space(p):
+                            if rule == BY_UNICODE and p > word:
+                                break
+                            if first_odd < 0:
+                                first_odd = p - base
+                            n_odd += 1
+                            if rule == BY_UNICODE:
+                                p += step
+                                word = p
+                                break
+                        while step > 0:
+                            h = (h ^ p[0]) * PRIME
+                            p += 1
+                            step -= 1
             if result:
                 break
             length = p - word
@@ -185,6 +258,8 @@ def number_words(const uint8_t[::1] text, bint strict, bint narrow,
                 if n_words >= limit:
                     result = R_FULL
                     p = word
+                    # The word is read again.
+                    n_odd, first_odd = odd_before, first_before
                     break
                 w = <int32_t> n_words
                 start = ends[w - 1] if w > 0 else 0
@@ -214,6 +289,8 @@ def number_words(const uint8_t[::1] text, bint strict, bint narrow,
     state[N_LINES] = n_lines
     state[BEGUN] = begun
     state[FIRST] = line_start
+    state[ODD] = n_odd
+    state[FIRST_ODD] = first_odd
     return result
 
 

@@ -28,7 +28,7 @@ from sklstruct.backoff import mix, prune, restrict
 from sklstruct.compat import kenlm as ours
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import interpolate
-from sklstruct.symbols._text import kenlm_text
+from sklstruct.symbols import TextFile
 
 TEXT = [" ".join(words) for words in load_python_topics()[:400]]
 ROOT = Path(__file__).resolve().parents[2]
@@ -504,7 +504,7 @@ def test_lmplz_takes_words_as_kenlm_does(folder, capsys, monkeypatch):
     assert run("lmplz", *given) == 1  # a mark in the text
     assert run("lmplz", *given, "--skip_symbols", "-q") == 0
     words = set(exchange.read("k.arpa").labels.classes.tolist())
-    assert words == {"a\u00a0b", "c", "d", "<unk>", "</s>"}
+    assert words == {"a\u00a0b", "c\x0bd", "c", "d", "<unk>", "</s>"}
     marks = b"a <s> b\n"
     assert run("lmplz", "-o", 2, stdin=marks, monkeypatch=monkeypatch) == 1
     assert "line 1 of standard input holds <s>" in capsys.readouterr().err
@@ -526,7 +526,8 @@ def test_lmplz_reads_files_pipes_and_large_text_alike(folder, monkeypatch):
     with pytest.raises(SystemExit, match="2"):
         run(*given, "odd.txt", "--arpa", "h.arpa")
     large = "--text", "odd.txt", "-S", "1500K"
-    assert kenlm_text("odd.txt", 1_500 << 10).number_or_count(192).parts
+    file = TextFile("odd.txt", skip_blank_lines=False, memory=1_500 << 10)
+    assert file.number_or_count(192, "kenlm").parts
     assert run(*given, *large, "--arpa", "d.arpa") == 0
     os.mkfifo("pipe")
     with subprocess.Popen([sys.executable, "-c", FEED]) as feed:

@@ -30,7 +30,7 @@ def read_json(file, label, *, prefix=""):
         for name in ("classes", "symbols")
     )
     tree = ContextTree(*held["tree"], len(symbols))
-    labels = Labels(classes, symbols, **held["marks"])
+    labels = Labels(classes, symbols, **held["settings"])
     return BackoffModel(Pairs(tree, *held["pairs"]), *held["numbers"], labels)
 
 
@@ -42,7 +42,7 @@ def write_json(model, *, indent=None):
         "numbers": [model.log_prob.tolist(), model.log_backoff.tolist()],
         "classes": labels.classes.tolist(),
         "symbols": labels.symbols.tolist(),
-        "marks": labels.marks,
+        "settings": labels.settings,
     }
 
     def put(file):

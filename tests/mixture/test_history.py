@@ -330,7 +330,9 @@ def test_the_sentence_before_the_window_counts():
     plain = language_model(None).fit(text)
     model = language_model(2.5).fit(text)
     wanted = after_history(plain, text, test, 2.5)
-    np.testing.assert_allclose(model.evaluate(test).log_prob, wanted, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.concatenate(model.token_log_proba(test)), wanted, rtol=1e-9
+    )
     # Word by word, one state or many, and each sentence alone.
     total, states = [], model.begin(1)
     for sentence in test:
@@ -354,7 +356,7 @@ def test_words_without_class_end_the_history():
     model = language_model(2.5, **params)
     model.set_params(estimator__taxonomy=[WORDS[:5], WORDS[5:], ["</s>"]]).fit(text)
     first = ["w0", "w0", "new", "w0", "w1"]
-    found = model.evaluate([first]).log_prob
+    found = model.token_log_proba([first])[0]
     state = model.begin()
     one = []
     for word in [*first, "</s>"]:
@@ -398,9 +400,12 @@ def test_fitted_models_keep_their_histories_when_they_are_mixed():
     b = LanguageModel(KneserNeyLM(discount=0.7), max_depth=3).fit(text)
     both = interpolate([a, b], weights=[0.3, 0.7])
     wanted = np.logaddexp(
-        np.log(0.3) + a.evaluate(test).log_prob, np.log(0.7) + b.evaluate(test).log_prob
+        np.log(0.3) + np.concatenate(a.token_log_proba(test)),
+        np.log(0.7) + np.concatenate(b.token_log_proba(test)),
     )
-    np.testing.assert_allclose(both.evaluate(test).log_prob, wanted, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.concatenate(both.token_log_proba(test)), wanted, rtol=1e-9
+    )
     state, total = both.begin(), 0.0
     for word in [*test[0], "</s>"]:
         value, state = both.advance(state, word)

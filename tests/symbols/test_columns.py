@@ -5,8 +5,7 @@ import pytest
 
 from sklstruct import LanguageModel
 from sklstruct.smoothing import WittenBellLM
-from sklstruct.symbols import Labels
-from sklstruct.symbols._sentences import read_sentences
+from sklstruct.symbols import Labels, number_sentences
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -45,7 +44,7 @@ COLUMNS = {
 
 @pytest.mark.parametrize("X", COLUMNS.values(), ids=COLUMNS)
 def test_columns_are_read_as_lists(X):
-    got = read_sentences(X)
+    got = number_sentences(X).sentences()
     assert got == LISTS
     assert {type(word) for sentence in got for word in sentence} == {str}
     model = LanguageModel(WittenBellLM(), max_depth=1)
@@ -63,7 +62,7 @@ def test_a_column_like_that_of_datasets():
         def __len__(self):
             return len(LISTS)
 
-    assert read_sentences(Column()) == LISTS
+    assert number_sentences(Column()).sentences() == LISTS
 
 
 def test_labels_of_arrow():
@@ -100,9 +99,9 @@ def test_words_in_the_place_of_sentences():
 
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_words_in_the_place_of_sentences_are_not_seen_where_there_are_none():
-    read_sentences(["the", "cat", "sat down"])
-    read_sentences([["the"], ["cat"], ["sat"]])
-    read_sentences([["New York", "is", "big"], ["a", " ", "b"]])
+    number_sentences(["the", "cat", "sat down"]).sentences()
+    number_sentences([["the"], ["cat"], ["sat"]]).sentences()
+    number_sentences([["New York", "is", "big"], ["a", " ", "b"]]).sentences()
 
 
 def test_sentences_in_the_place_of_words():

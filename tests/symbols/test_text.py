@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -243,10 +244,10 @@ def test_paths_are_checked(tmp_path):
             TextFile(path)
     with pytest.raises(IsADirectoryError):
         TextFile(tmp_path)
-    with pytest.raises(ValueError, match="path_or_paths is empty"):
+    with pytest.raises(ValueError, match="files is empty"):
         TextFile([])
     for wrong in (3, b"x", [3], None):
-        with pytest.raises(TypeError, match="path_or_paths"):
+        with pytest.raises(TypeError, match="files must"):
             TextFile(wrong)
     path = write(tmp_path / "text", "a")
     with pytest.raises(ValueError, match="max_line_bytes"):
@@ -258,10 +259,19 @@ def test_paths_are_checked(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
-def test_a_pipe_is_refused_before_it_is_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="is a pipe"):
-        TextFile(tmp_path / "pipe")
+def test_a_named_pipe_is_copied(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    feed = threading.Thread(target=path.write_bytes, args=[b"a b\n\nc \0\n"])
+    feed.start()
+    text = TextFile([path], folder=tmp_path)
+    feed.join()
+    assert list(tmp_path.glob("sklstruct-*")) == list(map(Path, text.paths))
+    with pytest.raises(ValueError, match=f"{path}, line 3: a NUL byte"):
+        text.number()
+    assert text.number("kenlm").sentences() == [["a", "b"], ["c"]]
+    del text
+    assert not list(tmp_path.glob("sklstruct-*"))
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n \n\t\n", b"\xef\xbb\xbf"])

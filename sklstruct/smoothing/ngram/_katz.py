@@ -188,7 +188,6 @@ class KatzLM(_engine.NGramSmoother):
                 f"({'; '.join(problems)} there). Small or closed-vocabulary data do "
                 "this; KneserNeyLM and WittenBellLM need less",
                 FallbackWarning,
-                stacklevel=2,
             )
         own, held = _shares.discount_levels(pairs, count.copy(), discounts, first_level)
         first_node = int(pairs.tree.level_ptr[first_level])

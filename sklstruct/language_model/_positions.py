@@ -1,0 +1,141 @@
+"""Every predicted position of a text under a language model, in ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..symbols import NumberedText
+
+
+class Scored(NamedTuple):
+    """Every predicted position of a text, in order."""
+
+    log_prob: np.ndarray  # (n_positions,) NaN for a word that is no class
+    known: np.ndarray  # (n_positions,) bool, False where log_prob is NaN
+    token: np.ndarray  # (n_positions,) int32
+    length: np.ndarray  # (n_sentences,) positions of each sentence
+    depth: np.ndarray | None  # (n_positions,) depth of the node of the n-gram
+    is_end: np.ndarray  # (n_positions,) bool, end marks
+    unknown: np.ndarray  # (n_positions,) bool, unknown words, with a class or without
+
+    def counted(self, include_end: bool, include_unknown: bool) -> np.ndarray:
+        """A mask of the positions that a mean is taken over."""
+        counted = self.known.copy()
+        if not include_end:
+            counted &= ~self.is_end
+        if not include_unknown:
+            counted &= ~self.unknown
+        return counted
+
+
+def check_text(model: Any, X: Iterable) -> NumberedText:
+    """The sentences of X, all of whose words have a probability.
+
+    Parameters
+    ----------
+    model : LanguageModel
+        Fitted.
+
+    X : TextFile or iterable of sentences
+
+    Raises
+    ------
+    ValueError
+        If a word has no class and `out_of_vocabulary` is "error", or lists of sentences
+        are given as one sentence.
+    """
+    check_is_fitted(model)
+    text = model.number_text(X)
+    encoder = model.predictor.encoder
+    _check_lists(text, encoder.labels)
+    lost = None
+    if model.out_of_vocabulary == "error" and encoder.labels.unknown is None:
+        lost = encoder.first_lost(text)
+    if lost is not None:
+        where, word = lost
+        raise ValueError(
+            f"X: the word {word!r} of {where} is not in the vocabulary, and "
+            "unknown=None gives no probability to such words. Name an unknown "
+            "symbol, or set out_of_vocabulary='exclude'"
+        )
+    return text
+
+
+def score_positions(model: Any, X: Iterable) -> Scored:
+    """Every predicted position of a text, in ids.
+
+    Parameters
+    ----------
+    model : LanguageModel
+        Fitted.
+
+    X : iterable of sentences
+
+    Raises
+    ------
+    ValueError
+        As `LanguageModel.token_log_proba`.
+    """
+    text = check_text(model, X)
+    encoder = model.predictor.encoder
+    log_prob, token, depth = model.predictor.score(text)
+    known = ~np.isnan(log_prob)
+    unknown = ~known | (token == encoder.unknown)
+    length, is_end = encoder.lengths(text), token == encoder.end
+    return Scored(log_prob, known, token, length, depth, is_end, unknown)
+
+
+def score_groups(
+    model: Any, X: Iterable, group: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Every predicted position of a text, and the probabilities of groups of words.
+
+    Parameters
+    ----------
+    model : LanguageModel
+        Fitted.
+
+    X : iterable of sentences
+
+    group : int ndarray of shape (n_classes,)
+        The group of each word of ``vocabulary_``, from 0, without gaps.
+
+    Yields
+    ------
+    log_prob, token, proba : ndarrays of shapes (n,), (n,), (n, n_groups)
+        The next n positions: ln P of the word, its token, P of every group. NaN where
+        log_prob of `score_positions` is.
+
+    Raises
+    ------
+    ValueError
+        As `LanguageModel.token_log_proba`, before the first positions.
+    """
+    yield from model.predictor.score_groups(check_text(model, X), group)
+
+
+def _check_lists(text, labels):
+    """ValueError if an entry of a list, which is read as a word, is a sentence."""
+    try:
+        if " " not in "".join(text.symbols):
+            return
+    except TypeError:  # not strings alone
+        pass
+    code = labels.token_code
+    for number, symbol in enumerate(text.symbols):
+        if (
+            isinstance(symbol, str)
+            and " " in symbol.strip()
+            and symbol not in code
+            and (text.tokens == number).any()
+        ):
+            raise ValueError(
+                f"X: {text.where_is(number)} holds {symbol!r}, an unknown word with "
+                "white space in it: a list inside of X is one sentence, and its "
+                "entries are words. Score lists of sentences as one flat list: "
+                "score_samples([sentence for group in X for sentence in group])"
+            )

@@ -1,0 +1,190 @@
+"""Warnings about words that a model does not know, with the likely cause."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from .._warnings import warn
+from ..symbols import NumberedText, SentenceEncoder, seems_unsplit
+from ..symbols._text import UNSPLIT
+
+# Words of a text below which a share of unknown words says little.
+_LEAST_WORDS = 10
+# Unknown words that are looked at for the cause, the most frequent ones.
+_MOST_WORDS = 2000
+_TOKENS = re.compile(r"\w+|[^\w\s]")
+_OTHERWISE = (
+    "the text may be of another language or domain than the training text, or split by "
+    "another tokenizer"
+)
+# What subword tokenizers write at the beginning or end of pieces.
+_PIECES = ("\u2581", "\u0120", "##", "@@")
+
+
+def warn_of_unknown(
+    text: NumberedText,
+    encoder: SentenceEncoder,
+    name: str = "X",
+    *,
+    hint: str = "",
+    otherwise: str = _OTHERWISE,
+) -> None:
+    """Warn if more than a third of the words of a text are unknown, or one word shows
+    that the text is split in another way than that of the model.
+
+    Parameters
+    ----------
+    text : NumberedText
+        The text.
+
+    encoder : SentenceEncoder
+        Of the model.
+
+    name : str
+        What the message calls the text.
+
+    hint : str
+        A cause that is known; empty: it is looked for.
+
+    otherwise : str
+        What the message says if no cause is found.
+    """
+    labels = encoder.labels
+    code, unknown = labels.token_code, labels.unknown
+    lost = np.array([s not in code or s == unknown for s in text.symbols], dtype=bool)
+    if not lost.any():
+        return
+    counts = text.counts()
+    n_words, n_unknown = int(counts.sum()), int(counts[lost].sum())
+    which = np.flatnonzero(lost & (counts > 0))
+    which = which[np.argsort(-counts[which], kind="stable")[:_MOST_WORDS]]
+    found = {text.symbols[i]: int(counts[i]) for i in which.tolist()}
+    if n_words >= _LEAST_WORDS and 3 * n_unknown > n_words:
+        reason = hint or _cause(found, encoder) or otherwise
+        warn(
+            f"{name}: {n_unknown} of {n_words} words are unknown to the model, such as "
+            f"{next(iter(found))!r}; {reason}",
+            UserWarning,
+        )
+    elif labels.analyzer != "char" and not hint:
+        wrong = _other_kind(found, encoder)
+        if wrong:
+            warn(f"{name}: {wrong}", UserWarning)
+
+
+def warn_of_unsplit(text: Any, name: str = "X") -> None:
+    """Warn if the words of a training text are most likely whole sentences.
+
+    text: with `symbols` and `counts`.
+    """
+    counts = text.counts()
+    n_words = int(counts.sum())
+    if n_words > 2 and seems_unsplit(text.symbols, counts):
+        sizes = np.array([len(s) if isinstance(s, str) else 1 for s in text.symbols])
+        warn(
+            f"{name} holds {n_words} words, of {counts @ sizes / n_words:.0f} "
+            f"characters on average; {UNSPLIT}",
+            UserWarning,
+        )
+
+
+def _cause(unknown: dict, encoder: SentenceEncoder) -> str:
+    """What to do, by the cause that explains most of the unknown words; empty: there
+    is no such cause."""
+    labels = encoder.labels
+    marks = {labels.start, labels.end, labels.unknown}
+    known = {w for w in labels.classes.tolist() if isinstance(w, str)} - marks
+    words = {w: n for w, n in unknown.items() if isinstance(w, str) and w not in marks}
+    if not known or not words:
+        return ""
+    if labels.analyzer != "char":
+        short = _share(words, lambda w: len(w) == 1)
+        if encoder.longest > 1 and short > 0.5:
+            return (
+                "the model knows words, and the text is split into characters: pass "
+                "strings, or train on characters with analyzer='char'"
+            )
+        if encoder.longest == 1 and short < 0.5:
+            return (
+                "the model knows single characters, and the text is split into words: "
+                "pass lists of characters, or train with analyzer='char', which "
+                "splits strings into characters"
+            )
+        if seems_unsplit(words, words.values()):
+            return UNSPLIT
+    folded = {w.casefold() for w in known}
+    composed = {unicodedata.normalize("NFKC", w) for w in known}
+    marks_of_pieces = "".join(_PIECES)
+    bare = {w.strip(marks_of_pieces) for w in known}
+    pieces = 4 * sum(map(_is_piece, known)) > len(known)
+    causes: list[tuple[Callable[[str], bool], str]] = [
+        (
+            lambda w: w.casefold() in folded,
+            "the same words in another case are known: bring the texts of training and "
+            "scoring to one case",
+        ),
+        (
+            lambda w: unicodedata.normalize("NFKC", w) in composed,
+            "the same words in another Unicode normal form are known: apply "
+            "unicodedata.normalize('NFC', text) to the texts of training and scoring",
+        ),
+        (
+            lambda w: (pieces or _is_piece(w)) and w.strip(marks_of_pieces) in bare,
+            "they are known with other marks of word pieces: split the text with the "
+            "tokenizer of the training text",
+        ),
+        (
+            lambda w: any(map(str.isalnum, w)) and _all_in(_TOKENS.findall(w), known),
+            "they are known words with punctuation: split the text with the tokenizer "
+            "of the training text",
+        ),
+    ]
+    shares = [_share(words, explains) for explains, _ in causes]
+    best = int(np.argmax(shares))
+    if shares[best] > 0.5:
+        return causes[best][1]
+    return ""
+
+
+def _is_piece(word: str) -> bool:
+    return len(word) > 1 and (word.startswith(_PIECES) or word.endswith("@@"))
+
+
+def _share(words: dict, test: Callable[[str], bool]) -> float:
+    total = sum(words.values())
+    return sum(n for w, n in words.items() if test(w)) / total
+
+
+def _all_in(parts: Iterable[str], known: set) -> bool:
+    return all(part in known for part in parts if part.isalnum())
+
+
+def _other_kind(unknown: dict, encoder: SentenceEncoder) -> str:
+    """What single unknown words say of a text that is split in another way.
+
+    A string for a model of single characters, or a list of characters for a model of
+    words, would else be unknown words, whose probabilities say nothing.
+    """
+    code = encoder.labels.token_code
+    words = [w for w in unknown if isinstance(w, str) and w]
+    if encoder.longest == 1:
+        for word in words:
+            if len(word) > 1 and all(c in code for c in word):
+                return (
+                    f"{word!r} is one unknown word to this model, whose words are "
+                    f"single characters; pass list({word!r}), or train with "
+                    "analyzer='char', which splits strings into characters"
+                )
+    elif any(map(str.isspace, words)):
+        return (
+            "a list of characters was given to a model of words, to which they are "
+            "unknown words; pass the string itself"
+        )
+    elif words and seems_unsplit(words, [1] * len(words)):
+        return f"{words[0]!r} is one unknown word to this model; {UNSPLIT}"
+    return ""
