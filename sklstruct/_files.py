@@ -166,7 +166,7 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
     if hasattr(path_or_file, "write"):
         yield _Whole(path_or_file, name)
         return
-    path = _check_path(path_or_file, name)
+    path = check_path(path_or_file, name)
     compression = _compression_of(path, name)
     if compression is not None:
         # An error if this Python has no such module, before any file is made.
@@ -204,7 +204,7 @@ def check_writable(path: Any, *, name: str) -> None:
     OSError
         If a file cannot be written there.
     """
-    path = _check_path(path, name)
+    path = check_path(path, name)
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             raise ValueError(f"{name}={path!r} must be a regular file")
@@ -230,7 +230,8 @@ def check_writable(path: Any, *, name: str) -> None:
         ) from exc
 
 
-def _check_path(path_or_file: Any, name: str) -> str:
+def check_path(path_or_file: Any, name: str) -> str:
+    """A path as a string; ValueError if it is none."""
     if isinstance(path_or_file, (str, os.PathLike)):
         path = os.fspath(path_or_file)
         if isinstance(path, str):
@@ -454,7 +455,7 @@ def open_read(
         label = str(getattr(path_or_file, "name", what))
         yield _unpacked(path_or_file, label, own), label
         return
-    path = _check_path(path_or_file, name)
+    path = check_path(path_or_file, name)
     with open(path, "rb") as file:
         yield _unpacked(file, path, own), path
 

@@ -13,8 +13,8 @@ from ..symbols import Labels
 
 _LN10 = np.log(10.0)
 _MARKS = {"start": "<s>", "end": "</s>", "unknown": "<unk>"}
-# Separators of fields in the programs that read such files, and NUL.
-_SEPARATORS = re.compile("[\0\t\n\v\f\r \x1c-\x1f]")
+# Separators of fields in KenLM, which ends words there and nowhere else.
+_SEPARATORS = re.compile("[\0\t\n\r ]")
 
 
 def file_words(

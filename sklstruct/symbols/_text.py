@@ -447,7 +447,7 @@ class TextFile:
     def _check_line(self, path, number, line):
         if len(line) > self.max_line_bytes:
             self._raise(_fast.LONG_LINE, path, number, line)
-        if b"\0" in line:
+        if b"\0" in line and not self._narrow:
             self._raise(_fast.NUL, path, number, line)
         try:
             line.decode("utf-8")
@@ -656,7 +656,9 @@ class _Stream(TextFile):
 
 
 def kenlm_text(source: Any, memory: int | None = None) -> TextFile:
-    """A text as KenLM reads it: blank lines are sentences, words end at bytes 9-13, 32.
+    """A text as KenLM's lmplz reads it.
+
+    Blank lines are sentences; words end at space, tab, line feed, carriage return, NUL.
 
     Parameters
     ----------

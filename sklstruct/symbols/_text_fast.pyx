@@ -35,7 +35,9 @@ cdef uint64_t PRIME = 0x9E3779B97F4A7C15
 
 
 cdef inline bint ascii_space(uint8_t c, bint narrow) noexcept nogil:
-    return c == 32 or (9 <= c <= 13) or (28 <= c <= 31 and not narrow)
+    if c == 32 or c == 9 or c == 10 or c == 13:
+        return True
+    return c == 0 if narrow else (c == 11 or c == 12 or 28 <= c <= 31)
 
 
 cdef inline int sequence_length(const uint8_t *p, const uint8_t *end,
@@ -89,7 +91,7 @@ def number_words(const uint8_t[::1] text, bint strict, bint narrow,
 
     text : whole lines, each but the last ended by a line feed.
     strict : refuse NUL bytes and surrogates.
-    narrow : only the bytes 9-13 and 32 are white space, as KenLM has it.
+    narrow : only the bytes 0, 9, 10, 13 and 32 are white space, as lmplz of KenLM has it.
     keep_blank : whether a line without a word is a sentence.
     slots : (2^k,) -1 or a word; hashes, ends : one per word, ends[w] is the end of its
         bytes in `arena`, which has room for text.size more of them.
