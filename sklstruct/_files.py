@@ -242,8 +242,6 @@ def check_path(path_or_file: Any, name: str) -> str:
 @contextmanager
 def _write_aside(path: str) -> Iterator[Any]:
     """A file that replaces `path` when the block ends without an exception."""
-    # A symbolic link stays; its target is replaced.
-    path = os.path.realpath(path)
     try:
         old = os.stat(path)
     except FileNotFoundError:
@@ -254,6 +252,9 @@ def _write_aside(path: str) -> Iterator[Any]:
         with open(path, "wb") as file:
             yield file
         return
+    # A symbolic link stays; its target is replaced. That of /dev/stdout may have no
+    # path, which is why a pipe is not looked for here.
+    path = os.path.realpath(path)
     if old is not None and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, "the file may not be written", path)
     folder = os.path.dirname(path)
@@ -262,6 +263,10 @@ def _write_aside(path: str) -> Iterator[Any]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         handle = os.open(aside, flags, 0o666)
+    except FileNotFoundError as exc:
+        raise FileNotFoundError(
+            exc.errno, f"the folder {folder!r} does not exist", path
+        ) from exc
     except OSError as exc:
         raise OSError(
             exc.errno,

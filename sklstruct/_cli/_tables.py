@@ -167,8 +167,9 @@ def info(arguments: argparse.Namespace) -> None:
     with progress(arguments, f"reading {arguments.model}"):
         model = load_table(arguments.model)
     figures = model.describe()
+    del figures["bytes"]  # in memory
     if os.path.isfile(arguments.model):
-        figures |= {"bytes": os.path.getsize(arguments.model)}
+        figures["bytes"] = os.path.getsize(arguments.model)
     print_figures(figures, arguments.json)
 
 

@@ -88,7 +88,7 @@ def format_to_write(
     known = "; ".join(f"{f}: {', '.join(e.suffixes)}" for f, e in FORMATS.items())
     raise ValueError(
         f"{name}={path!r}: the suffix gives the format, and must be one of {known}; a "
-        "pickle, by joblib.dump, holds any model"
+        "pickle (.pkl), by joblib.dump, holds any model"
     )
 
 
