@@ -122,7 +122,8 @@ class _Whole(io.BufferedIOBase):
         return size
 
 
-def _compression_of(path: str, name: str) -> Compression | None:
+def compression_of(path: str, name: str) -> Compression | None:
+    """The compression of a suffix; ValueError if that of an unsupported one."""
     suffix = os.path.splitext(path)[1].lower()
     for compression in COMPRESSIONS:
         if suffix == compression.suffix:
@@ -167,7 +168,7 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
         yield _Whole(path_or_file, name)
         return
     path = check_path(path_or_file, name)
-    compression = _compression_of(path, name)
+    compression = compression_of(path, name)
     if compression is not None:
         # An error if this Python has no such module, before any file is made.
         _through(compression, io.BytesIO(), "wb", f"{name}={path!r}").close()

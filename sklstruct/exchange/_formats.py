@@ -11,7 +11,14 @@ from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Any, BinaryIO, NamedTuple
 
-from .._files import COMPRESSIONS, DamagedData, check_path, open_read, open_write
+from .._files import (
+    COMPRESSIONS,
+    DamagedData,
+    check_path,
+    compression_of,
+    open_read,
+    open_write,
+)
 from ..backoff import BackoffModel
 from ..backoff._model import check_model
 from ._arpa_read import read_arpa
@@ -85,6 +92,7 @@ def format_to_write(
         return found
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         return next(iter(FORMATS))
+    compression_of(path, name)  # a .zip is an error here
     known = "; ".join(f"{f}: {', '.join(e.suffixes)}" for f, e in FORMATS.items())
     raise ValueError(
         f"{name}={path!r}: the suffix gives the format, and must be one of {known}; a "

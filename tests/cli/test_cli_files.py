@@ -189,7 +189,7 @@ def test_models_from_standard_input(folder, capsys, monkeypatch):
         assert run("evaluate", path, "t.txt") == 0
         assert capsys.readouterr().out == perplexity
     given = {"stdin": model, "monkeypatch": monkeypatch}
-    assert run("prune", "-", "-o", "p.arpa", "--to", 20, **given) == 0
+    assert run("prune", "-", "-o", "p.arpa", "--to", 300, **given) == 0
     weights = ["--weights", "0.5,0.5"]
     assert run("mix", "-", "m.bin", *weights, "-o", "x.arpa", **given) == 0
 
@@ -275,11 +275,10 @@ def test_closed_streams(folder):
     """No traceback; an error only where the stream is needed."""
     assert run("convert", "m.arpa", "m.bin") == 0
     for line, code, message in (
-        ("$S train t.txt -n 2 -q -o x.arpa >&-", 0, ""),
-        ("$S train t.txt -n 2 -o y.arpa <&- >&- 2>&-", 0, ""),
+        ("$S convert m.bin x.arpa >&-", 0, ""),
+        ("$S convert m.bin y.arpa <&- >&- 2>&-", 0, ""),
         ("$S lmplz -o 2 --text t.txt --arpa z.arpa --discount_fallback 2>&-", 0, ""),
-        ("$S evaluate m.arpa t.txt >&-", 1, "standard output is closed"),
-        ("$S evaluate m.arpa <&-", 1, "standard input is closed"),
+        ("$S info m.arpa >&-", 1, "standard output is closed"),
         ("$S train - -o w.arpa <&-", 1, "standard input is closed"),
         ("$S lmplz -o 2 --discount_fallback <&-", 1, "standard input is closed"),
         ("$S query m.bin <&-", 1, "standard input is closed"),
@@ -292,9 +291,9 @@ def test_closed_streams(folder):
         err = done.stderr.decode()
         assert (done.returncode, done.stdout) == (code, b""), (line, err)
         assert message in err and "Traceback" not in err, (line, err)
-        assert err.count("\n") <= 2, (line, err)  # with a warning of the fit
+        assert err.count("\n") <= 1, (line, err)
     # No file took the number of a closed stream, and what is printed there.
-    assert run("train", "t.txt", "-n", 2, "-q", "-o", "expected.arpa") == 0
+    assert run("convert", "m.bin", "expected.arpa") == 0
     for name in ("x.arpa", "y.arpa"):
         assert Path(name).read_bytes() == Path("expected.arpa").read_bytes()
     assert Path("z.arpa").read_bytes() == Path("m.arpa").read_bytes()
@@ -303,7 +302,7 @@ def test_closed_streams(folder):
 @POSIX
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_full_output(folder):
-    done = shell("$S evaluate m.arpa t.txt > /dev/full")
+    done = shell("$S info m.arpa > /dev/full")
     assert done.returncode == 1 and b"No space left" in done.stderr
     assert done.stderr.count(b"\n") == 1
 
@@ -324,10 +323,9 @@ def test_utf8_in_any_locale(folder):
     line = "h\u00e9 \u05d4 a\n".encode()
     Path("u.txt").write_bytes(line * 3)
     env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    shell("$S train u.txt -n 2 -q -o u.arpa", env=env)
+    shell("$S lmplz -o 2 --discount_fallback < u.txt > u.arpa", env=env)
     for command in (
         "$S evaluate u.arpa u.txt --per-sentence",
-        "$S sample u.arpa -k 20 --seed 0",
         "$S query u.arpa < u.txt",
     ):
         done = shell(command, env=env)
@@ -336,7 +334,7 @@ def test_utf8_in_any_locale(folder):
     Path("odd.txt").write_bytes(b"a \xff a\n")
     done = shell("$S query u.arpa < odd.txt", env=env)
     assert b"\t\xff=0 1 " in done.stdout
-    done = shell("$S train u.txt -n 2 -q -o \u05d4.xyz", env=env)
+    done = shell("$S convert u.arpa \u05d4.xyz", env=env)
     assert done.returncode == 1 and b"Traceback" not in done.stderr
 
 
