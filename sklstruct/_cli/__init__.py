@@ -130,9 +130,9 @@ def _standard_streams() -> Iterator[None]:
         if handle > 2:
             os.close(handle)
     if sys.stdin is None:
-        sys.stdin = _Closed("standard input")  # type: ignore[assignment]
+        sys.stdin = _Closed("standard input")
     if sys.stdout is None:
-        sys.stdout = _Closed("standard output")  # type: ignore[assignment]
+        sys.stdout = _Closed("standard output")
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):

@@ -189,7 +189,8 @@ def _without_words(
         np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
         for mask in (stays, known)
     ]
-    smaller, _ = pairs.renumber(ids[0], fewer.n_classes, ids[1], fewer.n_symbols)
+    n_symbols = int(known.sum())
+    smaller, _ = pairs.renumber(ids[0], fewer.n_classes, ids[1], n_symbols)
     return smaller, fewer
 
 

@@ -91,7 +91,7 @@ def number_words(const uint8_t[::1] text, bint strict, bint narrow,
 
     text : whole lines, each but the last ended by a line feed.
     strict : refuse NUL bytes and surrogates.
-    narrow : only the bytes 0, 9, 10, 13 and 32 are white space, as lmplz of KenLM has it.
+    narrow : only the bytes 0, 9, 10, 13, 32 are white space, as lmplz of KenLM has it.
     keep_blank : whether a line without a word is a sentence.
     slots : (2^k,) -1 or a word; hashes, ends : one per word, ends[w] is the end of its
         bytes in `arena`, which has room for text.size more of them.

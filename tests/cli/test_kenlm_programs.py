@@ -27,6 +27,8 @@ from kenlm_programs import (
 )
 
 RECORDED = recorded_cases()
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "user_guide" / "command_line.rst"
 
 
 @pytest.mark.parametrize("number", range(len(RECORDED)))
@@ -136,39 +138,31 @@ def test_unigrams_without_interpolation():
 
 
 def test_a_discount_of_zero():
-    """KenLM takes 0 <= D <= i: here n = 2, 1, 1, 0 or so, by the formula."""
-    # Counts: x1, x2 once; y twice; z three times; u, v, w four times, </s> 1.
-    text = "x1 y y z z z\n"
-    n = np.array([0, 2, 1, 1, 0])  # x1 and </s>; y; z
-    y = n[1] / (n[1] + 2 * n[2])
-    d = [i - (i + 1) * y * n[i + 1] / n[i] for i in (1, 2, 3)]
-    assert d == [0.5, 0.5, 3.0]
-    _, err = lmplz(text, order=1)
-    assert "D1=0.5 D2=0.5 D3+=3" in err
-    # n = 4, 3, 4, ...: y = .4, D2 = 2 - 3 * .4 * 4 / 3 = .4; n = 1, 3, 14: D2 < 0.
-    words = [["a"], ["b", "c", "d"], ["e", "f"]]
-    row = [w for i, of in enumerate(words, 1) for w in of * i]
-    # n1 = 2 with </s>, n2 = 3, n3 = 2; y = 1 / 4, D3 = 3; D2 = 2 - 3 / 4 * 2 / 3.
-    _, err = lmplz(" ".join(row) + "\n", order=1)
-    assert "D1=0.25 D2=1.5 D3+=3" in err
-    # n1 = 2, n2 = 2, n3 = 4: y = 1 / 3, D2 = 2 - 3 / 3 * 4 / 2 = 0.
+    """KenLM takes every D with 0 <= D <= i."""
+    # Words that occur once, twice, three times; </s> occurs once.
     words = [["a"], ["b", "c"], ["d", "e", "f", "g"]]
-    row = [w for i, of in enumerate(words, 1) for w in of * i]
-    _, err = lmplz(" ".join(row) + "\n", order=1)
-    assert "D2=0 D3+=3" in err or "D2=0.0" in err
+    line = " ".join(word for i, of in enumerate(words, 1) for word in of * i)
+    n = [2, 2, 4, 0]
+    y = n[0] / (n[0] + 2 * n[1])
+    d = [i - (i + 1) * y * n[i] / n[i - 1] for i in (1, 2, 3)]
+    np.testing.assert_allclose(d, [1 / 3, 0, 3], atol=1e-15)
+    _, err = lmplz(line + "\n", order=1)  # without a fallback
+    assert re.search(r"^1 10 D1=0.333333 D2=0 D3\+=3$", err, re.M)
 
 
-def test_discounts_of_the_last_unigram(tmp_path):
-    """Ours count it by the words before it, as the formula says."""
-    text = "a b\nc b\na b c\nd e f\nf e\n" + "e f g g g g g\n"
+def test_discounts_of_the_last_unigram():
+    """The example of the page: ours are those of the formula, KenLM's are not."""
+    page = PAGE.read_text(encoding="utf-8").split("*Counts of the last n-grams.*")[1]
+    text = re.search(r"In the text ::\n\n((?: {4}.*\n)+)", page)[1]
+    text = re.sub(r"^ {4}", "", text, flags=re.M)
+    stated = re.findall(r"D1=(\S+)\sD2=(\S+)\sD3\+=(\d+)", page)
+    assert len(stated) == 2
     case = Case(text, 2, [], None, "")
-    right, raw = (discounts_by_hand(case, last) for last in (False, True))
-    assert right[0][0] != raw[0][0]
+    for numbers, is_raw in zip(stated, (False, True)):
+        row = discounts_by_hand(case, is_raw)[0][1]
+        np.testing.assert_allclose([float(d) for d in numbers], row, 1e-6)
     _, err = lmplz(text, "--discount_fallback")
-    row = right[0][1]
-    stated = re.search(r"^1 \d+ D1=(\S+) D2=(\S+) D3\+=(\S+)$", err, re.M)
-    expected = (0.5, 1.0, 1.5) if row is None else row
-    np.testing.assert_allclose([float(d) for d in stated.groups()], expected, 1e-5)
+    assert f"D1={stated[0][0]} D2={stated[0][1]} D3+={stated[0][2]}\n" in err
 
 
 def test_control_characters_belong_to_words():
