@@ -34,6 +34,7 @@ from ..symbols._text import LargeText, kenlm_text
 from ._files import is_pickle, model_source
 from ._write import write_model
 
+_MAGIC = exchange.FORMATS["kenlm"].magic
 _MARKS = {"<s>", "</s>", "<unk>"}
 _UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -307,6 +308,10 @@ def build_binary(arguments: argparse.Namespace) -> None:
         raise ValueError("-r: rest costs are not supported")
     _tell_ignored(arguments)
     source = model_source(arguments.model)
+    if arguments.model != "-" and os.path.isfile(source):
+        with open(source, "rb") as file:
+            if file.read(len(_MAGIC)) == _MAGIC:
+                raise ValueError(f"{source} is a KenLM binary already")
     model = exchange.read(source, format="arpa", drop_zero_unknown=False)
     if given["refused -u"] is not None and model.labels.unknown is None:
         raise ValueError(

@@ -26,6 +26,8 @@ from kenlm_programs import (
     run_ours,
 )
 
+from sklstruct.symbols._text import kenlm_text
+
 RECORDED = recorded_cases()
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "user_guide" / "command_line.rst"
@@ -119,6 +121,23 @@ def test_limit_vocab_file_counts_all_words(tmp_path):
     # An equal list changes nothing.
     path.write_text("a b c d e")
     assert lmplz(TEXT, *options, order=3)[0] == whole
+
+
+def test_large_texts_are_pruned_alike(tmp_path):
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in np.minimum(rng.zipf(1.3, 30_000), 3000)]
+    path, some = tmp_path / "text", tmp_path / "words"
+    path.write_text("\n".join(map(" ".join, np.reshape(words, (-1, 10)))) + "\n")
+    some.write_text(" ".join(sorted(set(words))[::2]))
+    assert kenlm_text(str(path), 2 << 20).number_or_count(192).parts  # not in memory
+    files = []
+    for memory in ("2M", "1G"):
+        files.append(tmp_path / f"{memory}.arpa")
+        given = ["-o", 3, "--text", path, "--arpa", files[-1], "-S", memory]
+        more = ["--prune", 1, 1, 2, "--limit_vocab_file", some]
+        assert run_ours("lmplz", *given, *more, "--discount_fallback")[0] == 0
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert b"ngram 3=" in files[0].read_bytes()
 
 
 def test_vocab_pad():
@@ -235,6 +254,8 @@ def test_build_binary_options(tmp_path):
     ):
         code, err = build(*given)
         assert code == 1 and message in err
+    code, err = build(binary, tmp_path / "again.bin")
+    assert code == 1 and "m.bin is a KenLM binary already" in err
     assert binary.read_bytes() == expected
     with pytest.raises(SystemExit, match="2"):
         build(arpa)
