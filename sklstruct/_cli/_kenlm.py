@@ -5,12 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import stat
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -34,7 +30,6 @@ from ..symbols._text import LargeText, kenlm_text
 from ._files import is_pickle, model_source
 from ._write import write_model
 
-_MAGIC = exchange.FORMATS["kenlm"].magic
 _MARKS = {"<s>", "</s>", "<unk>"}
 _UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -308,10 +303,6 @@ def build_binary(arguments: argparse.Namespace) -> None:
         raise ValueError("-r: rest costs are not supported")
     _tell_ignored(arguments)
     source = model_source(arguments.model)
-    if arguments.model != "-" and os.path.isfile(source):
-        with open(source, "rb") as file:
-            if file.read(len(_MAGIC)) == _MAGIC:
-                raise ValueError(f"{source} is a KenLM binary already")
     model = exchange.read(source, format="arpa", drop_zero_unknown=False)
     if given["refused -u"] is not None and model.labels.unknown is None:
         raise ValueError(
@@ -320,19 +311,6 @@ def build_binary(arguments: argparse.Namespace) -> None:
         )
     output, multiplier = arguments.output, arguments.multiplier
     exchange.write(model, output, format="kenlm", multiplier=multiplier)
-
-
-@contextmanager
-def _readable_twice(path: str) -> Iterator[str]:
-    """The path, or that of a copy of what a pipe gives."""
-    if not os.path.exists(path) or not stat.S_ISFIFO(os.stat(path).st_mode):
-        yield path
-        return
-    with tempfile.NamedTemporaryFile(prefix="sklstruct-") as copy:
-        with open(path, "rb") as pipe:
-            shutil.copyfileobj(pipe, copy)
-        copy.flush()
-        yield copy.name
 
 
 _LEVELS = {"2": 3, "1": 2, "0": 1}
@@ -355,8 +333,7 @@ def query(arguments: argparse.Namespace) -> None:
             levels = set(names[: _LEVELS[level]])
         else:
             levels.add(level)
-    with _readable_twice(arguments.model) as path:
-        model = kenlm.Model(path)
+    model = kenlm.Model(arguments.model)
     show_word, show_line = "word" in levels, "sentence" in levels
     marks = arguments.marks
     put = sys.stdout.write

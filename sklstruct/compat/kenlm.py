@@ -313,9 +313,12 @@ def _of_image(image: bytes, path: bytes) -> Model:
 def _load(path: bytes) -> Any:
     """The image of a binary, mapped, or of the tables of an ARPA file."""
     with open(path, "rb") as file:
-        if file.read(8) == MAGIC[:8]:
+        if not file.peek(len(MAGIC)).startswith(MAGIC):
+            return image_of(read(file))
+        try:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return image_of(read(os.fsdecode(path)))
+        except (OSError, ValueError):  # a pipe
+            return file.read()
 
 
 def _string_chunks(column: Any) -> list[tuple[np.ndarray, np.ndarray]] | None:

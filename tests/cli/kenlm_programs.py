@@ -177,7 +177,9 @@ def run_kenlm(case: Case, folder: Path, programs: Path) -> Outputs:
     (folder / "kenlm.arpa").write_bytes(made.stdout)
     queries = []
     if case.order > 1:  # KenLM reads no file of unigrams only
-        call("build_binary", "kenlm.arpa", "kenlm.bin")
+        # KenLM does not read each of its own files, such as one with weights of -inf.
+        if call("build_binary", "kenlm.arpa", "kenlm.bin").returncode:
+            return Outputs(0, made.stdout.decode(), statistics, [])
         for name in ("kenlm.arpa", "kenlm.bin"):
             for level in LEVELS:
                 more = [] if level == ["all"] else ["-v", *level]

@@ -249,7 +249,6 @@ def test_query_reads_a_pipe(name, folder, capsys, monkeypatch):
     with subprocess.Popen([sys.executable, "-c", feed]):
         assert run("query", "pipe", stdin=text, monkeypatch=monkeypatch) == 0
     assert capsys.readouterr().out == expected
-    assert not [entry for entry in os.listdir() if entry.startswith("sklstruct-")]
 
 
 def test_query_of_a_pickle(folder, capsys):

@@ -255,7 +255,7 @@ def test_build_binary_options(tmp_path):
         code, err = build(*given)
         assert code == 1 and message in err
     code, err = build(binary, tmp_path / "again.bin")
-    assert code == 1 and "m.bin is a KenLM binary already" in err
+    assert code == 1 and "m.bin" in err
     assert binary.read_bytes() == expected
     with pytest.raises(SystemExit, match="2"):
         build(arpa)
