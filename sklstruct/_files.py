@@ -122,7 +122,8 @@ class _Whole(io.BufferedIOBase):
         return size
 
 
-def _compression_of(path: str, name: str) -> Compression | None:
+def compression_of(path: str, name: str) -> Compression | None:
+    """The compression of a suffix; ValueError if that of an unsupported one."""
     suffix = os.path.splitext(path)[1].lower()
     for compression in COMPRESSIONS:
         if suffix == compression.suffix:
@@ -166,8 +167,8 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
     if hasattr(path_or_file, "write"):
         yield _Whole(path_or_file, name)
         return
-    path = _check_path(path_or_file, name)
-    compression = _compression_of(path, name)
+    path = check_path(path_or_file, name)
+    compression = compression_of(path, name)
     if compression is not None:
         # An error if this Python has no such module, before any file is made.
         _through(compression, io.BytesIO(), "wb", f"{name}={path!r}").close()
@@ -204,7 +205,7 @@ def check_writable(path: Any, *, name: str) -> None:
     OSError
         If a file cannot be written there.
     """
-    path = _check_path(path, name)
+    path = check_path(path, name)
     try:
         if os.path.exists(path) and not os.path.isfile(path):
             raise ValueError(f"{name}={path!r} must be a regular file")
@@ -230,7 +231,8 @@ def check_writable(path: Any, *, name: str) -> None:
         ) from exc
 
 
-def _check_path(path_or_file: Any, name: str) -> str:
+def check_path(path_or_file: Any, name: str) -> str:
+    """A path as a string; ValueError if it is none."""
     if isinstance(path_or_file, (str, os.PathLike)):
         path = os.fspath(path_or_file)
         if isinstance(path, str):
@@ -241,8 +243,6 @@ def _check_path(path_or_file: Any, name: str) -> str:
 @contextmanager
 def _write_aside(path: str) -> Iterator[Any]:
     """A file that replaces `path` when the block ends without an exception."""
-    # A symbolic link stays; its target is replaced.
-    path = os.path.realpath(path)
     try:
         old = os.stat(path)
     except FileNotFoundError:
@@ -253,6 +253,9 @@ def _write_aside(path: str) -> Iterator[Any]:
         with open(path, "wb") as file:
             yield file
         return
+    # A symbolic link stays; its target is replaced. That of /dev/stdout may have no
+    # path, which is why a pipe is not looked for here.
+    path = os.path.realpath(path)
     if old is not None and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, "the file may not be written", path)
     folder = os.path.dirname(path)
@@ -261,6 +264,10 @@ def _write_aside(path: str) -> Iterator[Any]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         handle = os.open(aside, flags, 0o666)
+    except FileNotFoundError as exc:
+        raise FileNotFoundError(
+            exc.errno, f"the folder {folder!r} does not exist", path
+        ) from exc
     except OSError as exc:
         raise OSError(
             exc.errno,
@@ -454,7 +461,7 @@ def open_read(
         label = str(getattr(path_or_file, "name", what))
         yield _unpacked(path_or_file, label, own), label
         return
-    path = _check_path(path_or_file, name)
+    path = check_path(path_or_file, name)
     with open(path, "rb") as file:
         yield _unpacked(file, path, own), path
 

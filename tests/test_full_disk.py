@@ -55,11 +55,12 @@ if kind.startswith((".arpa", ".bin", ".sklm")):
     limit()
     full(lambda: write(large.backoff_model_, path, format=format))
 elif kind in (".mix", ".prune", ".convert"):
+    path = folder / "old.arpa"
     write(small.backoff_model_, path)
-    for name in "ab":
+    for name in ("a.arpa", "b.arpa"):
         write(large.backoff_model_, folder / name)
     limit()
-    a, b, out = (str(folder / name) for name in ("a", "b", path.name))
+    a, b, out = (str(folder / name) for name in ("a.arpa", "b.arpa", path.name))
     given = {
         ".mix": ["mix", a, b, "--weights", "0.5,0.5", "-o", out],
         ".prune": ["prune", a, "--threshold", "0", "-o", out],
@@ -115,10 +116,10 @@ def test_models(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", [".mix", ".prune", ".convert"])
 def test_commands(kind, tmp_path):
-    path = tmp_path / f"old{kind}"
+    path = tmp_path / "old.arpa"
     *said, code = child(kind, tmp_path)
     assert code == "1" and str(path) in said[-1], said
-    assert sorted(os.listdir(tmp_path)) == ["a", "b", path.name, "text"]
+    assert sorted(os.listdir(tmp_path)) == ["a.arpa", "b.arpa", path.name, "text"]
     assert len(read(path).labels.classes) < 40  # the old model, whole
 
 

@@ -4,17 +4,22 @@ This module imports only the standard library, so that ``--help`` is fast. A sub
 is a function of `_models`, `_tables` or `_kenlm`, which is imported when it runs.
 
 Exit codes: 0; 1 for data or files, with one line on stderr; 2 for wrong arguments; 130
-after Ctrl-C; 141 if the reader of a pipe went away.
+after Ctrl-C; 141 if the reader of a pipe went away. SIGTERM and SIGHUP end the process
+as they do without a handler, after the files that were begun are removed.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import math
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -23,9 +28,6 @@ __all__ = ["SMOOTHING", "build_binary", "lmplz", "main", "query"]
 SMOOTHING = ("kneser-ney", "absolute-discount", "witten-bell", "katz", "log-linear")
 # The names of `LanguageModel(estimator)`, whose module is not imported here.
 QUALITY = ("fast", "good", "better", "best")
-# Arguments that name files to read and files to write.
-_INPUTS = ("model", "models", "text", "vocabulary", "tune", "limit_vocab_file")
-_OUTPUTS = ("output", "arpa")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,41 +43,147 @@ def main(argv: Sequence[str] | None = None) -> int:
     code : int
         Exit code.
     """
-    try:
-        arguments = _parser().parse_args(argv)
-    except BrokenPipeError:
-        return _pipe_closed()
-    name = arguments.subcommand
-    module, function = arguments.run
+    words = sys.argv[1:] if argv is None else list(argv)
+    with _standard_streams(), _signals():
+        return _run(words)
 
-    def tell(message: Any, category: type, *_: Any) -> None:
-        if not arguments.quiet:
-            print(f"sklstruct {name}: warning: {message}", file=sys.stderr)
 
+def _run(words: list[str]) -> int:
+    name = ""
     try:
+        arguments = _parse(words)
+        name = f" {arguments.subcommand}"
+        module, function = arguments.run
+
+        def tell(message: Any, category: type, *_: Any) -> None:
+            if not arguments.quiet:
+                print(f"sklstruct{name}: warning: {message}", file=sys.stderr)
+
         with warnings.catch_warnings():
             warnings.showwarning = tell  # type: ignore[assignment]
             run: Callable[[argparse.Namespace], None] = getattr(
                 import_module(module, __name__), function
             )
-            _check_files(arguments)
+            import_module("._files", __name__).check_files(arguments)
             run(arguments)
             sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        return _pipe_closed()
+        _drop_output()
+        return 141
     except (OSError, ValueError, MemoryError, RuntimeError) as exc:
+        try:
+            sys.stdout.flush()
+        except OSError:  # a full disk, which would fail again when Python ends
+            _drop_output()
         message = str(exc) or type(exc).__name__
-        print(f"sklstruct {name}: {message}", file=sys.stderr)
+        print(f"sklstruct{name}: {message}", file=sys.stderr)
         return 1
     return 0
 
 
-def _pipe_closed() -> int:
+def _parse(words: list[str]) -> argparse.Namespace:
+    parser = _parser()
+    commands = _subparsers(parser)
+    if words and not words[0].startswith("-") and words[0] not in commands:
+        near = difflib.get_close_matches(words[0], commands, n=1)
+        more = f"did you mean {near[0]!r}?" if near else f"use {', '.join(commands)}"
+        parser.error(f"COMMAND: {words[0]!r} is not a command; {more}")
+    return parser.parse_args(words)
+
+
+# --------------------------------------------------------- streams and signals
+
+
+class _Closed:
+    """A standard stream that was closed when the process began."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.buffer = self
+
+    def isatty(self) -> bool:
+        return False
+
+    def flush(self) -> None:
+        """Nothing."""
+
+    def _refuse(self, *_: Any) -> Any:
+        raise ValueError(f"{self.name} is closed")
+
+    write = read = readinto = readline = __iter__ = __next__ = _refuse
+
+
+@contextmanager
+def _standard_streams() -> Iterator[None]:
+    """Streams that are open, and write UTF-8 whatever the locale.
+
+    Python has None for a stream that is closed. The first file that is opened would
+    take its number, and then hold the messages of libraries.
+    """
+    before = sys.stdin, sys.stdout, sys.stderr
+    if None in before:
+        handle = os.open(os.devnull, os.O_RDWR)
+        while handle < 2:
+            handle = os.dup(handle)
+        if handle > 2:
+            os.close(handle)
+    if sys.stdin is None:
+        sys.stdin = _Closed("standard input")
+    if sys.stdout is None:
+        sys.stdout = _Closed("standard output")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        # Words of a text are written as the bytes that they were read from.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")
+    try:
+        yield
+    finally:
+        if before[2] is None:
+            sys.stderr.close()
+        sys.stdin, sys.stdout, sys.stderr = before
+
+
+class _Ended(BaseException):
+    """SIGTERM or SIGHUP, so that files that were begun are removed."""
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """End by SIGTERM and SIGHUP after the clean-up of open writes."""
+    names = ("SIGTERM", "SIGHUP")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    # One that is ignored, as under nohup, stays so.
+    numbers = [n for n in numbers if signal.getsignal(n) is signal.SIG_DFL]
+
+    def end(number: int, frame: Any) -> None:
+        signal.signal(number, signal.SIG_DFL)  # a second signal ends at once
+        raise _Ended(number)
+
+    for number in numbers:
+        signal.signal(number, end)
+    try:
+        yield
+    except _Ended as exc:
+        os.kill(os.getpid(), exc.args[0])
+        raise
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _drop_output() -> None:
     # The interpreter flushes standard output when it ends, which would fail again.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 141
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# ------------------------------------------------------------------- arguments
 
 
 def lmplz() -> int:
@@ -93,20 +201,29 @@ def build_binary() -> int:
     return main(["build_binary", *sys.argv[1:]])
 
 
-def _check_files(arguments: argparse.Namespace) -> None:
-    """ValueError if an output file is an input too."""
-    given = vars(arguments)
-    outputs = [given[name] for name in _OUTPUTS if given.get(name)]
-    inputs: list[str] = []
-    for name in _INPUTS:
-        value = given.get(name) or []
-        inputs += [value] if isinstance(value, str) else value
-    inputs = [path for path in inputs if os.path.exists(path)]
-    for output in filter(os.path.exists, outputs):
-        if any(os.path.samefile(output, path) for path in inputs):
-            raise ValueError(
-                f"{output} would be read and written; give the output another name"
-            )
+class _Version(argparse.Action):
+    """``--version`` prints the version."""
+
+    def __call__(
+        self, parser: Any, namespace: Any, values: Any, option: Any = None
+    ) -> None:
+        print(f"sklstruct {import_module('sklstruct').__version__}", flush=True)
+        parser.exit(0)
+
+
+class _Intermixed(argparse.ArgumentParser):
+    """Options may stand between the names of files, as getopt of KenLM allows."""
+
+    _inside = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        if self._inside:
+            return super().parse_known_args(args, namespace)
+        self._inside = True
+        try:
+            return self.parse_known_intermixed_args(args, namespace)
+        finally:
+            self._inside = False
 
 
 class _Completion(argparse.Action):
@@ -144,11 +261,14 @@ def _parser() -> argparse.ArgumentParser:
         description="Train, evaluate, sample, prune, mix, convert language models of "
         "words.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     parser.add_argument(
         "--print-completion", action=_Completion, choices=("bash", "zsh", "tcsh"),
         help="print the completion script of this shell, and exit",
     )  # fmt: skip
-    add = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
+    add = parser.add_subparsers(
+        dest="subcommand", required=True, metavar="COMMAND", parser_class=_Intermixed
+    )
     _add_train(add)
     _add_evaluate(add)
     _add_sample(add)
@@ -171,23 +291,22 @@ def _subcommand(
     model: bool = False,
     output: bool = False,
     json: bool = False,
+    quiet: Sequence[str] = ("-q", "--quiet"),
 ) -> argparse.ArgumentParser:
     """A subcommand with its common arguments."""
     one = add.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
     one.set_defaults(run=(module, name.replace("-", "_")))
-    one.add_argument(
-        "-q", "--quiet", action="store_true", help="no warnings and no progress"
-    )
+    one.add_argument(*quiet, action="store_true", help="no warnings and no progress")
     if model:
         one.add_argument(
             "model", metavar="MODEL",
             help="ARPA file, plain or packed, KenLM binary, native file, or .pkl of "
-            "this program",
+            "this program; - for standard input",
         )  # fmt: skip
     if output:
         one.add_argument(
             "-o", "--output", metavar="FILE", required=True,
-            help="file of the model; its suffix is the format: .arpa; .bin, "
+            help="file of the model; its suffix is the format: .arpa or .lm; .bin, "
             ".binary, .klm or .kenlm for a KenLM binary; .sklm for a native file; .pkl "
             "for a pickle; that of another format of sklstruct.exchange; then .gz, "
             ".bz2 or .xz to compress it; - for an ARPA file to standard output",
@@ -197,14 +316,19 @@ def _subcommand(
     return one
 
 
-def _at_least(least: int) -> Callable[[str], int]:
+def _at_least(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
     def number(text: str) -> int:
-        value = int(text)
+        try:
+            value = int(text)
+        except ValueError:
+            value = least - 1
         if value < least:
-            raise ValueError
+            message = f"{text!r}: a whole number of at least {least} was expected"
+            raise argparse.ArgumentTypeError(message)
+        if value > most:
+            raise argparse.ArgumentTypeError(f"{text}: at most {most}")
         return value
 
-    number.__name__ = f"number of at least {least}"
     return number
 
 
@@ -237,7 +361,9 @@ def _add_train(add: Any) -> None:
     one.add_argument(
         "--max-vocabulary", type=_at_least(1), metavar="N", help="most frequent words"
     )
-    one.add_argument("--vocabulary", metavar="FILE", help="file of all words")
+    one.add_argument(
+        "--vocabulary", metavar="FILE", help="file of all words; - for standard input"
+    )
     one.add_argument(
         "--unknown", default="<unk>", metavar="WORD", help="the unknown word (<unk>)"
     )
@@ -273,7 +399,9 @@ def _add_sample(add: Any) -> None:
     one.add_argument(
         "-k", type=_at_least(0), default=10, metavar="N", help="sentences (10)"
     )
-    one.add_argument("--seed", type=_at_least(0), help="seed of the random numbers")
+    one.add_argument(
+        "--seed", type=_at_least(0, 2**32 - 1), help="seed of the random numbers"
+    )
     one.add_argument(
         "--max-length", type=_at_least(0), default=100, metavar="N",
         help="words after which a sentence is cut (100)",
@@ -340,7 +468,7 @@ def _weights(text: str) -> list[float]:
 def _add_convert(add: Any) -> None:
     help = "write a model in another format"
     one = _subcommand(add, "convert", "._tables", help, model=True)
-    one.add_argument("output", metavar="FILE", help="as -o for train")
+    one.add_argument("output", metavar="OUTPUT", help="as -o for train")
     one.add_argument("--precision", type=_at_least(1), help="decimals of an ARPA file")
 
 
@@ -367,27 +495,45 @@ def _add_lmplz(add: Any) -> None:
         help="discounts of orders whose counts are too few (0.5 1 1.5)",
     )  # fmt: skip
     one.add_argument(
-        "--interpolate_unigrams", nargs="?", const=1, default=1, type=int,
-        help="only 1: unigrams are interpolated with the uniform distribution",
+        "--interpolate_unigrams", nargs="?", const=True, default=True, type=_switch,
+        metavar="0|1",
+        help="0: the mass that the unigrams hold back is that of <unk> (1)",
     )  # fmt: skip
     one.add_argument(
         "--skip_symbols", action="store_true",
         help="<s>, </s> and <unk> in the text are white space",
     )  # fmt: skip
-    one.add_argument("--limit_vocab_file", metavar="FILE", help="all words")
+    one.add_argument(
+        "--limit_vocab_file", metavar="FILE",
+        help="n-grams with words that are not in this file are removed",
+    )  # fmt: skip
+    one.add_argument(
+        "--vocab_pad", type=_at_least(0), default=0, metavar="N",
+        help="<unk> gets the probability that it has among at least N words",
+    )  # fmt: skip
     one.add_argument("-S", "--memory", default="80%", help="such as 4G or 80%% (80%%)")
     for name in (
-        "-T --temp_prefix", "--vocab_estimate", "--vocab_pad", "--minimum_block",
-        "--sort_block", "--block_count",
+        "-T --temp_prefix", "--vocab_estimate", "--minimum_block", "--sort_block",
+        "--block_count",
     ):  # fmt: skip
         one.add_argument(
             *name.split(), dest=f"ignored {name}", metavar="X", help="has no effect"
         )
-    one.add_argument("--verbose_header", action="store_true", help="has no effect")
-    for name in ("--intermediate", "--renumber", "--collapse_values"):
+    for name in ("--verbose_header", "--renumber"):
+        one.add_argument(
+            name, dest=f"ignored {name}", action="store_true", help="has no effect"
+        )
+    for name in ("--intermediate", "--collapse_values"):
         one.add_argument(
             name, nargs="?", const="", dest=f"refused {name}", help="is refused"
         )
+
+
+def _switch(text: str) -> bool:
+    for value, names in ((True, "1 true yes on"), (False, "0 false no off")):
+        if text.lower() in names.split():
+            return value
+    raise argparse.ArgumentTypeError(f"{text!r}: 0 or 1 was expected")
 
 
 def _no_file(text: str) -> str:
@@ -402,20 +548,67 @@ def _add_query(add: Any) -> None:
     one.add_argument(
         "-v", dest="level", action="append",
         choices=["word", "sentence", "summary", "all", "0", "1", "2"],
-        help="level of the output; may be repeated (all)",
+        help="level of the output; may be repeated (all). 2 is all, 1 is sentence and "
+        "summary, 0 is summary",
     )  # fmt: skip
     one.add_argument("-n", dest="marks", action="store_false", help="no <s> and </s>")
     one.add_argument("-b", dest="flush", action="store_true", help="no buffer")
-    one.add_argument("-l", dest="ignored -l", help="has no effect: files are mapped")
+    one.add_argument(
+        "-l", dest="ignored -l", metavar="X", help="has no effect: files are mapped"
+    )
+
+
+# Options of KenLM's build_binary, by what becomes of them here.
+_NO_EFFECT = {
+    "-a": "bits of the pointers of a trie",
+    "-S": "memory to build a trie",
+    "-m": "memory to build a trie, in MB",
+    "-T": "folder to build a trie in",
+    "-t": "folder to build a trie in",
+    "-w": "when the file is mapped",
+}
 
 
 def _add_build_binary(add: Any) -> None:
+    # -q is the number of bits of KenLM.
     one = _subcommand(
-        add, "build_binary", "._kenlm", "write a KenLM binary with KenLM's arguments"
-    )
+        add, "build_binary", "._kenlm", "write a KenLM binary with KenLM's arguments",
+        quiet=["--quiet"],
+    )  # fmt: skip
     one.add_argument(
         "-p", dest="multiplier", type=float, default=1.5, help="buckets an n-gram (1.5)"
     )
-    one.add_argument("-i", dest="ignored -i", action="store_true", help="has no effect")
-    one.add_argument("-s", dest="ignored -s", action="store_true", help="has no effect")
-    one.add_argument("files", nargs="+", metavar="[probing] INPUT OUTPUT")
+    for name, what in _NO_EFFECT.items():
+        one.add_argument(
+            name, dest=f"ignored {name}", metavar="X", help=f"{what}; has no effect"
+        )
+    for name in ("-i", "-s", "-v"):
+        one.add_argument(
+            name, dest=f"ignored {name}", action="store_true", help="has no effect"
+        )
+    for name, what in (
+        ("-q", "bits of a quantised probability, of a trie"),
+        ("-b", "bits of a quantised back-off weight, of a trie"),
+        ("-r", "files of rest costs"),
+        ("-u", "log10-probability of an <unk> that the file lacks"),
+    ):
+        one.add_argument(
+            name, dest=f"refused {name}", metavar="X", help=f"{what}; is refused"
+        )
+    one.add_argument(
+        "files", nargs="+", action=_Files, metavar="FILE",
+        help="the type, which is probing and may be left out; ARPA file; file of the "
+        "binary",
+    )  # fmt: skip
+
+
+class _Files(argparse.Action):
+    """``[TYPE] INPUT OUTPUT`` into `kind`, `model` and `output`."""
+
+    def __call__(
+        self, parser: Any, namespace: Any, values: Any, option: Any = None
+    ) -> None:
+        if len(values) not in (2, 3):
+            parser.error("INPUT and OUTPUT were expected")
+        namespace.kind = values[0] if len(values) == 3 else "probing"
+        namespace.model, namespace.output = values[-2:]

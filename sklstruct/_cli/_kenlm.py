@@ -12,8 +12,9 @@ import numpy as np
 from .. import exchange
 from .._checks import physical_memory
 from ..backoff import BackoffModel, Counted
+from ..backoff._backoff_fast import counts_of_counts
 from ..backoff._counted import bytes_per_token
-from ..backoff._discounts import estimate_discounts
+from ..backoff._discounts import FALLBACK, discounts_of_counts
 from ..compat import kenlm
 from ..context_tree import Pairs
 from ..smoothing._shares import (
@@ -22,8 +23,9 @@ from ..smoothing._shares import (
     leave_out,
     reached,
 )
-from ..symbols import NumberedText, SentenceEncoder, TextFile, VocabularyRules
+from ..symbols import Labels, NumberedText, SentenceEncoder, TextFile, VocabularyRules
 from ..symbols._text import LargeText
+from ._files import is_pickle, model_source
 from ._write import write_model
 
 _MARKS = {"<s>", "</s>", "<unk>"}
@@ -43,8 +45,9 @@ def lmplz(arguments: argparse.Namespace) -> None:
     for name, value in vars(arguments).items():
         if name.startswith("refused ") and value is not None:
             raise ValueError(f"{name.split()[1]} is not supported")
-    if arguments.interpolate_unigrams != 1:
-        raise ValueError("--interpolate_unigrams: only 1 is supported")
+    if arguments.vocab_pad and not arguments.interpolate_unigrams:
+        raise ValueError("--vocab_pad needs --interpolate_unigrams 1")
+    fallback = _fallback(arguments.discount_fallback)
     _tell_ignored(arguments)
     order, prune = arguments.order, arguments.prune
     if prune != sorted(prune) or len(prune) > order:
@@ -52,19 +55,14 @@ def lmplz(arguments: argparse.Namespace) -> None:
             f"--prune {' '.join(map(str, prune))}: counts must not fall, and be at "
             f"most {order}, the order"
         )
-    min_count: Any = 1
-    if prune:
-        prune = prune + [prune[-1]] * (order - len(prune))
-        min_count = [count + 1 for count in prune]
+    prune = prune + prune[-1:] * (order - len(prune))
     depth = order - 1
-    vocabulary = arguments.limit_vocab_file
     width = max(1, depth)
-    rules = VocabularyRules(
-        vocabulary=None if vocabulary is None else TextFile(vocabulary),
-        analyzer="kenlm",
-    )
+    allowed = arguments.limit_vocab_file
+    if allowed is not None:
+        allowed = set(TextFile(allowed).number("kenlm").symbols)
     text = _number(arguments, bytes_per_token(width))
-    encoder = SentenceEncoder(rules.find_labels(text))
+    encoder = SentenceEncoder(VocabularyRules(analyzer="kenlm").find_labels(text))
     front = width - 1
     options: dict[str, Any] = {"depth": depth, "skip": encoder.start}
     tokens: Any
@@ -80,38 +78,152 @@ def lmplz(arguments: argparse.Namespace) -> None:
     del tokens, encoder
     labels, pairs, count = counted.labels, counted.pairs, counted.count
     del counted
-    if count[labels.end_id] == 0:
-        source = "standard input" if arguments.text == "-" else arguments.text
-        raise ValueError(f"{source} is empty: there is no sentence to learn from")
     words = np.delete(count[: pairs.n_classes], labels.end_id)
-    keep = reached(pairs, count, min_count)
+    keep = _kept(pairs, count, labels, prune, allowed)
     used = pairs.adjust_counts(count)
-    discounts = _discounts(pairs, used, arguments.discount_fallback)
+    n_levels = pairs.tree.n_levels
+    levels = [pairs.level(k) if k < n_levels else slice(0) for k in range(order)]
+    counts = [used[here] for here in levels]
+    discounts = _discounts(counts, fallback, arguments.quiet)
     if not arguments.quiet:
-        _print_statistics(
-            pairs if keep is None else pairs.select(keep)[0],
-            discounts,
-            int(words.sum()),
-        )
-    base = np.full(pairs.n_classes, 1.0 / pairs.n_classes)
+        kept = [
+            c.size if keep is None else int(keep[h].sum())
+            for c, h in zip(counts, levels)
+        ]
+        _print_statistics(kept, counts, discounts, int(words.sum()))
     root = used[: pairs.n_classes].copy()
     own, held = discount_levels(pairs, used, discounts, 0)
     if keep is not None:
+        stays = keep[: pairs.n_classes]
         pairs, own, held, _ = leave_out(pairs, own, held, keep)
+        pairs, labels = _without_words(pairs, labels, stays)
+        own = np.concatenate([own[: stays.size][stays], own[stays.size :]])
+        root = root[stays]
+    if arguments.interpolate_unigrams:
+        n_words = max(pairs.n_classes, arguments.vocab_pad)
+        base = np.full(pairs.n_classes, 1.0 / n_words)
+    else:
+        base = np.zeros(pairs.n_classes)
+        base[labels.unknown_id] = 1.0
     numbers = hand_down(pairs, own, held, root, base, 0)
     if pairs.extension is not None:  # then the file does not need them
         pairs.forget_parents()
-    write_model(BackoffModel(pairs, *numbers, labels), arguments.arpa)
+    write_model(BackoffModel(pairs, *numbers, labels), arguments.arpa, "arpa")
 
 
-def _discounts(pairs: Pairs, count: np.ndarray, fallback: list[float] | None) -> Any:
-    """Modified Kneser-Ney discounts; ValueError if an order needs a fallback."""
-    rows, problems = [], []
-    for k in range(pairs.tree.n_levels):
-        row, problem = estimate_discounts(count[pairs.level(k)], "modified", False)
-        rows.append(row)
-        if problem is not None:
-            problems.append(f"of the {k + 1}-grams {problem}")
+def _fallback(given: list[float] | None) -> tuple[float, ...] | None:
+    """The discounts of ``--discount_fallback``, the last also for larger counts."""
+    if given is None:
+        return None
+    if not given:
+        return FALLBACK["modified"]
+    spelt = " ".join(f"{d:g}" for d in given)
+    if len(given) > 3:
+        raise ValueError(f"--discount_fallback {spelt}: at most 3 numbers")
+    row = given + given[-1:] * (3 - len(given))
+    for i, d in enumerate(row, start=1):
+        if not 0.0 <= d <= i:
+            raise ValueError(
+                f"--discount_fallback {spelt}: the discount of count {i} must be "
+                f"between 0 and {i}"
+            )
+    return tuple(row)
+
+
+def _kept(
+    pairs: Pairs,
+    count: np.ndarray,
+    labels: Labels,
+    prune: list[int],
+    allowed: set[str] | None,
+) -> np.ndarray | None:
+    """A mask of the n-grams that stay; None: all do.
+
+    An n-gram stays if it occurs more often than the number of its order in `prune`, and
+    all of its words are allowed; the marks always stay.
+    """
+    if not any(prune) and allowed is None:
+        return None
+    least: Any = [n + 1 for n in prune] or 1
+    keep = reached(pairs, count, least)
+    if keep is None:
+        keep = np.ones(pairs.n_pairs, dtype=bool)
+    stays = count[: pairs.n_classes] >= np.atleast_1d(least)[0]
+    if allowed is not None:
+        stays &= [word in allowed for word in labels.classes.tolist()]
+    stays[[labels.end_id, labels.unknown_id]] = True
+    keep[: pairs.n_classes] = stays
+    # A symbol that is no class is the start mark.
+    known = np.append(stays, True)[labels.class_of_symbol]
+    tree = pairs.tree
+    alive = np.ones(tree.n_nodes, dtype=bool)
+    for k in range(1, tree.n_levels):
+        here = tree.level(k)
+        alive[here] = alive[tree.parent[here]] & known[tree.symbol[here]]
+    keep &= alive[pairs.nodes()] & stays[pairs.target]
+    return keep
+
+
+def _without_words(
+    pairs: Pairs, labels: Labels, stays: np.ndarray
+) -> tuple[Pairs, Labels]:
+    """The pairs and labels without words that only pairs of the root still have."""
+    if stays.all():
+        return pairs, labels
+    symbols = labels.known_symbols("lmplz")
+    known = np.append(stays, True)[labels.class_of_symbol]
+    fewer = Labels(
+        labels.classes[stays],
+        symbols[known],
+        start=labels.start,
+        end=labels.end,
+        unknown=labels.unknown,
+        analyzer=labels.analyzer,
+    )
+    ids = [
+        np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
+        for mask in (stays, known)
+    ]
+    n_symbols = int(known.sum())
+    smaller, _ = pairs.renumber(ids[0], fewer.n_classes, ids[1], n_symbols)
+    return smaller, fewer
+
+
+def _discounts(
+    counts: list[np.ndarray], fallback: tuple[float, ...] | None, quiet: bool
+) -> np.ndarray:
+    """Modified Kneser-Ney discounts of the adjusted counts of each order.
+
+    ValueError if an order needs a fallback and there is none. Discounts are float32
+    numbers as in KenLM, which takes every D with 0 <= D <= i: whether a number that is
+    0 by the formula comes out below 0 depends on the precision.
+    """
+    rows: list[tuple[float, ...]] = []
+    problems = []
+    for k, adjusted in enumerate(counts):
+        n = np.zeros(5)
+        counts_of_counts(adjusted, n)
+        few = next((i for i in (1, 2, 3) if not n[i]), None)
+        if few is None:
+            row = discounts_of_counts(n.astype(np.float32), "modified")
+            bad = [i for i, d in enumerate(row, start=1) if not 0.0 <= d <= i]
+            if not bad:
+                rows.append(row)
+                continue
+            problem = f"the discount of count {bad[0]} is {row[bad[0] - 1]:.4g}"
+        else:
+            problem = f"no adjusted count is {few}"
+        problems.append(f"of the {k + 1}-grams {problem}")
+        if fallback is None:
+            continue
+        rows.append(fallback)
+        if not quiet:
+            d = fallback
+            print(
+                f"Substituting fallback discounts for order {k}: D1={d[0]:g} "
+                f"D2={d[1]:g} D3+={d[2]:g}",
+                file=sys.stderr,
+            )
     if problems and fallback is None:
         more = f" (and {len(problems) - 1} orders more)" if problems[1:] else ""
         raise ValueError(
@@ -119,20 +231,20 @@ def _discounts(pairs: Pairs, count: np.ndarray, fallback: list[float] | None) ->
             f"{problems[0]}{more}; --discount_fallback takes 0.5, 1 and 1.5, as KenLM "
             "does"
         )
-    if problems and fallback not in ([], [0.5, 1.0, 1.5]):
-        raise ValueError("--discount_fallback: only 0.5 1 1.5 is supported")
-    return np.array(rows)
+    return np.array(rows, dtype=np.float64)
 
 
-def _print_statistics(pairs: Pairs, discounts: np.ndarray, n_tokens: int) -> None:
+def _print_statistics(
+    kept: list[int], counts: list[np.ndarray], discounts: np.ndarray, n_tokens: int
+) -> None:
     """Counts and discounts in the words of lmplz, which programs read."""
-    n_types = pairs.n_classes + 1  # and <s>
-    print(f"Unigram tokens {n_tokens} types {n_types}", file=sys.stderr)
+    # One more unigram is <s>.
+    print(f"Unigram tokens {n_tokens} types {counts[0].size + 1}", file=sys.stderr)
     print("Statistics:", file=sys.stderr)
-    for k in range(pairs.tree.n_levels):
-        here = pairs.level(k)
-        n = here.stop - here.start + (k == 0)
-        d = discounts[k]
+    for k, (n_kept, count, d) in enumerate(zip(kept, counts, discounts)):
+        n = f"{n_kept + (k == 0)}"
+        if n_kept < count.size:
+            n += f"/{count.size + (k == 0)}"
         print(
             f"{k + 1} {n} D1={d[0]:.6g} D2={d[1]:.6g} D3+={d[2]:.6g}", file=sys.stderr
         )
@@ -142,11 +254,14 @@ def _number(
     arguments: argparse.Namespace, bytes_per_token: int
 ) -> NumberedText | LargeText:
     """The words of the text, without marks."""
-    memory = _bytes(arguments.memory)
-    source = sys.stdin.buffer if arguments.text == "-" else arguments.text
+    path, memory = arguments.text, _bytes(arguments.memory)
+    source = sys.stdin.buffer if path == "-" else path
     file = TextFile(source, skip_blank_lines=False, memory=memory)
     text = file.number_or_count(bytes_per_token, "kenlm")
-    text.odd.warn("kenlm", arguments.text)
+    text.odd.warn("kenlm", path)
+    if text.n_sentences == 0:
+        source = "standard input" if path == "-" else path
+        raise ValueError(f"{source} is empty: there is no sentence to learn from")
     marks = [i for i, word in enumerate(text.symbols) if word in _MARKS]
     if not marks:
         return text
@@ -172,27 +287,51 @@ def _bytes(memory: str) -> int:
 
 def build_binary(arguments: argparse.Namespace) -> None:
     """``sklstruct build_binary``."""
+    if arguments.kind != "probing":
+        raise ValueError(
+            f"{arguments.kind}: only the type probing is written, without quantisation "
+            "(-q, -b) and without compressed pointers (-a)"
+        )
+    given = vars(arguments)
+    if given["refused -q"] is not None or given["refused -b"] is not None:
+        raise ValueError("-q and -b quantise a trie, and the type is probing")
+    if given["refused -r"] is not None:
+        raise ValueError("-r: rest costs are not supported")
     _tell_ignored(arguments)
-    files = list(arguments.files)
-    if len(files) == 3:
-        kind = files.pop(0)
-        if kind != "probing":
-            raise ValueError(f"{kind}: only the type probing is written")
-    if len(files) != 2:
-        raise ValueError("INPUT and OUTPUT were expected")
-    model = exchange.read(files[0], format="arpa")
-    exchange.write(model, files[1], format="kenlm", multiplier=arguments.multiplier)
+    source = model_source(arguments.model)
+    model = exchange.read(source, format="arpa")
+    if given["refused -u"] is not None and model.labels.unknown is None:
+        raise ValueError(
+            f"-u is not supported, and {arguments.model} has no <unk>; its probability "
+            "is 10^-100 then"
+        )
+    output, multiplier = arguments.output, arguments.multiplier
+    exchange.write(model, output, format="kenlm", multiplier=multiplier)
+
+
+_LEVELS = {"2": 3, "1": 2, "0": 1}
 
 
 def query(arguments: argparse.Namespace) -> None:
     """``sklstruct query``."""
     _tell_ignored(arguments)
-    levels = set(arguments.level or ["all"])
-    every = not levels.isdisjoint({"all", "2"})
-    show_word = every or "word" in levels
-    show_line = every or not levels.isdisjoint({"sentence", "1"})
-    show_summary = every or not levels.isdisjoint({"summary", "0", "1"})
-    model, marks = kenlm.Model(arguments.model), arguments.marks
+    if is_pickle(arguments.model):
+        raise ValueError(
+            f"{arguments.model} is a pickle, and query reads ARPA files and binaries; "
+            "sklstruct convert makes them"
+        )
+    names = ("summary", "sentence", "word")
+    levels: set[str] = set()
+    for level in arguments.level or ["all"]:
+        if level == "all":
+            levels.update(names)
+        elif level in _LEVELS:  # as KenLM, it takes the place of those before
+            levels = set(names[: _LEVELS[level]])
+        else:
+            levels.add(level)
+    model = kenlm.Model(arguments.model)
+    show_word, show_line = "word" in levels, "sentence" in levels
+    marks = arguments.marks
     put = sys.stdout.write
     end_id = model.id_of(b"</s>")
     total = of_unknown = 0.0
@@ -211,10 +350,11 @@ def query(arguments: argparse.Namespace) -> None:
                 unknown += 1
                 of_unknown += log_prob
             if show_word:
-                text = b"</s>" if is_end else words[i]
-                word_id = end_id if is_end else model.id_of(text)
-                shown = _shortest(np.float32(log_prob))
-                put(f"{text.decode('utf-8', 'replace')}={word_id} {length} {shown}\t")
+                word = b"</s>" if is_end else words[i]
+                word_id = end_id if is_end else model.id_of(word)
+                text = word.decode("utf-8", "surrogateescape")
+                value = _shortest(np.float32(log_prob))
+                put(f"{text}={word_id} {length} {value}\t")
         n_tokens += len(scores)
         if not whole:
             break
@@ -224,7 +364,7 @@ def query(arguments: argparse.Namespace) -> None:
         n_unknown += unknown
         if arguments.flush:
             sys.stdout.flush()
-    if show_summary:
+    if "summary" in levels:
         known = n_tokens - n_unknown
         put(f"Perplexity including OOVs:\t{_perplexity(total, n_tokens)}\n")
         put(f"Perplexity excluding OOVs:\t{_perplexity(total - of_unknown, known)}\n")
@@ -232,13 +372,16 @@ def query(arguments: argparse.Namespace) -> None:
 
 
 def _perplexity(total: float, n: int) -> str:
-    return _shortest(np.float64(10.0 ** (-total / n))) if n else "nan"
+    with np.errstate(all="ignore"):
+        return _shortest(10.0 ** -np.divide(total, n))
 
 
 def _shortest(value: np.floating) -> str:
     """The shortest digits that give the number back, as KenLM prints them."""
     if value == 0:
-        return "0"
+        return "-0" if np.signbit(value) else "0"
+    if not np.isfinite(value):
+        return "NaN" if np.isnan(value) else str(value)
     if 1e-6 <= abs(value) < 1e21:
         return np.format_float_positional(value, unique=True, trim="-")
     return np.format_float_scientific(value, unique=True, trim="-", exp_digits=1)

@@ -6,7 +6,8 @@ import argparse
 
 from .. import exchange
 from ..backoff import mix as mix_tables
-from ._tables import PICKLE, print_figures, progress
+from ._files import is_pickle, model_source
+from ._tables import print_figures, progress
 from ._write import write_model
 
 
@@ -17,7 +18,7 @@ def mix(arguments: argparse.Namespace) -> None:
         raise ValueError(
             f"--weights has {len(weights)} numbers for {len(paths)} models"
         )
-    if weights is None or any(p.endswith(PICKLE) for p in (*paths, arguments.output)):
+    if weights is None or any(map(is_pickle, (*paths, arguments.output))):
         # Learning weights and pickles need models of sentences.
         from ._models import mix_models
 
@@ -26,7 +27,7 @@ def mix(arguments: argparse.Namespace) -> None:
     models = []
     for path in paths:
         with progress(arguments, f"reading {path}"):
-            models.append(exchange.read(path))
+            models.append(exchange.read(model_source(path)))
     with progress(arguments, "mixing"):
         model = mix_tables(models, weights)
     with progress(arguments, f"writing {arguments.output}"):

@@ -11,12 +11,12 @@ import numpy as np
 
 from .._compat import HAS_CALLBACKS
 from .._description import shown
-from ..exchange._formats import format_of_name
 from ..language_model import LanguageModel, interpolate
 from ..loglinear import StructuredLogLinearLM
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import NumberedText, TextFile, join_symbols
-from ._tables import PICKLE, load_pickle, print_figures, progress, save_pickle
+from ._files import is_pickle, model_source, read_words
+from ._tables import load_pickle, print_figures, progress, save_pickle
 from ._write import write_model
 
 _ESTIMATORS = {
@@ -37,21 +37,19 @@ def text_of(paths: list[str]) -> TextFile:
 
 def load(path: str, **options: Any) -> LanguageModel:
     """A model of sentences from a pickle or a file of n-grams."""
-    if not path.endswith(PICKLE):
-        return LanguageModel.load(path, **options)
+    if not is_pickle(path):
+        return LanguageModel.load(model_source(path), **options)
     return load_pickle(path).set_params(**options)
 
 
 def save(lm: LanguageModel, path: str, method: str = "exact") -> None:
     """Write a model of sentences in the format of the suffix of the path."""
-    if path.endswith(PICKLE):
+    if is_pickle(path):
         save_pickle(lm, path)
     elif method == "exact":
         write_model(lm.backoff_model_, path)
     else:
-        format = format_of_name(path)
-        file = sys.stdout.buffer if path == "-" else path
-        lm.save(file, format=format, method=method)
+        lm.save(sys.stdout.buffer if path == "-" else path, method=method)
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -61,19 +59,21 @@ def train(arguments: argparse.Namespace) -> None:
     vocabulary, quality = arguments.vocabulary, arguments.quality
     if quality and depth < 1:
         raise ValueError(f"--quality {quality} needs -n 2 or more")
-    if quality not in (None, "fast") and not arguments.output.endswith(PICKLE):
+    if quality not in (None, "fast") and not is_pickle(arguments.output):
         raise ValueError(
             f"--quality {quality}: no ARPA file or KenLM binary can hold such a model; "
             "give the output a name that ends in .pkl"
         )
     if arguments.tune and quality in (None, "fast"):
         raise ValueError("--tune is for --quality good, better and best")
+    if vocabulary is not None:
+        vocabulary = read_words(vocabulary, arguments.quiet)
     lm = LanguageModel(
         quality or _ESTIMATORS[arguments.smoothing](max_depth=depth),
         max_depth=max(1, depth),
         min_count=arguments.min_count,
         max_vocabulary=arguments.max_vocabulary,
-        vocabulary=None if vocabulary is None else TextFile(vocabulary),
+        vocabulary=vocabulary,
         unknown=arguments.unknown,
         analyzer="char" if arguments.characters else "word",
     )
@@ -154,12 +154,21 @@ def sample(arguments: argparse.Namespace) -> None:
         print(sentence if isinstance(sentence, str) else " ".join(sentence))
 
 
+def _check_table(lm: LanguageModel, path: str) -> None:
+    if not hasattr(lm, "backoff_model_"):
+        raise ValueError(
+            f"{path} is not a table of n-grams; give -o a name that ends in .pkl"
+        )
+
+
 def mix_models(arguments: argparse.Namespace) -> None:
-    """``sklstruct mix`` of models that are no tables, or with weights to be learnt."""
+    """``sklstruct mix`` of models that are not tables, or with weights to be learnt."""
     models = []
     for path in arguments.models:
         with progress(arguments, f"reading {path}"):
             models.append(load(path))
+        if not is_pickle(arguments.output):
+            _check_table(models[-1], path)
     with progress(arguments, "mixing"):
         if arguments.weights is None:
             text = text_of([arguments.tune])

@@ -21,14 +21,11 @@ from .._description import Description, shown
 from .._files import open_read, open_write
 from ..backoff import BackoffModel, restrict
 from ..backoff import prune as prune_model
-from ..exchange._formats import format_of_name
-from ..symbols import TextFile
+from ._files import is_pickle, model_source, read_words
 from ._write import write_model
 
 if TYPE_CHECKING:
     from ..language_model import LanguageModel
-
-PICKLE = (".pkl", ".pkl.gz", ".pkl.bz2", ".pkl.xz")
 
 
 @contextmanager
@@ -113,8 +110,8 @@ def save_pickle(lm: LanguageModel, path: str) -> None:
 
 def load_table(path: str) -> BackoffModel:
     """A back-off model from a file of any kind."""
-    if not path.endswith(PICKLE):
-        return exchange.read(path)
+    if not is_pickle(path):
+        return exchange.read(model_source(path))
     try:
         return load_pickle(path).backoff_model_
     except AttributeError as exc:
@@ -123,7 +120,7 @@ def load_table(path: str) -> BackoffModel:
 
 def save_table(model: BackoffModel, path: str, **options: Any) -> None:
     """Write a back-off model in the format of the suffix of the path."""
-    if not path.endswith(PICKLE):
+    if not is_pickle(path):
         write_model(model, path, **options)
         return
     from ..language_model import LanguageModel
@@ -140,7 +137,7 @@ def prune(arguments: argparse.Namespace) -> None:
         model = load_table(arguments.model)
     with progress(arguments, f"pruning {model.n_pairs} n-grams"):
         if vocabulary is not None:
-            model = restrict(model, TextFile(vocabulary))
+            model = restrict(model, read_words(vocabulary, arguments.quiet))
         if to is not None:
             to = int(to) if to.isdecimal() else to
         if threshold is not None or to is not None:
@@ -153,9 +150,11 @@ def convert(arguments: argparse.Namespace) -> None:
     """``sklstruct convert``."""
     options = {}
     if arguments.precision is not None:
-        pickled = arguments.output.endswith(PICKLE)
-        if pickled or format_of_name(arguments.output) != "arpa":
-            raise ValueError("--precision is of ARPA files, and OUTPUT is none")
+        path = arguments.output
+        if is_pickle(path) or (
+            path != "-" and exchange.format_to_write(path) != "arpa"
+        ):
+            raise ValueError("--precision is for ARPA files, and OUTPUT is not one")
         options["precision"] = arguments.precision
     with progress(arguments, f"reading {arguments.model}"):
         model = load_table(arguments.model)
@@ -167,8 +166,11 @@ def info(arguments: argparse.Namespace) -> None:
     """``sklstruct info``."""
     with progress(arguments, f"reading {arguments.model}"):
         model = load_table(arguments.model)
-    size = os.path.getsize(arguments.model)
-    print_figures(model.describe() | {"bytes": size}, arguments.json)
+    figures = model.describe()
+    del figures["bytes"]  # in memory
+    if os.path.isfile(arguments.model):
+        figures["bytes"] = os.path.getsize(arguments.model)
+    print_figures(figures, arguments.json)
 
 
 def print_figures(figures: Any, as_json: bool, to_errors: bool = False) -> None:

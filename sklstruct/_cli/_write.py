@@ -7,12 +7,11 @@ from typing import Any
 
 from .. import exchange
 from ..backoff import BackoffModel
-from ..exchange._formats import format_of_name
 
 
-def write_model(model: BackoffModel, path: str, **options: Any) -> None:
-    """Write a model in the format of the suffix of the path; "-": standard output."""
-    if path == "-":
-        exchange.write(model, sys.stdout.buffer, **options)
-        return
-    exchange.write(model, path, format=format_of_name(path), **options)
+def write_model(
+    model: BackoffModel, path: str, format: str | None = None, **options: Any
+) -> None:
+    """Write a model; None: in the format of the suffix. "-" is standard output."""
+    file = sys.stdout.buffer if path == "-" else path
+    exchange.write(model, file, format=format, **options)

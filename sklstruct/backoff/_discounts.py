@@ -49,11 +49,17 @@ def estimate_discounts(
     for i in needed:
         if n[i] <= 0:
             return FALLBACK[kind], f"no adjusted count is {i}"
-    y = n[1] / (n[1] + 2 * n[2])
-    found = tuple(i - (i + 1) * y * n[i + 1] / n[i] for i in needed)
-    found = (y,) if kind == "single" else found
+    found = discounts_of_counts(n, kind)
     problem = discount_problem(found, strict)
     return (found if problem is None else FALLBACK[kind]), problem
+
+
+def discounts_of_counts(n: np.ndarray, kind: str) -> tuple[float, ...]:
+    """Discounts from the counts of counts n[1], n[2], ..., in their precision."""
+    y = n[1] / (n[1] + 2 * n[2])
+    if kind == "single":
+        return (y,)
+    return tuple(i - (i + 1) * y * n[i + 1] / n[i] for i in (1, 2, 3))
 
 
 def discount_problem(discounts: Sequence[float], strict: bool) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from .. import exchange
 from .._checkpoint import Checkpoint
 from .._compat import BaseEstimator, Interval, _fit_context, with_callbacks
 from .._files import open_write
@@ -406,7 +407,7 @@ class DaskLanguageModel(LanguageModel):
         self,
         path: str | os.PathLike[str] | BinaryIO,
         *,
-        format: str = "arpa",
+        format: str | None = None,
         method: str = "exact",
         **options: Any,
     ) -> None:
@@ -422,8 +423,8 @@ class DaskLanguageModel(LanguageModel):
         path : str, os.PathLike or binary file object
             As in `LanguageModel`: the file takes its name when it is complete.
 
-        format : {"arpa"}, default="arpa"
-            As in `LanguageModel`; ``"arpa"`` only if the model is on the workers.
+        format : str, default=None
+            As in `LanguageModel`; only ``"arpa"`` if the model is on the workers.
 
         method : {"exact", "union"}, default="exact"
             As in `LanguageModel`; "union" needs a model in this process.
@@ -446,6 +447,7 @@ class DaskLanguageModel(LanguageModel):
         if not self._on_workers() or method != "exact":
             super().save(path, format=format, method=method, **options)
             return
+        format = exchange.format_to_write(path, format, "path")
         if format != "arpa":
             raise ValueError(
                 f"format must be 'arpa' while the model is on workers, got {format!r}; "

@@ -11,7 +11,14 @@ from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Any, BinaryIO, NamedTuple
 
-from .._files import COMPRESSIONS, DamagedData, open_read, open_write
+from .._files import (
+    COMPRESSIONS,
+    DamagedData,
+    check_path,
+    compression_of,
+    open_read,
+    open_write,
+)
 from ..backoff import BackoffModel, without_zero_weights
 from ..backoff._model import check_model
 from ._arpa_read import read_arpa
@@ -32,7 +39,7 @@ class Format(NamedTuple):
     and the caller compresses and decompresses them; detach an `io.TextIOWrapper` that
     you put around one. Every file of the format begins with `magic`; empty if no bytes
     identify the format. A file whose name ends in one of `suffixes` is written in the
-    format by the command `sklstruct`.
+    format unless another is asked for.
     """
 
     read: Callable[..., BackoffModel]
@@ -43,7 +50,7 @@ class Format(NamedTuple):
 
 # Format name -> its functions, its first bytes and its names of files.
 FORMATS = {
-    "arpa": Format(read_arpa, write_arpa, suffixes=(".arpa",)),
+    "arpa": Format(read_arpa, write_arpa, suffixes=(".arpa", ".lm")),
     "kenlm": Format(
         read_probing, write_probing, MAGIC, (".bin", ".binary", ".klm", ".kenlm")
     ),
@@ -52,12 +59,58 @@ FORMATS = {
 }
 
 
-def format_of_name(path: str) -> str:
-    """The format of a path by its suffix; the first of `FORMATS` for other suffixes."""
+def format_to_write(
+    path_or_file: Any, format: str | None = None, name: str = "path_or_file"
+) -> str:
+    """The format in which a file is to be written.
+
+    Parameters
+    ----------
+    path_or_file : str, os.PathLike or binary file object
+        A path is written in the format of its suffix. A file object, or what is not a
+        regular file, such as a pipe, gets the first of `FORMATS`.
+
+    format : str, default=None
+        The format that is asked for, whatever the suffix.
+
+    name : str, default="path_or_file"
+        Name of the parameter in error messages.
+
+    Raises
+    ------
+    ValueError
+        If there is no such format, or no format has the suffix.
+    """
+    if format is not None:
+        _check_format(format)
+        return format
+    if hasattr(path_or_file, "write"):
+        return next(iter(FORMATS))
+    path = check_path(path_or_file, name)
+    found = _suffix_format(path)
+    if found is not None:
+        return found
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        return next(iter(FORMATS))
+    compression_of(path, name)  # a .zip is an error here
+    known = "; ".join(f"{f}: {', '.join(e.suffixes)}" for f, e in FORMATS.items())
+    raise ValueError(
+        f"{name}={path!r}: the suffix gives the format, and must be one of {known}; a "
+        "pickle (.pkl), by joblib.dump, holds any model"
+    )
+
+
+def _suffix_format(path: str) -> str | None:
     for compression in COMPRESSIONS:
         path = path.removesuffix(compression.suffix)
     found = (name for name in FORMATS if path.endswith(FORMATS[name].suffixes))
-    return next(found, next(iter(FORMATS)))
+    return next(found, None)
+
+
+def _check_format(name: str) -> None:
+    if name not in FORMATS:
+        names = ", ".join(map(repr, FORMATS))
+        raise ValueError(f"format must be one of {names}, got {name!r}")
 
 
 # First bytes of files that programs take for models of n-grams, and what they are.
@@ -119,9 +172,7 @@ def _quoted(head: bytes) -> str:
 
 def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any]:
     """The reader or the writer of a format; TypeError if it lacks an option."""
-    if name not in FORMATS:
-        names = ", ".join(map(repr, FORMATS))
-        raise ValueError(f"format must be one of {names}, got {name!r}")
+    _check_format(name)
     function = getattr(FORMATS[name], way)
     known = [
         parameter.name
@@ -143,8 +194,8 @@ def _format_of(head: bytes, label: str) -> str:
     for name, format in FORMATS.items():
         if format.magic and head.startswith(format.magic):
             return name
-    named = format_of_name(label)
-    return next(iter(FORMATS)) if FORMATS[named].magic else named
+    named = _suffix_format(label)
+    return next(iter(FORMATS)) if named is None or FORMATS[named].magic else named
 
 
 def read(
@@ -289,7 +340,7 @@ def write(
     model: BackoffModel,
     path_or_file: str | os.PathLike[str] | BinaryIO,
     *,
-    format: str = "arpa",
+    format: str | None = None,
     **options: Any,
 ) -> None:
     r"""Write a back-off model to a file that other programs read.
@@ -309,8 +360,10 @@ def write(
         ``compression.zstd``) ``.zst`` is compressed. The file takes its name when it
         is complete: until then, and if writing fails, an older one stays as it was.
 
-    format : {"arpa", "kenlm", "att", "native"}, default="arpa"
-        Format of the file, a key of ``FORMATS``.
+    format : {"arpa", "kenlm", "att", "native"}, default=None
+        Format of the file, a key of ``FORMATS``. None: that of the suffix, ``.arpa`` or
+        ``.lm``; ``.bin``, ``.binary``, ``.klm`` or ``.kenlm``; ``.att``; ``.sklm``. A
+        file object, a pipe or a device gets ``"arpa"``.
 
     **options
         Options of the format. Of files of other programs: `start`, `end`, `unknown`
@@ -329,8 +382,9 @@ def write(
     ValueError
         Before a file is made: if `model` does not know its context symbols; if a symbol
         cannot be written (empty, with a blank, tab, line end or NUL in it, not
-        encodable, or spelt like another one); if the value of a parameter is not valid
-        or the path has the suffix of another compression.
+        encodable, or spelt like another one); if the value of a parameter is not valid,
+        or the path has the suffix of another compression or, with ``format=None``, of
+        no format.
 
     TypeError
         If `model` is no `BackoffModel`, or the format has no such option.
@@ -410,6 +464,7 @@ def write(
     \end\
     """
     check_model(model)
+    format = format_to_write(path_or_file, format)
     store = _function(format, "write", options)
     store = store(without_zero_weights(model), **options)
     with open_write(path_or_file) as file:

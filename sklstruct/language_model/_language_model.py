@@ -736,7 +736,8 @@ class LanguageModel(
             f"{what} needs an estimator that fits a BackoffModel, such as "
             "StructuredLogLinearLM or KneserNeyLM (alone, or after a "
             "SuffixTreeVectorizer), not "
-            f"{type(innermost(self.estimator_)).__name__}"
+            f"{type(innermost(self.estimator_)).__name__}; a pickle, by joblib.dump, "
+            "holds any model"
         )
 
     def __getstate__(self):
@@ -1386,7 +1387,7 @@ class LanguageModel(
         self,
         path: str | os.PathLike[str] | BinaryIO,
         *,
-        format: str = "arpa",
+        format: str | None = None,
         method: str = "exact",
         **options: Any,
     ) -> None:
@@ -1398,9 +1399,10 @@ class LanguageModel(
             A file whose name ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed. The
             file gets its name when it is complete. See `sklstruct.exchange.write`.
 
-        format : str, default="arpa"
+        format : str, default=None
             Format of the file, a key of ``sklstruct.exchange.FORMATS``, such as
-            ``"kenlm"``, the probing binary of KenLM, or ``"native"``.
+            ``"kenlm"``, the probing binary of KenLM, or ``"native"``. None: that of the
+            suffix, such as ``.arpa``, ``.bin`` (KenLM) or ``.sklm`` (native).
 
         method : {"exact", "union"}, default="exact"
             ``"union"`` writes a :class:`~sklstruct.mixture.MixtureLM` of models of
@@ -1427,6 +1429,7 @@ class LanguageModel(
         check_is_fitted(self)
         if method not in ("exact", "union"):
             raise ValueError(f"method must be 'exact' or 'union', got {method!r}")
+        format = exchange.format_to_write(path, format, "path")
         model = self._union_model() if method == "union" else self._tree("save")
         exchange.write(model, path, format=format, **options)
 

@@ -3,6 +3,7 @@
 import inspect
 import io
 import json
+import os
 import pkgutil
 import zipfile
 from importlib import import_module
@@ -14,7 +15,7 @@ from sklstruct import KneserNeyLM, LanguageModel, exchange
 from sklstruct._files import COMPRESSIONS
 from sklstruct.backoff import BackoffModel
 from sklstruct.context_tree import ContextTree, Pairs
-from sklstruct.exchange._formats import Format, format_of_name
+from sklstruct.exchange._formats import Format, format_to_write
 from sklstruct.symbols import Labels
 
 TEXT = ["the cat sat", "the dog ran", "a cat ran", "the dog sat down"]
@@ -175,8 +176,11 @@ def test_the_name_of_a_file_tells_its_format(packed, monkeypatch):
     monkeypatch.setitem(exchange.FORMATS, "json", stranger)
     for name, format in exchange.FORMATS.items():
         for suffix in format.suffixes:
-            assert format_of_name(f"a.folder/model{suffix}{packed}") == name
-    assert format_of_name(f"model.of.any.name{packed}") == "arpa"
+            assert format_to_write(f"a.folder/model{suffix}{packed}") == name
+    with pytest.raises(ValueError, match="the suffix gives the format"):
+        format_to_write(f"model.of.any.name{packed}")
+    assert format_to_write(f"model.of.any.name{packed}", "att") == "att"
+    assert format_to_write(io.BytesIO()) == format_to_write(os.devnull) == "arpa"
 
 
 def test_archives_of_a_format_are_no_packed_files(monkeypatch):
