@@ -445,6 +445,7 @@ def test_in_a_language_model(weights):
         (parts(), {"weights": [1.0, -1.0]}, ValueError, "non-negative"),
         (parts(), {"weights": [0.0, 0.0]}, ValueError, "not all zero"),
         (parts(), {"weights": [np.nan, 1.0]}, ValueError, "non-negative, finite"),
+        (parts(), {"weights": [1e308, 1e308]}, ValueError, "weights: the sum of"),
         (parts(), {"weights": "mean"}, ValueError, "weights"),
         (
             [("nb", CategoricalNB(min_categories=20))],
