@@ -774,8 +774,12 @@ def test_theta_after_a_refit():
 def test_theta_after_a_refit_with_other_words(params, word_classes):
     """The last sentences have words that those before do not have."""
     rng = np.random.default_rng(4)
-    text = [" ".join(rng.choice(list("abcdefgh"), 6)) for _ in range(80)]
-    text += [" ".join(rng.choice(list("adxyz"), 6)) for _ in range(30)]
+    # The words a to d come in bursts.
+    text = [
+        " ".join([*"abcd"[i // 3 % 4] * 3, *rng.choice(list("efgh"), 3)])
+        for i in range(80)
+    ]
+    text += [" ".join(rng.choice(list("bhxyz"), 6)) for _ in range(30)]
     smoother = KneserNeyLM(discount=0.7)
     if word_classes == "base":
         smoother = FactoredLM(ExchangeClustering(3, random_state=0), smoother)
@@ -786,6 +790,7 @@ def test_theta_after_a_refit_with_other_words(params, word_classes):
     first = clone(model).set_params(refit=False).fit(text)
     other = model.fit(text)
     assert set(first.vocabulary_) != set(other.vocabulary_)
+    assert np.unique(first.theta_).size > 1
     place = {word: i for i, word in enumerate(first.vocabulary_.tolist())}
     known = [word in place for word in other.vocabulary_.tolist()]
     read = [w if w in other.vocabulary_ else "<unk>" for w in " ".join(text).split()]
