@@ -280,7 +280,9 @@ def test_counts_with_another_share_held_out_are_refused(estimator):
 
     counted = model(0.1).count(text)
     for changed in (counted, counted.cut(1), counted.frequent(2)):
-        with pytest.raises(ValueError, match=r"^validation_fraction=0\.4, but .*=0\.1;"):
+        with pytest.raises(
+            ValueError, match=r"^validation_fraction=0\.4, but .*=0\.1;"
+        ):
             model(0.4).set_params(max_depth=1).fit(changed)
     # Sentences that were held out by name are no share.
     val = random_text(4)

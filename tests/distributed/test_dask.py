@@ -36,6 +36,7 @@ from sklstruct.backoff import Counted
 from sklstruct.distributed import DaskLanguageModel, SchedulerLost
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import Checkpoint, FitMemory
+from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import Labels, TextFile
 
@@ -97,6 +98,10 @@ def test_equal_to_one_process(client, estimator, exact):
     V = many.vocabulary_.size
     assert pairs == many.backoff_model_.n_pairs + 2 * V
     assert many.n_lost_shards_ == 0
+
+
+def mixed():
+    return MixtureLM([("kn", KneserNeyLM(discount=0.5)), ("wb", WittenBellLM())])
 
 
 def test_bag_files_and_sentences_are_one_text(client, tmp_path):
@@ -647,6 +652,38 @@ def test_partitions_that_are_empty(client):
             same_model(one, model.fit(X), exact)
         with pytest.raises(ValueError, match="X is empty"):
             model.fit(bag.from_delayed([dask.delayed([]), dask.delayed([])]))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("max_depth", [1, 2, 3])
+@pytest.mark.parametrize(
+    "estimator, exact",
+    [MODELS[0], MODELS[2], (mixed(), False)],
+    ids=["KN", "l2", "mix"],
+)
+def test_an_empty_part_anywhere(client, estimator, exact, max_depth):
+    text = [s for s in sentences(60) if s]
+    one = LanguageModel(estimator, max_depth=max_depth).fit(text)
+    test = sentences(20, seed=1)
+    want = one.perplexity(test)
+    model = DaskLanguageModel(estimator, max_depth=max_depth, n_shards=2)
+    for at in range(3):
+        parts = [text[:20], text[20:]]
+        parts.insert(at, [])
+        model.fit(bag.from_delayed([dask.delayed(part) for part in parts]))
+        if exact:
+            same_model(one, model, exact)
+        assert model.perplexity(test) == pytest.approx(want, rel=1e-8)
+
+
+@pytest.mark.parametrize("max_depth", [1, 2])
+def test_fewer_sentences_than_threads(client, max_depth, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("a b a\n")
+    model = DaskLanguageModel(WittenBellLM(), max_depth=max_depth, n_shards=2)
+    one = LanguageModel(WittenBellLM(), max_depth=max_depth).fit(["a b a"])
+    for X in (["a b a"], TextFile(path), bag.read_text(str(path), blocksize=2)):
+        same_model(one, model.fit(X), exact=True)
 
 
 def test_errors_of_the_client_reach_the_caller(client, monkeypatch):
