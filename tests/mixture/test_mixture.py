@@ -3,6 +3,7 @@
 import gc
 import pickle
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from sklstruct import AdditiveLM, KneserNeyLM, StructuredLogLinearLM
 from sklstruct.backoff import mix
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import JointLogLinear
-from sklstruct.mixture import FactoredLM, MixtureLM
+from sklstruct.mixture import FactoredLM, MixtureLM, _gates
 from sklstruct.mixture._gates import GATES, em_weights, log_mixture, log_softmax
 from sklstruct.mixture._models import more_uniform
 from sklstruct.smoothing import GrownLM
@@ -458,6 +459,28 @@ def test_in_a_language_model(weights):
 def test_what_does_not_fit_is_told(data, models, params, error, match):
     with pytest.raises(error, match=match):
         MixtureLM(models, **params).fit(*data)
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 5])
+def test_weight_gap_bounds_what_better_weights_gain(monkeypatch, max_iter):
+    """Weights of an EM that was stopped early have a gap; the best ones have none."""
+    early = partial(_gates.em_weights, tol=-np.inf, max_iter=max_iter)
+    ratios = []
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        n, n_models = 150, 2 + seed % 4
+        proba = rng.beta(0.4, 1.0 + rng.random(n_models) * 3, (n, n_models)) + 1e-6
+        weight = rng.uniform(0.1, 3.0, n)
+        best = _gates.em_weights(proba, weight, tol=0.0, max_iter=20_000)
+        with monkeypatch.context() as patch:
+            patch.setattr(_gates, "em_weights", early)
+            gate = _gates.ConstantGate().fit(
+                np.log(proba), np.empty((n, 0)), weight, ()
+            )
+        gain = weight @ np.log(proba @ best / (proba @ gate.weights)) / weight.sum()
+        assert gate.gap >= gain - 1e-12
+        ratios.append(gain / gate.gap)
+    assert max(ratios) > 0.05  # it is a bound, and not any large number
 
 
 def test_held_out_samples_are_checked(data):
