@@ -394,6 +394,11 @@ def as_shares(name: str, value: Any, n: int, what: str) -> np.ndarray:
         raise ValueError(f"{name} must be {what}, got shape {shares.shape}")
     with np.errstate(over="ignore"):
         total = shares.sum()
+    if total == np.inf and np.isfinite(shares).all():
+        raise ValueError(
+            f"{name}: the sum of {shares.tolist()} is too large for a number; divide "
+            "them by the largest"
+        )
     if not (shares >= 0.0).all() or not 0.0 < total < np.inf:
         raise ValueError(
             f"{name} must be non-negative, finite and not all zero, got "

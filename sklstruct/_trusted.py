@@ -1,26 +1,41 @@
 """The types in skops files of our estimators; a test compares them with real files."""
 
-from inspect import isclass
+from inspect import isabstract, isclass
 
 from . import smoothing
+from .backoff import BackoffModel
 from .loglinear import PENALTIES, SOLVERS
+from .mixture import FactoredLM, MixtureLM
+from .mixture._gates import Gate
+from .mixture._parts import Part
 from .taxonomy import TAXONOMY_BUILDERS
+
+
+def _concrete(kind):
+    """The classes below one, which have all of its methods."""
+    for below in kind.__subclasses__():
+        if not isabstract(below):
+            yield below
+        yield from _concrete(below)
+
 
 _SMOOTHERS = filter(isclass, (getattr(smoothing, name) for name in smoothing.__all__))
 _NAMED = (*PENALTIES.values(), *SOLVERS.values(), *TAXONOMY_BUILDERS.values())
+# The parts of the two composed models are defined where these are.
+_COMPOSED = (FactoredLM, MixtureLM, *_concrete(Gate), *_concrete(Part))
+_TREES = (BackoffModel, *_concrete(BackoffModel))
 
 TRUSTED_TYPES = tuple(
     sorted(
         [
             *(
                 f"{kind.__module__}.{kind.__qualname__}"
-                for kind in (*_NAMED, *_SMOOTHERS)
+                for kind in {*_NAMED, *_SMOOTHERS, *_COMPOSED, *_TREES}
             ),
             "numpy.dtype",
             "scipy.sparse._csr.csr_array",
             "sklstruct._checkpoint.Checkpoint",
             "sklstruct.backoff._counted.Counted",
-            "sklstruct.backoff._model.BackoffModel",
             "sklstruct.backoff._pruned.PrunedLM",
             "sklstruct.backoff._readers.PathReader",
             "sklstruct.backoff._readers.WindowReader",
@@ -66,14 +81,8 @@ TRUSTED_TYPES = tuple(
             "sklstruct.loglinear._joint.JointLogLinear",
             "sklstruct.loglinear._joint_model.JointTrees",
             "sklstruct.metrics._likelihood.LikelihoodScorer",
-            "sklstruct.mixture._factored.FactoredLM",
-            "sklstruct.mixture._factored.FactoredPart",
-            "sklstruct.mixture._gates.ConstantGate",
-            "sklstruct.mixture._mixture.MixtureLM",
-            "sklstruct.mixture._mixture.MixturePart",
             "sklstruct.mixture._models.FactoredModel",
             "sklstruct.mixture._models.MixtureModel",
-            "sklstruct.mixture._parts.EstimatorPart",
             "sklstruct.mixture._parts.Reader",
             "sklstruct.symbols._labels.Labels",
             "sklstruct.taxonomy._forest.Forest",

@@ -13,13 +13,26 @@ def interrupts():
 
 @pytest.fixture
 def interrupt():
-    """interrupt(): KeyboardInterrupt soon, as Ctrl-C raises it."""
+    """interrupt(): KeyboardInterrupt soon, as Ctrl-C raises it.
+
+    interrupt(working=True): after a tenth of a second of work of this process, however
+    little of the time a busy machine gives to it.
+    """
     if not hasattr(signal, "setitimer"):
         pytest.skip("the system has no timers that signal")
-    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    yield lambda: signal.setitimer(signal.ITIMER_REAL, 0.1)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, old)
+    timers = {signal.ITIMER_REAL: signal.SIGALRM, signal.ITIMER_PROF: signal.SIGPROF}
+    old = [
+        signal.signal(number, signal.default_int_handler) for number in timers.values()
+    ]
+
+    def start(working=False):
+        timer = signal.ITIMER_PROF if working else signal.ITIMER_REAL
+        signal.setitimer(timer, 0.1)
+
+    yield start
+    for (timer, number), handler in zip(timers.items(), old):
+        signal.setitimer(timer, 0)
+        signal.signal(number, handler)
 
 
 @pytest.fixture

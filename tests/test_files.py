@@ -332,7 +332,7 @@ from _files import open_write
 with open_write(sys.argv[1]) as file:
     file.write(bytes(1_000_000))
     print("written", flush=True)
-    time.sleep(60)
+    time.sleep(3600)
 """
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-TIMEOUT = 600
+TIMEOUT = 3600
 
 # Copied by scikit-learn's clone before we see it, which may fail in SciPy's words.
 CLONED = {"KneserNeyLM with a graph below"}

@@ -11,6 +11,7 @@ from _callbacks import needs_callbacks
 from joblib import parallel_config
 from sklearn.base import BaseEstimator
 
+from sklstruct import _parallel
 from sklstruct._compat import HAS_CALLBACKS, CallbackSupportMixin, with_callbacks
 from sklstruct._parallel import (
     ThreadMap,
@@ -34,7 +35,7 @@ def test_map_is_an_ordered_loop(n_jobs, n_items):
 
 def test_all_threads_work_and_end_with_the_context():
     before = set(threading.enumerate())
-    meet = threading.Barrier(3, timeout=30)
+    meet = threading.Barrier(3, timeout=600)
     with ThreadMap(3) as parallel:
         names = parallel(lambda _: (meet.wait(), threading.current_thread())[1], "abc")
         again = parallel(lambda _: (meet.wait(), threading.current_thread())[1], "abc")
@@ -80,7 +81,7 @@ def test_a_map_inside_a_map_does_not_wait_for_itself():
 
 
 def test_errstate_holds_in_the_threads():
-    meet = threading.Barrier(2, timeout=30)
+    meet = threading.Barrier(2, timeout=600)
 
     def divide(x):
         meet.wait()
@@ -95,25 +96,30 @@ def test_errstate_holds_in_the_threads():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_an_interrupt_does_not_wait_for_the_other_threads(interrupts):
+def test_an_interrupt_does_not_wait_for_the_other_threads(interrupts, monkeypatch):
     done = []
-    release = threading.Event()
+    started, release = threading.Event(), threading.Event()
 
     def work(i):
         if threading.current_thread() is threading.main_thread():
             # wait until the other thread is busy, then end: the map joins it
-            started.wait(30)
-            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+            assert started.wait(600)
         else:
             started.set()
-            release.wait(30)
+            release.wait(600)
         done.append(i)
 
-    started = threading.Event()
-    with pytest.raises(KeyboardInterrupt), ThreadMap(2) as parallel:
-        parallel(work, range(2))
-    assert len(done) == 1  # the other is still under way
-    release.set()
+    def interrupted(*_, **__):  # in the wait for the other thread
+        os.kill(os.getpid(), signal.SIGINT)
+        release.wait(600)
+
+    monkeypatch.setattr(_parallel, "wait", interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt), ThreadMap(2) as parallel:
+            parallel(work, range(2))
+        assert len(done) == 1  # the other is still under way
+    finally:
+        release.set()
 
 
 def test_blocks_of_rows_cover_them_in_order():

@@ -93,7 +93,7 @@ WORK = {
 
 @pytest.mark.parametrize("name", WORK)
 def test_two_threads(name, things):
-    work, found, meet = WORK[name], [None, None], threading.Barrier(2, timeout=60)
+    work, found, meet = WORK[name], [None, None], threading.Barrier(2, timeout=600)
 
     def run(i):
         meet.wait()
@@ -103,6 +103,6 @@ def test_two_threads(name, things):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(120)
+        thread.join(600)
     alone = work(things)
     assert found == [[alone] * 3] * 2

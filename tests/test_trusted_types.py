@@ -10,16 +10,66 @@ import numpy as np
 import pytest
 from _families import public_estimators
 from _fitted import fitted, make
+from sklearn.frozen import FrozenEstimator
 
 import sklstruct
+from sklstruct import KneserNeyLM, LanguageModel
+from sklstruct.factor_graph import ConditionalRandomField, SampleRankClassifier
+from sklstruct.hmm import HighOrderHMM
+from sklstruct.language_model import CacheLM
+from sklstruct.language_model._quality import QUALITIES
+from sklstruct.mixture import MixtureLM
+from sklstruct.mixture._gates import GATES
+from sklstruct.smoothing import WittenBellLM
 
 sio = pytest.importorskip("skops.io")
 
 
+TEXT = ["the cat sat", "the dog sat", "a cat ran", "the cat ran home", "a dog"] * 8
+
+
+def composed():
+    """Named models, caches, every gate, frozen parts, labels of several values."""
+    for name in QUALITIES:
+        yield name, LanguageModel(name).fit(TEXT)
+    for word_classes in (3, "base"):
+        model = CacheLM(LanguageModel("better"), word_classes=word_classes)
+        yield f"cache of classes {word_classes}", model.fit(TEXT)
+    members = [("kn", KneserNeyLM(discount=0.5)), ("wb", WittenBellLM())]
+    for gate in GATES:
+        yield gate, LanguageModel(MixtureLM(members, weights=gate)).fit(TEXT)
+    X = np.array([[0, 1], [1, 0], [1, 1]] * 5)
+    y = np.array(["a", "b", "b"] * 5)
+    frozen = FrozenEstimator(KneserNeyLM(discount=0.5).fit(X, y))
+    yield "frozen", MixtureLM([("frozen", frozen), members[1]]).fit(X, y)
+    words = [[{"w": w, "one": True} for w in sentence.split()] for sentence in TEXT]
+    tags = [[(w["w"][0], len(w["w"])) for w in sentence] for sentence in words]
+    yield "tuples", ConditionalRandomField(max_iter=5).fit(words, tags)
+    yield "tuples of samples", SampleRankClassifier(random_state=0).fit(words, tags)
+    plain = [sentence.split() for sentence in TEXT]
+    yield "tuples of states", HighOrderHMM().fit(plain, tags)
+    sentences = [[(w, len(w)) for w in sentence] for sentence in plain]
+    yield "tuples of words", LanguageModel(WittenBellLM()).fit(sentences)
+
+
+def answers(model):
+    """What a model says, as far as it answers about sentences."""
+    if isinstance(model, CacheLM):
+        return np.concatenate(model.score_stream(TEXT[:9]))
+    if isinstance(model, LanguageModel) and isinstance(model.vocabulary_[0], str):
+        return model.score_samples(TEXT[:9])
+    if isinstance(model, MixtureLM):
+        return model.predict_proba(np.ones((2, model.n_features_in_), dtype=int))
+    if isinstance(model, ConditionalRandomField | SampleRankClassifier):
+        return model.coef_
+    return None  # `repr` says what there is to compare
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_trusted_types_of_every_public_estimator(tmp_path):
     asked, kinds = set(), set()
-    for name, entry in fitted().items():
-        model = make(entry)
+    models = [(name, make(entry)) for name, entry in fitted().items()]
+    for name, model in [*models, *composed()]:
         kinds.add(type(model))
         dump = sio.dumps(model)
         own = sio.get_untrusted_types(data=dump)
@@ -28,6 +78,7 @@ def test_trusted_types_of_every_public_estimator(tmp_path):
         asked.update(own)
         again = sio.loads(dump, trusted=list(sklstruct.TRUSTED_TYPES))
         assert repr(again) == repr(model)
+        np.testing.assert_array_equal(answers(again), answers(model))
     assert asked == set(sklstruct.TRUSTED_TYPES)
     # Bases are not fitted, the classes below them are.
     missing = {kind for kind in public_estimators() if kind not in kinds}
@@ -40,6 +91,21 @@ def test_trusted_types_are_sorted_classes():
     for name in sklstruct.TRUSTED_TYPES:
         module, kind = name.rsplit(".", 1)
         assert inspect.isclass(getattr(import_module(module), kind))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("name", QUALITIES)
+def test_named_models_in_mlflow(name, tmp_path):
+    mlflow = pytest.importorskip("mlflow.sklearn", reason="needs MLflow")
+    model = LanguageModel(name).fit(TEXT)
+    trusted = list(sklstruct.TRUSTED_TYPES)
+    mlflow.save_model(
+        model, tmp_path / "model", serialization_format="skops",
+        skops_trusted_types=trusted,
+    )  # fmt: skip
+    again = mlflow.load_model(str(tmp_path / "model"))
+    assert again is not model
+    np.testing.assert_array_equal(answers(again), answers(model))
 
 
 def test_recipe_of_mlflow(tmp_path, monkeypatch):

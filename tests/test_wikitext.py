@@ -63,6 +63,7 @@ def test_ids_of_a_file_are_those_of_lists(split):
 
 BEST = """
     import os, signal, sys, time
+    from contextlib import suppress
     import numpy as np
     from sklstruct.language_model import LanguageModel
     from sklstruct.loglinear import Checkpoint
@@ -76,26 +77,42 @@ BEST = """
         model = LanguageModel("best", max_depth=6, checkpoint=checkpoint)
         return np.concatenate(model.fit(lines[:2700]).token_log_proba(test))
 
-    begin = time.perf_counter()
+    def written():
+        # Changes when a state is written.
+        found = set()
+        for name in os.listdir(folder):
+            with suppress(FileNotFoundError):  # another one takes its place
+                path = os.path.join(folder, name)
+                found.add((name, os.stat(path).st_mtime_ns))
+        return frozenset(found)
+
+    def runs(child):
+        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, child, how) is None
+
+    begin = time.process_time()
     whole = log_proba(None)
-    seconds = time.perf_counter() - begin
-    for share in (0.3, 0.5, 0.5, None):
+    seconds = time.process_time() - begin
+    for n_writes in (4, 3, 3, None):
         child = os.fork()
         if child == 0:
             code = 1
             try:
-                begin = time.perf_counter()
+                begin = time.process_time()
                 here = log_proba(Checkpoint(folder, interval=1))
-                took = time.perf_counter() - begin
+                took = time.process_time() - begin
                 print(f"whole {seconds:.1f} s, the last run {took:.1f} s", flush=True)
-                code = 0 if np.array_equal(here, whole) and took < seconds else 2
+                code = 0 if np.array_equal(here, whole) else 2
             finally:
                 os._exit(code)
-        if share is not None:
-            time.sleep(share * seconds)
+        if n_writes is not None:
+            seen = {written()}
+            while len(seen) <= n_writes and runs(child):
+                time.sleep(0.01)
+                seen.add(written())
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-        assert os.WIFSIGNALED(status) == (share is not None), status
+        assert os.WIFSIGNALED(status) == (n_writes is not None), status
     assert os.WEXITSTATUS(status) == 0, status
     print(len(os.listdir(folder)), "files")
 """

@@ -468,7 +468,7 @@ class Counted:
             samples.target.size, share, f"validation_fraction={share!r}"
         )
         last = samples.select(slice(-n_held, None))
-        tuned = count(samples.select(slice(-n_held)))._with_held_out(last)
+        tuned = count(samples.select(slice(-n_held)))._with_held_out(last, share)
         return replace(tuned, whole=count(samples))
 
     @classmethod
@@ -482,12 +482,14 @@ class Counted:
         )
         return cls(*counted, labels, max_depth, depth, positions=samples)
 
-    def _with_held_out(self, samples):
+    def _with_held_out(self, samples, fraction=None):
         if not samples.target.size:
             raise ValueError("X_val holds no sample of positive weight")
         pairs, count = self.trie()
         node = samples.locate(self)
-        held_out = HeldOut.of_samples(pairs, node, samples.target, samples.weight)
+        held_out = HeldOut.of_samples(
+            pairs, node, samples.target, samples.weight, fraction
+        )
         return replace(self, pairs=pairs, count=count, held_out=held_out)
 
     # ------------------------------------------------------------- operations
@@ -517,10 +519,16 @@ class Counted:
             If the parts are of different depths, or one of them cannot be merged: a
             path matrix, whose columns belong to one tree, or with held-out samples.
         TypeError
-            If the labels of the parts are of kinds that do not compare.
+            If a part is not a `Counted`, or the labels of the parts are of kinds that
+            do not compare.
         """
         if not parts:
             raise ValueError("parts is empty: there is nothing to merge")
+        for k, part in enumerate(parts):
+            if not isinstance(part, Counted):
+                raise TypeError(
+                    f"parts[{k}] must be a Counted, got {type(part).__name__}"
+                )
         first = parts[0]
         for part in parts:
             part._check_mergeable(first)
@@ -601,8 +609,11 @@ class Counted:
         Raises
         ------
         ValueError
-            If contexts were merged into paths of several symbols.
+            If `depth` is not an integer of at least 0, or contexts were merged into
+            paths of several symbols.
         """
+        if depth is not None:
+            depth = check_count("depth", depth, 0)
         if depth is None or depth >= self.depth:
             return self
         if self.positions is not None:
@@ -636,8 +647,10 @@ class Counted:
         Raises
         ------
         ValueError
-            If contexts were merged into paths of several symbols.
+            If `min_count` is not an integer of at least 1, or contexts were merged
+            into paths of several symbols.
         """
+        check_count("min_count", min_count, 1)
         if min_count == 1:
             return self
         tree = self.pairs.tree
@@ -670,7 +683,9 @@ class Counted:
             return selected
         node, target, weight = self.held_out.samples()
         place = self.pairs.tree.nearest(selected_nodes(self.pairs, keep))
-        held_out = HeldOut.of_samples(selected.pairs, place[node], target, weight)
+        held_out = HeldOut.of_samples(
+            selected.pairs, place[node], target, weight, self.held_out.fraction
+        )
         return replace(selected, held_out=held_out)
 
     def added_to(

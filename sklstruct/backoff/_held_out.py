@@ -126,4 +126,11 @@ class HeldOutClassifier(BackoffClassifier):
                 "samples, and there are none; count with X_val, or by a LanguageModel "
                 "that has this estimator"
             )
+        fraction = counted.held_out.fraction
+        if fraction not in (None, self.validation_fraction):
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction}, but the samples were "
+                f"counted with validation_fraction={fraction}; count them again, or "
+                "set the same value"
+            )
         return counted.held_out

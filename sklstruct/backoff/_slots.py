@@ -21,6 +21,7 @@ class HeldOut(NamedTuple):
     pairs: Pairs
     weight: np.ndarray  # (n_pairs,) of the samples that end at each pair
     slot: np.ndarray  # (n_pairs,) int32, the model's pair, -1 where it has none
+    fraction: float | None = None  # of all samples; None: they are other samples
 
     @classmethod
     def of_samples(
@@ -29,11 +30,12 @@ class HeldOut(NamedTuple):
         node: np.ndarray,
         target: np.ndarray,
         weight: np.ndarray | None = None,
+        fraction: float | None = None,
     ) -> Self:
         """Samples of a class after a context, given by its deepest known node."""
         pairs, count = Pairs.count(model.tree, node, target, model.n_classes, weight)
         slot = model.find(pairs.nodes(), pairs.target)
-        return cls(pairs, pairs.terminal_counts(count), slot)
+        return cls(pairs, pairs.terminal_counts(count), slot, fraction)
 
     def share(self, count: np.ndarray, total: np.ndarray) -> np.ndarray:
         """c(n, y) / c(n) of each pair, 0 where the model has no such pair."""

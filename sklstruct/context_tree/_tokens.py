@@ -28,7 +28,8 @@ def count_tokens(
     Parameters
     ----------
     tokens : int32 ndarray of shape (n_tokens,)
-        Symbol ids; -1 before each sentence. The class of a symbol is its id.
+        Symbol ids; -1 before each sentence. The class of a symbol is its id. No token:
+        the tree is the root, and all counts are 0.
 
     max_depth : int
         Longest context, at least 0.
@@ -55,12 +56,14 @@ def count_tokens(
     """
     tokens = as_ids("tokens", tokens, 1)
     check_ids("tokens", tokens, -1, n_symbols, "symbol id")
-    if not tokens.size or tokens[0] >= 0:
+    if tokens.size and tokens[0] >= 0:
         raise ValueError("tokens must begin with -1, the separator before a sentence")
     if weight is None:
         weight = np.empty(0)
     else:
         check_length("weight", weight, tokens.size, "one per token")
+    if not tokens.size:  # a text, or a part of one, without a sentence
+        tokens = np.full(1, -1, dtype=np.int32)
     separators = np.flatnonzero(tokens < 0).astype(np.int32)
     # A context is no longer than its sentence.
     widest = int(np.diff(separators, append=tokens.size).max()) - 1

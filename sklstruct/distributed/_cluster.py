@@ -14,6 +14,7 @@ answers to all shards since the last checkpoint.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -23,7 +24,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -41,7 +42,8 @@ from . import _tasks as tasks
 from ._lockstep import DONE, ERROR, KEEP, LARGEST, REPORT, TOTAL, Request, answer
 from ._models import gather
 
-# Seconds between two checks whether a worker that has not answered still exists.
+# Seconds between two checks whether the cluster, or a worker that has not answered,
+# still exists.
 _PATIENCE = 1.0
 
 # Longest time in seconds without any worker.
@@ -123,6 +125,60 @@ class SchedulerLost(RuntimeError):
     """The scheduler of the cluster is lost, during a fit or with a model on workers."""
 
 
+def check_scheduler(client: Any) -> None:
+    """Raise an error if a client has lost its scheduler."""
+    if client.status != "running":
+        raise SchedulerLost("client: the scheduler of the cluster is gone")
+
+
+async def _gather(client, future):
+    [found] = await client.gather([future], asynchronous=True)
+    return found
+
+
+def wait_for(client: Any, future: Any, look: Callable[[], None]) -> Future:
+    """Wait until a task has ended and its result has arrived, or an error.
+
+    ``future.result(timeout=...)`` must not be used: all results of a client come
+    through one shared request. If a time-out or Ctrl-C cancels a wait just before this
+    request is sent, Dask keeps the cancelled request, and no result of this client can
+    be received any more (dask/distributed #8514). Here nothing cancels the request.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The client of the task.
+
+    future : distributed.Future
+        The task. It is cancelled if `look` raises an error, and by Ctrl-C.
+
+    look : callable
+        Called every `_PATIENCE` seconds; it raises an error to end the wait.
+
+    Returns
+    -------
+    answer : concurrent.futures.Future
+        Has ended; ``answer.result()`` is the result or raises the error.
+    """
+    loop = client.loop.asyncio_loop
+    answer = asyncio.run_coroutine_threadsafe(_gather(client, future), loop)
+    try:
+        while not wait([answer], timeout=_PATIENCE).done:
+            look()
+    except BaseException:
+        with suppress(OSError, CancelledError, RuntimeError):  # the cluster is gone
+            client.cancel([future])
+        raise
+    if answer.cancelled():
+        check_scheduler(client)
+        raise RuntimeError(
+            "client: it cannot receive results any more, because a time-out or Ctrl-C "
+            "in future.result() has cancelled its request for results (dask/"
+            "distributed #8514); make a new distributed.Client"
+        )
+    return answer
+
+
 class WorkersWatch:
     """Finds out when a wait would never end: no workers, or all of them paused.
 
@@ -138,6 +194,7 @@ class WorkersWatch:
 
     def look(self) -> None:
         """Raise an error if there has long been no worker, or none that can work."""
+        check_scheduler(self._client)
         now = time.monotonic()
         try:
             workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
@@ -372,10 +429,7 @@ class Cluster:
                 # A worker is lost; the scheduler will notice.
                 if time.monotonic() - since > _WORKERS_BACK:
                     raise
-                if self.client.status != "running":
-                    raise SchedulerLost(
-                        "client: the scheduler of the cluster is gone"
-                    ) from None
+                check_scheduler(self.client)
                 time.sleep(_PATIENCE / 10)
 
     def submit(self, function: Callable, *args: Any) -> Any:
@@ -393,24 +447,21 @@ class Cluster:
 
     def result(self, future: Any) -> Any:
         """The result of a task."""
-        watch = WorkersWatch(self.client)
-        while True:
-            try:
-                return future.result(timeout=_PATIENCE)
-            except TimeoutError:
-                if future.status == "error":
-                    raise
-                watch.look()
-            except CancelledError as exc:
-                raise SchedulerLost(
-                    "client: the cluster, or data of X that it cannot compute again, "
-                    f"was lost while it counted the text ({exc})"
-                ) from exc
-            except _killed_worker() as exc:
-                raise RuntimeError(
-                    "client: several workers were lost while they counted the same "
-                    "part of the text; give the workers more memory"
-                ) from exc
+        answer = wait_for(self.client, future, WorkersWatch(self.client).look)
+        error = answer.exception()
+        if error is None:
+            return answer.result()
+        if isinstance(error, _killed_worker()):
+            raise RuntimeError(
+                "client: several workers were lost while they counted the same "
+                "part of the text; give the workers more memory"
+            ) from error
+        if future.status in ("error", "finished"):
+            raise error
+        raise SchedulerLost(
+            "client: the cluster, or data of X that it cannot compute again, "
+            f"was lost while it counted the text ({error})"
+        ) from error
 
     # ------------------------------------------------------------- counting
 
@@ -803,24 +854,27 @@ class ShardDriver:
             self._actors[k] = self._place(k)
 
     def _place(self, k):
-        watch = WorkersWatch(self.client)
-        while True:
-            try:
-                actor = self._futures[k].result(timeout=_PATIENCE)
-                where = self.client.who_has([self._futures[k]])
-                self._addresses[k] = next(iter(where[self._futures[k].key]), None)
-                return actor
-            except TimeoutError:
-                self._workers()
-                watch.look()
-            except Exception as exc:
-                if self._futures[k].status == "error":
-                    if not _is_loss(exc):
-                        raise  # of counting, or of making the shard
-                elif not isinstance(exc, OSError | CancelledError):
-                    raise
-                self._workers()
-                return None
+        """The actor of a new shard; None if its worker is lost already."""
+        future, watch = self._futures[k], WorkersWatch(self.client)
+
+        def look():
+            self._workers()
+            watch.look()
+
+        answer = wait_for(self.client, future, look)
+        try:
+            actor = answer.result()
+            where = self.client.who_has([future])
+        except Exception as exc:
+            if future.status == "error":
+                if not _is_loss(exc):
+                    raise  # of counting, or of making the shard
+            elif future.status == "finished" and not isinstance(exc, OSError):
+                raise
+            self._workers()
+            return None
+        self._addresses[k] = next(iter(where[future.key]), None)
+        return actor
 
     def close(self) -> None:
         """Free the workers."""

@@ -89,7 +89,8 @@ class DaskLanguageModel(LanguageModel):
     n_shards : int, default=None
         Number of shards, at least 1; it may exceed that of the workers. The same number
         gives the same model, bit by bit, on any number of workers. None: the number of
-        workers when `fit` is called.
+        workers when `fit` is called. A fit continues from a checkpoint with the same
+        number only, so give the number with a checkpoint.
 
     gather : bool, default=True
         True: `fit` copies the model to this process. False: its shards stay on the

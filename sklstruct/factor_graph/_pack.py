@@ -47,7 +47,6 @@ class WeightLayout:
 
     def __post_init__(self) -> None:
         self.n_kinds = len(self.kinds)
-        self.code = {kind: j for j, kind in enumerate(self.kinds)}
         self.own_offset = self.n_features * self.n_kinds
         at = self.own_offset + self.n_candidate_features
         cross, pair = [], []
@@ -59,6 +58,11 @@ class WeightLayout:
         self.cross_offset = np.array(cross, dtype=np.int64)
         self.pair_offset = np.array(pair, dtype=np.int64)
         self.n_weights = at
+
+    @property
+    def code(self) -> dict[Any, int]:
+        """The position of each kind; not stored, as JSON has no tuples for keys."""
+        return {kind: j for j, kind in enumerate(self.kinds)}
 
     @classmethod
     def of(cls, graphs: Sequence[FactorGraph]) -> WeightLayout:

@@ -39,7 +39,7 @@ from ..mixture._gates import (
     relative,
     softmax_coef,
 )
-from ..symbols import join_symbols
+from ..symbols import encode, join_symbols, number_sentences
 from ..word_classes import ExchangeClustering, WordClustering
 from ._cache_state import CacheState, Recalled, learning_rates, matched_order
 from ._language_model import LanguageModel
@@ -414,12 +414,12 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         else:
             self.weights_ = self._by_order(given)
         if not frozen and self.refit and train.n_sentences < sentences.n_sentences:
-            before = self.class_of_
+            before = self.vocabulary_, self.class_of_
             self.base_ = clone(base).fit(sentences)
             self._clustering = self._fit_classes(sentences)
             self.class_of_ = self._classes_of_vocabulary()
-            if before is not None:
-                self.theta_ = self._theta_of(before, sentences)
+            if self.class_of_ is not None:
+                self.theta_ = self._theta_of(*before, sentences)
         return self
 
     @property
@@ -515,17 +515,27 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         # Numbered without gaps; words that the clustering has not seen are a class.
         return np.unique(labels, return_inverse=True)[1].ravel().astype(np.int32)
 
-    def _theta_of(self, before, sentences):
-        """theta of the classes of a refit: the geometric mean over their words, each as
-        often as it occurs, of those of the classes before."""
+    def _theta_of(self, words_before, class_before, sentences):
+        """theta of the classes of a refit.
+
+        The geometric mean, over the words of a class, of theta of the classes before;
+        each word counts as often as it occurs. New words had no class before; a class
+        of new words gets the mean over all words.
+        """
         tokens = self.base_.predictor.encoder.encode(sentences)
         words = self._classes_of_tokens(tokens[tokens >= 0])
         n_words, size = self.vocabulary_.size, int(self.class_of_.max()) + 1
         count = 1.0 + np.bincount(words[words >= 0], minlength=n_words)
-        total = np.bincount(self.class_of_, count, size)
-        of_word = np.log(self.theta_)[:, before] * count
-        sums = [np.bincount(self.class_of_, row, size) for row in of_word]
-        return np.exp(np.reshape(sums, (-1, size)) / total)
+        place = encode(self.vocabulary_, words_before)
+        old = np.flatnonzero(place >= 0)
+        class_of, count = self.class_of_[old], count[old]
+        total = np.bincount(class_of, count, size)
+        of_word = np.log(self.theta_)[:, class_before[place[old]]] * count
+        sums = [np.bincount(class_of, row, size) for row in of_word]
+        mean = of_word.sum(axis=1, keepdims=True) / count.sum()
+        with np.errstate(invalid="ignore"):  # 0 / 0 of a class of new words
+            log_theta = np.reshape(sums, (-1, size)) / total
+        return np.exp(np.where(total > 0, log_theta, mean))
 
     def _most_likely_theta(self, blocks):
         """theta of each half-life and class: the best of a grid on a text that was

@@ -383,7 +383,9 @@ class LanguageModel(
         -------
         counted : Counted
             For `fit`, in the place of X, of this model or of another with the same
-            marks and no longer contexts.
+            marks and no longer contexts. `fit` refuses counts of words that its
+            `min_count`, `max_vocabulary` or `vocabulary` would leave out; words that
+            were left out when X was counted stay unknown.
 
         Raises
         ------
@@ -435,13 +437,8 @@ class LanguageModel(
                 "X was counted already: give sample_weight and X_val to count"
             )
         labels = counted.labels
-        settings = labels.start, labels.end, labels.unknown, labels.analyzer
-        own = self.start, self.end, self.unknown, self.analyzer
-        if settings != own:
-            raise ValueError(
-                f"X was counted with start, end, unknown and analyzer {settings}, and "
-                f"this model has {own}; count it with this model"
-            )
+        weight = counted.undivided.count[: labels.n_classes]
+        self._vocabulary_rules().check_labels(labels, weight)
         depth = self.max_depth
         if estimator.max_depth is not None:
             depth = min(depth, estimator.max_depth)

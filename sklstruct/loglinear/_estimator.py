@@ -530,6 +530,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         """The prior, over words before, is over their ids."""
         settings = super().__sklstruct_ids__(labels)
         if self.prior is not None:
+            self._validate_params()
             check_labels(self.prior, labels)
             ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
             settings["prior"] = self.prior.relabel(ids)

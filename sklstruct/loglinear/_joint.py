@@ -101,7 +101,9 @@ class JointLogLinear(
 
     tol : float, default=0.02
         Stop when the optimality residual, ``optimality_``, is at most `tol`; at
-        least 0.
+        least 0. The residual is relative to the sum of all sample weights: with weights
+        of very different sizes it is small far from the optimum, too. Then set
+        `gap_tol`.
 
     gap_tol : float, default=None
         As in `StructuredLogLinearLM`: stop only when ``gap_`` is at most `gap_tol`
@@ -180,7 +182,9 @@ class JointLogLinear(
     so that ``optimality_``, and ``objective_`` between its first and its last entry,
     have the rounding of as many changes as there were passes: some 1e-6 of the
     objective after a thousand. The first and the last entry are computed in double
-    precision from the weights. The fitted weights are never worse than the start.
+    precision from the weights. The fitted weights are those of the best pass, up to
+    this rounding, and never worse than the start. If rounding hides every step that
+    would lead downward, the fit ends with a ConvergenceWarning.
     ``"lbfgs"`` computes all in double precision.
 
     The cost of a pass is, for each tree, a row of n_classes exponentials for all
@@ -406,11 +410,14 @@ class JointLogLinear(
                 stacklevel=4,
             )
         if result.status == "stalled":
+            at_start = result.objective == result.history[0]
             warnings.warn(
-                "the weights are those of the start, with an optimality residual of "
-                f"{result.optimality:.2g}{shortfall}. No pass came below it. The "
-                "solver's scores are in single precision; use solver='lbfgs', a larger "
-                "lam, or sample weights of more equal size",
+                f"the solver stopped after {self.n_iter_} passes, "
+                f"{'at the weights of the start, ' if at_start else ''}with an "
+                f"optimality residual of {result.optimality:.2g}{shortfall}. Its "
+                "scores are in single precision, which shows no way to a lower "
+                "objective; use solver='lbfgs', a larger lam, or sample weights of "
+                "more equal size",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -434,7 +441,7 @@ class JointLogLinear(
         beta = float(self.alpha) ** np.arange(max(t.max_depth for t in trees) + 1)
         joint = JointTrees(trees, pairs, pairs[0].node_sums(counts[0]), beta)
         check_memory(
-            16.0 * joint.w.size, None, "the weights of the pairs", "use shorter paths"
+            24.0 * joint.w.size, None, "the weights of the pairs", "use shorter paths"
         )
         # No path leads to the roots of the other trees, which are left out.
         own = [slice(n_outcomes * (t > 0), None) for t in range(len(paths))]

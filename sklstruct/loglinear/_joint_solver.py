@@ -35,12 +35,9 @@ from ._solvers import (
     relative_residual,
     resume,
     shorter,
+    stiffer,
 )
 from ._start import kneser_ney_weights
-
-# After a step that led upward the metric of its tree is stiffer by this factor, up to
-# the second, and has a Levenberg term of at least this factor of beta^2 count.
-STIFFER, STIFFEST, LEVENBERG = 1.5, 8.0, 0.02
 
 # The relative rise of an objective that counts as rounding.
 SLACK = 1e-9
@@ -52,7 +49,7 @@ SHORTER = 20
 SAFE = 40
 
 # The entries of `JointBlock.state`.
-OF_BLOCK = ("y", "w", "numbers")
+OF_BLOCK = ("y", "w", "best", "numbers")
 
 # Arrays of the pairs that last for a step only: the metric's three, the gradient.
 N_SHARED = 4
@@ -107,6 +104,7 @@ class JointBlock:
         self.metric = TreeMetric(problem, L2().bind(problem), shared[:3], root)
         self.kappa, self.levenberg = 1.0, 0.0
         self.slope = 0.0  # of the model along the last step
+        self.undone = False  # the last step led upward, however short
         first = np.zeros(tree.n_nodes + 1, dtype=np.int64)
         np.cumsum(np.bincount(terminal, minlength=tree.n_nodes), out=first[1:])
         self.samples = _fast.SampleTree(
@@ -114,8 +112,8 @@ class JointBlock:
             problem.pair_ptr, problem.pairs.target, problem.beta_by_depth,
             problem.n_classes,
         )  # fmt: skip
-        # The point, and the last one without momentum.
-        self.y, self.w = np.zeros(n_pairs), np.zeros(n_pairs)
+        # The point, the last one without momentum, and that of the best pass.
+        self.y, self.w, self.best = np.zeros((3, n_pairs))
         self.t = 1.0
 
     def _scratch(self):
@@ -174,21 +172,29 @@ class JointBlock:
 
     def follow(self) -> None:
         """The step led downward: a softer metric."""
+        self.undone = False
         self.kappa = max(0.9 * self.kappa, 1.0)
         self.levenberg = 0.5 * self.levenberg if self.levenberg > 5e-4 else 0.0
 
     def shorten(self, change: np.ndarray, part: float) -> np.ndarray:
         """Keep this part of the last step, which led upward; the part as an array.
 
-        The metric of the next step is stiffer.
+        The metric of the next step is stiffer. With a part of 0 the scores stay as they
+        are, and have to be computed again.
         """
-        self.kappa = min(STIFFER * self.kappa, STIFFEST)
-        self.levenberg = max(2.0 * self.levenberg, LEVENBERG)
+        self.kappa, self.levenberg = stiffer(self.kappa, self.levenberg)
         self.slope *= part
         self.y -= (1.0 - part) * change
         self.w[:] = self.y
-        self.add((part - 1.0) * change)
+        self.undone = not part
+        if part:
+            self.add((part - 1.0) * change)
         return part * change
+
+    def is_stuck(self) -> bool:
+        """True if the next step would be the last one again, which was undone."""
+        here = self.kappa, self.levenberg
+        return self.undone and stiffer(*here) == here
 
     def penalty(self) -> float:
         """The penalty of the weights of this tree."""
@@ -198,13 +204,17 @@ class JointBlock:
 
     def state(self) -> dict[str, np.ndarray]:
         """The state of later steps, without the scores."""
-        numbers = np.array([self.t, self.kappa, self.levenberg, self.slope])
-        return {"y": self.y, "w": self.w, "numbers": numbers}
+        numbers = [self.t, self.kappa, self.levenberg, self.slope, self.undone]
+        points = {"y": self.y, "w": self.w, "best": self.best}
+        return {**points, "numbers": np.array(numbers)}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Set the state that `state` gave."""
-        self.y[:], self.w[:] = state["y"], state["w"]
-        self.t, self.kappa, self.levenberg, self.slope = state["numbers"].tolist()
+        for name in ("y", "w", "best"):
+            vars(self)[name][:] = state[name]
+        *numbers, undone = state["numbers"].tolist()
+        self.t, self.kappa, self.levenberg, self.slope = numbers
+        self.undone = bool(undone)
 
     def add(self, change: np.ndarray) -> None:
         """Add the effect of a change of this tree's weights to the scores."""
@@ -270,8 +280,9 @@ def solve_joint(
     result : Result
         The weights are those of the joint model. The history holds the objective at the
         start and after each pass; its first and last entry, and `objective`, are in
-        double precision. The status "stalled" says that no pass came below the start,
-        which is then the result.
+        double precision. The status "stalled" says that no step leads downward in
+        single precision, or that no pass came below the start, which is then the
+        result.
 
     gradient : ndarray
         The gradient at the weights.
@@ -293,8 +304,9 @@ def solve_joint(
     like: State = {"scores": np.empty((n_rows, n_outcomes), np.float32)}
     for t, problem in enumerate(problems):
         w = np.empty(problem.n_pairs)
-        like |= {f"y{t}": w, f"w{t}": w, f"numbers{t}": np.empty(4)}
-    like |= {"at_start": 0.0, "share": 0.0, "objective": 0.0, "history": [0.0]}
+        like |= {f"y{t}": w, f"w{t}": w, f"best{t}": w, f"numbers{t}": np.empty(5)}
+    like |= dict.fromkeys(("at_start", "share", "objective", "lowest"), 0.0)
+    like["history"] = [0.0]
     iterations, state = resume(keeper, max_iter, like)
     if state is not None and "change" in state:
         keeper.checked(state, {"change": np.empty(problems[-1].n_pairs)})
@@ -345,14 +357,24 @@ def solve_joint(
                     continue
             status = "converged"
             break
+        if all(block.is_stuck() for block in blocks):
+            status = "stalled"
+            break
     passes.settle(blocks[0])
     history = [at_start, *passes.history[1:]]
     weights = [block.y for block in blocks]
+    best = None
+    if status != "converged" and not passes.objective <= passes.lowest:
+        best = [block.best for block in blocks]
     # What comes is as large as what is left here.
     del passes, blocks, scores, shared, before
+    if best is not None and not exact.value(weights) <= exact.value(best):
+        weights, optimality = best, None
     w = exact.joined(weights)
-    del weights
-    at_end, gradient, _ = exact(w)
+    del weights, best
+    at_end, gradient, residual = exact(w)
+    if optimality is None:
+        optimality = residual
     if not at_end <= at_start:
         weights, at_end = _start(problems, exact)
         w = exact.joined(weights)
@@ -401,7 +423,7 @@ class _Passes:
 
     def __init__(self, blocks: list[JointBlock], scores: np.ndarray) -> None:
         self.blocks, self.scores = blocks, scores
-        self.objective = np.inf
+        self.objective = self.lowest = np.inf  # here, and of the best pass
         self.history: list[float] = []  # the objective before each pass
         # The block of the last step, which may have led upward.
         self.moved: JointBlock | None = None
@@ -420,10 +442,18 @@ class _Passes:
             self.settle(block)
             if block.root:
                 self.history.append(self.objective)
+                self._keep_best()
             squared += block.step()
             block.add(block.before)
             self.moved = block
         return squared
+
+    def _keep_best(self):
+        # Rounding can lead upward unseen, and is then seen at once.
+        if self.objective < self.lowest:
+            self.lowest = self.objective
+            for block in self.blocks:
+                block.best[:] = block.y
 
     def settle(self, block: JointBlock) -> None:
         """The objective, with the gradient of `block`; a last step that led upward is
@@ -440,9 +470,17 @@ class _Passes:
                     each.t = 1.0
                 part = shorter(rise, moved.slope) if left else 0.0
                 change = moved.shorten(change, part)
+                if not part:
+                    self._score_again()
                 value = self._objective(block)
             self.moved = None
         self.objective = value
+
+    def _score_again(self):
+        """The scores of the weights, without the rounding of steps that were undone."""
+        self.scores.fill(0.0)
+        for each in self.blocks:
+            each.add(each.y)
 
     def _objective(self, block):
         return block.gradient() + sum(each.penalty() for each in self.blocks)
@@ -451,6 +489,7 @@ class _Passes:
         """The state of later passes."""
         state: State = {
             "scores": self.scores, "objective": self.objective, "history": self.history,
+            "lowest": self.lowest,
         }  # fmt: skip
         if self.moved is not None:
             state["change"] = self.moved.before
@@ -461,6 +500,7 @@ class _Passes:
     def restore(self, state: State) -> None:
         """Set the state that `state` gave; the blocks have its scores."""
         self.objective, self.history = state["objective"], state["history"]
+        self.lowest = state["lowest"]
         for t, block in enumerate(self.blocks):
             block.restore({name: state[f"{name}{t}"] for name in OF_BLOCK})
         if "change" in state:

@@ -418,6 +418,12 @@ def _of_labels(taxonomy):
         return True
     try:
         given = np.asarray(taxonomy)
+        if not given.ndim:
+            raise TypeError(
+                "taxonomy must be a clustering of words, such as ExchangeClustering(2),"
+                " a class for each word, or a tree as Taxonomy or as_taxonomy take it, "
+                f"got {taxonomy!r}"
+            )
         return given.ndim != 1 or given.dtype.kind not in "iu"
     except ValueError:  # nested lists of unequal lengths
         return True

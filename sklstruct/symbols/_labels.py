@@ -106,8 +106,9 @@ class Labels:
     Raises
     ------
     ValueError
-        If labels are not hashable or occur twice, `start` is a class, `end` is not a
-        class, or there is no such `analyzer`.
+        If labels are not hashable or occur twice, `start` is a class or not one of
+        `symbols`, `end` is not a class, `unknown` is in neither, or there is no such
+        `analyzer`.
 
     Examples
     --------
@@ -151,6 +152,16 @@ class Labels:
             raise ValueError(
                 f"end={end!r} is not one of classes: a sentence end is predicted like "
                 "any class"
+            )
+        if self.symbols is None:
+            return
+        if start is not None and self.symbol_id(start) < 0:
+            raise ValueError(
+                f"start={start!r} is not one of symbols: contexts begin with it"
+            )
+        if unknown is not None and max(self.unknown_id, self.symbol_id(unknown)) < 0:
+            raise ValueError(
+                f"unknown={unknown!r} is neither one of classes nor one of symbols"
             )
 
     @classmethod

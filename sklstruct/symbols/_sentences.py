@@ -122,6 +122,51 @@ class VocabularyRules(NamedTuple):
                     "unknown=None"
                 )
 
+    def check_labels(self, labels: Labels, counts: np.ndarray) -> None:
+        """ValueError if these rules do not give the labels of a counted text.
+
+        Words that are unknown there stay unknown: rules that keep more are accepted.
+
+        Parameters
+        ----------
+        labels : Labels
+            Those of the text.
+
+        counts : ndarray of shape (n_classes,)
+            The weight of each class in the text.
+        """
+        marks = labels.start, labels.end, labels.unknown
+        found = *marks, labels.analyzer
+        wanted = self.start, self.end, self.unknown, self.analyzer
+        if found != wanted:
+            raise ValueError(
+                f"X was counted with start, end, unknown and analyzer {found}, and "
+                f"this model has {wanted}; count X with this model"
+            )
+        weight = dict(zip(labels.classes.tolist(), counts.tolist()))
+        for mark in marks:
+            weight.pop(mark, None)
+        if self.vocabulary is not None:
+            others = weight.keys() ^ set(read_vocabulary(self.vocabulary)) - {*marks}
+            if others:
+                raise ValueError(
+                    "vocabulary: X was counted with another vocabulary; "
+                    f"{len(others)} words differ, such as {min(others, key=repr)!r}. "
+                    "Count X with this model"
+                )
+        least = least_weight(self.min_count)
+        rare = [word for word in weight if weight[word] < least]
+        if self.min_count > 1 and rare:  # 1 keeps every word
+            raise ValueError(
+                f"min_count={self.min_count}, but X was counted with {len(rare)} words "
+                f"that occur less often, such as {rare[0]!r}; count X with this model"
+            )
+        if self.max_vocabulary is not None and len(weight) > self.max_vocabulary:
+            raise ValueError(
+                f"max_vocabulary={self.max_vocabulary}, but X was counted with "
+                f"{len(weight)} words; count X with this model"
+            )
+
     def find_labels(self, text: Any, sample_weight: np.ndarray | None = None) -> Labels:
         """The labels of a text: words in sorted order, `unknown`, `end`, `start`.
 

@@ -11,7 +11,7 @@ from sklstruct import KneserNeyLM, StructuredLogLinearLM, SuffixTreeVectorizer
 from sklstruct.backoff import Counted, PrunedLM
 from sklstruct.backoff._estimator import BackoffClassifier
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import FitMemory
+from sklstruct.loglinear import FitMemory, StructuredLogLinearLMCV
 from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import Labels, TextFile
 
@@ -226,6 +226,82 @@ def test_what_cannot_be_is_refused():
         other.count(text)
     with pytest.raises(TypeError, match="^X: .* learns from windows"):
         other.fit(counted)
+
+
+ALL = ["a", "cat", "dog", "home", "ran", "sat", "the", "zebra"]
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"min_count": 9}, r"^min_count=9, but X was counted with \d words that occur"),
+        ({"max_vocabulary": 7}, "^max_vocabulary=7, but X was counted with 8 words;"),
+        ({"vocabulary": ALL[:7]}, "^vocabulary: .*; 1 words differ, such as 'zebra'"),
+        ({"vocabulary": [*ALL, "ox"]}, "^vocabulary: .* 1 words differ, such as 'ox'"),
+    ],
+    ids=str,
+)
+def test_counts_of_other_words_are_refused(params, message):
+    text = [" ".join(ALL[k:]) for k in range(8)] * 2
+    lm = LanguageModel(WittenBellLM(), max_depth=2)
+    counted, other = lm.count(text), clone(lm).set_params(**params)
+    with pytest.raises(ValueError, match=message):
+        other.fit(counted)
+    if "min_count" not in params and "max_vocabulary" not in params:
+        with pytest.raises(ValueError, match=message):
+            other.partial_fit(counted)
+    # Counts of the model's own give the model of the text.
+    one = clone(other).fit(text)
+    assert one.vocabulary_.size != 10
+    same_bits(other.fit(other.count(text)).backoff_model_, one.backoff_model_)
+
+
+def test_counts_that_a_vocabulary_fits():
+    text = [" ".join(ALL[k:]) for k in range(8)] * 2
+    lm = LanguageModel(WittenBellLM(), max_depth=2)
+    counted, one = lm.count(text), lm.fit(text).backoff_model_
+    # "a" occurs 2 times: `min_count` is a weight, as in a fit.
+    for params in ({"min_count": 2}, {"max_vocabulary": 8}, {"vocabulary": ALL[::-1]}):
+        model = clone(lm).set_params(**params)
+        same_bits(model.fit(counted).backoff_model_, one)
+    halves = clone(lm).count(text, sample_weight=np.full(16, 0.5))
+    with pytest.raises(ValueError, match="^min_count=2, .* 1 words .* such as 'a'"):
+        clone(lm).set_params(min_count=2).fit(halves)
+
+
+@pytest.mark.parametrize("estimator", [KneserNeyLM, StructuredLogLinearLMCV])
+def test_counts_with_another_share_held_out_are_refused(estimator):
+    options = {"discount": "tuned"} if estimator is KneserNeyLM else {"search": ["lam"]}
+    text = random_text(3, n=200)
+
+    def model(share):
+        tuned = estimator(validation_fraction=share, **options)
+        return LanguageModel(tuned, max_depth=2)
+
+    counted = model(0.1).count(text)
+    for changed in (counted, counted.cut(1), counted.frequent(2)):
+        with pytest.raises(
+            ValueError, match=r"^validation_fraction=0\.4, but .*=0\.1;"
+        ):
+            model(0.4).set_params(max_depth=1).fit(changed)
+    # Sentences that were held out by name are no share.
+    val = random_text(4)
+    with_val = model(0.1).count(text, X_val=val)
+    a = model(0.4).fit(with_val).backoff_model_
+    same_bits(a, model(0.1).fit(text, X_val=val).backoff_model_)
+
+
+def test_what_is_not_counted_is_named():
+    counted = LanguageModel(max_depth=2).count(["a b"])
+    with pytest.raises(TypeError, match=r"^parts\[1\] must be a Counted, got int"):
+        Counted.merge([counted, 3])
+    for depth in (1.5, -1, "2", True):
+        with pytest.raises(ValueError, match="^depth must be an integer of at least 0"):
+            counted.cut(depth)
+    for least in (0, np.nan, 1.5, -1):
+        with pytest.raises(ValueError, match="^min_count must be an integer of at le"):
+            counted.frequent(least)
+    assert counted.cut(0).pairs.tree.n_nodes == 1
 
 
 def test_a_memory_gives_one_object_to_all_fits():

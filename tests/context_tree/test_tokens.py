@@ -65,6 +65,13 @@ def test_extensions_are_those_that_are_searched(depth, start):
     assert pickle.loads(pickle.dumps(pairs)).extension is None
 
 
+def test_a_text_without_sentences():
+    for weight in (None, np.empty(0)):
+        pairs, count = count_tokens(np.empty(0, np.int32), 3, 5, 4, weight=weight)
+        assert (pairs.tree.n_nodes, pairs.n_pairs) == (1, 4)
+        assert count.tolist() == [0.0] * 4
+
+
 def test_tokens_are_checked():
     with pytest.raises(ValueError, match="begin with -1"):
         count_tokens(np.array([0, 1], np.int32), 2, 2, 2)

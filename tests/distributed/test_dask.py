@@ -1,5 +1,6 @@
 """DaskLanguageModel on local clusters."""
 
+import asyncio
 import filecmp
 import gc
 import io
@@ -11,13 +12,13 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import joblib
 import numpy as np
 import pytest
 from _callbacks import StopAfter, needs_callbacks
+from _clusters import HANGS, local_client, until
 from _oracles import wikitext
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -35,6 +36,7 @@ from sklstruct.backoff import Counted
 from sklstruct.distributed import DaskLanguageModel, SchedulerLost
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import Checkpoint, FitMemory
+from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import Labels, TextFile
 
@@ -54,38 +56,6 @@ def sentences(n=400, seed=0):
             sentence.append(words[x])
         out.append(" ".join(sentence))
     return out
-
-
-def until(condition):
-    """Wait for what other threads bring about."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-@contextmanager
-def local_client(
-    n_workers=2, n_threads=1, processes=False, default=False, memory_limit="auto",
-    **settings,
-):  # fmt: skip
-    """A client of a cluster of its own, of workers that are threads of this process or
-    processes."""
-    with (
-        distributed.LocalCluster(
-            n_workers=n_workers, threads_per_worker=n_threads, processes=processes,
-            memory_limit=memory_limit, dashboard_address=":0",
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=default, **settings) as client,
-    ):  # fmt: skip
-        yield client
-
-
-@pytest.fixture(scope="module")
-def client():
-    """Two workers that are threads of this process."""
-    with local_client(default=True) as client:
-        yield client
 
 
 def same_model(a, b, exact):
@@ -128,6 +98,10 @@ def test_equal_to_one_process(client, estimator, exact):
     V = many.vocabulary_.size
     assert pairs == many.backoff_model_.n_pairs + 2 * V
     assert many.n_lost_shards_ == 0
+
+
+def mixed():
+    return MixtureLM([("kn", KneserNeyLM(discount=0.5)), ("wb", WittenBellLM())])
 
 
 def test_bag_files_and_sentences_are_one_text(client, tmp_path):
@@ -454,16 +428,33 @@ def test_calls_that_take_long_are_waited_for(client, monkeypatch):
     from sklstruct.distributed import _cluster
     from sklstruct.distributed._tasks import ShardFit
 
-    monkeypatch.setattr(_cluster, "_DOUBT", 0.01)
-    monkeypatch.setattr(_cluster, "_NEVER_ARRIVED", 0.01)
-    describe = ShardFit.describe
+    begin, ask_about = _cluster.ShardDriver.begin, _cluster.ShardDriver._ask_about
+    describe, limits = ShardFit.describe, (_cluster._DOUBT, _cluster._NEVER_ARRIVED)
+    begun, asked = threading.Event(), threading.Event()
+
+    def beginning(driver, k, method, *arguments):
+        # Other calls may be slow, too, on a busy machine.
+        doubt, never = (0.01, 0.0) if method == "describe" else limits
+        monkeypatch.setattr(_cluster, "_DOUBT", doubt)
+        monkeypatch.setattr(_cluster, "_NEVER_ARRIVED", never)
+        return begin(driver, k, method, *arguments)
+
+    def asking(driver, k, call, *arguments):
+        assert begun.wait(HANGS)
+        asked.set()
+        return ask_about(driver, k, call, *arguments)
 
     def slow(self):
-        time.sleep(0.3)
+        begun.set()
+        assert asked.wait(HANGS)
+        time.sleep(0.1)  # the question arrives
         return describe(self)
 
+    monkeypatch.setattr(_cluster.ShardDriver, "begin", beginning)
+    monkeypatch.setattr(_cluster.ShardDriver, "_ask_about", asking)
     monkeypatch.setattr(ShardFit, "describe", slow)
     model = DaskLanguageModel(WittenBellLM(), n_shards=3).fit(sentences(50))
+    assert asked.is_set()
     assert model.n_lost_shards_ == 0
 
 
@@ -513,6 +504,140 @@ def test_a_file_that_a_worker_does_not_have(client, monkeypatch, tmp_path):
     assert "files must be there, under the same names" in "".join(info.value.__notes__)
 
 
+# ------------------------------------------------------- waits for the cluster
+
+
+class HeldRequests:
+    """Requests for results wait in the client, as if five others were under way."""
+
+    def __init__(self, client):
+        self._client, self._n = client, 0
+
+    def hold(self):
+        async def take():
+            while not self._client._gather_semaphore.locked():
+                await self._client._gather_semaphore.acquire()
+                self._n += 1
+
+        self._client.sync(take)
+
+    def let_go(self):
+        while self._n:
+            self._n -= 1
+            self._client.loop.add_callback(self._client._gather_semaphore.release)
+
+    def waiting(self):
+        return self._n > 0 and self._client._gather_future is not None
+
+
+def hold_requests(patch, client, method, then):
+    """Hold them from the first task of a name on; `then` is called when one waits."""
+    from sklstruct.distributed import _cluster
+
+    held, look = HeldRequests(client), _cluster.WorkersWatch.look
+    submit, begun = client.submit, []
+
+    def submitting(function, *arguments, **options):
+        if function.__name__ == method and not begun:
+            begun.append(method)
+            held.hold()
+        return submit(function, *arguments, **options)
+
+    def looking(watch):
+        if held.waiting():
+            then(held)
+        look(watch)
+
+    patch.setattr(client, "submit", submitting)
+    patch.setattr(_cluster.WorkersWatch, "look", looking)
+    patch.setattr(_cluster, "_PATIENCE", 0.001)
+    return held
+
+
+def results_of_the_user(client):
+    return [client.submit(abs, -i, pure=False).result() for i in range(3)]
+
+
+@pytest.mark.parametrize("method", ["read_part", "ShardFit"])
+def test_results_that_wait_for_their_turn(client, monkeypatch, method):
+    """A time-out of such a wait would cancel the request of all results, for ever."""
+    seen = []
+
+    def then(held):
+        seen.append(method)
+        if len(seen) == 9:
+            held.let_go()
+
+    text = sentences(40)
+    one = LanguageModel(WittenBellLM()).fit(text)
+    held = hold_requests(monkeypatch, client, method, then)
+    try:
+        model = DaskLanguageModel(WittenBellLM(), n_shards=3).fit(text)
+    finally:
+        held.let_go()
+    same_model(one, model, exact=True)
+    assert len(seen) >= 9
+    assert results_of_the_user(client) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("method", ["read_part", "ShardFit"])
+def test_an_interrupt_leaves_the_client_usable(client, monkeypatch, method):
+    def then(held):
+        raise KeyboardInterrupt
+
+    before = stored(client)
+    with monkeypatch.context() as patch:
+        held = hold_requests(patch, client, method, then)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                DaskLanguageModel(WittenBellLM(), n_shards=3).fit(sentences(40))
+        finally:
+            held.let_go()
+    assert results_of_the_user(client) == [0, 1, 2]
+    until(lambda: gc.collect() >= 0 and not stored(client) - before)
+    DaskLanguageModel(WittenBellLM(), n_shards=3).fit(["a b", "b a"])
+
+
+def test_many_results_and_a_busy_loop(client, monkeypatch):
+    """The event loop of the client has much else to do, as on a busy machine."""
+    from sklstruct.distributed import _cluster
+
+    monkeypatch.setattr(_cluster, "_PATIENCE", 0.003)
+    futures = client.map(abs, range(300), pure=False)
+    over = threading.Event()
+
+    def work():
+        if not over.is_set():
+            time.sleep(0.004)
+            client.loop.call_later(0.001, work)
+
+    client.loop.add_callback(work)
+    try:
+        for _ in range(3):
+            DaskLanguageModel(WittenBellLM(), n_shards=3).fit(sentences(40))
+    finally:
+        over.set()
+    assert client.gather(futures) == list(range(300))
+    assert results_of_the_user(client) == [0, 1, 2]
+
+
+def test_a_client_that_is_broken_already(client):
+    """By a time-out of the user's own; the error says what to do."""
+    held = HeldRequests(client)
+    held.hold()
+
+    async def wait():
+        await client.submit(abs, -1, pure=False)
+
+    waits = asyncio.run_coroutine_threadsafe(wait(), client.loop.asyncio_loop)
+    until(held.waiting)
+    waits.cancel()  # as a time-out does
+    until(lambda: client._gather_future.cancelled())
+    held.let_go()
+    with pytest.raises(RuntimeError, match=r"client: .* make a new distributed.Client"):
+        DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+
+
 def test_partitions_that_are_empty(client):
     text = sentences(80)
     halves = [text[:30], text[30:]]
@@ -527,6 +652,38 @@ def test_partitions_that_are_empty(client):
             same_model(one, model.fit(X), exact)
         with pytest.raises(ValueError, match="X is empty"):
             model.fit(bag.from_delayed([dask.delayed([]), dask.delayed([])]))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("max_depth", [1, 2, 3])
+@pytest.mark.parametrize(
+    "estimator, exact",
+    [MODELS[0], MODELS[2], (mixed(), False)],
+    ids=["KN", "l2", "mix"],
+)
+def test_an_empty_part_anywhere(client, estimator, exact, max_depth):
+    text = [s for s in sentences(60) if s]
+    one = LanguageModel(estimator, max_depth=max_depth).fit(text)
+    test = sentences(20, seed=1)
+    want = one.perplexity(test)
+    model = DaskLanguageModel(estimator, max_depth=max_depth, n_shards=2)
+    for at in range(3):
+        parts = [text[:20], text[20:]]
+        parts.insert(at, [])
+        model.fit(bag.from_delayed([dask.delayed(part) for part in parts]))
+        if exact:
+            same_model(one, model, exact)
+        assert model.perplexity(test) == pytest.approx(want, rel=1e-8)
+
+
+@pytest.mark.parametrize("max_depth", [1, 2])
+def test_fewer_sentences_than_threads(client, max_depth, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("a b a\n")
+    model = DaskLanguageModel(WittenBellLM(), max_depth=max_depth, n_shards=2)
+    one = LanguageModel(WittenBellLM(), max_depth=max_depth).fit(["a b a"])
+    for X in (["a b a"], TextFile(path), bag.read_text(str(path), blocksize=2)):
+        same_model(one, model.fit(X), exact=True)
 
 
 def test_errors_of_the_client_reach_the_caller(client, monkeypatch):
@@ -588,11 +745,12 @@ def test_arpa_from_the_workers(client, estimator, exact, n_shards, monkeypatch):
         {"start": None},
         {"end": None, "unknown": None},
         {"vocabulary": ["w1", "w2", "never"]},
-        {"n_shards": 90, "max_depth": 5},
+        {"n_shards": 20, "max_depth": 5, "max_vocabulary": 12},
     ],
     ids=str,
 )
 def test_arpa_of_other_vocabularies(client, params):
+    """Also with more shards than words."""
     params = {"max_depth": 2, "n_shards": 3, "gather": False} | params
     model = DaskLanguageModel(WittenBellLM(), **params).fit(sentences(40))
     got = arpa(model)
@@ -1108,13 +1266,13 @@ def test_wikitext_on_two_processes(tmp_path):
 
 
 CLUSTER = """
-import sys, time, distributed
+import sys, distributed
 with distributed.LocalCluster(
     n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0",
     protocol="tcp",
 ) as cluster:
     print(cluster.scheduler_address, flush=True)
-    time.sleep(600)
+    sys.stdin.read()  # until the test ends
 """
 
 
@@ -1130,13 +1288,14 @@ def test_a_scheduler_that_is_killed(tmp_path):
 
     def start():
         process = subprocess.Popen(
-            [sys.executable, "-c", CLUSTER], stdout=subprocess.PIPE, text=True,
-            cwd=tmp_path,
+            [sys.executable, "-c", CLUSTER], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, cwd=tmp_path,
         )  # fmt: skip
         started.append(process)
         return process.stdout.readline().strip()
 
-    with dask.config.set({"distributed.comm.timeouts.connect": "2s"}):
+    # How long a client tries to find its scheduler again.
+    with dask.config.set({"distributed.comm.timeouts.connect": "15s"}):
         try:
             address = start()
             with distributed.Client(address, set_as_default=False) as client:
@@ -1159,6 +1318,6 @@ def test_a_scheduler_that_is_killed(tmp_path):
         finally:
             for process in started:
                 process.kill()
-                process.wait()
+                process.communicate()
     assert after.reports[0] in (before.reports[-1], before.reports[-1] + 1)
     np.testing.assert_array_equal(got.coef_, want.coef_)

@@ -16,6 +16,7 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
+from _clusters import HANGS, local_client, local_cluster, new_client, until
 from _oracles import wikitext
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -24,6 +25,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklstruct import HierarchicalClassifier, KneserNeyLM, StructuredLogLinearLM
 from sklstruct.distributed import DaskLanguageModel
+from sklstruct.distributed._cluster import Cluster, ShardDriver
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import FitMemory
 from sklstruct.smoothing import WittenBellLM
@@ -52,20 +54,14 @@ def cluster():
     # A LocalCluster gives a worker up that is away a while after it was lost before,
     # though that is by a loss of its own.
     patience = {"distributed.deploy.lost-worker-timeout": "1h"}
-    with (
-        dask.config.set(patience),
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-    ):
+    with dask.config.set(patience), local_cluster(processes=True) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def client(cluster):
     """Two workers, each a process, whatever the test before did to them."""
-    with distributed.Client(cluster) as client:
-        client.wait_for_workers(2, timeout=60)
+    with new_client(cluster) as client:
         yield client
 
 
@@ -220,10 +216,10 @@ def interrupt_when(ready):
     """Ctrl-C once something is under way."""
 
     def wait():
-        deadline = time.monotonic() + 60
-        while not ready() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            until(ready)
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=wait)
     thread.start()
@@ -247,11 +243,7 @@ def assert_usable(client):
         there = clone(search).fit(text)
     assert_same_search(search.fit(text), there)
     # joblib leaves results of an interrupted search where they are.
-    deadline = time.monotonic() + 60
-    while of_fits(client) and time.monotonic() < deadline:
-        gc.collect()
-        time.sleep(0.1)
-    assert not of_fits(client)
+    until(lambda: gc.collect() >= 0 and not of_fits(client))
 
 
 def test_an_interrupted_search(client, tmp_path, interrupts):
@@ -260,7 +252,7 @@ def test_an_interrupted_search(client, tmp_path, interrupts):
 
     def score(model, X, y=None):
         begun.touch()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HANGS
         while not end.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         return 0.0
@@ -326,15 +318,7 @@ def test_answers_that_cannot_be_received(monkeypatch, direct):
     from sklstruct.distributed import _cluster
 
     monkeypatch.setattr(_cluster, "_DOUBT", 1.0)
-    monkeypatch.setattr(_cluster, "_NEVER_ARRIVED", 2.0)
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(
-            cluster, set_as_default=False, direct_to_workers=direct
-        ) as client,
-    ):
+    with local_client(1, processes=True, direct_to_workers=direct) as client:
         model = DaskLanguageModel(WittenBellLM(), n_shards=2, client=client)
         client.run(answer_what_cannot_be_read)
         with pytest.raises(ValueError, match="invalid literal.*unreadable") as info:
@@ -346,11 +330,12 @@ def test_answers_that_cannot_be_received(monkeypatch, direct):
         assert "On the worker of a shard" in "".join(info.value.__notes__)
         # A call that the worker cannot receive.
         ask_all = _cluster.ShardDriver.ask_all
-        monkeypatch.setattr(
-            _cluster.ShardDriver,
-            "ask_all",
-            lambda driver, method: ask_all(driver, method, Unreadable()),
-        )
+
+        def unreadable(driver, method):
+            monkeypatch.setattr(_cluster, "_NEVER_ARRIVED", 2.0)
+            return ask_all(driver, method, Unreadable())
+
+        monkeypatch.setattr(_cluster.ShardDriver, "ask_all", unreadable)
         with pytest.raises(RuntimeError, match="call to shard 0 did not arrive at its"):
             model.fit(sentences(50))
 
@@ -379,17 +364,12 @@ def test_a_worker_with_another_version(tmp_path):
     (other / "METADATA").write_text(
         text.replace(f"\nVersion: {mine}\n", "\nVersion: 999.1\n")
     )
-    with (
-        distributed.LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
+    with local_client(1, processes=True) as client:
         model = DaskLanguageModel(WittenBellLM(), client=client)
         model.fit(sentences(50))
-        worker = started_worker(cluster.scheduler_address, tmp_path, other.parent)
+        worker = started_worker(client.scheduler.address, tmp_path, other.parent)
         try:
-            client.wait_for_workers(2, timeout=120)
+            client.wait_for_workers(2, timeout=HANGS)
 
             def never():
                 raise AssertionError("the text was read")
@@ -414,33 +394,32 @@ def worker_pids(cluster):
     return [p.pid for p in processes if p is not None and p.pid]
 
 
-class Killer(threading.Thread):
-    """Kills one worker after the other, at random moments of a fit."""
+class Events:
+    """Counts what the client asks of the cluster in a fit; kills workers at some."""
 
-    def __init__(self, cluster, moments, seed):
-        super().__init__()
-        self._cluster, self._moments = cluster, moments
-        self._rng = random.Random(seed)
-        self._over = threading.Event()
-        self.killed = []
+    def __init__(self, patch, cluster, at=(), seed=0):
+        self.n, self.killed = 0, []
+        self._cluster, self._at, self._rng = cluster, list(at), random.Random(seed)
+        for kind, name in ((Cluster, "submit"), (ShardDriver, "begin")):
+            patch.setattr(kind, name, self._counted(getattr(kind, name)))
 
-    def run(self):
-        began = time.monotonic()
-        for moment in self._moments:
-            if self._over.wait(max(0.0, moment - (time.monotonic() - began))):
-                return
-            pids = [p for p in worker_pids(self._cluster) if p not in self.killed]
-            if pids:
-                self.killed.append(self._rng.choice(pids))
-                os.kill(self.killed[-1], signal.SIGKILL)
+    def _counted(self, method):
+        def counted(*arguments):
+            found = method(*arguments)
+            if self.n in self._at:
+                self._kill()
+            self.n += 1
+            return found
 
-    def __enter__(self):
-        self.start()
-        return self
+        return counted
 
-    def __exit__(self, *_):
-        self._over.set()
-        self.join()
+    def _kill(self):
+        def pids():
+            return [p for p in worker_pids(self._cluster) if p not in self.killed]
+
+        until(pids)
+        self.killed.append(self._rng.choice(pids()))
+        os.kill(self.killed[-1], signal.SIGKILL)
 
 
 @pytest.mark.filterwarnings("ignore:KneserNeyLM")  # of ten sentences
@@ -459,22 +438,21 @@ def test_workers_killed_at_random_moments(cluster, client, estimator):
     one = LanguageModel(estimator, max_depth=3).fit(text)
     model = DaskLanguageModel(estimator, max_depth=3, n_shards=2)
     model.fit(text[:10])  # workers import what they need
-    began = time.monotonic()
-    model.fit(text)
-    took = time.monotonic() - began
+    with pytest.MonkeyPatch.context() as patch:
+        events = Events(patch, cluster)
+        model.fit(text)
     want = model.backoff_model_
     assert_same_model(one, model, rtol=1e-8)
     rng = random.Random(0)
-    n_killed = 0
     for seed in range(6):
-        moments = sorted(rng.uniform(0.0, took) for _ in range(1 + seed % 2))
-        with Killer(cluster, moments, seed) as killer:
+        at = rng.sample(range(events.n), 1 + seed % 2)
+        with pytest.MonkeyPatch.context() as patch:
+            losses = Events(patch, cluster, at, seed)
             model.fit(text)
-        n_killed += len(killer.killed)
+        assert len(losses.killed) == len(at)
         np.testing.assert_array_equal(model.backoff_model_.log_prob, want.log_prob)
         if hasattr(one.estimator_, "objective_"):
             np.testing.assert_allclose(
                 model.estimator_.objective_, one.estimator_.objective_, rtol=1e-8
             )
-        client.wait_for_workers(2, timeout=60)
-    assert n_killed
+        client.wait_for_workers(2, timeout=HANGS)

@@ -5,10 +5,10 @@ import pickle
 import random
 import signal
 import warnings
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from _clusters import local_client
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -63,18 +63,6 @@ def refined(path=PATH, model=L2):
 def mixture(weights="logistic", **params):
     models = [("refined", refined()), ("kn", KneserNeyLM())]
     return MixtureLM(models, weights=weights, **params)
-
-
-@pytest.fixture(scope="module")
-def client():
-    """Two workers that are threads of this process."""
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=True) as client,
-    ):
-        yield client
 
 
 def same_tree(a, b):
@@ -388,17 +376,6 @@ def test_other_refusals(client, monkeypatch):
         DaskLanguageModel(mixture(), vocabulary=["a"], unknown=None).fit(["a b"])
 
 
-@contextmanager
-def two_processes():
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
 @pytest.fixture
 def text_file(tmp_path):
     path = tmp_path / "text.txt"
@@ -409,7 +386,7 @@ def text_file(tmp_path):
 def test_processes(text_file):
     good = named_estimator("good", n_words=60, max_depth=3)
     good.set_params(refined__structuredloglinearlm__min_count=3)
-    with two_processes() as client:
+    with local_client(processes=True) as client:
         many = DaskLanguageModel(good, max_depth=3, client=client).fit(text_file)
     assert len({process for process, _, _ in many.shard_sizes_}) == 2
     same_mixture(LanguageModel(good, max_depth=3).fit(text_file), many)
@@ -442,7 +419,7 @@ def test_a_worker_process_that_is_killed(text_file, monkeypatch, task):
 
     monkeypatch.setattr(Cluster, "submit", submitting)
     monkeypatch.setattr(ShardDriver, "_answer", answering)
-    with two_processes() as client:
+    with local_client(processes=True) as client:
         many = DaskLanguageModel(mixture(), max_depth=3, client=client).fit(text_file)
     assert killed
     assert many.n_lost_shards_ >= (task == "answer")

@@ -37,7 +37,7 @@ def test_fit(interrupt, kind, n_threads):
         )  # fmt: skip
     for thread in threading.enumerate():
         if thread.name.startswith("sklstruct"):
-            thread.join(timeout=100)
+            thread.join(timeout=600)
             assert not thread.is_alive()
     # weights are written when a node is done: none was
     assert not coef.any() and not intercept.any()
@@ -68,7 +68,7 @@ def test_predict(interrupt, flat, call):
     best, n_dots = np.full((n, 1), -9, np.int32), np.zeros(n, np.int64)
     log_proba, stop = np.full((n, 1), 9.0), np.zeros(1, np.int32)
     with pytest.raises(KeyboardInterrupt):
-        interrupt()
+        interrupt(working=True)
         if call in ("walk", "greedy"):
             greedy = call == "greedy"
             walk(model, samples, z, narrow, greedy, best[:, 0], n_dots, stop)

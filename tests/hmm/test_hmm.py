@@ -380,19 +380,6 @@ def test_arrow(kind):
     assert other.predict(X, given=make(y)) == y
 
 
-def test_minus_one_is_an_unknown_label_among_integers():
-    X, y = [["a", "b", "a"], ["b", "a"]], [[0, 1, 0], [1, 0]]
-    tagger = HighOrderHMM(2).fit(X, y)
-    given = [[None, 0, None]]
-    assert tagger.predict([["a", "b", "a"]], given=given)[0][1] == 0
-    marked = tagger.predict_proba([["a", "b", "a"]], given=[[-1, 0, -1]])
-    unknown = tagger.predict_proba([["a", "b", "a"]], given=given)
-    np.testing.assert_array_equal(marked[0], unknown[0])
-    strings = HighOrderHMM(2).fit(X, [["N", "V", "N"], ["V", "N"]])
-    with pytest.raises(ValueError, match=r"given\[0\]\[0\] holds -1"):
-        strings.predict(X[1:], given=[[-1, "V"]])
-
-
 def test_missing_values_of_pandas():
     pd = pytest.importorskip("pandas")
     tagger = HighOrderHMM(2).fit([["a", "b", pd.NA]], [["N", "V", "N"]])

@@ -17,7 +17,7 @@ from sklstruct.language_model import (
     _predictors,
 )
 from sklstruct.mixture import FactoredLM, MixtureLM
-from sklstruct.smoothing import AdditiveLM
+from sklstruct.smoothing import AdditiveLM, WittenBellLM
 from sklstruct.symbols import number_sentences
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
@@ -765,6 +765,72 @@ def test_theta_after_a_refit():
             )
             assert np.log(other.theta_[k, g]) == pytest.approx(wanted)
     assert not np.allclose(other.theta_, first.theta_)
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"max_vocabulary": 6}, {"min_count": 9}], ids=str
+)
+@pytest.mark.parametrize("word_classes", [3, "base"])
+def test_theta_after_a_refit_with_other_words(params, word_classes):
+    """The last sentences have words that those before do not have."""
+    rng = np.random.default_rng(4)
+    # The words a to d come in bursts.
+    text = [
+        " ".join([*"abcd"[i // 3 % 4] * 3, *rng.choice(list("efgh"), 3)])
+        for i in range(80)
+    ]
+    text += [" ".join(rng.choice(list("bhxyz"), 6)) for _ in range(30)]
+    smoother = KneserNeyLM(discount=0.7)
+    if word_classes == "base":
+        smoother = FactoredLM(ExchangeClustering(3, random_state=0), smoother)
+    base = LanguageModel(smoother, max_depth=2, **params)
+    model = CacheLM(
+        base, word_classes=word_classes, max_order=2, validation_fraction=0.3
+    )
+    first = clone(model).set_params(refit=False).fit(text)
+    other = model.fit(text)
+    assert set(first.vocabulary_) != set(other.vocabulary_)
+    assert np.unique(first.theta_).size > 1
+    place = {word: i for i, word in enumerate(first.vocabulary_.tolist())}
+    known = [word in place for word in other.vocabulary_.tolist()]
+    read = [w if w in other.vocabulary_ else "<unk>" for w in " ".join(text).split()]
+    read += ["</s>"] * len(text)
+    count = np.array([1.0 + read.count(w) for w in other.vocabulary_])
+    assert other.theta_.shape == (2, other.class_of_.max() + 1)
+    for (k, g), theta in np.ndenumerate(other.theta_):
+        words = np.flatnonzero(known & (other.class_of_ == g))
+        if not words.size:  # a class of new words
+            words = np.flatnonzero(known)
+        at = [place[word] for word in other.vocabulary_[words]]
+        old = np.log(first.theta_[k, first.class_of_[at]])
+        assert np.log(theta) == pytest.approx(np.average(old, weights=count[words]))
+    assert np.isfinite(other.perplexity(text))
+
+
+def test_a_class_of_new_words_only():
+    text = ["a b a b b a"] * 40 + ["c d c c d"] * 10
+    model = CacheLM(
+        LanguageModel(WittenBellLM(), max_depth=1), word_classes=AToC(), max_order=1,
+        validation_fraction=0.2,
+    )  # fmt: skip
+    first = clone(model).set_params(refit=False).fit(text)
+    other = model.fit(text)
+    old = np.log(first.theta_[0, first.class_of_])  # a, b, <unk>, </s>
+    weights = np.array([121.0, 121.0, 1.0, 51.0])
+    new = other.class_of_[other.vocabulary_.tolist().index("d")]
+    assert (other.class_of_ == new).sum() == 1
+    wanted = np.average(old, weights=weights)
+    assert np.log(other.theta_[0, new]) == pytest.approx(wanted)
+
+
+class AToC(BaseEstimator):
+    """A clustering: words by their letter, d alone in the last class."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def classes_of(self, symbols):
+        return np.array([{"a": 0, "b": 1, "d": 2}.get(s, 0) for s in symbols])
 
 
 class BAndC(BaseEstimator):

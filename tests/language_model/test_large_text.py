@@ -267,7 +267,7 @@ def run_child(program, *arguments, cwd):
         [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=3600,
         check=False,
         cwd=cwd,
     )

@@ -21,7 +21,7 @@ def run(*args, cwd):
         text=True,
         # matplotlib's cache must not be looked for in a home that may not exist.
         env={**os.environ, "MPLCONFIGDIR": str(cwd)},
-        timeout=600,
+        timeout=3600,
     )
 
 

@@ -58,24 +58,31 @@ def test_standard_error_is_that_of_new_texts(models):
     assert again == found
 
 
-def test_a_text_of_six_sentences(models):
-    """Percentiles of all 6^6 resamples; the error by the unbiased variance."""
-    a, b = models
-    X = draw(6, 7)
-    total = b.score_samples(X) - a.score_samples(X)
-    size = np.array([len(sentence) + 1 for sentence in X])
-    found = compare(a, b, X, n_resamples=20_000, random_state=0)
+@pytest.fixture(scope="module")
+def six_sentences(models):
+    """Sentences of one length; how much more probable each is to the second model."""
+    X = [sentence[:4] for sentence in draw(60, 5) if len(sentence) >= 4][:6]
+    a, b = (m.perplexity_by_sentence(X).log_likelihood for m in models)
+    assert len(X) == 6
+    return X, (b - a) / 5.0
 
-    d = total.sum() / size.sum()
-    variance = np.var(total - d * size, ddof=1)
-    error = 100 * np.exp(-d) * np.sqrt(6 * variance) / size.sum()
-    assert found.standard_error == pytest.approx(error, rel=1e-9)
 
-    drawn = np.indices((6,) * 6).reshape(6, -1)
-    gains = 100 * (1 - np.exp(-total[drawn].sum(axis=0) / size[drawn].sum(axis=0)))
-    low, high = found.interval
-    assert np.quantile(gains, 0.02) < low < np.quantile(gains, 0.03)
-    assert np.quantile(gains, 0.97) < high < np.quantile(gains, 0.98)
+def test_standard_error_of_few_sentences_of_one_length(models, six_sentences):
+    """The ratio of sums is then a mean, whose standard error is in every book."""
+    X, d = six_sentences
+    found = compare(*models, X, n_resamples=2)
+    error = np.std(d, ddof=1) / np.sqrt(6)
+    assert found.standard_error == pytest.approx(100 * np.exp(-d.mean()) * error)
+
+
+def test_interval_holds_95_percent_of_all_resamples(models, six_sentences):
+    X, d = six_sentences
+    found = compare(*models, X, n_resamples=20_000, random_state=0)
+    every = d[np.indices((6,) * 6).reshape(6, -1)].mean(axis=0)
+    gains = 100 * (1 - np.exp(-every))
+    below = (gains < found.interval[0]).mean(), (gains > found.interval[1]).mean()
+    np.testing.assert_allclose(below, 0.025, atol=0.004)
+    assert found.p_worse == pytest.approx((gains <= 0).mean(), abs=0.02)
 
 
 def test_equal_models_gain_nothing(models):

@@ -1078,7 +1078,7 @@ KILLS = """
         if child == 0:
             code = 1
             # A child that hangs would hold the pipes open that the test waits for.
-            faulthandler.dump_traceback_later(100, exit=True)
+            faulthandler.dump_traceback_later(1000, exit=True)
             try:
                 model = fit(Checkpoint(path, interval=0))
                 code = 0 if np.array_equal(found(model), found(whole)) else 2
@@ -1116,7 +1116,7 @@ def test_killed_at_any_moment(kind, tmp_path):
         ],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=3600,
         check=False,
         cwd=tmp_path,
     )

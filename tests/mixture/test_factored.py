@@ -285,6 +285,14 @@ def test_what_does_not_fit_is_told(data, model, match):
         model.fit(*data)
 
 
+@pytest.mark.parametrize("taxonomy", [2, "ward", 1.5])
+def test_what_is_no_tree_is_told(data, taxonomy):
+    with pytest.raises(TypeError, match=r"^taxonomy must be a clustering .* Exchange"):
+        FactoredLM(taxonomy, smoother()).fit(*data)
+    with pytest.raises(TypeError, match=r"^taxonomy must be a clustering .* Exchange"):
+        LanguageModel(FactoredLM(taxonomy), max_depth=2).fit(SENTENCES)
+
+
 def test_fitted_clusterings_know_the_words_of_a_language_model():
     clustering = ExchangeClustering(4, offsets=(-1, 1)).fit(SENTENCES)
     fitted = FactoredLM(FrozenEstimator(clustering))

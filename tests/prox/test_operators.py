@@ -366,7 +366,7 @@ def test_interrupt_of_a_decomposition(interrupt, function, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         function(v)
     [thread] = set(threading.enumerate()) - before  # it has not ended yet
-    thread.join(timeout=100)
+    thread.join(timeout=600)
 
 
 def test_overlapping_groups_at_any_strength():

@@ -355,7 +355,8 @@ def test_marks_and_unknown_words_are_named_by_line(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_interrupt_is_heard_between_blocks(tmp_path, monkeypatch, interrupts):
-    path = write(tmp_path / "text", "a b c\n" * 200_000)
+    # Reading takes many times as long as the signal.
+    path = write(tmp_path / "text", "a b c\n" * 5_000_000)
     monkeypatch.setattr(text_module, "_BLOCK", 16)
     timer = threading.Timer(
         0.05, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)

@@ -24,6 +24,7 @@ from ._stochastic import StochasticSolver as StochasticSolver
 from ._tree_metric import TreeMetric as TreeMetric
 from ._tree_metric import TreeMetricSolver as TreeMetricSolver
 from ._tree_metric import shorter as shorter
+from ._tree_metric import stiffer as stiffer
 
 if TYPE_CHECKING:
     from .._penalties import Penalty

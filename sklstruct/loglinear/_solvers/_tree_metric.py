@@ -32,6 +32,8 @@ SLACK, SLACK_SMOOTHED = 1e-12, 1e-4
 
 # A step that led upward is taken again, shorter and in a metric stiffer by STIFFER.
 STIFFER, STIFFEST, LEVENBERG = 1.5, 8.0, 0.02
+# With this factor of the Levenberg term a step is nothing; it need not be larger.
+LARGEST_LEVENBERG = 2.0**20
 
 # A step that led downward makes the metric softer by these factors, to the power of 1
 # / failures. A descent along which the loss curved more than the metric counts as this
@@ -207,9 +209,17 @@ class TreeMetricSolver(Solver):
 
 def _stiffen_after_failure(at):
     """The metric after a step that led upward."""
-    at.kappa = min(STIFFER * at.kappa, STIFFEST)
+    at.kappa, at.levenberg = stiffer(at.kappa, at.levenberg)
     at.failures += 1
-    _raise_levenberg(at)
+
+
+def stiffer(kappa: float, levenberg: float) -> tuple[float, float]:
+    """The factors of the metric and of its Levenberg term after a failure."""
+    return min(STIFFER * kappa, STIFFEST), _higher(levenberg)
+
+
+def _higher(levenberg):
+    return min(max(2.0 * levenberg, LEVENBERG), LARGEST_LEVENBERG)
 
 
 def _follow(at, bregman, allowed):
@@ -219,7 +229,7 @@ def _follow(at, bregman, allowed):
         ratio = bregman / (at.kappa * allowed) if allowed > 0.0 else 2.0
         at.kappa *= 1.05 * min(ratio, 2.0)
         at.failures += TOO_SOFT
-        _raise_levenberg(at)
+        at.levenberg = _higher(at.levenberg)
         return
     # Relax more slowly after each failure and keep a floor; otherwise the same
     # too-soft metric returns after a few iterations and resets the momentum.
@@ -228,10 +238,6 @@ def _follow(at, bregman, allowed):
     at.levenberg *= LEVENBERG_DECAY**root
     floor = 0.25 * LEVENBERG * (1.0 - root)
     at.levenberg = max(at.levenberg if at.levenberg > 5e-4 else 0.0, floor)
-
-
-def _raise_levenberg(at):
-    at.levenberg = max(2.0 * at.levenberg, LEVENBERG)
 
 
 class TreeMetric:
