@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._compat import BaseEstimator, HasMethods, Interval, StrOptions, _fit_context
 from .._docs import shared_docs
-from ..backoff import BackoffClassifier, BackoffModel
+from ..backoff import BackoffModel
 from ..smoothing import KneserNeyLM
-from ..symbols import Labels, context_windows, object_array, prepare_for_ids
+from ..symbols import object_array
 from ..symbols._sentences import DEEPEST
 from ._automaton import ContextAutomaton
 from ._candidates import check_rows, make_candidates
@@ -26,7 +26,6 @@ from ._em import (
     Observed,
     expect,
     histories,
-    name_symbols,
     random_counts,
     table_of,
     with_histories,
@@ -34,6 +33,7 @@ from ._em import (
 from ._emissions import ClassifierEmission, Emission, FrequencyEmission, SuffixEmission
 from ._given import GIVEN
 from ._inference import SequenceInference
+from ._sequence_model import id_windows, learn_from_ids
 from ._sequences import (
     check_pairs,
     check_sequences,
@@ -329,59 +329,20 @@ class HighOrderHMM(SequenceInference, BaseEstimator):
         return np.array([index[c] for c in self.classes_.tolist()], dtype=np.int32)
 
     def _windows(self, ids, weight):
-        """(contexts, targets, weights) of all n-grams of known labels.
-
-        Ids of the windows: the labels, n for the start in contexts and for the end in
-        targets, -1 for what is missing or comes before an unknown label.
-        """
+        """(contexts, targets, weights) of all n-grams of known labels."""
         if isinstance(self.smoothing, BackoffModel):
             return None, None, None
-        n = len(self.classes_)
-        w = context_windows(
-            [[n + 2 if k < 0 else k for k in a.tolist()] for a in ids],
-            self.order - 1, start=n, end=n + 1,
-        )  # fmt: skip
-        name = np.array([*w.vocabulary, -1], dtype=np.int32)
-        contexts, targets, counts = name[w.contexts], name[w.targets], w.sample_weight
-        if weight is not None:
-            # Windows before a start have no weight.
-            counts = np.array(counts, dtype=np.float64)
-            counts[counts > 0] = np.repeat(weight, [len(a) + 1 for a in ids])
-        unknown = contexts == n + 2
-        if unknown.any():
-            lost = np.logical_or.accumulate(unknown[:, ::-1], axis=1)[:, ::-1]
-            contexts[lost] = -1
-            # The end of a sentence is counted after a known label only.
-            counts = np.where((targets == n + 1) & unknown[:, -1], 0, counts)
-        counts = np.where(targets == n + 2, 0, counts)
-        return contexts, np.where(targets > n, n, targets), counts
+        return id_windows(ids, len(self.classes_), self.order - 1, weight)
 
     def _learn(self, contexts, targets, counts):
         """A model of the label sequences from windows, and log of its prior."""
         if isinstance(self.smoothing, BackoffModel):
             return self.smoothing, 0.0
-        names = self.classes_.tolist()
-        start, end = _new_mark("<s>", names), _new_mark("</s>", names)
-        labels = Labels(
-            object_array([*names, end]), object_array([*names, start]),
-            start=start, end=end,
-        )  # fmt: skip
         smoothing = self.smoothing
         if smoothing is None:
             smoothing = KneserNeyLM(discount=(0.5, 1.0, 1.5))
-        estimator = clone(smoothing)
-        prepare_for_ids(estimator, labels)
-        estimator.fit(contexts, targets, sample_weight=counts)
-        model = getattr(estimator, "backoff_model_", None)
-        if model is None:
-            raise TypeError(
-                f"smoothing: {type(estimator).__name__} fits no back-off model; "
-                "use an estimator such as KneserNeyLM or StructuredLogLinearLM"
-            )
-        prior = 0.0
-        if isinstance(estimator, BackoffClassifier):
-            prior = estimator.log_prior()
-        return name_symbols(model, labels), prior
+        names = self.classes_.tolist()
+        return learn_from_ids(smoothing, names, contexts, targets, counts)
 
     def _fit_emission(self, X, ids, weight, per_label=False):
         """The fitted emission model; weight: one number a sequence, or a label."""
@@ -652,10 +613,3 @@ def _refuse_missing(name, labels):
 
 def _are_integers(names):
     return all(isinstance(one, Integral) and one is not True for one in names)
-
-
-def _new_mark(mark, names):
-    """A mark that is no label; any value does where labels are no strings."""
-    while mark in names:
-        mark = f"<{mark}>"
-    return mark
