@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,6 @@ class WeightLayout:
 
     def __post_init__(self) -> None:
         self.n_kinds = len(self.kinds)
-        self.code = {kind: j for j, kind in enumerate(self.kinds)}
         self.own_offset = self.n_features * self.n_kinds
         at = self.own_offset + self.n_candidate_features
         cross, pair = [], []
@@ -59,6 +59,15 @@ class WeightLayout:
         self.cross_offset = np.array(cross, dtype=np.int64)
         self.pair_offset = np.array(pair, dtype=np.int64)
         self.n_weights = at
+
+    @cached_property
+    def code(self) -> dict:
+        """The number of each kind."""
+        return {kind: j for j, kind in enumerate(self.kinds)}
+
+    def __getstate__(self) -> dict:
+        """Without the numbers: skops writes no dictionary whose keys are tuples."""
+        return {k: v for k, v in vars(self).items() if k != "code"}
 
     @classmethod
     def of(cls, graphs: Sequence[FactorGraph]) -> WeightLayout:

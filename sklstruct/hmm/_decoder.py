@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from .._checks import validate_parts
 from .._compat import BaseEstimator, HasMethods, Interval, _fit_context
 from ..backoff import BackoffModel
 from ..symbols import object_array
@@ -168,6 +169,7 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         TypeError
             If `language_model` has no back-off model.
         """
+        validate_parts(self.channel)
         text = X if y is None else y
         if isinstance(self.language_model, BackoffModel):
             self.language_model_ = model = self.language_model

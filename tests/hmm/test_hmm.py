@@ -12,8 +12,10 @@ from _hmm_problems import toy
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.utils._param_validation import InvalidParameterError
 
 from sklstruct import (
     AdditiveLM,
@@ -40,7 +42,7 @@ from sklstruct.hmm import (
     write_max_arpa,
 )
 from sklstruct.hmm._automaton import ContextAutomaton
-from sklstruct.smoothing import WittenBellLM
+from sklstruct.smoothing import GrownLM, KatzLM, PrunedKneserNeyLM, WittenBellLM
 from sklstruct.symbols import Labels
 from sklstruct.symbols._encoding import object_array
 
@@ -90,9 +92,7 @@ def test_solvers_and_threads_agree(solver, labels):
     one = HighOrderHMM(4, solver=solver).fit(X, y)
     two = clone(one).set_params(n_jobs=2, solver="lattice").fit(X, y)
     assert one.predict(X) == two.predict(X)
-    as_array = one.predict(object_array(X))
-    assert [a.tolist() for a in as_array] == one.predict(X)
-    assert as_array.dtype == object and as_array[0].dtype == one.classes_.dtype
+    assert one.predict(object_array(X)) == one.predict(X)
     draws = one.sample_posterior(X[:5], 3, random_state=0)
     again = one.set_params(n_jobs=2).sample_posterior(X[:5], 3, random_state=0)
     assert all((a == b).all() for a, b in zip(draws, again))
@@ -431,12 +431,92 @@ def test_half_of_a_pair_of_code_points_is_a_letter():
     assert np.isfinite(bound.log_unknown("c\ud801t"))
 
 
+def test_answers_are_lists_of_lists():
+    X, y = toy(12)
+    tagger = HighOrderHMM(2).fit(X, y)
+    expected = tagger.predict(X)
+    inputs = [tuple(X), iter(X), object_array(X), [np.array(x) for x in X]]
+    for name in ("pandas", "polars"):
+        frames = pytest.importorskip(name)
+        inputs.append(frames.Series(X))
+    inputs.append(pytest.importorskip("pyarrow").array(X))
+    for given in inputs:
+        found = tagger.predict(given)
+        assert isinstance(found, list) and found == expected
+        assert all(type(row) is list for row in found)
+        assert {type(label) for row in found for label in row} == {str}
+
+
+def test_seqeval_takes_the_answers_for_a_table():
+    pd = pytest.importorskip("pandas")
+    metrics = pytest.importorskip("seqeval.metrics")
+    words, tags = ["the", "cat", "ran", "dogs", "ran"], ["O", "B-N", "O", "B-N", "O"]
+    table = pd.DataFrame({"s": [0, 0, 0, 1, 1], "w": words, "t": tags})
+    rows = pd.concat([table.groupby("s").agg(list)] * 4, ignore_index=True)
+    tagger = HighOrderHMM(2).fit(rows.w, rows.t)
+    assert metrics.f1_score(list(rows.t), tagger.predict(rows.w)) == 1
+
+
+WRONG = [
+    (StructuredLogLinearLM(lam=-1), "lam"),
+    (GrownLM(discount=2.0), "discount"),
+    (WittenBellLM(interpolate="no"), "interpolate"),
+    (PrunedKneserNeyLM(threshold=-1), "threshold"),
+    (AdditiveLM(delta=-1), "delta"),
+    (AdditiveLM(0.1), "max_depth"),
+    (KneserNeyLM(-1), "max_depth"),
+    (WittenBellLM(max_depth=0.5), "max_depth"),
+    (KatzLM(k=-3), "k"),
+    (PrunedLM(KneserNeyLM(-1)), "max_depth"),
+]
+
+
+class NotToBeFitted(KneserNeyLM):
+    def fit(self, X, y, sample_weight=None):
+        raise AssertionError("work was done before the parameters were checked")
+
+    fit_counted = fit
+
+
+@pytest.mark.parametrize(("wrong", "name"), WRONG, ids=str)
+def test_parameters_of_parts_are_checked(wrong, name):
+    X, y = toy(4)
+    match = f"The '{name}' parameter of"
+    with pytest.raises(InvalidParameterError, match=match):
+        HighOrderHMM(2, smoothing=wrong).fit(X, y)
+    with pytest.raises(InvalidParameterError, match=match):
+        HighOrderHMM(2, smoothing=wrong).fit(X, [[None] * len(X[0]), *y[1:]])
+    with pytest.raises(InvalidParameterError, match=match):
+        NoisyChannelDecoder(LanguageModel(wrong), KeypadChannel()).fit(TEXT)
+
+
+def test_parameters_of_parts_are_checked_before_work():
+    X, y = [[[1.0], [2.0]]], [["a", "b"]]
+    for emission in (
+        LogisticRegression(C=-1),
+        ClassifierEmission(LogisticRegression(), weight=-1),
+        SuffixEmission(max_suffix=-1),
+    ):
+        tagger = HighOrderHMM(2, emission=emission, smoothing=NotToBeFitted())
+        with pytest.raises(InvalidParameterError, match="parameter of"):
+            tagger.fit(X, y)
+    inside = ClassifierEmission(LogisticRegression(C=-1))
+    with pytest.raises(InvalidParameterError, match="'C' parameter of"):
+        HighOrderHMM(2, emission=inside).fit(X, y)
+    model = LanguageModel(NotToBeFitted())
+    with pytest.raises(InvalidParameterError, match="'error_rate' parameter"):
+        NoisyChannelDecoder(model, EditDistanceChannel(-1)).fit(TEXT)
+
+
 def test_split_sequences():
     assert split_sequences([1, 2, 3], [1, 0, 2]) == [[1], [], [2, 3]]
     with pytest.raises(ValueError, match="add up to 2, but X has 3"):
         split_sequences([1, 2, 3], [2])
     with pytest.raises(ValueError, match="negative"):
         split_sequences([1, 2, 3], [4, -1])
+    X = split_sequences(np.array([[0], [2], [1]]), [2, 1])
+    with pytest.raises(TypeError, match=r"X holds array\(\[0\]\).*the column X.ravel"):
+        HighOrderHMM(2).fit(X, [["a", "b"], ["b"]])
 
 
 def test_order_2_equals_hmmlearn():
