@@ -548,8 +548,10 @@ def test_labels_out_of_fold(model, kind):
         fold = clone(model).fit([X[i] for i in train], [y[i] for i in train])
         assert [found[i] for i in test] == fold.predict([X[i] for i in test])
     graphs = [chain_graph(["s", "t"], [[1.0 * i], [2.0]]) for i in range(6)]
-    answers = cross_val_predict(model, graphs, [["s", "t"]] * 6, cv=2)
-    assert [row.tolist() for row in answers] == [["s", "t"]] * 6
+    states = [["s", "t"], ["t", "s"]] * 3
+    answers = cross_val_predict(model, graphs, states, cv=2)
+    fold = clone(model).fit(graphs[:3], states[:3]).predict(graphs[3:])
+    assert [row.tolist() for row in answers[3:]] == [row.tolist() for row in fold]
 
 
 @pytest.mark.parametrize(
