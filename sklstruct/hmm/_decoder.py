@@ -171,8 +171,9 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         """
         validate_parts(self.channel)
         text = X if y is None else y
-        if isinstance(self.language_model, BackoffModel):
-            self.language_model_ = model = self.language_model
+        model: Any = self.language_model
+        if isinstance(model, BackoffModel):
+            self.language_model_ = model
         else:
             frozen = isinstance(self.language_model, FrozenEstimator)
             if not frozen and getattr(self.language_model, "from_file", False):
