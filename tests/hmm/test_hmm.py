@@ -1,5 +1,6 @@
 """HighOrderHMM, NoisyChannelDecoder, channels and emission models."""
 
+import functools
 import io
 import itertools
 import pickle
@@ -577,6 +578,7 @@ def test_keypad():
         KeypadChannel(k=-1).bind(["a"])
 
 
+@functools.cache
 def aligned(a, b):
     """(edits, new letters) from a to b: the least of all alignments, one by one."""
     if not a and not b:
