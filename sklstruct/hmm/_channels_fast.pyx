@@ -1,8 +1,8 @@
 """Edit distances of one word to many, given up above a limit.
 
-Optimal string alignment: insertions, deletions, changes and swaps of neighbours cost one
-edit each, and no letter is edited twice. Three rows of the usual table: O(length of both
-words) each.
+Optimal string alignment: insertions, deletions, changes and swaps of neighbours
+cost one edit each, and no letter is edited twice. Three rows of the usual table:
+O(length of both words) each.
 """
 
 # The price of an edit and of a new letter, so that the least price is the fewest edits

@@ -471,10 +471,11 @@ def test_a_sequence_without_labels_is_none():
         HighOrderHMM(2).fit([None, *X[1:]], y)
 
 
-@pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
 def test_few_iterations_where_labels_are_known():
     X, y = toy(60)
-    some = HighOrderHMM(2).fit(X, masked(y, 0.5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        some = HighOrderHMM(2).fit(X, masked(y, 0.5))
     assert some.n_iter_ == 2
     two = clone(some).set_params(em_max_iter=2, em_tol=0)
     with pytest.warns(ConvergenceWarning):
