@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ._version import __version__
     from .backoff import BackoffModel
     from .context_tree import SuffixTreeVectorizer
-    from .factor_graph import SampleRankClassifier
+    from .factor_graph import ConditionalRandomField, SampleRankClassifier
     from .hierarchical import HierarchicalClassifier
     from .hmm import HighOrderHMM, NoisyChannelDecoder
     from .language_model import LanguageModel
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AdditiveLM",
     "BackoffModel",
+    "ConditionalRandomField",
     "DualLinearClassifier",
     "GraphDiffusionUnigram",
     "HierarchicalClassifier",
@@ -54,7 +55,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
         {
             ".backoff": ["BackoffModel"],
             ".context_tree": ["SuffixTreeVectorizer"],
-            ".factor_graph": ["SampleRankClassifier"],
+            ".factor_graph": ["ConditionalRandomField", "SampleRankClassifier"],
             ".hierarchical": ["HierarchicalClassifier"],
             ".hmm": ["HighOrderHMM", "NoisyChannelDecoder"],
             ".language_model": ["LanguageModel"],

@@ -316,6 +316,13 @@ def check_sorted_groups(
         )
 
 
+def validate_parts(*parts: Any) -> None:
+    """scikit-learn's errors about the parameters of estimators, before any work."""
+    for part in parts:
+        if hasattr(part, "_validate_params"):
+            part._validate_params()
+
+
 class CheckedState:
     """Base of the classes whose arrays are indices in kernels: checks them on loading.
 

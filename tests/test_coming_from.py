@@ -1,22 +1,31 @@
-"""The page for those who come from other tools: our column runs, in its order."""
+"""The pages for those who come from other tools: our column runs, in its order."""
 
+import importlib
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import sklearn.metrics
+from sklearn.base import clone
 
 from sklstruct.datasets import load_python_topics
 
-PAGE = Path(__file__).parents[1] / "docs" / "user_guide" / "coming_from.rst"
+GUIDE = Path(__file__).parents[1] / "docs" / "user_guide"
+
+
+def part(page, heading):
+    """The text below a heading, up to the next one."""
+    text = (GUIDE / page).read_text(encoding="utf-8")
+    return re.split(r"(?m)^=+$", text.split(f"\n{heading}\n")[1])[1]
 
 
 def ours(heading):
-    """The right column of the table below a heading."""
-    text = PAGE.read_text(encoding="utf-8")
-    part = re.split(r"(?m)^=+$", text.split(f"\n{heading}\n")[1])[1]
-    return re.findall(r"(?m)^     - ``(.+?)``$", part)
+    """The right column of a table of commands or calls."""
+    found = part("coming_from.rst", heading)
+    return re.findall(r"(?m)^     - ``(.+?)``$", found)
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +88,99 @@ def test_every_call_runs(folder, files, monkeypatch):
     assert model.score_many(lines[:3]).tolist() == [model.score(s) for s in lines[:3]]
     expected = lm.token_log_proba(["the"])[0][0]
     assert names["log_prob"] == pytest.approx(expected, rel=1e-12)
+
+
+# --------------------------------------------------- taggers and classifiers
+
+WORDS = [["the", "cat", "ran"], ["the", "dog", "sat"], ["dogs", "ran"]] * 4
+TAGS = [["D", "N", "V"], ["D", "N", "V"], ["N", "V"]] * 4
+FEATURES = [[{"word": w, "end": w[-2:]} for w in row] for row in WORDS]
+NUMBERS = [["DNV".index(tag) for tag in row] for row in TAGS]
+NAMES = [[(f"word={w}",) for w in row] for row in WORDS]
+POINTS = np.random.RandomState(0).normal(size=(60, 4))
+PATHS = np.array([["animal", "cat"], ["animal", "dog"], ["tool", "axe"]] * 20)
+CLASSES = np.array(list("abcdef") * 10)
+
+# (page, heading) -> X and y of the calls in the right column of its table
+TABLES = {
+    ("coming_from_taggers.rst", "hmmlearn"): (WORDS, NUMBERS),
+    ("coming_from_taggers.rst", "sklearn-crfsuite"): (FEATURES, TAGS),
+    ("coming_from_taggers.rst", "seqlearn"): (NAMES, TAGS),
+    ("coming_from_classifiers.rst", "HiClass"): (POINTS, PATHS),
+    ("coming_from_classifiers.rst", "LinearSVC and LogisticRegression"): (
+        POINTS,
+        CLASSES,
+    ),
+    ("coming_from_classifiers.rst", "omikuji, napkinXC, PECOS"): (POINTS, CLASSES),
+}
+
+
+class Names(dict):
+    """Names of the page: of the package, else methods and attributes of the models."""
+
+    def __init__(self, models, **known):
+        super().__init__(**known)
+        self.models = models
+        for package in (
+            "sklstruct",
+            "hmm",
+            "factor_graph",
+            "hierarchical",
+            "smoothing",
+        ):
+            name = "sklstruct" if package == "sklstruct" else f"sklstruct.{package}"
+            module = importlib.import_module(name)
+            self.update({key: getattr(module, key) for key in module.__all__})
+
+    def __missing__(self, name):
+        for model in reversed(self.models):
+            if hasattr(model, name):
+                return getattr(model, name)
+        raise KeyError(name)
+
+
+@pytest.mark.parametrize(("page", "heading"), TABLES, ids=lambda value: value)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_every_row_runs(page, heading):
+    X, y = TABLES[page, heading]
+    table = part(page, heading).split("\n\n")
+    table = next(block for block in table if block.startswith("   * - "))
+    cells = [
+        re.split(r"\n     - ", row)[1] for row in re.split(r"(?m)^   \* - ", table)[1:]
+    ]
+    models, keyword, n_run = [], None, 0
+    names = Names(models, X=X, y=y, np=np, sklearn=sklearn)
+    for code in re.findall(r"``(.+?)``|:(?:func|class):`~(.+?)`", "\n".join(cells[1:])):
+        literal, role = code
+        n_run += 1
+        if role:
+            module, _, name = role.rpartition(".")
+            assert hasattr(importlib.import_module(module), name), role
+            continue
+        if literal[0] == '"':  # another value of the last parameter
+            literal = f"{keyword}={literal}"
+        if re.match(r"\w+=", literal):
+            keyword = literal.split("=")[0]
+            values = eval(f"dict({literal})")
+            model = next(m for m in reversed(models) if keyword in m.get_params())
+            models.append(clone(model).set_params(**values).fit(X, y))
+            continue
+        names["model"] = models[-1] if models else None
+        found = eval(literal, {}, names)
+        if hasattr(found, "fit") and not isinstance(found, type):
+            fitted = any(name.endswith("_") and name[0] != "_" for name in vars(found))
+            models.append(found if fitted else found.fit(X, y))
+    assert n_run >= 2 and models
+
+
+def test_every_table_is_read():
+    found = []
+    for page in sorted(GUIDE.glob("coming_from*.rst")):
+        blocks = re.findall(
+            r"(?m)^([^\n]+)\n=+\n\n(?:[^=]*?\n\n)?\.\. list-table::",
+            page.read_text("utf-8"),
+        )
+        found += [(page.name, heading) for heading in blocks]
+    assert sorted(found) == sorted(
+        [*TABLES, ("coming_from.rst", "Commands"), ("coming_from.rst", "Calls")]
+    )

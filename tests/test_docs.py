@@ -100,4 +100,7 @@ def test_code_of_readme(block, tmp_path, monkeypatch, capsys):
         chosen, *rows = printed.splitlines()
         assert chosen == "typesmapping" and len(rows) == len(names["names"])
     else:
-        assert printed == "the value of the expression is returned\n"
+        assert printed.splitlines() == [
+            "the value of the expression is returned",
+            "please send the invoice to berlin",
+        ]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .._checks import INT32_MAX
+from .._lazy import stored
 from ._graph import FactorGraph, adjacency, as_labels
 from ._rows import concatenate
 
@@ -59,10 +61,14 @@ class WeightLayout:
         self.pair_offset = np.array(pair, dtype=np.int64)
         self.n_weights = at
 
-    @property
+    @cached_property
     def code(self) -> dict[Any, int]:
-        """The position of each kind; not stored, as JSON has no tuples for keys."""
+        """The position of each kind."""
         return {kind: j for j, kind in enumerate(self.kinds)}
+
+    def __getstate__(self) -> dict:
+        """Without `code`: skops writes no dictionary whose keys are tuples."""
+        return stored(self)
 
     @classmethod
     def of(cls, graphs: Sequence[FactorGraph]) -> WeightLayout:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._compat import BaseEstimator
 from .._parallel import ThreadMap
-from ..symbols import is_missing
+from ..symbols import LabelLists, is_missing
 from ._graph import FactorGraph, as_labels
 from ._inference import BlockInference, over_blocks
 from ._observations import chains, find_columns, learn_columns
@@ -174,8 +174,8 @@ class GraphPredictor(BaseEstimator):
 
         Returns
         -------
-        y : list of ndarray of shape (n_variables,)
-            A value for each variable of each instance; lists, if X are sequences.
+        y : list of list, or list of ndarray of shape (n_variables,)
+            The labels of each sequence, or a value for each variable of each graph.
 
         Raises
         ------
@@ -184,7 +184,9 @@ class GraphPredictor(BaseEstimator):
             edges are not those of `fit`.
         """
         found = self._predict_graphs(self._graphs(X))
-        return found if self._columns is None else [row.tolist() for row in found]
+        return LabelLists(
+            found if self._columns is None else (row.tolist() for row in found)
+        )
 
     def joint_score(self, X: Sequence, y: Sequence[Sequence[Any]]) -> np.ndarray:
         """The score :math:`w^\\top \\varphi(x, y)` of a state of each instance.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import unicodedata
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -16,7 +18,9 @@ from .._checks import (
     check_pointers,
 )
 from .._compat import BaseEstimator, Interval
+from ..smoothing import KneserNeyLM
 from . import _channels_fast as _fast
+from ._sequence_model import id_windows, learn_from_ids
 
 _KEYS = "123456789*0#"
 _LETTERS = {
@@ -160,18 +164,23 @@ class _BoundKeypad:
 
 
 class EditDistanceChannel(_Channel):
-    r"""Words with letters missing, added or wrong.
+    r"""Words with letters missing, added, wrong or swapped.
 
     .. math::
-        p(o \mid x) \propto \varepsilon^{\,d(o, x)}, \qquad d(o, x) \le D
+        p(o \mid x) \propto \varepsilon^{d(o, x)} A^{-a(o, x)}, \qquad
+        d(o, x) \le \min(D, \lfloor |o| / 3 \rfloor)
 
-    where d is the Levenshtein distance: the least number of letters to insert, delete
-    or change. The factors are not normalised over observations.
+    where d is the least number of edits: to insert, delete or change a letter, or to
+    swap two neighbours. a counts the new letters of o, inserted or put in the place of
+    others; an inserted repetition of the letter before is not one. A new letter could
+    have been any of A. The factors are not normalised over observations.
 
     Parameters
     ----------
-    error_rate : float, default=0.01
-        :math:`\varepsilon`, the price of one edit, above 0 and below 1.
+    error_rate : float, default=0.0005
+        :math:`\varepsilon`, the price of one edit, above 0 and below 1. The larger it
+        is, the more words are changed: more typos are corrected, and more right words
+        that the language model does not know are lost.
 
     max_distance : int, default=2
         D, the largest number of edits of a word, at least 0.
@@ -179,19 +188,37 @@ class EditDistanceChannel(_Channel):
     See Also
     --------
     KeypadChannel : Words typed on a telephone.
+    NoisyChannelDecoder : Finds the sentence behind the observations.
 
     Notes
     -----
-    One observation stands for one word: words run together or torn apart, which
-    would change the length of the sentence, are out of scope.
+    Words shorter than three letters stay as they are. So do numbers, punctuation and
+    whatever else holds other signs than letters, apostrophes and hyphens. No word is
+    changed to one of those.
+
+    An observation that is not among the words may also be a word that the language
+    model does not know, spelt as it should be. ``log_unknown`` of the bound channel
+    gives the logarithm of the probability of its spelling, by a Kneser-Ney model of
+    order 6 over the letters of the words. A is the perplexity of single letters in
+    these words.
+
+    Of several alignments with the fewest edits the one with the fewest new letters
+    counts. No letter is edited twice (optimal string alignment). One observation stands
+    for one word: words run together or torn apart, which would change the length of the
+    sentence, are out of scope.
+
+    References
+    ----------
+    .. [1] M. Kernighan, K. Church, W. Gale, "A Spelling Correction Program Based on a
+       Noisy Channel Model", COLING 1990.
 
     Examples
     --------
     >>> from sklstruct.hmm import EditDistanceChannel
-    >>> bound = EditDistanceChannel(max_distance=1).bind(["cat", "cart", "dog"])
-    >>> ids, log_factor = bound.candidates("cat")
+    >>> bound = EditDistanceChannel().bind(["cat", "cart", "dog"])
+    >>> ids, log_factor = bound.candidates("cart")
     >>> ids.tolist(), log_factor.round(2).tolist()
-    ([0, 1], [0.0, -4.61])
+    ([0, 1], [-9.49, 0.0])
     """
 
     _parameter_constraints: dict = {
@@ -199,7 +226,7 @@ class EditDistanceChannel(_Channel):
         "max_distance": [Interval(Integral, 0, None, closed="left")],
     }
 
-    def __init__(self, error_rate: float = 0.01, max_distance: int = 2):
+    def __init__(self, error_rate: float = 0.0005, max_distance: int = 2):
         self.error_rate = error_rate
         self.max_distance = max_distance
 
@@ -207,9 +234,27 @@ class EditDistanceChannel(_Channel):
         return _BoundEdits(words, self)
 
 
-def _letters(text):
+# Letters of an observation for each edit: one of "teh", none of "of".
+_LETTERS_PER_EDIT = 3
+# A letter is predicted from the five before it.
+_LETTER_CONTEXT = 5
+
+
+def _code_points(text):
     """Code points, lone surrogates included."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.int32)
+
+
+def _is_letter(sign):
+    """Letters, the marks that are parts of letters, and the signs within words."""
+    return (
+        unicodedata.category(sign)[0] in "LM"
+        or sign in "'\N{RIGHT SINGLE QUOTATION MARK}-"
+    )
+
+
+def _is_word(text):
+    return all(map(_is_letter, text)) and any(map(str.isalpha, text))
 
 
 class _BoundEdits(CheckedState):
@@ -220,33 +265,63 @@ class _BoundEdits(CheckedState):
         # By length, so that only words of a possible length are compared.
         self.ids = np.argsort(lengths, kind="stable").astype(np.int32)
         self.lengths = lengths[self.ids]
-        text = "".join(words[i] for i in self.ids)
-        self.text = _letters(text)
-        if self.text.size == 0:
-            self.text = np.zeros(1, dtype=np.int32)
+        text = _code_points("".join(words[i] for i in self.ids))
+        self.text = text if text.size else np.zeros(1, dtype=np.int32)
         self.ptr = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
+        self.is_word = np.array([_is_word(words[i]) for i in self.ids], dtype=bool)
+        self.letters, code, count = np.unique(
+            text, return_inverse=True, return_counts=True
+        )
+        share = count / max(text.size, 1)
+        self.log_letters = float(-(share * np.log(share)).sum())
+        # One letter more stands for those that no word has.
+        n = self.letters.size + 1
+        spelt = [code[a:b] for a, b in itertools.pairwise(self.ptr.tolist())]
+        self.spelling, _ = learn_from_ids(
+            KneserNeyLM(discount=(0.5, 1.0, 1.5)), list(range(n)),
+            *id_windows(spelt or [code], n, _LETTER_CONTEXT),
+        )  # fmt: skip
 
     def _check_arrays(self) -> None:
         ptr = as_ids("ptr", self.ptr, 1, np.int64)
-        for name in ("ids", "lengths"):
+        for name in ("ids", "lengths", "is_word"):
             check_length(name, getattr(self, name), ptr.size - 1, "the words")
         check_pointers("ptr", ptr, 0, int(np.sum(self.lengths)))
         if self.text.ndim != 1 or self.text.size < ptr[-1]:
             raise ValueError(f"text must have {ptr[-1]} letters, got {self.text.shape}")
+        labels = self.spelling.labels
+        check_length("letters", self.letters, len(labels.classes) - 2, "the letters")
 
     def candidates(self, observation):
         word = str(observation)
-        code = _letters(word + " ")[:-1]
+        limit = 0
+        if _is_word(word):
+            limit = min(self.max_distance, len(word) // _LETTERS_PER_EDIT)
         low, high = np.searchsorted(
-            self.lengths,
-            [len(word) - self.max_distance, len(word) + self.max_distance + 1],
+            self.lengths, [len(word) - limit, len(word) + limit + 1]
         )
-        out = np.empty(high - low, dtype=np.int32)
+        edits, new = np.empty((2, high - low), dtype=np.int32)
         _fast.edit_distances(
-            np.ascontiguousarray(code), self.text, self.ptr[low : high + 1],
-            self.max_distance, np.empty(2 * (len(word) + 1), dtype=np.int32), out,
+            _code_points(word + " ")[:-1].copy(), self.text, self.ptr[low : high + 1],
+            limit, np.empty(3 * (len(word) + 1), dtype=np.int32), edits, new,
         )  # fmt: skip
-        near = np.flatnonzero(out <= self.max_distance)
+        near = np.flatnonzero((edits == 0) | (edits <= limit) & self.is_word[low:high])
         ids = self.ids[low:high][near]
+        factor = edits[near] * self.log_edit - new[near] * self.log_letters
         order = np.argsort(ids, kind="stable")
-        return ids[order], 0.0 + out[near][order] * self.log_edit
+        return ids[order], 0.0 + factor[order]
+
+    def log_unknown(self, observation):
+        """Natural logarithm of the probability of this spelling."""
+        code = _code_points(str(observation) + " ")[:-1]
+        at = np.searchsorted(self.letters, code)
+        at[at == self.letters.size] = 0
+        n = self.letters.size
+        known = self.letters[at] == code if n else np.zeros(code.size, dtype=bool)
+        labels = self.spelling.labels
+        tokens = [
+            labels.start_id,
+            *np.where(known, at, n),
+            labels.token_of_class[n + 1],
+        ]
+        return float(self.spelling.score_tokens([-1, *tokens]).sum())

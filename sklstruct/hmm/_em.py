@@ -16,7 +16,6 @@ import numpy as np
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
 from ..context_tree import ContextTree, Histories, pairs_of_arrays
-from ..symbols import Labels
 from ._automaton import ContextAutomaton
 from ._candidates import Candidates
 from ._lattice import LatticeSolver
@@ -230,19 +229,3 @@ def table_of(rows: Sequence, n_labels: int) -> np.ndarray:
     for i, (ids, factor) in enumerate(rows):
         table[i, ids] = factor
     return table
-
-
-def name_symbols(model: BackoffModel, labels: Labels) -> BackoffModel:
-    """A model over ids under all its names, also those that it never read.
-
-    The symbols are the labels and the start, the classes the labels and the end.
-    """
-    tree = model.tree
-    ids = np.asarray(model.labels.symbols, dtype=np.int64)
-    symbol = tree.symbol.copy()
-    symbol[1:] = ids[symbol[1:]]
-    tree = tree.with_symbols(symbol, labels.n_classes)
-    pairs = pairs_of_arrays(
-        tree, model.pairs.ptr, model.pairs.target, model.pairs.parent
-    )
-    return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)

@@ -72,7 +72,8 @@ def _key(observation):
     except TypeError as exc:
         raise TypeError(
             f"X holds {observation!r:.60}, which is not hashable; this emission model "
-            "counts symbols. Pass a classifier as emission for vectors of features"
+            "counts symbols. Pass single values, for example the column X.ravel(), or, "
+            "for vectors of features, a classifier as emission"
         ) from exc
     return observation
 

@@ -13,8 +13,8 @@ from ._sequences import check_sequences, is_unknown, items
 GIVEN = """
 given : list of sequences, default=None
     Known labels. Each observation has None (unknown; or -1 where labels are integers),
-    a label, or a set or list of labels of which one is right. The answer is exact under
-    this condition.
+    a label, or a set or list of labels of which one is right; None for a sequence is
+    None for all its observations. The answer is exact under this condition.
 """
 
 
@@ -41,7 +41,7 @@ def restrict(X: list, positions: list, given: Any, class_of: dict) -> list:
         If lengths differ, a label is unknown, a set is empty, or none of the labels
         is possible for the observation.
     """
-    given = check_sequences(given, "given")
+    given = check_sequences(given, "given", X)
     if len(given) != len(X):
         raise ValueError(f"given has {len(given)} sequences, but X has {len(X)}")
     integers = all(isinstance(c, int) for c in class_of)

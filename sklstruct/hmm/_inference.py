@@ -21,14 +21,13 @@ from .._checks import (
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
-from ..symbols import object_array
+from ..symbols import LabelLists, object_array
 from ._automaton import ContextAutomaton
 from ._candidates import make_candidates
 from ._given import GIVEN, check_possible, restrict
 from ._lattice import LatticeSolver, LatticeTooLargeError
 from ._refinement import RefinementSolver
 from ._sequences import (
-    LabelLists,
     check_pairs,
     check_sequences,
     check_weights,
@@ -293,9 +292,7 @@ class SequenceInference:
         return Inspection(states, pruned, labels, [entry[:3] for entry in trace])
 
     @shared_docs(given=GIVEN)
-    def predict(
-        self, X: Sequence, given: Sequence | None = None
-    ) -> LabelLists | np.ndarray:
+    def predict(self, X: Sequence, given: Sequence | None = None) -> list:
         """Most probable labels of every sequence.
 
         Parameters
@@ -308,19 +305,15 @@ class SequenceInference:
 
         Returns
         -------
-        labels : list of list, or object ndarray of shape (n_sequences,)
+        labels : list of list
             The labels of every sequence; None for each where no labelling is possible.
-            A list of lists where X is a list, an array of arrays otherwise.
 
         Raises
         ------
         ValueError
             If `given` does not fit X, or leaves a sequence no possible labelling.
         """
-        labels = self.decode(X, given).labels
-        if isinstance(X, list | tuple):
-            return LabelLists(row.tolist() for row in labels)
-        return labels
+        return LabelLists(row.tolist() for row in self.decode(X, given).labels)
 
     @shared_docs(given=GIVEN)
     def predict_k(self, X: Sequence, k: int = 5, given: Sequence | None = None) -> list:

@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import as_floats, check_length
-from ..symbols import object_array
 
 
-def check_sequences(X: Any, name: str = "X") -> list:
-    """X as a list of sequences; errors name the parameter."""
+def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
+    """X as a list of sequences; errors name the parameter.
+
+    of: the sequences of observations, where X is their labels. None, as a sequence of
+    labels, is then one None for each observation.
+    """
     if isinstance(X, str | bytes) or not isinstance(X, Iterable):
         raise TypeError(f"{name} must be a list of sequences, got {X!r:.60}")
     if hasattr(X, "columns"):
@@ -26,6 +29,9 @@ def check_sequences(X: Any, name: str = "X") -> list:
     sequences = X.to_pylist() if hasattr(X, "to_pylist") else list(X)
     for i, sequence in enumerate(sequences):
         if isinstance(sequence, list | tuple | np.ndarray):
+            continue
+        if of is not None and i < len(of) and is_unknown(sequence):
+            sequences[i] = [None] * len(of[i])
             continue
         if hasattr(sequence, "to_pylist"):
             sequences[i] = items(sequence)
@@ -53,7 +59,7 @@ def check_pairs(X: Any, y: Any) -> tuple[list, list]:
     X = check_sequences(X)
     if y is None:
         raise ValueError("y is None, but the labels of every sequence are needed")
-    y = check_sequences(y, "y")
+    y = check_sequences(y, "y", X)
     if len(X) != len(y):
         raise ValueError(f"y has {len(y)} sequences, but X has {len(X)}")
     for i, (a, b) in enumerate(zip(X, y)):
@@ -73,17 +79,6 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
     if not weight.any():
         raise ValueError("sample_weight is 0 for every sequence: nothing is left")
     return weight
-
-
-class LabelLists(list):
-    """A list of lists of labels that numpy takes as a one-dimensional object array.
-
-    The metrics of sequences take lists; `cross_val_predict` joins the answers of its
-    folds as arrays.
-    """
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return object_array(self)
 
 
 def items(sequence: Any) -> list:

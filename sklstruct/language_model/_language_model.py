@@ -19,7 +19,13 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import exchange
 from .._checkpoint import Checkpoint, refuse_in_batches
-from .._checks import INT32_MAX, as_random_state, check_count, check_rows
+from .._checks import (
+    INT32_MAX,
+    as_random_state,
+    check_count,
+    check_rows,
+    validate_parts,
+)
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
@@ -567,6 +573,7 @@ class LanguageModel(
                 f"{type(self.estimator).__name__} has neither predict_log_proba nor "
                 "predict_proba"
             )
+        validate_parts(estimator)
         if self.checkpoint is not None:
             give_checkpoint(estimator, self.checkpoint)
         return estimator

@@ -6,6 +6,7 @@ from .._lazy import lazy_face
 
 # Names imported `as` themselves are for the packages above, not on the API page.
 if TYPE_CHECKING:
+    from ._encoding import LabelLists as LabelLists
     from ._encoding import encode as encode
     from ._encoding import encode_labels as encode_labels
     from ._encoding import is_missing as is_missing
@@ -38,6 +39,7 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
         __name__,
         {
             "._encoding": [
+                "LabelLists",
                 "encode",
                 "encode_labels",
                 "is_missing",

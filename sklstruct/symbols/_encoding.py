@@ -44,6 +44,17 @@ def object_array(symbols: Any) -> np.ndarray:
     return out
 
 
+class LabelLists(list):
+    """A list of lists of labels which numpy takes as a one-dimensional object array.
+
+    The metrics of sequences take lists; `cross_val_predict` joins the answers of its
+    folds as arrays.
+    """
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return object_array(self)
+
+
 def pack_strings(values: list[str], errors: str = "strict") -> Packed:
     """Strings as one array of UTF-8 bytes, and the end of each in it."""
     parts = [value.encode("utf-8", errors) for value in values]

@@ -147,7 +147,8 @@ class VocabularyRules(NamedTuple):
         for mark in marks:
             weight.pop(mark, None)
         if self.vocabulary is not None:
-            others = weight.keys() ^ set(read_vocabulary(self.vocabulary)) - {*marks}
+            given = set(read_vocabulary(self.vocabulary, self.analyzer)) - {*marks}
+            others = weight.keys() ^ given
             if others:
                 raise ValueError(
                     "vocabulary: X was counted with another vocabulary; "

@@ -12,8 +12,9 @@ from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 
+from sklstruct import TRUSTED_TYPES
 from sklstruct.factor_graph import (
     ConditionalRandomField,
     FactorGraph,
@@ -24,6 +25,7 @@ from sklstruct.factor_graph import (
 from sklstruct.factor_graph import _inference as inference
 from sklstruct.factor_graph._conditional import ConditionalLikelihood, duality_gap
 from sklstruct.factor_graph._pack import Packed, WeightLayout
+from sklstruct.symbols import object_array
 
 
 def problem(tools, seed, shape, constraints=False, n=6, **kwargs):
@@ -530,6 +532,40 @@ def test_model_selection():
     X, y = tagged(n=24)
     search = GridSearchCV(ConditionalRandomField(), {"c2": [0.1, 100.0]}, cv=2)
     assert search.fit(X, y).best_params_ == {"c2": 0.1}
+
+
+@pytest.mark.parametrize("kind", [list, object_array, "series"])
+@pytest.mark.parametrize(
+    "model", [ConditionalRandomField(), SampleRankClassifier(random_state=0)], ids=str
+)
+def test_labels_out_of_fold(model, kind):
+    if kind == "series":
+        kind = pytest.importorskip("pandas").Series
+    X, y = tagged(n=12)
+    found = cross_val_predict(model, kind(X), kind(y), cv=3)
+    assert [len(row) for row in found] == [len(row) for row in y]
+    for train, test in KFold(3).split(X):
+        fold = clone(model).fit([X[i] for i in train], [y[i] for i in train])
+        assert [found[i] for i in test] == fold.predict([X[i] for i in test])
+    graphs = [chain_graph(["s", "t"], [[1.0 * i], [2.0]]) for i in range(6)]
+    states = [["s", "t"], ["t", "s"]] * 3
+    answers = cross_val_predict(model, graphs, states, cv=2)
+    fold = clone(model).fit(graphs[:3], states[:3]).predict(graphs[3:])
+    assert [row.tolist() for row in answers[3:]] == [row.tolist() for row in fold]
+
+
+@pytest.mark.parametrize(
+    "model", [ConditionalRandomField(), SampleRankClassifier(random_state=0)], ids=str
+)
+def test_files_of_skops_hold_labels_of_any_kind(model):
+    io = pytest.importorskip("skops.io")
+    X, y = tagged(n=6)
+    for name in (lambda label: (label, 1), lambda label: ord(label[0]), str):
+        labels = [[name(label) for label in row] for row in y]
+        model.fit(X, labels)
+        again = io.loads(io.dumps(model), trusted=TRUSTED_TYPES)
+        assert again.predict(X) == model.predict(X)
+        assert again.score(X, labels) == model.score(X, labels)
 
 
 def test_stops_honestly(capsys):

@@ -443,6 +443,47 @@ def test_given_labels_equal_enumeration(order, emission):
     assert tagger.score(X, y, given=free) == tagger.score(X, y)
 
 
+def test_minus_one_is_unknown_where_labels_are_integers():
+    X, y = toy(40)
+    numbers = [["ADNV".index(label) for label in row] for row in y]
+    tagger = HighOrderHMM(2).fit(X, numbers)
+    known = [
+        [label if j % 2 else None for j, label in enumerate(row)] for row in numbers
+    ]
+    minus = [[-1 if label is None else label for label in row] for row in known]
+    assert tagger.predict(X, given=minus) == tagger.predict(X, given=known)
+    np.testing.assert_allclose(
+        tagger.log_likelihood(X, given=minus), tagger.log_likelihood(X, given=known)
+    )
+    letters = HighOrderHMM(2).fit(X, y)
+    with pytest.raises(ValueError, match=r"given\[0\]\[0\] holds -1, which is not in"):
+        letters.predict(X[:1], given=[[-1] * len(X[0])])
+
+
+def test_a_sequence_without_labels_is_none():
+    X, y = toy(30)
+    some = [None if i % 3 == 0 else row for i, row in enumerate(y)]
+    long = [[None] * len(x) if row is None else row for x, row in zip(X, some)]
+    a, b = (HighOrderHMM(2).fit(X, labels) for labels in (some, long))
+    assert same_model(a, b) and a.n_iter_ > 0
+    assert a.predict(X, given=some) == a.predict(X, given=long)
+    with pytest.raises(TypeError, match=r"X\[0\] is no sequence"):
+        HighOrderHMM(2).fit([None, *X[1:]], y)
+
+
+def test_few_iterations_where_labels_are_known():
+    X, y = toy(60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        some = HighOrderHMM(2).fit(X, masked(y, 0.5))
+    assert some.n_iter_ == 2
+    two = clone(some).set_params(em_max_iter=2, em_tol=0)
+    with pytest.warns(ConvergenceWarning):
+        assert same_model(two.fit(X, masked(y, 0.5)), some)
+    free = HighOrderHMM(2, classes=4, random_state=0, em_tol=1e-3).fit(X)
+    assert free.n_iter_ > 2
+
+
 def test_given_words_of_a_decoder():
     text = [s.split() for s in ["the dog ran home", "the fog came in", "the dog sat"]]
     decoder = NoisyChannelDecoder(

@@ -1,9 +1,11 @@
 """HighOrderHMM, NoisyChannelDecoder, channels and emission models."""
 
+import functools
 import io
 import itertools
 import pickle
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -11,8 +13,10 @@ from _hmm_problems import toy
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.utils._param_validation import InvalidParameterError
 
 from sklstruct import (
     AdditiveLM,
@@ -23,6 +27,7 @@ from sklstruct import (
 )
 from sklstruct.backoff import PrunedLM
 from sklstruct.context_tree import pairs_of_arrays
+from sklstruct.datasets import load_python_topics
 from sklstruct.exchange import read, write
 from sklstruct.hmm import (
     ClassifierEmission,
@@ -38,7 +43,7 @@ from sklstruct.hmm import (
     write_max_arpa,
 )
 from sklstruct.hmm._automaton import ContextAutomaton
-from sklstruct.smoothing import WittenBellLM
+from sklstruct.smoothing import GrownLM, KatzLM, PrunedKneserNeyLM, WittenBellLM
 from sklstruct.symbols import Labels
 from sklstruct.symbols._encoding import object_array
 
@@ -88,9 +93,7 @@ def test_solvers_and_threads_agree(solver, labels):
     one = HighOrderHMM(4, solver=solver).fit(X, y)
     two = clone(one).set_params(n_jobs=2, solver="lattice").fit(X, y)
     assert one.predict(X) == two.predict(X)
-    as_array = one.predict(object_array(X))
-    assert [a.tolist() for a in as_array] == one.predict(X)
-    assert as_array.dtype == object and as_array[0].dtype == one.classes_.dtype
+    assert one.predict(object_array(X)) == one.predict(X)
     draws = one.sample_posterior(X[:5], 3, random_state=0)
     again = one.set_params(n_jobs=2).sample_posterior(X[:5], 3, random_state=0)
     assert all((a == b).all() for a, b in zip(draws, again))
@@ -425,7 +428,85 @@ def test_what_has_no_order_is_no_sequence(wrong):
 
 def test_half_of_a_pair_of_code_points_is_a_letter():
     bound = EditDistanceChannel(max_distance=1).bind(["cat", "c\ud800t"])
-    assert bound.candidates("c\ud800t")[1].tolist() == [np.log(0.01), 0.0]
+    assert [found.tolist() for found in bound.candidates("c\ud800t")] == [[1], [0.0]]
+    assert np.isfinite(bound.log_unknown("c\ud801t"))
+
+
+def test_answers_are_lists_of_lists():
+    X, y = toy(12)
+    tagger = HighOrderHMM(2).fit(X, y)
+    expected = tagger.predict(X)
+    inputs = [tuple(X), iter(X), object_array(X), [np.array(x) for x in X]]
+    for name in ("pandas", "polars"):
+        frames = pytest.importorskip(name)
+        inputs.append(frames.Series(X))
+    inputs.append(pytest.importorskip("pyarrow").array(X))
+    for given in inputs:
+        found = tagger.predict(given)
+        assert isinstance(found, list) and found == expected
+        assert all(type(row) is list for row in found)
+        assert {type(label) for row in found for label in row} == {str}
+
+
+def test_seqeval_takes_the_answers_for_a_table():
+    pd = pytest.importorskip("pandas")
+    metrics = pytest.importorskip("seqeval.metrics")
+    words, tags = ["the", "cat", "ran", "dogs", "ran"], ["O", "B-N", "O", "B-N", "O"]
+    table = pd.DataFrame({"s": [0, 0, 0, 1, 1], "w": words, "t": tags})
+    rows = pd.concat([table.groupby("s").agg(list)] * 4, ignore_index=True)
+    tagger = HighOrderHMM(2).fit(rows.w, rows.t)
+    assert metrics.f1_score(list(rows.t), tagger.predict(rows.w)) == 1
+
+
+WRONG = [
+    (StructuredLogLinearLM(lam=-1), "lam"),
+    (GrownLM(discount=2.0), "discount"),
+    (WittenBellLM(interpolate="no"), "interpolate"),
+    (PrunedKneserNeyLM(threshold=-1), "threshold"),
+    (AdditiveLM(delta=-1), "delta"),
+    (AdditiveLM(0.1), "max_depth"),
+    (KneserNeyLM(-1), "max_depth"),
+    (WittenBellLM(max_depth=0.5), "max_depth"),
+    (KatzLM(k=-3), "k"),
+    (PrunedLM(KneserNeyLM(-1)), "max_depth"),
+]
+
+
+class NotToBeFitted(KneserNeyLM):
+    def fit(self, X, y, sample_weight=None):
+        raise AssertionError("work was done before the parameters were checked")
+
+    fit_counted = fit
+
+
+@pytest.mark.parametrize(("wrong", "name"), WRONG, ids=str)
+def test_parameters_of_parts_are_checked(wrong, name):
+    X, y = toy(4)
+    match = f"The '{name}' parameter of"
+    with pytest.raises(InvalidParameterError, match=match):
+        HighOrderHMM(2, smoothing=wrong).fit(X, y)
+    with pytest.raises(InvalidParameterError, match=match):
+        HighOrderHMM(2, smoothing=wrong).fit(X, [[None] * len(X[0]), *y[1:]])
+    with pytest.raises(InvalidParameterError, match=match):
+        NoisyChannelDecoder(LanguageModel(wrong), KeypadChannel()).fit(TEXT)
+
+
+def test_parameters_of_parts_are_checked_before_work():
+    X, y = [[[1.0], [2.0]]], [["a", "b"]]
+    for emission in (
+        LogisticRegression(C=-1),
+        ClassifierEmission(LogisticRegression(), weight=-1),
+        SuffixEmission(max_suffix=-1),
+    ):
+        tagger = HighOrderHMM(2, emission=emission, smoothing=NotToBeFitted())
+        with pytest.raises(InvalidParameterError, match="parameter of"):
+            tagger.fit(X, y)
+    inside = ClassifierEmission(LogisticRegression(C=-1))
+    with pytest.raises(InvalidParameterError, match="'C' parameter of"):
+        HighOrderHMM(2, emission=inside).fit(X, y)
+    model = LanguageModel(NotToBeFitted())
+    with pytest.raises(InvalidParameterError, match="'error_rate' parameter"):
+        NoisyChannelDecoder(model, EditDistanceChannel(-1)).fit(TEXT)
 
 
 def test_split_sequences():
@@ -434,6 +515,9 @@ def test_split_sequences():
         split_sequences([1, 2, 3], [2])
     with pytest.raises(ValueError, match="negative"):
         split_sequences([1, 2, 3], [4, -1])
+    X = split_sequences(np.array([[0], [2], [1]]), [2, 1])
+    with pytest.raises(TypeError, match=r"X holds array\(\[0\]\).*the column X.ravel"):
+        HighOrderHMM(2).fit(X, [["a", "b"], ["b"]])
 
 
 def test_order_2_equals_hmmlearn():
@@ -494,28 +578,108 @@ def test_keypad():
         KeypadChannel(k=-1).bind(["a"])
 
 
-def levenshtein(a, b):
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, 1):
-        old, row = row, [i]
-        for j, y in enumerate(b, 1):
-            row.append(min(old[j - 1] + (x != y), old[j] + 1, row[-1] + 1))
-    return row[-1]
+@functools.cache
+def aligned(a, b):
+    """(edits, new letters) from a to b: the least of all alignments, one by one."""
+    if not a and not b:
+        return 0, 0
+    ways = []
+    if a:  # the last letter of a is missing in b
+        edits, new = aligned(a[:-1], b)
+        ways.append((edits + 1, new))
+    if b:  # the last letter of b was added
+        edits, new = aligned(a, b[:-1])
+        ways.append((edits + 1, new + (b[-2:-1] != b[-1:])))
+    if a and b:
+        edits, new = aligned(a[:-1], b[:-1])
+        wrong = a[-1] != b[-1]
+        ways.append((edits + wrong, new + wrong))
+    if a[-2:] == b[-2:][::-1] and len(a) > 1 and len(b) > 1:
+        edits, new = aligned(a[:-2], b[:-2])
+        ways.append((edits + 1, new))
+    return min(ways)
 
 
-@pytest.mark.parametrize("limit", [0, 1, 3])
+def signs_of_words(text):
+    return text.strip("'-") != "" and not set(text) & {"1", "."}
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2])
 def test_edit_distance(limit):
     rng = np.random.RandomState(limit)
     words = [
-        "".join(rng.choice(list("abé\U0001f600"), rng.randint(7))) for _ in range(60)
+        "".join(rng.choice(list("aabbé'1."), rng.randint(8), p=P_SIGNS))
+        for _ in range(80)
     ]
     words = list(dict.fromkeys(words))
     bound = EditDistanceChannel(0.1, max_distance=limit).bind(words)
-    for o in [*words[:20], "", "aaaaaaaaaaaa"]:
-        distance = np.array([levenshtein(o, w) for w in words])
+    share = np.array(list(Counter("".join(words)).values())) / sum(map(len, words))
+    log_letters = -(share * np.log(share)).sum()
+    n_edited = 0
+    for o in [*words[:50], "", "ab", "aba", "babab", "abbéab", "ééééééé"]:
+        most = min(limit, len(o) // 3) if signs_of_words(o) else 0
+        expected = {}
+        for i, word in enumerate(words):
+            edits, new = aligned(word, o) if abs(len(word) - len(o)) <= 2 else (9, 9)
+            if edits == 0 or (edits <= most and signs_of_words(word)):
+                expected[i] = edits * np.log(0.1) - new * log_letters
+                n_edited += edits > 0
         ids, factor = bound.candidates(o)
-        assert ids.tolist() == np.flatnonzero(distance <= limit).tolist()
-        np.testing.assert_allclose(factor, distance[ids] * np.log(0.1))
+        assert ids.tolist() == list(expected)
+        np.testing.assert_allclose(factor, list(expected.values()), atol=1e-12)
+    assert (n_edited > 20) == (limit > 0)
+
+
+P_SIGNS = [0.2, 0.2, 0.2, 0.2, 0.1, 0.05, 0.03, 0.02]
+
+
+@pytest.mark.parametrize(
+    "typed, edits, new",
+    [("teh", 1, 0), ("thhe", 1, 0), ("he", None, None), ("thr", 1, 1), ("thxe", 1, 1)],
+)
+def test_slips(typed, edits, new):
+    bound = EditDistanceChannel(0.01).bind(["the"])
+    ids, factor = bound.candidates(typed)
+    assert len(ids) == (edits is not None)
+    if len(ids):
+        expected = edits * np.log(0.01) - new * np.log(
+            3
+        )  # three letters, equally common
+        assert factor[0] == pytest.approx(expected)
+
+
+def test_what_is_not_a_word_is_not_edited():
+    words = [
+        "1",
+        "12",
+        "123456",
+        "...",
+        "!?",
+        "a",
+        "I",
+        "x.y.z.w",
+        "don't",
+        "of",
+        "3rd",
+    ]
+    bound = EditDistanceChannel().bind(words)
+    for o in ["2", "13", "123457", "..,", "!!", "b", "i", "x.y.z.v", "on", "2rd"]:
+        assert bound.candidates(o)[0].tolist() == []
+    for i, word in enumerate(words):
+        assert bound.candidates(word)[0].tolist() == [i]
+    assert bound.candidates("dont")[0].tolist() == [words.index("don't")]
+
+
+def test_spelling_of_unknown_words():
+    words = ["cat", "cart", "act", "tact", "", "rat", "cat's"]
+    bound = EditDistanceChannel().bind(words)
+    # Another way: sentences of letters, in which a new letter is the unknown word.
+    model = LanguageModel(KneserNeyLM(discount=(0.5, 1, 1.5)), max_depth=5)
+    model.fit([list(word) for word in words])
+    for o in ["cat", "tac", "", "zz", "caz", "rats", "\U0001f600"]:
+        expected = np.sum(model.token_log_proba([list(o)])[0])
+        assert bound.log_unknown(o) == pytest.approx(expected, rel=1e-9)
+    assert np.isfinite(EditDistanceChannel().bind([""]).log_unknown("a"))
 
 
 TEXT = [
@@ -653,17 +817,121 @@ def test_what_a_classifier_gets_wrong(answer, message):
         tagger.predict([[[1, 0], [0, 1]]])
 
 
-def test_decoder_without_unknown_word():
-    model = LanguageModel(AdditiveLM(), max_depth=1, unknown=None)
-    decoder = NoisyChannelDecoder(model, EditDistanceChannel()).fit(TEXT)
-    decoding = decoder.decode([["teh", "dgo"], ["zzzzzzzzz"], []])
+@pytest.mark.parametrize("weight", [1.0, 0.5])
+@pytest.mark.parametrize("unknown", ["<unk>", None])
+def test_an_unknown_word_by_hand(unknown, weight):
+    """log P(words) + log-factors of every possible sentence, one by one."""
+    model = LanguageModel(AdditiveLM(delta=0.1), max_depth=2, unknown=unknown)
+    channel = EditDistanceChannel(0.01)
+    decoder = NoisyChannelDecoder(model, channel, transition_weight=weight).fit(TEXT)
+    words = decoder.classes_.tolist()
+    assert set(words) == {word for line in TEXT for word in line.split()}
+    scored = decoder.language_model_
+    lm, bound = decoder.transition_model_, channel.bind(words)
+    labels = lm.labels
+    observed = ["teh", "dxg", "sta", "12", "home"]
+    share = min(0.5, 10 / np.sqrt(len(words)))
+    empty = lm.rows(np.zeros(1, dtype=np.int32))[0]
+    choices = []
+    for o in observed:
+        ids, factor = bound.candidates(o)
+        some = [(words[i], f) for i, f in zip(ids, factor)]
+        if o not in words:
+            own = bound.log_unknown(o)
+            own += weight * (np.log(share) - empty[labels.unknown_id])
+            some.append((None, own))
+        choices.append(some)
+    assert [len(some) for some in choices] == [2, 2, 2, 1, 1]
+    best, total = (-np.inf, None), -np.inf
+    for path in itertools.product(*choices):
+        tokens = [labels.start_id]
+        for word, _ in path:
+            at = labels.unknown_id if word is None else labels.class_id(word)
+            tokens.append(int(labels.token_of_class[at]))
+        tokens.append(int(labels.token_of_class[labels.end_id]))
+        value = weight * lm.score_tokens([-1, *tokens]).sum()
+        value += sum(f for _, f in path)
+        answer = [o if word is None else word for o, (word, _) in zip(observed, path)]
+        best, total = max(best, (value, answer)), np.logaddexp(total, value)
+    found = decoder.decode([observed])
+    assert found.log_proba[0] == pytest.approx(best[0], rel=1e-9)
+    assert found.labels[0].tolist() == best[1]
+    assert decoder.log_likelihood([observed])[0] == pytest.approx(total, rel=1e-9)
+    # The other probabilities are those of the language model.
+    clean = ["the", "dog", "sat"]
+    tokens = [
+        labels.start_id,
+        *(labels.token_of_class[labels.class_id(w)] for w in clean),
+    ]
+    expected = scored.token_log_proba([clean])[0][:3]
+    np.testing.assert_allclose(lm.score_tokens([-1, *tokens])[2:], expected)
+
+
+@pytest.mark.parametrize("solver", ["auto", "refine"])
+def test_decoder_without_unknown_word(solver):
+    model = LanguageModel(AdditiveLM(delta=0.1), max_depth=2, unknown=None)
+    channel = EditDistanceChannel()
+    decoder = NoisyChannelDecoder(model, channel, solver=solver).fit(TEXT)
+    decoding = decoder.decode([["teh", "dgo"], ["the", "zzzzzzzzz", "fgo"], []])
     assert decoding.labels[0].tolist() == ["the", "dog"]
-    assert decoding.labels[1].tolist() == [None]
-    assert decoding.log_proba[1] == -np.inf and np.isfinite(decoding.log_proba[2])
+    assert decoding.labels[1].tolist() == ["the", "zzzzzzzzz", "fog"]
+    assert np.isfinite(decoding.log_proba).all()
     with pytest.raises(ValueError, match="X is None"):
         NoisyChannelDecoder(model, EditDistanceChannel()).fit()
     with pytest.raises(ValueError, match="'n_candidates' parameter"):
         NoisyChannelDecoder(model, EditDistanceChannel(), n_candidates=0).fit(TEXT)
+
+
+def test_decoder_of_a_file_without_an_unknown_word(tmp_path):
+    path = tmp_path / "closed.arpa"
+    LanguageModel(WittenBellLM(), max_depth=1, unknown=None).fit(TEXT).to_arpa(path)
+    text = path.read_text()
+    n_words = len({word for line in TEXT for word in line.split()}) + 2
+    assert f"ngram 1={n_words + 1}\n" in text
+    text = text.replace(f"ngram 1={n_words + 1}\n", f"ngram 1={n_words}\n")
+    lines = [line for line in text.splitlines() if "<unk>" not in line]
+    for content in (path.read_text(), "\n".join(lines) + "\n"):
+        path.write_text(content)
+        model = FrozenEstimator(LanguageModel.from_arpa(path))
+        decoder = NoisyChannelDecoder(model, EditDistanceChannel()).fit()
+        found = decoder.predict([["teh", "qqqqqqq", "dgo", "12"]])
+        assert found == [["the", "qqqqqqq", "dog", "12"]]
+
+
+def test_an_impossible_unknown_word_becomes_possible():
+    model = LanguageModel(AdditiveLM(), max_depth=1).fit(TEXT).backoff_model_
+    log_prob = model.log_prob.copy()
+    log_prob[model.labels.unknown_id] = -np.inf
+    model = BackoffModel(model.pairs, log_prob, model.log_backoff, model.labels)
+    decoder = NoisyChannelDecoder(model, EditDistanceChannel()).fit()
+    assert decoder.predict([["the", "zzzzzzzzz"]]) == [["the", "zzzzzzzzz"]]
+
+
+def test_a_corrector_keeps_a_sentence_of_other_words():
+    decoder = NoisyChannelDecoder(LanguageModel(KneserNeyLM()), EditDistanceChannel())
+    decoder.fit(load_python_topics())
+    right = [
+        "please send the invoice to berlin",
+        "python 3 is great ( really )",
+        "my name is kessler and i have 3 dogs",
+    ]
+    assert decoder.predict([s.split() for s in right]) == [s.split() for s in right]
+    typed = "teh valeu of the expresion is returnd"
+    assert " ".join(decoder.predict([typed.split()])[0]) == (
+        "the value of the expression is returned"
+    )
+
+
+@pytest.mark.parametrize("answer", [np.nan, np.inf])
+def test_log_unknown_of_a_channel_is_checked(answer):
+    class Own(Answering):
+        def log_unknown(self, observation):
+            return answer
+
+    model = LanguageModel(AdditiveLM(), max_depth=1).fit(TEXT).backoff_model_
+    decoder = NoisyChannelDecoder(model, Own(([0], [0.0]))).fit()
+    with pytest.raises(ValueError, match="channel: log_unknown of 'x' must be finite"):
+        decoder.predict([["x"]])
 
 
 @pytest.mark.parametrize("interpolate", [True, False])

@@ -1,0 +1,156 @@
+"""A back-off model of sequences of ids: of labels, and of the letters of words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ..backoff import BackoffClassifier, BackoffModel
+from ..context_tree import pairs_of_arrays
+from ..symbols import Labels, context_windows, object_array, prepare_for_ids
+
+
+def id_windows(
+    ids: list, n: int, width: int, weight: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(contexts, targets, weights) of all n-grams of known ids.
+
+    Ids of the windows: those of the sequences, n for the start in contexts and for the
+    end in targets, -1 for what is missing or comes before an unknown id.
+
+    Parameters
+    ----------
+    ids : list of int arrays
+        From 0 to n - 1, or -1 where an id is unknown.
+
+    n : int
+        Number of ids.
+
+    width : int
+        Ids in a context.
+
+    weight : ndarray of shape (n_sequences,), default=None
+        None: 1 each.
+    """
+    w = context_windows(
+        [[n + 2 if k < 0 else k for k in a.tolist()] for a in ids],
+        width, start=n, end=n + 1,
+    )  # fmt: skip
+    name = np.array([*w.vocabulary, -1], dtype=np.int32)
+    contexts, targets, counts = name[w.contexts], name[w.targets], w.sample_weight
+    if weight is not None:
+        # Windows before a start have no weight.
+        counts = np.array(counts, dtype=np.float64)
+        counts[counts > 0] = np.repeat(weight, [len(a) + 1 for a in ids])
+    unknown = contexts == n + 2
+    if unknown.any():
+        lost = np.logical_or.accumulate(unknown[:, ::-1], axis=1)[:, ::-1]
+        contexts[lost] = -1
+        # The end of a sentence is counted after a known id only.
+        counts = np.where((targets == n + 1) & unknown[:, -1], 0, counts)
+    counts = np.where(targets == n + 2, 0, counts)
+    return contexts, np.where(targets > n, n, targets), counts
+
+
+def learn_from_ids(
+    estimator: Any, names: list, contexts: Any, targets: Any, counts: Any
+) -> tuple[BackoffModel, float]:
+    """A clone of `estimator` fitted to `id_windows`: its model, and log of its prior.
+
+    Parameters
+    ----------
+    estimator : estimator over context windows
+
+    names : list
+        What the ids stand for.
+
+    contexts, targets, counts
+        See `id_windows`.
+
+    Raises
+    ------
+    TypeError
+        If it fits no back-off model.
+    """
+    start, end = new_mark("<s>", names), new_mark("</s>", names)
+    labels = Labels(
+        object_array([*names, end]), object_array([*names, start]), start=start, end=end
+    )
+    estimator = clone(estimator)
+    prepare_for_ids(estimator, labels)
+    estimator.fit(contexts, targets, sample_weight=counts)
+    model = getattr(estimator, "backoff_model_", None)
+    if model is None:
+        raise TypeError(
+            f"smoothing: {type(estimator).__name__} fits no back-off model; "
+            "use an estimator such as KneserNeyLM or StructuredLogLinearLM"
+        )
+    prior = 0.0
+    if isinstance(estimator, BackoffClassifier):
+        prior = estimator.log_prior()
+    return name_symbols(model, labels), prior
+
+
+def name_symbols(model: BackoffModel, labels: Labels) -> BackoffModel:
+    """A model over ids under all its names, also those that it never read.
+
+    The symbols are the labels and the start, the classes the labels and the end.
+    """
+    tree = model.tree
+    ids = np.asarray(model.labels.symbols, dtype=np.int64)
+    symbol = tree.symbol.copy()
+    symbol[1:] = ids[symbol[1:]]
+    tree = tree.with_symbols(symbol, labels.n_classes)
+    pairs = pairs_of_arrays(
+        tree, model.pairs.ptr, model.pairs.target, model.pairs.parent
+    )
+    return BackoffModel(pairs, model.log_prob, model.log_backoff, labels)
+
+
+def with_unknown(model: BackoffModel, log_prob: float) -> BackoffModel:
+    """The same model with a possible class for unknown words.
+
+    A model that has such a class is returned as it is, unless its probability is 0. A
+    new class is not a context symbol: what follows an unknown word has no history. The
+    other probabilities stay as they are, so that the sum of a row passes 1 by the
+    probability of the class.
+
+    Parameters
+    ----------
+    model : BackoffModel
+
+    log_prob : float
+        Natural log-probability of an unknown word after the empty context.
+    """
+    labels, pairs, n = model.labels, model.pairs, model.n_classes
+    root = model.log_prob[:n]
+    if labels.unknown_id >= 0:
+        if root[labels.unknown_id] > -np.inf:
+            return model
+        values = model.log_prob.copy()
+        values[labels.unknown_id] = log_prob
+        return BackoffModel(pairs, values, model.log_backoff, labels)
+    ptr = pairs.ptr.copy()
+    ptr[1:] += 1
+    parent = pairs.parent + (pairs.parent >= n)
+    grown = pairs_of_arrays(
+        pairs.tree, ptr, np.insert(pairs.target, n, n), np.insert(parent, n, -1)
+    )
+    names = labels.classes.tolist()
+    unknown = new_mark("<unk>", [*names, *labels.symbols.tolist()])
+    return BackoffModel(
+        grown, np.insert(model.log_prob, n, log_prob), model.log_backoff,
+        Labels(
+            object_array([*names, unknown]), labels.symbols,
+            start=labels.start, end=labels.end, unknown=unknown,
+        ),
+    )  # fmt: skip
+
+
+def new_mark(mark: str, names: list) -> str:
+    """A mark that is no label; any value does where labels are no strings."""
+    while mark in names:
+        mark = f"<{mark}>"
+    return mark
