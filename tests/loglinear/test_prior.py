@@ -149,7 +149,7 @@ def test_what_does_not_go_together_is_refused(params, match):
 def test_a_prior_of_another_type_is_refused(prior):
     model = StructuredLogLinearLM(prior=prior, positive=False)
     for fit in (lambda: LanguageModel(model).fit(TEXT), lambda: model.fit([[0]], [0])):
-        with pytest.raises(InvalidParameterError, match="'prior' parameter .* Backoff"):
+        with pytest.raises(InvalidParameterError, match="'prior' parameter .*Backoff"):
             fit()
 
 
