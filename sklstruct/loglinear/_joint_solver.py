@@ -369,11 +369,11 @@ def solve_joint(
     # What comes is as large as what is left here.
     del passes, blocks, scores, shared, before
     if best is not None and not exact.value(weights) <= exact.value(best):
-        weights, optimality = best, None
+        weights, optimality = best, np.nan
     w = exact.joined(weights)
     del weights, best
     at_end, gradient, residual = exact(w)
-    if optimality is None:
+    if np.isnan(optimality):  # that of the best pass, which is not the last one
         optimality = residual
     if not at_end <= at_start:
         weights, at_end = _start(problems, exact)

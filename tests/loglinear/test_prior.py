@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
+from sklearn.utils._param_validation import InvalidParameterError
 
 from sklstruct import KneserNeyLM, LanguageModel, StructuredLogLinearLM
 from sklstruct.backoff import prune
@@ -142,6 +143,14 @@ def test_training_on_the_text_beats_the_prior_on_it():
 def test_what_does_not_go_together_is_refused(params, match):
     with pytest.raises(ValueError, match=match):
         adapted(base(), **params)
+
+
+@pytest.mark.parametrize("prior", [KneserNeyLM(), base(), "model", 3], ids=repr)
+def test_a_prior_of_another_type_is_refused(prior):
+    model = StructuredLogLinearLM(prior=prior, positive=False)
+    for fit in (lambda: LanguageModel(model).fit(TEXT), lambda: model.fit([[0]], [0])):
+        with pytest.raises(InvalidParameterError, match="'prior' parameter .*Backoff"):
+            fit()
 
 
 def test_other_words_and_longer_contexts_are_refused():

@@ -181,6 +181,9 @@ def test_any_iterable_of_labels(make):
         ((np.array([["a"]]),), {}, "classes must be 1-dimensional"),
         ((["a"], ["a"]), {"start": "a"}, "start='a' is one of classes"),
         ((["a"], ["a"]), {"end": "b"}, "end='b' is not one of classes"),
+        ((["a"], ["a"]), {"start": True}, "start=True is not one of symbols"),
+        ((["a"], ["a"]), {"start": "b"}, "start='b' is not one of symbols"),
+        ((["a"], ["a"]), {"unknown": 1.5}, "unknown=1.5 is neither one of classes"),
         ((["a"], ["a"]), {"unknown": []}, "unknown must be hashable"),
     ],
 )
