@@ -317,9 +317,12 @@ def check_sorted_groups(
 
 
 def validate_parts(*parts: Any) -> None:
-    """scikit-learn's errors about the parameters of estimators, before any work."""
+    """scikit-learn's errors about the parameters of estimators, before any work.
+
+    Estimators that declare no constraints, as those of users may, are not looked at.
+    """
     for part in parts:
-        if hasattr(part, "_validate_params"):
+        if hasattr(part, "_parameter_constraints"):
             part._validate_params()
 
 

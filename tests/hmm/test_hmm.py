@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from _hmm_problems import toy
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -501,6 +501,17 @@ def test_parameters_of_parts_are_checked_before_work():
         tagger = HighOrderHMM(2, emission=emission, smoothing=NotToBeFitted())
         with pytest.raises(InvalidParameterError, match="parameter of"):
             tagger.fit(X, y)
+
+    class Undeclared(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y):
+            self.classes_ = np.unique(y)
+            return self
+
+        def predict_proba(self, X):
+            return np.full((len(X), len(self.classes_)), 1 / len(self.classes_))
+
+    plain = HighOrderHMM(2, emission=Undeclared()).fit(X, y)
+    assert plain.predict(X) == [["a", "b"]]
     inside = ClassifierEmission(LogisticRegression(C=-1))
     with pytest.raises(InvalidParameterError, match="'C' parameter of"):
         HighOrderHMM(2, emission=inside).fit(X, y)
