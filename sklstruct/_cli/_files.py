@@ -50,7 +50,7 @@ def check_files(arguments: argparse.Namespace) -> None:
     if arguments.subcommand == "query":
         inputs.append("-")
     if inputs.count("-") > 1:
-        raise ValueError("-: standard input can be read once, and is given twice")
+        raise ValueError("-: standard input can be read once only, and is given twice")
     read = [status for path in inputs for status in _regular_files(path)]
     for name, option in _OUTPUTS.items():
         path = given.get(name)

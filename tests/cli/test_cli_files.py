@@ -207,7 +207,7 @@ def test_models_from_standard_input(folder, capsys, monkeypatch):
 )
 def test_standard_input_is_read_once(given, folder, capsys):
     assert run(*given) == 1
-    assert "can be read once" in capsys.readouterr().err
+    assert "can be read once only" in capsys.readouterr().err
 
 
 def test_vocabularies(folder, capsys, monkeypatch):
