@@ -1115,12 +1115,6 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     # ------------------------------------------------------------ scikit-learn
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        if self._is_users():  # which says itself what it makes of NaN
-            tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
-        return tags
-
     def get_metadata_routing(self) -> MetadataRouter:
         """Metadata routing: `sample_weight` here, the rest to `estimator`.
 
@@ -1138,8 +1132,10 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        if self._is_users():
-            tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        if self._is_users():  # which says itself what it makes of NaN and sparse X
+            theirs = get_tags(self.estimator).input_tags
+            tags.input_tags.allow_nan = theirs.allow_nan
+            tags.input_tags.sparse = theirs.sparse
         return tags
 
 

@@ -181,16 +181,10 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
         samples, target = validate_data(
             self,
             X,
-<<<<<<< HEAD
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=self._finite(),
-=======
             strings_as_objects(y),
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
->>>>>>> borders
+            ensure_all_finite=self._finite(),
         )
         check_squares(samples)
         check_classification_targets(target)
@@ -240,17 +234,12 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
                 continue
             mine = order[lo:hi]
             seed = int(rng.randint(INT32_MAX))
-<<<<<<< HEAD
             distinct = _filled(X[mine])
-            if not sp.issparse(distinct) and len(np.unique(distinct, axis=0)) < 2:
-=======
-            distinct = X[mine]
             if sp.issparse(distinct):
                 # KMeans reads 32-bit indices only; SciPy narrows those that fit.
                 parts = distinct.data, distinct.indices, distinct.indptr
                 distinct = sp.csr_matrix(parts, shape=distinct.shape)
             elif len(np.unique(distinct, axis=0)) < 2:
->>>>>>> borders
                 continue
             model = KMeans(self.n_senses, n_init=4, random_state=seed)
             sense[mine] = model.fit(distinct, sample_weight=weight[mine]).labels_

@@ -39,7 +39,7 @@ from ..mixture._gates import (
     relative,
     softmax_coef,
 )
-from ..symbols import encode, join_symbols, number_sentences
+from ..symbols import encode, join_symbols
 from ..word_classes import ExchangeClustering, WordClustering
 from ._cache_state import CacheState, Recalled, learning_rates, matched_order
 from ._language_model import LanguageModel

@@ -17,10 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-<<<<<<< HEAD
-from .._checks import as_indicator, check_rows, check_sparse, check_top_k
-from .._compat import _align_api_if_sparse
-=======
 from .._checks import (
     as_indicator,
     check_rows,
@@ -28,7 +24,7 @@ from .._checks import (
     check_top_k,
     strings_as_objects,
 )
->>>>>>> borders
+from .._compat import _align_api_if_sparse
 from .._likelihood import TopKMixin, class_codes
 from ..symbols import is_missing
 from ._samples import sample_weights
@@ -120,12 +116,8 @@ def read_training(
         )
     check_sparse(X)
     check_sparse(y, "y")
-<<<<<<< HEAD
-    several = sp.issparse(y) or check_labels(y).ndim == 2
-=======
     y = strings_as_objects(y)
-    several = sp.issparse(y) or _n_axes(y) == 2
->>>>>>> borders
+    several = sp.issparse(y) or check_labels(y).ndim == 2
     if several and np.shape(y)[1] == 0:
         raise ValueError("y has 0 labels: it needs a column for each label")
     X, y = validate_data(
