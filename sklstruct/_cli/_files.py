@@ -103,8 +103,8 @@ def _check_output(path: str, option: str, of_one_format: bool) -> None:
         check_writable(path, name=option)
 
 
-def model_source(path: str) -> Any:
-    """A path to read a model from; "-" is standard input."""
+def source_of(path: str) -> Any:
+    """A path, or the file object of standard input for "-"."""
     return sys.stdin.buffer if path == "-" else path
 
 
@@ -114,11 +114,7 @@ def read_words(path: str, quiet: bool) -> list[str]:
     A table has a line "word id" for each word, with the ids 0, 1, ... in any order. The
     words of it are those that are neither marks nor symbols of automata.
     """
-    if path == "-":
-        lines = sys.stdin.buffer.read().decode("utf-8").split("\n")
-        rows = [line.split() for line in lines if line.strip()]
-    else:
-        rows = [line.split() for line in TextFile(path)]
+    rows = [line.split() for line in TextFile([source_of(path)])]
     ids = sorted(int(row[1]) for row in rows if len(row) == 2 and row[1].isdecimal())
     if len(rows) < 2 or ids != list(range(len(rows))):
         return [word for row in rows for word in row]

@@ -23,9 +23,15 @@ from ..smoothing._shares import (
     leave_out,
     reached,
 )
-from ..symbols import Labels, NumberedText, SentenceEncoder, TextFile, VocabularyRules
+from ..symbols import (
+    Labels,
+    NumberedText,
+    SentenceEncoder,
+    TextFile,
+    VocabularyRules,
+)
 from ..symbols._text import LargeText
-from ._files import is_pickle, model_source
+from ._files import is_pickle, source_of
 from ._write import write_model
 
 _MARKS = {"<s>", "</s>", "<unk>"}
@@ -61,8 +67,9 @@ def lmplz(arguments: argparse.Namespace) -> None:
     allowed = arguments.limit_vocab_file
     if allowed is not None:
         allowed = set(TextFile(allowed).number("kenlm").symbols)
+    rules = VocabularyRules(analyzer="kenlm")
     text = _number(arguments, bytes_per_token(width))
-    encoder = SentenceEncoder(VocabularyRules(analyzer="kenlm").find_labels(text))
+    encoder = SentenceEncoder(rules.find_labels(text))
     front = width - 1
     options: dict[str, Any] = {"depth": depth, "skip": encoder.start}
     tokens: Any
@@ -254,13 +261,13 @@ def _number(
     arguments: argparse.Namespace, bytes_per_token: int
 ) -> NumberedText | LargeText:
     """The words of the text, without marks."""
-    path, memory = arguments.text, _bytes(arguments.memory)
-    source = sys.stdin.buffer if path == "-" else path
+    memory = _bytes(arguments.memory)
+    source = sys.stdin.buffer if arguments.text == "-" else arguments.text
     file = TextFile(source, skip_blank_lines=False, memory=memory)
     text = file.number_or_count(bytes_per_token, "kenlm")
-    text.odd.warn("kenlm", path)
+    text.odd.warn("kenlm", arguments.text)
     if text.n_sentences == 0:
-        source = "standard input" if path == "-" else path
+        source = "standard input" if arguments.text == "-" else arguments.text
         raise ValueError(f"{source} is empty: there is no sentence to learn from")
     marks = [i for i, word in enumerate(text.symbols) if word in _MARKS]
     if not marks:
@@ -298,7 +305,7 @@ def build_binary(arguments: argparse.Namespace) -> None:
     if given["refused -r"] is not None:
         raise ValueError("-r: rest costs are not supported")
     _tell_ignored(arguments)
-    source = model_source(arguments.model)
+    source = source_of(arguments.model)
     model = exchange.read(source, format="arpa")
     if given["refused -u"] is not None and model.labels.unknown is None:
         raise ValueError(

@@ -6,7 +6,7 @@ import argparse
 
 from .. import exchange
 from ..backoff import mix as mix_tables
-from ._files import is_pickle, model_source
+from ._files import is_pickle, source_of
 from ._tables import print_figures, progress
 from ._write import write_model
 
@@ -27,7 +27,7 @@ def mix(arguments: argparse.Namespace) -> None:
     models = []
     for path in paths:
         with progress(arguments, f"reading {path}"):
-            models.append(exchange.read(model_source(path)))
+            models.append(exchange.read(source_of(path)))
     with progress(arguments, "mixing"):
         model = mix_tables(models, weights)
     with progress(arguments, f"writing {arguments.output}"):

@@ -15,7 +15,7 @@ from ..language_model import LanguageModel, interpolate
 from ..loglinear import StructuredLogLinearLM
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import NumberedText, TextFile, join_symbols
-from ._files import is_pickle, model_source, read_words
+from ._files import is_pickle, read_words, source_of
 from ._tables import load_pickle, print_figures, progress, save_pickle
 from ._write import write_model
 
@@ -32,13 +32,13 @@ def text_of(paths: list[str]) -> TextFile:
     """The sentences of files; "-" is standard input."""
     if paths.count("-") > 1:
         raise ValueError("-: standard input can be read once only")
-    return TextFile([sys.stdin.buffer if path == "-" else path for path in paths])
+    return TextFile([source_of(path) for path in paths])
 
 
 def load(path: str, **options: Any) -> LanguageModel:
     """A model of sentences from a pickle or a file of n-grams."""
     if not is_pickle(path):
-        return LanguageModel.load(model_source(path), **options)
+        return LanguageModel.load(source_of(path), **options)
     return load_pickle(path).set_params(**options)
 
 

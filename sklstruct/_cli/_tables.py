@@ -21,7 +21,7 @@ from .._description import Description, shown
 from .._files import open_read, open_write
 from ..backoff import BackoffModel, restrict
 from ..backoff import prune as prune_model
-from ._files import is_pickle, model_source, read_words
+from ._files import is_pickle, read_words, source_of
 from ._write import write_model
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def save_pickle(lm: LanguageModel, path: str) -> None:
 def load_table(path: str) -> BackoffModel:
     """A back-off model from a file of any kind."""
     if not is_pickle(path):
-        return exchange.read(model_source(path))
+        return exchange.read(source_of(path))
     try:
         return load_pickle(path).backoff_model_
     except AttributeError as exc:

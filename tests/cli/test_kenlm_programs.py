@@ -129,8 +129,7 @@ def test_large_texts_are_pruned_alike(tmp_path):
     path, some = tmp_path / "text", tmp_path / "words"
     path.write_text("\n".join(map(" ".join, np.reshape(words, (-1, 10)))) + "\n")
     some.write_text(" ".join(sorted(set(words))[::2]))
-    text = TextFile(str(path), memory=2 << 20)
-    assert text.number_or_count(192, "kenlm").parts  # not in memory
+    assert TextFile(path, memory=2 << 20).number_or_count(192).parts  # not in memory
     files = []
     for memory in ("2M", "1G"):
         files.append(tmp_path / f"{memory}.arpa")
