@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ._lazy import lazy_face
+from ._lazy import face
 
 try:
     import_module("._cyutility", __name__)  # what all kernels need
@@ -19,50 +19,20 @@ except ImportError as exc:
 
 # Imported on first use, so that `import sklstruct` stays cheap.
 if TYPE_CHECKING:
-    from ._trusted import TRUSTED_TYPES
-    from ._version import __version__
-    from .backoff import BackoffModel
-    from .context_tree import SuffixTreeVectorizer
-    from .factor_graph import ConditionalRandomField, SampleRankClassifier
-    from .hierarchical import HierarchicalClassifier
-    from .hmm import HighOrderHMM, NoisyChannelDecoder
-    from .language_model import LanguageModel
-    from .linear import DualLinearClassifier
-    from .loglinear import StructuredLogLinearLM
-    from .smoothing import AdditiveLM, GraphDiffusionUnigram, KneserNeyLM
-
-__all__ = [
-    "AdditiveLM",
-    "BackoffModel",
-    "ConditionalRandomField",
-    "DualLinearClassifier",
-    "GraphDiffusionUnigram",
-    "HierarchicalClassifier",
-    "HighOrderHMM",
-    "KneserNeyLM",
-    "LanguageModel",
-    "NoisyChannelDecoder",
-    "SampleRankClassifier",
-    "StructuredLogLinearLM",
-    "SuffixTreeVectorizer",
-    "TRUSTED_TYPES",
-    "__version__",
-]
-
-if not TYPE_CHECKING:  # or a type checker would find every name here
-    __getattr__, __dir__ = lazy_face(
-        __name__,
-        {
-            ".backoff": ["BackoffModel"],
-            ".context_tree": ["SuffixTreeVectorizer"],
-            ".factor_graph": ["ConditionalRandomField", "SampleRankClassifier"],
-            ".hierarchical": ["HierarchicalClassifier"],
-            ".hmm": ["HighOrderHMM", "NoisyChannelDecoder"],
-            ".language_model": ["LanguageModel"],
-            ".linear": ["DualLinearClassifier"],
-            ".loglinear": ["StructuredLogLinearLM"],
-            ".smoothing": ["AdditiveLM", "GraphDiffusionUnigram", "KneserNeyLM"],
-            "._trusted": ["TRUSTED_TYPES"],
-            "._version": ["__version__"],
-        },
-    )
+    from ._trusted import TRUSTED_TYPES as TRUSTED_TYPES
+    from ._version import __version__ as __version__
+    from .backoff import BackoffModel as BackoffModel
+    from .context_tree import SuffixTreeVectorizer as SuffixTreeVectorizer
+    from .factor_graph import ConditionalRandomField as ConditionalRandomField
+    from .factor_graph import SampleRankClassifier as SampleRankClassifier
+    from .hierarchical import HierarchicalClassifier as HierarchicalClassifier
+    from .hmm import HighOrderHMM as HighOrderHMM
+    from .hmm import NoisyChannelDecoder as NoisyChannelDecoder
+    from .language_model import LanguageModel as LanguageModel
+    from .linear import DualLinearClassifier as DualLinearClassifier
+    from .loglinear import StructuredLogLinearLM as StructuredLogLinearLM
+    from .smoothing import AdditiveLM as AdditiveLM
+    from .smoothing import GraphDiffusionUnigram as GraphDiffusionUnigram
+    from .smoothing import KneserNeyLM as KneserNeyLM
+else:
+    __all__, __getattr__, __dir__ = face(__name__)

@@ -1,45 +1,63 @@
 """Values that are made at first use: names of packages, cached properties of objects.
 
-The ``__init__.py`` of a package lists its names twice: as imports below
-``if TYPE_CHECKING`` for type checkers, and as a table for Python. A test compares the
-two.
+The ``__init__.py`` of a package lists its names once, as imports below
+``if TYPE_CHECKING``: type checkers follow the imports, and `face` reads the imports for
+Python.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
 from typing import Any
 
-__all__ = ["lazy_face", "stored"]
+__all__ = ["face", "stored"]
 
 
-def lazy_face(
-    package: str, homes: Mapping[str, Sequence[str]]
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package.
+def face(
+    package: str,
+) -> tuple[list[str], Callable[[str], object], Callable[[], list[str]]]:
+    """``__all__``, ``__getattr__`` and ``__dir__`` of a package.
+
+    They are read from the imports below ``if TYPE_CHECKING`` in the source of the
+    package, so that a name stands once for Python and for type checkers. A name that is
+    imported ``as`` itself is public; the others are for the packages above.
 
     Parameters
     ----------
     package : str
         The ``__name__`` of the package.
 
-    homes : mapping from str to sequence of str
-        The names that come from each module of the package; module names are relative
-        to the package. The names of ``"."`` are modules.
-
     Returns
     -------
+    public : list of str
+        The public names, in the order of the imports.
+
     get : callable
         Imports the module of a name, and sets the object as an attribute of the
         package.
 
     names : callable
-        Returns the public names, for ``dir``.
+        Returns the sorted public names, for ``dir``.
     """
-    home_of = {name: home for home, names in homes.items() for name in names}
+    spec = sys.modules[package].__spec__
+    assert spec is not None and spec.loader is not None
+    # The loader finds the source in a zip archive too.
+    source = spec.loader.get_source(package)  # type: ignore[attr-defined]
+    public: list[str] = []
+    home_of = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.If):
+            for line in node.body:
+                assert isinstance(line, ast.ImportFrom)
+                home = "." * line.level + (line.module or "")
+                for alias in line.names:
+                    home_of[alias.name] = home
+                    if alias.asname:
+                        public.append(alias.name)
 
     def get(name: str) -> object:
         if name not in home_of:
@@ -50,10 +68,7 @@ def lazy_face(
         setattr(sys.modules[package], name, found)
         return found
 
-    def names() -> list[str]:
-        return sorted(sys.modules[package].__all__)
-
-    return get, names
+    return public, get, lambda: sorted(public)
 
 
 def stored(thing: Any) -> dict[str, Any]:

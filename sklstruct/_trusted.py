@@ -19,7 +19,7 @@ def _concrete(kind):
         yield from _concrete(below)
 
 
-_SMOOTHERS = filter(isclass, (getattr(smoothing, name) for name in smoothing.__all__))
+_SMOOTHERS = filter(isclass, (getattr(smoothing, name) for name in dir(smoothing)))
 _NAMED = (*PENALTIES.values(), *SOLVERS.values(), *TAXONOMY_BUILDERS.values())
 # The parts of the two composed models are defined where these are.
 _COMPOSED = (FactoredLM, MixtureLM, *_concrete(Gate), *_concrete(Part))

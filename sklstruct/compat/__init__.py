@@ -2,12 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_face
+from .._lazy import face
 
 if TYPE_CHECKING:
-    from . import kenlm
-
-__all__ = ["kenlm"]
-
-if not TYPE_CHECKING:  # or a type checker would find every name here
-    __getattr__, __dir__ = lazy_face(__name__, {".": ["kenlm"]})
+    from . import kenlm as kenlm
+else:
+    __all__, __getattr__, __dir__ = face(__name__)

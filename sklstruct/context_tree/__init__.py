@@ -2,42 +2,20 @@
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_face
+from .._lazy import face
 
-# Names imported `as` themselves are for the packages above, not on the API page.
 if TYPE_CHECKING:
-    from ._histories import Columns as Columns
-    from ._histories import Histories
-    from ._links import find_pairs as find_pairs
-    from ._pairs import Pairs
-    from ._pairs import pairs_of_arrays as pairs_of_arrays
-    from ._pairs import pairs_of_keys as pairs_of_keys
-    from ._suffix_tree import expand_pairs, expand_tree, suffix_tree
-    from ._tree import ContextTree
-    from ._tree import tree_of_arrays as tree_of_arrays
-    from ._vectorizer import SuffixTreeVectorizer
-    from ._vectorizer import check_windows as check_windows
-    from ._vectorizer import read_windows as read_windows
-
-__all__ = [
-    "ContextTree",
-    "Histories",
-    "Pairs",
-    "SuffixTreeVectorizer",
-    "expand_pairs",
-    "expand_tree",
-    "suffix_tree",
-]
-
-if not TYPE_CHECKING:  # or a type checker would find every name here
-    __getattr__, __dir__ = lazy_face(
-        __name__,
-        {
-            "._histories": ["Columns", "Histories"],
-            "._links": ["find_pairs"],
-            "._pairs": ["Pairs", "pairs_of_arrays", "pairs_of_keys"],
-            "._suffix_tree": ["expand_pairs", "expand_tree", "suffix_tree"],
-            "._tree": ["ContextTree", "tree_of_arrays"],
-            "._vectorizer": ["SuffixTreeVectorizer", "check_windows", "read_windows"],
-        },
-    )
+    from ._histories import Columns
+    from ._histories import Histories as Histories
+    from ._links import find_pairs
+    from ._pairs import Pairs as Pairs
+    from ._pairs import pairs_of_arrays, pairs_of_keys
+    from ._suffix_tree import expand_pairs as expand_pairs
+    from ._suffix_tree import expand_tree as expand_tree
+    from ._suffix_tree import suffix_tree as suffix_tree
+    from ._tree import ContextTree as ContextTree
+    from ._tree import tree_of_arrays
+    from ._vectorizer import SuffixTreeVectorizer as SuffixTreeVectorizer
+    from ._vectorizer import check_windows, read_windows
+else:
+    __all__, __getattr__, __dir__ = face(__name__)

@@ -2,19 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_face
+from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._cluster import SchedulerLost
-    from ._language_model import DaskLanguageModel
-
-__all__ = ["DaskLanguageModel", "SchedulerLost"]
-
-if not TYPE_CHECKING:  # or a type checker would find every name here
-    __getattr__, __dir__ = lazy_face(
-        __name__,
-        {
-            "._cluster": ["SchedulerLost"],
-            "._language_model": ["DaskLanguageModel"],
-        },
-    )
+    from ._cluster import SchedulerLost as SchedulerLost
+    from ._language_model import DaskLanguageModel as DaskLanguageModel
+else:
+    __all__, __getattr__, __dir__ = face(__name__)

@@ -2,50 +2,18 @@
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_face
+from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._builders import (
-        chain_edges,
-        chain_graph,
-        grid_edges,
-        grid_graph,
-        skip_chain_graph,
-        skip_edges,
-    )
-    from ._crf import ConditionalRandomField
-    from ._graph import FactorGraph
-    from ._samplerank import SampleRankClassifier
-    from ._vectorizer import FactorGraphVectorizer
-
-__all__ = [
-    "ConditionalRandomField",
-    "FactorGraph",
-    "FactorGraphVectorizer",
-    "SampleRankClassifier",
-    "chain_edges",
-    "chain_graph",
-    "grid_edges",
-    "grid_graph",
-    "skip_chain_graph",
-    "skip_edges",
-]
-
-if not TYPE_CHECKING:  # or a type checker would find every name here
-    __getattr__, __dir__ = lazy_face(
-        __name__,
-        {
-            "._builders": [
-                "chain_edges",
-                "chain_graph",
-                "grid_edges",
-                "grid_graph",
-                "skip_chain_graph",
-                "skip_edges",
-            ],
-            "._crf": ["ConditionalRandomField"],
-            "._graph": ["FactorGraph"],
-            "._samplerank": ["SampleRankClassifier"],
-            "._vectorizer": ["FactorGraphVectorizer"],
-        },
-    )
+    from ._builders import chain_edges as chain_edges
+    from ._builders import chain_graph as chain_graph
+    from ._builders import grid_edges as grid_edges
+    from ._builders import grid_graph as grid_graph
+    from ._builders import skip_chain_graph as skip_chain_graph
+    from ._builders import skip_edges as skip_edges
+    from ._crf import ConditionalRandomField as ConditionalRandomField
+    from ._graph import FactorGraph as FactorGraph
+    from ._samplerank import SampleRankClassifier as SampleRankClassifier
+    from ._vectorizer import FactorGraphVectorizer as FactorGraphVectorizer
+else:
+    __all__, __getattr__, __dir__ = face(__name__)

@@ -2,36 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_face
+from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._classifier import HierarchicalClassifier
-    from ._paths import PathClassifier
-    from ._regularization import REGULARIZATIONS, GammaPrior, PerNodeC, SingleC
-    from ._senses import SenseClassifier
-
-__all__ = [
-    "REGULARIZATIONS",
-    "GammaPrior",
-    "HierarchicalClassifier",
-    "PathClassifier",
-    "PerNodeC",
-    "SenseClassifier",
-    "SingleC",
-]
-
-if not TYPE_CHECKING:  # or a type checker would find every name here
-    __getattr__, __dir__ = lazy_face(
-        __name__,
-        {
-            "._classifier": ["HierarchicalClassifier"],
-            "._paths": ["PathClassifier"],
-            "._regularization": [
-                "REGULARIZATIONS",
-                "GammaPrior",
-                "PerNodeC",
-                "SingleC",
-            ],
-            "._senses": ["SenseClassifier"],
-        },
-    )
+    from ._classifier import HierarchicalClassifier as HierarchicalClassifier
+    from ._paths import PathClassifier as PathClassifier
+    from ._regularization import REGULARIZATIONS as REGULARIZATIONS
+    from ._regularization import GammaPrior as GammaPrior
+    from ._regularization import PerNodeC as PerNodeC
+    from ._regularization import SingleC as SingleC
+    from ._senses import SenseClassifier as SenseClassifier
+else:
+    __all__, __getattr__, __dir__ = face(__name__)

@@ -2,45 +2,19 @@
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_face
+from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._channels import EditDistanceChannel, KeypadChannel
-    from ._decoder import NoisyChannelDecoder
-    from ._emissions import ClassifierEmission, FrequencyEmission, SuffixEmission
-    from ._hmm import HighOrderHMM
-    from ._lattice import LatticeTooLargeError
-    from ._max_arpa import read_max_arpa, write_max_arpa
-    from ._sequences import split_sequences
-
-__all__ = [
-    "ClassifierEmission",
-    "EditDistanceChannel",
-    "FrequencyEmission",
-    "HighOrderHMM",
-    "KeypadChannel",
-    "LatticeTooLargeError",
-    "NoisyChannelDecoder",
-    "SuffixEmission",
-    "read_max_arpa",
-    "split_sequences",
-    "write_max_arpa",
-]
-
-if not TYPE_CHECKING:  # or a type checker would find every name here
-    __getattr__, __dir__ = lazy_face(
-        __name__,
-        {
-            "._channels": ["EditDistanceChannel", "KeypadChannel"],
-            "._decoder": ["NoisyChannelDecoder"],
-            "._emissions": [
-                "ClassifierEmission",
-                "FrequencyEmission",
-                "SuffixEmission",
-            ],
-            "._hmm": ["HighOrderHMM"],
-            "._lattice": ["LatticeTooLargeError"],
-            "._max_arpa": ["read_max_arpa", "write_max_arpa"],
-            "._sequences": ["split_sequences"],
-        },
-    )
+    from ._channels import EditDistanceChannel as EditDistanceChannel
+    from ._channels import KeypadChannel as KeypadChannel
+    from ._decoder import NoisyChannelDecoder as NoisyChannelDecoder
+    from ._emissions import ClassifierEmission as ClassifierEmission
+    from ._emissions import FrequencyEmission as FrequencyEmission
+    from ._emissions import SuffixEmission as SuffixEmission
+    from ._hmm import HighOrderHMM as HighOrderHMM
+    from ._lattice import LatticeTooLargeError as LatticeTooLargeError
+    from ._max_arpa import read_max_arpa as read_max_arpa
+    from ._max_arpa import write_max_arpa as write_max_arpa
+    from ._sequences import split_sequences as split_sequences
+else:
+    __all__, __getattr__, __dir__ = face(__name__)

@@ -2,107 +2,37 @@
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_face
+from .._lazy import face
 
 if TYPE_CHECKING:
-    from .._checkpoint import Checkpoint
-    from ._cv import StructuredLogLinearLMCV
-    from ._estimator import StructuredLogLinearLM
-    from ._joint import JointLogLinear
-    from ._memory import FitMemory
-    from ._path import LamPath, lam_max, lam_path
-    from ._penalties import (
-        L1,
-        L2,
-        PENALTIES,
-        BoundPenalty,
-        ElasticNet,
-        Penalty,
-        ProximalPenalty,
-        TreeL2,
-        TreeLinf,
-    )
-    from ._solvers import (
-        SOLVERS,
-        CoordinateDescentSolver,
-        DiagonalSolver,
-        FistaSolver,
-        GISSolver,
-        IISSolver,
-        LBFGSSolver,
-        OWLQNSolver,
-        SCISSolver,
-        Solver,
-        StochasticSolver,
-        TreeMetricSolver,
-    )
-
-__all__ = [
-    "L1",
-    "L2",
-    "PENALTIES",
-    "SOLVERS",
-    "BoundPenalty",
-    "Checkpoint",
-    "CoordinateDescentSolver",
-    "DiagonalSolver",
-    "ElasticNet",
-    "FistaSolver",
-    "FitMemory",
-    "GISSolver",
-    "IISSolver",
-    "JointLogLinear",
-    "LamPath",
-    "LBFGSSolver",
-    "OWLQNSolver",
-    "Penalty",
-    "ProximalPenalty",
-    "SCISSolver",
-    "Solver",
-    "StochasticSolver",
-    "StructuredLogLinearLM",
-    "StructuredLogLinearLMCV",
-    "TreeL2",
-    "TreeLinf",
-    "TreeMetricSolver",
-    "lam_max",
-    "lam_path",
-]
-
-if not TYPE_CHECKING:  # or a type checker would find every name here
-    __getattr__, __dir__ = lazy_face(
-        __name__,
-        {
-            ".._checkpoint": ["Checkpoint"],
-            "._cv": ["StructuredLogLinearLMCV"],
-            "._estimator": ["StructuredLogLinearLM"],
-            "._joint": ["JointLogLinear"],
-            "._memory": ["FitMemory"],
-            "._path": ["LamPath", "lam_max", "lam_path"],
-            "._penalties": [
-                "L1",
-                "L2",
-                "PENALTIES",
-                "BoundPenalty",
-                "ElasticNet",
-                "Penalty",
-                "ProximalPenalty",
-                "TreeL2",
-                "TreeLinf",
-            ],
-            "._solvers": [
-                "SOLVERS",
-                "CoordinateDescentSolver",
-                "DiagonalSolver",
-                "FistaSolver",
-                "GISSolver",
-                "IISSolver",
-                "LBFGSSolver",
-                "OWLQNSolver",
-                "SCISSolver",
-                "Solver",
-                "StochasticSolver",
-                "TreeMetricSolver",
-            ],
-        },
-    )
+    from .._checkpoint import Checkpoint as Checkpoint
+    from ._cv import StructuredLogLinearLMCV as StructuredLogLinearLMCV
+    from ._estimator import StructuredLogLinearLM as StructuredLogLinearLM
+    from ._joint import JointLogLinear as JointLogLinear
+    from ._memory import FitMemory as FitMemory
+    from ._path import LamPath as LamPath
+    from ._path import lam_max as lam_max
+    from ._path import lam_path as lam_path
+    from ._penalties import L1 as L1
+    from ._penalties import L2 as L2
+    from ._penalties import PENALTIES as PENALTIES
+    from ._penalties import BoundPenalty as BoundPenalty
+    from ._penalties import ElasticNet as ElasticNet
+    from ._penalties import Penalty as Penalty
+    from ._penalties import ProximalPenalty as ProximalPenalty
+    from ._penalties import TreeL2 as TreeL2
+    from ._penalties import TreeLinf as TreeLinf
+    from ._solvers import SOLVERS as SOLVERS
+    from ._solvers import CoordinateDescentSolver as CoordinateDescentSolver
+    from ._solvers import DiagonalSolver as DiagonalSolver
+    from ._solvers import FistaSolver as FistaSolver
+    from ._solvers import GISSolver as GISSolver
+    from ._solvers import IISSolver as IISSolver
+    from ._solvers import LBFGSSolver as LBFGSSolver
+    from ._solvers import OWLQNSolver as OWLQNSolver
+    from ._solvers import SCISSolver as SCISSolver
+    from ._solvers import Solver as Solver
+    from ._solvers import StochasticSolver as StochasticSolver
+    from ._solvers import TreeMetricSolver as TreeMetricSolver
+else:
+    __all__, __getattr__, __dir__ = face(__name__)

@@ -2,85 +2,31 @@
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_face
+from .._lazy import face
 
 if TYPE_CHECKING:
+    from ._hierarchical import hierarchical_f1_score as hierarchical_f1_score
     from ._hierarchical import (
-        hierarchical_f1_score,
-        hierarchical_precision_score,
-        hierarchical_recall_score,
+        hierarchical_precision_score as hierarchical_precision_score,
     )
-    from ._likelihood import (
-        LikelihoodScorer,
-        TargetCounts,
-        code_length,
-        log_likelihood,
-        log_likelihood_scorer,
-        make_code_length_scorer,
-        make_log_likelihood_scorer,
-        make_perplexity_scorer,
-        neg_code_length_scorer,
-        neg_perplexity_scorer,
-        perplexity,
-    )
+    from ._hierarchical import hierarchical_recall_score as hierarchical_recall_score
+    from ._likelihood import LikelihoodScorer as LikelihoodScorer
+    from ._likelihood import TargetCounts as TargetCounts
+    from ._likelihood import code_length as code_length
+    from ._likelihood import log_likelihood as log_likelihood
+    from ._likelihood import log_likelihood_scorer as log_likelihood_scorer
+    from ._likelihood import make_code_length_scorer as make_code_length_scorer
+    from ._likelihood import make_log_likelihood_scorer as make_log_likelihood_scorer
+    from ._likelihood import make_perplexity_scorer as make_perplexity_scorer
+    from ._likelihood import neg_code_length_scorer as neg_code_length_scorer
+    from ._likelihood import neg_perplexity_scorer as neg_perplexity_scorer
+    from ._likelihood import perplexity as perplexity
+    from ._ranked_labels import label_propensities as label_propensities
+    from ._ranked_labels import make_ranking_scorer as make_ranking_scorer
+    from ._ranked_labels import ndcg_at_k as ndcg_at_k
+    from ._ranked_labels import precision_at_k as precision_at_k
     from ._ranked_labels import (
-        label_propensities,
-        make_ranking_scorer,
-        ndcg_at_k,
-        precision_at_k,
-        propensity_scored_precision_at_k,
+        propensity_scored_precision_at_k as propensity_scored_precision_at_k,
     )
-
-__all__ = [
-    "LikelihoodScorer",
-    "TargetCounts",
-    "code_length",
-    "hierarchical_f1_score",
-    "hierarchical_precision_score",
-    "hierarchical_recall_score",
-    "label_propensities",
-    "log_likelihood",
-    "log_likelihood_scorer",
-    "make_code_length_scorer",
-    "make_log_likelihood_scorer",
-    "make_perplexity_scorer",
-    "make_ranking_scorer",
-    "ndcg_at_k",
-    "neg_code_length_scorer",
-    "neg_perplexity_scorer",
-    "perplexity",
-    "precision_at_k",
-    "propensity_scored_precision_at_k",
-]
-
-if not TYPE_CHECKING:  # or a type checker would find every name here
-    __getattr__, __dir__ = lazy_face(
-        __name__,
-        {
-            "._hierarchical": [
-                "hierarchical_f1_score",
-                "hierarchical_precision_score",
-                "hierarchical_recall_score",
-            ],
-            "._likelihood": [
-                "LikelihoodScorer",
-                "TargetCounts",
-                "code_length",
-                "log_likelihood",
-                "log_likelihood_scorer",
-                "make_code_length_scorer",
-                "make_log_likelihood_scorer",
-                "make_perplexity_scorer",
-                "neg_code_length_scorer",
-                "neg_perplexity_scorer",
-                "perplexity",
-            ],
-            "._ranked_labels": [
-                "label_propensities",
-                "make_ranking_scorer",
-                "ndcg_at_k",
-                "precision_at_k",
-                "propensity_scored_precision_at_k",
-            ],
-        },
-    )
+else:
+    __all__, __getattr__, __dir__ = face(__name__)

@@ -2,21 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_face
+from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._base import ModelClassifier
-    from ._factored import FactoredLM
-    from ._mixture import MixtureLM
-
-__all__ = ["FactoredLM", "MixtureLM", "ModelClassifier"]
-
-if not TYPE_CHECKING:  # or a type checker would find every name here
-    __getattr__, __dir__ = lazy_face(
-        __name__,
-        {
-            "._base": ["ModelClassifier"],
-            "._factored": ["FactoredLM"],
-            "._mixture": ["MixtureLM"],
-        },
-    )
+    from ._base import ModelClassifier as ModelClassifier
+    from ._factored import FactoredLM as FactoredLM
+    from ._mixture import MixtureLM as MixtureLM
+else:
+    __all__, __getattr__, __dir__ = face(__name__)

@@ -2,123 +2,39 @@
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_face
+from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._fused import (
-        norm_fused_lasso,
-        norm_total_variation,
-        prox_fused_lasso,
-        prox_total_variation,
-    )
-    from ._groups import (
-        norm_group_lasso,
-        norm_overlapping_groups,
-        norm_tree_groups,
-        prox_group_lasso,
-        prox_overlapping_groups,
-        prox_tree_groups,
-    )
-    from ._matrices import norm_trace, prox_trace
-    from ._penalty_of_skglm import tree_penalty
-    from ._tree_prox import (
-        norm_tree_l2,
-        norm_tree_linf,
-        prox_tree_l2,
-        prox_tree_linf,
-    )
-    from ._vectors import (
-        norm_elastic_net,
-        norm_l0,
-        norm_l1,
-        norm_l2,
-        norm_l2_squared,
-        norm_linf,
-        norm_lp,
-        prox_elastic_net,
-        prox_l0,
-        prox_l1,
-        prox_l2,
-        prox_l2_squared,
-        prox_linf,
-        prox_lp,
-    )
-
-__all__ = [
-    "norm_elastic_net",
-    "norm_fused_lasso",
-    "norm_group_lasso",
-    "norm_l0",
-    "norm_l1",
-    "norm_l2",
-    "norm_l2_squared",
-    "norm_linf",
-    "norm_lp",
-    "norm_overlapping_groups",
-    "norm_total_variation",
-    "norm_trace",
-    "norm_tree_groups",
-    "norm_tree_l2",
-    "norm_tree_linf",
-    "prox_elastic_net",
-    "prox_fused_lasso",
-    "prox_group_lasso",
-    "prox_l0",
-    "prox_l1",
-    "prox_l2",
-    "prox_l2_squared",
-    "prox_linf",
-    "prox_lp",
-    "prox_overlapping_groups",
-    "prox_total_variation",
-    "prox_trace",
-    "prox_tree_groups",
-    "prox_tree_l2",
-    "prox_tree_linf",
-    "tree_penalty",
-]
-
-if not TYPE_CHECKING:  # or a type checker would find every name here
-    __getattr__, __dir__ = lazy_face(
-        __name__,
-        {
-            "._fused": [
-                "norm_fused_lasso",
-                "norm_total_variation",
-                "prox_fused_lasso",
-                "prox_total_variation",
-            ],
-            "._groups": [
-                "norm_group_lasso",
-                "norm_overlapping_groups",
-                "norm_tree_groups",
-                "prox_group_lasso",
-                "prox_overlapping_groups",
-                "prox_tree_groups",
-            ],
-            "._matrices": ["norm_trace", "prox_trace"],
-            "._penalty_of_skglm": ["tree_penalty"],
-            "._tree_prox": [
-                "norm_tree_l2",
-                "norm_tree_linf",
-                "prox_tree_l2",
-                "prox_tree_linf",
-            ],
-            "._vectors": [
-                "norm_elastic_net",
-                "norm_l0",
-                "norm_l1",
-                "norm_l2",
-                "norm_l2_squared",
-                "norm_linf",
-                "norm_lp",
-                "prox_elastic_net",
-                "prox_l0",
-                "prox_l1",
-                "prox_l2",
-                "prox_l2_squared",
-                "prox_linf",
-                "prox_lp",
-            ],
-        },
-    )
+    from ._fused import norm_fused_lasso as norm_fused_lasso
+    from ._fused import norm_total_variation as norm_total_variation
+    from ._fused import prox_fused_lasso as prox_fused_lasso
+    from ._fused import prox_total_variation as prox_total_variation
+    from ._groups import norm_group_lasso as norm_group_lasso
+    from ._groups import norm_overlapping_groups as norm_overlapping_groups
+    from ._groups import norm_tree_groups as norm_tree_groups
+    from ._groups import prox_group_lasso as prox_group_lasso
+    from ._groups import prox_overlapping_groups as prox_overlapping_groups
+    from ._groups import prox_tree_groups as prox_tree_groups
+    from ._matrices import norm_trace as norm_trace
+    from ._matrices import prox_trace as prox_trace
+    from ._penalty_of_skglm import tree_penalty as tree_penalty
+    from ._tree_prox import norm_tree_l2 as norm_tree_l2
+    from ._tree_prox import norm_tree_linf as norm_tree_linf
+    from ._tree_prox import prox_tree_l2 as prox_tree_l2
+    from ._tree_prox import prox_tree_linf as prox_tree_linf
+    from ._vectors import norm_elastic_net as norm_elastic_net
+    from ._vectors import norm_l0 as norm_l0
+    from ._vectors import norm_l1 as norm_l1
+    from ._vectors import norm_l2 as norm_l2
+    from ._vectors import norm_l2_squared as norm_l2_squared
+    from ._vectors import norm_linf as norm_linf
+    from ._vectors import norm_lp as norm_lp
+    from ._vectors import prox_elastic_net as prox_elastic_net
+    from ._vectors import prox_l0 as prox_l0
+    from ._vectors import prox_l1 as prox_l1
+    from ._vectors import prox_l2 as prox_l2
+    from ._vectors import prox_l2_squared as prox_l2_squared
+    from ._vectors import prox_linf as prox_linf
+    from ._vectors import prox_lp as prox_lp
+else:
+    __all__, __getattr__, __dir__ = face(__name__)
