@@ -3,6 +3,30 @@ import signal
 import pytest
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--everything",
+        action="store_true",
+        help="run every case of every test, and the tests marked `processes`; without "
+        "this option each test function runs with its first case only",
+    )
+
+
+@pytest.hookimpl(trylast=True)  # after the selections -k and -m
+def pytest_collection_modifyitems(config, items):
+    """Without --everything, keep the first case of each test function."""
+    if config.getoption("everything"):
+        return
+    kept, dropped, seen = [], [], set()
+    for item in items:
+        function = item.nodeid.split("[")[0]
+        first = function not in seen and not item.get_closest_marker("processes")
+        seen.add(function)
+        (kept if first else dropped).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=dropped)
+
+
 @pytest.fixture
 def interrupts():
     """SIGINT raises KeyboardInterrupt, also in a process started to ignore it."""
