@@ -5,7 +5,7 @@ changed. The tests of its package run against it until one fails. A mutant that 
 tests pass is a survivor: it changes nothing that can be observed, or a test is missing.
 The test that fails must pass without the mutant.
 
-    pip install ".[test,dev]"
+    pip install ".[test,peers,dev]"
     python benchmarks/bench_mutants.py --case backoff
 
 A seed draws the mutants from all places of a package's modules; the case says how many
@@ -319,7 +319,7 @@ def run_tests(scratch: Path, files: list[str]) -> tuple[str, str]:
             os.environ["PYTHONPATH"] = str(scratch)
             os.environ.pop("SKLSTRUCT_DATA", None)
             sys.dont_write_bytecode = True
-            options = ["-x", "-q", "-p", "no:cacheprovider"]
+            options = ["-x", "-q", "--everything", "-p", "no:cacheprovider"]
             options += [f"--basetemp={scratch}/tmp", f"--rootdir={ROOT}"]
             code = int(pytest.main([*options, *files], plugins=[Here(here)]))
             import sklstruct

@@ -9,7 +9,8 @@
 #       once (default: python3, which also builds)
 #   -e  extras to install with the wheel; without them peers' tests skip (default: none)
 #   -1  a wheel for one Python alone, not for CPython 3.11 and all later ones
-#   TEST  arguments of pytest, from the root of the source distribution (default: tests)
+#   TEST  arguments of pytest, from the root of the source distribution (default: tests
+#       --everything)
 set -euo pipefail
 root="$(cd "$(dirname "$0")/.." && pwd)"
 out="$root/dist" extras="" pythons=() limited=true
@@ -23,7 +24,7 @@ while getopts "o:p:e:1h" option; do
   esac
 done
 shift $((OPTIND - 1))
-[ $# -gt 0 ] || set -- tests
+[ $# -gt 0 ] || set -- tests --everything
 [ ${#pythons[@]} -gt 0 ] || pythons=(python3)
 mkdir -p "$out"
 work="$(mktemp -d)"

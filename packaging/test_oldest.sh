@@ -11,7 +11,7 @@ what="${1:-$root}"
 [ -e "$what" ] || { echo "no such wheel: $what"; exit 2; }
 what="$(realpath "$what")"
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- tests
+[ $# -gt 0 ] || set -- tests --everything
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/venv"

@@ -13,6 +13,7 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 if [ $# -eq 0 ]; then
+  set -- --everything
   for part in $(find sklstruct -name '*.pyx' | cut -d/ -f2 | sort -u); do
     set -- "$@" "tests/$part"
   done

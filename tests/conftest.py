@@ -8,7 +8,8 @@ def pytest_addoption(parser):
         "--everything",
         action="store_true",
         help="run every case of every test, and the tests marked `processes`; without "
-        "this option each test function runs with its first case only",
+        "this option each test function runs with its first case only, but for the "
+        "tests marked `house`",
     )
 
 
@@ -22,7 +23,8 @@ def pytest_collection_modifyitems(config, items):
         function = item.nodeid.split("[")[0]
         first = function not in seen and not item.get_closest_marker("processes")
         seen.add(function)
-        (kept if first else dropped).append(item)
+        keep = first or item.get_closest_marker("house")
+        (kept if keep else dropped).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=dropped)
 

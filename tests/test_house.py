@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.house
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "sklstruct"
 

@@ -20,7 +20,7 @@ FIRST_PAGES = ["README.md", "docs/index.rst", "docs/tutorial.rst"]
 
 def mypy(*arguments):
     """The errors in files, by default the package; settings of pyproject.toml."""
-    pytest.importorskip("mypy", reason='mypy is missing: pip install ".[test]"')
+    pytest.importorskip("mypy", reason='mypy is missing: pip install ".[peers]"')
     command = [sys.executable, "-m", "mypy", "--no-error-summary", "--no-pretty"]
     done = subprocess.run(
         [*command, *map(str, arguments)], capture_output=True, text=True, cwd=ROOT

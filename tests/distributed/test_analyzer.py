@@ -5,15 +5,17 @@ import warnings
 import pytest
 
 distributed = pytest.importorskip(
-    "distributed", reason='distributed is missing: pip install ".[test]"'
+    "distributed", reason='distributed is missing: pip install ".[peers]"'
 )
-pytest.importorskip("dask.bag", reason='dask is missing: pip install ".[test]"')
+pytest.importorskip("dask.bag", reason='dask is missing: pip install ".[peers]"')
 
 from sklstruct.distributed import DaskLanguageModel  # noqa: E402
 from sklstruct.language_model import LanguageModel  # noqa: E402
 from sklstruct.smoothing import WittenBellLM  # noqa: E402
 from sklstruct.symbols import TextFile  # noqa: E402
 from sklstruct.symbols._text import ANALYZERS  # noqa: E402
+
+pytestmark = pytest.mark.processes
 
 TEXT = ["12\u00a0000 euro ici", "il y a 12\u00a0000 euro", "un\x0bdeux  trois"] * 9
 

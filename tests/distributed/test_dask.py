@@ -44,6 +44,8 @@ dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 bag = pytest.importorskip("dask.bag")
 
+pytestmark = pytest.mark.processes
+
 
 def sentences(n=400, seed=0):
     rng = random.Random(seed)

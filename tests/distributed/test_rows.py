@@ -38,7 +38,10 @@ dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 bag = pytest.importorskip("dask.bag")
 
-pytestmark = pytest.mark.filterwarnings("ignore:KneserNeyLM. counts of counts")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.filterwarnings("ignore:KneserNeyLM. counts of counts"),
+]
 
 PATH = "c5(1) c11(1) w(1) c5(2) w(2) w(3)"
 L2 = StructuredLogLinearLM(penalty="l2", lam=0.3, alpha=0.88, min_count=2)
