@@ -27,8 +27,6 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from test_estimators import READS, TABLE
 
-from sklstruct.smoothing import KneserNeyLM
-
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning"),
     pytest.mark.filterwarnings("ignore:GoodTuringUnigram:UserWarning"),
@@ -140,6 +138,7 @@ def test_frames_memory_maps_and_strings(estimator, tmp_path):
         fitted = clone(estimator).fit(X, strings)
         np.testing.assert_array_equal(fitted.predict_proba(X), proba)
         assert fitted.predict(X).tolist() == clone(fitted).fit(X, Y).predict(X).tolist()
+        assert fitted.classes_.dtype == object  # skops cannot write StringDType
         assert fitted.score(X, strings) == fitted.score(X, Y)
         np.testing.assert_array_equal(
             fitted.target_log_proba(X, strings), fitted.target_log_proba(X, Y)
@@ -195,7 +194,10 @@ def test_single_precision_of_x_does_not_change_the_type_of_answers():
         assert fitted.predict_proba(X.astype(np.float32)).dtype == np.float64
 
 
-def test_missing_strings_are_named():
-    missing = np.array(["a", None, "b"], dtype=np.dtypes.StringDType(na_object=None))
-    with pytest.raises(ValueError, match=r"y\[1\] is missing"):
-        KneserNeyLM().fit(X[:3], missing)
+@every_classifier
+def test_missing_labels_are_named(estimator):
+    wide = Y.astype(np.dtypes.StringDType(na_object=np.nan))
+    for labels, missing in ((Y.astype(object), None), (wide, np.nan)):
+        labels[1] = missing
+        with pytest.raises(ValueError, match=r"y\[1\] is (missing|an empty path)"):
+            clone(estimator).fit(X, labels)

@@ -89,11 +89,13 @@ class ProgressLine:
 
 def load_pickle(path: str) -> LanguageModel:
     """A fitted model of sentences."""
+    import joblib
+
     from ..language_model import LanguageModel
 
     with open_read(path) as (file, label):
         try:
-            model = pickle.load(file)
+            model = joblib.load(file)  # of joblib.dump and of pickle.dump
         except Exception as exc:  # unpickling can raise any error
             message = str(exc) or type(exc).__name__
             raise ValueError(f"{label}: no pickle of a model: {message}") from exc

@@ -10,7 +10,7 @@ from sklearn.utils.validation import column_or_1d
 
 from .._checks import check_samples, check_total, strings_as_objects
 from .._compat import _check_sample_weight
-from ..symbols import encode_labels
+from ..symbols import encode_labels, is_missing
 from ..symbols._encoding import plain
 from ._classifier import DistributionClassifier
 from ._model import BackoffModel
@@ -82,6 +82,13 @@ def target_column(y: Any, n_samples: int) -> np.ndarray:
     return y
 
 
+def _check_missing(y: np.ndarray) -> None:
+    """ValueError if a target is missing."""
+    for i, symbol in enumerate(y.tolist()):
+        if is_missing(symbol):
+            raise ValueError(f"y[{i}] is missing ({symbol!r})")
+
+
 def read_targets(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
     """(class ids of y, classes in sorted order).
 
@@ -92,9 +99,13 @@ def read_targets(y: np.ndarray, classes: Any) -> tuple[np.ndarray, np.ndarray]:
         # names them.
         if y.dtype.kind != "O":
             check_classification_targets(y)
-        target, found = encode_labels(y)
+        try:
+            target, found = encode_labels(y)
+        except TypeError:
+            _check_missing(y)
+            raise
         if (target < 0).any():
-            raise ValueError(f"y[{int(np.argmax(target < 0))}] is missing (None)")
+            _check_missing(y)
         check_classification_targets(y)
         return target, found
     classes = column_or_1d(np.asarray(classes))

@@ -26,6 +26,7 @@ from .._compat import (
 )
 from .._likelihood import LogProbaMixin
 from .._parallel import row_blocks, rows_per_block
+from ..symbols import is_missing
 from ..taxonomy import LabelTree, as_paths
 from ..taxonomy._node_answers import walk_down
 from ._classifier import HierarchicalClassifier
@@ -191,7 +192,7 @@ class PathClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
         classes = table[tree.class_node]
         if one_level:
             labels = classes[:, 0].tolist()
-            classes = np.array(labels, dtype=np.asarray(y).dtype)
+            classes = np.array(labels, dtype=strings_as_objects(np.asarray(y)).dtype)
         self.classes_, self._table = classes, table
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
@@ -403,7 +404,9 @@ def _read_paths(y: Any) -> tuple[NDArray, bool]:
     """(paths, whether the labels are one-dimensional)."""
     if hasattr(y, "__array__") and not hasattr(y, "to_numpy"):
         y = strings_as_objects(np.asarray(y))
-        if y.ndim == 1:
+        # A missing label is an empty path, of which the caller tells.
+        missing = y.dtype == object and any(map(is_missing, y.ravel().tolist()))
+        if y.ndim == 1 and not missing:
             check_classification_targets(y)
         return as_paths(y, "y"), y.ndim == 1
     paths = as_paths(y, "y")

@@ -177,11 +177,12 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
                 "target y is None"
             )
         check_sparse(X)
+        y = strings_as_objects(y)
         check_labels(y)
         samples, target = validate_data(
             self,
             X,
-            strings_as_objects(y),
+            y,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
             ensure_all_finite=self._finite(),

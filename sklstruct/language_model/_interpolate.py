@@ -116,6 +116,7 @@ def interpolate(
         start=labels.start,
         end=labels.end,
         unknown=labels.unknown,
+        analyzer=labels.analyzer,
         out_of_vocabulary="exclude",
     )
     # With given weights nothing is learnt, and any sentence is valid.

@@ -144,8 +144,9 @@ class LanguageModel(
         The rule by which strings and lines of files are split, in training and later:
         "word" at white space, as ``str.split()``; "kenlm" at space, tab, line feed,
         carriage return and NUL only, as KenLM does; "char" into characters, blanks
-        among them, for text without spaces. Sentences that are not strings are not
-        split.
+        among them, for text without spaces; a line feed at the end of a string, or a
+        carriage return and a line feed, is left out. Sentences that are not strings are
+        not split.
 
     out_of_vocabulary : {"error", "exclude"}, default="error"
         The treatment of words outside the vocabulary with ``unknown=None``: an error

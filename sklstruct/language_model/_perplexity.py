@@ -18,9 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from .._compat import BaseEstimator, TransformerMixin
 from .._docs import shared_docs
 from ..compat.kenlm import Model
-from ..symbols import is_missing, odd_spaces, split_string
+from ..symbols import is_missing, number_sentences, odd_spaces, split_string
 from ..symbols._text import plain_list
 from ._language_model import LanguageModel
+from ._unknown import UnknownWords
 
 # Documents that are scored together.
 _BATCH = 1000
@@ -107,7 +108,11 @@ class _Sentences:
         self.normalize, self.tokenizer = normalize, tokenizer
         self.split_lines = split_lines
 
-    def __call__(self, document: str) -> list:
+    def __call__(self, document: str, row: int) -> list:
+        if not isinstance(document, str):
+            raise TypeError(
+                f"X[{row}] must be a string, a document, got {type(document).__name__}"
+            )
         lines = document.split("\n") if self.split_lines else [document]
         if self.normalize is not None:
             lines = [self.normalize(line) for line in lines]
@@ -117,15 +122,16 @@ class _Sentences:
 
 
 def _kenlm_sums(model, sentences):
-    """(ln P, tokens, words, unknown words) of each sentence, as CCNet counts."""
+    """(ln P, tokens, words, unknown words) of each sentence, as CCNet counts, and what
+    to warn of."""
     lines = [s if isinstance(s, str) else " ".join(s) for s in sentences]
-    odd_spaces(lines).warn("kenlm")
     # The module of KenLM, and so `score_many`, splits bytes.
     words = [line.encode("utf-8", "surrogatepass").split() for line in lines]
     log10 = model.score_many(lines).astype(np.float64)
     n_unknown = [sum(w not in model for w in line) for line in words]
     n_words = [len(line) for line in words]
-    return log10 * _LN10, [n + 1 for n in n_words], n_words, n_unknown
+    sums = log10 * _LN10, [n + 1 for n in n_words], n_words, n_unknown
+    return sums, odd_spaces(lines), UnknownWords()
 
 
 def _sentence_sums(model, sentences):
@@ -140,32 +146,31 @@ def _sentence_sums(model, sentences):
                 words = split_string(sentence, labels.analyzer)
             sentence = [labels.unknown if w in marks else w for w in words]
         read.append(sentence)
-    text = model.number_text(read)
+    text = number_sentences(read, "X", labels.analyzer)
     table = model.perplexity_by_sentence(text)
-    return table.log_likelihood, table.n_tokens, text.lengths, table.n_unknown
+    sums = table.log_likelihood, table.n_tokens, text.lengths, table.n_unknown
+    return sums, text.odd, UnknownWords.of(text, model.predictor.encoder)
 
 
 def _score(models, sentences_of, first, documents):
-    """(n, 3 + n_models) tokens, words, unknown words, and ln P under each model."""
+    """(n, 3 + n_models) tokens, words, unknown words, and ln P under each model; and
+    what to warn of, for each model."""
     sentences: list = []
     owner: list[int] = []
     for i, document in enumerate(documents):
         if is_missing(document) or document == "":
             continue
-        if not isinstance(document, str):
-            raise TypeError(
-                f"X[{first + i}] must be a string, a document, got "
-                f"{type(document).__name__}"
-            )
-        found = sentences_of(document)
+        found = sentences_of(document, first + i)
         sentences += found
         owner += [i] * len(found)
     out, n_tokens = np.zeros((len(documents), 3 + len(models))), None
     if not sentences:
-        return out
+        return out, []
+    notes = []
     for k, model in enumerate(models):
         sums = _kenlm_sums if isinstance(model, Model) else _sentence_sums
-        of_sentence = sums(model, sentences)
+        of_sentence, *note = sums(model, sentences)
+        notes.append(note)
         columns = (3, 0, 1, 2) if k == 0 else (3 + k,)
         for column, values in zip(columns, of_sentence):
             out[:, column] = np.bincount(owner, values, minlength=len(documents))
@@ -175,7 +180,30 @@ def _score(models, sentences_of, first, documents):
                 "give both an end mark, and a symbol for unknown words"
             )
         n_tokens = of_sentence[1]
-    return out
+    return out, notes
+
+
+class _Warnings:
+    """Warns once for all batches of X, whichever processes score them."""
+
+    def __init__(self, models):
+        self.models = models
+        self.unknown = [UnknownWords() for _ in models]
+        self.warned: set = set()
+
+    def add(self, notes):
+        """Take the notes of the next batch."""
+        for k, (odd, unknown) in enumerate(notes):
+            model = self.models[k]
+            is_file = isinstance(model, Model)
+            rule = "kenlm" if is_file else model.predictor.encoder.labels.analyzer
+            if odd.n_places and rule not in self.warned:
+                odd.warn(rule)
+                self.warned.add(rule)
+            self.unknown[k] = self.unknown[k].plus(unknown)
+            if not is_file and k not in self.warned:
+                encoder = model.predictor.encoder
+                self.warned |= {k} if self.unknown[k].warn(encoder) else set()
 
 
 class _Documents(BaseEstimator):
@@ -236,7 +264,12 @@ class _Documents(BaseEstimator):
         if X is None:
             raise ValueError(f"{name} is to be trained: give documents to fit")
         sentences_of = self._sentences_of()
-        text = [s for d in _columns(X) if not is_missing(d) for s in sentences_of(d)]
+        text = [
+            sentence
+            for row, document in enumerate(_columns(X))
+            if not is_missing(document)
+            for sentence in sentences_of(document, row)
+        ]
         return clone(model).fit(text)
 
     def _sentences_of(self):
@@ -257,7 +290,10 @@ class _Documents(BaseEstimator):
             delayed(_score)(models, sentences_of, i * _BATCH, batch)
             for i, batch in enumerate(_batches(_columns(X)))
         )
-        for n_tokens, n_words, n_unknown, *log_prob in (found.T for found in sums):
+        warnings = _Warnings(models)
+        for found, notes in sums:
+            warnings.add(notes)
+            n_tokens, n_words, n_unknown, *log_prob = found.T
             with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
                 mean = log_prob[0] / n_tokens
                 # Blank lines are text without a word.

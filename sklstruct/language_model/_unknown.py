@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,60 @@ _OTHERWISE = (
 )
 # What subword tokenizers write at the beginning or end of pieces.
 _PIECES = ("\u2581", "\u0120", "##", "@@")
+
+
+class UnknownWords(NamedTuple):
+    """The words of a text that a model does not know."""
+
+    n_words: int = 0  # of the text
+    n_unknown: int = 0
+    found: tuple[tuple[Any, int], ...] = ()  # the most frequent ones and their numbers
+
+    @classmethod
+    def of(cls, text: NumberedText, encoder: SentenceEncoder) -> UnknownWords:
+        """Those of a text."""
+        code, unknown = encoder.labels.token_code, encoder.labels.unknown
+        lost = np.array(
+            [s not in code or s == unknown for s in text.symbols], dtype=bool
+        )
+        counts = text.counts()
+        which = np.flatnonzero(lost & (counts > 0))
+        which = which[np.argsort(-counts[which], kind="stable")[:_MOST_WORDS]]
+        found = tuple((text.symbols[i], int(counts[i])) for i in which.tolist())
+        return cls(int(counts.sum()), int(counts[lost].sum()), found)
+
+    def plus(self, other: UnknownWords) -> UnknownWords:
+        """Those of two parts of a text."""
+        counts = Counter(dict(self.found))
+        counts.update(dict(other.found))
+        return UnknownWords(
+            self.n_words + other.n_words,
+            self.n_unknown + other.n_unknown,
+            tuple(counts.most_common(_MOST_WORDS)),
+        )
+
+    def warn(
+        self,
+        encoder: SentenceEncoder,
+        name: str = "X",
+        hint: str = "",
+        otherwise: str = _OTHERWISE,
+    ) -> bool:
+        """Warn as `warn_of_unknown` does; whether there was a reason."""
+        if not self.n_unknown:
+            return False
+        found, message = dict(self.found), ""
+        if self.n_words >= _LEAST_WORDS and 3 * self.n_unknown > self.n_words:
+            reason = hint or _cause(found, encoder) or otherwise
+            message = (
+                f"{self.n_unknown} of {self.n_words} words are unknown to the model, "
+                f"such as {next(iter(found))!r}; {reason}"
+            )
+        elif encoder.labels.analyzer != "char" and not hint:
+            message = _other_kind(found, encoder)
+        if message:
+            warn(f"{name}: {message}", UserWarning)
+        return bool(message)
 
 
 def warn_of_unknown(
@@ -54,27 +109,7 @@ def warn_of_unknown(
     otherwise : str
         What the message says if no cause is found.
     """
-    labels = encoder.labels
-    code, unknown = labels.token_code, labels.unknown
-    lost = np.array([s not in code or s == unknown for s in text.symbols], dtype=bool)
-    if not lost.any():
-        return
-    counts = text.counts()
-    n_words, n_unknown = int(counts.sum()), int(counts[lost].sum())
-    which = np.flatnonzero(lost & (counts > 0))
-    which = which[np.argsort(-counts[which], kind="stable")[:_MOST_WORDS]]
-    found = {text.symbols[i]: int(counts[i]) for i in which.tolist()}
-    if n_words >= _LEAST_WORDS and 3 * n_unknown > n_words:
-        reason = hint or _cause(found, encoder) or otherwise
-        warn(
-            f"{name}: {n_unknown} of {n_words} words are unknown to the model, such as "
-            f"{next(iter(found))!r}; {reason}",
-            UserWarning,
-        )
-    elif labels.analyzer != "char" and not hint:
-        wrong = _other_kind(found, encoder)
-        if wrong:
-            warn(f"{name}: {wrong}", UserWarning)
+    UnknownWords.of(text, encoder).warn(encoder, name, hint, otherwise)
 
 
 def warn_of_unsplit(text: Any, name: str = "X") -> None:

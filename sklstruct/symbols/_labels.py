@@ -87,7 +87,7 @@ class Labels:
     analyzer : {"word", "kenlm", "char"}, default="word"
         The rule by which a string is split into labels: "word" as ``str.split()``;
         "kenlm" at space, tab, line feed, carriage return and NUL, as KenLM; "char"
-        into characters.
+        into characters, without a line feed at the end.
 
     Attributes
     ----------

@@ -66,8 +66,17 @@ _ODD_RUN = re.compile(
 def split_string(text: str, analyzer: str = "word") -> list[str]:
     """The symbols of a string."""
     if analyzer == "char":
-        return list(text)
+        return list(without_line_end(text))
     return text.split() if analyzer == "word" else _KENLM_WORDS.findall(text)
+
+
+def without_line_end(text: str) -> str:
+    """The string without a line feed, or carriage return and line feed, at its end.
+
+    Lines of a file object or a Dask bag have one, those of a `TextFile` do not. By
+    rules for words it is white space.
+    """
+    return text[:-1].removesuffix("\r") if text.endswith("\n") else text
 
 
 def join_symbols(symbols: Iterable[str], analyzer: str = "word") -> str:
@@ -915,10 +924,13 @@ def number_symbols(sentences: list, analyzer: str = "word") -> NumberedText:
     TypeError
         If a symbol is not hashable; the message names its sentence.
     """
-    if analyzer != "char":  # a string is a sequence of its characters
-        sentences = [
-            split_string(s, analyzer) if isinstance(s, str) else s for s in sentences
-        ]
+    # A string is a sequence of its characters.
+    split = (
+        without_line_end
+        if analyzer == "char"
+        else partial(split_string, analyzer=analyzer)
+    )
+    sentences = [split(s) if isinstance(s, str) else s for s in sentences]
     lengths = np.fromiter((len(s) for s in sentences), np.int64, len(sentences))
     stop = np.cumsum(lengths + 1)
     size = int(stop[-1]) if stop.size else 0

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import joblib
 import pytest
 
 from sklstruct import LanguageModel, _cli, exchange
 from sklstruct.datasets import load_python_topics
+from sklstruct.symbols import TextFile
 
 TEXT = [" ".join(words) for words in load_python_topics()[:60]]
 POSIX = pytest.mark.skipif(os.name == "nt", reason="streams and signals of POSIX")
@@ -133,12 +135,20 @@ def test_the_suffix_is_the_format(name, start, folder):
     assert exchange.read(name).n_pairs == lm.backoff_model_.n_pairs
 
 
-def test_models_that_no_table_holds(folder):
+def test_models_that_no_table_holds(folder, capsys):
     lm = LanguageModel("better").fit(TEXT)
     with pytest.raises(AttributeError, match=r"a pickle, by joblib\.dump"):
         lm.save("m.arpa")
     with pytest.raises(ValueError, match=r"a pickle \(\.pkl\), by joblib\.dump"):
         lm.save("m.pkl")
+    outputs = []
+    for name in ("m.pkl", "m.pkl.gz", "packed.pkl"):
+        joblib.dump(lm, name, compress=3 if name == "packed.pkl" else 0)
+        assert run("evaluate", name, "t.txt") == 0
+        outputs.append(capsys.readouterr().out)
+    value = float(outputs[0].split()[1])
+    assert value == pytest.approx(lm.perplexity(TextFile("t.txt")), abs=1e-4)
+    assert outputs[1:] == outputs[:1] * 2
 
 
 def test_outputs_that_are_inputs(folder, capsys, monkeypatch):

@@ -42,7 +42,8 @@ def test_workers_split_by_the_rule_of_the_model(client, tmp_path, analyzer):
         warnings.simplefilter("ignore")
         expected = LanguageModel(WittenBellLM(), **options).fit(TEXT)
         perplexity = expected.perplexity(TEXT)
-    for X in (TEXT, TextFile(path), dask.bag.from_sequence(TEXT, npartitions=3)):
+    bags = dask.bag.from_sequence(TEXT, npartitions=3), dask.bag.read_text(path)
+    for X in (TEXT, TextFile(path), *bags):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = DaskLanguageModel(WittenBellLM(), client=client, **options).fit(X)

@@ -16,6 +16,7 @@ from sklstruct.hmm import EditDistanceChannel
 from sklstruct.language_model import CacheLM, interpolate
 from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import AdditiveLM, WittenBellLM
+from sklstruct.symbols._text import ANALYZERS, split_string
 
 TEXT_A = ["the cat sat", "the cat ran", "a cat sat on the mat", "the mat ran"]
 TEXT_B = ["the dog ran", "a dog sat", "one dog ran to the house", "to the cat"]
@@ -101,6 +102,27 @@ def test_two_ways_to_a_score(pair):
         expected.append(share * np.where(lacking, proba / n, proba))
     got = np.exp(np.concatenate(model.token_log_proba(HELD_OUT)))
     np.testing.assert_allclose(got, np.sum(expected, axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("analyzer", ANALYZERS)
+@pytest.mark.parametrize("weights", [None, [0.5, 0.5]])
+def test_strings_are_split_by_the_rule_of_the_models(analyzer, weights):
+    texts = ["the cat\u00a0sat", "a cat ran"] * 3, ["the dog\u00a0sat", "a dog"] * 3
+    models = [LanguageModel(AdditiveLM(), analyzer=analyzer).fit(t) for t in texts]
+    held_out = ["the dog ran", "the cat\u00a0sat"]
+    if weights is None:
+        both = interpolate(models, held_out)
+    else:
+        both = interpolate(models, weights=weights)
+    assert both.analyzer == analyzer
+    shares = both.estimator_.weights_
+    for sentence in held_out:
+        symbols = split_string(sentence, analyzer)
+        assert both.score_samples([sentence]) == both.score_samples([symbols])
+        one = [np.exp(np.concatenate(m.token_log_proba([symbols]))) for m in models]
+        expected = np.log(shares @ np.array(one)).sum()
+        if all(s in m.vocabulary_ for m in models for s in symbols):
+            assert both.score_samples([sentence])[0] == pytest.approx(expected)
 
 
 def test_models_without_unknown_word():

@@ -3,6 +3,7 @@
 import itertools
 import pickle
 import unicodedata
+import warnings
 
 import numpy as np
 import pytest
@@ -158,6 +159,29 @@ def test_batches_streams_processes_and_columns(lm, path, monkeypatch):
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_one_warning_for_all_batches(lm, path, n_jobs, monkeypatch):
+    monkeypatch.setattr(_perplexity, "_BATCH", 3)
+    documents = ["the cat sat"] * 3 + ["zebra\u00a0fish lion"] * 9
+    for model, baseline, expected in (
+        (FrozenEstimator(lm), None, ["different words", "9 of 18"]),
+        (
+            FrozenEstimator(lm),
+            FrozenEstimator(lm),
+            ["different words"] + ["9 of 18"] * 2,
+        ),
+        (path, None, ["different words"]),
+    ):
+        step = PerplexityTransformer(model, baseline=baseline, n_jobs=n_jobs).fit()
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            step.transform(documents)
+        assert len(found) == len(expected), [str(w.message) for w in found]
+        for warning, part in zip(found, expected):
+            assert warning.filename == __file__
+            assert part in str(warning.message)
+
+
 def test_a_table_of_arrow_is_refused_with_the_name_of_a_column(path):
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table({"body": DOCUMENTS, "number": range(len(DOCUMENTS))})
@@ -262,6 +286,8 @@ def test_bad_input_is_named(path):
     step = PerplexityTransformer(path).fit()
     with pytest.raises(TypeError, match=r"X\[1\] must be a string.*list"):
         step.transform(["a", ["b"]])
+    with pytest.raises(TypeError, match=r"X\[1\] must be a string.*list"):
+        PerplexityTransformer(LanguageModel(AdditiveLM())).fit(["a", ["b"]])
     with pytest.raises(TypeError, match="column of documents"):
         step.transform("a text")
     with pytest.raises(ValueError, match="one column of documents, got 2"):

@@ -110,6 +110,22 @@ def test_one_reader(tmp_path, monkeypatch, analyzer, skip, pack):
         assert split_string(line.removesuffix("\r"), analyzer) == sentence
 
 
+@pytest.mark.parametrize("analyzer", ANALYZERS)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_line_with_its_end_is_the_line(tmp_path, analyzer, end):
+    lines = ["the cat\n sat", " a  cat ", "", "a"]
+    expected = number_sentences(lines, "X", analyzer)
+    read = number_sentences([line + end for line in lines], "X", analyzer)
+    mixed = number_sentences(
+        [*(line + end for line in lines[:3]), ["a"]], "X", analyzer
+    )
+    for text in (read, mixed):
+        assert text.tokens.tolist() == expected.tokens.tolist()
+        assert text.symbols == expected.symbols
+    for line in lines:
+        assert split_string(line + end, analyzer) == split_string(line, analyzer)
+
+
 def test_the_place_in_a_file_object_and_its_copy(tmp_path):
     file = io.BytesIO(b"gone\na b\n\xff\n")
     file.readline()
