@@ -145,13 +145,20 @@ def test_every_row_runs(page, heading):
     X, y = TABLES[page, heading]
     table = part(page, heading).split("\n\n")
     table = next(block for block in table if block.startswith("   * - "))
-    cells = [
-        re.split(r"\n     - ", row)[1] for row in re.split(r"(?m)^   \* - ", table)[1:]
+    rows = [
+        re.split(r"\n     - ", row) for row in re.split(r"(?m)^   \* - ", table)[2:]
+    ]
+    codes = [
+        (found, "indicator matrix" in left)
+        for left, right in rows
+        for found in re.findall(r"``(.+?)``|:(?:func|class):`~(.+?)`", right)
     ]
     models, keyword, n_run = [], None, 0
     names = Names(models, X=X, y=y, np=np, sklearn=sklearn)
-    for code in re.findall(r"``(.+?)``|:(?:func|class):`~(.+?)`", "\n".join(cells[1:])):
-        literal, role = code
+    for (literal, role), of_matrix in codes:
+        target = (
+            (np.asarray(y)[:, None] == np.unique(y)).astype(int) if of_matrix else y
+        )
         n_run += 1
         if role:
             module, _, name = role.rpartition(".")
@@ -163,13 +170,13 @@ def test_every_row_runs(page, heading):
             keyword = literal.split("=")[0]
             values = eval(f"dict({literal})")
             model = next(m for m in reversed(models) if keyword in m.get_params())
-            models.append(clone(model).set_params(**values).fit(X, y))
+            models.append(clone(model).set_params(**values).fit(X, target))
             continue
         names["model"] = models[-1] if models else None
         found = eval(literal, {}, names)
         if hasattr(found, "fit") and not isinstance(found, type):
             fitted = any(name.endswith("_") and name[0] != "_" for name in vars(found))
-            models.append(found if fitted else found.fit(X, y))
+            models.append(found if fitted else found.fit(X, target))
     assert n_run >= 2 and models
 
 

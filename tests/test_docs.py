@@ -93,7 +93,9 @@ def test_code_of_readme(block, tmp_path, monkeypatch, capsys):
         exec(block, names)
     printed = capsys.readouterr().out
     if "lm" in names:
-        assert 1 < float(printed.split()[0]) < 200
+        perplexity, unknown = re.findall(r"[\d.]+(?=, |% of words)", printed)[:2]
+        assert 1 < float(perplexity) < 200
+        assert 0 < float(unknown) < 100 / 3  # more gives a warning
         back = sklstruct.LanguageModel.load(tmp_path / "model.arpa")
         assert back.perplexity(names["lines"][:50]) > 1
     elif "texts" in names:

@@ -497,7 +497,7 @@ def test_a_file_that_a_worker_does_not_have(client, monkeypatch, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("a b\n")
 
-    def gone(part):
+    def gone(part, **options):
         raise FileNotFoundError(2, "No such file or directory", str(path))
 
     monkeypatch.setattr(_tasks, "number_sentences", gone)
