@@ -54,6 +54,10 @@ _NEWTON, _SWEEPS, _GRAM_SWEEPS = 30, 200, 2000
 # of the decrease of its first sweep.
 _SHARE, _INNER = 0.15, 1e-3
 
+# Multiplications of the sweeps on a working set, in units of those of the gradient,
+# from which on another gap is worth its price.
+_BUDGET = 10
+
 # Largest working set whose Hessian is made.
 _GRAM = 2500
 
@@ -102,6 +106,7 @@ class Model:
             self.gb = np.zeros(problem.n_lanes)
         self.db = np.zeros(problem.n_lanes)
         self.u = self.w.copy()
+        self.n_lanes_at = solver.work.sum(axis=1)
         self.sweeps = _SWEEPS
 
     def begin(self) -> None:
@@ -128,6 +133,12 @@ class Model:
         if self.problem.coupled:
             self.Q += e @ self.P
         return float(-e @ t)
+
+    def cost(self) -> float:
+        """About the multiplications of a sweep."""
+        ptr = self.problem.columns[0]
+        entries = (ptr[self.columns + 1] - ptr[self.columns]) @ self.n_lanes_at
+        return float(2 * entries + 4 * self.P.size)
 
     def value(self) -> float:
         """The model at u, without its value at w."""
@@ -284,6 +295,9 @@ class Gram(Coordinates):
         smooth = 0.5 * (self.first + self.now) @ (x - self.from_)
         return float(smooth + self.l1 @ np.abs(x) + 0.5 * self.l2 @ x**2)
 
+    def cost(self) -> float:
+        return float(self.x.size) ** 2
+
     def vector(self) -> NDArray:
         return self.x.copy()
 
@@ -394,16 +408,16 @@ def block_curvatures(
     return out
 
 
-def descend(model: Model) -> None:
-    """Sweeps until one does little; an extrapolation after every few."""
+def descend(model: Model) -> int:
+    """Sweeps until one does little; an extrapolation after every few; their number."""
     first, full, iterates = None, True, []
-    for _ in range(model.sweeps):
+    for n_sweeps in range(1, model.sweeps + 1):
         moved = model.sweep(full)
         if first is None:
             first = moved
         if moved <= _INNER * first:
             if full:
-                return
+                break
             full = True
         else:
             full = False
@@ -411,6 +425,7 @@ def descend(model: Model) -> None:
         if len(iterates) > _MEMORY:
             _extrapolate(model, np.array(iterates))
             iterates = []
+    return n_sweeps
 
 
 def _extrapolate(model, iterates):
@@ -512,15 +527,16 @@ class NewtonSolver:
         """Choose a working set, and take Newton steps on it."""
         worst = self._choose(penalty, alive, G)
         kind = Blocks if isinstance(penalty, GroupTerm) else self._coordinates()
+        cost, of_gradient = 0.0, float(self.problem.columns[1].size) * self.W.shape[1]
         for step in range(_NEWTON):
             model = kind(self, penalty)
             # Near the minimum the objective is constant to rounding long before the gap
             # is small, which is of first order: only the violation tells.
             violation = max(model.violation, np.abs(model.gb).max())
-            if step and violation <= _SHARE * worst:
+            if step and (violation <= _SHARE * worst or cost > _BUDGET * of_gradient):
                 break
             model.begin()
-            descend(model)
+            cost += descend(model) * model.cost()
             if not self._search(model, penalty):
                 break
         keep = self.W.any(axis=1)
