@@ -34,6 +34,10 @@ class SeparableTerm:
     def __init__(self, l1: float, l2: float) -> None:
         self.l1, self.l2 = l1, l2
 
+    def scaled(self, factor: float) -> SeparableTerm:
+        """The same penalty, of another strength."""
+        return SeparableTerm(factor * self.l1, factor * self.l2)
+
     def value(self, columns: NDArray, W: NDArray) -> float:
         """The penalty, strength included."""
         return float(self.l1 * np.abs(W).sum() + 0.5 * self.l2 * np.vdot(W, W))
@@ -108,6 +112,9 @@ class GroupTerm:
     def __init__(self, group: NDArray, strength: NDArray) -> None:
         self.group, self.strength = group, strength
 
+    def scaled(self, factor: float) -> GroupTerm:
+        return GroupTerm(self.group, factor * self.strength)
+
     def _sizes(self, columns, W):
         """Euclidean norms of all groups."""
         square = np.einsum("ck,ck->c", W, W)
@@ -168,11 +175,14 @@ class ProximalTerm:
     def __init__(self, penalty: Any, strength: float) -> None:
         self.penalty, self.strength = penalty, strength
 
+    def scaled(self, factor: float) -> ProximalTerm:
+        return ProximalTerm(self.penalty, factor * self.strength)
+
     def value(self, columns: NDArray, W: NDArray) -> float:
         return self.strength * float(self.penalty.value(np.ascontiguousarray(W.T)))
 
     def prox(self, W: NDArray, step: float) -> NDArray:
-        """argmin over U of ||U - W||^2 / 2 + step * penalty(U)."""
+        """argmin over U of ||U - W||^2 / 2 + step * strength * penalty(U)."""
         found = self.penalty.prox(np.ascontiguousarray(W.T), step * self.strength)
         found = np.asarray(found, dtype=np.float64)
         if found.shape != W.shape[::-1] or not np.isfinite(found).all():
@@ -180,31 +190,36 @@ class ProximalTerm:
                 "penalty: its prox must return finite weights of the shape it is "
                 f"given, {W.shape[::-1]}, got shape {found.shape}"
             )
-        return found.T
+        return np.ascontiguousarray(found.T)
 
     def largest_pull(self, G: NDArray) -> float:
-        return self.gauge(G)
+        return self._gauge(G, 0.0, 1e-10)
 
-    def gauge(self, G: NDArray) -> float:
-        """The least t with G in t times the dual ball: where prox(G, t) vanishes.
+    def _gauge(self, G, least, accuracy):
+        """At least the gauge of G: the least t with G in t times the dual ball.
 
         0 is the minimiser of ||U - G||^2 / 2 + t penalty(U) exactly where G / t is a
-        subgradient of the penalty at 0, for any convex penalty that is 0 there.
+        subgradient of the penalty at 0, for any convex penalty that is 0 there. The
+        result is at least `least`, and else exact to `accuracy` of its difference.
         """
-        if not G.any():
-            return 0.0
 
         def vanishes(t):
             return not self.prox(G, t).any()
 
-        low, high = 0.0, float(np.linalg.norm(G)) / self.strength
-        for _ in range(60):
-            if vanishes(high):
+        if not G.any() or (least > 0 and vanishes(least)):
+            return least
+        # From `least` on in growing steps, then bisection: near an optimum the gauge
+        # is hardly above 1.
+        step = 1e-12 if least > 0 else 1e-3 * np.linalg.norm(G) / self.strength
+        low = least
+        for _ in range(100):
+            if vanishes(least + step):
                 break
-            low, high = high, 4 * high
+            low, step = least + step, 8 * step
         else:
             return np.inf
-        while high - low > 1e-9 * high:
+        high = least + step
+        while high - low > accuracy * (high - least):
             middle = 0.5 * (low + high)
             if vanishes(middle):
                 high = middle
@@ -215,4 +230,9 @@ class ProximalTerm:
     def duals(
         self, problem: FeatureProblem, columns: NDArray, G: NDArray
     ) -> Iterator[tuple[NDArray, float]]:
-        yield np.array([min(1.0, 1 / max(self.gauge(G), 1e-300))]), 0.0
+        yield np.array([1 / self._gauge(G, 1.0, 0.1)]), 0.0
+        # A user's penalty that is not a norm may say its conjugate.
+        conjugate = getattr(self.penalty, "conjugate", None)
+        if conjugate is not None:
+            V = np.ascontiguousarray(-G.T) / self.strength
+            yield np.ones(1), self.strength * float(conjugate(V))

@@ -7,12 +7,16 @@ samples), so that what belongs to a lane is contiguous.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import entr, expit
 
+from .._penalties import Penalty, Separable
 from . import _newton_cd_fast as kernels
+from ._feature_bounds import SeparableTerm
 from ._samples import is_sparse
 
 # Largest size of an intercept where a lane has the same answer in all samples, so that
@@ -22,6 +26,19 @@ _CERTAIN = 40.0
 # Newton's method for the intercepts: largest number of steps, size of a step, and what
 # is left of the gradient, as a part of the total weight.
 _STEPS, _STRIDE, _LEFT = 50, 5.0, 1e-11
+
+
+class Found(NamedTuple):
+    """A solution: the weights of some columns (columns, lanes); others are zero."""
+
+    columns: NDArray
+    W: NDArray
+    b: NDArray
+    objective: float
+    gap: float
+    n_iter: int
+    n_alive: int
+    converged: bool
 
 
 class FeatureProblem:
@@ -81,6 +98,22 @@ class FeatureProblem:
         self.squares = np.asarray(squared.T @ weight, dtype=np.float64)
         # Sums of the outcomes, which those of the probabilities equal at an optimum.
         self.outcomes = Y @ weight
+
+    def bound(self, penalty: Penalty) -> SeparableTerm:
+        """A penalty that language models know too; see `Penalty.bind`."""
+        kind = type(penalty).__name__
+        if not isinstance(penalty, Separable):
+            raise ValueError(
+                f"penalty: {kind} is for context trees of language models; for "
+                "features that extend each other use TreeNorm(parents)"
+            )
+        l1, l2 = penalty.ratios()
+        if penalty.count_weights() is not None or np.ndim(l2):
+            raise ValueError(
+                f"penalty: {kind} has factors for counts or depths of contexts, which "
+                "features do not have; use numbers"
+            )
+        return SeparableTerm(l1, float(np.asarray(l2)))
 
     def loss(self, Z: NDArray, out: NDArray | None = None) -> float:
         """Total loss in nats at the scores Z; out: probabilities."""

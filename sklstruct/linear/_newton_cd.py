@@ -35,17 +35,17 @@ Screening
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
 from .._parallel import row_blocks, rows_per_block
 from . import _newton_cd_fast as kernels
-from ._feature_problem import FeatureProblem
-from ._feature_bounds import GroupTerm, SeparableTerm
+from ._feature_bounds import GroupTerm
+from ._feature_problem import FeatureProblem, Found
 
 # Newton steps for a working set, and sweeps for a step (on the Gram matrix).
 _NEWTON, _SWEEPS, _GRAM_SWEEPS = 30, 200, 2000
@@ -72,19 +72,6 @@ _LARGEST_BLOCK = 500
 
 # The damping mu: first and smallest value, and the factor of its changes.
 _DAMPING, _LEAST, _FACTOR = 1e-3, 1e-10, 5.0
-
-
-class Found(NamedTuple):
-    """A solution: the weights of some columns (columns, lanes); others are zero."""
-
-    columns: NDArray
-    W: NDArray
-    b: NDArray
-    objective: float
-    gap: float
-    n_iter: int
-    n_alive: int
-    converged: bool
 
 
 class Model:
@@ -213,9 +200,7 @@ class Coordinates(Model):
         )  # fmt: skip
         self.start = self.w[self.rows, self.lanes]
         self.x, self.active = self.start.copy(), np.ones(m, dtype=np.uint8)
-        self.violation = float(
-            penalty.violations(self.g, self.start).max(initial=0.0)
-        )
+        self.violation = float(penalty.violations(self.g, self.start).max(initial=0.0))
 
     def sweep(self, full: bool) -> float:
         problem, penalty = self.problem, self.penalty
@@ -336,7 +321,9 @@ class Blocks(Model):
         self.damping_at = np.ascontiguousarray(per_group, dtype=np.float64)
         self.strength = np.ascontiguousarray(penalty.strength[self.group])
         self.active = np.ones(self.group.size, dtype=np.uint8)
-        self.room = np.empty((int(np.diff(self.starts).max(initial=0)) + 1, self.w.shape[1]))
+        self.room = np.empty(
+            (int(np.diff(self.starts).max(initial=0)) + 1, self.w.shape[1])
+        )
         self.violation = float(
             penalty.violations(self.columns, self.g, self.w).max(initial=0.0)
         )
@@ -410,8 +397,9 @@ def block_curvatures(
 
 def descend(model: Model) -> int:
     """Sweeps until one does little; an extrapolation after every few; their number."""
-    first, full, iterates = None, True, []
-    for n_sweeps in range(1, model.sweeps + 1):
+    first, full, iterates, n_sweeps = None, True, [], 0
+    while n_sweeps < model.sweeps:
+        n_sweeps += 1
         moved = model.sweep(full)
         if first is None:
             first = moved
@@ -506,7 +494,9 @@ class NewtonSolver:
             bound = max(bound, dual)
             gap = max(objective - bound, 0.0)
             stopped = report(objective, gap, n_iter)
-            better = objective < least[0] - 1e-14 * abs(objective) or gap < 0.9 * least[1]
+            better = (
+                objective < least[0] - 1e-14 * abs(objective) or gap < 0.9 * least[1]
+            )
             idle, least = 0 if better else idle + 1, (objective, min(gap, least[1]))
             if gap <= goal or n_iter == max_iter or stopped or idle == _IDLE:
                 break
