@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from .hierarchical import HierarchicalClassifier
     from .hmm import HighOrderHMM, NoisyChannelDecoder
     from .language_model import LanguageModel
-    from .linear import DualLinearClassifier
+    from .linear import (
+        DualLinearClassifier,
+        StructuredLogisticRegression,
+        StructuredLogisticRegressionCV,
+    )
     from .loglinear import StructuredLogLinearLM
     from .smoothing import AdditiveLM, GraphDiffusionUnigram, KneserNeyLM
 
@@ -43,6 +47,8 @@ __all__ = [
     "NoisyChannelDecoder",
     "SampleRankClassifier",
     "StructuredLogLinearLM",
+    "StructuredLogisticRegression",
+    "StructuredLogisticRegressionCV",
     "SuffixTreeVectorizer",
     "TRUSTED_TYPES",
     "__version__",
@@ -58,7 +64,11 @@ if not TYPE_CHECKING:  # or a type checker would find every name here
             ".hierarchical": ["HierarchicalClassifier"],
             ".hmm": ["HighOrderHMM", "NoisyChannelDecoder"],
             ".language_model": ["LanguageModel"],
-            ".linear": ["DualLinearClassifier"],
+            ".linear": [
+                "DualLinearClassifier",
+                "StructuredLogisticRegression",
+                "StructuredLogisticRegressionCV",
+            ],
             ".loglinear": ["StructuredLogLinearLM"],
             ".smoothing": ["AdditiveLM", "GraphDiffusionUnigram", "KneserNeyLM"],
             "._trusted": ["TRUSTED_TYPES"],

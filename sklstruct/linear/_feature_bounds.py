@@ -206,8 +206,10 @@ class ProximalTerm:
         def vanishes(t):
             return not self.prox(G, t).any()
 
+        # an operator that is not exact says what it may take for 0
+        slack = getattr(self.penalty, "slack", 0.0) * np.linalg.norm(G) / self.strength
         if not G.any() or (least > 0 and vanishes(least)):
-            return least
+            return least + slack
         # From `least` on in growing steps, then bisection: near an optimum the gauge
         # is hardly above 1.
         step = 1e-12 if least > 0 else 1e-3 * np.linalg.norm(G) / self.strength
@@ -225,7 +227,7 @@ class ProximalTerm:
                 high = middle
             else:
                 low = middle
-        return high
+        return high + slack
 
     def duals(
         self, problem: FeatureProblem, columns: NDArray, G: NDArray

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._checks import as_ids
 from .._compat import BaseEstimator, Interval, StrOptions
-from .._penalties import L1, ElasticNet, Penalty
+from .._penalties import L1, ElasticNet
 from ..prox import (
     norm_overlapping_groups,
     norm_tree_l2,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ._feature_problem import FeatureProblem
 
 # Error of the operator of overlapping groups, as a part of the length of its argument.
-_OVERLAP_TOL = 1e-10
+_OVERLAP_TOL = 1e-8
 
 # Blanks of n-grams of words: CountVectorizer joins words by one.
 _BLANK = " "
@@ -188,6 +188,8 @@ class _Overlapping:
 
     def __init__(self, members, weights, n_features, n_lanes):
         self.weights, self.shape = weights, (n_lanes, n_features)
+        # What is taken for 0 may be this part of the argument outside of the dual ball.
+        self.slack = 10 * _OVERLAP_TOL / weights.min()
         lanes = n_features * np.arange(n_lanes)[:, None]
         self.members = [(lanes + columns).ravel() for columns in members]
 
@@ -465,13 +467,3 @@ def bind(penalty: Any, problem: FeatureProblem) -> Any:
     if hasattr(penalty, "bind"):
         return penalty.bind(problem)
     return ProximalTerm(penalty, 1.0)
-
-
-def check_penalty(penalty: Any) -> None:
-    """TypeError for what is no penalty."""
-    known = isinstance(penalty, Penalty) or hasattr(penalty, "bind")
-    if not known and not (hasattr(penalty, "value") and hasattr(penalty, "prox")):
-        raise TypeError(
-            "penalty must be a name, a penalty of this package, or an object with "
-            f"value(W) and prox(W, kappa), got {penalty!r}"
-        )
