@@ -193,7 +193,7 @@ class ProximalTerm:
         return np.ascontiguousarray(found.T)
 
     def largest_pull(self, G: NDArray) -> float:
-        return self._gauge(G, 0.0, 1e-10)
+        return self._gauge(G, 0.0, 1e-9)
 
     def _gauge(self, G, least, accuracy):
         """At least the gauge of G: the least t with G in t times the dual ball.
@@ -206,10 +206,8 @@ class ProximalTerm:
         def vanishes(t):
             return not self.prox(G, t).any()
 
-        # an operator that is not exact says what it may take for 0
-        slack = getattr(self.penalty, "slack", 0.0) * np.linalg.norm(G) / self.strength
         if not G.any() or (least > 0 and vanishes(least)):
-            return least + slack
+            return least
         # From `least` on in growing steps, then bisection: near an optimum the gauge
         # is hardly above 1.
         step = 1e-12 if least > 0 else 1e-3 * np.linalg.norm(G) / self.strength
@@ -227,12 +225,16 @@ class ProximalTerm:
                 high = middle
             else:
                 low = middle
-        return high + slack
+        return high
 
     def duals(
         self, problem: FeatureProblem, columns: NDArray, G: NDArray
     ) -> Iterator[tuple[NDArray, float]]:
-        yield np.array([1 / self._gauge(G, 1.0, 0.1)]), 0.0
+        if hasattr(self.penalty, "gauge"):  # its operator is not exact
+            gauge = self.penalty.gauge(G.T / self.strength)
+        else:
+            gauge = self._gauge(G, 1.0, 0.1)
+        yield np.array([1 / gauge]), 0.0
         # A user's penalty that is not a norm may say its conjugate.
         conjugate = getattr(self.penalty, "conjugate", None)
         if conjugate is not None:

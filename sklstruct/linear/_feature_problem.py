@@ -147,7 +147,7 @@ class FeatureProblem:
         """Derivatives by the weights, (columns, lanes)."""
         R = np.ascontiguousarray(self.derivatives(P).T)
         if self.dense is not None and columns.size == self.n_features:
-            return np.ascontiguousarray(self.dense.T @ R)
+            return np.ascontiguousarray((self.dense.T @ R)[columns])
         G = np.empty((columns.size, self.n_lanes))
         kernels.gradient(*self.columns, columns, R, G, self.stop)
         return G
@@ -180,6 +180,10 @@ class FeatureProblem:
         with np.errstate(divide="ignore"):
             odds = np.log(self.outcomes) - np.log(~self.Y @ self.weight)
         return np.clip(odds, -_CERTAIN, _CERTAIN)
+
+    def centred(self, b: NDArray) -> NDArray:
+        """Intercepts without the common shift of classes, which changes nothing."""
+        return b - b.mean() if self.coupled else b.copy()
 
     def fit_intercepts(self, b: NDArray, Z: NDArray, P: NDArray) -> float:
         """Intercepts to the optimum, all else as it is; b, Z, P in place; the loss.

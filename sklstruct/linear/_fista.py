@@ -117,6 +117,6 @@ class AcceleratedSolver:
         self.W, self.b = W, b
         kept = np.flatnonzero(W.any(axis=1)).astype(np.int32)
         return Found(
-            kept, W[kept], b.copy(), float(objective), float(gap), n_iter,
+            kept, W[kept], problem.centred(b), float(objective), float(gap), n_iter,
             problem.n_features, gap <= goal,
         )  # fmt: skip

@@ -507,10 +507,9 @@ class NewtonSolver:
                 keep[np.searchsorted(alive, self.columns)] = True
                 alive, G = alive[keep], G[keep]
             self._work(penalty, alive, G)
-        found = self.columns, self.W, self.b
         return Found(
-            *(part.copy() for part in found), float(objective), float(gap), n_iter,
-            alive.size, gap <= goal,
+            self.columns.copy(), self.W.copy(), problem.centred(self.b),
+            float(objective), float(gap), n_iter, alive.size, gap <= goal,
         )  # fmt: skip
 
     def _work(self, penalty, alive, G) -> None:

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 from .._checks import as_ids
 from .._compat import BaseEstimator, Interval, StrOptions
 from .._penalties import L1, ElasticNet
+from ..prox import _overlapping_fast as overlapping
 from ..prox import (
     norm_overlapping_groups,
     norm_tree_l2,
     norm_tree_linf,
-    prox_overlapping_groups,
     prox_tree_l2,
     prox_tree_linf,
 )
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from ._feature_problem import FeatureProblem
 
 # Error of the operator of overlapping groups, as a part of the length of its argument.
-_OVERLAP_TOL = 1e-8
+_OVERLAP_TOL = 1e-9
+
+# Rounds of the operator between two checks for Ctrl-C, and how many times.
+_OVERLAP_ROUNDS, _OVERLAP_CALLS = 100, 50
 
 # Blanks of n-grams of words: CountVectorizer joins words by one.
 _BLANK = " "
@@ -184,29 +187,57 @@ def _members(groups, d):
 
 
 class _Overlapping:
-    """sum_g weight_g ||W_g|| of groups that share columns."""
+    """sum_g weight_g ||W_g|| of groups that share columns.
+
+    As `prox_overlapping_groups`, but each call begins at the dual vectors of the last
+    one: the arguments of a solver hardly change from step to step.
+    """
 
     def __init__(self, members, weights, n_features, n_lanes):
         self.weights, self.shape = weights, (n_lanes, n_features)
-        # What is taken for 0 may be this part of the argument outside of the dual ball.
-        self.slack = 10 * _OVERLAP_TOL / weights.min()
         lanes = n_features * np.arange(n_lanes)[:, None]
         self.members = [(lanes + columns).ravel() for columns in members]
+        size = np.array([entries.size for entries in self.members])
+        self.ptr = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
+        self.entry = np.concatenate(self.members).astype(np.int32)
+        self.order = np.argsort(size, kind="stable").astype(np.int64)
+        self.dual = np.zeros(self.entry.size)
+        self.room = np.empty(size.max())
 
     def value(self, W):
         return norm_overlapping_groups(W.ravel(), self.members, self.weights)
 
+    def _shrink(self, v, kappa):
+        """v less its dual vectors, each in the ball of its group."""
+        w = v - np.bincount(self.entry, self.dual, v.size)
+        enough = 0.5 * _OVERLAP_TOL**2 * float(v @ v)
+        for _ in range(_OVERLAP_CALLS):
+            gap = overlapping.rounds(
+                self.ptr, self.entry, kappa * self.weights, self.order, False, v, w,
+                self.dual, self.room, enough, _OVERLAP_ROUNDS,
+            )  # fmt: skip
+            if gap <= enough:
+                break
+        return w
+
     def prox(self, W, kappa):
         v = W.ravel()
-        found = prox_overlapping_groups(
-            v, self.members, kappa * self.weights, tol=_OVERLAP_TOL
-        )
+        w = self._shrink(v, kappa)
         # Groups that vanish are 0 up to the error.
+        size = np.sqrt(np.add.reduceat(w[self.entry] ** 2, self.ptr[:-1]))
         least = 10 * _OVERLAP_TOL * np.linalg.norm(v)
-        for entries in self.members:
-            if np.linalg.norm(found[entries]) <= least:
-                found[entries] = 0
-        return found.reshape(self.shape)
+        for g in np.flatnonzero(size <= least):
+            w[self.members[g]] = 0
+        return w.reshape(self.shape)
+
+    def gauge(self, V):
+        """At least the least t with V in t times the dual ball, and at least 1.
+
+        V is the sum of vectors in the balls of the groups and of what is left, which is
+        in the ball of size ||left|| / weight of any groups that cover it.
+        """
+        left = self._shrink(np.ascontiguousarray(V).ravel(), 1.0)
+        return 1 + float(np.linalg.norm(left) / self.weights.min())
 
 
 class TreeNorm(BaseEstimator):
