@@ -43,7 +43,7 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
         None.
     """
 
-    bound: ClassVar[type]
+    bound: ClassVar[Any]
     collapsible: ClassVar[bool] = True
     defaults: ClassVar[dict[str, float]] = {
         "lam": 0.5,

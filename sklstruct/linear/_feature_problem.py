@@ -34,9 +34,8 @@ class Found(NamedTuple):
     columns: NDArray
     W: NDArray
     b: NDArray
-    objective: float
+    objective: NDArray  # after each round
     gap: float
-    n_iter: int
     n_alive: int
     converged: bool
 
@@ -78,7 +77,7 @@ class FeatureProblem:
         fit_intercept: bool,
         stop: NDArray,
     ) -> None:
-        self.dense = None if is_sparse(X) else np.asfortranarray(X)
+        self.dense: NDArray | None = None if is_sparse(X) else np.asfortranarray(X)
         columns = sp.csc_matrix(X)
         columns.sum_duplicates()
         self.columns = (

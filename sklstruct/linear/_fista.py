@@ -14,6 +14,7 @@ accelerated gradient schemes", Found. Comput. Math. 15, 2015.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -48,7 +49,7 @@ class AcceleratedSolver:
         if start is not None:
             columns, W, b = start
             self.W[columns], self.b = W, b.copy()
-        self.X = problem.dense
+        self.X: Any = problem.dense
         if self.X is None:
             ptr, row, x = problem.columns
             self.X = sp.csc_matrix(
@@ -80,15 +81,16 @@ class AcceleratedSolver:
         W, b = self.W, self.b
         S = np.ascontiguousarray((self.X @ W).T)
         P = np.empty_like(S)
-        Y, S_Y, t, bound, n_iter, gap = W, S, 1.0, -np.inf, 0, np.inf
+        Y, S_Y, t, bound, history = W, S, 1.0, -np.inf, []
         while True:
-            n_iter += 1
             loss = self._at(S, b, P)
             objective = loss + penalty.value(every, W)
             G = problem.gradient(every, P)
             for share, conjugate in penalty.duals(problem, every, G):
                 bound = max(bound, problem.dual(P, share) - conjugate)
             gap = max(objective - bound, 0.0)
+            history.append(objective)
+            n_iter = len(history)
             stopped = report(objective, gap, n_iter)
             if gap <= goal or n_iter == max_iter or stopped:
                 break
@@ -117,6 +119,6 @@ class AcceleratedSolver:
         self.W, self.b = W, b
         kept = np.flatnonzero(W.any(axis=1)).astype(np.int32)
         return Found(
-            kept, W[kept], problem.centred(b), float(objective), float(gap), n_iter,
+            kept, W[kept], problem.centred(b), np.array(history), float(gap),
             problem.n_features, gap <= goal,
         )  # fmt: skip

@@ -240,6 +240,7 @@ class Gram(Coordinates):
         N = m + n_b
         bounds = np.searchsorted(self.lanes, np.arange(K + 1))
         H = np.zeros((N, N), order="F")
+        assert problem.dense is not None
         for part in row_blocks(problem.n_samples, rows_per_block(2 * N)):
             X = problem.dense[part][:, self.columns]
             B = np.empty((X.shape[0], N), order="F")
@@ -300,6 +301,7 @@ class Gram(Coordinates):
             self.db = self.x[m:]
         if self.problem.coupled:
             self.db = self.db - self.db.mean()
+        assert self.problem.dense is not None
         self.D = (self.problem.dense[:, self.columns] @ (self.u - self.w)).T
         self.D += self.db[:, None]
         self.Q = np.einsum("kn,kn->n", self.P, self.D)
@@ -478,9 +480,8 @@ class NewtonSolver:
         """Rounds until the gap is at most `goal`; report: after each, True to stop."""
         problem = self.problem
         alive = np.arange(problem.n_features, dtype=np.int32)
-        bound, n_iter, idle, least = -np.inf, 0, 0, (np.inf, np.inf)
+        bound, idle, least, history = -np.inf, 0, (np.inf, np.inf), []
         while True:
-            n_iter += 1
             self.loss = problem.fit_intercepts(self.b, self.Z, self.P)
             G = problem.gradient(alive, self.P)
             objective = self.loss + penalty.value(self.columns, self.W)
@@ -493,6 +494,8 @@ class NewtonSolver:
             )
             bound = max(bound, dual)
             gap = max(objective - bound, 0.0)
+            history.append(objective)
+            n_iter = len(history)
             stopped = report(objective, gap, n_iter)
             better = (
                 objective < least[0] - 1e-14 * abs(objective) or gap < 0.9 * least[1]
@@ -509,7 +512,7 @@ class NewtonSolver:
             self._work(penalty, alive, G)
         return Found(
             self.columns.copy(), self.W.copy(), problem.centred(self.b),
-            float(objective), float(gap), n_iter, alive.size, gap <= goal,
+            np.array(history), float(gap), alive.size, gap <= goal,
         )  # fmt: skip
 
     def _work(self, penalty, alive, G) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -105,13 +105,13 @@ class GroupLasso(BaseEstimator):
         ValueError
             If groups or weights do not fit the features; the message names a column.
         """
-        d = problem.n_features
-        if self.groups is None:
+        d, groups = problem.n_features, cast(Any, self.groups)
+        if groups is None:
             group, n_groups = np.arange(d), d
-        elif len(np.shape(self.groups[0]) if len(self.groups) else ()) == 0:
-            group, n_groups = _labels(self.groups, d)
+        elif len(groups) == 0 or np.ndim(groups[0]) == 0:
+            group, n_groups = _labels(groups, d)
         else:
-            members = _members(self.groups, d)
+            members = _members(groups, d)
             n_groups = len(members)
             group = np.empty(d, dtype=np.intp)
             for g, columns in enumerate(members):

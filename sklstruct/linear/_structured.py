@@ -97,8 +97,8 @@ intercept_ : ndarray of shape (n_classes,)
 gap_ : float
     Duality gap in nats, of all samples together.
 
-objective_ : float
-    Total loss + :math:`\\Omega(W) / C`, in nats.
+objective_ : ndarray of shape (`n_iter_`,)
+    Total loss + :math:`\\Omega(W) / C` in nats, at the end of each round.
 
 n_alive_ : int
     Number of features that are not proved to have weight 0 at the minimum.
@@ -284,7 +284,7 @@ class _SparseFeatures(CallbackSupportMixin, LabelsMixin, BaseEstimator):
         self.coef_ = self._sparse(found)
         self.intercept_ = found.b
         self.gap_, self.objective_ = found.gap, found.objective
-        self.n_alive_, self.n_iter_ = found.n_alive, found.n_iter
+        self.n_alive_, self.n_iter_ = found.n_alive, found.objective.size
         self.lam_max_ = lam_max
 
     def _sparse(self, found):
@@ -350,13 +350,12 @@ class _SparseFeatures(CallbackSupportMixin, LabelsMixin, BaseEstimator):
             Labels. Ties go to the class that comes first in ``classes_``. With several
             labels an indicator matrix of the kind of the y of `fit`.
         """
-        X = self._read(X)
-        scores = self._scores(X)
+        scores = self._scores(self._read(X))
         if self.label_columns_ is not None:
             sample, code = np.nonzero(scores > 0)
-            return self.label_columns_.indicator(sample, code, X.shape[0])
+            return self.label_columns_.indicator(sample, code, scores.shape[0])
         if self.classes_.size == 1:
-            return np.repeat(self.classes_, X.shape[0])
+            return np.repeat(self.classes_, scores.shape[0])
         if self.classes_.size == 2:
             return self.classes_[(scores[:, 0] > 0).astype(np.intp)]
         return self.classes_[scores.argmax(axis=1)]
@@ -619,9 +618,9 @@ class StructuredLogisticRegression(_SparseFeatures):
             grid,
             [model._sparse(f) for f in found],
             np.array([f.b for f in found]),
-            np.array([f.objective for f in found]),
+            np.array([f.objective[-1] for f in found]),
             np.array([f.gap for f in found]),
-            np.array([f.n_iter for f in found]),
+            np.array([f.objective.size for f in found]),
             np.array([f.n_alive for f in found]),
         )
 
@@ -853,7 +852,7 @@ def nothing(problem: FeatureProblem) -> Found:
     n_lanes = problem.n_lanes
     return Found(
         np.empty(0, dtype=np.int32), np.empty((0, n_lanes)), np.zeros(n_lanes),
-        0.0, 0.0, 1, 0, True,
+        np.zeros(1), 0.0, 0, True,
     )  # fmt: skip
 
 
