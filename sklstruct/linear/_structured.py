@@ -298,6 +298,25 @@ class _SparseFeatures(CallbackSupportMixin, LabelsMixin, BaseEstimator):
             shape=(found.W.shape[1], self.n_features_in_),
         )
 
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        if "coef_" in state:
+            self._check_fitted()
+
+    def _check_fitted(self):
+        """ValueError if the fitted attributes of a damaged pickle cannot be used."""
+        check_sparse(self.coef_, "coef_")
+        columns, n_rows = self.label_columns_, self.classes_.size
+        if columns is not None:
+            n_rows = columns.known.size
+        elif n_rows <= 2:
+            n_rows = 1
+        shapes = self.coef_.shape, np.shape(self.intercept_)
+        if shapes != ((n_rows, self.n_features_in_), (n_rows,)):
+            raise ValueError(
+                "coef_ and intercept_ of the pickled model do not fit its classes_"
+            )
+
     # --------------------------------------------------------------- prediction
 
     def _read(self, X):
