@@ -344,7 +344,7 @@ def fitted():
     parts += [
         GivenTaxonomy(GROUPS), RefinedTaxonomy(GROUPS), Checkpoint("folder"),
         EditDistanceChannel(), KeypadChannel(), LikelihoodScorer(),
-        ClassifierEmission(MultinomialNB()), TreeNorm([-1, 0]),
+        ClassifierEmission(MultinomialNB()), TreeNorm([-1, 0]), GroupLasso(),
     ]  # fmt: skip
     for part in parts:
         found[type(part).__name__] = (lambda part=part: part, None, None, None)

@@ -232,10 +232,15 @@ class ProximalTerm:
         return high
 
     def duals(
-        self, problem: Geometry, columns: NDArray, G: NDArray
+        self, G: NDArray, W: NDArray, step: float
     ) -> Iterator[tuple[NDArray, float]]:
+        """(share, conjugate of the penalty there) of some dual points.
+
+        step: a length of a proximal step from W.
+        """
         if hasattr(self.penalty, "gauge"):  # its operator is not exact
-            gauge = self.penalty.gauge(G.T / self.strength)
+            here = np.ascontiguousarray(W.T), np.ascontiguousarray(G.T) / self.strength
+            gauge = self.penalty.gauge(*here, step * self.strength)
         else:
             gauge = self._gauge(G, 1.0, 0.1)
         yield np.array([1 / gauge]), 0.0

@@ -86,7 +86,7 @@ class AcceleratedSolver:
             loss = self._at(S, b, P)
             objective = loss + penalty.value(every, W)
             G = problem.gradient(every, P)
-            for share, conjugate in penalty.duals(problem, every, G):
+            for share, conjugate in penalty.duals(G, W, 1 / self.bend):
                 bound = max(bound, problem.dual(P, share) - conjugate)
             gap = max(objective - bound, 0.0)
             history.append(objective)

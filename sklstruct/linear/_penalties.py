@@ -230,14 +230,17 @@ class _Overlapping:
             w[self.members[g]] = 0
         return w.reshape(self.shape)
 
-    def gauge(self, V):
-        """At least the least t with V in t times the dual ball, and at least 1.
+    def gauge(self, W, G, kappa):
+        """At least the least t with G in t times the dual ball, and at least 1.
 
-        V is the sum of vectors in the balls of the groups and of what is left, which is
-        in the ball of size ||left|| / weight of any groups that cover it.
+        A step of length `kappa` from W to U = W - kappa G - (dual vectors) says that -G
+        is a sum of vectors in the balls of the groups and of (U - W) / kappa, which is
+        in the ball of size ||U - W|| / (kappa weight) of any groups that cover it, and
+        is 0 at an optimum. The dual vectors need not be exact.
         """
-        left = self._shrink(np.ascontiguousarray(V).ravel(), 1.0)
-        return 1 + float(np.linalg.norm(left) / self.weights.min())
+        U = self._shrink((W - kappa * G).ravel(), kappa)
+        left = np.linalg.norm(U - W.ravel()) / kappa
+        return 1 + float(left / self.weights.min())
 
 
 class TreeNorm(BaseEstimator):
