@@ -254,6 +254,51 @@ def test_conditions_of_the_optimum_hold(dense):
     np.testing.assert_allclose(G[W != 0], -np.sign(W[W != 0]), atol=1e-6)
 
 
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("Coordinates", "elastic_net"), ("Gram", "elastic_net"), ("Blocks", "groups")],
+)
+def test_sweeps_minimise_the_second_order_model(kind, name, several):
+    X, y, _, weight, _ = drawn(5 if several else 6)
+    Y = y.T == 1 if several else np.arange(y.max() + 1)[:, None] == y
+    stop, rng = np.zeros(1, np.int32), np.random.default_rng(0)
+    problem = FeatureProblem(X, Y, not several, weight, True, stop)
+    term = bind(PENALTIES[name](), problem).scaled(0.2)
+    alive = np.arange(8, dtype=np.int32)
+    start = alive, 0.1 * rng.normal(size=(8, Y.shape[0])), rng.normal(size=Y.shape[0])
+    solver = NewtonSolver(problem, start)
+    solver.loss = problem.loss(solver.Z, solver.P)
+    solver._choose(term, alive, problem.gradient(alive, solver.P))
+    model = getattr(_newton_cd, kind)(solver, term)
+    model.begin()
+    values = [model.value()]
+    for _ in range(5000):
+        model.sweep(True)
+        values.append(model.value())
+    assert (np.diff(values) <= 1e-9).all()
+    here = model.vector()
+    model.load(here)  # another route to the same numbers
+    assert model.value() == pytest.approx(values[-1], abs=1e-9)
+    for _ in range(30):
+        move = 1e-3 * rng.normal(size=here.size)
+        model.load(here + move)
+        assert model.value() >= values[-1] - 1e-9
+    model.load(here)
+    change, db, D, bend = model.moves()
+    slope = model.slope(change)
+    e = 1e-3
+
+    def loss(step):
+        return problem.loss(solver.Z + step * D)
+
+    assert slope == pytest.approx((loss(e) - loss(-e)) / (2 * e), rel=1e-4)
+    second = (loss(e) - 2 * loss(0) + loss(-e)) / e**2
+    assert bend == pytest.approx(second, rel=1e-3)
+    scores = (X[:, solver.columns] @ change).T + db[:, None]
+    np.testing.assert_allclose(D, scores, atol=1e-10)
+
+
 def solved(model, X, y, weight=None):
     fitted = clone(model).fit(X, y, sample_weight=weight)
     return fitted.coef_.toarray(), fitted.intercept_, fitted.objective_[-1]
