@@ -50,18 +50,18 @@ N_LANGUAGES, N_LETTERS = 40, 40
 # Penalty and C of the models of a size.
 MODELS = {
     "languages": {
-        "l1": (0.6, 2.0),
+        "l1": (2.0, 10.0),
         "elastic_net": (1.0, 4.0),
         "group_lasso": (0.3, 0.6),
-        "tree_linf": (1.0, 3.0),
+        "tree_linf": (3.0, 10.0),
         "l2": (10.0,),
     },
     "comp": {
-        "l1": (0.6, 1.2),
-        "elastic_net": (1.0, 4.0),
-        "group_lasso": (0.4, 0.8),
-        "tree_linf": (0.8, 1.6),
-        "l2": (0.3,),
+        "l1": (0.3, 0.6),
+        "elastic_net": (0.5, 1.0),
+        "group_lasso": (0.1, 0.2),
+        "tree_linf": (0.4, 0.8),
+        "l2": (0.03, 0.3),
     },
 }
 
@@ -153,7 +153,7 @@ def run_l1(data, C):
     if "saga" in options.peers:
         for tol in (1e-3, 1e-4):
             saga = LogisticRegression(
-                C=C, l1_ratio=1.0, solver="saga", tol=tol, max_iter=3000
+                C=C, l1_ratio=1.0, solver="saga", tol=tol, max_iter=500
             )
             seconds, model = cpu(lambda saga=saga: saga.fit(X, y))
             value = objective(model.coef_, model.intercept_, X, y, C)
@@ -240,7 +240,7 @@ def small(data):
             [text.partition("\n\n")[2][:1500] for text in part]
             for part in (train, test)
         )
-        vectorizer = CountVectorizer(ngram_range=(1, 3), min_df=2, binary=True)
+        vectorizer = CountVectorizer(ngram_range=(1, 3), min_df=3, binary=True)
     X = vectorizer.fit_transform(train).astype(np.float64)
     return vectorizer, X, y, vectorizer.transform(test).astype(np.float64), right
 
