@@ -17,7 +17,14 @@ from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._checks import as_floats, check_memory, check_sparse, check_squares, check_total
+from .._checks import (
+    INT32_MAX,
+    as_floats,
+    check_memory,
+    check_sparse,
+    check_squares,
+    check_total,
+)
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
@@ -236,6 +243,11 @@ class _SparseFeatures(CallbackSupportMixin, LabelsMixin, BaseEstimator):
 
     def _check_size(self, X, n_lanes):
         n, d = X.shape
+        if max(n, d) > INT32_MAX:
+            raise ValueError(
+                f"X has {n} rows and {d} columns, and may have 2^31 - 1 of each; use "
+                "fewer (FeatureHasher)"
+            )
         entries = X.nnz if is_sparse(X) else 2.0 * n * d
         check_memory(
             30.0 * entries + 8.0 * n_lanes * (7.0 * n + 3.0 * d),

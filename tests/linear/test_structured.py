@@ -387,7 +387,7 @@ def test_the_gram_matrix_and_the_columns_agree(monkeypatch):
         assert by_gram[2] == pytest.approx(by_column[2], rel=1e-9)
 
 
-@pytest.mark.parametrize("C", [1.0, 1e2, 1e4, 1e8])
+@pytest.mark.parametrize("C", [1.0, 1e2, 1e4, 1e6, 1e8])
 @pytest.mark.parametrize("seed", range(3))
 def test_separable_samples(C, seed):
     # What other solvers of the multinomial l1 problem do not end on.
