@@ -46,6 +46,21 @@ class SeparableTerm:
         """The penalty, strength included."""
         return float(self.l1 * np.abs(W).sum() + 0.5 * self.l2 * np.vdot(W, W))
 
+    def shifted(self, W: NDArray) -> NDArray:
+        """The smallest penalty of W less one number a row.
+
+        With l2 the minimiser of sum_k l1 |w_k - c| + l2 (w_k - c)^2 / 2 is the median
+        of the w_k and of the roots of the derivative with i of the w_k below c.
+        """
+        K = W.shape[1]
+        if self.l2 > 0:
+            i = 2 * np.arange(K + 1) - K
+            roots = W.mean(axis=1)[:, None] - self.l1 / (self.l2 * K) * i
+            return W - np.median(np.hstack([W, roots]), axis=1)[:, None]
+        ascending = np.sort(W, axis=1)
+        c = np.clip(0, ascending[:, (K - 1) // 2], ascending[:, K // 2])
+        return W - c[:, None]
+
     def largest_pull(self, G: NDArray) -> float:
         """The strength, in units of this one, from which on all weights are zero."""
         top = float(np.abs(G).max(initial=0.0))
@@ -126,6 +141,9 @@ class GroupTerm:
 
     def value(self, columns: NDArray, W: NDArray) -> float:
         return float(self.strength @ self._sizes(columns, W))
+
+    def shifted(self, W: NDArray) -> NDArray:
+        return W - W.mean(axis=1)[:, None]
 
     def largest_pull(self, G: NDArray) -> float:
         sizes = self._sizes(np.arange(self.group.size), G)
