@@ -30,6 +30,7 @@ from sklstruct.linear import (
     _newton_cd,
     ngram_parents,
 )
+from sklstruct.linear._feature_bounds import GroupTerm, SeparableTerm
 from sklstruct.linear._feature_problem import FeatureProblem
 from sklstruct.linear._newton_cd import NewtonSolver
 from sklstruct.linear._penalties import bind
@@ -240,6 +241,35 @@ def test_the_gradient_is_that_of_the_loss(several):
     G = problem.gradient(np.arange(8, dtype=np.int32), P)
     numeric = approx_fprime(W.ravel(), loss, 1e-6).reshape(W.shape)
     np.testing.assert_allclose(G, numeric, atol=1e-3)
+
+
+@pytest.mark.parametrize(("l1", "l2"), [(1.0, 0.0), (0.7, 0.4), (0.0, 1.0), (2.0, 0.1)])
+def test_the_common_shift_has_the_least_penalty(l1, l2):
+    rng = np.random.default_rng(0)
+    for K in (3, 4):
+        W = np.rint(4 * rng.normal(size=(20, K))) / 4
+        groups = GroupTerm(np.zeros(20, np.intp), np.ones(1))
+        for term, rows in ((SeparableTerm(l1, l2), W[:, None]), (groups, [W])):
+            shifted = term.shifted(W)
+            moved = W - shifted
+            np.testing.assert_allclose(
+                moved, moved[:, :1].repeat(K, axis=1), atol=1e-12
+            )
+            for row, at in zip(rows, np.split(shifted, len(rows))):
+                columns = np.arange(len(at))
+                least = term.value(columns, at)
+                for c in np.linspace(-2, 2, 41):
+                    assert least <= term.value(columns, row - c) + 1e-12
+                    assert least <= term.value(columns, at - 0.1 * c) + 1e-12
+
+
+def test_flat_directions_do_not_slow_the_solver():
+    X, y = make_classification(
+        2000, 5, n_informative=5, n_redundant=0, n_classes=5, n_clusters_per_class=1,
+        random_state=0,
+    )  # fmt: skip
+    model = StructuredLogisticRegression(C=1e4, tol=1e-7).fit(X, y)
+    assert model.n_iter_ <= 20  # 60 rounds do not do without the shift
 
 
 @pytest.mark.parametrize("dense", [False, True])
