@@ -111,7 +111,12 @@ class Traced(StructuredLogisticRegression):
         for seconds, at, of_round in self.log_:
             if at <= objective or of_round <= gap:
                 return seconds
-        return float("nan")
+        return None
+
+
+def ratio(seconds, ours):
+    """None where ours never came as far: the other objective is below our last one."""
+    return None if ours is None else seconds / ours
 
 
 def objective(coef, intercept, X, y, C):
@@ -161,7 +166,7 @@ def run_l1(data, C):
                 f"saga {tol:g}": seconds,
                 f"above {tol:g}": value / least - 1,
                 f"saga weights {tol:g}": np.count_nonzero(model.coef_),
-                f"ratio {tol:g}": seconds / ours.seconds_until(objective=value),
+                f"ratio {tol:g}": ratio(seconds, ours.seconds_until(objective=value)),
             }
     if "liblinear" in options.peers and len(set(y)) == 2:
         other = LogisticRegression(
@@ -180,7 +185,9 @@ def run_l1(data, C):
             out |= {
                 f"skglm {tol:g}": seconds,
                 f"skglm above {tol:g}": value / least - 1,
-                f"skglm ratio {tol:g}": seconds / ours.seconds_until(objective=value),
+                f"skglm ratio {tol:g}": ratio(
+                    seconds, ours.seconds_until(objective=value)
+                ),
             }
     return out
 
@@ -268,7 +275,7 @@ def run_size(data, penalty, C):
         "features": np.count_nonzero(coef.any(axis=0)),
         "right": model.score(test, right),
         "log loss": log_loss(right, model.predict_proba(test), labels=model.classes_),
-        "gap": getattr(model, "gap_", float("nan")) / len(y),
+        "gap": None if penalty == "l2" else model.gap_ / len(y),
     }
 
 
