@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .hmm import NoisyChannelDecoder as NoisyChannelDecoder
     from .language_model import LanguageModel as LanguageModel
     from .linear import DualLinearClassifier as DualLinearClassifier
+    from .linear import StructuredLogisticRegression as StructuredLogisticRegression
+    from .linear import StructuredLogisticRegressionCV as StructuredLogisticRegressionCV
     from .loglinear import StructuredLogLinearLM as StructuredLogLinearLM
     from .smoothing import AdditiveLM as AdditiveLM
     from .smoothing import GraphDiffusionUnigram as GraphDiffusionUnigram

@@ -21,6 +21,8 @@ from sklstruct import (
     HierarchicalClassifier,
     KneserNeyLM,
     LanguageModel,
+    StructuredLogisticRegression,
+    StructuredLogisticRegressionCV,
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
@@ -46,6 +48,7 @@ from sklstruct.hmm import (
     SuffixEmission,
 )
 from sklstruct.language_model import CacheLM, PerplexityFilter, PerplexityTransformer
+from sklstruct.linear import GroupLasso, TreeNorm
 from sklstruct.loglinear import (
     PENALTIES,
     SOLVERS,
@@ -218,6 +221,9 @@ def fitted():
         ),
         "DualLinearClassifier": DualLinearClassifier(),
         "dual of probabilities": DualLinearClassifier("log_loss"),
+        "StructuredLogisticRegression": StructuredLogisticRegression(),
+        "StructuredLogisticRegressionCV": StructuredLogisticRegressionCV(Cs=3),
+        "logistic of groups": StructuredLogisticRegression(GroupLasso()),
         "SenseClassifier": SenseClassifier(min_samples=5),
         "PathClassifier": PathClassifier(),
     }.items():
@@ -228,7 +234,10 @@ def fitted():
             model.set_params(random_state=0)
         for X, kind in ((features, ""), (sparse, ", sparse")):
             if not kind or isinstance(
-                model, HierarchicalClassifier | DualLinearClassifier
+                model,
+                HierarchicalClassifier
+                | DualLinearClassifier
+                | StructuredLogisticRegression,
             ):
                 put(model, X, y, name=name + kind)
 
@@ -335,7 +344,7 @@ def fitted():
     parts += [
         GivenTaxonomy(GROUPS), RefinedTaxonomy(GROUPS), Checkpoint("folder"),
         EditDistanceChannel(), KeypadChannel(), LikelihoodScorer(),
-        ClassifierEmission(MultinomialNB()),
+        ClassifierEmission(MultinomialNB()), TreeNorm([-1, 0]), GroupLasso(),
     ]  # fmt: skip
     for part in parts:
         found[type(part).__name__] = (lambda part=part: part, None, None, None)
@@ -345,6 +354,7 @@ def fitted():
     for model in (
         HierarchicalClassifier([[0, 1], 2], random_state=0),
         DualLinearClassifier(random_state=0),
+        StructuredLogisticRegression(),
     ):
         name = f"{type(model).__name__} of several labels"
         put(model, features, several, name=name)

@@ -103,6 +103,12 @@ def classes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     builders += [SpectralSplit(), WardMerge(whiten=True), GivenTaxonomy({"a": ["b"]})]
     assert_type(RefinedTaxonomy("ward", "cut").build(X, y), Taxonomy)
     assert_type(builders[0].build(X, y), Taxonomy)
+    net = StructuredLogisticRegression(ElasticNet(0.5), C=2.0)
+    assert_type(net.fit(X, y), StructuredLogisticRegression).predict_top_k(X, 2)
+    path = net.set_params(penalty=GroupLasso([0, 0, 1])).coef_path(X, y, Cs=[1.0])
+    assert_type(path, LinearPath).gap.max()
+    tree = TreeNorm(ngram_parents(SuffixTreeVectorizer().fit(X), "first"), norm="l2")
+    StructuredLogisticRegressionCV(tree, Cs=5, one_standard_error=True).fit(X, y)
     return DualLinearClassifier("log_loss", C=2.0).fit(X, y).predict_log_proba(X)
 
 

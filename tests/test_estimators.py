@@ -70,7 +70,14 @@ from sklstruct.language_model import (
     PerplexityFilter,
     PerplexityTransformer,
 )
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import (
+    DualLinearClassifier,
+    ElasticNet,
+    GroupLasso,
+    StructuredLogisticRegression,
+    StructuredLogisticRegressionCV,
+    TreeNorm,
+)
 from sklstruct.loglinear import (
     PENALTIES,
     SOLVERS,
@@ -142,6 +149,7 @@ _DRAWS_SPARSE = {
         "not the same draw"
     )
 }
+_FOLDS = dict.fromkeys(_DRAWS, "a weight of 2 is in one fold, a repetition in two")
 _GREEDY = {
     "check_classifiers_train": "greedy answers are not the argmax of the probabilities"
 }
@@ -172,6 +180,12 @@ def hierarchical(fails=None, suite=True, draws=False, **params):
 def dual(suite=True, **params):
     estimator = DualLinearClassifier(random_state=0, **params)
     return Entry(estimator, "features", suite, True, _DRAWS)
+
+
+def sparse(suite=True, **params):
+    # rows that are weighted and rows that are repeated agree as far as tol
+    estimator = StructuredLogisticRegression(tol=1e-9, **params)
+    return Entry(estimator, "features", suite)
 
 
 class Alternating(BaseEstimator):
@@ -257,6 +271,12 @@ TABLE = [
     dual(loss="log_loss"),
     dual(loss="ovr_log_loss", suite=False),
     dual(loss="auto", suite=False),
+    sparse(),
+    sparse(penalty=ElasticNet(0.5), suite=False),
+    sparse(penalty=GroupLasso(), suite=False),
+    Entry(
+        StructuredLogisticRegressionCV(Cs=3, cv=2), "features", draws=True, fails=_FOLDS
+    ),
 ]
 
 # Public classes with parameters that do not take a 2-D array, so that scikit-learn's
@@ -303,6 +323,9 @@ ELSEWHERE = {
     **dict.fromkeys(
         [ConditionalRandomField, SampleRankClassifier],
         "tests/factor_graph (their X are lists of sequences or of FactorGraph)",
+    ),
+    **dict.fromkeys(
+        [GroupLasso, TreeNorm], "tests/linear (parts of StructuredLogisticRegression)"
     ),
     FactorGraphVectorizer: "tests/factor_graph (its X are dictionaries)",
     LikelihoodScorer: "tests/metrics (a scorer; an estimator for its parameters only)",

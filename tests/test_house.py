@@ -39,7 +39,7 @@ LAYERS = [
         "_checkpoint",
     ],
     ["symbols"],
-    ["_likelihood", "context_tree", "prox", "taxonomy", "factor_graph"],
+    ["_likelihood", "_penalties", "context_tree", "prox", "taxonomy", "factor_graph"],
     ["backoff", "linear", "word_classes"],
     ["exchange", "smoothing", "loglinear", "hierarchical"],
     ["mixture", "compat"],

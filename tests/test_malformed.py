@@ -154,6 +154,7 @@ def entries():
         DualLinearClassifier,
         HierarchicalClassifier,
         KneserNeyLM,
+        StructuredLogisticRegression,
         StructuredLogLinearLM,
         SuffixTreeVectorizer,
     )
@@ -273,14 +274,15 @@ def entries():
         features,
         lambda X: fitted.target_log_proba(X, label),
     )
-    dual = DualLinearClassifier()
-    found["DualLinearClassifier.fit"] = (features, lambda X: clone(dual).fit(X, label))
-    dual.fit(features, label)
-    for method in ("predict", "decision_function", "predict_proba"):
-        found[f"DualLinearClassifier.{method}"] = (
+    for flat in (DualLinearClassifier(), StructuredLogisticRegression()):
+        name = type(flat).__name__
+        found[f"{name}.fit"] = (
             features,
-            lambda X, method=method: getattr(dual, method)(X),
+            lambda X, flat=flat: clone(flat).fit(X, label),
         )
+        flat.fit(features, label)
+        for method in ("predict", "decision_function", "predict_proba"):
+            found[f"{name}.{method}"] = (features, getattr(flat, method))
     other = LogisticRegression().fit(features, label)
     found["log_likelihood of LogisticRegression"] = (
         features,

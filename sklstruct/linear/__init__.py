@@ -1,10 +1,23 @@
-"""Linear classifiers of many classes on sparse rows."""
+"""Linear classifiers: many classes on sparse rows, sparse and grouped features."""
 
 from typing import TYPE_CHECKING
 
 from .._lazy import face
 
 if TYPE_CHECKING:
+    from .._penalties import L1 as L1
+    from .._penalties import L2 as L2
+    from .._penalties import ElasticNet as ElasticNet
     from ._dual import DualLinearClassifier as DualLinearClassifier
+    from ._penalties import GroupLasso as GroupLasso
+    from ._penalties import TreeNorm as TreeNorm
+    from ._penalties import ngram_parents as ngram_parents
+    from ._structured import LinearPath as LinearPath
+    from ._structured import (
+        StructuredLogisticRegression as StructuredLogisticRegression,
+    )
+    from ._structured import (
+        StructuredLogisticRegressionCV as StructuredLogisticRegressionCV,
+    )
 else:
     __all__, __getattr__, __dir__ = face(__name__)

@@ -21,6 +21,7 @@ from ..context_tree import Pairs, expand_pairs
 from ._loss_fast import dot as _dot
 
 if TYPE_CHECKING:
+    from .._penalties import Penalty
     from ..backoff import BackoffModel
 
 # Pairs in one block of branches. Its working set (w, es, gradient, counts, parents:
@@ -313,6 +314,10 @@ class Problem:
         return model.pairs == expand_pairs(self.pairs)[0]
 
     # ------------------------------------------------------------------- walks
+
+    def bound(self, penalty: Penalty) -> Any:
+        """A penalty on the pairs; see `Penalty.bind`."""
+        return penalty.bound(penalty, self)
 
     def sum_over(self, function: Callable[[int, int, int], Any]) -> Any:
         """Sum of function(level, lo, hi) over all chunks, in a fixed order."""

@@ -41,11 +41,11 @@ from __future__ import annotations
 import copy
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._compat import BaseEstimator
+from ..._penalties import Penalty
 from .. import _solver_fast as _fast
 from .._problem import pull
 
@@ -159,92 +159,6 @@ def conjugate_by_prox(penalty: Any, v: np.ndarray) -> float:
     # A difference of large numbers, and not negative.
     inside = max(penalty.problem.dot(v, u) - penalty.value(u), 0.0)
     return inside + penalty.reach(u)
-
-
-class Penalty(BaseEstimator, metaclass=ABCMeta):
-    r"""Base of the penalties :math:`\Omega` of `StructuredLogLinearLM`.
-
-    A penalty of your own is a subclass with a `bound` class: its parameters are those
-    of ``__init__``, as for any scikit-learn object, so that it can be cloned,
-    searched over (``penalty__gamma``) and pickled. The strength of its terms (`lam`,
-    `depth_weight`, `penalize_root`) and the sign of the weights are the model's and
-    come with the problem.
-
-    Attributes
-    ----------
-    bound : type
-        Class of the bound penalty, a subclass of `BoundPenalty`.
-
-    collapsible : bool
-        Whether the pairs that a collapsed tree merges have equal weights at an
-        optimum.
-
-    defaults : dict of str to float
-        ``lam``, ``alpha`` and ``depth_weight`` where the model's are None.
-
-    searched : tuple of str
-        The parameters that `StructuredLogLinearLMCV` searches where its `search` is
-        None.
-    """
-
-    bound: ClassVar[type[BoundPenalty]]
-    collapsible: ClassVar[bool] = True
-    defaults: ClassVar[dict[str, float]] = {
-        "lam": 0.5,
-        "alpha": 1.0,
-        "depth_weight": 1.0,
-    }
-    searched: ClassVar[tuple[str, ...]] = ("lam", "alpha", "depth_weight")
-    _parameter_constraints: ClassVar[dict] = {}
-
-    def bind(self, problem: Problem) -> BoundPenalty:
-        """This penalty on the pairs of a problem.
-
-        Parameters
-        ----------
-        problem : Problem
-            Pairs, counts, strengths.
-
-        Returns
-        -------
-        bound : BoundPenalty
-            The methods that solvers call.
-        """
-        return self.bound(self, problem)
-
-    def smooth(self, positive: bool) -> bool:
-        """True if it has a gradient at all weights that are allowed.
-
-        Parameters
-        ----------
-        positive : bool
-            Whether weights are non-negative: :math:`|w|` is w there.
-
-        Returns
-        -------
-        smooth : bool
-        """
-        return False
-
-    @abstractmethod
-    def definition(self, w: np.ndarray, groups: Any) -> float:
-        r"""Strength times :math:`\Omega(w)`, written out, for tests on small trees.
-
-        Parameters
-        ----------
-        w : ndarray of shape (n_pairs,)
-            Weights.
-
-        groups : object
-            Its ``subtree[q]`` are the pairs at and below pair q (same class, longer
-            contexts), ``context[n]`` the pairs of node n, ``strength[q]`` the
-            strength at the depth of pair q, ``depth[q]`` that depth, ``adjusted[q]``
-            the adjusted count of the pair.
-
-        Returns
-        -------
-        value : float
-        """
 
 
 def proximal_step(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import numbers
-from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from ..._compat import Interval
+from ..._penalties import Separable
 from .. import _solver_fast as _fast
 from .._problem import PerLevel, pull
-from ._base import LARGEST_SCORE, Penalty, ProximalPenalty
+from ._base import LARGEST_SCORE, ProximalPenalty
 
 if TYPE_CHECKING:
     from .._problem import Problem
@@ -133,185 +130,8 @@ class BoundSeparable(ProximalPenalty):
         return out
 
 
-class Separable(Penalty):
-    """Base of `L1`, `L2`, `ElasticNet`."""
-
-    bound = BoundSeparable
-    # depth_weight is redundant beside alpha
-    searched: ClassVar[tuple[str, ...]] = ("lam", "alpha")
-
-    @abstractmethod
-    def ratios(self) -> tuple[float, ArrayLike]:
-        """(a, b): factors of the l1 and of the squared l2 term; b of each depth, or
-        one."""
-
-    def count_weights(self) -> np.ndarray | None:
-        """Further factors of the l1 term, for the adjusted counts 1, 2, ..."""
-        return None
-
-    def smooth(self, positive: bool) -> bool:
-        return positive or self.ratios()[0] == 0.0
-
-    def definition(self, w: np.ndarray, groups: Any) -> float:
-        l1_ratio, given = self.ratios()
-        l2_ratio, weight = np.asarray(given, dtype=np.float64), self.count_weights()
-        total = 0.0
-        for q, v in enumerate(w):
-            a = l1_ratio
-            if weight is not None:
-                a *= weight[
-                    min(max(int(np.rint(groups.adjusted[q])), 1), len(weight)) - 1
-                ]
-            b = l2_ratio[groups.depth[q]] if l2_ratio.ndim else l2_ratio
-            total += groups.strength[q] * (a * abs(v) + 0.5 * b * v**2)
-        return total
-
-
-class _CountWeighted(Separable):
-    """With the parameter `count_weight`."""
-
-    count_weight: ArrayLike | None
-
-    def count_weights(self) -> np.ndarray | None:
-        if self.count_weight is None:
-            return None
-        return _factors("count_weight", self.count_weight)
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        self.count_weights()
-
-
-class L1(_CountWeighted):
-    r""":math:`\Omega(w) = \sum_q |w_q|`, q over the pairs.
-
-    Zeros at single pairs; a positive weight costs its pair an absolute discount of
-    `lam` / :math:`\beta` counts.
-
-    Parameters
-    ----------
-    count_weight : array-like of shape (n_weights,), default=None
-        Further factors of the strength, non-negative: of pairs whose adjusted count
-        (that of Kneser-Ney smoothing: on inner levels the number of distinct
-        predecessors) is 1, 2, ..., n_weights and more. None: 1.
-
-    Examples
-    --------
-    >>> from sklstruct.loglinear import L1, StructuredLogLinearLM
-    >>> model = StructuredLogLinearLM(penalty=L1(), lam=0.5)
-    """
-
-    defaults: ClassVar[dict[str, float]] = {
-        "lam": 0.5,
-        "alpha": 0.8,
-        "depth_weight": 1.0,
-    }
-    _parameter_constraints: ClassVar[dict] = {"count_weight": ["array-like", None]}
-
-    def __init__(self, count_weight: ArrayLike | None = None) -> None:
-        self.count_weight = count_weight
-
-    def ratios(self) -> tuple[float, ArrayLike]:
-        return 1.0, 0.0
-
-
-class L2(Separable):
-    r""":math:`\Omega(w) = \frac12 \sum_q w_q^2`, q over the pairs.
-
-    Examples
-    --------
-    >>> from sklstruct.loglinear import L2, StructuredLogLinearLM
-    >>> model = StructuredLogLinearLM(penalty=L2(), lam=0.1, alpha=0.7)
-    """
-
-    defaults: ClassVar[dict[str, float]] = {
-        "lam": 0.1,
-        "alpha": 0.7,
-        "depth_weight": 1.0,
-    }
-
-    def ratios(self) -> tuple[float, ArrayLike]:
-        return 0.0, 1.0
-
-
-class ElasticNet(_CountWeighted):
-    r""":math:`\Omega(w) = \sum_q |w_q| + \frac{\gamma}{2} \sum_q w_q^2`, q over the
-    pairs.
-
-    With ``alpha=1`` the strengths of both terms at depth k are plain numbers,
-    :math:`\lambda d_k` (`lam`, `depth_weight`) and :math:`\lambda d_k \gamma_k`. The
-    absolute term takes an absolute discount off a count, like that of Kneser-Ney; the
-    squared one takes the more, the larger the weight is.
-
-    Parameters
-    ----------
-    gamma : float or array-like of shape (depth + 1,), default=0.5
-        Weight :math:`\gamma \ge 0` of the squared term, finite, or one for each depth;
-        0 is `L1`.
-
-    count_weight : array-like of shape (n_weights,), default=None
-        Further factors of the absolute term, non-negative: of pairs whose adjusted
-        count (that of Kneser-Ney smoothing: on inner levels the number of distinct
-        predecessors) is 1, 2, ..., n_weights and more. None: 1.
-
-    Examples
-    --------
-    >>> from sklstruct.loglinear import ElasticNet, StructuredLogLinearLM
-    >>> model = StructuredLogLinearLM(penalty=ElasticNet(gamma=0.3), lam=0.2)
-    >>> model.set_params(penalty__gamma=0.4).penalty
-    ElasticNet(gamma=0.4)
-
-    More absolute and less squared discount for long contexts:
-
-    >>> net = ElasticNet(gamma=[0.6, 0.8, 1.4, 0.7, 0.4], count_weight=[1.0, 1.4, 1.0])
-    >>> model = StructuredLogLinearLM(
-    ...     4, penalty=net, lam=0.17, alpha=1.0, depth_weight=[1.0, 0.9, 1.2, 2.3, 3.1]
-    ... )
-    """
-
-    defaults: ClassVar[dict[str, float]] = {
-        "lam": 0.2,
-        "alpha": 1.0,
-        "depth_weight": 1.33,
-    }
-    searched = ("lam", "depth_weight", "gamma")
-    _parameter_constraints: ClassVar[dict] = {
-        "gamma": [
-            Interval(numbers.Real, 0, np.finfo(float).max, closed="both"),
-            "array-like",
-        ],
-        "count_weight": ["array-like", None],
-    }
-
-    def __init__(
-        self, gamma: float | ArrayLike = 0.5, count_weight: ArrayLike | None = None
-    ) -> None:
-        self.gamma = gamma
-        self.count_weight = count_weight
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        self.ratios()
-
-    def ratios(self) -> tuple[float, ArrayLike]:
-        if isinstance(self.gamma, numbers.Real):
-            return 1.0, float(self.gamma)
-        return 1.0, _factors("gamma", self.gamma)
-
-
-def _factors(name, values):
-    """A parameter that is a list of factors, as an array."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as exc:
-        raise ValueError(f"{name} must hold numbers, got {values!r}") from exc
-    if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"{name} must be a list of numbers, got shape {array.shape}")
-    if not (np.isfinite(array).all() and (array >= 0.0).all()):
-        raise ValueError(
-            f"{name} must be finite and non-negative, got {array.tolist()}"
-        )
-    return array
+# Its parameters stand below both packages; this is their form on a context tree.
+Separable.bound = BoundSeparable
 
 
 def separable_step(

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ..._penalties import Penalty
 from ...prox import _tree_prox_fast as _prox
 from .. import _solver_fast as _fast
-from ._base import BoundPenalty, Penalty, conjugate_by_prox
+from ._base import BoundPenalty, conjugate_by_prox
 from ._separable import ByLevel, separable_step
 
 if TYPE_CHECKING:

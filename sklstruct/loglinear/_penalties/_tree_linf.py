@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ..._penalties import Penalty
 from ...prox import _tree_prox_fast as _prox
 from .. import _solver_fast as _fast
-from ._base import Penalty, ProximalPenalty
+from ._base import ProximalPenalty
 
 if TYPE_CHECKING:
     from .._problem import Problem

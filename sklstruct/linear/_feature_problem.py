@@ -1,0 +1,218 @@
+"""The loss of a linear model on samples with any features: values, duals, intercepts.
+
+Lanes are the rows of weights: the classes of the multinomial loss, the labels of binary
+losses that share X, or one lane for two classes. Arrays of samples are (lanes,
+samples), so that what belongs to a lane is contiguous.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import entr, expit
+
+from .._penalties import Penalty, Separable
+from . import _newton_cd_fast as kernels
+from ._feature_bounds import SeparableTerm
+from ._samples import is_sparse
+
+# Largest size of an intercept where a lane has the same answer in all samples, so that
+# no finite one is best: the probability is 1 in double precision.
+_CERTAIN = 40.0
+
+# Newton's method for the intercepts: largest number of steps, size of a step, and what
+# is left of the gradient, as a part of the total weight.
+_STEPS, _STRIDE, _LEFT = 50, 5.0, 1e-11
+
+
+class Found(NamedTuple):
+    """A solution: the weights of some columns (columns, lanes); others are zero."""
+
+    columns: NDArray
+    W: NDArray
+    b: NDArray
+    objective: NDArray  # after each round
+    gap: float
+    n_alive: int
+    converged: bool
+
+
+class FeatureProblem:
+    r"""Samples, outcomes and weights of
+
+    .. math::
+        f(W, b) = \sum_i s_i\, \ell(W x_i + b, y_i).
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_samples, n_features)
+        Checked, in double precision.
+
+    Y : bool array of shape (n_lanes, n_samples)
+        The outcomes.
+
+    coupled : bool
+        Whether the lanes are the classes of one multinomial loss; else each lane has a
+        binary loss.
+
+    weight : ndarray of shape (n_samples,)
+        Positive weights s.
+
+    fit_intercept : bool
+        Whether there is b.
+
+    stop : int32 array of shape (1,)
+        The flag of `stop_flag`.
+    """
+
+    def __init__(
+        self,
+        X: NDArray | sp.csr_matrix,
+        Y: NDArray,
+        coupled: bool,
+        weight: NDArray,
+        fit_intercept: bool,
+        stop: NDArray,
+    ) -> None:
+        self.dense: NDArray | None = None if is_sparse(X) else np.asfortranarray(X)
+        columns = sp.csc_matrix(X)
+        columns.sum_duplicates()
+        self.columns = (
+            columns.indptr.astype(np.int64),
+            columns.indices.astype(np.int32, copy=False),
+            columns.data,
+        )
+        self.n_samples, self.n_features = X.shape
+        self.n_lanes = Y.shape[0]
+        self.Y, self.coupled, self.fit_intercept = Y, coupled, fit_intercept
+        self.weight, self.total, self.stop = weight, float(weight.sum()), stop
+        self.code = Y.argmax(axis=0) if coupled else None
+        # Weighted squared lengths of the columns.
+        squared = sp.csc_matrix(
+            (columns.data**2, columns.indices, columns.indptr), shape=columns.shape
+        )
+        self.squares = np.asarray(squared.T @ weight, dtype=np.float64)
+        # Sums of the outcomes, which those of the probabilities equal at an optimum.
+        self.outcomes = Y @ weight
+
+    def bound(self, penalty: Penalty) -> SeparableTerm:
+        """A penalty that language models know too; see `Penalty.bind`."""
+        kind = type(penalty).__name__
+        if not isinstance(penalty, Separable):
+            raise ValueError(
+                f"penalty: {kind} is for context trees of language models; for "
+                "features that extend each other use TreeNorm(parents)"
+            )
+        l1, l2 = penalty.ratios()
+        if penalty.count_weights() is not None or np.ndim(l2):
+            raise ValueError(
+                f"penalty: {kind} has factors for counts or depths of contexts, which "
+                "features do not have; use numbers"
+            )
+        return SeparableTerm(l1, float(np.asarray(l2)))
+
+    def loss(self, Z: NDArray, out: NDArray | None = None) -> float:
+        """Total loss in nats at the scores Z; out: probabilities."""
+        if not self.coupled:
+            value = self.weight @ np.logaddexp(0, np.where(self.Y, -Z, Z)).sum(axis=0)
+            if out is not None:
+                expit(Z, out=out)
+            return float(value)
+        top = Z.max(axis=0)
+        out = np.subtract(Z, top, out=out)
+        right = out[self.code, np.arange(self.n_samples)]
+        np.exp(out, out=out)
+        total = out.sum(axis=0)
+        out /= total
+        return float(self.weight @ (np.log(total) - right))
+
+    def curvature(self, P: NDArray) -> NDArray:
+        """v of the kernels: s p, or s p (1 - p)."""
+        V = P * self.weight
+        if not self.coupled:
+            V *= 1 - P
+        return V
+
+    def derivatives(self, P: NDArray) -> NDArray:
+        """Derivatives by the scores, (lanes, samples)."""
+        R = P - self.Y
+        R *= self.weight
+        return R
+
+    def gradient(self, columns: NDArray, P: NDArray) -> NDArray:
+        """Derivatives by the weights, (columns, lanes)."""
+        R = np.ascontiguousarray(self.derivatives(P).T)
+        if self.dense is not None and columns.size == self.n_features:
+            return np.ascontiguousarray((self.dense.T @ R)[columns])
+        G = np.empty((columns.size, self.n_lanes))
+        kernels.gradient(*self.columns, columns, R, G, self.stop)
+        return G
+
+    def dual(self, P: NDArray, share: NDArray) -> float:
+        r"""The dual objective without that of the penalty.
+
+        The dual point is theta = share s (y - p), so that it is
+
+        .. math:: \sum_i s_i H((1 - a) y_i + a p_i)
+
+        with the entropy H of a distribution, or the sum of those of yes/no answers.
+        share: a, one number or one a lane.
+        """
+        Q = P - self.Y
+        Q *= np.reshape(share, (-1, 1))
+        Q += self.Y
+        entropy = entr(np.maximum(Q, 0)).sum(axis=0)
+        if not self.coupled:
+            entropy += entr(np.maximum(1 - Q, 0)).sum(axis=0)
+        return float(self.weight @ entropy)
+
+    def best_constants(self) -> NDArray:
+        """The intercepts of a model without features."""
+        if not self.fit_intercept:
+            return np.zeros(self.n_lanes)
+        if self.coupled:
+            b = np.log(self.outcomes / self.total)
+            return b - b.mean()
+        with np.errstate(divide="ignore"):
+            odds = np.log(self.outcomes) - np.log(~self.Y @ self.weight)
+        return np.clip(odds, -_CERTAIN, _CERTAIN)
+
+    def centred(self, b: NDArray) -> NDArray:
+        """Intercepts without the common shift of classes, which changes nothing."""
+        return b - b.mean() if self.coupled else b.copy()
+
+    def fit_intercepts(self, b: NDArray, Z: NDArray, P: NDArray) -> float:
+        """Intercepts to the optimum, all else as it is; b, Z, P in place; the loss.
+
+        Then the residuals of each lane sum to zero, as those of a dual point must.
+        """
+        loss = self.loss(Z, P)
+        if not self.fit_intercept:
+            return loss
+        for _ in range(_STEPS):
+            g = P @ self.weight - self.outcomes
+            if np.abs(g).max() <= _LEFT * self.total:
+                break
+            move = -self.intercept_inverse(P, 0.0) @ g
+            move *= min(1.0, _STRIDE / max(np.abs(move).max(), _STRIDE))
+            step, start = 1.0, Z.copy()
+            while True:
+                np.add(start, step * move[:, None], out=Z)
+                new = self.loss(Z, P)
+                if new <= loss + 1e-14 * abs(loss) or step < 1e-8:
+                    break
+                step *= 0.5
+            b += step * move
+            loss = new
+        return loss
+
+    def intercept_inverse(self, P: NDArray, damping: float) -> NDArray:
+        """Inverse of the Hessian of the intercepts plus damping, on its range."""
+        if self.coupled:
+            H = -(P * self.weight) @ P.T
+            H[np.diag_indices_from(H)] += P @ self.weight + damping
+            return np.linalg.pinv(H, rcond=1e-12, hermitian=True)
+        return np.diag(1 / (self.curvature(P).sum(axis=1) + damping + 1e-300))

@@ -1,0 +1,597 @@
+"""Proximal Newton steps on a working set, until the duality gap is small.
+
+A round computes the intercepts, the gradient and the duality gap; proves columns zero;
+and takes Newton steps on a working set: the weights that are not zero and those that
+violate their optimality most. A step minimises a quadratic model with the exact Hessian
+(`_newton_cd_fast`) by coordinate descent, and a line search follows.
+
+What the parts are for:
+
+Levenberg damping
+    Adds mu/2 (mu/4 for binary losses) sum_i s_i x_ij^2 to the curvature of a weight;
+    mu falls where the model predicts the decrease well, and rises where not. Where the
+    probabilities of most samples are 0 or 1 the model is flat: without damping its
+    minimiser is far away, and the line search never gets anywhere.
+The best common shift of the classes of a feature
+    It does not change the multinomial loss, so the model is flat along it and
+    coordinate descent creeps; the shift of least penalty is a formula. (Scores differ
+    by one number a sample then, which changes no probability.)
+Intercepts as one block
+    They are in every sample and their Hessian has a null direction, the common shift
+    of all lanes. One K x K solve replaces many sweeps.
+Anderson extrapolation
+    A combination of the last iterates of coordinate descent, accepted if the model is
+    smaller there.
+The Gram matrix
+    For dense X and a small working set a sweep over the Hessian itself costs its
+    square, and not its size times the number of samples.
+Screening
+    The dual objective is strongly concave: the entropy of a distribution is 1-strongly
+    concave in the l1 norm (Pinsker's inequality), so the squared l1 distances of the
+    probabilities of a dual point to those of the optimum sum to at most 2 gap, with
+    weights s. A class moves by at most half of that distance, and the same holds for
+    yes/no answers: |x_j'(theta - theta*)_k| <= ||x_j||_s sqrt(gap / 2). For all lanes
+    of a feature together the bound is ||x_j||_s sqrt(gap), as the squared Euclidean
+    length of a vector that sums to 0 is at most half of its squared l1 length. A
+    column that stays inside of the dual ball by more is zero at the optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
+
+from .._parallel import row_blocks, rows_per_block
+from . import _newton_cd_fast as kernels
+from ._feature_bounds import GroupTerm
+from ._feature_problem import FeatureProblem, Found
+
+# Newton steps for a working set, and sweeps for a step (on the Gram matrix).
+_NEWTON, _SWEEPS, _GRAM_SWEEPS = 30, 200, 2000
+
+# A working set is solved to this share of the largest violation, a step to this share
+# of the decrease of its first sweep.
+_SHARE, _INNER = 0.15, 1e-3
+
+# Multiplications of the sweeps on a working set, in units of those of the gradient,
+# from which on another gap is worth its price.
+_BUDGET = 10
+
+# Largest working set whose Hessian is made.
+_GRAM = 2500
+
+# Iterates that an extrapolation combines, and the largest sum of its coefficients.
+_MEMORY, _LARGEST = 6, 1e4
+
+# Rounds without a smaller objective or gap, after which rounding allows nothing more.
+_IDLE = 3
+
+# Largest group whose matrix of products is decomposed.
+_LARGEST_BLOCK = 500
+
+# The damping mu: first and smallest value, and the factor of its changes.
+_DAMPING, _LEAST, _FACTOR = 1e-3, 1e-10, 5.0
+
+
+class Model:
+    """The quadratic model of a Newton step on a working set, and its minimiser so far.
+
+    rows, lanes: positions of the coordinates in the weights W of the working columns.
+    """
+
+    def __init__(self, solver: NewtonSolver, penalty: Any) -> None:
+        problem = solver.problem
+        self.problem, self.penalty, self.stop = problem, penalty, problem.stop
+        self.columns, self.w, self.P = solver.columns, solver.W, solver.P
+        self.V = problem.curvature(self.P)
+        unit = 0.5 if problem.coupled else 0.25
+        self.damping = solver.mu * unit * problem.squares[self.columns]
+        self.of_b = 0.1 * solver.mu * unit * problem.total
+        self.gb = self.P @ problem.weight - problem.outcomes
+        if not problem.fit_intercept:
+            self.gb = np.zeros(problem.n_lanes)
+        self.db = np.zeros(problem.n_lanes)
+        self.u = self.w.copy()
+        self.n_lanes_at = solver.work.sum(axis=1)
+        self.sweeps = _SWEEPS
+
+    def begin(self) -> None:
+        """Prepare the sweeps, after the violation is known."""
+        problem = self.problem
+        self.inverse = problem.intercept_inverse(self.P, self.of_b)
+        self.D = np.zeros_like(self.P, order="K")
+        self.Q = np.zeros(problem.n_samples)
+
+    def sweep(self, full: bool) -> float:
+        """A pass over the coordinates and the intercepts."""
+        raise NotImplementedError
+
+    def _sweep_intercepts(self) -> float:
+        """The exact step of all intercepts."""
+        if not self.problem.fit_intercept:
+            return 0.0
+        t = self.gb + np.einsum("kn,kn->k", self.V, self.D) + self.of_b * self.db
+        if self.problem.coupled:
+            t -= self.V @ self.Q
+        e = -self.inverse @ t
+        self.db += e
+        self.D += e[:, None]
+        if self.problem.coupled:
+            self.Q += e @ self.P
+        return float(-e @ t)
+
+    def cost(self) -> float:
+        """About the multiplications of a sweep."""
+        ptr = self.problem.columns[0]
+        entries = (ptr[self.columns + 1] - ptr[self.columns]) @ self.n_lanes_at
+        return float(2 * entries + 4 * self.P.size)
+
+    def value(self) -> float:
+        """The model at u, without its value at w."""
+        change = self.u - self.w
+        bend = np.einsum("kn,kn,kn->", self.V, self.D, self.D)
+        if self.problem.coupled:
+            bend -= self.problem.weight @ self.Q**2
+        damped = self.damping @ (change**2).sum(axis=1) + self.of_b * self.db @ self.db
+        slope = self.slope(change)
+        return float(
+            slope + 0.5 * (bend + damped) + self.penalty.value(self.columns, self.u)
+        )
+
+    def slope(self, change: NDArray) -> float:
+        """The derivative of the loss along the move to u."""
+        raise NotImplementedError
+
+    def vector(self) -> NDArray:
+        """All that a sweep moves, in one vector."""
+        raise NotImplementedError
+
+    def load(self, vector: NDArray) -> None:
+        """Move to such a vector."""
+        raise NotImplementedError
+
+    def _restore(self, db: NDArray) -> None:
+        """db, D and Q of the weights u."""
+        if self.problem.coupled:
+            # The common shift is a null direction, along which combinations run away.
+            db = db - db.mean()
+        self.db = db
+        self.D[:] = db[:, None]
+        rows, lanes = np.nonzero(self.u != self.w)
+        order = np.argsort(lanes, kind="stable")
+        rows, lanes = rows[order], lanes[order].astype(np.int32)
+        change = (self.u - self.w)[rows, lanes]
+        D = np.ascontiguousarray(self.D)
+        kernels.spread(
+            *self.problem.columns, self.columns[rows], lanes, change, D, self.stop
+        )
+        self.D[:] = D
+        if self.problem.coupled:
+            self.Q = np.einsum("kn,kn->n", self.P, self.D)
+
+    def metric(self) -> NDArray:
+        """The diagonal of the model, for the norm of an extrapolation."""
+        raise NotImplementedError
+
+    def moves(self) -> tuple[NDArray, NDArray, NDArray, float]:
+        """(change of W, change of b, that of the scores, its curvature), at the end."""
+        bend = np.einsum("kn,kn,kn->", self.V, self.D, self.D)
+        if self.problem.coupled:
+            bend -= self.problem.weight @ self.Q**2
+        return self.u - self.w, self.db, self.D, float(bend)
+
+
+class Coordinates(Model):
+    """Single weights as coordinates, for a separable penalty."""
+
+    def __init__(self, solver: NewtonSolver, penalty: Any) -> None:
+        super().__init__(solver, penalty)
+        lanes, self.rows = np.nonzero(solver.work.T)  # sorted by lane
+        self.lanes = lanes.astype(np.int32)
+        self.column = self.columns[self.rows]
+        self.damping_at = self.damping[self.rows]
+        m = self.rows.size
+        self.g, self.h = np.empty((2, m))
+        H = self.V if not self.problem.coupled else self.V * (1 - self.P)
+        kernels.derivatives(
+            *self.problem.columns, self.column, self.lanes,
+            self.problem.derivatives(self.P), H, self.g, self.h, self.stop,
+        )  # fmt: skip
+        self.start = self.w[self.rows, self.lanes]
+        self.x, self.active = self.start.copy(), np.ones(m, dtype=np.uint8)
+        self.violation = float(penalty.violations(self.g, self.start).max(initial=0.0))
+
+    def sweep(self, full: bool) -> float:
+        problem, penalty = self.problem, self.penalty
+        moved = kernels.sweep(
+            *problem.columns, self.column, self.lanes, self.P, self.V, problem.coupled,
+            self.g, self.h, self.damping_at, penalty.l1, penalty.l2, self.start, full,
+            self.x, self.active, self.D, self.Q, self.stop,
+        )  # fmt: skip
+        self.u[self.rows, self.lanes] = self.x
+        return moved + self._sweep_intercepts()
+
+    def slope(self, change: NDArray) -> float:
+        return float(self.g @ change[self.rows, self.lanes] + self.gb @ self.db)
+
+    def vector(self) -> NDArray:
+        return np.concatenate([self.x, self.db])
+
+    def load(self, vector: NDArray) -> None:
+        self.x = vector[: self.x.size].copy()
+        self.u[self.rows, self.lanes] = self.x
+        self._restore(vector[self.x.size :])
+
+    def metric(self) -> NDArray:
+        of_b = self.V.sum(axis=1)
+        if self.problem.coupled:
+            of_b -= (self.V * self.P).sum(axis=1)
+        return np.concatenate([self.h + self.damping_at + self.penalty.l2, of_b])
+
+
+class Gram(Coordinates):
+    """The same with the Hessian as a matrix: few coordinates, dense X."""
+
+    def begin(self) -> None:
+        problem, K, m = self.problem, self.problem.n_lanes, self.rows.size
+        self.sweeps = _GRAM_SWEEPS
+        n_b = K if problem.fit_intercept else 0
+        N = m + n_b
+        bounds = np.searchsorted(self.lanes, np.arange(K + 1))
+        H = np.zeros((N, N), order="F")
+        assert problem.dense is not None
+        for part in row_blocks(problem.n_samples, rows_per_block(2 * N)):
+            X = problem.dense[part][:, self.columns]
+            B = np.empty((X.shape[0], N), order="F")
+            root = np.sqrt(problem.weight[part])
+            for k in range(K):
+                of_lane = slice(bounds[k], bounds[k + 1])
+                A, v = X[:, self.rows[of_lane]], self.V[k, part]
+                H[of_lane, of_lane] += A.T @ (A * v[:, None])
+                p = root * self.P[k, part]
+                B[:, of_lane] = A * p[:, None]
+                if n_b:
+                    B[:, m + k] = p
+                    H[m + k, of_lane] += v @ A
+                    H[of_lane, m + k] = H[m + k, of_lane]
+                    H[m + k, m + k] += v.sum()
+            if problem.coupled:
+                product = dsyrk(-1.0, B, trans=1)  # the upper triangle
+                H += product + np.triu(product, 1).T
+        diagonal = np.concatenate([self.damping_at, np.full(n_b, self.of_b)])
+        at = np.diag_indices(N)
+        H[at] = H[at] * (1 + 1e-10) + diagonal
+        self.H = np.ascontiguousarray(H)
+        self.first = np.concatenate([self.g, self.gb[:n_b]])
+        of_b = np.zeros(n_b)
+        self.l1 = np.concatenate([np.full(m, self.penalty.l1), of_b])
+        self.l2 = np.concatenate([np.full(m, self.penalty.l2), of_b])
+        self.from_ = np.concatenate([self.start, of_b])
+        self.x, self.now = self.from_.copy(), self.first.copy()
+        self.active = np.ones(N, dtype=np.uint8)
+
+    def sweep(self, full: bool) -> float:
+        return kernels.sweep_gram(
+            self.H, self.l1, self.l2, full, self.x, self.active, self.now, self.stop
+        )
+
+    def value(self) -> float:
+        x = self.x
+        smooth = 0.5 * (self.first + self.now) @ (x - self.from_)
+        return float(smooth + self.l1 @ np.abs(x) + 0.5 * self.l2 @ x**2)
+
+    def cost(self) -> float:
+        return float(self.x.size) ** 2
+
+    def vector(self) -> NDArray:
+        return self.x.copy()
+
+    def load(self, vector: NDArray) -> None:
+        self.x = vector.copy()
+        self.now = self.first + self.H @ (self.x - self.from_)
+
+    def metric(self) -> NDArray:
+        return self.H.diagonal() + self.l2
+
+    def moves(self) -> tuple[NDArray, NDArray, NDArray, float]:
+        m = self.rows.size
+        self.u[self.rows, self.lanes] = self.x[:m]
+        if self.problem.fit_intercept:
+            self.db = self.x[m:]
+        if self.problem.coupled:
+            self.db = self.db - self.db.mean()
+        assert self.problem.dense is not None
+        self.D = (self.problem.dense[:, self.columns] @ (self.u - self.w)).T
+        self.D += self.db[:, None]
+        self.Q = np.einsum("kn,kn->n", self.P, self.D)
+        return super().moves()
+
+
+class Blocks(Model):
+    """All weights of a group as one block."""
+
+    def __init__(self, solver: NewtonSolver, penalty: Any) -> None:
+        super().__init__(solver, penalty)
+        problem = self.problem
+        self.group, first = np.unique(penalty.group[self.columns], return_index=True)
+        self.starts = np.append(first, self.columns.size).astype(np.int64)
+        self.g = problem.gradient(self.columns, self.P)
+        self.h = block_curvatures(problem, self.columns, self.starts, self.P)
+        per_group = np.maximum.reduceat(self.damping, first) if first.size else first
+        self.damping = np.repeat(per_group, np.diff(self.starts))
+        self.damping_at = np.ascontiguousarray(per_group, dtype=np.float64)
+        self.strength = np.ascontiguousarray(penalty.strength[self.group])
+        self.active = np.ones(self.group.size, dtype=np.uint8)
+        self.room = np.empty(
+            (int(np.diff(self.starts).max(initial=0)) + 1, self.w.shape[1])
+        )
+        self.violation = float(
+            penalty.violations(self.columns, self.g, self.w).max(initial=0.0)
+        )
+
+    def begin(self) -> None:
+        super().begin()
+        # The kernel goes from sample to sample: the numbers of all lanes lie together.
+        self.by_sample = [np.ascontiguousarray(A.T) for A in (self.P, self.V)]
+        self.D = np.zeros(self.P.shape[::-1]).T
+
+    def sweep(self, full: bool) -> float:
+        problem = self.problem
+        moved = kernels.sweep_blocks(
+            *problem.columns, self.starts, self.columns, *self.by_sample,
+            problem.coupled, self.g, self.h, self.damping_at, self.strength, self.w,
+            full, self.u, self.active, self.D.T, self.Q, self.room, self.stop,
+        )  # fmt: skip
+        return moved + self._sweep_intercepts()
+
+    def slope(self, change: NDArray) -> float:
+        return float((self.g * change).sum() + self.gb @ self.db)
+
+    def vector(self) -> NDArray:
+        return np.concatenate([self.u.ravel(), self.db])
+
+    def load(self, vector: NDArray) -> None:
+        self.u = vector[: self.u.size].reshape(self.u.shape).copy()
+        self._restore(vector[self.u.size :])
+
+    def metric(self) -> NDArray:
+        h = np.repeat(self.h + self.damping_at, np.diff(self.starts))
+        of_b = self.V.sum(axis=1)
+        if self.problem.coupled:
+            of_b -= (self.V * self.P).sum(axis=1)
+        return np.concatenate([np.repeat(h, self.w.shape[1]), of_b])
+
+
+def block_curvatures(
+    problem: FeatureProblem, columns: NDArray, starts: NDArray, P: NDArray
+) -> NDArray:
+    """Bounds of the largest eigenvalues of the Hessians of blocks of columns.
+
+    The Hessian of the scores of a sample, diag(p) - p p' or diag(p (1 - p)), has no
+    eigenvalue above 1/2 nor above 2 max p (1 - p), the latter of Gershgorin's circles;
+    with t the bound of each sample, that of a block is the largest eigenvalue of X_g'
+    diag(s t) X_g, one number for a single column.
+    """
+    t = P * (1 - P)
+    t = np.minimum(0.5, 2 * t.max(axis=0)) if problem.coupled else t.max(axis=0)
+    t *= problem.weight
+    ptr, row, x = problem.columns
+    out = np.empty(starts.size - 1)
+    for b in range(out.size):
+        lo, hi = starts[b], starts[b + 1]
+        parts = [slice(ptr[j], ptr[j + 1]) for j in columns[lo:hi]]
+        if hi - lo == 1:
+            out[b] = x[parts[0]] ** 2 @ t[row[parts[0]]]
+            continue
+        length = [part.stop - part.start for part in parts]
+        at = np.repeat(np.arange(hi - lo), length)
+        i = np.concatenate([row[part] for part in parts])
+        value = np.concatenate([x[part] for part in parts]) * np.sqrt(t[i])
+        if min(hi - lo, problem.n_samples) > _LARGEST_BLOCK:
+            out[b] = value @ value  # the trace
+            continue
+        A = sp.csr_matrix((value, (at, i)), shape=(hi - lo, problem.n_samples))
+        A = A @ A.T if hi - lo <= problem.n_samples else A.T @ A
+        out[b] = np.linalg.eigvalsh(A.toarray())[-1] * (1 + 1e-10)
+    return out
+
+
+def descend(model: Model) -> int:
+    """Sweeps until one does little; an extrapolation after every few; their number."""
+    first, full, iterates, n_sweeps = None, True, [], 0
+    while n_sweeps < model.sweeps:
+        n_sweeps += 1
+        moved = model.sweep(full)
+        if first is None:
+            first = moved
+        if moved <= _INNER * first:
+            if full:
+                break
+            full = True
+        else:
+            full = False
+        iterates.append(model.vector())
+        if len(iterates) > _MEMORY:
+            _extrapolate(model, np.array(iterates))
+            iterates = []
+    return n_sweeps
+
+
+def _extrapolate(model, iterates):
+    """Anderson: the combination of iterates whose differences cancel most."""
+    differences = np.diff(iterates, axis=0)
+    A = (differences * model.metric()) @ differences.T
+    A[np.diag_indices(_MEMORY)] += 1e-10 * np.trace(A)
+    try:
+        c = np.linalg.solve(A, np.ones(_MEMORY))
+    except np.linalg.LinAlgError:
+        return
+    c /= c.sum()
+    if not np.abs(c).sum() < _LARGEST:
+        return
+    before, here = model.value(), iterates[-1]
+    model.load(c @ iterates[1:])
+    if not model.value() < before:
+        model.load(here)
+
+
+class NewtonSolver:
+    """Solutions for falling strengths of one problem, each begun at the last one.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+
+    start : (columns, W, b) or None
+        Weights to begin with.
+    """
+
+    def __init__(
+        self,
+        problem: FeatureProblem,
+        start: tuple[NDArray, NDArray, NDArray] | None = None,
+    ) -> None:
+        self.problem = problem
+        self.mu = _DAMPING
+        self.P = np.empty((problem.n_lanes, problem.n_samples))
+        self.Z = np.empty_like(self.P)
+        if start is None:
+            self.columns = np.empty(0, dtype=np.int32)
+            self.W = np.empty((0, problem.n_lanes))
+            self.b = problem.best_constants()
+        else:
+            self.columns, self.W, self.b = (part.copy() for part in start)
+        self.Z[:] = self.b[:, None]
+        lanes, rows = np.nonzero(self.W.T)
+        kernels.spread(
+            *problem.columns, self.columns[rows], lanes.astype(np.int32),
+            self.W[rows, lanes], self.Z, problem.stop,
+        )  # fmt: skip
+
+    def solve(
+        self,
+        penalty: Any,
+        goal: float,
+        max_iter: int,
+        report: Callable[[float, float, int], bool] = lambda *_: False,
+        screen: bool = True,
+    ) -> Found:
+        """Rounds until the gap is at most `goal`; report: after each, True to stop."""
+        problem = self.problem
+        alive = np.arange(problem.n_features, dtype=np.int32)
+        bound, idle, least, history = -np.inf, 0, (np.inf, np.inf), []
+        while True:
+            self.loss = problem.fit_intercepts(self.b, self.Z, self.P)
+            G = problem.gradient(alive, self.P)
+            objective = self.loss + penalty.value(self.columns, self.W)
+            share, dual = max(
+                (
+                    (share, problem.dual(self.P, share) - conjugate)
+                    for share, conjugate in penalty.duals(problem, alive, G)
+                ),
+                key=lambda pair: pair[1],
+            )
+            bound = max(bound, dual)
+            gap = max(objective - bound, 0.0)
+            history.append(objective)
+            n_iter = len(history)
+            stopped = report(objective, gap, n_iter)
+            better = (
+                objective < least[0] - 1e-14 * abs(objective) or gap < 0.9 * least[1]
+            )
+            idle, least = 0 if better else idle + 1, (objective, min(gap, least[1]))
+            if gap <= goal or n_iter == max_iter or stopped or idle == _IDLE:
+                break
+            if screen:
+                keep = penalty.may_act(
+                    problem, alive, share * G, max(objective - dual, 0.0)
+                )
+                keep[np.searchsorted(alive, self.columns)] = True
+                alive, G = alive[keep], G[keep]
+            self._work(penalty, alive, G)
+        return Found(
+            self.columns.copy(), self.W.copy(), problem.centred(self.b),
+            np.array(history), float(gap), alive.size, gap <= goal,
+        )  # fmt: skip
+
+    def _work(self, penalty, alive, G) -> None:
+        """Choose a working set, and take Newton steps on it."""
+        worst = self._choose(penalty, alive, G)
+        kind = Blocks if isinstance(penalty, GroupTerm) else self._coordinates()
+        cost, of_gradient = 0.0, float(self.problem.columns[1].size) * self.W.shape[1]
+        for step in range(_NEWTON):
+            model = kind(self, penalty)
+            # Near the minimum the objective is constant to rounding long before the gap
+            # is small, which is of first order: only the violation tells.
+            violation = max(model.violation, np.abs(model.gb).max())
+            if step and (violation <= _SHARE * worst or cost > _BUDGET * of_gradient):
+                break
+            model.begin()
+            cost += descend(model) * model.cost()
+            if not self._search(model, penalty):
+                break
+        keep = self.W.any(axis=1)
+        if isinstance(penalty, GroupTerm):  # groups stay whole
+            group = penalty.group[self.columns]
+            keep = np.isin(group, group[keep])
+        order = np.flatnonzero(keep)[np.argsort(self.columns[keep])]
+        self.columns, self.W = self.columns[order], self.W[order]
+
+    def _coordinates(self):
+        few = np.count_nonzero(self.work) <= _GRAM
+        return Gram if few and self.problem.dense is not None else Coordinates
+
+    def _choose(self, penalty, alive, G) -> float:
+        """The working set; the largest violation before."""
+        worst, new, mask = penalty.choose(self.columns, self.W, alive, G)
+        columns = np.union1d(self.columns, new).astype(np.int32)
+        W = np.zeros((columns.size, self.W.shape[1]))
+        W[np.searchsorted(columns, self.columns)] = self.W
+        work = W != 0
+        work[np.searchsorted(columns, new)] |= mask
+        if isinstance(penalty, GroupTerm):  # a group lies together
+            order = np.argsort(penalty.group[columns], kind="stable")
+            columns, W, work = columns[order], W[order], work[order]
+        self.columns, self.W, self.work = columns, W, work
+        return worst
+
+    def _search(self, model, penalty) -> bool:
+        """A line search along the step of the model; whether the objective fell."""
+        change, db, D, bend = model.moves()
+        old = penalty.value(self.columns, self.W)
+        new = penalty.value(self.columns, self.W + change)
+        before = self.loss + old
+        slope = model.slope(change) + new - old
+        if not change.any() and not db.any():
+            return False
+        step, Z, P = 1.0, np.empty_like(self.Z), np.empty_like(self.P)
+        while True:
+            np.multiply(D, step, out=Z)
+            Z += self.Z
+            W = self.W + step * change
+            loss = self.problem.loss(Z, P)
+            after = loss + penalty.value(self.columns, W)
+            if after <= before + 1e-4 * step * slope + 1e-14 * abs(before):
+                break
+            step *= 0.5
+            if step < 1e-8:
+                return False
+        predicted = -(slope + 0.5 * bend)
+        ratio = (before - after) / max(predicted, 1e-300) if step == 1.0 else 0.0
+        if ratio < 0.25:
+            self.mu = min(max(self.mu, 1e-6) * _FACTOR, 1.0)
+        elif ratio > 0.75:
+            self.mu = max(self.mu / _FACTOR, _LEAST)
+        # A full step takes u itself, whose zeros are exact.
+        self.W = model.u if step == 1.0 else W
+        if self.problem.coupled:
+            self.W = penalty.shifted(self.W)
+            self.work |= self.W != 0
+        self.b = self.b + step * db
+        self.Z, self.P, self.loss = Z, P, loss
+        return True

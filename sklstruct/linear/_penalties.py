@@ -1,0 +1,503 @@
+"""Penalties of structured features: groups, trees, n-grams that extend each other."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from .._checks import as_ids
+from .._compat import BaseEstimator, Interval, StrOptions
+from .._penalties import L1, ElasticNet
+from ..prox import _overlapping_fast as overlapping
+from ..prox import (
+    norm_overlapping_groups,
+    norm_tree_l2,
+    norm_tree_linf,
+    prox_tree_l2,
+    prox_tree_linf,
+)
+from ._feature_bounds import GroupTerm, ProximalTerm
+
+if TYPE_CHECKING:
+    from ._feature_problem import FeatureProblem
+
+# Error of the operator of overlapping groups, as a part of the length of its argument.
+_OVERLAP_TOL = 1e-9
+
+# Rounds of the operator between two checks for Ctrl-C, and how many times.
+_OVERLAP_ROUNDS, _OVERLAP_CALLS = 100, 50
+
+# Blanks of n-grams of words: CountVectorizer joins words by one.
+_BLANK = " "
+
+
+class GroupLasso(BaseEstimator):
+    r""":math:`\Omega(W) = \sum_g \omega_g \|W_g\|_2`, over groups of features.
+
+    :math:`W_g` are the weights of the features of group g in all classes (or labels).
+    A group enters the model or stays out of it as a whole, for all classes at once: the
+    penalty for features that cost something, as a measurement or the entry of a
+    vocabulary does. With several labels, labels share features this way.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_features,) or list of lists of int, default=None
+        The label of the group of each feature; or the numbers of the features of each
+        group. Lists may overlap; every feature must be in one of them. None: each
+        feature is a group.
+
+    weights : "sqrt" or array-like of shape (n_groups,), default="sqrt"
+        :math:`\omega_g`, positive and finite, in the order of the sorted labels or of
+        the lists. "sqrt" is the square root of the number of features.
+
+    See Also
+    --------
+    StructuredLogisticRegression : The model.
+    sklstruct.prox.prox_group_lasso : The operator.
+
+    References
+    ----------
+    .. [1] M. Yuan, Y. Lin, "Model selection and estimation in regression with grouped
+       variables", JRSS B 68, 2006.
+
+    Examples
+    --------
+    >>> from sklstruct.linear import GroupLasso, StructuredLogisticRegression
+    >>> penalty = GroupLasso(groups=["size", "size", "colour", "colour"])
+    >>> model = StructuredLogisticRegression(penalty, C=10.0)
+    >>> X = [[1, 1, 0, 0], [2, 2, 0, 1], [8, 9, 1, 0], [9, 9, 0, 0]]
+    >>> model.fit(X, ["small", "small", "large", "large"]).coef_.indices
+    array([0, 1], dtype=int32)
+    """
+
+    _parameter_constraints: dict = {
+        "groups": ["array-like", None],
+        "weights": ["array-like", StrOptions({"sqrt"})],
+    }
+
+    def __init__(
+        self,
+        groups: ArrayLike | list[list[int]] | None = None,
+        weights: Literal["sqrt"] | ArrayLike = "sqrt",
+    ) -> None:
+        self.groups = groups
+        self.weights = weights
+
+    def bind(self, problem: FeatureProblem) -> GroupTerm | ProximalTerm:
+        """This penalty on the features of a problem.
+
+        Parameters
+        ----------
+        problem : FeatureProblem
+            Gives the number of features and of rows of weights.
+
+        Returns
+        -------
+        bound : object
+            What the solvers call.
+
+        Raises
+        ------
+        ValueError
+            If groups or weights do not fit the features; the message names a column.
+        """
+        d, groups = problem.n_features, cast(Any, self.groups)
+        if groups is None:
+            group, n_groups = np.arange(d), d
+        elif len(groups) == 0 or np.ndim(groups[0]) == 0:
+            group, n_groups = _labels(groups, d)
+        else:
+            members = _members(groups, d)
+            n_groups = len(members)
+            group = np.empty(d, dtype=np.intp)
+            for g, columns in enumerate(members):
+                group[columns] = g
+            if sum(columns.size for columns in members) > d:
+                size = np.array([columns.size for columns in members])
+                return ProximalTerm(
+                    _Overlapping(members, self._weights(size), d, problem.n_lanes), 1.0
+                )
+        return GroupTerm(group, self._weights(np.bincount(group, minlength=n_groups)))
+
+    def _weights(self, size: NDArray) -> NDArray:
+        """One a group."""
+        if isinstance(self.weights, str):
+            return np.sqrt(size)
+        try:
+            weights = np.array(self.weights, dtype=np.float64)
+        except (TypeError, ValueError) as exc:
+            raise ValueError(f"weights must hold numbers: {exc}") from exc
+        if weights.shape != size.shape:
+            raise ValueError(
+                f"weights must have one entry for each of the {size.size} groups, got "
+                f"shape {weights.shape}"
+            )
+        if not (np.isfinite(weights) & (weights > 0)).all():
+            g = int(np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))[0])
+            raise ValueError(
+                f"weights must be positive and finite, got weights[{g}] = {weights[g]}"
+            )
+        return weights
+
+
+def _labels(groups, d):
+    """(group of each column from 0, number of groups)."""
+    labels = np.asarray(groups)
+    if labels.shape != (d,):
+        raise ValueError(
+            f"groups must have a label for each of the {d} columns of X, or be lists "
+            f"of columns, got shape {labels.shape}"
+        )
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        column = int(np.flatnonzero(~np.isfinite(labels))[0])
+        raise ValueError(f"groups has no label for column {column}: {labels[column]}")
+    names, group = np.unique(labels, return_inverse=True)
+    return group.astype(np.intp), names.size
+
+
+def _members(groups, d):
+    """The columns of each group, checked."""
+    members, times = [], np.zeros(d, dtype=np.int64)
+    for g, given in enumerate(groups):
+        columns = as_ids(f"groups[{g}]", given, 1, np.int64)
+        if columns.size == 0:
+            raise ValueError(f"groups[{g}] is empty: leave it out")
+        outside = columns[(columns < 0) | (columns >= d)]
+        if outside.size:
+            raise ValueError(
+                f"groups[{g}] names column {outside[0]}, and X has columns 0 to {d - 1}"
+            )
+        found, count = np.unique(columns, return_counts=True)
+        if found.size < columns.size:
+            raise ValueError(
+                f"groups[{g}] names column {found[count > 1][0]} twice; name it once"
+            )
+        times[found] += 1
+        members.append(found)
+    if (times == 0).any():
+        raise ValueError(
+            f"groups leave out column {int(np.flatnonzero(times == 0)[0])}: put it in "
+            "a group, which may be one by itself"
+        )
+    return members
+
+
+class _Overlapping:
+    """sum_g weight_g ||W_g|| of groups that share columns.
+
+    As `prox_overlapping_groups`, but each call begins at the dual vectors of the last
+    one: the arguments of a solver hardly change from step to step.
+    """
+
+    def __init__(self, members, weights, n_features, n_lanes):
+        self.weights, self.shape = weights, (n_lanes, n_features)
+        lanes = n_features * np.arange(n_lanes)[:, None]
+        self.members = [(lanes + columns).ravel() for columns in members]
+        size = np.array([entries.size for entries in self.members])
+        self.ptr = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
+        self.entry = np.concatenate(self.members).astype(np.int32)
+        self.order = np.argsort(size, kind="stable").astype(np.int64)
+        self.dual = np.zeros(self.entry.size)
+        self.room = np.empty(size.max())
+
+    def value(self, W):
+        return norm_overlapping_groups(W.ravel(), self.members, self.weights)
+
+    def _shrink(self, v, kappa):
+        """v less its dual vectors, each in the ball of its group."""
+        w = v - np.bincount(self.entry, self.dual, v.size)
+        enough = 0.5 * _OVERLAP_TOL**2 * float(v @ v)
+        for _ in range(_OVERLAP_CALLS):
+            gap = overlapping.rounds(
+                self.ptr, self.entry, kappa * self.weights, self.order, False, v, w,
+                self.dual, self.room, enough, _OVERLAP_ROUNDS,
+            )  # fmt: skip
+            if gap <= enough:
+                break
+        return w
+
+    def prox(self, W, kappa):
+        v = W.ravel()
+        w = self._shrink(v, kappa)
+        # Groups that vanish are 0 up to the error.
+        size = np.sqrt(np.add.reduceat(w[self.entry] ** 2, self.ptr[:-1]))
+        least = 10 * _OVERLAP_TOL * np.linalg.norm(v)
+        for g in np.flatnonzero(size <= least):
+            w[self.members[g]] = 0
+        return w.reshape(self.shape)
+
+    def gauge(self, W, G, kappa):
+        """At least the least t with G in t times the dual ball, and at least 1.
+
+        A step of length `kappa` from W to U = W - kappa G - (dual vectors) says that -G
+        is a sum of vectors in the balls of the groups and of (U - W) / kappa, which is
+        in the ball of size ||U - W|| / (kappa weight) of any groups that cover it, and
+        is 0 at an optimum. The dual vectors need not be exact.
+        """
+        U = self._shrink((W - kappa * G).ravel(), kappa)
+        left = np.linalg.norm(U - W.ravel()) / kappa
+        return 1 + float(left / self.weights.min())
+
+
+class TreeNorm(BaseEstimator):
+    r""":math:`\Omega(W) = \sum_k \sum_j a^{h(j)} \|W_{k,T(j)}\|`, over subtrees.
+
+    :math:`T(j)` are feature j and all features below it, h(j) the depth of j and a the
+    `depth_weight`. Every class k has its own weights: if those of a subtree vanish,
+    they do so together, so that a feature is in the model only with the features above
+    it. For features that extend each other, as n-grams do.
+
+    Parameters
+    ----------
+    parents : array-like of int, shape (n_features,)
+        Parent of each feature, -1 for a root; see `ngram_parents`.
+
+    norm : {"linf", "l2"}, default="linf"
+        Norm of a subtree: the largest absolute weight, or the Euclidean norm.
+
+    depth_weight : float, default=1.0
+        Factor a of the strength for each level below a root, positive and finite.
+
+    See Also
+    --------
+    ngram_parents : The parents of n-grams.
+    sklstruct.loglinear.TreeLinf, sklstruct.loglinear.TreeL2 : The same norms on the
+        context tree of a language model.
+
+    References
+    ----------
+    .. [1] R. Jenatton, J. Mairal, G. Obozinski, F. Bach, "Proximal methods for
+       hierarchical sparse coding", JMLR 12, 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklstruct.linear import TreeNorm
+    >>> TreeNorm([-1, 0, 0]).value(np.array([[3.0, 4.0, 1.0]]))
+    9.0
+    """
+
+    _parameter_constraints: dict = {
+        "parents": ["array-like"],
+        "norm": [StrOptions({"linf", "l2"})],
+        "depth_weight": [Interval(Real, 0, np.finfo(float).max, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        parents: ArrayLike,
+        norm: Literal["linf", "l2"] = "linf",
+        depth_weight: float = 1.0,
+    ) -> None:
+        self.parents = parents
+        self.norm = norm
+        self.depth_weight = depth_weight
+
+    def value(self, W: ArrayLike) -> float:
+        r""":math:`\Omega(W)`.
+
+        Parameters
+        ----------
+        W : array-like of shape (n_rows, n_features)
+            Weights.
+
+        Returns
+        -------
+        value : float
+        """
+        W = np.asarray(W, dtype=np.float64)
+        return self._bound(W.shape).value(W)
+
+    def prox(self, W: ArrayLike, kappa: float) -> NDArray:
+        r"""argmin over U of :math:`\tfrac12 \|U - W\|^2 + \kappa\, \Omega(U)`.
+
+        Parameters
+        ----------
+        W : array-like of shape (n_rows, n_features)
+            Weights.
+
+        kappa : float
+            Strength, at least 0.
+
+        Returns
+        -------
+        U : ndarray of shape (n_rows, n_features)
+        """
+        W = np.asarray(W, dtype=np.float64)
+        return self._bound(W.shape).prox(W, kappa)
+
+    def bind(self, problem: FeatureProblem) -> ProximalTerm:
+        """This penalty on the features of a problem.
+
+        Parameters
+        ----------
+        problem : FeatureProblem
+            Gives the number of features and of rows of weights.
+
+        Returns
+        -------
+        bound : object
+            What the solvers call.
+
+        Raises
+        ------
+        ValueError
+            If the parents are not those of a forest of the features; the message names
+            a column.
+        """
+        return ProximalTerm(self._bound((problem.n_lanes, problem.n_features)), 1.0)
+
+    def _bound(self, shape):
+        self._validate_params()
+        parents = forest(self.parents, shape[1])
+        return _Forests(parents, self.norm, float(self.depth_weight), shape)
+
+
+class _Forests:
+    """A copy of the forest for each row of weights, as one forest."""
+
+    def __init__(self, parents, norm, depth_weight, shape):
+        n_rows, d = shape
+        of_rows = d * np.arange(n_rows)[:, None]
+        self.shape = shape
+        self.parents = np.where(parents < 0, -1, of_rows + parents).ravel()
+        self.weights = np.tile(depth_weight ** depths(parents), n_rows)
+        linf = norm == "linf"
+        self._norm = norm_tree_linf if linf else norm_tree_l2
+        self._prox = prox_tree_linf if linf else prox_tree_l2
+
+    def value(self, W):
+        return self._norm(W.ravel(), self.parents, self.weights)
+
+    def prox(self, W, kappa):
+        found = self._prox(W.ravel(), self.parents, kappa * self.weights)
+        return found.reshape(self.shape)
+
+
+def forest(parents: Any, n_features: int) -> NDArray:
+    """Parents of columns, checked; a ValueError names the column that is wrong."""
+    parents = as_ids("parents", parents, 1, np.int64)
+    if parents.size != n_features:
+        raise ValueError(
+            f"parents must have one entry for each of the {n_features} columns of X, "
+            f"got {parents.size}"
+        )
+    bad = np.flatnonzero((parents < -1) | (parents >= n_features))
+    if bad.size:
+        raise ValueError(
+            f"parents[{bad[0]}] = {parents[bad[0]]} is not a column of X: give a "
+            f"number from 0 to {n_features - 1}, or -1 for a root"
+        )
+    above = parents.copy()
+    for _ in range(int(n_features).bit_length()):  # jumps of 1, 2, 4, ... levels
+        above = np.where(above < 0, -1, above[above])
+    cyclic = np.flatnonzero(above >= 0)
+    if cyclic.size:
+        raise ValueError(
+            f"parents must be a forest, and column {cyclic[0]} leads into a cycle: "
+            "follow its parents, and set one of them to -1"
+        )
+    return parents
+
+
+def depths(parents: NDArray) -> NDArray:
+    """The depth of each node of a forest, 0 for a root."""
+    depth = np.zeros(parents.size, dtype=np.int64)
+    at = np.flatnonzero(parents >= 0)
+    above = parents[at]
+    while at.size:
+        depth[at] += 1
+        above = parents[above]
+        at, above = at[above >= 0], above[above >= 0]
+    return depth
+
+
+def ngram_parents(vectorizer: Any, drop: Literal["first", "last"] = "last") -> NDArray:
+    """The tree of the n-grams of a fitted vectorizer, for `TreeNorm`.
+
+    The parent of an n-gram is the longest n-gram among the columns that is left when
+    symbols are taken away at one end.
+
+    Parameters
+    ----------
+    vectorizer : estimator
+        A fitted `CountVectorizer` or `TfidfVectorizer` of words or characters (or one
+        with their `get_feature_names_out` and `analyzer`), or a fitted
+        `SuffixTreeVectorizer`, whose tree drops the first, that is oldest, symbol.
+
+    drop : {"first", "last"}, default="last"
+        The end at which symbols are taken away.
+
+    Returns
+    -------
+    parents : int32 ndarray of shape (n_features,)
+        Column of the parent of each column, -1 for a root.
+
+    Raises
+    ------
+    ValueError
+        If the analyzer is not known, or the tree has no such direction.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction.text import CountVectorizer
+    >>> from sklstruct.linear import ngram_parents
+    >>> vectorizer = CountVectorizer(ngram_range=(1, 2)).fit(["to be or not"])
+    >>> vectorizer.get_feature_names_out().tolist()
+    ['be', 'be or', 'not', 'or', 'or not', 'to', 'to be']
+    >>> ngram_parents(vectorizer)
+    array([-1,  0, -1, -1,  3, -1,  5], dtype=int32)
+    """
+    if drop not in ("first", "last"):
+        raise ValueError(f'drop must be "first" or "last", got {drop!r}')
+    check_is_fitted(vectorizer)
+    tree = getattr(vectorizer, "tree_", None)
+    if tree is not None:
+        if drop != "first":
+            raise ValueError(
+                'drop must be "first" for a tree of contexts: a context is below the '
+                "one without its oldest symbol"
+            )
+        return np.array(tree.parent, dtype=np.int32)
+    analyzer = getattr(vectorizer, "analyzer", None)
+    if analyzer not in ("word", "char", "char_wb"):
+        raise ValueError(
+            f'vectorizer must have analyzer="word", "char" or "char_wb", got '
+            f"{analyzer!r}; give the parents as an array"
+        )
+    names = [
+        tuple(name.split(_BLANK)) if analyzer == "word" else name
+        for name in vectorizer.get_feature_names_out()
+    ]
+    column = {name: j for j, name in enumerate(names)}
+    parents = np.full(len(names), -1, dtype=np.int32)
+    for j, name in enumerate(names):
+        for cut in range(1, len(name)):
+            above = column.get(name[:-cut] if drop == "last" else name[cut:])
+            if above is not None:
+                parents[j] = above
+                break
+    return parents
+
+
+# The names that the parameter `penalty` takes.
+FEATURE_PENALTIES: dict[str, type] = {
+    "l1": L1,
+    "elastic_net": ElasticNet,
+    "group_lasso": GroupLasso,
+}
+
+
+def bind(penalty: Any, problem: FeatureProblem) -> Any:
+    """A penalty, or its name, on the features of a problem, with strength 1."""
+    if isinstance(penalty, str):
+        penalty = FEATURE_PENALTIES[penalty]()
+    if hasattr(penalty, "_validate_params"):
+        penalty._validate_params()
+    if hasattr(penalty, "bind"):
+        return penalty.bind(problem)
+    return ProximalTerm(penalty, 1.0)

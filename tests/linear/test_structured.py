@@ -1,0 +1,857 @@
+"""Sparse and grouped features: the optimum by other solvers, proofs, bad input."""
+
+import gzip
+import pickle
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from _oracles import DATA
+from scipy.optimize import approx_fprime
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris, make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold
+
+from sklstruct import SuffixTreeVectorizer
+from sklstruct.linear import (
+    L1,
+    L2,
+    ElasticNet,
+    GroupLasso,
+    StructuredLogisticRegression,
+    StructuredLogisticRegressionCV,
+    TreeNorm,
+    _newton_cd,
+    ngram_parents,
+)
+from sklstruct.linear._feature_bounds import GroupTerm, SeparableTerm
+from sklstruct.linear._feature_problem import FeatureProblem
+from sklstruct.linear._newton_cd import NewtonSolver
+from sklstruct.linear._penalties import bind
+from sklstruct.loglinear import StructuredLogLinearLM, TreeL2
+
+PARENTS = [-1, 0, 0, 1, 1, -1, 5, 2]
+
+
+class RowNorms:
+    """A user's penalty: the group lasso over classes, by its two methods."""
+
+    def value(self, W):
+        return np.linalg.norm(W, axis=0).sum()
+
+    def prox(self, W, kappa):
+        size = np.linalg.norm(W, axis=0)
+        return W * np.maximum(1 - kappa / np.maximum(size, 1e-300), 0)
+
+
+PENALTIES = {
+    "l1": lambda: "l1",
+    "l2": L2,
+    "elastic_net": lambda: ElasticNet(0.7),
+    "group_lasso": lambda: "group_lasso",
+    "groups": lambda: GroupLasso([0, 0, 1, 1, 1, 2, 3, 3]),
+    "weighted": lambda: GroupLasso(list("aabbbcdd"), weights=[1.0, 0.5, 2.0, 0.1]),
+    "overlapping": lambda: GroupLasso([[0, 1, 2], [2, 3, 4, 5], [5, 6, 7]]),
+    "tree_linf": lambda: TreeNorm(PARENTS, depth_weight=0.8),
+    "tree_l2": lambda: TreeNorm(PARENTS, norm="l2"),
+    "user": RowNorms,
+}
+NEWTON = ("l1", "l2", "elastic_net", "group_lasso", "groups", "weighted")
+
+
+def omega(cvxpy, name, W):
+    """The penalty of a cvxpy variable (lanes, 8), written out."""
+
+    def below(j):
+        return [j] + [i for c, p in enumerate(PARENTS) if p == j for i in below(c)]
+
+    def depth(j):
+        return 0 if PARENTS[j] < 0 else 1 + depth(PARENTS[j])
+
+    norm = cvxpy.norm
+    if name == "l1":
+        return cvxpy.sum(cvxpy.abs(W))
+    if name == "l2":
+        return 0.5 * cvxpy.sum_squares(W)
+    if name == "elastic_net":
+        return cvxpy.sum(cvxpy.abs(W)) + 0.35 * cvxpy.sum_squares(W)
+    if name in ("group_lasso", "user"):
+        return sum(norm(W[:, j]) for j in range(8))
+    if name.startswith("tree"):
+        factor, p = (0.8, "inf") if name == "tree_linf" else (1.0, 2)
+        rows = range(W.shape[0])
+        return sum(
+            factor ** depth(j) * norm(W[k, below(j)], p) for k in rows for j in range(8)
+        )
+    groups = {
+        "groups": [[0, 1], [2, 3, 4], [5], [6, 7]],
+        "weighted": [[0, 1], [2, 3, 4], [5], [6, 7]],
+        "overlapping": [[0, 1, 2], [2, 3, 4, 5], [5, 6, 7]],
+    }[name]
+    weights = (
+        [1.0, 0.5, 2.0, 0.1] if name == "weighted" else map(np.sqrt, map(len, groups))
+    )
+    return sum(w * norm(cvxpy.vec(W[:, g], order="C")) for w, g in zip(weights, groups))
+
+
+def conic_minimum(name, X, y, C, weight, intercept):
+    """The minimum of total loss + penalty / C, by an interior point method."""
+    cvxpy = pytest.importorskip("cvxpy")
+    if y.ndim == 2:
+        Y = y.T
+    elif y.max() == 1:
+        Y = y[None, :]
+    else:
+        Y = np.arange(y.max() + 1)[:, None] == y
+    W = cvxpy.Variable((Y.shape[0], X.shape[1]))
+    Z = W @ X.T
+    if intercept:
+        b = cvxpy.Variable((Y.shape[0], 1))
+        Z = Z + b @ np.ones((1, X.shape[0]))
+    right = cvxpy.sum(cvxpy.multiply(Y * weight, Z))
+    if Y.shape[0] > 1 and y.ndim == 1:
+        loss = weight @ cvxpy.log_sum_exp(Z, axis=0) - right
+    else:
+        each = np.broadcast_to(weight, Y.shape)
+        loss = cvxpy.sum(cvxpy.multiply(each, cvxpy.logistic(Z))) - right
+    problem = cvxpy.Problem(cvxpy.Minimize(loss + omega(cvxpy, name, W) / C))
+    problem.solve(solver="CLARABEL")
+    assert problem.status == "optimal"
+    return problem.value
+
+
+def drawn(seed):
+    """(X, y, C, weights, intercept) of a small problem, of all kinds."""
+    rng = np.random.default_rng(seed)
+    n, kind = int(rng.integers(8, 30)), seed % 3
+    K = 3 + seed % 2
+    X = rng.normal(size=(n, 8)) * rng.choice([0.3, 1.0, 3.0], size=8)
+    if rng.random() < 0.5:
+        X *= rng.random(X.shape) < 0.5
+    if kind == 0:
+        y = np.concatenate([np.arange(K), rng.integers(K, size=n - K)])
+    elif kind == 1:
+        y = np.concatenate([[0, 1], rng.integers(2, size=n - 2)])
+    else:
+        y = (rng.random((n, 3)) < 0.4).astype(int)
+        y[:2] = [[1, 1, 1], [0, 0, 0]]
+    weight = rng.integers(1, 4, size=n) * rng.choice([1.0, 0.7])
+    C = 10.0 ** rng.uniform(-1.5, 0.7)
+    return X, y, C, weight, bool(rng.random() < 0.7)
+
+
+def against_conic(name, seed):
+    X, y, C, weight, intercept = drawn(seed)
+    least = conic_minimum(name, X, y, C, weight, intercept)
+    model = StructuredLogisticRegression(
+        PENALTIES[name](), C, fit_intercept=intercept, tol=1e-7, max_iter=500
+    )
+    given = sp.csr_matrix(X) if seed % 2 else X
+    model.fit(given, y, sample_weight=weight)
+    error = 1e-6 * max(least, 1)  # of the conic solver
+    assert model.gap_ <= 1e-7 * weight.sum()
+    assert least - error <= model.objective_[-1] <= least + model.gap_ + error
+    # the gap is a proof far from the optimum too
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for max_iter in (1, 2):
+            model.set_params(max_iter=max_iter).fit(given, y, sample_weight=weight)
+            assert model.objective_[-1] - model.gap_ <= least + error
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_a_conic_solver_finds_no_better_weights(name):
+    for seed in range(3):
+        against_conic(name, 17 * seed + len(name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PENALTIES)
+def test_a_conic_solver_finds_no_better_weights_in_many_problems(name):
+    for seed in range(100, 124):
+        against_conic(name, seed)
+
+
+def objective_of(model, X, y, coef, intercept):
+    """Total loss + penalty / C of the l1 or l2 norm, one label a sample."""
+    Z = X @ np.asarray(coef).T + intercept
+    if Z.shape[1] == 1:
+        Z = np.hstack([np.zeros_like(Z), Z])
+    top = Z.max(axis=1)
+    lse = top + np.log(np.exp(Z - top[:, None]).sum(axis=1))
+    return (lse - Z[np.arange(y.size), y]).sum()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_saga_reaches_the_same_l1_optimum(n_classes):
+    X, y = make_classification(
+        150, 12, n_informative=6, n_classes=n_classes, random_state=0
+    )
+    ours = StructuredLogisticRegression("l1", C=0.1, tol=1e-10).fit(X, y)
+    saga = LogisticRegression(
+        C=0.1, l1_ratio=1.0, solver="saga", tol=1e-10, max_iter=20_000
+    ).fit(X, y)
+    np.testing.assert_allclose(ours.coef_.toarray(), saga.coef_, atol=1e-6)
+    shift = ours.intercept_ - saga.intercept_
+    np.testing.assert_allclose(shift, shift.mean(), atol=1e-6)
+    np.testing.assert_allclose(ours.predict_proba(X), saga.predict_proba(X), atol=1e-6)
+    theirs = objective_of(ours, X, y, saga.coef_, saga.intercept_)
+    theirs += np.abs(saga.coef_).sum() / 0.1
+    assert ours.objective_[-1] == pytest.approx(theirs, rel=1e-10)
+
+
+def test_lbfgs_reaches_the_same_l2_optimum():
+    X, y = load_iris(return_X_y=True)
+    ours = StructuredLogisticRegression(L2(), C=2.0, tol=1e-11).fit(X, y)
+    lbfgs = LogisticRegression(C=2.0, tol=1e-10, max_iter=5000).fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(X), lbfgs.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(ours.coef_.toarray(), lbfgs.coef_, atol=1e-4)
+
+
+def test_two_classes_are_those_of_liblinear():
+    X, y = make_classification(100, 10, random_state=1)
+    ours = StructuredLogisticRegression(C=0.2, fit_intercept=False, tol=1e-11).fit(X, y)
+    theirs = LogisticRegression(
+        C=0.2, l1_ratio=1.0, solver="liblinear", fit_intercept=False, tol=1e-10,
+        max_iter=10_000,
+    ).fit(X, y)  # fmt: skip
+    np.testing.assert_allclose(ours.coef_.toarray(), theirs.coef_, atol=1e-5)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_gradient_is_that_of_the_loss(several):
+    X, y, _, weight, _ = drawn(2 if several else 0)
+    Y = y.T == 1 if several else np.arange(y.max() + 1)[:, None] == y
+    problem = FeatureProblem(
+        sp.csr_matrix(X), Y, not several, weight, True, np.zeros(1, np.int32)
+    )
+    W = np.random.default_rng(0).normal(size=(8, Y.shape[0]))
+
+    def loss(w):
+        return problem.loss((X @ w.reshape(W.shape)).T.copy())
+
+    P = np.empty(Y.shape)
+    problem.loss((X @ W).T.copy(), P)
+    G = problem.gradient(np.arange(8, dtype=np.int32), P)
+    numeric = approx_fprime(W.ravel(), loss, 1e-6).reshape(W.shape)
+    np.testing.assert_allclose(G, numeric, atol=1e-3)
+
+
+@pytest.mark.parametrize(("l1", "l2"), [(1.0, 0.0), (0.7, 0.4), (0.0, 1.0), (2.0, 0.1)])
+def test_the_common_shift_has_the_least_penalty(l1, l2):
+    rng = np.random.default_rng(0)
+    for K in (3, 4):
+        W = np.rint(4 * rng.normal(size=(20, K))) / 4
+        groups = GroupTerm(np.zeros(20, np.intp), np.ones(1))
+        for term, rows in ((SeparableTerm(l1, l2), W[:, None]), (groups, [W])):
+            shifted = term.shifted(W)
+            moved = W - shifted
+            np.testing.assert_allclose(
+                moved, moved[:, :1].repeat(K, axis=1), atol=1e-12
+            )
+            for row, at in zip(rows, np.split(shifted, len(rows))):
+                columns = np.arange(len(at))
+                least = term.value(columns, at)
+                for c in np.linspace(-2, 2, 41):
+                    assert least <= term.value(columns, row - c) + 1e-12
+                    assert least <= term.value(columns, at - 0.1 * c) + 1e-12
+
+
+def test_flat_directions_do_not_slow_the_solver():
+    X, y = make_classification(
+        2000, 5, n_informative=5, n_redundant=0, n_classes=5, n_clusters_per_class=1,
+        random_state=0,
+    )  # fmt: skip
+    model = StructuredLogisticRegression(C=1e4, tol=1e-7).fit(X, y)
+    assert model.n_iter_ <= 20  # 60 rounds do not do without the shift
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_conditions_of_the_optimum_hold(dense):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300] / 16, y[:300]
+    model = StructuredLogisticRegression(C=0.5, tol=1e-9)
+    model.fit(X if dense else sp.csr_matrix(X), y)
+    residual = model.predict_proba(X) - np.eye(10)[y]
+    np.testing.assert_allclose(residual.sum(axis=0), 0, atol=1e-7)
+    G, W = (residual.T @ X) * 0.5, model.coef_.toarray()
+    assert np.abs(G).max() <= 1 + 1e-6
+    np.testing.assert_allclose(G[W != 0], -np.sign(W[W != 0]), atol=1e-6)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("Coordinates", "elastic_net"), ("Gram", "elastic_net"), ("Blocks", "groups")],
+)
+def test_sweeps_minimise_the_second_order_model(kind, name, several):
+    X, y, _, weight, _ = drawn(5 if several else 6)
+    Y = y.T == 1 if several else np.arange(y.max() + 1)[:, None] == y
+    stop, rng = np.zeros(1, np.int32), np.random.default_rng(0)
+    problem = FeatureProblem(X, Y, not several, weight, True, stop)
+    term = bind(PENALTIES[name](), problem).scaled(0.2)
+    alive = np.arange(8, dtype=np.int32)
+    start = alive, 0.1 * rng.normal(size=(8, Y.shape[0])), rng.normal(size=Y.shape[0])
+    solver = NewtonSolver(problem, start)
+    solver.loss = problem.loss(solver.Z, solver.P)
+    solver._choose(term, alive, problem.gradient(alive, solver.P))
+    model = getattr(_newton_cd, kind)(solver, term)
+    model.begin()
+    values = [model.value()]
+    for _ in range(5000):
+        model.sweep(True)
+        values.append(model.value())
+    assert (np.diff(values) <= 1e-9).all()
+    here = model.vector()
+    model.load(here)  # another route to the same numbers
+    assert model.value() == pytest.approx(values[-1], abs=1e-9)
+    for _ in range(30):
+        move = 1e-3 * rng.normal(size=here.size)
+        model.load(here + move)
+        assert model.value() >= values[-1] - 1e-9
+    model.load(here)
+    change, db, D, bend = model.moves()
+    slope = model.slope(change)
+    e = 1e-3
+
+    def loss(step):
+        return problem.loss(solver.Z + step * D)
+
+    assert slope == pytest.approx((loss(e) - loss(-e)) / (2 * e), rel=1e-4)
+    second = (loss(e) - 2 * loss(0) + loss(-e)) / e**2
+    assert bend == pytest.approx(second, rel=1e-3)
+    scores = (X[:, solver.columns] @ change).T + db[:, None]
+    np.testing.assert_allclose(D, scores, atol=1e-10)
+
+
+def solved(model, X, y, weight=None):
+    fitted = clone(model).fit(X, y, sample_weight=weight)
+    return fitted.coef_.toarray(), fitted.intercept_, fitted.objective_[-1]
+
+
+# Three classes: with four, two weights above 0 and two below may shift together.
+SAMPLES = drawn(6)[:2]
+
+
+@pytest.mark.parametrize("name", NEWTON)
+def test_weights_are_repetitions(name):
+    X, y = SAMPLES
+    times = np.random.default_rng(0).integers(0, 4, size=y.size)
+    times[:4] = 1
+    model = StructuredLogisticRegression(PENALTIES[name](), tol=1e-11)
+    weighted = solved(model, X, y, times)
+    repeated = solved(model, np.repeat(X, times, axis=0), np.repeat(y, times))
+    for a, b in zip(weighted, repeated):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    kept = times > 0
+    absent = solved(model, X[kept], y[kept], times[kept])
+    for a, b in zip(weighted, absent):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", NEWTON)
+def test_orders_of_columns_and_classes_do_not_matter(name):
+    X, y = SAMPLES
+    penalty = PENALTIES[name]()
+    model = StructuredLogisticRegression(penalty, tol=1e-11)
+    coef, intercept, objective = solved(model, X, y)
+    columns = np.random.default_rng(1).permutation(8)
+    if name in ("groups", "weighted"):
+        penalty.set_params(groups=np.asarray(penalty.groups)[columns])
+        model = StructuredLogisticRegression(penalty, tol=1e-11)
+    moved = solved(model, X[:, columns], y)
+    np.testing.assert_allclose(moved[0], coef[:, columns], atol=1e-5)
+    assert moved[2] == pytest.approx(objective, rel=1e-9)
+    swapped = solved(
+        StructuredLogisticRegression(PENALTIES[name](), tol=1e-11), X, 3 - y
+    )
+    np.testing.assert_allclose(swapped[0], coef[::-1], atol=1e-5)
+    np.testing.assert_allclose(swapped[1], intercept[::-1], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NEWTON)
+@pytest.mark.parametrize("several", [False, True])
+def test_screening_changes_nothing(name, several):
+    X, y, *_ = drawn(5 if several else 6)
+    Y = y.T == 1 if several else np.arange(y.max() + 1)[:, None] == y
+    X = np.hstack([X, 0.02 * np.random.default_rng(0).normal(size=(X.shape[0], 0))])
+    problem = FeatureProblem(
+        sp.csr_matrix(X), Y, not several, np.ones(X.shape[0]), True,
+        np.zeros(1, np.int32),
+    )  # fmt: skip
+    term = bind(PENALTIES[name](), problem).scaled(1.5)
+    on, off = (
+        NewtonSolver(problem).solve(term, 1e-9, 100, screen=screen)
+        for screen in (True, False)
+    )
+    assert off.n_alive == 8
+    np.testing.assert_array_equal(on.columns, off.columns)
+    np.testing.assert_allclose(on.W, off.W, rtol=1e-9, atol=1e-12)
+    assert on.objective[-1] == pytest.approx(off.objective[-1], rel=1e-13)
+
+
+def test_screening_proves_zeros():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 200)), rng.integers(3, size=60)
+    model = StructuredLogisticRegression(C=0.12, tol=1e-8).fit(X, y)
+    used = (model.coef_.toarray() != 0).any(axis=0).sum()
+    assert 0 < used <= model.n_alive_ < 60
+
+
+def test_the_gram_matrix_and_the_columns_agree(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:200] / 16, y[:200]
+    for outcomes in (y, np.eye(10, dtype=int)[y]):
+        model = StructuredLogisticRegression(ElasticNet(0.1), C=0.5, tol=1e-9)
+        by_gram = solved(model, X, outcomes)
+        monkeypatch.setattr(_newton_cd, "_GRAM", 0)
+        by_column = solved(model, X, outcomes)
+        monkeypatch.undo()
+        np.testing.assert_allclose(by_gram[0], by_column[0], atol=1e-3)
+        assert by_gram[2] == pytest.approx(by_column[2], rel=1e-9)
+
+
+@pytest.mark.parametrize("C", [1.0, 1e2, 1e4, 1e6, 1e8])
+@pytest.mark.parametrize("seed", range(3))
+def test_separable_samples(C, seed):
+    # What other solvers of the multinomial l1 problem do not end on.
+    X, y = make_classification(
+        20, 20, n_informative=10, n_redundant=0, n_classes=3, random_state=seed
+    )
+    model = StructuredLogisticRegression(C=C, tol=5e-9, max_iter=500).fit(X, y)
+    assert model.gap_ <= 1e-7
+
+
+def test_labels_separate_with_l1_and_share_features_with_groups():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 8))
+    Y = (X[:, :1] + rng.normal(size=(80, 3)) > 0).astype(int)
+    joint = StructuredLogisticRegression(C=0.1, tol=1e-10).fit(X, Y)
+    for k in range(3):
+        alone = StructuredLogisticRegression(C=0.1, tol=1e-10).fit(X, Y[:, k])
+        np.testing.assert_allclose(
+            joint.coef_.toarray()[k], alone.coef_.toarray()[0], atol=1e-6
+        )
+        np.testing.assert_allclose(joint.intercept_[k], alone.intercept_[0], atol=1e-6)
+    shared = StructuredLogisticRegression("group_lasso", C=0.05).fit(X, Y)
+    used = shared.coef_.toarray() != 0
+    np.testing.assert_array_equal(used, used[:1].repeat(3, axis=0))
+    assert 0 < used[0].sum() < 8
+    sparse = StructuredLogisticRegression("group_lasso", C=0.05).fit(X, sp.csr_array(Y))
+    assert sp.issparse(sparse.predict(X))
+    np.testing.assert_array_equal(sparse.predict(X).toarray(), shared.predict(X))
+    np.testing.assert_allclose(
+        shared.predict_proba(X) > 0.5, shared.predict(X).astype(bool)
+    )
+
+
+def test_a_path_is_its_single_fits():
+    X, y = load_iris(return_X_y=True)
+    model = StructuredLogisticRegression(tol=1e-8)
+    path = model.coef_path(X, y, Cs=6)
+    assert path.coefs[0].nnz == 0
+    for i, C in enumerate(path.Cs):
+        one = clone(model).set_params(C=C).fit(X, y)
+        assert (
+            abs(one.objective_[-1] - path.objective[i])
+            <= one.gap_ + path.gap[i] + 1e-10
+        )
+        np.testing.assert_allclose(
+            one.coef_.toarray(), path.coefs[i].toarray(), atol=1e-2
+        )
+    assert path.Cs[0] * one.lam_max_ == pytest.approx(1)
+    assert not hasattr(model, "coef_")
+    given = model.coef_path(X, y, Cs=[3.0, 0.5])
+    np.testing.assert_array_equal(given.Cs, [0.5, 3.0])
+
+
+@pytest.mark.parametrize("name", [name for name in PENALTIES if name != "l2"])
+def test_weights_enter_at_lam_max(name):
+    X, y, _, weight, _ = drawn(3)
+    model = StructuredLogisticRegression(PENALTIES[name](), tol=1e-8, max_iter=300)
+    lam = model.fit(X, y, sample_weight=weight).lam_max_
+    for factor, empty in ((1.001, True), (0.97, False)):
+        model.set_params(C=1 / (factor * lam)).fit(X, y, sample_weight=weight)
+        assert (model.coef_.nnz == 0) == empty
+
+
+def test_warm_start():
+    X, y = load_digits(return_X_y=True)
+    X = X / 16
+    cold = StructuredLogisticRegression(C=0.1, tol=1e-6).fit(X, y)
+    warm = StructuredLogisticRegression(C=0.09, tol=1e-6, warm_start=True).fit(X, y)
+    warm.set_params(C=0.1).fit(X, y)
+    assert warm.n_iter_ < cold.n_iter_
+    assert warm.objective_[-1] == pytest.approx(cold.objective_[-1], abs=2 * cold.gap_)
+    warm.fit(X[:, :40], y)  # other features: from nothing
+    assert warm.coef_.shape == (10, 40)
+
+
+# ------------------------------------------------------------- cross-validation
+
+
+def test_cross_validation_is_paths_of_folds():
+    X, y = load_iris(return_X_y=True)
+    cv = KFold(3, shuffle=True, random_state=0)
+    Cs = [0.05, 0.5, 5.0]
+    model = StructuredLogisticRegressionCV(Cs=Cs, cv=cv, tol=1e-8).fit(X, y)
+    for f, (train, test) in enumerate(cv.split(X)):
+        for i, C in enumerate(Cs):
+            one = StructuredLogisticRegression(C=C, tol=1e-8).fit(X[train], y[train])
+            score = one.target_log_proba(X[test], y[test]).mean()
+            assert model.scores_[f, i] == pytest.approx(score, abs=1e-5)
+    assert model.C_ == Cs[model.scores_.mean(axis=0).argmax()]
+    again = StructuredLogisticRegression(C=model.C_, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(model.coef_.toarray(), again.coef_.toarray(), atol=1e-9)
+
+
+def test_one_standard_error_takes_the_smaller_model():
+    X, y = make_classification(120, 30, n_informative=3, random_state=0)
+    best = StructuredLogisticRegressionCV(Cs=8).fit(X, y)
+    small = StructuredLogisticRegressionCV(Cs=8, one_standard_error=True).fit(X, y)
+    np.testing.assert_array_equal(best.scores_, small.scores_)
+    mean, n = small.scores_.mean(axis=0), 5
+    least = mean.max() - small.scores_[:, mean.argmax()].std(ddof=1) / np.sqrt(n)
+    assert small.C_ == small.Cs_[mean >= least][0] < best.C_
+    assert small.coef_.nnz < best.coef_.nnz
+
+
+def test_threads_do_not_change_scores():
+    X, y = load_iris(return_X_y=True)
+    one, two = (
+        StructuredLogisticRegressionCV(Cs=4, n_jobs=n_jobs).fit(X, y)
+        for n_jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(one.scores_, two.scores_)
+    np.testing.assert_array_equal(one.coef_.toarray(), two.coef_.toarray())
+
+
+def test_scoring_and_several_labels():
+    X, y = load_iris(return_X_y=True)
+    accuracy = StructuredLogisticRegressionCV(Cs=3, scoring="accuracy").fit(X, y)
+    assert (accuracy.scores_ * 30 % 1 < 1e-9).all()
+    Y = np.eye(3, dtype=int)[y]
+    labels = StructuredLogisticRegressionCV(
+        Cs=[1.0], cv=KFold(3, shuffle=True, random_state=0)
+    ).fit(X, Y)
+    (train, test), *_ = KFold(3, shuffle=True, random_state=0).split(X)
+    one = StructuredLogisticRegression().fit(X[train], Y[train])
+    P = one.predict_proba(X[test])
+    expected = np.log(np.where(Y[test] == 1, P, 1 - P)).sum(axis=1).mean()
+    assert labels.scores_[0, 0] == pytest.approx(expected, abs=1e-9)
+
+
+# -------------------------------------------------------------------- penalties
+
+
+def test_a_user_penalty_is_the_group_lasso():
+    X, y = SAMPLES
+    ours = StructuredLogisticRegression("group_lasso", tol=1e-10).fit(X, y)
+    theirs = StructuredLogisticRegression(RowNorms(), tol=1e-10, max_iter=500).fit(X, y)
+    np.testing.assert_allclose(ours.coef_.toarray(), theirs.coef_.toarray(), atol=1e-4)
+    assert ours.lam_max_ == pytest.approx(theirs.lam_max_, rel=1e-8)
+
+
+def test_a_user_penalty_that_is_no_norm_says_its_conjugate():
+    class Ridge:
+        def value(self, W):
+            return 0.5 * (W**2).sum()
+
+        def prox(self, W, kappa):
+            return W / (1 + kappa)
+
+        def conjugate(self, V):
+            return 0.5 * (V**2).sum()
+
+    X, y = SAMPLES
+    theirs = StructuredLogisticRegression(Ridge(), tol=1e-8, max_iter=500).fit(X, y)
+    ours = StructuredLogisticRegression(L2(), tol=1e-10).fit(X, y)
+    assert ours.objective_[-1] == pytest.approx(
+        theirs.objective_[-1], abs=2 * theirs.gap_
+    )
+    assert theirs.lam_max_ == np.inf
+
+
+def test_penalties_are_shared_with_language_models_and_searched():
+    X, y = load_iris(return_X_y=True)
+    search = GridSearchCV(
+        StructuredLogisticRegression(ElasticNet()), {"penalty__gamma": [0.1, 1.0]}, cv=2
+    ).fit(X, y)
+    assert search.best_estimator_.penalty.gamma in (0.1, 1.0)
+    assert StructuredLogLinearLM(2, penalty=search.best_estimator_.penalty)
+    tree = StructuredLogisticRegression(TreeNorm([-1, 0, 0, -1], norm="l2"))
+    copy = clone(tree).set_params(penalty__depth_weight=0.5)
+    assert copy.penalty.depth_weight == 0.5 and tree.penalty.depth_weight == 1.0
+    restored = pickle.loads(pickle.dumps(tree.fit(X, y)))
+    np.testing.assert_array_equal(restored.predict(X), tree.predict(X))
+    with pytest.raises(ValueError, match="penalty: TreeL2 is for context trees"):
+        StructuredLogisticRegression(TreeL2()).fit(X, y)
+    with pytest.raises(ValueError, match="factors for counts or depths"):
+        StructuredLogisticRegression(L1([1.0, 2.0])).fit(X, y)
+    with pytest.raises(ValueError, match="factors for counts or depths"):
+        StructuredLogisticRegression(ElasticNet([1.0, 2.0])).fit(X, y)
+
+
+def test_a_tree_takes_features_with_those_above_them():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 8))
+    y = (X[:, 3] + X[:, 1] + 0.3 * rng.normal(size=100) > 0).astype(int)
+    for norm in ("linf", "l2"):
+        model = StructuredLogisticRegression(
+            TreeNorm(PARENTS, norm=norm), C=0.1, max_iter=500
+        ).fit(X, y)
+        used = model.coef_.toarray()[0] != 0
+        assert used[3] and used[1] and used[0] and not used.all()
+        for j, parent in enumerate(PARENTS):
+            assert parent < 0 or not used[j] or used[parent]
+
+
+def test_value_and_prox_of_a_tree():
+    rng = np.random.default_rng(0)
+    W = rng.normal(size=(2, 8))
+    for norm in ("linf", "l2"):
+        tree = TreeNorm(PARENTS, norm=norm, depth_weight=0.5)
+        U = tree.prox(W, 0.3)
+
+        def of(V, tree=tree):
+            return 0.5 * ((V - W) ** 2).sum() + 0.3 * tree.value(V)
+
+        for _ in range(50):
+            assert of(U) <= of(U + 1e-3 * rng.normal(size=W.shape)) + 1e-12
+        both = sum(tree.value(row[None, :]) for row in W)
+        assert tree.value(W) == pytest.approx(both)
+
+
+def test_parents_of_ngrams():
+    text = ["a b c", "b c a", "a b"]
+    words = CountVectorizer(ngram_range=(1, 3), token_pattern=r"\w").fit(text)
+    names = words.get_feature_names_out().tolist()
+    for drop, cut in (("last", slice(None, -1)), ("first", slice(1, None))):
+        for name, parent in zip(names, ngram_parents(words, drop)):
+            above = " ".join(name.split()[cut])
+            assert (names[parent] if parent >= 0 else "") == above
+    characters = CountVectorizer(analyzer="char", ngram_range=(1, 3)).fit(text)
+    names = characters.get_feature_names_out().tolist()
+    for name, parent in zip(names, ngram_parents(characters)):
+        assert (names[parent] if parent >= 0 else "") == name[:-1]
+    # a parent that is not a column: the next above it
+    gap = CountVectorizer(vocabulary=["a", "a b c"]).fit(text)
+    assert ngram_parents(gap).tolist() == [-1, 0]
+    contexts = SuffixTreeVectorizer(max_depth=2).fit([["a", "b"], ["b", "b"]])
+    np.testing.assert_array_equal(
+        ngram_parents(contexts, "first"), contexts.tree_.parent
+    )
+    with pytest.raises(ValueError, match="drop must be"):
+        ngram_parents(contexts)
+    with pytest.raises(ValueError, match="drop must be"):
+        ngram_parents(words, "middle")
+    with pytest.raises(ValueError, match="analyzer"):
+        ngram_parents(CountVectorizer(analyzer=str.split).fit(text))
+
+
+# -------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ([0, 0, 1], "a label for each of the 8 columns"),
+        ([[0, 1, 2], [3, 4, 5, 6]], "leave out column 7"),
+        ([[0, 1, 2, 3], [4, 5, 6, 7, 4]], "names column 4 twice"),
+        ([[0, 1, 2, 3], [4, 5, 6, 8]], "names column 8"),
+        ([[0, 1, 2, 3, 4, 5, 6, 7], []], r"groups\[1\] is empty"),
+        ([0, 0, 1, 1, 2, 2, 3, np.nan], "no label for column 7"),
+    ],
+)
+def test_groups_that_do_not_fit(groups, words):
+    X, y = SAMPLES
+    with pytest.raises(ValueError, match=words):
+        StructuredLogisticRegression(GroupLasso(groups)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "weights", [[1.0], [1.0, -1.0], [1.0, 0.0], [1.0, np.inf], "x"]
+)
+def test_weights_of_groups_that_do_not_fit(weights):
+    X, y = SAMPLES
+    with pytest.raises(ValueError, match="weights"):
+        StructuredLogisticRegression(GroupLasso([0] * 4 + [1] * 4, weights)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("parents", "words"),
+    [
+        ([-1, 0, 1], "one entry for each of the 8 columns"),
+        ([-1, 0, 1, 4, 5, 3, 0, 0], "column 3 leads into a cycle"),
+        ([-1, 0, 1, 8, 0, 0, 0, 0], r"parents\[3\] = 8 is not a column"),
+        ([-1, 0, 1, -2, 0, 0, 0, 0], r"parents\[3\] = -2 is not a column"),
+        ([1, 0, -1, -1, -1, -1, -1, 7], "column 0 leads into a cycle"),
+        ([-1.0] * 8, "parents must hold integers"),
+    ],
+)
+def test_parents_that_are_no_forest(parents, words):
+    X, y = SAMPLES
+    with pytest.raises(ValueError, match=words):
+        StructuredLogisticRegression(TreeNorm(parents)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"C": 0.0},
+        {"C": -1.0},
+        {"C": np.inf},
+        {"C": np.nan},
+        {"tol": 0.0},
+        {"penalty": "lasso"},
+        {"penalty": object()},
+        {"max_iter": 0},
+        {"class_weight": {0: -1.0}},
+    ],
+)
+def test_parameters_out_of_range(parameters):
+    with pytest.raises(ValueError, match=next(iter(parameters))):
+        StructuredLogisticRegression(**parameters).fit(*SAMPLES)
+
+
+def test_samples_that_cannot_be_used():
+    X, y = SAMPLES
+    model = StructuredLogisticRegression()
+    for bad in (np.nan, np.inf):
+        broken = X.copy()
+        broken[1, 1] = bad
+        with pytest.raises(ValueError, match="X contains"):
+            model.fit(broken, y)
+    with pytest.raises(ValueError, match="Negative values"):
+        model.fit(X, y, sample_weight=-np.ones(y.size))
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        model.fit(X, y, sample_weight=np.zeros(y.size))
+    with pytest.raises(ValueError, match="squares overflow"):
+        model.fit(X * 1e160, y)
+    with pytest.raises(ValueError, match="Cs must be positive"):
+        model.coef_path(X, y, Cs=[1.0, 0.0])
+    with pytest.raises(ValueError, match="Cs must be an array"):
+        StructuredLogisticRegression(L2()).coef_path(X, y)
+    with pytest.raises(ValueError, match="y has one class"):
+        model.coef_path(X, np.zeros(y.size))
+
+
+def test_a_fit_that_does_not_fit_into_memory_is_refused():
+    X = sp.csr_matrix(([1.0, 1.0], ([0, 1], [0, 10**9])), shape=(200, 10**9 + 1))
+    with pytest.raises(MemoryError, match="200 samples of 1000000001 features"):
+        StructuredLogisticRegression().fit(X, np.arange(200))
+
+
+def test_odd_columns():
+    X, y = SAMPLES
+    plain = StructuredLogisticRegression(tol=1e-10).fit(X, y)
+    n = y.size
+    odd = np.column_stack(
+        [X, np.zeros(n), np.full(n, 3.0), np.full(n, 1e-150), X[:, 0]]
+    )
+    with pytest.warns(UserWarning, match="Scale the columns"):
+        model = StructuredLogisticRegression(tol=1e-10).fit(odd, y)
+    coef = model.coef_.toarray()
+    assert not coef[:, 8:11].any()
+    assert model.objective_[-1] == pytest.approx(plain.objective_[-1], rel=1e-9)
+    together = coef[:, 0] + coef[:, 11]  # how two equal columns share is open
+    np.testing.assert_allclose(together, plain.coef_.toarray()[:, 0], atol=1e-5)
+    for size in (1e15, 1e-15):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for penalty in ("l1", "elastic_net", "group_lasso"):
+                scaled = np.column_stack([X, size * X[:, 1]])
+                model = StructuredLogisticRegression(penalty).fit(scaled, y)
+                assert np.isfinite(model.coef_.data).all()
+                assert np.isfinite(model.predict_proba(scaled)).all()
+                assert model.gap_ >= 0
+
+
+def test_one_class_fewer_samples_than_classes_and_certain_labels():
+    X, y = SAMPLES
+    one = StructuredLogisticRegression().fit(X, np.full(y.size, "a"))
+    assert one.gap_ == 0 and one.coef_.nnz == 0
+    np.testing.assert_array_equal(one.predict(X), np.full(y.size, "a"))
+    np.testing.assert_array_equal(one.predict_proba(X), np.ones((y.size, 1)))
+    few = StructuredLogisticRegression().fit(X[:3], ["a", "b", "c"])
+    assert few.gap_ <= 3e-4
+    labels = np.column_stack([y == 0, np.ones(y.size)]).astype(int)
+    sure = StructuredLogisticRegression().fit(X, labels)
+    assert (sure.predict_proba(X)[:, 1] > 1 - 1e-12).all()
+    assert sure.gap_ <= 1e-4 * y.size
+    weight = np.where(y == 2, 0.0, 1.0)
+    gone = StructuredLogisticRegression().fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(gone.classes_, [0, 1])
+
+
+@pytest.mark.parametrize(
+    "container", [sp.csr_array, sp.csc_matrix, sp.coo_array, np.float32, np.int64]
+)
+def test_kinds_of_X(container):
+    X, y = SAMPLES
+    X = np.rint(X)
+    given = X.astype(container) if container in (np.float32, np.int64) else container(X)
+    if container is sp.csr_array:
+        given.indices, given.indptr = (
+            given.indices.astype(np.int64), given.indptr.astype(np.int64),
+        )  # fmt: skip
+    plain = StructuredLogisticRegression(tol=1e-9).fit(X, y)
+    model = StructuredLogisticRegression(tol=1e-9).fit(given, y)
+    np.testing.assert_allclose(model.coef_.toarray(), plain.coef_.toarray(), atol=1e-6)
+
+
+def test_too_few_rounds_warn_with_the_gap():
+    X, y = SAMPLES
+    for penalty in ("l1", TreeNorm(PARENTS)):
+        model = StructuredLogisticRegression(penalty, C=10.0, max_iter=1, tol=1e-9)
+        with pytest.warns(ConvergenceWarning, match="nats per sample") as found:
+            model.fit(X, y)
+        assert f"{model.gap_ / y.size:.2g} nats" in str(found[0].message)
+        assert model.n_iter_ == 1
+
+
+def test_an_operator_of_the_wrong_shape_is_an_error():
+    class Wrong(RowNorms):
+        def prox(self, W, kappa):
+            return W.T
+
+    with pytest.raises(ValueError, match="penalty: its prox must return"):
+        StructuredLogisticRegression(Wrong()).fit(*SAMPLES)
+
+
+def test_ctrl_c_ends_a_fit(interrupt):
+    rng = np.random.default_rng(0)
+    X = sp.random(3000, 3000, 0.05, random_state=0, format="csr")
+    for penalty in ("l1", "group_lasso", GroupLasso([[0, 1], range(1, 3000)])):
+        model = StructuredLogisticRegression(penalty, C=1e4, tol=1e-12)
+        interrupt()
+        start = time.process_time()
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, rng.integers(40, size=3000))
+        assert time.process_time() - start < 3.0
+
+
+@pytest.mark.slow
+def test_newsgroups_do_not_stall():
+    """Without damping the line search never ends at this strength."""
+    if not DATA:
+        pytest.skip("SKLSTRUCT_DATA is not set")
+    path = Path(DATA) / "text-classes" / "20news-bydate-train.tsv.gz"
+    if not path.is_file():
+        pytest.skip("SKLSTRUCT_DATA holds no text-classes")
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        rows = [line.rstrip("\n").split("\t", 2) for line in lines][::3]
+    X = TfidfVectorizer().fit_transform([row[2] for row in rows])
+    y = [row[0] for row in rows]
+    for C in (1.0, 10.0):
+        model = StructuredLogisticRegression(C=C).fit(X, y)
+        assert model.gap_ <= 1e-4 * len(y)
+        assert model.n_iter_ < 30
+    screened = model.coef_.toarray().any(axis=0).sum()
+    assert screened <= model.n_alive_ < X.shape[1]
