@@ -17,7 +17,7 @@ from ._encoding import (
     pack_strings,
     unpack_strings,
 )
-from ._text import ANALYZERS, TextFile, plain_list
+from ._text import ANALYZERS, Analyzer, TextFile, plain_list
 
 _FIELDS = ("classes", "symbols", "start", "end", "unknown", "analyzer")
 
@@ -128,7 +128,7 @@ class Labels:
         start: Any = None,
         end: Any = None,
         unknown: Any = None,
-        analyzer: str = "word",
+        analyzer: Analyzer = "word",
     ):
         if analyzer not in ANALYZERS:
             raise ValueError(

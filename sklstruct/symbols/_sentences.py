@@ -15,6 +15,7 @@ from . import _text_fast as _fast
 from ._encoding import is_missing, object_array, plain
 from ._labels import Labels, read_vocabulary, sort_symbols
 from ._text import (
+    Analyzer,
     LargeText,
     NumberedText,
     check_tokens,
@@ -92,7 +93,7 @@ class VocabularyRules(NamedTuple):
     min_count: int = 1
     max_vocabulary: int | None = None
     vocabulary: Any = None
-    analyzer: str = "word"
+    analyzer: Analyzer = "word"
 
     def check(self) -> None:
         """ValueError if marks are equal, or parameters exclude each other."""
