@@ -241,7 +241,9 @@ class ProximalTerm:
         else:
             return np.inf
         high = least + step
-        while high - low > accuracy * (high - least):
+        for _ in range(60):  # no more, as a gauge of 1 + rounding has no middle
+            if high - low <= accuracy * (high - least):
+                break
             middle = 0.5 * (low + high)
             if vanishes(middle):
                 high = middle

@@ -30,7 +30,7 @@ from sklstruct.linear import (
     _newton_cd,
     ngram_parents,
 )
-from sklstruct.linear._feature_bounds import GroupTerm, SeparableTerm
+from sklstruct.linear._feature_bounds import GroupTerm, ProximalTerm, SeparableTerm
 from sklstruct.linear._feature_problem import FeatureProblem
 from sklstruct.linear._newton_cd import NewtonSolver
 from sklstruct.linear._penalties import bind
@@ -626,6 +626,14 @@ def test_value_and_prox_of_a_tree():
             assert of(U) <= of(U + 1e-3 * rng.normal(size=W.shape)) + 1e-12
         both = sum(tree.value(row[None, :]) for row in W)
         assert tree.value(W) == pytest.approx(both)
+
+
+def test_a_gauge_of_one_and_rounding_ends():
+    """Where the bisection has no number between its ends."""
+    for size in (1.0, 1 + 1e-16, 1 + 3e-16, 1 + 1e-15, 1 + 1e-13):
+        term = ProximalTerm(RowNorms(), 1.0)
+        (share, conjugate), *_ = term.duals(np.array([[size]]), np.zeros((1, 1)), 1.0)
+        assert 1 - 2e-12 <= share[0] * size <= 1 + 1e-15 and conjugate == 0
 
 
 def test_parents_of_ngrams():
