@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from .._lazy import face
 
 if TYPE_CHECKING:
-    from .._penalties import L1 as L1
-    from .._penalties import L2 as L2
-    from .._penalties import ElasticNet as ElasticNet
+    # Public in loglinear, which has penalties of contexts beside them.
+    from .._penalties import L1, L2, ElasticNet
     from ._dual import DualLinearClassifier as DualLinearClassifier
     from ._penalties import GroupLasso as GroupLasso
     from ._penalties import TreeNorm as TreeNorm
