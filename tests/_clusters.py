@@ -34,7 +34,7 @@ def local_client(
     n_workers=2, n_threads=1, processes=False, default=False, memory_limit="auto",
     **settings,
 ):  # fmt: skip
-    """A client of a cluster that nobody else uses."""
+    """A new client of a cluster, for one test."""
     with (
         local_cluster(
             n_workers, n_threads, processes, memory_limit=memory_limit

@@ -34,7 +34,7 @@ pytestmark = [
 ]
 
 X, Y = toy()
-X += 5  # the ids of classes that meta-estimators pass as y are no symbols of contexts
+X += 5  # the ids of classes that meta-estimators pass as y are not symbols of contexts
 COLUMNS = ["w3", "w2", "w1"]
 CLASSIFIERS = [
     e.estimator for e in TABLE if e.suite and hasattr(e.estimator, "predict_proba")

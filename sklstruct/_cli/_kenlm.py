@@ -160,7 +160,7 @@ def _kept(
         stays &= [word in allowed for word in labels.classes.tolist()]
     stays[[labels.end_id, labels.unknown_id]] = True
     keep[: pairs.n_classes] = stays
-    # A symbol that is no class is the start mark.
+    # A symbol that is not a class is the start mark.
     known = np.append(stays, True)[labels.class_of_symbol]
     tree = pairs.tree
     alive = np.ones(tree.n_nodes, dtype=bool)

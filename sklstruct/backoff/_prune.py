@@ -234,7 +234,7 @@ def without_zero_weights(model: BackoffModel) -> BackoffModel:
     keep = np.ones(pairs.n_pairs, dtype=bool)
     keep[some[(gap <= scale) & np.isfinite(low)]] = False
     alive = np.abs(model.log_backoff) > _SAME
-    alive[0] = False  # where "h y" is no context, `ahead` is the root
+    alive[0] = False  # where "h y" is not a context, `ahead` is the root
     ahead = np.maximum(next_contexts(pairs, model.labels), 0)
     of_pair = pairs.nodes()
     for k in range(tree.n_levels - 1, 0, -1):

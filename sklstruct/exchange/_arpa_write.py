@@ -173,7 +173,7 @@ class Sections:
 
 
 class NeverPredicted(NamedTuple):
-    """n-grams "h w" of one order with a word w that is no class."""
+    """n-grams "h w" of one order with a word w that is not a class."""
 
     context: np.ndarray  # int32: the node h
     node: np.ndarray  # int32: the node "h w", 0: none
@@ -226,7 +226,7 @@ def never_predicted(
 
 
 def marks_of_unigrams(words: FileWords, listed: np.ndarray) -> np.ndarray:
-    """log10-probabilities of the unigrams of a model of ours that are no classes."""
+    """log10-probabilities of the unigrams of a model of ours that are not classes."""
     return np.where(listed == words.special["start"], 0.0, _ZERO)
 
 

@@ -432,7 +432,7 @@ def read_probing(
         sections[0] = Section(first.ids[:-1], first.values[1:], 0)
         sections[1:] = [part._replace(ids=part.ids - 1) for part in sections[1:]]
         if any((part.ids < 0).any() for part in sections):
-            raise source.fail("damaged: an n-gram has <unk>, which is no unigram")
+            raise source.fail("damaged: an n-gram has <unk>, which is not a unigram")
     return build_model(source, spelt, roles, sections, names)
 
 

@@ -14,7 +14,7 @@ from ..symbols import NumberedText
 class Scored(NamedTuple):
     """Every predicted position of a text, in order."""
 
-    log_prob: np.ndarray  # (n_positions,) NaN for a word that is no class
+    log_prob: np.ndarray  # (n_positions,) NaN for a word that is not a class
     known: np.ndarray  # (n_positions,) bool, False where log_prob is NaN
     token: np.ndarray  # (n_positions,) int32
     length: np.ndarray  # (n_sentences,) positions of each sentence

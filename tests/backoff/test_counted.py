@@ -284,7 +284,7 @@ def test_counts_with_another_share_held_out_are_refused(estimator):
             ValueError, match=r"^validation_fraction=0\.4, but .*=0\.1;"
         ):
             model(0.4).set_params(max_depth=1).fit(changed)
-    # Sentences that were held out by name are no share.
+    # Sentences that were held out by name are not a share.
     val = random_text(4)
     with_val = model(0.1).count(text, X_val=val)
     a = model(0.4).fit(with_val).backoff_model_

@@ -169,7 +169,7 @@ def test_longer_contexts_of_the_estimator_are_not_cut_off_silently():
         (message,) = messages(LanguageModel(estimator, max_depth=2).fit, text)
         assert "max_depth=8 of" in message and "max_depth=2 of the Lan" in message
         assert not messages(LanguageModel(estimator, max_depth=8).fit, text)
-    # The default of the vectorizer is nobody's wish.
+    # The default of the vectorizer was not chosen by the user.
     default = make_pipeline(SuffixTreeVectorizer(), WittenBellLM())
     assert not messages(LanguageModel(default, max_depth=2).fit, text)
     lm = LanguageModel(WittenBellLM(), max_depth=2)
