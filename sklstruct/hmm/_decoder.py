@@ -27,7 +27,8 @@ def _unknown_share(n_words: int) -> float:
     A rule of thumb for English: with the vocabulary of WikiText-2, cut to 100 to 29 000
     words, it is off by a factor of at most 1.2 on the texts of UD English EWT. The
     probability that a model itself gives to unknown words is not such a share: with
-    ``min_count=1`` it comes from smoothing alone, and a closed vocabulary has no unknown word.
+    ``min_count=1`` it comes from smoothing alone, and a closed vocabulary has no
+    unknown word.
     """
     return min(0.5, 10 / np.sqrt(n_words))
 

@@ -463,7 +463,7 @@ def test_what_does_not_fit_is_told(data, models, params, error, match):
 
 @pytest.mark.parametrize("max_iter", [1, 2, 5])
 def test_weight_gap_bounds_what_better_weights_gain(monkeypatch, max_iter):
-    """Weights of an EM that was stopped early have a gap; the gap of the best weights is 0."""
+    """Weights of an EM that was stopped early have a gap; the best have the gap 0."""
     early = partial(_gates.em_weights, tol=-np.inf, max_iter=max_iter)
     ratios = []
     for seed in range(30):
