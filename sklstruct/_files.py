@@ -458,8 +458,7 @@ def open_read(
         If it cannot be read; it names the file.
     """
     if hasattr(path_or_file, "read"):
-        label = getattr(path_or_file, "name", what)
-        label = os.fsdecode(label) if isinstance(label, bytes) else str(label)
+        label = str(getattr(path_or_file, "name", what))
         yield _unpacked(path_or_file, label, own), label
         return
     path = check_path(path_or_file, name)
