@@ -177,10 +177,10 @@ def test_one_warning_for_all_batches(lm, path, n_jobs, monkeypatch):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             keep.fit(documents)
-        for call in (step.transform, keep.predict, lambda X: list(keep.select(X))):
+        for call in (step.transform, keep.predict, keep.select):
             with warnings.catch_warnings(record=True) as found:
                 warnings.simplefilter("always")
-                call(documents)
+                list(call(documents))
             assert len(found) == len(expected), [str(w.message) for w in found]
             for warning, part in zip(found, expected):
                 assert warning.filename == __file__
