@@ -141,13 +141,12 @@ class Model(Tables):
     ) -> None:
         if config is not None and not isinstance(config, Config):
             raise TypeError(f"config must be a Config, got {type(config).__name__}")
-        name = os.path.abspath(os.fsencode(path))
+        name = os.path.abspath(os.fsdecode(path))
         try:
             image = _load(name)
         except (OSError, ValueError) as exc:
-            label = os.fsdecode(name)
-            raise OSError(f"Cannot read model '{label}' ({exc})") from exc
-        self._set(image, name)
+            raise OSError(f"Cannot read model '{name}' ({exc})") from exc
+        self._set(image, os.fsencode(name))
 
     def _set(self, image: Any, path: bytes) -> None:
         label = os.fsdecode(path) or "image"
@@ -318,7 +317,7 @@ def _of_image(image: bytes, path: bytes) -> Model:
     return model
 
 
-def _load(path: bytes) -> Any:
+def _load(path: str) -> Any:
     """The image of a binary, mapped, or of the tables of an ARPA file."""
     with open(path, "rb") as file:
         if not file.peek(len(MAGIC)).startswith(MAGIC):

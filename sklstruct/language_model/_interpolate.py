@@ -113,11 +113,8 @@ def interpolate(
         MixtureLM(named, weights=weights),
         max_depth=max(model.predictor.max_depth for model in fitted),
         vocabulary=words,
-        start=labels.start,
-        end=labels.end,
-        unknown=labels.unknown,
-        analyzer=labels.analyzer,
         out_of_vocabulary="exclude",
+        **labels.settings,
     )
     # With given weights nothing is learnt, and any sentence is valid.
     lm.fit([words[:1]] if X_val is None else X_val)

@@ -278,19 +278,23 @@ class _Documents(BaseEstimator):
             normalize = normalize_ccnet
         return _Sentences(normalize, self.tokenizer, self.split_lines)
 
-    def _features(self, X) -> Iterator[NDArray]:
-        """Features of the documents of X, a batch after the other."""
+    def _models(self) -> list:
         check_is_fitted(self)
-        models = [self.model_]
-        if self.baseline_ is not None:
-            models.append(self.baseline_)
+        return [m for m in (self.model_, self.baseline_) if m is not None]
+
+    def _features(self, X, warnings: _Warnings | None = None) -> Iterator[NDArray]:
+        """Features of the documents of X, a batch after the other.
+
+        warnings: those of the documents before; None: there are none.
+        """
+        models = self._models()
+        warnings = warnings or _Warnings(models)
         sentences_of = self._sentences_of()
         parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
         sums = parallel(
             delayed(_score)(models, sentences_of, i * _BATCH, batch)
             for i, batch in enumerate(_batches(_columns(X)))
         )
-        warnings = _Warnings(models)
         for found, notes in sums:
             warnings.add(notes)
             n_tokens, n_words, n_unknown, *log_prob = found.T
@@ -656,8 +660,9 @@ class PerplexityFilter(_Documents):
         document : str
             One of X, as it was.
         """
+        warnings = _Warnings(self._models())
         for batch in _batches(_columns(X)):
-            part = self.predict(batch)
-            for document, name in zip(batch, part.tolist()):
+            (features,) = self._features(batch, warnings)
+            for document, name in zip(batch, self._parts(features).tolist()):
                 if name in self.keep:
                     yield document

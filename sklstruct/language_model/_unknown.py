@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._warnings import warn
-from ..symbols import NumberedText, SentenceEncoder, seems_unsplit
+from ..symbols import Labels, NumberedText, SentenceEncoder, seems_unsplit
 from ..symbols._text import UNSPLIT
 
 # Words of a text below which a share of unknown words says little.
@@ -74,7 +74,7 @@ class UnknownWords(NamedTuple):
                 f"{self.n_unknown} of {self.n_words} words are unknown to the model, "
                 f"such as {next(iter(found))!r}; {reason}"
             )
-        elif encoder.labels.analyzer != "char" and not hint:
+        elif not hint:
             message = _other_kind(found, encoder)
         if message:
             warn(f"{name}: {message}", UserWarning)
@@ -137,18 +137,17 @@ def _cause(unknown: dict, encoder: SentenceEncoder) -> str:
     words = {w: n for w, n in unknown.items() if isinstance(w, str) and w not in marks}
     if not known or not words:
         return ""
+    short = _share(words, lambda w: len(w) == 1)
+    if encoder.longest == 1 and short < 0.5:
+        return (
+            "the model knows single characters, and the text is split into words: "
+            f"{_as_characters(labels, 'lists of characters')}"
+        )
     if labels.analyzer != "char":
-        short = _share(words, lambda w: len(w) == 1)
         if encoder.longest > 1 and short > 0.5:
             return (
                 "the model knows words, and the text is split into characters: pass "
                 "strings, or train on characters with analyzer='char'"
-            )
-        if encoder.longest == 1 and short < 0.5:
-            return (
-                "the model knows single characters, and the text is split into words: "
-                "pass lists of characters, or train with analyzer='char', which "
-                "splits strings into characters"
             )
         if seems_unsplit(words, words.values()):
             return UNSPLIT
@@ -199,22 +198,34 @@ def _all_in(parts: Iterable[str], known: set) -> bool:
     return all(part in known for part in parts if part.isalnum())
 
 
+def _as_characters(labels: Labels, characters: str) -> str:
+    """How to give a text to a model of characters."""
+    if labels.analyzer == "char":
+        return f"pass strings, or {characters}"
+    return (
+        f"pass {characters}, or train with analyzer='char', which splits strings into "
+        "characters"
+    )
+
+
 def _other_kind(unknown: dict, encoder: SentenceEncoder) -> str:
     """What single unknown words say of a text that is split in another way.
 
     A string for a model of single characters, or a list of characters for a model of
     words, would else be unknown words, whose probabilities say nothing.
     """
-    code = encoder.labels.token_code
+    labels = encoder.labels
+    code = labels.token_code
     words = [w for w in unknown if isinstance(w, str) and w]
     if encoder.longest == 1:
         for word in words:
             if len(word) > 1 and all(c in code for c in word):
                 return (
                     f"{word!r} is one unknown word to this model, whose words are "
-                    f"single characters; pass list({word!r}), or train with "
-                    "analyzer='char', which splits strings into characters"
+                    f"single characters; {_as_characters(labels, f'list({word!r})')}"
                 )
+    elif labels.analyzer == "char":
+        return ""
     elif any(map(str.isspace, words)):
         return (
             "a list of characters was given to a model of words, to which they are "

@@ -174,8 +174,9 @@ def test_wrong_arguments(model, tmp_path):
             call()
     (tmp_path / "text").write_text("this is no model")
     for path in (tmp_path / "absent", tmp_path / "text", tmp_path):
-        with pytest.raises(OSError, match="Cannot read model"):
+        with pytest.raises(OSError, match="Cannot read model") as error:
             ours.Model(path)
+        assert "b'" not in str(error.value)
 
 
 def test_install(tmp_path):

@@ -173,13 +173,18 @@ def test_one_warning_for_all_batches(lm, path, n_jobs, monkeypatch):
         (path, None, ["different words"]),
     ):
         step = PerplexityTransformer(model, baseline=baseline, n_jobs=n_jobs).fit()
-        with warnings.catch_warnings(record=True) as found:
-            warnings.simplefilter("always")
-            step.transform(documents)
-        assert len(found) == len(expected), [str(w.message) for w in found]
-        for warning, part in zip(found, expected):
-            assert warning.filename == __file__
-            assert part in str(warning.message)
+        keep = PerplexityFilter(model, baseline=baseline, n_jobs=n_jobs)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            keep.fit(documents)
+        for call in (step.transform, keep.predict, keep.select):
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                list(call(documents))
+            assert len(found) == len(expected), [str(w.message) for w in found]
+            for warning, part in zip(found, expected):
+                assert warning.filename == __file__
+                assert part in str(warning.message)
 
 
 def test_a_table_of_arrow_is_refused_with_the_name_of_a_column(path):

@@ -121,6 +121,12 @@ def test_a_prefix_that_is_split_in_another_way():
         (message,) = messages(ask, "我喜欢")
         assert "pass list('我喜欢')" in message and "analyzer='char'" in message
     assert not messages(characters.predict_next, list("我喜欢"))
+    split = LanguageModel(AdditiveLM(), analyzer="char").fit(CHINESE)
+    assert not messages(split.predict_next, "我喜欢")
+    (message,) = messages(split.score_samples, [["我喜欢"]])
+    assert message.endswith("pass strings, or list('我喜欢')")
+    (message,) = messages(split.score_samples, [["我喜欢", "苹果"]] * 9)
+    assert message.endswith("pass strings, or lists of characters")
     (message,) = messages(words.predict_next, list("the dog"))
     assert "pass the string itself" in message
     (message,) = messages(trained(["我 喜欢 吃 苹果"]).predict_next, "我喜欢吃苹果了吗")
