@@ -224,6 +224,7 @@ def fitted():
         "StructuredLogisticRegression": StructuredLogisticRegression(),
         "StructuredLogisticRegressionCV": StructuredLogisticRegressionCV(Cs=3),
         "logistic of groups": StructuredLogisticRegression(GroupLasso()),
+        "logistic of a tree": StructuredLogisticRegression(TreeNorm([-1, 0, 0, 1])),
         "SenseClassifier": SenseClassifier(min_samples=5),
         "PathClassifier": PathClassifier(),
     }.items():

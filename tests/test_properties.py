@@ -134,7 +134,7 @@ def features(draw):
     """Numbers of all sizes and columns that are constant, and at least two classes."""
     n = draw(st.integers(4, 25))
     number = st.floats(-1e3, 1e3, width=32) | st.sampled_from([0.0, 1.0])
-    rows = st.lists(number, min_size=3, max_size=3)
+    rows = st.lists(number, min_size=4, max_size=4)
     X = np.array(draw(st.lists(rows, min_size=n, max_size=n)))
     X[:, 0] = X[0, 0]
     y = np.array(draw(st.lists(st.sampled_from("vwxyz"), min_size=n, max_size=n)))
