@@ -63,7 +63,7 @@ the sum over all classes from 1, in 20 contexts of the test part.
 `temperature`: C of the same tree chosen by validation log-loss: as it is; with one
 temperature of all classes that is fitted to the validation samples (scikit-learn's
 ``CalibratedClassifierCV(method="temperature")``); with one in the softmax of each node
-(its weights times a number); and nodes of `DualLinearClassifier`, whose numbers are
+(its weights times a number); and nodes of `LinearClassifier`, whose numbers are
 fitted to a fold of the training samples; mean of three splits.
 
 `gram`: figure C.2 on fifteen splits, at depth 5.
@@ -109,7 +109,7 @@ from sklstruct.context_tree import SuffixTreeVectorizer
 from sklstruct.hierarchical import HierarchicalClassifier, PerNodeC
 from sklstruct.hierarchical._regularization import NodeFit
 from sklstruct.language_model import interpolate
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.loglinear import PENALTIES, _path, lam_path
 from sklstruct.loglinear._fit import Fit, Settings, solver_of
 from sklstruct.loglinear._gap import duality_gap
@@ -748,7 +748,7 @@ def temperature(section):
             warm = CalibratedClassifierCV(
                 FrozenEstimator(model), method="temperature", cv=2
             )
-            dual = DualLinearClassifier("log_loss", C=C)
+            dual = LinearClassifier("log_loss", C=C)
             dual = HierarchicalClassifier(tree, estimator=dual, random_state=0)
             found = model, warm.fit(*held), node_temperature(model, held), dual
             dual.fit(X, y)

@@ -76,7 +76,7 @@ TRUSTED_TYPES = tuple(
             "sklstruct.language_model._language_model.LanguageModel",
             "sklstruct.language_model._perplexity.PerplexityFilter",
             "sklstruct.language_model._perplexity.PerplexityTransformer",
-            "sklstruct.linear._dual.DualLinearClassifier",
+            "sklstruct.linear._classifier.LinearClassifier",
             "sklstruct.linear._labels.LabelColumns",
             "sklstruct.linear._targets.Targets",
             "sklstruct.linear._weights.NodeWeights",

@@ -17,10 +17,10 @@ from sklearn.pipeline import make_pipeline
 
 from sklstruct import (
     AdditiveLM,
-    DualLinearClassifier,
     HierarchicalClassifier,
     KneserNeyLM,
     LanguageModel,
+    LinearClassifier,
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
@@ -216,8 +216,8 @@ def fitted():
         "hierarchical of estimators": HierarchicalClassifier(
             estimator=LogisticRegression()
         ),
-        "DualLinearClassifier": DualLinearClassifier(),
-        "dual of probabilities": DualLinearClassifier("log_loss"),
+        "LinearClassifier": LinearClassifier(),
+        "dual of probabilities": LinearClassifier("log_loss"),
         "SenseClassifier": SenseClassifier(min_samples=5),
         "PathClassifier": PathClassifier(),
     }.items():
@@ -227,9 +227,7 @@ def fitted():
         if hasattr(model, "random_state"):
             model.set_params(random_state=0)
         for X, kind in ((features, ""), (sparse, ", sparse")):
-            if not kind or isinstance(
-                model, HierarchicalClassifier | DualLinearClassifier
-            ):
+            if not kind or isinstance(model, HierarchicalClassifier | LinearClassifier):
                 put(model, X, y, name=name + kind)
 
     # words
@@ -344,7 +342,7 @@ def fitted():
     several = np.stack([label < "x", label > "w", label == "z"], axis=1).astype(int)
     for model in (
         HierarchicalClassifier([[0, 1], 2], random_state=0),
-        DualLinearClassifier(random_state=0),
+        LinearClassifier(random_state=0),
     ):
         name = f"{type(model).__name__} of several labels"
         put(model, features, several, name=name)

@@ -103,13 +103,13 @@ def classes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     builders += [SpectralSplit(), WardMerge(whiten=True), GivenTaxonomy({"a": ["b"]})]
     assert_type(RefinedTaxonomy("ward", "cut").build(X, y), Taxonomy)
     assert_type(builders[0].build(X, y), Taxonomy)
-    return DualLinearClassifier("log_loss", C=2.0).fit(X, y).predict_log_proba(X)
+    return LinearClassifier("log_loss", C=2.0).fit(X, y).predict_log_proba(X)
 
 
 def sequences(X: list[list[str]], Y: list[list[str]], graphs: list[FactorGraph]) -> Any:
     hmm = HighOrderHMM(order=2, emission=SuffixEmission(max_suffix=3)).fit(X, Y)
     HighOrderHMM(emission=FrequencyEmission(floor=0.1)).fit(X, Y).predict_proba(X)
-    emission = ClassifierEmission(DualLinearClassifier())
+    emission = ClassifierEmission(LinearClassifier())
     HighOrderHMM(emission=emission).fit(X, Y).decode(X)
     FactorGraphVectorizer().fit([{"a": 1.0}]).transform([{"a": 2.0}])
     ConditionalRandomField(0.1, min_count=2).fit([[["a"]]], [["b"]]).predict_proba(X)

@@ -70,7 +70,7 @@ from sklstruct.language_model import (
     PerplexityFilter,
     PerplexityTransformer,
 )
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.loglinear import (
     PENALTIES,
     SOLVERS,
@@ -170,7 +170,7 @@ def hierarchical(fails=None, suite=True, draws=False, **params):
 
 
 def dual(suite=True, **params):
-    estimator = DualLinearClassifier(random_state=0, **params)
+    estimator = LinearClassifier(random_state=0, **params)
     return Entry(estimator, "features", suite, True, _DRAWS)
 
 
@@ -242,7 +242,7 @@ TABLE = [
     hierarchical(regularization=GammaPrior(2, 1), prediction="greedy", fails=_GREEDY),
     hierarchical(regularization="gamma", draws=True, suite=False),
     hierarchical(estimator=GaussianNB(), fails=_NAIVE_BAYES),
-    hierarchical(estimator=DualLinearClassifier("log_loss"), draws=True, fails=_DRAWS),
+    hierarchical(estimator=LinearClassifier("log_loss"), draws=True, fails=_DRAWS),
     Entry(
         PathClassifier(HierarchicalClassifier(estimator="logistic")),
         "features",
@@ -545,7 +545,7 @@ def sparse_answers():
     for model in (
         HierarchicalClassifier([[0, 1], 2], random_state=0),
         HierarchicalClassifier({1: 0, 2: 0}, random_state=0),
-        DualLinearClassifier(weight_threshold=0.1, random_state=0),
+        LinearClassifier(weight_threshold=0.1, random_state=0),
     ):
         make = partial(clone(model).fit, X, sp.csr_matrix(Y))
         found[f"{model!r} of sparse y"] = make, "rows", X, None

@@ -151,9 +151,9 @@ def entries():
 
     from sklstruct import (
         AdditiveLM,
-        DualLinearClassifier,
         HierarchicalClassifier,
         KneserNeyLM,
+        LinearClassifier,
         StructuredLogLinearLM,
         SuffixTreeVectorizer,
     )
@@ -273,11 +273,11 @@ def entries():
         features,
         lambda X: fitted.target_log_proba(X, label),
     )
-    dual = DualLinearClassifier()
-    found["DualLinearClassifier.fit"] = (features, lambda X: clone(dual).fit(X, label))
+    dual = LinearClassifier()
+    found["LinearClassifier.fit"] = (features, lambda X: clone(dual).fit(X, label))
     dual.fit(features, label)
     for method in ("predict", "decision_function", "predict_proba"):
-        found[f"DualLinearClassifier.{method}"] = (
+        found[f"LinearClassifier.{method}"] = (
             features,
             lambda X, method=method: getattr(dual, method)(X),
         )

@@ -43,7 +43,7 @@ from .._compat import (
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from .._progress import Progress
-from ..linear import DualLinearClassifier
+from ..linear import LinearClassifier
 from ..linear._labels import check_fold, check_threshold, read_training
 from ..linear._samples import check_class_weight
 from ..linear._targets import Targets
@@ -74,8 +74,8 @@ def _learns_batches(model: HierarchicalClassifier) -> bool:
         model.taxonomy, "build"
     )
     fault = None
-    if not isinstance(model.estimator, DualLinearClassifier | None):
-        fault = "estimator=None or a DualLinearClassifier"
+    if not isinstance(model.estimator, LinearClassifier | None):
+        fault = "estimator=None or a LinearClassifier"
     elif model.n_taxonomies > 1:
         fault = "n_taxonomies=1"
     elif model.regularization != "single" or model.prediction == "greedy":
@@ -87,7 +87,7 @@ def _learns_batches(model: HierarchicalClassifier) -> bool:
     elif not hasattr(model, "nodes_"):
         pass
     elif not isinstance(model.nodes_, DualNodes) or model.nodes_.several:
-        fault = "a model of the nodes of a DualLinearClassifier, with one label"
+        fault = "a model of the nodes of a LinearClassifier, with one label"
     elif len(model.taxonomies_) > 1:
         fault = "a model of one tree"
     if fault is not None:
@@ -130,7 +130,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         \qquad t_j = w\,(g(z_j) - g(-z_j)) + b,
 
     over the nodes on the path to label y, with the scores z of a
-    `DualLinearClassifier`, its evidence g, and one (w, b) for routing nodes and one for
+    `LinearClassifier`, its evidence g, and one (w, b) for routing nodes and one for
     leaves. This is the marginal probability of each label, a probabilistic label tree
     [3]_. Rows do not sum to 1.
 
@@ -139,14 +139,14 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     taxonomy : str, builder, Taxonomy, list, dict or tuple of these, default="auto"
         The tree.
 
-        - "auto": the tree of "cut". With the nodes of a `DualLinearClassifier` its
+        - "auto": the tree of "cut". With the nodes of a `LinearClassifier` its
           shape is that of `sklstruct.taxonomy.choose_shape`, and up to 100 classes it
           is flat. With those of "logistic", one tree is flat up to 100 classes, and
           for more classes if K classes and m values of X (stored ones, if sparse) have
           :math:`m K \le 10^9`. It is not flat with `max_depth`, `max_leaf`, another
           `regularization` than "single" or ``prediction="greedy"``.
         - The name of a builder, a key of `sklstruct.taxonomy.TAXONOMY_BUILDERS`.
-          With the nodes of a `DualLinearClassifier` its tree has the shape of "auto",
+          With the nodes of a `LinearClassifier` its tree has the shape of "auto",
           and "kmeans" makes balanced splits by direction. The names are
 
           {builders}
@@ -179,21 +179,21 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
         - "logistic": multinomial logistic regression; one compiled solver fits all
           nodes.
-        - A `DualLinearClassifier`: that model, with its parameters, at all nodes; made
+        - A `LinearClassifier`: that model, with its parameters, at all nodes; made
           for sparse X and leaves of many classes. The scores of the classes of a leaf
           enter the probability of the leaf (see Notes).
         - Another classifier with `predict_proba`: cloned for each node. NaN in X is
           passed on to the classifier, if the tree is given: builders need finite X.
-        - None: ``DualLinearClassifier("auto", C=C, weight_threshold=0.02)`` for sparse
+        - None: ``LinearClassifier("auto", C=C, weight_threshold=0.02)`` for sparse
           X, and with threshold 0 for dense X and several labels a sample. For dense X
           and one label "logistic", or, if the taxonomy is "auto" without limits and the
-          data are too large for a flat tree, ``DualLinearClassifier("log_loss", C=C)``
+          data are too large for a flat tree, ``LinearClassifier("log_loss", C=C)``
           whose `intercept_scaling` is the length of a row (root mean square): classes
           of different sizes need large intercepts. "logistic" for every X if
           `regularization` is not "single" or `prediction` is "greedy".
 
     n_leaves : int, default=None
-        Leaves that are evaluated for each sample with a `DualLinearClassifier`, at
+        Leaves that are evaluated for each sample with a `LinearClassifier`, at
         least 1. None: the smallest of 2, 3, 5 and 8 whose log-loss on a fold is within
         1.5 % of the best; 2 without a fold. It must be None for other node models, and
         with several labels a sample, when all leaves that may hold an answer are
@@ -202,11 +202,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     prediction : {"joint", "greedy", "best_first"}, default="joint"
         How `predict` finds its class. "joint": the most probable of all classes.
         "best_first": the same class, by a best-first search that evaluates few
-        branches. With "logistic" and `DualLinearClassifier` nodes both search. With
+        branches. With "logistic" and `LinearClassifier` nodes both search. With
         another `estimator`, "joint" evaluates all nodes, and so does "best_first" if
         there are several trees. "greedy": the class at the end of the path of most
         probable children, which may not be the most probable class; for one tree and
-        not for a `DualLinearClassifier`.
+        not for a `LinearClassifier`.
 
     regularization : {"single", "indep", "gamma"} or object, default="single"
         How the strengths of the penalties of the nodes are chosen. "single" or
@@ -228,7 +228,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     fit_intercept : bool, default=True
         Whether node models have intercepts. Those of "logistic" are not penalised,
-        those of `DualLinearClassifier` are.
+        those of `LinearClassifier` are.
 
     threshold : float or "f1", default=0.5
         With several labels, labels of a larger probability are predicted; in (0, 1).
@@ -288,8 +288,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     coef_ : ndarray of shape (n_rows, n_features)
         Weight vectors of all nodes, in the order of ``forest_.row``; with several
         labels one for each child of ``model_nodes_``. Of the dtype of X; sparse (CSR,
-        float32) with a `DualLinearClassifier`. ``coef_`` and the next five attributes
-        exist for "logistic" and `DualLinearClassifier` nodes only.
+        float32) with a `LinearClassifier`. ``coef_`` and the next five attributes
+        exist for "logistic" and `LinearClassifier` nodes only.
 
     intercept_ : ndarray of shape (n_rows,)
         Intercepts.
@@ -305,7 +305,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     node_n_iter_ : ndarray of shape (n_models,)
         L-BFGS iterations of each node in its last solve, without the folds of "indep";
-        with "gamma" the sum over all rounds. Epochs with a `DualLinearClassifier`.
+        with "gamma" the sum over all rounds. Epochs with a `LinearClassifier`.
 
     estimators_ : list of classifiers
         Node models, for another `estimator`.
@@ -314,7 +314,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         Node of ``forest_`` of each model.
 
     n_leaves_ : int
-        Leaves that are evaluated for each sample, with a `DualLinearClassifier`.
+        Leaves that are evaluated for each sample, with a `LinearClassifier`.
 
     nodes_ : LogisticNodes, DualNodes or EstimatorNodes
         The models of all nodes; the arrays and estimators above are theirs.
@@ -337,7 +337,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     -----
     The product along the path suffers from label bias: the classifier of a leaf
     distributes all of the probability of the leaf, even for samples of other leaves.
-    With a `DualLinearClassifier` the ``n_leaves_`` leaves of largest :math:`R_l` are
+    With a `LinearClassifier` the ``n_leaves_`` leaves of largest :math:`R_l` are
     evaluated for each sample, and
 
     .. math::
@@ -347,7 +347,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         \qquad a_y = w_l\, g(z_y),\ E_l = \ln \sum_{y \in l} e^{a_y},
 
     with :math:`R_l` the sum of the evidence g of the outcomes on the path to leaf l
-    (log-probabilities for log_loss; g as in `DualLinearClassifier`). The four numbers
+    (log-probabilities for log_loss; g as in `LinearClassifier`). The four numbers
     minimise the log-loss of a fold of the training samples; the models are then fitted
     to all samples. :math:`\eta = c = 0` is the product along the path. Leaves of one
     class have the evidence c. If a level has more than 4 ``n_leaves_`` routing nodes,
@@ -407,7 +407,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         "max_leaf": [Interval(Integral, 1, None, closed="left"), None],
         "estimator": [
             StrOptions({"logistic"}),
-            DualLinearClassifier,
+            LinearClassifier,
             HasMethods(["fit", "predict_proba"]),
             None,
         ],
@@ -582,7 +582,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> HierarchicalClassifier:
-        r"""Learn one batch of samples, with the nodes of a `DualLinearClassifier`.
+        r"""Learn one batch of samples, with the nodes of a `LinearClassifier`.
 
         With :math:`W_{t-1}` the weights of a node after the batches before, those of
         its samples in batch :math:`B_t` lead to
@@ -737,12 +737,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         estimator = self.estimator
         if estimator is None:
             estimator = self._default_estimator(data)
-        if isinstance(estimator, DualLinearClassifier):
+        if isinstance(estimator, LinearClassifier):
             return DualNodes(estimator, self.n_leaves)
         if self.n_leaves is not None:
             raise ValueError(
-                f"n_leaves={self.n_leaves} needs nodes of a DualLinearClassifier: "
-                "leave it None, or set estimator=DualLinearClassifier()"
+                f"n_leaves={self.n_leaves} needs nodes of a LinearClassifier: "
+                "leave it None, or set estimator=LinearClassifier()"
             )
         if estimator == "logistic":
             options = {
@@ -756,12 +756,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     def refusal_of_labels(self) -> str | None:
         estimator, refusal = self.estimator, None
-        if isinstance(estimator, DualLinearClassifier):
+        if isinstance(estimator, LinearClassifier):
             refusal = estimator.refusal_of_labels()
         elif estimator is not None or self.regularization != "single":
             return (
                 "with several labels a sample the nodes are those of a "
-                "DualLinearClassifier: leave estimator None or set it to one, and "
+                "LinearClassifier: leave estimator None or set it to one, and "
                 'regularization="single"'
             )
         if refusal is not None:
@@ -822,7 +822,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         return auto and self._is_plain() and bounds == (None, None)
 
     def _dual_estimator(self, weight_threshold, loss="auto"):
-        return DualLinearClassifier(
+        return LinearClassifier(
             loss,
             C=self.C,
             fit_intercept=self.fit_intercept,
@@ -832,11 +832,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     def _is_users(self):
         """Whether `estimator` is a classifier of another package."""
         return self.estimator not in (None, "logistic") and not isinstance(
-            self.estimator, DualLinearClassifier
+            self.estimator, LinearClassifier
         )
 
     def _check_params(self, fit_params):
-        if isinstance(self.estimator, DualLinearClassifier):
+        if isinstance(self.estimator, LinearClassifier):
             self._check_dual()
         if not self._is_users():
             if fit_params:
@@ -879,12 +879,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         if self.regularization != "single":
             raise ValueError(
                 f"regularization={self.regularization!r} sets C of the default node "
-                'model; with DualLinearClassifier use regularization="single" and its '
+                'model; with LinearClassifier use regularization="single" and its '
                 "C"
             )
         if self.prediction == "greedy":
             raise ValueError(
-                'prediction="greedy" follows best children; DualLinearClassifier '
+                'prediction="greedy" follows best children; LinearClassifier '
                 "evaluates the n_leaves best leaves: use n_leaves=1"
             )
 

@@ -26,7 +26,7 @@ from .._checks import (
 )
 from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
 from .._progress import Progress
-from ..linear import DualLinearClassifier
+from ..linear import LinearClassifier
 from ..linear._calibration import BEYOND, Sigmoid, draw_fold, scale_of
 from ..linear._samples import single, warn_uneven
 from ..linear._solver import (
@@ -136,7 +136,7 @@ class DualNodes(NodeModels):
 
     Parameters
     ----------
-    estimator : DualLinearClassifier
+    estimator : LinearClassifier
         Its parameters are those of every node.
 
     n_leaves : int or None
@@ -173,7 +173,7 @@ class DualNodes(NodeModels):
 
     def __init__(
         self,
-        estimator: DualLinearClassifier,
+        estimator: LinearClassifier,
         n_leaves: int | None,
         several: bool = False,
         threshold: float | str = 0.5,
@@ -394,7 +394,7 @@ class DualNodes(NodeModels):
 
     def learn(
         self,
-        estimator: DualLinearClassifier,
+        estimator: LinearClassifier,
         problems: NodeProblems,
         rows: NDArray,
         data: TrainingSet,

@@ -305,7 +305,7 @@ class NodeAnswersMixin(LabelsMixin):
             raise ValueError(
                 f"the node models are {type(self.nodes_.estimators[0]).__name__}s: "
                 'heaviest_features needs estimator="logistic" or a '
-                "DualLinearClassifier; see estimators_"
+                "LinearClassifier; see estimators_"
             )
         names = self._names_of_features(feature_names)
         weights = sp.csr_matrix(self.nodes_.coef_of(v))

@@ -269,7 +269,7 @@ class NodeProblems:
             8.0 * work.max() + float(X.dtype.itemsize) * scores.max(), None,
             f"the fit of a node with {samples[largest]} samples and {rows[largest]} "
             "vectors of weights",
-            "use a deeper taxonomy (max_depth), or estimator=DualLinearClassifier()",
+            "use a deeper taxonomy (max_depth), or estimator=LinearClassifier()",
         )  # fmt: skip
         space = kernels.LbfgsWorkspace(
             np.empty(int(work.max()) + 1), local, columns, index

@@ -5,6 +5,6 @@ from typing import TYPE_CHECKING
 from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._dual import DualLinearClassifier as DualLinearClassifier
+    from ._classifier import LinearClassifier as LinearClassifier
 else:
     __all__, __getattr__, __dir__ = face(__name__)

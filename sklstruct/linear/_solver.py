@@ -56,7 +56,7 @@ class DescentSettings(NamedTuple):
     def of(
         cls, estimator: Any, loss: str, C: float, threshold: float, stop: NDArray
     ) -> DescentSettings:
-        """Those of a `DualLinearClassifier`, with another loss, C and threshold."""
+        """Those of a `LinearClassifier`, with another loss, C and threshold."""
         constant = 0.0
         if estimator.fit_intercept:
             constant = float(estimator.intercept_scaling)

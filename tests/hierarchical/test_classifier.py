@@ -36,7 +36,7 @@ from sklstruct.hierarchical import (
 )
 from sklstruct.hierarchical._regularization import folds
 from sklstruct.hierarchical._trees import another_view
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
     Taxonomy,
@@ -871,7 +871,7 @@ def test_the_tag_of_nan_is_that_of_the_estimator():
 def test_missing_labels_and_columns_of_other_types(train):
     X = train[0][:60]
     names = ["a", "b", "c"] * 20
-    models = HierarchicalClassifier(), DualLinearClassifier(), SenseClassifier()
+    models = HierarchicalClassifier(), LinearClassifier(), SenseClassifier()
     for missing in (None, pd.NA, np.nan):
         y = np.array([*names[:-1], missing], dtype=object)
         for form in (y, pd.Series(y, dtype="string"), pd.Series(y, dtype="category")):
@@ -881,7 +881,7 @@ def test_missing_labels_and_columns_of_other_types(train):
     Y = np.eye(3, dtype=int)[np.arange(60) % 3]
     for y in (Y.astype(str), Y.astype(object), Y.astype(np.float16)):
         message = f"y of several columns must hold 0 and 1, .*{y.dtype}: use y.astype"
-        for model in (HierarchicalClassifier(), DualLinearClassifier()):
+        for model in (HierarchicalClassifier(), LinearClassifier()):
             with pytest.raises(ValueError, match=message):
                 model.fit(X, y)
     with pytest.raises(

@@ -18,17 +18,17 @@ from sklearn.preprocessing import LabelEncoder
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.datasets import make_sparse_classes
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.taxonomy import GivenTaxonomy, Taxonomy
 
 K = 12
 GROUPS = [[0, 1, 2, 3], [4, 5], [6, 7, 8], [9, 10, 11]]
 MODELS = {
     "tree": HierarchicalClassifier(
-        GROUPS, estimator=DualLinearClassifier(), random_state=0
+        GROUPS, estimator=LinearClassifier(), random_state=0
     ),
     "logistic tree": HierarchicalClassifier(GROUPS, estimator="logistic"),
-    "flat": DualLinearClassifier(random_state=0),
+    "flat": LinearClassifier(random_state=0),
 }
 
 

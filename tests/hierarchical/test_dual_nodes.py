@@ -21,11 +21,11 @@ from sklearn.pipeline import make_pipeline
 from sklstruct.hierarchical import HierarchicalClassifier, _dual_nodes, _tree_fold
 from sklstruct.hierarchical import _evidence as numbers
 from sklstruct.hierarchical._dual_nodes import DualNodes
-from sklstruct.linear import DualLinearClassifier, _trial
+from sklstruct.linear import LinearClassifier, _trial
 from sklstruct.linear._calibration import evidence
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "linear"))
-from test_dual import text
+from test_linear_classifier import text
 
 LOSSES = ["squared_hinge", "log_loss", "ovr_log_loss"]
 K = 24
@@ -74,7 +74,7 @@ def random_tree(rng, labels, depth):
 
 
 def dual(loss="squared_hinge", **params):
-    return DualLinearClassifier(loss, **{"tol": 0.02, **params})
+    return LinearClassifier(loss, **{"tol": 0.02, **params})
 
 
 def by_definition(model, X):
@@ -429,7 +429,7 @@ def test_trial_that_is_the_whole_fit(best, monkeypatch):
     )
     auto, named = (
         HierarchicalClassifier(
-            max_depth=0, estimator=DualLinearClassifier(loss, C=C), random_state=0
+            max_depth=0, estimator=LinearClassifier(loss, C=C), random_state=0
         ).fit(X, y)
         for loss, C in (("auto", 1.0), (best, 10.0 if best == "log_loss" else 1.0))
     )
@@ -455,7 +455,7 @@ def test_the_fold_is_scored_by_models_that_have_not_seen_it(monkeypatch, data):
     fold, held = caught["fold"], caught["held"]
     apart = np.setdiff1d(np.arange(y.size), held)
     root, leaf = (
-        DualLinearClassifier(calibration=None, tol=1e-5, max_iter=5000) for _ in "ab"
+        LinearClassifier(calibration=None, tol=1e-5, max_iter=5000) for _ in "ab"
     )
     z = root.fit(X[apart], y[apart] // 6).decision_function(X[held])
     np.testing.assert_allclose(fold.route, evidence(z, "squared_hinge"), atol=0.02)
@@ -570,7 +570,7 @@ def test_default_of_sparse_samples(data, new):
     X, y = data
     model = HierarchicalClassifier(ONE_LEVEL, random_state=0).fit(X, y)
     assert isinstance(model.nodes_, DualNodes)
-    same = DualLinearClassifier("auto", weight_threshold=0.02)
+    same = LinearClassifier("auto", weight_threshold=0.02)
     same = HierarchicalClassifier(ONE_LEVEL, estimator=same, random_state=0).fit(X, y)
     assert np.array_equal(model.predict_proba(new[0]), same.predict_proba(new[0]))
     with pytest.raises(ValueError, match="greedy"):

@@ -12,7 +12,7 @@ from sklearn.preprocessing import normalize
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.hierarchical import PathClassifier
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.metrics import hierarchical_f1_score, hierarchical_precision_score
 from sklstruct.taxonomy import Taxonomy, as_paths
 
@@ -24,10 +24,10 @@ GIVEN = {
 }
 MODELS = {
     "logistic": {"taxonomy": GIVEN, "estimator": "logistic", "C": 1},
-    "dual": {"taxonomy": GIVEN, "estimator": DualLinearClassifier()},
+    "dual": {"taxonomy": GIVEN, "estimator": LinearClassifier()},
     "dual chain": {
         "taxonomy": GIVEN,
-        "estimator": DualLinearClassifier("log_loss", calibration=None),
+        "estimator": LinearClassifier("log_loss", calibration=None),
     },
     "estimators": {"taxonomy": GIVEN, "estimator": LogisticRegression()},
     "flat": {"max_depth": 0, "estimator": "logistic", "C": 1},
@@ -41,7 +41,7 @@ MODELS = {
     "two sparse trees": {
         "taxonomy": (GIVEN, "ward"),
         "n_taxonomies": 2,
-        "estimator": DualLinearClassifier(),
+        "estimator": LinearClassifier(),
     },
 }
 
@@ -213,7 +213,7 @@ def test_nodes_of_several_labels(n_taxonomies):
 # ------------------------------------------------------------- features of nodes
 
 
-@pytest.mark.parametrize("node", ["logistic", DualLinearClassifier("log_loss")])
+@pytest.mark.parametrize("node", ["logistic", LinearClassifier("log_loss")])
 def test_heaviest_features_are_rows_of_the_scores(digits, node):
     X, y, _, _ = digits
     model = HierarchicalClassifier(GIVEN, estimator=node, random_state=0).fit(X, y)
@@ -241,7 +241,7 @@ def test_heaviest_features_are_rows_of_the_scores(digits, node):
 def test_heaviest_features_read_one_node(digits, monkeypatch):
     """The weights of all nodes together may be larger than the memory."""
     X, y, _, _ = digits
-    node = DualLinearClassifier("log_loss", weight_threshold=0.02)
+    node = LinearClassifier("log_loss", weight_threshold=0.02)
     model = HierarchicalClassifier(GIVEN, estimator=node, random_state=0)
     model.fit(sp.csr_matrix(X), y)
     expected = model.heaviest_features(k=3)

@@ -1,4 +1,4 @@
-"""DualLinearClassifier: a flat linear model of many classes on sparse rows."""
+"""LinearClassifier: a flat linear model of many classes on sparse rows."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _has_probabilities(estimator):
     return True
 
 
-class DualLinearClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
+class LinearClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
     r"""Linear classifier of many classes, all fitted together in the dual.
 
     .. math::
@@ -252,9 +252,9 @@ default="squared_hinge"
     --------
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.preprocessing import normalize
-    >>> from sklstruct.linear import DualLinearClassifier
+    >>> from sklstruct.linear import LinearClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = DualLinearClassifier(C=10, random_state=0)
+    >>> model = LinearClassifier(C=10, random_state=0)
     >>> model.fit(normalize(X[:1200]), y[:1200]).score(normalize(X[1200:]), y[1200:])
     0.9...
     >>> model.predict_proba(normalize(X[1200:])).sum(axis=1).round(12).max()
@@ -316,7 +316,7 @@ default="squared_hinge"
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> DualLinearClassifier:
+    ) -> LinearClassifier:
         """Fit all classes, and the scale of the probabilities.
 
         Parameters
@@ -333,7 +333,7 @@ default="squared_hinge"
 
         Returns
         -------
-        self : DualLinearClassifier
+        self : LinearClassifier
             Fitted estimator.
 
         Raises
