@@ -16,7 +16,7 @@ search is the bisection for the weak Wolfe conditions (Lewis and Overton), which
 keeps the L-BFGS metric positive definite.
 
 Start metric. L-BFGS starts from a multiple of the identity or, where the caller hands
-over moments of the features (`_problems` says when), from the inverse H0 of
+over moments of the features (`_quasi_newton` says when), from the inverse H0 of
 
     H(a) = (diag(a) - a a' / sum(a)) (x) M + lam I,       lam = 1 / (C S),
 
