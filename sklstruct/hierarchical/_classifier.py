@@ -45,6 +45,7 @@ from .._parallel import ThreadMap
 from .._progress import Progress
 from ..linear import LinearClassifier
 from ..linear._labels import check_fold, check_threshold, read_training
+from ..linear._quasi_newton import PER_TOL
 from ..linear._samples import check_class_weight
 from ..linear._targets import Targets
 from ..symbols import encode
@@ -76,6 +77,13 @@ def _learns_batches(model: HierarchicalClassifier) -> bool:
     fault = None
     if not isinstance(model.estimator, LinearClassifier | None):
         fault = "estimator=None or a LinearClassifier"
+    elif model.estimator is not None and not (
+        model.estimator.solver != "quasi_newton" and model.estimator.penalize_intercept
+    ):
+        fault = (
+            'a LinearClassifier with solver="auto" or "dual" and '
+            "penalize_intercept=True: batches are learned in the dual"
+        )
     elif model.n_taxonomies > 1:
         fault = "n_taxonomies=1"
     elif model.regularization != "single" or model.prediction == "greedy":
@@ -239,11 +247,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
         Weight 0 removes the class. None with several labels.
 
-    tol : float, default=1e-4
-        Tolerance of "logistic", > 0. A node is done when the largest entry of the
-        gradient of its objective, divided by C and by its total sample weight, is at
-        most `tol`. For large nodes of several outcomes, at which the solver uses the
-        curvature, the expected decrease must also be at most 10 `tol` nats a sample.
+    tol : float, default=0.01
+        Tolerance of "logistic", > 0, in the unit of `LinearClassifier` with
+        ``solver="quasi_newton"``. For large nodes of several outcomes, at which the
+        solver uses the curvature, the expected decrease must also be at most .1 `tol`
+        nats a sample.
 
     max_iter : int, default=1000
         Largest number of L-BFGS iterations of one solve of a node, at least 1.
@@ -441,7 +449,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         fit_intercept: bool = True,
         threshold: float | Literal["f1"] = 0.5,
         class_weight: dict | Literal["balanced"] | None = None,
-        tol: float = 1e-4,
+        tol: float = 0.01,
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
@@ -746,8 +754,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             )
         if estimator == "logistic":
             options = {
-                "fit_intercept": self.fit_intercept,
-                "tol": self.tol,
+                "constant": np.inf if self.fit_intercept else 0.0,
+                "tol": PER_TOL * self.tol,
                 "max_iter": self.max_iter,
             }
             return LogisticNodes(self.regularization, self.C, options)
@@ -866,6 +874,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         estimator = self.estimator
         estimator._validate_params()
         check_fold(estimator.loss, estimator.calibration)
+        estimator.check_solver()
         if estimator.calibration is None and estimator.loss == "squared_hinge":
             raise ValueError(
                 "calibration=None of the estimator gives no probabilities with "

@@ -24,7 +24,13 @@ from .._checks import (
     check_pointers,
     check_sparse,
 )
-from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
+from .._parallel import (
+    ThreadMap,
+    row_blocks,
+    rows_per_block,
+    single_blas_thread,
+    stop_flag,
+)
 from .._progress import Progress
 from ..linear import LinearClassifier
 from ..linear._calibration import BEYOND, Sigmoid, draw_fold, scale_of
@@ -232,7 +238,7 @@ class DualNodes(NodeModels):
         number = number[rows]  # of each row in the fold, -1: not in it
         seeds = rng.randint(1, INT32_MAX, size=problems.n_nodes)
         begun: dict = {}
-        with stop_flag() as stop:
+        with single_blas_thread(), stop_flag() as stop:
             if self.loss == "auto":
                 begun = self._choose(problems, number, seeds, stop, parallel)
                 progress.step(f"loss={self.loss} with C={self._C:g}", "choose")

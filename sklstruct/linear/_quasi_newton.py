@@ -17,7 +17,8 @@ It is not used where the curvatures hardly differ (`SPREAD`).
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,10 +28,22 @@ from .._checks import INT32_MAX, check_memory
 from .._parallel import ThreadMap, interruptible, single_blas_thread, stop_flag
 from . import _quasi_newton_fast as kernels
 from ._samples import is_sparse
+from ._targets import Targets
+from ._weights import Division, FittedStrip, lanes_of
+
+if TYPE_CHECKING:
+    from ._solver import DescentSettings
 
 # `spread` below which the identity is about as good a metric. White features with
 # outcomes of equal size have 1 + d / n.
 SPREAD = 1.6
+
+# Tolerance of `SortedProblems.fit` in units of that of `LinearClassifier`. At the same
+# `tol` the objectives of both solvers then exceed the optimum by about as much.
+PER_TOL = 0.1
+
+# Tolerance without the fold, in units of that of the whole.
+_ROUGH = 2.0
 
 # Features from which the eigenvectors of a moment matrix take a considerable part of a
 # second.
@@ -161,18 +174,26 @@ class SortedProblems:
         iteration = n * (d * (2 * r + 25) + 130 * r)
         return (r > 1) & (n >= 4 * d) & (setup <= 5 * iteration)
 
-    def _metric(self, v, C, fit_intercept, curved):
+    def _metric(self, v, C, constant, curved):
         """The `Moments` of the node; None if they hardly help or are not finite."""
         rows = slice(self.first[v], self.last[v])
         weight = self.weight[rows]
-        moment, mean = moments(self.X[rows], weight, fit_intercept)
+        moment, mean = moments(self.X[rows], weight, constant > 0)
+        lam = 1 / (C[v] * weight.sum())
+        if 0 < constant < np.inf:
+            # eliminating an intercept of curvature 1 / m and its penalty takes out a
+            # part of the mean
+            part = 1 / (1 + self.n_outcomes[v] * lam / constant**2)
+            with np.errstate(over="ignore", invalid="ignore"):
+                moment += (1 - part) * np.outer(mean, mean)
+            mean *= part
         if not np.isfinite(moment).all():
             return None
         if curved is None:
             starts = self.bounds[self.ptr[v] : self.ptr[v + 1] - 1] - self.first[v]
             share = np.add.reduceat(weight, starts) / weight.sum()
             # not (>=): an overflow makes it nan
-            if not spread(moment, share, 1 / (C[v] * weight.sum())) >= SPREAD:
+            if not spread(moment, share, lam) >= SPREAD:
                 return None
         try:
             variance, basis = eigh(moment)
@@ -185,7 +206,7 @@ class SortedProblems:
             np.ascontiguousarray(basis), np.maximum(variance, 0), mean
         )
 
-    def _solve(self, todo, options, solution, C, fit_intercept, curved):
+    def _solve(self, todo, options, solution, C, constant, curved):
         X = self.X
         samples = self.last[todo] - self.first[todo]
         rows = self.n_rows[todo]
@@ -203,7 +224,7 @@ class SortedProblems:
                 f"a node has {int(size.max())} weights, more than 2^31 - 1; use a "
                 "deeper taxonomy (max_depth) or fewer features"
             )
-        work = size * (2 * kernels.MEMORY + 3) + (samples + 1) * rows
+        work = size * (2 * kernels.MEMORY + 3) + (samples + 1) * rows + width
         if not sp.issparse(X):  # the metric's, if any
             work += 2 * size + 3 * (rows + width)
         scores = 2 * samples * rows + size
@@ -212,7 +233,7 @@ class SortedProblems:
             8.0 * work.max() + float(X.dtype.itemsize) * scores.max(), None,
             f"the fit of a node with {samples[largest]} samples and {rows[largest]} "
             "vectors of weights",
-            "use a deeper taxonomy (max_depth), or estimator=LinearClassifier()",
+            'use a deeper taxonomy (max_depth), or solver="dual"',
         )  # fmt: skip
         space = kernels.LbfgsWorkspace(
             np.empty(int(work.max()) + 1), local, columns, index
@@ -224,7 +245,7 @@ class SortedProblems:
             return
         large = self._pays(todo) if curved is None else (rows > 1) & curved
         for v in todo[large]:
-            moments = self._metric(v, C, fit_intercept, curved)
+            moments = self._metric(v, C, constant, curved)
             kernels.solve_dense(*shared, np.array([v]), space, fwork, moments)
         if not large.all():
             kernels.solve_dense(*shared, todo[~large], space, fwork, None)
@@ -241,13 +262,14 @@ class SortedProblems:
         self,
         C: NDArray,
         *,
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
+        constant: float = np.inf,
+        tol: float = 1e-3,
         max_iter: int = 1000,
         start: tuple[NDArray, NDArray] | None = None,
         nodes: NDArray | None = None,
         parallel: ThreadMap | None = None,
         curved: bool | None = None,
+        stop: NDArray | None = None,
     ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
         """Fit every node, or some.
 
@@ -256,6 +278,17 @@ class SortedProblems:
         C : ndarray of shape (n_nodes,)
             Inverse of the regularisation strength of each node, as in
             `sklearn.linear_model.LogisticRegression`.
+
+        constant : float, default=inf
+            Value of the feature whose weight is the intercept; 0: no intercepts, inf:
+            they are not penalised.
+
+        tol : float, default=1e-3
+            A node is done when no single weight promises a decrease of the objective
+            above `tol`² times the largest at zero weights (`_quasi_newton_fast`).
+
+        max_iter : int, default=1000
+            Largest number of iterations of a node.
 
         start : tuple (coef, intercept), default=None
             Values to start from; overwritten.
@@ -269,6 +302,10 @@ class SortedProblems:
         curved : bool, default=None
             Whether L-BFGS starts from the metric of the features' second moments at
             dense nodes of three outcomes and more. None: where it pays.
+
+        stop : ndarray, default=None
+            Flag of a caller that is one of several threads, in `single_blas_thread`.
+            None: both are made here.
 
         Returns
         -------
@@ -293,13 +330,16 @@ class SortedProblems:
         C = np.ascontiguousarray(C, dtype=np.float64)
         solution = kernels.Solution(coef, intercept, n_iter, status)
         parallel = ThreadMap(1) if parallel is None else parallel
-        with single_blas_thread(), stop_flag() as stop:
+        with ExitStack() as context:
+            if stop is None:
+                context.enter_context(single_blas_thread())
+                stop = context.enter_context(stop_flag())
             options = kernels.LbfgsOptions(
-                C, fit_intercept, start is not None, tol, max_iter, stop
+                C, constant, start is not None, tol, max_iter, stop
             )
 
             def run(chunk):
-                self._solve(chunk, options, solution, C, fit_intercept, curved)
+                self._solve(chunk, options, solution, C, constant, curved)
 
             parallel(run, self._chunks(parallel.n_threads, nodes))
         if (status == 2).any():
@@ -320,3 +360,100 @@ class SortedProblems:
         share = np.cumsum(cost[order]) * (8 * n_threads) // (cost.sum() + 1)
         cuts = np.flatnonzero(np.diff(share)) + 1
         return np.split(nodes[order], cuts)
+
+
+class QuasiNewton:
+    """The fit of all outcomes of a node by L-BFGS, with the methods of `Descent`.
+
+    The samples of the fold first have weight 0: no part of X is copied for the fold.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of float32
+        The samples of the node.
+
+    targets : Targets
+        One outcome for each sample.
+
+    weight : ndarray of shape (n_samples,)
+
+    held : ndarray of int32
+        The fold, positions among the samples.
+
+    settings : DescentSettings
+    """
+
+    def __init__(
+        self,
+        X: NDArray | sp.csr_matrix,
+        targets: Targets,
+        weight: NDArray,
+        held: NDArray,
+        settings: DescentSettings,
+    ) -> None:
+        outcome = targets.outcome
+        self.m, self.few, self.n_iter = targets.n_rows, settings.max_iter, 0
+        self.solver = "quasi_newton"
+        self._settings, self._met = settings, True
+        self._weight, self._held, self._fold = weight, held, X[held]
+        if (np.diff(outcome) < 0).any():
+            order = np.argsort(outcome, kind="stable")
+            X, self._weight = X[order], weight[order]
+            number = np.empty_like(order)
+            number[order] = np.arange(order.size)
+            self._held = number[held]
+        counts = np.bincount(outcome, minlength=targets.n_outcomes)
+        bounds = np.concatenate([[0], np.cumsum(counts)])
+        self._problem = SortedProblems(X, self._weight, [bounds])
+        self._found: Any = None  # (coef, intercept)
+
+    def _solve(self, weight, tol):
+        settings, problem = self._settings, self._problem
+        problem.weight = np.ascontiguousarray(weight, dtype=np.float64)
+        coef, intercept, n_iter, status = problem.fit(
+            np.array([settings.C]),
+            constant=settings.constant,
+            tol=PER_TOL * tol,
+            max_iter=settings.max_iter,
+            start=self._found,
+            stop=settings.stop,
+        )
+        self._found = coef, intercept
+        self.n_iter += int(n_iter[0])
+        self._met = bool(status[0] == 0)
+
+    def without_fold(self, tol: float, most: int) -> None:
+        """The fit of the other samples; to the end, whatever `tol` and `most` are.
+
+        A second call does nothing: a fit that was halted for a trial goes on as if it
+        had not been.
+        """
+        if self._found is None:
+            weight = self._weight.copy()
+            weight[self._held] = 0
+            rough = _ROUGH if self._held.size else 1.0
+            self._solve(weight, rough * self._settings.tol)
+
+    def fold_scores(self) -> NDArray:
+        """(fold samples, outcomes) by the weights so far; the fold is not learned."""
+        coef, intercept = self._found
+        scores = np.asarray(self._fold @ coef.T.astype(np.float32))
+        return scores + intercept.astype(np.float32)
+
+    def finish(self) -> tuple[NDArray, bool]:
+        """(fold scores, whether `tol` was met): all of the fit that is left."""
+        settings = self._settings
+        self.without_fold(settings.tol, settings.max_iter)
+        found, met = self.fold_scores(), self._met
+        if self._held.size:
+            self._solve(self._weight, settings.tol)
+        return found, met and self._met
+
+    def strip(self, division: Division) -> FittedStrip:
+        """The weights; `division` has no features of one sample alone."""
+        (coef, intercept), settings = self._found, self._settings
+        lanes = lanes_of(self.m)
+        W = np.zeros((division.shared.size + 1, lanes), dtype=np.float32)
+        W[:-1, : self.m] = coef[:, division.features.columns()].T
+        W[-1, : self.m] = intercept / (settings.unit or 1.0)
+        return FittedStrip(W, np.zeros((0, lanes), dtype=np.float32), self.m)
