@@ -37,7 +37,7 @@ from functools import partial
 
 import numpy as np
 from _common import fastest, main, timed
-from _many_classes import lines_of, parts_of
+from _many_classes import lines_of, parts_of, plain_node
 from bench_sparse_classes import next_word
 from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
@@ -189,13 +189,15 @@ def run(case):
     if case["section"] == "dense":
         (X, y), (Z, target) = dense(case["set"])
         C = DENSE[case["set"]]
-        params = {"taxonomy": "cut", "C": C, "random_state": 0} | SHAPES[case["shape"]]
+        params = {"taxonomy": "cut", "random_state": 0} | SHAPES[case["shape"]]
         if params.get("estimator") == "dual":
             # as the default has it
             length = float(np.sqrt(np.mean(np.einsum("ij,ij->i", X, X))))
             params["estimator"] = LinearClassifier(
                 "log_loss", C=C, intercept_scaling=length
             )
+        else:
+            params["estimator"] = plain_node(C)
         model = HierarchicalClassifier(**params)
         fit = timed(model.fit, X, y, repeats=1)
         model.predict(Z[:10])

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 from _families import smoothers
+from _nodes import logistic
 from _oracles import toy
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -32,8 +33,9 @@ from sklstruct.factor_graph import (
     SampleRankClassifier,
 )
 from sklstruct.hierarchical import (
-    REGULARIZATIONS,
+    GammaPrior,
     PathClassifier,
+    PerNodeC,
     SenseClassifier,
 )
 from sklstruct.hmm import (
@@ -210,7 +212,7 @@ def fitted():
         "hierarchical, conf": HierarchicalClassifier("conf"),
         "hierarchical, greedy": HierarchicalClassifier(prediction="greedy"),
         "hierarchical, best first": HierarchicalClassifier(prediction="best_first"),
-        "hierarchical, logistic": HierarchicalClassifier(estimator="logistic"),
+        "hierarchical, logistic": HierarchicalClassifier(estimator=logistic()),
         "hierarchical of two": HierarchicalClassifier(n_taxonomies=2),
         "hierarchical of leaves": HierarchicalClassifier(max_leaf=2),
         "hierarchical of estimators": HierarchicalClassifier(
@@ -328,7 +330,7 @@ def fitted():
     put(ConditionalRandomField(0.1), items, TAGS, "graphs", "field of observations")
 
     # parts, which learn nothing
-    parts = [kind() for kind in (*REGULARIZATIONS.values(), *PENALTIES.values())]
+    parts = [kind() for kind in (PerNodeC, GammaPrior, *PENALTIES.values())]
     parts += [kind() for kind in (*SOLVERS.values(), *TAXONOMY_BUILDERS.values())]
     parts += [
         GivenTaxonomy(GROUPS), RefinedTaxonomy(GROUPS), Checkpoint("folder"),

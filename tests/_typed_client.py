@@ -86,9 +86,9 @@ def sentences(X: list[str]) -> float:
 
 
 def classes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    leaves = HierarchicalClassifier("ward", regularization=GammaPrior(2, 1)).fit(X, y)
-    HierarchicalClassifier(regularization=PerNodeC()).fit(X, y).predict_top_k(X, 3)
-    HierarchicalClassifier(regularization=SingleC()).fit(X, y).decision_path(X)
+    leaves = HierarchicalClassifier("ward", estimator=GammaPrior(2, 1)).fit(X, y)
+    HierarchicalClassifier(estimator=PerNodeC()).fit(X, y).predict_top_k(X, 3)
+    HierarchicalClassifier(estimator=LinearClassifier()).fit(X, y).decision_path(X)
     leaves.predict_at(X, 0.8)
     leaves.predict_node_proba(X, tree=0)
     leaves.heaviest_features(leaves.taxonomy_.find("a"), 3)

@@ -25,6 +25,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 
 from sklstruct import HierarchicalClassifier, LinearClassifier
+from sklstruct.hierarchical import PerNodeC
 
 VALUES = ("0", "85", "165")
 GROUPS = [list(range(7)), list(range(7, 14))]
@@ -125,8 +126,8 @@ def continued():
     model = HierarchicalClassifier(GROUPS, estimator=auto, random_state=0)
     put("one label", model, X, y)
     put("one label, sparse", model, sp.csr_array(X), y)
-    logistic = HierarchicalClassifier(GROUPS, estimator="logistic", random_state=0)
-    put("logistic, indep", clone(logistic).set_params(regularization="indep"), X, y)
+    model = HierarchicalClassifier(GROUPS, estimator=PerNodeC(), random_state=0)
+    put("logistic, search of C", model, X, y)
 
     def in_batches(dense):
         model = HierarchicalClassifier(GROUPS, estimator=auto, random_state=0)

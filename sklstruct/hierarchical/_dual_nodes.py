@@ -192,7 +192,7 @@ class DualNodes(NodeModels):
         # with several labels leaves are evaluated while they may hold an answer
         self.n_leaves = 1 if several else n_leaves
         self.several, self.threshold = several, threshold
-        self.regularizations: list = []
+        self.searches: list = []
         self.loss = estimator.loss
         self.n_steps = 2 + (estimator.loss == "auto")
         self._C = float(estimator.C)

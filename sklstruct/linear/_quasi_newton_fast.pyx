@@ -549,7 +549,10 @@ cdef void bound_curvatures(
 cdef double promise(
     LogisticNode* node, bint by_feature, double* g, double* bound,
 ) noexcept nogil:
-    """Largest decrease (nats) that a single weight promises. by_feature: g is (d, r)."""
+    """Largest decrease (nats) that a single weight promises.
+
+    by_feature: g is (d, r).
+    """
     cdef Py_ssize_t j, k, d = node.d, r = node.r
     cdef double most = 0, gj
     if by_feature:
@@ -586,7 +589,7 @@ cdef int minimise(
     `promise` of the weights at W = 0; negative: w is this.
     work: p (2 HISTORY + 2) + r + n r doubles; fwork: 2 n r + size.
     """
-    cdef Py_ssize_t n = node.n, r = node.r, p = node.p, size = node.size
+    cdef Py_ssize_t n = node.n, r = node.r, p = node.p
     cdef double tol = node.tol, most, most_b
     cdef double* g = work
     cdef double* step = g + p

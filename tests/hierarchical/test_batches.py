@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _nodes import logistic
 from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -14,6 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.datasets import make_sparse_classes
+from sklstruct.hierarchical import PerNodeC
 from sklstruct.linear import LinearClassifier
 
 K = 12
@@ -294,9 +296,10 @@ def test_bad_later_batches(data):
         ({"taxonomy": "cut"}, "a given taxonomy"),
         ({"taxonomy": (GROUPS, "cut"), "n_taxonomies": 2}, "n_taxonomies=1"),
         ({"estimator": GaussianNB()}, "LinearClassifier"),
-        ({"estimator": "logistic"}, "LinearClassifier"),
+        ({"estimator": logistic()}, "penalize_intercept=True"),
         ({"prediction": "greedy"}, "greedy"),
-        ({"regularization": "indep"}, "regularization"),
+        ({"estimator": PerNodeC()}, "LinearClassifier"),
+        ({"estimator": LinearClassifier("log_loss", solver="quasi_newton")}, "solver"),
         ({"class_weight": "balanced"}, "class_weight"),
     ],
 )

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from _nodes import logistic
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, VotingClassifier
@@ -27,7 +28,7 @@ MODELS = {
     "tree": HierarchicalClassifier(
         GROUPS, estimator=LinearClassifier(), random_state=0
     ),
-    "logistic tree": HierarchicalClassifier(GROUPS, estimator="logistic"),
+    "logistic tree": HierarchicalClassifier(GROUPS, estimator=logistic()),
     "flat": LinearClassifier(random_state=0),
 }
 

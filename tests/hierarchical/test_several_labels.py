@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _nodes import logistic
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
@@ -18,7 +19,7 @@ from sklearn.preprocessing import Normalizer, normalize
 from sklearn.svm import LinearSVC
 
 from sklstruct import HierarchicalClassifier
-from sklstruct.hierarchical import _dual_nodes, _label_fold
+from sklstruct.hierarchical import PerNodeC, _dual_nodes, _label_fold
 from sklstruct.hierarchical._evidence_fast import ROLES
 from sklstruct.hierarchical._label_fold import choose_threshold, fit_sigmoids
 from sklstruct.linear import LinearClassifier, _classifier, _trial
@@ -563,9 +564,9 @@ def test_bad_labels(data, model, params, change, message):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"estimator": "logistic"}, "LinearClassifier"),
+        ({"estimator": logistic()}, "ovr_log_loss"),
         ({"estimator": LogisticRegression()}, "LinearClassifier"),
-        ({"regularization": "indep"}, "LinearClassifier"),
+        ({"estimator": PerNodeC()}, "LinearClassifier"),
         ({"estimator": LinearClassifier("log_loss")}, "ovr_log_loss"),
         ({"n_leaves": 2}, "n_leaves"),
         ({"prediction": "greedy"}, "greedy"),
@@ -608,13 +609,15 @@ def test_a_million_labels_of_which_few_are_used(data):
 
 def test_search_over_parameters_with_a_ranking_scorer(data):
     X, Y = data
-    pipe = make_pipeline(Normalizer(), HierarchicalClassifier(random_state=0))
+    node = LinearClassifier("auto")
+    model = HierarchicalClassifier(estimator=node, random_state=0)
+    pipe = make_pipeline(Normalizer(), model)
     search = GridSearchCV(
         pipe,
-        {"hierarchicalclassifier__C": [1e-4, 1.0]},
+        {"hierarchicalclassifier__estimator__C": [1e-4, 1.0]},
         scoring=make_ranking_scorer(precision_at_k, k=1),
         cv=2,
     ).fit(X, Y)
-    assert search.best_params_ == {"hierarchicalclassifier__C": 1.0}
+    assert search.best_params_ == {"hierarchicalclassifier__estimator__C": 1.0}
     P = search.best_estimator_.predict_proba(X)
     assert search.score(X, Y) == pytest.approx(precision_at_k(Y, P, k=1))

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _nodes import logistic
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.naive_bayes import GaussianNB
 
@@ -45,7 +46,7 @@ def test_max_leaf(taxonomy):
     assert one.taxonomy_.depth == 0
 
 
-@pytest.mark.parametrize("node", [None, "logistic"])
+@pytest.mark.parametrize("node", [None, logistic(tol=0.1)])
 def test_auto_of_dense_samples(texts, monkeypatch, node):
     """Flat while it is cheap, then a tree of other nodes unless they were chosen."""
     X, y = texts
@@ -54,7 +55,9 @@ def test_auto_of_dense_samples(texts, monkeypatch, node):
     def fitted(taxonomy, k, **params):
         some = np.flatnonzero(y < k)
         model = HierarchicalClassifier(
-            taxonomy, tol=0.1, random_state=0, **({"estimator": node} | params)
+            taxonomy,
+            random_state=0,
+            **{"estimator": node} | params,
         )
         return model.fit(dense[some], y[some])
 
@@ -99,7 +102,7 @@ def test_auto_of_dense_samples(texts, monkeypatch, node):
         {"n_taxonomies": 2},
         {"prediction": "greedy"},
         {"estimator": GaussianNB()},
-        {"regularization": PerNodeC(n_folds=2)},
+        {"estimator": PerNodeC(n_folds=2)},
     ):
         assert (
             fitted("auto", 30, **params).taxonomy_
