@@ -25,6 +25,7 @@ from sklearn.utils.extmath import randomized_svd
 from threadpoolctl import threadpool_limits
 
 from sklstruct.datasets import make_clustered_classes
+from sklstruct.linear import LinearClassifier
 
 
 def lines_of(folder, name):
@@ -245,6 +246,25 @@ def target_log_proba(model, X, y):
     column = np.searchsorted(model.classes_, y)
     with np.errstate(divide="ignore"):
         return np.log(model.predict_proba(X)[np.arange(y.size), column])
+
+
+def plain_node(C):
+    """The default node of dense X, with another C."""
+    return LinearClassifier(
+        "log_loss",
+        C=C,
+        solver="quasi_newton",
+        penalize_intercept=False,
+        calibration=None,
+        max_iter=1000,
+    )
+
+
+def default_node(X, C):
+    """The default node of `HierarchicalClassifier`, with another C."""
+    if sp.issparse(X):
+        return LinearClassifier("auto", C=C, weight_threshold=0.02)
+    return plain_node(C)
 
 
 def fit(model, X, y):

@@ -7,7 +7,7 @@ A case is a set and a number of batches, in the order of the samples, which is r
 The tree is given: one level, the groups that the text was made with. `text100` has 100
 classes, 10 000 features and 8 000 samples, `text1000` 1 000, 100 000 and 40 000
 (`make_sparse_classes`); rows have unit length. The nodes are those of
-``DualLinearClassifier()``, without dropped weights.
+``LinearClassifier()``, without dropped weights.
 
 Figures on 2 000 other samples: `accuracy`; `log_loss`, nats a sample; `fit`, CPU
 seconds of all batches; `weights_mb`, what the weights take.
@@ -22,7 +22,7 @@ from _common import main
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.datasets import make_sparse_classes
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 
 # Classes, features, training samples.
 SETS = {"text100": (100, 10_000, 8000), "text1000": (1000, 100_000, 40_000)}
@@ -39,7 +39,7 @@ def run(case):
         n + N_TEST, n_classes, n_features, return_groups=True, random_state=0
     )
     tree = [np.flatnonzero(group == g).tolist() for g in np.unique(group)]
-    node = DualLinearClassifier()
+    node = LinearClassifier()
     model = HierarchicalClassifier(tree, estimator=node, random_state=0)
     start = time.process_time()
     for part in np.array_split(np.arange(n), case["batches"]):

@@ -25,15 +25,24 @@ OPENBLAS_NUM_THREADS=1.
 import time
 
 from _common import main
-from _many_classes import GRID, GRIDS, SECTIONS, fit, measure, parts_of
+from _many_classes import (
+    GRID,
+    GRIDS,
+    SECTIONS,
+    default_node,
+    fit,
+    measure,
+    parts_of,
+)
 from sklearn.linear_model import LogisticRegression
 
-from sklstruct.hierarchical import HierarchicalClassifier
+from sklstruct.hierarchical import GammaPrior, HierarchicalClassifier, PerNodeC
 from sklstruct.taxonomy import TAXONOMY_BUILDERS
 
 SMALL = ("ws50", "po50", "letter", "leaves100")
 DEPTHS = [1, 2, 3, 4, 5, 6, 8]
 N_SPLITS = 3
+SEARCHES = {"single": None, "indep": PerNodeC(), "gamma": GammaPrior()}
 BOTTOM_UP = ("hung", "obyo", "ward")
 
 
@@ -86,17 +95,18 @@ def run(case):
     builder = TAXONOMY_BUILDERS[name]()
     if "random_state" in builder.get_params():
         builder.set_params(random_state=0)
-    options = {}
+    search = None
     if figure in ("delta", "gram"):
         builder.set_params(**{figure: case["option"]})
     elif figure == "policy":
-        options["regularization"] = case["option"]
-        if case["option"] != "single":
+        search = SEARCHES[case["option"]]
+        if search is not None:
             grid = (1.0,)
 
     def at(tree, depth, seconds):
-        models = (HierarchicalClassifier(tree, C=C, **options) for C in grid)
-        fitted = ((model.C, *fit(model, X, y)) for model in models)
+        nodes = ((C, search or default_node(X, C)) for C in grid)
+        models = ((C, HierarchicalClassifier(tree, estimator=e)) for C, e in nodes)
+        fitted = ((C, *fit(model, X, y)) for C, model in models)
         known = {"depth": depth, "levels": tree.depth, "build": seconds}
         return known | measure(fitted, parts)
 

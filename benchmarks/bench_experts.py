@@ -46,7 +46,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import randomized_svd
 
 from sklstruct import HierarchicalClassifier
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.metrics import hierarchical_f1_score
 from sklstruct.taxonomy import TAXONOMY_BUILDERS, RefinedTaxonomy, Taxonomy
 
@@ -155,7 +155,7 @@ def learned(builder, name, split):
 
 
 def classifier(taxonomy="auto", **params):
-    node = DualLinearClassifier(weight_threshold=0.02)
+    node = LinearClassifier(weight_threshold=0.02)
     return HierarchicalClassifier(taxonomy, estimator=node, random_state=0, **params)
 
 

@@ -48,7 +48,7 @@ from sklstruct.datasets import (
     make_sparse_classes,
     save_sparse_labels,
 )
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.metrics import (
     label_propensities,
     ndcg_at_k,
@@ -211,7 +211,7 @@ def tree(**params):
 
 
 def flat(loss="auto"):
-    return DualLinearClassifier(loss, weight_threshold=0.02, random_state=0)
+    return LinearClassifier(loss, weight_threshold=0.02, random_state=0)
 
 
 MODELS = {
@@ -315,7 +315,7 @@ def run(case):
                 figures[f"{average}_f1"] = f1_score(T, found, average=average)
         if hasattr(model, "predict_proba"):
             figures |= marginals(model, Z, T)
-    if isinstance(model, (HierarchicalClassifier, DualLinearClassifier)):
+    if isinstance(model, (HierarchicalClassifier, LinearClassifier)):
         nodes = getattr(model, "nodes_", model)
         figures["loss"] = nodes.loss_ if nodes is model else nodes.loss
     return figures | {"peak_mb": peak_mb()}

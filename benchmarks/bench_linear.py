@@ -10,7 +10,7 @@ objective exceeds the last one of ours. Two groups of the newsgroups are a binar
 problem, which skglm (after a call that compiles) and LIBLINEAR solve as well.
 
 `path`: eleven strengths from the largest on by factors of .53, all newsgroups, with the
-share of right answers on the test part; and the l2 models of `DualLinearClassifier`.
+share of right answers on the test part; and the l2 models of `LinearClassifier`.
 
 `size`: small models of which language a text of 40 letters is in, from the n-grams of 1
 to 5 letters; and of the five groups comp.* from words, pairs and triples of words.
@@ -36,9 +36,9 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from sklstruct.linear import (
-    DualLinearClassifier,
     ElasticNet,
     GroupLasso,
+    LinearClassifier,
     StructuredLogisticRegression,
     TreeNorm,
     ngram_parents,
@@ -210,7 +210,7 @@ def run_path():
         out |= {f"weights {i}": coef.nnz, f"right {i}": share}
     out["worst gap"] = path.gap.max() / y.size
     for C in (10, 100):
-        other = DualLinearClassifier("log_loss", C=C, random_state=0)
+        other = LinearClassifier("log_loss", C=C, random_state=0)
         out[f"l2 {C} seconds"], _ = cpu(lambda other=other: other.fit(X, y))
         out[f"l2 {C} right"] = other.score(test, right)
     return out

@@ -63,7 +63,7 @@ the sum over all classes from 1, in 20 contexts of the test part.
 `temperature`: C of the same tree chosen by validation log-loss: as it is; with one
 temperature of all classes that is fitted to the validation samples (scikit-learn's
 ``CalibratedClassifierCV(method="temperature")``); with one in the softmax of each node
-(its weights times a number); and nodes of `DualLinearClassifier`, whose numbers are
+(its weights times a number); and nodes of `LinearClassifier`, whose numbers are
 fitted to a fold of the training samples; mean of three splits.
 
 `gram`: figure C.2 on fifteen splits, at depth 5.
@@ -95,7 +95,7 @@ from pathlib import Path
 import numpy as np
 from _collapsed import CollapsedTree, Positions, PowerLaw, Queries
 from _common import data_folder, first_words, main, wikitext
-from _many_classes import GRID, GRIDS, fit, measure, parts_of
+from _many_classes import GRID, GRIDS, default_node, fit, measure, parts_of, plain_node
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
@@ -106,10 +106,10 @@ from sklstruct import KneserNeyLM, LanguageModel, StructuredLogLinearLM
 from sklstruct._parallel import ThreadMap
 from sklstruct.backoff import BackoffModel
 from sklstruct.context_tree import SuffixTreeVectorizer
-from sklstruct.hierarchical import HierarchicalClassifier, PerNodeC
-from sklstruct.hierarchical._regularization import NodeFit
+from sklstruct.hierarchical import GammaPrior, HierarchicalClassifier, PerNodeC
+from sklstruct.hierarchical._searches import NodeFit
 from sklstruct.language_model import interpolate
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.loglinear import PENALTIES, _path, lam_path
 from sklstruct.loglinear._fit import Fit, Settings, solver_of
 from sklstruct.loglinear._gap import duality_gap
@@ -500,7 +500,7 @@ class Evidence(PerNodeC):
 
     def solve(self, problems, C, fit, rng, progress):
         each, moving = np.full(problems.n_nodes, float(C)), np.arange(problems.n_nodes)
-        coef, intercept, n_iter, status = (a.copy() for a in fit(each))
+        coef, intercept, n_iter, status = (a.copy() for a in fit(problems, each))
         for _ in range(10):
             new = each.copy()
             for v in moving.tolist():
@@ -510,7 +510,7 @@ class Evidence(PerNodeC):
                 break
             each[moving] = new[moving]
             coef, intercept, moved, _ = fit(
-                each, start=(coef, intercept), nodes=moving, problems=problems
+                problems, each, start=(coef, intercept), nodes=moving
             )
             n_iter += moved
         return NodeFit(coef, intercept, each, n_iter, status)
@@ -686,7 +686,7 @@ def several_leaves(leaves):
     }  # fmt: skip
 
 
-def mean_of_splits(section, n_splits, depth=None, gram=None, **options):
+def mean_of_splits(section, n_splits, depth=None, gram=None, search=None):
     rows = []
     for split in range(n_splits):
         parts = parts_of(section, split)
@@ -696,12 +696,13 @@ def mean_of_splits(section, n_splits, depth=None, gram=None, **options):
             builder.set_params(gram=gram)
         tree = builder.build(X, y)
         tree = tree if depth is None else tree.cut(depth)
-        strengths = options.get("regularization", "single")
-        grid = GRIDS.get(section, GRID) if strengths == "single" else (1.0,)
+        grid = GRIDS.get(section, GRID) if search is None else (1.0,)
+        nodes = ((C, search or default_node(X, C)) for C in grid)
         models = (
-            HierarchicalClassifier(tree, C=C, random_state=0, **options) for C in grid
+            (C, HierarchicalClassifier(tree, estimator=e, random_state=0))
+            for C, e in nodes
         )
-        found = measure(((m.C, *fit(m, X, y)) for m in models), parts)
+        found = measure(((C, *fit(m, X, y)) for C, m in models), parts)
         rows.append((found["accuracy"], found["nll"]))
     accuracy, nll = np.mean(rows, axis=0)
     return {
@@ -711,8 +712,11 @@ def mean_of_splits(section, n_splits, depth=None, gram=None, **options):
 
 
 def evidence(section, strengths):
-    own = Evidence() if strengths == "evidence" else strengths
-    return mean_of_splits(section, 3, regularization=own)
+    searches = {
+        "single": None, "indep": PerNodeC(), "gamma": GammaPrior(),
+        "evidence": Evidence(),
+    }  # fmt: skip
+    return mean_of_splits(section, 3, search=searches[strengths])
 
 
 def loss_of(model, samples):
@@ -744,11 +748,13 @@ def temperature(section):
         tree = TAXONOMY_BUILDERS["cut"]().build(X, y)
         models = []
         for C in (min(grid) / 10, *grid):
-            model = HierarchicalClassifier(tree, C=C, random_state=0).fit(X, y)
+            plain = plain_node(C)
+            model = HierarchicalClassifier(tree, estimator=plain, random_state=0)
+            model.fit(X, y)
             warm = CalibratedClassifierCV(
                 FrozenEstimator(model), method="temperature", cv=2
             )
-            dual = DualLinearClassifier("log_loss", C=C)
+            dual = LinearClassifier("log_loss", C=C)
             dual = HierarchicalClassifier(tree, estimator=dual, random_state=0)
             found = model, warm.fit(*held), node_temperature(model, held), dual
             dual.fit(X, y)

@@ -4,7 +4,7 @@
     python benchmarks/bench_shapes.py --list
 
 `few`: sparse text of 5 to 300 classes. `HierarchicalClassifier()` and the flat
-`DualLinearClassifier`, weights below .02 dropped as in the former, are fitted in turns,
+`LinearClassifier`, weights below .02 dropped as in the former, are fitted in turns,
 the latter with the squared hinge and with ``loss="auto"``, as the default has it:
 `fit`, `flat_fit` and `auto_fit`, the least CPU seconds of some fits, `ratio` and
 `auto_ratio` of the first to the others; `accuracy` and `log_loss` (nats) of the default
@@ -18,7 +18,7 @@ in `bench_sparse_classes`, 10 000 samples).
 `dense`: `HierarchicalClassifier` of logistic regressions with one C: `flat`; one tree
 of "cut" that stops at 100 or 32 classes, or goes down to single ones; one level of up
 to 128 children above leaves of 100; means of three trees; `dual`, the default
-tree of the nodes of a `DualLinearClassifier` of the same loss, and `flat, dual`, one
+tree of the nodes of a `LinearClassifier` of the same loss, and `flat, dual`, one
 such node alone; their `intercept_scaling` is the length of a row. Figures: `accuracy`
 and `log_loss` on the test part, `fit`, CPU seconds, and `predict`, CPU milliseconds for
 a thousand samples.
@@ -37,7 +37,7 @@ from functools import partial
 
 import numpy as np
 from _common import fastest, main, timed
-from _many_classes import lines_of, parts_of
+from _many_classes import lines_of, parts_of, plain_node
 from bench_sparse_classes import next_word
 from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import ConvergenceWarning
@@ -46,7 +46,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.datasets import make_sparse_classes
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.taxonomy import CutSplit
 
 FEW = (5, 10, 20, 40, 77, 100, 150, 300)
@@ -189,13 +189,15 @@ def run(case):
     if case["section"] == "dense":
         (X, y), (Z, target) = dense(case["set"])
         C = DENSE[case["set"]]
-        params = {"taxonomy": "cut", "C": C, "random_state": 0} | SHAPES[case["shape"]]
+        params = {"taxonomy": "cut", "random_state": 0} | SHAPES[case["shape"]]
         if params.get("estimator") == "dual":
             # as the default has it
             length = float(np.sqrt(np.mean(np.einsum("ij,ij->i", X, X))))
-            params["estimator"] = DualLinearClassifier(
+            params["estimator"] = LinearClassifier(
                 "log_loss", C=C, intercept_scaling=length
             )
+        else:
+            params["estimator"] = plain_node(C)
         model = HierarchicalClassifier(**params)
         fit = timed(model.fit, X, y, repeats=1)
         model.predict(Z[:10])
@@ -220,7 +222,7 @@ def run(case):
         parts = intents(k, features)
     (X, y), (Z, target) = parts[0], parts[-1]
     flat, auto = (
-        DualLinearClassifier(loss, weight_threshold=0.02, random_state=0)
+        LinearClassifier(loss, weight_threshold=0.02, random_state=0)
         for loss in ("squared_hinge", "auto")
     )
     ours = HierarchicalClassifier(random_state=0)

@@ -23,7 +23,7 @@ next word of WikiText-2 among the most frequent, from one-hot features of the fo
 before). `growth` is `make_sparse_classes` with 10 samples and 10 features a class.
 
 `objective` fits the same one-vs-rest squared hinge with C = 1 by LinearSVC at some
-tolerance and by DualLinearClassifier at its default: CPU seconds, the objectives in
+tolerance and by LinearClassifier at its default: CPU seconds, the objectives in
 double precision, and by how much ours is larger (`excess`, relative).
 
 `averaging` says what a mean of three trees gains: `tree` is the mean accuracy of the
@@ -59,7 +59,7 @@ from sklearn.svm import LinearSVC
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.datasets import make_sparse_classes
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.taxonomy import KMeansSplit, RandomSplit, choose_shape
 
 N_SPLITS = 3
@@ -165,7 +165,7 @@ def parts_of(section, number):
 
 def tree(setting, **params):
     loss, C = setting
-    node = DualLinearClassifier(loss, C=C, weight_threshold=0.02)
+    node = LinearClassifier(loss, C=C, weight_threshold=0.02)
     return HierarchicalClassifier(estimator=node, random_state=0, **params)
 
 
@@ -175,7 +175,7 @@ def shaped(setting):
 
 
 def flat(loss, C, **params):
-    return DualLinearClassifier(loss, C=C, random_state=0, **params)
+    return LinearClassifier(loss, C=C, random_state=0, **params)
 
 
 HINGE = [("squared_hinge", C) for C in (0.3, 1.0, 3.0)]
@@ -545,7 +545,7 @@ def averaged(section, split):
 
 
 def compared(section, tol, split):
-    """LinearSVC with a tolerance, DualLinearClassifier with its own: the same sum."""
+    """LinearSVC with a tolerance, LinearClassifier with its own: the same sum."""
     (X, y), _, (Z, target) = parts_of(section, split)
     models = {
         "svc": LinearSVC(C=1.0, tol=tol, random_state=0),

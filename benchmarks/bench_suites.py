@@ -3,7 +3,7 @@
     ANNIF_SOURCE=... python benchmarks/bench_suites.py --peer annif --out FILE
 
 The suite of Annif's backend `svc` runs with the tests of its repository, a checkout of
-which `ANNIF_SOURCE` names. `LinearSVC` in it is replaced by a `DualLinearClassifier`
+which `ANNIF_SOURCE` names. `LinearSVC` in it is replaced by a `LinearClassifier`
 (`flat`), by a `HierarchicalClassifier` (`tree`), and by nothing (`LinearSVC`). Figures:
 the `version`, the numbers of tests that `passed` and `failed`.
 """
@@ -22,7 +22,7 @@ from _common import main
 
 MODELS = {
     "LinearSVC": None,
-    "flat": "sklstruct.linear.DualLinearClassifier",
+    "flat": "sklstruct.linear.LinearClassifier",
     "tree": "sklstruct.HierarchicalClassifier",
 }
 PLUGIN = """

@@ -30,7 +30,15 @@ import tempfile
 import numpy as np
 import scipy.sparse as sp
 from _common import fastest, main
-from _many_classes import GRID, GRIDS, SECTIONS, fit, measure, parts_of
+from _many_classes import (
+    GRID,
+    GRIDS,
+    SECTIONS,
+    default_node,
+    fit,
+    measure,
+    parts_of,
+)
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 
 from sklstruct.hierarchical import HierarchicalClassifier
@@ -65,7 +73,9 @@ def run(case):
     section, name = case["section"], case["model"]
     parts = parts_of(section, case["split"])
     grid = GRIDS.get(section, GRID)
-    return measure(((C, *fit(make(name, C), *parts[0])) for C in grid), parts)
+    return measure(
+        ((C, *fit(make(name, C, parts[0][0]), *parts[0])) for C in grid), parts
+    )
 
 
 def certificates(data):
@@ -82,7 +92,7 @@ def certificates(data):
     }
 
 
-def make(name, C):
+def make(name, C, X):
     if name == "flat":
         return LogisticRegression(C=C, max_iter=1000)
     if name == "sgd":
@@ -101,7 +111,10 @@ def make(name, C):
         return Omikuji(omikuji.Model, C)
     n_trees = 3 if name in AVERAGES else 1
     return HierarchicalClassifier(
-        AVERAGES.get(name, name), C=C, n_taxonomies=n_trees, random_state=0
+        AVERAGES.get(name, name),
+        estimator=default_node(X, C),
+        n_taxonomies=n_trees,
+        random_state=0,
     )
 
 

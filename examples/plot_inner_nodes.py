@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import train_test_split
 
-from sklstruct import HierarchicalClassifier
+from sklstruct import HierarchicalClassifier, LinearClassifier
 from sklstruct.metrics import hierarchical_precision_score
 
 X, y = load_digits(return_X_y=True)
@@ -32,8 +32,11 @@ shapes = {
     "angular": {"straight": [1, 4, 7], "hooked": [2, 3, 5]},
 }
 trees = {"by shape": shapes, "at random": "rand", "learned": "ward"}
+node = LinearClassifier("log_loss", C=10, calibration=None)
 models = {
-    name: HierarchicalClassifier(tree, C=10, random_state=0).fit(X_train, y_train)
+    name: HierarchicalClassifier(tree, estimator=node, random_state=0).fit(
+        X_train, y_train
+    )
     for name, tree in trees.items()
 }
 model = models["by shape"]

@@ -21,7 +21,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import ComplementNB
 from sklearn.svm import LinearSVC
 
-from sklstruct import DualLinearClassifier, HierarchicalClassifier
+from sklstruct import HierarchicalClassifier, LinearClassifier
 from sklstruct.datasets import make_sparse_classes
 from sklstruct.plotting import CostDisplay, ReliabilityDisplay
 
@@ -66,7 +66,7 @@ def fitted(models, X_train, X_test, y_train, y_test):
 
 of_few = fitted(
     {
-        "flat": DualLinearClassifier(random_state=0),
+        "flat": LinearClassifier(random_state=0),
         "tree": HierarchicalClassifier(max_leaf=12, random_state=0),
         "LinearSVC": LinearSVC(random_state=0),
         "ComplementNB": ComplementNB(alpha=0.1),
@@ -85,7 +85,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_sta
 many = X_train, X_test, y_train, y_test
 of_many = fitted(
     {
-        "flat": DualLinearClassifier(random_state=0),
+        "flat": LinearClassifier(random_state=0),
         "tree": HierarchicalClassifier(random_state=0),
         "LinearSVC": LinearSVC(random_state=0),
         "ComplementNB": ComplementNB(alpha=0.1),

@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from sklstruct import HierarchicalClassifier
+from sklstruct import HierarchicalClassifier, LinearClassifier
 from sklstruct.plotting import DepthTradeoffDisplay, TaxonomyDisplay
 
 X, y = load_digits(return_X_y=True)
@@ -25,7 +25,9 @@ X_train, X_test, y_train, y_test = train_test_split(
 # %%
 # The tree, as text: the children of a node are easy to tell apart, the
 # classes of a pair at the end hard.
-model = HierarchicalClassifier("cut", C=0.1, random_state=0).fit(X_train, y_train)
+node = LinearClassifier("log_loss", C=0.1, calibration=None)
+model = HierarchicalClassifier("cut", estimator=node, random_state=0)
+model.fit(X_train, y_train)
 print(model.taxonomy_.export_text())
 
 # %%
@@ -36,7 +38,7 @@ TaxonomyDisplay.from_estimator(model, X_test, y_test)
 # A tree of your own is a dict of groups, in each other if need be. The names of the
 # groups stand on the branches.
 shapes = {"round": [0, 6, 8, 9], "straight": [1, 4, 7], "hooked": [2, 3, 5]}
-given = HierarchicalClassifier(shapes, C=0.1).fit(X_train, y_train)
+given = HierarchicalClassifier(shapes, estimator=node).fit(X_train, y_train)
 TaxonomyDisplay.from_estimator(given, X_test, y_test)
 
 # %%
@@ -47,7 +49,7 @@ for name, options in {
     "one tree": {},
     "three trees": {"taxonomy": ("cut", "ward", "kmeans"), "n_taxonomies": 3},
 }.items():
-    model = HierarchicalClassifier(C=0.1, random_state=0, **options)
+    model = HierarchicalClassifier(estimator=node, random_state=0, **options)
     model.fit(X_train, y_train)
     print(
         f"{name:11} accuracy {model.score(X_test, y_test):.3f}, "
@@ -60,7 +62,7 @@ for name, options in {
 display = None
 for name in ("cut", "ward", "rand"):
     display = DepthTradeoffDisplay.from_estimator(
-        HierarchicalClassifier(name, C=0.1, random_state=0),
+        HierarchicalClassifier(name, estimator=node, random_state=0),
         X_train,
         y_train,
         cv=3,

@@ -18,6 +18,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import train_test_split
 
 from sklstruct.hierarchical import HierarchicalClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.plotting import TaxonomyDisplay
 from sklstruct.taxonomy import CutSplit
 
@@ -50,9 +51,12 @@ tfidf = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
 X_train, X_test = tfidf.fit_transform(train), tfidf.transform(test)
 
 tree = CutSplit().build(X_train, y_train)
-model = HierarchicalClassifier(tree, C=10, random_state=0).fit(X_train, y_train)
+node = LinearClassifier("auto", C=10, weight_threshold=0.02)
+model = HierarchicalClassifier(tree, estimator=node, random_state=0)
+model.fit(X_train, y_train)
 print(f"{X_train.shape[1]} features, {model.classes_.size} classes")
-flat = HierarchicalClassifier(max_depth=0, C=10, random_state=0).fit(X_train, y_train)
+flat = HierarchicalClassifier(max_depth=0, estimator=node, random_state=0)
+flat.fit(X_train, y_train)
 for name, classifier in {"tree": model, "flat": flat}.items():
     print(
         f"{name} accuracy {classifier.score(X_test, y_test):.3f}, "

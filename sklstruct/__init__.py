@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .hmm import HighOrderHMM as HighOrderHMM
     from .hmm import NoisyChannelDecoder as NoisyChannelDecoder
     from .language_model import LanguageModel as LanguageModel
-    from .linear import DualLinearClassifier as DualLinearClassifier
+    from .linear import LinearClassifier as LinearClassifier
     from .linear import StructuredLogisticRegression as StructuredLogisticRegression
     from .linear import StructuredLogisticRegressionCV as StructuredLogisticRegressionCV
     from .loglinear import StructuredLogLinearLM as StructuredLogLinearLM

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 from _families import smoothers
+from _nodes import logistic
 from _oracles import toy
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
@@ -17,10 +18,10 @@ from sklearn.pipeline import make_pipeline
 
 from sklstruct import (
     AdditiveLM,
-    DualLinearClassifier,
     HierarchicalClassifier,
     KneserNeyLM,
     LanguageModel,
+    LinearClassifier,
     StructuredLogisticRegression,
     StructuredLogisticRegressionCV,
     StructuredLogLinearLM,
@@ -34,8 +35,9 @@ from sklstruct.factor_graph import (
     SampleRankClassifier,
 )
 from sklstruct.hierarchical import (
-    REGULARIZATIONS,
+    GammaPrior,
     PathClassifier,
+    PerNodeC,
     SenseClassifier,
 )
 from sklstruct.hmm import (
@@ -213,14 +215,14 @@ def fitted():
         "hierarchical, conf": HierarchicalClassifier("conf"),
         "hierarchical, greedy": HierarchicalClassifier(prediction="greedy"),
         "hierarchical, best first": HierarchicalClassifier(prediction="best_first"),
-        "hierarchical, logistic": HierarchicalClassifier(estimator="logistic"),
+        "hierarchical, logistic": HierarchicalClassifier(estimator=logistic()),
         "hierarchical of two": HierarchicalClassifier(n_taxonomies=2),
         "hierarchical of leaves": HierarchicalClassifier(max_leaf=2),
         "hierarchical of estimators": HierarchicalClassifier(
             estimator=LogisticRegression()
         ),
-        "DualLinearClassifier": DualLinearClassifier(),
-        "dual of probabilities": DualLinearClassifier("log_loss"),
+        "LinearClassifier": LinearClassifier(),
+        "dual of probabilities": LinearClassifier("log_loss"),
         "StructuredLogisticRegression": StructuredLogisticRegression(),
         "StructuredLogisticRegressionCV": StructuredLogisticRegressionCV(Cs=3),
         "logistic of groups": StructuredLogisticRegression(GroupLasso()),
@@ -237,7 +239,7 @@ def fitted():
             if not kind or isinstance(
                 model,
                 HierarchicalClassifier
-                | DualLinearClassifier
+                | LinearClassifier
                 | StructuredLogisticRegression,
             ):
                 put(model, X, y, name=name + kind)
@@ -340,7 +342,7 @@ def fitted():
     put(ConditionalRandomField(0.1), items, TAGS, "graphs", "field of observations")
 
     # parts, which learn nothing
-    parts = [kind() for kind in (*REGULARIZATIONS.values(), *PENALTIES.values())]
+    parts = [kind() for kind in (PerNodeC, GammaPrior, *PENALTIES.values())]
     parts += [kind() for kind in (*SOLVERS.values(), *TAXONOMY_BUILDERS.values())]
     parts += [
         GivenTaxonomy(GROUPS), RefinedTaxonomy(GROUPS), Checkpoint("folder"),
@@ -354,7 +356,7 @@ def fitted():
     several = np.stack([label < "x", label > "w", label == "z"], axis=1).astype(int)
     for model in (
         HierarchicalClassifier([[0, 1], 2], random_state=0),
-        DualLinearClassifier(random_state=0),
+        LinearClassifier(random_state=0),
         StructuredLogisticRegression(),
     ):
         name = f"{type(model).__name__} of several labels"

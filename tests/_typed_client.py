@@ -86,9 +86,9 @@ def sentences(X: list[str]) -> float:
 
 
 def classes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    leaves = HierarchicalClassifier("ward", regularization=GammaPrior(2, 1)).fit(X, y)
-    HierarchicalClassifier(regularization=PerNodeC()).fit(X, y).predict_top_k(X, 3)
-    HierarchicalClassifier(regularization=SingleC()).fit(X, y).decision_path(X)
+    leaves = HierarchicalClassifier("ward", estimator=GammaPrior(2, 1)).fit(X, y)
+    HierarchicalClassifier(estimator=PerNodeC()).fit(X, y).predict_top_k(X, 3)
+    HierarchicalClassifier(estimator=LinearClassifier()).fit(X, y).decision_path(X)
     leaves.predict_at(X, 0.8)
     leaves.predict_node_proba(X, tree=0)
     leaves.heaviest_features(leaves.taxonomy_.find("a"), 3)
@@ -109,13 +109,13 @@ def classes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     assert_type(path, LinearPath).gap.max()
     tree = TreeNorm(ngram_parents(SuffixTreeVectorizer().fit(X), "first"), norm="l2")
     StructuredLogisticRegressionCV(tree, Cs=5, one_standard_error=True).fit(X, y)
-    return DualLinearClassifier("log_loss", C=2.0).fit(X, y).predict_log_proba(X)
+    return LinearClassifier("log_loss", C=2.0).fit(X, y).predict_log_proba(X)
 
 
 def sequences(X: list[list[str]], Y: list[list[str]], graphs: list[FactorGraph]) -> Any:
     hmm = HighOrderHMM(order=2, emission=SuffixEmission(max_suffix=3)).fit(X, Y)
     HighOrderHMM(emission=FrequencyEmission(floor=0.1)).fit(X, Y).predict_proba(X)
-    emission = ClassifierEmission(DualLinearClassifier())
+    emission = ClassifierEmission(LinearClassifier())
     HighOrderHMM(emission=emission).fit(X, Y).decode(X)
     FactorGraphVectorizer().fit([{"a": 1.0}]).transform([{"a": 2.0}])
     ConditionalRandomField(0.1, min_count=2).fit([[["a"]]], [["b"]]).predict_proba(X)

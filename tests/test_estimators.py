@@ -11,6 +11,7 @@ import sklearn
 from _callbacks import StopAfter, needs_callbacks
 from _families import public_estimators
 from _fitted import ask, fitted, make
+from _nodes import logistic
 from _oracles import sparse_settings, toy
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
@@ -50,9 +51,9 @@ from sklstruct.factor_graph import (
     SampleRankClassifier,
 )
 from sklstruct.hierarchical import (
-    REGULARIZATIONS,
     GammaPrior,
     PathClassifier,
+    PerNodeC,
     SenseClassifier,
 )
 from sklstruct.hmm import (
@@ -71,9 +72,9 @@ from sklstruct.language_model import (
     PerplexityTransformer,
 )
 from sklstruct.linear import (
-    DualLinearClassifier,
     ElasticNet,
     GroupLasso,
+    LinearClassifier,
     StructuredLogisticRegression,
     StructuredLogisticRegressionCV,
     TreeNorm,
@@ -178,7 +179,7 @@ def hierarchical(fails=None, suite=True, draws=False, **params):
 
 
 def dual(suite=True, **params):
-    estimator = DualLinearClassifier(random_state=0, **params)
+    estimator = LinearClassifier(random_state=0, **params)
     return Entry(estimator, "features", suite, True, _DRAWS)
 
 
@@ -252,18 +253,18 @@ TABLE = [
         draws=True,
         fails=_DRAWS_SPARSE,
     ),
-    hierarchical(regularization="indep", max_depth=1, draws=True, suite=False),
-    hierarchical(regularization=GammaPrior(2, 1), prediction="greedy", fails=_GREEDY),
-    hierarchical(regularization="gamma", draws=True, suite=False),
+    hierarchical(estimator=PerNodeC(), max_depth=1, draws=True, suite=False),
+    hierarchical(estimator=GammaPrior(2, 1), prediction="greedy", fails=_GREEDY),
+    hierarchical(estimator=GammaPrior(), draws=True, suite=False),
     hierarchical(estimator=GaussianNB(), fails=_NAIVE_BAYES),
-    hierarchical(estimator=DualLinearClassifier("log_loss"), draws=True, fails=_DRAWS),
+    hierarchical(estimator=LinearClassifier("log_loss"), draws=True, fails=_DRAWS),
     Entry(
-        PathClassifier(HierarchicalClassifier(estimator="logistic")),
+        PathClassifier(HierarchicalClassifier(estimator=logistic())),
         "features",
         fails={"check_supervised_y_2d": "a column is a path of one level, not a slip"},
     ),
     Entry(
-        SenseClassifier(HierarchicalClassifier(estimator="logistic"), random_state=0),
+        SenseClassifier(HierarchicalClassifier(estimator=logistic()), random_state=0),
         "features",
         draws=True,
     ),
@@ -283,7 +284,7 @@ TABLE = [
 # checks cannot reach them: where they are tested instead.
 ELSEWHERE = {
     **dict.fromkeys(
-        REGULARIZATIONS.values(), "tests/hierarchical (parameters that solve)"
+        [PerNodeC, GammaPrior], "tests/hierarchical (parameters that solve)"
     ),
     TaxonomyBuilder: "tests/taxonomy (builders build from (X, y) and do not fit)",
     **dict.fromkeys(
@@ -568,7 +569,7 @@ def sparse_answers():
     for model in (
         HierarchicalClassifier([[0, 1], 2], random_state=0),
         HierarchicalClassifier({1: 0, 2: 0}, random_state=0),
-        DualLinearClassifier(weight_threshold=0.1, random_state=0),
+        LinearClassifier(weight_threshold=0.1, random_state=0),
     ):
         make = partial(clone(model).fit, X, sp.csr_matrix(Y))
         found[f"{model!r} of sparse y"] = make, "rows", X, None

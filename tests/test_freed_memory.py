@@ -24,7 +24,8 @@ from _fitted import ask, fitted
 from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 
-from sklstruct import DualLinearClassifier, HierarchicalClassifier
+from sklstruct import HierarchicalClassifier, LinearClassifier
+from sklstruct.hierarchical import PerNodeC
 
 VALUES = ("0", "85", "165")
 GROUPS = [list(range(7)), list(range(7, 14))]
@@ -109,24 +110,24 @@ def continued():
         "kmeans": {"taxonomy": "kmeans", "max_leaf": 5},
         "ward": {"taxonomy": "ward", "max_leaf": 5},
         "mean": {"taxonomy": "rand", "max_leaf": 7, "n_taxonomies": 2},
-        "hinge": {"taxonomy": GROUPS, "estimator": DualLinearClassifier()},
+        "hinge": {"taxonomy": GROUPS, "estimator": LinearClassifier()},
         "logistic": {
             "taxonomy": GROUPS,
-            "estimator": DualLinearClassifier("ovr_log_loss", C=10.0),
+            "estimator": LinearClassifier("ovr_log_loss", C=10.0),
         },
     }.items():
         put(name, HierarchicalClassifier(**(default | parameters)), X, Y)
     model = HierarchicalClassifier(GROUPS, random_state=0)
     put("single precision", model, X.astype(np.float32), Y)
     put("sparse", model, sp.csr_array(X), Y)
-    put("flat", DualLinearClassifier("auto", random_state=0), X, Y)
+    put("flat", LinearClassifier("auto", random_state=0), X, Y)
     y = Y.argmax(axis=1)
-    auto = DualLinearClassifier("auto", max_iter=50)
+    auto = LinearClassifier("auto", max_iter=50)
     model = HierarchicalClassifier(GROUPS, estimator=auto, random_state=0)
     put("one label", model, X, y)
     put("one label, sparse", model, sp.csr_array(X), y)
-    logistic = HierarchicalClassifier(GROUPS, estimator="logistic", random_state=0)
-    put("logistic, indep", clone(logistic).set_params(regularization="indep"), X, y)
+    model = HierarchicalClassifier(GROUPS, estimator=PerNodeC(), random_state=0)
+    put("logistic, search of C", model, X, y)
 
     def in_batches(dense):
         model = HierarchicalClassifier(GROUPS, estimator=auto, random_state=0)

@@ -151,9 +151,9 @@ def entries():
 
     from sklstruct import (
         AdditiveLM,
-        DualLinearClassifier,
         HierarchicalClassifier,
         KneserNeyLM,
+        LinearClassifier,
         StructuredLogisticRegression,
         StructuredLogLinearLM,
         SuffixTreeVectorizer,
@@ -274,7 +274,7 @@ def entries():
         features,
         lambda X: fitted.target_log_proba(X, label),
     )
-    for flat in (DualLinearClassifier(), StructuredLogisticRegression()):
+    for flat in (LinearClassifier(), StructuredLogisticRegression()):
         name = type(flat).__name__
         found[f"{name}.fit"] = (
             features,

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from _families import public_estimators, smoothers
 from _fitted import GROUPS, fitted
+from _nodes import logistic
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import MultinomialNB
@@ -32,7 +33,7 @@ from sklstruct.factor_graph import (
     FactorGraphVectorizer,
     SampleRankClassifier,
 )
-from sklstruct.hierarchical import REGULARIZATIONS
+from sklstruct.hierarchical import GammaPrior, PerNodeC
 from sklstruct.hmm import (
     ClassifierEmission,
     EditDistanceChannel,
@@ -81,11 +82,11 @@ def part_models():
     builders = [kind(max_leaf=2) for kind in TAXONOMY_BUILDERS.values()]
     for builder in (*builders, GivenTaxonomy(GROUPS), RefinedTaxonomy(GROUPS)):
         found[f"builder {type(builder).__name__}"] = HierarchicalClassifier(
-            builder, estimator="logistic", random_state=0
+            builder, estimator=logistic(), random_state=0
         )
-    for name, kind in REGULARIZATIONS.items():
-        found[f"regularization {name}"] = HierarchicalClassifier(
-            regularization=kind(), estimator="logistic", random_state=0
+    for kind in (PerNodeC, GammaPrior):
+        found[f"search {kind.__name__}"] = HierarchicalClassifier(
+            estimator=kind(), random_state=0
         )
     return found
 

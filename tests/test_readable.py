@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _nodes import logistic
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits
 
@@ -59,7 +60,7 @@ def test_taxonomy_posterior():
     X, y = load_digits(return_X_y=True)
     X = X / 16
     tree = [[0, 6], [[1, 4, 7], [2, 3]], [5, [8, 9]]]
-    model = HierarchicalClassifier(tree, estimator="logistic").fit(X[:1200], y[:1200])
+    model = HierarchicalClassifier(tree, estimator=logistic()).fit(X[:1200], y[:1200])
     forest, weights = model.forest_, {}
 
     def collect(node, given, path):

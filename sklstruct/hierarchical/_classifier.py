@@ -43,22 +43,22 @@ from .._compat import (
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from .._progress import Progress
-from ..linear import DualLinearClassifier
+from ..linear import LinearClassifier
 from ..linear._labels import check_fold, check_threshold, read_training
 from ..linear._samples import check_class_weight
 from ..linear._targets import Targets
 from ..symbols import encode
 from ..taxonomy import TAXONOMY_BUILDERS, Forest, Taxonomy, TaxonomyBuilder
 from ..taxonomy._labels import as_labels
+from ._chain_nodes import ChainNodes, is_chain
 from ._dual_nodes import DualNodes
 from ._estimator_nodes import EstimatorNodes
 from ._inner_labels import InnerLabels
 from ._label_problems import LabelProblems
-from ._logistic_nodes import LogisticNodes
 from ._node_answers import NodeAnswersMixin
 from ._nodes import NodeModels, TrainingSet
 from ._problems import NodeProblems, outcome_bounds
-from ._regularization import REGULARIZATIONS, Regularization, as_regularization
+from ._searches import StrengthSearch, plain_logistic
 from ._trees import Limits, flat_pays, tree_sources
 
 # weight_threshold of the default node model of sparse X.
@@ -74,12 +74,19 @@ def _learns_batches(model: HierarchicalClassifier) -> bool:
         model.taxonomy, "build"
     )
     fault = None
-    if not isinstance(model.estimator, DualLinearClassifier | None):
-        fault = "estimator=None or a DualLinearClassifier"
+    if not isinstance(model.estimator, LinearClassifier | None):
+        fault = "estimator=None or a LinearClassifier"
+    elif model.estimator is not None and not (
+        model.estimator.solver != "quasi_newton" and model.estimator.penalize_intercept
+    ):
+        fault = (
+            'a LinearClassifier with solver="auto" or "dual" and '
+            "penalize_intercept=True: batches are learned in the dual"
+        )
     elif model.n_taxonomies > 1:
         fault = "n_taxonomies=1"
-    elif model.regularization != "single" or model.prediction == "greedy":
-        fault = 'regularization="single" and another prediction than "greedy"'
+    elif model.prediction == "greedy":
+        fault = 'another prediction than "greedy"'
     elif isinstance(model.class_weight, str):
         fault = "class_weight=None or a dict"
     elif to_learn and model.max_depth != 0:
@@ -87,7 +94,7 @@ def _learns_batches(model: HierarchicalClassifier) -> bool:
     elif not hasattr(model, "nodes_"):
         pass
     elif not isinstance(model.nodes_, DualNodes) or model.nodes_.several:
-        fault = "a model of the nodes of a DualLinearClassifier, with one label"
+        fault = "a model whose nodes are calibrated, with one label"
     elif len(model.taxonomies_) > 1:
         fault = "a model of one tree"
     if fault is not None:
@@ -110,7 +117,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     .. math::
         P(y \mid x) = \prod_j P(v_{j+1} \mid v_j, x),
 
-    every factor a multinomial logistic regression over the children of a node,
+    every factor the model of a node over its children, by default a multinomial
+    logistic regression,
 
     .. math::
         \min_{W, b}\ C \sum_i s_i \bigl(-\ln P(v_{j+1}(y_i) \mid v_j, x_i)\bigr)
@@ -130,7 +138,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         \qquad t_j = w\,(g(z_j) - g(-z_j)) + b,
 
     over the nodes on the path to label y, with the scores z of a
-    `DualLinearClassifier`, its evidence g, and one (w, b) for routing nodes and one for
+    `LinearClassifier`, its evidence g, and one (w, b) for routing nodes and one for
     leaves. This is the marginal probability of each label, a probabilistic label tree
     [3]_. Rows do not sum to 1.
 
@@ -139,15 +147,15 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     taxonomy : str, builder, Taxonomy, list, dict or tuple of these, default="auto"
         The tree.
 
-        - "auto": the tree of "cut". With the nodes of a `DualLinearClassifier` its
-          shape is that of `sklstruct.taxonomy.choose_shape`, and up to 100 classes it
-          is flat. With those of "logistic", one tree is flat up to 100 classes, and
-          for more classes if K classes and m values of X (stored ones, if sparse) have
-          :math:`m K \le 10^9`. It is not flat with `max_depth`, `max_leaf`, another
-          `regularization` than "single" or ``prediction="greedy"``.
+        - "auto": the tree of "cut". With calibrated nodes (`estimator`) its shape is
+          that of `sklstruct.taxonomy.choose_shape`, and up to 100 classes it is flat.
+          With plain nodes, one tree is flat up to 100 classes, and for more classes if
+          K classes and m values of X (stored ones, if sparse) have
+          :math:`m K \le 10^9`. It is not flat with `max_depth`, `max_leaf`, a search
+          as `estimator` or ``prediction="greedy"``.
         - The name of a builder, a key of `sklstruct.taxonomy.TAXONOMY_BUILDERS`.
-          With the nodes of a `DualLinearClassifier` its tree has the shape of "auto",
-          and "kmeans" makes balanced splits by direction. The names are
+          With calibrated nodes its tree has the shape of "auto", and "kmeans" makes
+          balanced splits by direction. The names are
 
           {builders}
         - A builder with its own parameters; it is cloned.
@@ -174,61 +182,48 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         Nodes of at most so many classes become leaves with a multinomial model over
         them, at least 1. None: the shape of "auto", or the leaves of the tree.
 
-    estimator : classifier, "logistic" or None, default=None
+    estimator : classifier, search or None, default=None
         Model of a node.
 
-        - "logistic": multinomial logistic regression; one compiled solver fits all
-          nodes.
-        - A `DualLinearClassifier`: that model, with its parameters, at all nodes; made
-          for sparse X and leaves of many classes. The scores of the classes of a leaf
-          enter the probability of the leaf (see Notes).
+        - A `LinearClassifier`: that model, with its parameters, at all nodes; its
+          solver is chosen node by node. Nodes are *plain* with ``loss="log_loss"``,
+          `calibration` None and `weight_threshold` 0: the probability of a class is the
+          product along its path, all weights are stored, and searches need few of the
+          scores. All others are *calibrated*, made for sparse X and leaves of many
+          classes: the scores of the classes of a leaf enter the probability of the leaf
+          (see Notes).
+        - `PerNodeC` or `GammaPrior`: plain nodes, with a search for C of each node.
         - Another classifier with `predict_proba`: cloned for each node. NaN in X is
           passed on to the classifier, if the tree is given: builders need finite X.
-        - None: ``DualLinearClassifier("auto", C=C, weight_threshold=0.02)`` for sparse
-          X, and with threshold 0 for dense X and several labels a sample. For dense X
-          and one label "logistic", or, if the taxonomy is "auto" without limits and the
-          data are too large for a flat tree, ``DualLinearClassifier("log_loss", C=C)``
-          whose `intercept_scaling` is the length of a row (root mean square): classes
-          of different sizes need large intercepts. "logistic" for every X if
-          `regularization` is not "single" or `prediction` is "greedy".
+        - None: ``LinearClassifier("auto", weight_threshold=0.02)`` for sparse X, and
+          with threshold 0 for dense X and several labels a sample. For dense X and one
+          label ``LinearClassifier("log_loss", solver="quasi_newton",
+          penalize_intercept=False, calibration=None, max_iter=1000)``, or, if the
+          taxonomy is "auto" without limits and the data are too large for a flat tree,
+          ``LinearClassifier("log_loss")`` whose `intercept_scaling` is the length of a
+          row (root mean square): classes of different sizes need large intercepts.
+          The former for every X if `prediction` is "greedy".
 
     n_leaves : int, default=None
-        Leaves that are evaluated for each sample with a `DualLinearClassifier`, at
-        least 1. None: the smallest of 2, 3, 5 and 8 whose log-loss on a fold is within
-        1.5 % of the best; 2 without a fold. It must be None for other node models, and
-        with several labels a sample, when all leaves that may hold an answer are
-        evaluated.
+        Leaves that are evaluated for each sample with calibrated nodes, at least 1.
+        None: the smallest of 2, 3, 5 and 8 whose log-loss on a fold is within 1.5 % of
+        the best; 2 without a fold. It must be None for other node models, and with
+        several labels a sample, when all leaves that may hold an answer are evaluated.
 
     prediction : {"joint", "greedy", "best_first"}, default="joint"
         How `predict` finds its class. "joint": the most probable of all classes.
         "best_first": the same class, by a best-first search that evaluates few
-        branches. With "logistic" and `DualLinearClassifier` nodes both search. With
-        another `estimator`, "joint" evaluates all nodes, and so does "best_first" if
-        there are several trees. "greedy": the class at the end of the path of most
-        probable children, which may not be the most probable class; for one tree and
-        not for a `DualLinearClassifier`.
-
-    regularization : {"single", "indep", "gamma"} or object, default="single"
-        How the strengths of the penalties of the nodes are chosen. "single" or
-        `SingleC`: C at every node. "indep" or `PerNodeC`: for each node the candidate
-        with the smallest log-loss on held-out folds. "gamma" or `GammaPrior`: a Gamma
-        prior on the strengths, its two numbers by cross-validation. The objects have
-        parameters.
-
-    C : float, default=1.0
-        Inverse of the regularisation strength, positive, as in
-        `sklearn.linear_model.LogisticRegression`. The candidates of "indep" are
-        multiples of it, "gamma" starts from it.
+        branches. With a `LinearClassifier` both search. With another `estimator`,
+        "joint" evaluates all nodes, and so does "best_first" if there are several
+        trees. "greedy": the class at the end of the path of most probable children,
+        which may not be the most probable class; for one tree and not for calibrated
+        nodes.
 
     n_taxonomies : int, default=1
         Number of trees whose probabilities are averaged, 1 to 10 000. A builder that
         is used again (same class and parameters) gets another seed, a bootstrap sample
         of the data and a random half of the features. Different builders in a tuple
         give trees that differ more.
-
-    fit_intercept : bool, default=True
-        Whether node models have intercepts. Those of "logistic" are not penalised,
-        those of `DualLinearClassifier` are.
 
     threshold : float or "f1", default=0.5
         With several labels, labels of a larger probability are predicted; in (0, 1).
@@ -238,15 +233,6 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     class_weight : dict or "balanced", default=None
         Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
         Weight 0 removes the class. None with several labels.
-
-    tol : float, default=1e-4
-        Tolerance of "logistic", > 0. A node is done when the largest entry of the
-        gradient of its objective, divided by C and by its total sample weight, is at
-        most `tol`. For large nodes of several outcomes, at which the solver uses the
-        curvature, the expected decrease must also be at most 10 `tol` nats a sample.
-
-    max_iter : int, default=1000
-        Largest number of L-BFGS iterations of one solve of a node, at least 1.
 
     n_jobs : int, default=None
         Threads over nodes in `fit` and over samples in prediction. None is 1 unless
@@ -287,9 +273,10 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     coef_ : ndarray of shape (n_rows, n_features)
         Weight vectors of all nodes, in the order of ``forest_.row``; with several
-        labels one for each child of ``model_nodes_``. Of the dtype of X; sparse (CSR,
-        float32) with a `DualLinearClassifier`. ``coef_`` and the next five attributes
-        exist for "logistic" and `DualLinearClassifier` nodes only.
+        labels one for each child of ``model_nodes_``. Sparse (CSR, float32) with
+        calibrated nodes; with plain ones of the dtype of X if all are fitted by L-BFGS,
+        else float32. ``coef_`` and the next five attributes exist for the nodes of a
+        `LinearClassifier` only.
 
     intercept_ : ndarray of shape (n_rows,)
         Intercepts.
@@ -297,15 +284,15 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     C_ : ndarray of shape (n_models,)
         C of each node that has a model.
 
-    regularizations_ : list
-        `regularization` as fitted to each tree, with the strengths that it chose.
+    searches_ : list
+        The search that is `estimator` as fitted to each tree; empty without.
 
     n_iter_ : int
         Largest of ``node_n_iter_``.
 
     node_n_iter_ : ndarray of shape (n_models,)
-        L-BFGS iterations of each node in its last solve, without the folds of "indep";
-        with "gamma" the sum over all rounds. Epochs with a `DualLinearClassifier`.
+        L-BFGS iterations or epochs of each node, without the folds of `PerNodeC`; with
+        `GammaPrior` the sum over all rounds.
 
     estimators_ : list of classifiers
         Node models, for another `estimator`.
@@ -314,9 +301,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         Node of ``forest_`` of each model.
 
     n_leaves_ : int
-        Leaves that are evaluated for each sample, with a `DualLinearClassifier`.
+        Leaves that are evaluated for each sample, with calibrated nodes.
 
-    nodes_ : LogisticNodes, DualNodes or EstimatorNodes
+    nodes_ : ChainNodes, DualNodes or EstimatorNodes
         The models of all nodes; the arrays and estimators above are theirs.
 
     forest_ : sklstruct.taxonomy.Forest
@@ -337,7 +324,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     -----
     The product along the path suffers from label bias: the classifier of a leaf
     distributes all of the probability of the leaf, even for samples of other leaves.
-    With a `DualLinearClassifier` the ``n_leaves_`` leaves of largest :math:`R_l` are
+    With calibrated nodes the ``n_leaves_`` leaves of largest :math:`R_l` are
     evaluated for each sample, and
 
     .. math::
@@ -347,7 +334,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         \qquad a_y = w_l\, g(z_y),\ E_l = \ln \sum_{y \in l} e^{a_y},
 
     with :math:`R_l` the sum of the evidence g of the outcomes on the path to leaf l
-    (log-probabilities for log_loss; g as in `DualLinearClassifier`). The four numbers
+    (log-probabilities for log_loss; g as in `LinearClassifier`). The four numbers
     minimise the log-loss of a fold of the training samples; the models are then fitted
     to all samples. :math:`\eta = c = 0` is the product along the path. Leaves of one
     class have the evidence c. If a level has more than 4 ``n_leaves_`` routing nodes,
@@ -376,7 +363,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     >>> from sklearn.datasets import load_digits
     >>> from sklstruct import HierarchicalClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = HierarchicalClassifier(C=0.01).fit(X[:1200] / 16, y[:1200])
+    >>> model = HierarchicalClassifier().fit(X[:1200] / 16, y[:1200])
     >>> model.predict_proba(X[1200:] / 16).sum(axis=1).round(12).min()
     np.float64(1.0)
     >>> flat = HierarchicalClassifier([[0, 6], [1, 2, 3, 8], [4, 5, 7, 9]])
@@ -406,21 +393,16 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         "max_depth": [Interval(Integral, 0, None, closed="left"), None],
         "max_leaf": [Interval(Integral, 1, None, closed="left"), None],
         "estimator": [
-            StrOptions({"logistic"}),
-            DualLinearClassifier,
+            LinearClassifier,
+            StrengthSearch,
             HasMethods(["fit", "predict_proba"]),
             None,
         ],
         "n_leaves": [Interval(Integral, 1, None, closed="left"), None],
         "prediction": [StrOptions({"joint", "greedy", "best_first"})],
-        "regularization": [StrOptions(set(REGULARIZATIONS)), Regularization],
-        "C": [Interval(Real, 0, None, closed="neither")],
         "n_taxonomies": [Interval(Integral, 1, _MOST_TREES, closed="both")],
-        "fit_intercept": ["boolean"],
         "threshold": [Interval(Real, 0, 1, closed="neither"), StrOptions({"f1"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -432,17 +414,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         *,
         max_depth: int | None = None,
         max_leaf: int | None = None,
-        estimator: BaseEstimator | Literal["logistic"] | None = None,
+        estimator: BaseEstimator | None = None,
         n_leaves: int | None = None,
         prediction: Literal["joint", "greedy", "best_first"] = "joint",
-        regularization: Literal["single", "indep", "gamma"] | Regularization = "single",
-        C: float = 1.0,
         n_taxonomies: int = 1,
-        fit_intercept: bool = True,
         threshold: float | Literal["f1"] = 0.5,
         class_weight: dict | Literal["balanced"] | None = None,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -453,14 +430,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         self.estimator = estimator
         self.n_leaves = n_leaves
         self.prediction = prediction
-        self.regularization = regularization
-        self.C = C
         self.n_taxonomies = n_taxonomies
-        self.fit_intercept = fit_intercept
         self.threshold = threshold
         self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -534,7 +506,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         else:
             nodes = self._node_models(data, sample_weight, factor, fit_params)
         rng = check_random_state(self.random_state)
-        flat = isinstance(nodes, LogisticNodes) and self._is_free() and flat_pays(data)
+        flat = isinstance(nodes, ChainNodes) and self._is_free() and flat_pays(data)
         limits = Limits.of(data, self.max_depth, self.max_leaf, nodes.wide, flat)
         sources = tree_sources(
             self.taxonomy if inner is None else inner.parents,
@@ -582,7 +554,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> HierarchicalClassifier:
-        r"""Learn one batch of samples, with the nodes of a `DualLinearClassifier`.
+        r"""Learn one batch of samples, with the nodes of a `LinearClassifier`.
 
         With :math:`W_{t-1}` the weights of a node after the batches before, those of
         its samples in batch :math:`B_t` lead to
@@ -674,7 +646,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         data = TrainingSet(X, targets, weight, index, factor.size)
         estimator: Any = self.estimator
         if estimator is None:
-            estimator = self._dual_estimator(0.0)
+            estimator = LinearClassifier("auto")
         nodes: Any = (
             DualNodes(estimator, self.n_leaves, in_batches=True)
             if first
@@ -734,35 +706,33 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     def _node_models(self, data, sample_weight, factor, fit_params) -> NodeModels:
         """The unfitted node models for `estimator` and the kind of X."""
         check_threshold(self.threshold, False, True)
-        estimator = self.estimator
+        estimator: Any = self.estimator
         if estimator is None:
             estimator = self._default_estimator(data)
-        if isinstance(estimator, DualLinearClassifier):
+        search = None
+        if isinstance(estimator, StrengthSearch):
+            search, estimator = estimator, estimator.node()
+        linear = isinstance(estimator, LinearClassifier)
+        if linear and not is_chain(estimator):
             return DualNodes(estimator, self.n_leaves)
         if self.n_leaves is not None:
             raise ValueError(
-                f"n_leaves={self.n_leaves} needs nodes of a DualLinearClassifier: "
-                "leave it None, or set estimator=DualLinearClassifier()"
+                f"n_leaves={self.n_leaves} needs calibrated nodes: leave it None, or "
+                "set estimator=LinearClassifier()"
             )
-        if estimator == "logistic":
-            options = {
-                "fit_intercept": self.fit_intercept,
-                "tol": self.tol,
-                "max_iter": self.max_iter,
-            }
-            return LogisticNodes(self.regularization, self.C, options)
+        if linear:
+            return ChainNodes(estimator, search)
         params = self._routed(sample_weight, factor, fit_params)
         return EstimatorNodes(estimator, params, self.n_jobs)
 
     def refusal_of_labels(self) -> str | None:
         estimator, refusal = self.estimator, None
-        if isinstance(estimator, DualLinearClassifier):
+        if isinstance(estimator, LinearClassifier):
             refusal = estimator.refusal_of_labels()
-        elif estimator is not None or self.regularization != "single":
+        elif estimator is not None:
             return (
-                "with several labels a sample the nodes are those of a "
-                "DualLinearClassifier: leave estimator None or set it to one, and "
-                'regularization="single"'
+                "estimator: with several labels a sample the nodes are those of a "
+                "LinearClassifier: leave it None or set it to one"
             )
         if refusal is not None:
             return f"estimator: {refusal}"
@@ -782,7 +752,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         estimator: Any = self.estimator
         if estimator is None:
             threshold = _SPARSE_THRESHOLD if sp.issparse(X) else 0.0
-            estimator = self._dual_estimator(threshold)
+            estimator = LinearClassifier("auto", weight_threshold=threshold)
         if known_levels is not None:
             raise ValueError(
                 "known_levels is for one label a sample, and y has several: leave it "
@@ -800,57 +770,48 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         return self.classes_ if columns is None else columns.known
 
     def _default_estimator(self, data):
-        if self._is_plain() and sp.issparse(data.X):
-            return self._dual_estimator(_SPARSE_THRESHOLD)
+        if self.prediction == "greedy":
+            return plain_logistic()
+        if sp.issparse(data.X):
+            return LinearClassifier("auto", weight_threshold=_SPARSE_THRESHOLD)
         if self._is_free() and not flat_pays(data):
             square = np.einsum("ij,ij->", data.X, data.X, dtype=np.float64)
             length = float(np.sqrt(square / data.X.shape[0]))
-            estimator = self._dual_estimator(0.0, "log_loss")
             # the penalty of an intercept has no natural size: that of one feature is
             # too large beside a long row
-            return estimator.set_params(intercept_scaling=max(length, 1e-15))
-        return "logistic"
-
-    def _is_plain(self):
-        """Whether the parameters allow every kind of node models."""
-        return self.regularization == "single" and self.prediction != "greedy"
+            return LinearClassifier("log_loss", intercept_scaling=max(length, 1e-15))
+        return plain_logistic()
 
     def _is_free(self):
         """Whether no parameter limits the shape that "auto" may choose."""
         bounds = self.max_depth, self.max_leaf
         auto = isinstance(self.taxonomy, str) and self.taxonomy == "auto"
-        return auto and self._is_plain() and bounds == (None, None)
-
-    def _dual_estimator(self, weight_threshold, loss="auto"):
-        return DualLinearClassifier(
-            loss,
-            C=self.C,
-            fit_intercept=self.fit_intercept,
-            weight_threshold=weight_threshold,
-        )
+        bound = isinstance(self.estimator, StrengthSearch) or bounds != (None, None)
+        return auto and self.prediction != "greedy" and not bound
 
     def _is_users(self):
         """Whether `estimator` is a classifier of another package."""
-        return self.estimator not in (None, "logistic") and not isinstance(
-            self.estimator, DualLinearClassifier
-        )
+        ours = LinearClassifier | StrengthSearch | None
+        return not isinstance(self.estimator, ours)
 
     def _check_params(self, fit_params):
-        if isinstance(self.estimator, DualLinearClassifier):
-            self._check_dual()
-        if not self._is_users():
-            if fit_params:
-                raise TypeError(
-                    f"fit got unexpected arguments {sorted(fit_params)}; they need an "
-                    "estimator whose fit takes them"
+        if isinstance(self.estimator, LinearClassifier):
+            self._check_linear(self.estimator)
+        elif isinstance(self.estimator, StrengthSearch):
+            self.estimator.check()
+            node = self.estimator.node()
+            self._check_linear(node)
+            if not is_chain(node):
+                raise ValueError(
+                    f"estimator of {type(self.estimator).__name__} must have "
+                    'loss="log_loss", calibration=None and weight_threshold=0, got '
+                    f"{node!r}"
                 )
-        elif self.regularization != "single":
-            raise ValueError(
-                f"regularization={self.regularization!r} sets C of the default node "
-                'model; with an estimator of your own use regularization="single" and '
-                "the estimator's own parameters"
+        if not self._is_users() and fit_params:
+            raise TypeError(
+                f"fit got unexpected arguments {sorted(fit_params)}; they need an "
+                "estimator whose fit takes them"
             )
-        as_regularization(self.regularization).check()
         check_class_weight(self.class_weight)
         if isinstance(self.taxonomy, tuple) and not (
             0 < len(self.taxonomy) <= self.n_taxonomies
@@ -862,10 +823,10 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             )
         self._check_prediction(self.n_taxonomies)
 
-    def _check_dual(self):
-        estimator = self.estimator
+    def _check_linear(self, estimator):
         estimator._validate_params()
         check_fold(estimator.loss, estimator.calibration)
+        estimator.check_solver()
         if estimator.calibration is None and estimator.loss == "squared_hinge":
             raise ValueError(
                 "calibration=None of the estimator gives no probabilities with "
@@ -876,16 +837,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 "class_weight of the estimator would weigh the outcomes of each node; "
                 "set class_weight of HierarchicalClassifier"
             )
-        if self.regularization != "single":
+        if self.prediction == "greedy" and not is_chain(estimator):
             raise ValueError(
-                f"regularization={self.regularization!r} sets C of the default node "
-                'model; with DualLinearClassifier use regularization="single" and its '
-                "C"
-            )
-        if self.prediction == "greedy":
-            raise ValueError(
-                'prediction="greedy" follows best children; DualLinearClassifier '
-                "evaluates the n_leaves best leaves: use n_leaves=1"
+                'prediction="greedy" follows best children; calibrated nodes evaluate '
+                "the n_leaves best leaves: use n_leaves=1, or calibration=None of the "
+                "estimator"
             )
 
     def _check_prediction(self, n_trees):
@@ -965,7 +921,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     coef_ = property(lambda self: _align_api_if_sparse(self.nodes_.coef))
     intercept_ = property(lambda self: self.nodes_.intercept)
     C_ = property(lambda self: self.nodes_.C)
-    regularizations_ = property(lambda self: self.nodes_.regularizations)
+    searches_ = property(lambda self: self.nodes_.searches)
     node_n_iter_ = property(lambda self: self.nodes_.n_iter)
     n_iter_ = property(lambda self: int(self.nodes_.n_iter.max(initial=0)))
     estimators_ = property(lambda self: self.nodes_.estimators)

@@ -24,9 +24,15 @@ from .._checks import (
     check_pointers,
     check_sparse,
 )
-from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
+from .._parallel import (
+    ThreadMap,
+    row_blocks,
+    rows_per_block,
+    single_blas_thread,
+    stop_flag,
+)
 from .._progress import Progress
-from ..linear import DualLinearClassifier
+from ..linear import LinearClassifier
 from ..linear._calibration import BEYOND, Sigmoid, draw_fold, scale_of
 from ..linear._samples import single, warn_uneven
 from ..linear._solver import (
@@ -136,7 +142,7 @@ class DualNodes(NodeModels):
 
     Parameters
     ----------
-    estimator : DualLinearClassifier
+    estimator : LinearClassifier
         Its parameters are those of every node.
 
     n_leaves : int or None
@@ -173,7 +179,7 @@ class DualNodes(NodeModels):
 
     def __init__(
         self,
-        estimator: DualLinearClassifier,
+        estimator: LinearClassifier,
         n_leaves: int | None,
         several: bool = False,
         threshold: float | str = 0.5,
@@ -186,7 +192,7 @@ class DualNodes(NodeModels):
         # with several labels leaves are evaluated while they may hold an answer
         self.n_leaves = 1 if several else n_leaves
         self.several, self.threshold = several, threshold
-        self.regularizations: list = []
+        self.searches: list = []
         self.loss = estimator.loss
         self.n_steps = 2 + (estimator.loss == "auto")
         self._C = float(estimator.C)
@@ -232,7 +238,7 @@ class DualNodes(NodeModels):
         number = number[rows]  # of each row in the fold, -1: not in it
         seeds = rng.randint(1, INT32_MAX, size=problems.n_nodes)
         begun: dict = {}
-        with stop_flag() as stop:
+        with single_blas_thread(), stop_flag() as stop:
             if self.loss == "auto":
                 begun = self._choose(problems, number, seeds, stop, parallel)
                 progress.step(f"loss={self.loss} with C={self._C:g}", "choose")
@@ -394,7 +400,7 @@ class DualNodes(NodeModels):
 
     def learn(
         self,
-        estimator: DualLinearClassifier,
+        estimator: LinearClassifier,
         problems: NodeProblems,
         rows: NDArray,
         data: TrainingSet,

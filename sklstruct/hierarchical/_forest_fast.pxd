@@ -4,7 +4,7 @@ cimport cython
 from libc.math cimport exp, log, log1p
 from libc.stdint cimport int32_t, int64_t
 
-from ._blas cimport ddot, dgemv, sdot, sgemv
+from ..linear._blas cimport ddot, dgemv, sdot, sgemv
 
 cdef struct TreeNode:
     # the fields of a step down the tree, on one line of the cache

@@ -304,8 +304,7 @@ class NodeAnswersMixin(LabelsMixin):
         if not hasattr(self.nodes_, "coef_of"):
             raise ValueError(
                 f"the node models are {type(self.nodes_.estimators[0]).__name__}s: "
-                'heaviest_features needs estimator="logistic" or a '
-                "DualLinearClassifier; see estimators_"
+                "heaviest_features needs nodes of a LinearClassifier; see estimators_"
             )
         names = self._names_of_features(feature_names)
         weights = sp.csr_matrix(self.nodes_.coef_of(v))

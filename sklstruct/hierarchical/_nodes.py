@@ -1,7 +1,7 @@
 """The protocol of node models, and the training set that their fits read.
 
 `NodeModels` are the models at all nodes of all trees. `HierarchicalClassifier` chooses
-one of three classes (`LogisticNodes`, `DualNodes`, `EstimatorNodes`) and then calls the
+one of three classes (`ChainNodes`, `DualNodes`, `EstimatorNodes`) and then calls the
 methods of this protocol only.
 """
 

@@ -1,19 +1,4 @@
-"""Logistic regressions of all nodes of a tree in one call.
-
-A scikit-learn fit takes milliseconds even for few samples, and a tree may have a
-thousand small nodes. Here the samples are sorted by the leaf order of the tree, every
-node is a range of rows, and a compiled loop (`_logistic_fast`) fits one node after the
-other without returning to Python; threads share the nodes. The alternative, all nodes
-of a level padded to one array, copies the samples and wastes most of its work: nodes
-of a level differ in size and in iterations.
-
-At large dense nodes of three outcomes and more, L-BFGS starts from a metric of the
-features (the formulas are in `_logistic_fast`). Its moments and eigenvectors take
-n d² + d³ multiplications in the BLAS. `NodeProblems._pays` allows it if this is
-estimated at five iterations or less and n >= 4 d; with fewer samples they are
-separable, and the products with the eigenvectors are not small beside those with X.
-It is not used where the curvatures hardly differ (`SPREAD`).
-"""
+"""The classification problems of the nodes of a tree, over one sorted X."""
 
 from __future__ import annotations
 
@@ -25,64 +10,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from .._checks import INT32_MAX, check_memory
-from .._parallel import ThreadMap, interruptible, single_blas_thread, stop_flag
-from ..linear._samples import is_sparse
+from .._parallel import single_blas_thread
+from ..linear._quasi_newton import SortedProblems
 from ..linear._targets import Targets
 from ..taxonomy import Taxonomy
-from . import _logistic_fast as kernels
-
-# `spread` below which the identity is about as good a metric. White features with
-# outcomes of equal size have 1 + d / n.
-SPREAD = 1.6
-
-# Features from which the eigenvectors of a moment matrix take a considerable part of a
-# second.
-_LONG_EIGH = 500
-
-
-def moments(
-    X: NDArray, weight: NDArray, centre: bool, step: int = 4096
-) -> tuple[NDArray, NDArray]:
-    """(moment (d, d), mean (d,)): the weighted second moment of the rows of X.
-
-    About the mean if `centre`, else about 0, with 0 returned as the mean. Entries whose
-    squares overflow are not finite.
-    """
-    share = weight / weight.sum()
-    step = min(step, max(1, 2**30 // X.shape[1] ** 2))  # Ctrl-C waits for one product
-    mean = np.zeros(X.shape[1])
-    moment = np.zeros((mean.size, mean.size))
-    # by blocks, without a second X in double precision
-    blocks = [slice(a, a + step) for a in range(0, share.size, step)]
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        if centre:
-            for rows in blocks:
-                mean += share[rows] @ X[rows].astype(np.float64, copy=False)
-        for rows in blocks:
-            part = (X[rows] - mean) * np.sqrt(share[rows])[:, None]
-            moment += part.T @ part
-    return moment, mean
-
-
-def eigh(moment: NDArray) -> tuple[NDArray, NDArray]:
-    """`numpy.linalg.eigh` that Ctrl-C interrupts, also in the minutes it may take."""
-    if moment.shape[0] < _LONG_EIGH:
-        return np.linalg.eigh(moment)
-    return interruptible(np.linalg.eigh, moment)
-
-
-def spread(moment: NDArray, share: NDArray, lam: float) -> float:
-    """Mean square of the curvatures v_j share_k + lam, by the square of their mean.
-
-    v are the eigenvalues of `moment`; their two sums are its trace and squared norm.
-    """
-    average = np.trace(moment) / moment.shape[0] / share.size + lam
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        scaled = moment / average
-        square = (scaled**2).sum() / moment.shape[0] * (share**2).mean()
-    flat = lam / average
-    return square + flat * (2 - flat)
 
 
 class NodeSamples(NamedTuple):
@@ -95,20 +26,13 @@ class NodeSamples(NamedTuple):
     targets: Targets  # their outcomes
 
 
-class NodeProblems:
-    """The classification problems of a set of nodes over one sorted X.
+class NodeProblems(SortedProblems):
+    """`SortedProblems` of the nodes of a tree.
 
     Parameters
     ----------
-    X : C-contiguous ndarray or CSR matrix of shape (n_samples, n_features)
-        float32 or float64, rows sorted so that every outcome of every node is a range.
-
-    weight : ndarray of shape (n_samples,)
-        Positive sample weights.
-
-    bounds : list of ndarray
-        For each node its m + 1 boundaries, m >= 2: outcome k has the rows
-        ``bounds[v][k]`` to ``bounds[v][k + 1]``. No outcome is empty.
+    X, weight, bounds
+        As of `SortedProblems`.
 
     code : ndarray of shape (n_samples,), default=None
         Class of each row, for folds that are stratified by class.
@@ -121,41 +45,8 @@ class NodeProblems:
         bounds: list[NDArray],
         code: NDArray | None = None,
     ) -> None:
-        self.X: Any = X
+        super().__init__(X, weight, bounds)
         self.code: Any = code
-        self.weight = np.ascontiguousarray(weight, dtype=np.float64)
-        sizes = np.array([b.size for b in bounds], dtype=np.int64)
-        self.ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self.bounds = (
-            np.concatenate(bounds).astype(np.int64) if bounds else np.empty(0, np.int64)
-        )
-        n_outcomes = sizes - 1
-        self.n_rows = np.where(n_outcomes == 2, 1, n_outcomes)
-        self.row_ptr = np.concatenate([[0], np.cumsum(self.n_rows)]).astype(np.int64)
-        self.first = self.bounds[self.ptr[:-1]]
-        self.last = self.bounds[self.ptr[1:] - 1]
-        if is_sparse(X):
-            self.indptr = X.indptr.astype(np.int64)
-
-    @property
-    def n_nodes(self) -> int:
-        return self.ptr.size - 1
-
-    @property
-    def n_outcomes(self) -> NDArray:
-        return np.diff(self.ptr) - 1
-
-    @property
-    def sizes(self) -> NDArray:
-        """Samples of each node."""
-        return self.last - self.first
-
-    @property
-    def n_entries(self) -> NDArray:
-        """Values of X of the samples of each node."""
-        if sp.issparse(self.X):
-            return self.indptr[self.last] - self.indptr[self.first]
-        return self.sizes * self.X.shape[1]
 
     def targets_of(self, v: int) -> tuple[slice, Targets]:
         """(the samples of a node, the outcome of each)."""
@@ -168,10 +59,6 @@ class NodeProblems:
         """The samples of a node and their outcomes."""
         at, targets = self.targets_of(v)
         return NodeSamples(self.X, int(at.start), int(at.stop), at, targets)
-
-    def bounds_of(self, v: int) -> NDArray:
-        """The boundaries of the outcomes of a node."""
-        return self.bounds[self.ptr[v] : self.ptr[v + 1]]
 
     def subset(self, rows: NDArray) -> NodeProblems:
         """The problems on some of their rows, which must leave no outcome empty."""
@@ -199,184 +86,6 @@ class NodeProblems:
                     log_total + (top - z[np.arange(rows.size), outcome])
                 )
         return loss
-
-    def empty_coef(self) -> tuple[NDArray, NDArray]:
-        """Weights (n_rows, n_features) and intercepts (n_rows,), all 0."""
-        n = int(self.row_ptr[-1])
-        return np.zeros((n, self.X.shape[1])), np.zeros(n)
-
-    def _costs(self):
-        """Multiplications of one product with X, by node."""
-        return self.n_entries * self.n_rows + 1
-
-    def _pays(self, nodes):
-        """Whether the metric's set-up is cheap beside the solve (module docstring)."""
-        d = float(self.X.shape[1])
-        n = (self.last[nodes] - self.first[nodes]).astype(np.float64)
-        r = self.n_rows[nodes].astype(np.float64)
-        setup = (n + 800 + d) * d**2 + 2e6
-        iteration = n * (d * (2 * r + 25) + 130 * r)
-        return (r > 1) & (n >= 4 * d) & (setup <= 5 * iteration)
-
-    def _metric(self, v, C, fit_intercept, curved):
-        """The `Moments` of the node; None if they hardly help or are not finite."""
-        rows = slice(self.first[v], self.last[v])
-        weight = self.weight[rows]
-        moment, mean = moments(self.X[rows], weight, fit_intercept)
-        if not np.isfinite(moment).all():
-            return None
-        if curved is None:
-            starts = self.bounds[self.ptr[v] : self.ptr[v + 1] - 1] - self.first[v]
-            share = np.add.reduceat(weight, starts) / weight.sum()
-            # not (>=): an overflow makes it nan
-            if not spread(moment, share, 1 / (C[v] * weight.sum())) >= SPREAD:
-                return None
-        try:
-            variance, basis = eigh(moment)
-        except np.linalg.LinAlgError:
-            return None
-        if not (np.isfinite(variance).all() and np.isfinite(basis).all()):
-            return None
-        # eigenvalues 0 of dependent features may be negative by rounding
-        return kernels.Moments(
-            np.ascontiguousarray(basis), np.maximum(variance, 0), mean
-        )
-
-    def _solve(self, todo, options, solution, C, fit_intercept, curved):
-        X = self.X
-        samples = self.last[todo] - self.first[todo]
-        rows = self.n_rows[todo]
-        width = np.full(todo.size, X.shape[1], dtype=np.int64)
-        local = columns = index = np.empty(0, dtype=np.int32)
-        if sp.issparse(X):
-            nnz = self.indptr[self.last[todo]] - self.indptr[self.first[todo]]
-            width = np.minimum(width, nnz)
-            local = np.full(X.shape[1], -1, dtype=np.int32)
-            columns = np.empty(int(width.max()) + 1, dtype=np.int32)
-            index = np.empty(int(nnz.max()) + 1, dtype=np.int32)
-        size = rows * (width + 1)
-        if size.max() > INT32_MAX:
-            raise ValueError(
-                f"a node has {int(size.max())} weights, more than 2^31 - 1; use a "
-                "deeper taxonomy (max_depth) or fewer features"
-            )
-        work = size * (2 * kernels.MEMORY + 3) + (samples + 1) * rows
-        if not sp.issparse(X):  # the metric's, if any
-            work += 2 * size + 3 * (rows + width)
-        scores = 2 * samples * rows + size
-        largest = int(scores.argmax())
-        check_memory(
-            8.0 * work.max() + float(X.dtype.itemsize) * scores.max(), None,
-            f"the fit of a node with {samples[largest]} samples and {rows[largest]} "
-            "vectors of weights",
-            "use a deeper taxonomy (max_depth), or estimator=DualLinearClassifier()",
-        )  # fmt: skip
-        space = kernels.LbfgsWorkspace(
-            np.empty(int(work.max()) + 1), local, columns, index
-        )
-        fwork = np.empty(int(scores.max()) + 1, dtype=X.dtype)
-        shared = self._kernel_samples(), options, solution
-        if sp.issparse(X):
-            kernels.solve_sparse(*shared, todo, space, fwork)
-            return
-        large = self._pays(todo) if curved is None else (rows > 1) & curved
-        for v in todo[large]:
-            moments = self._metric(v, C, fit_intercept, curved)
-            kernels.solve_dense(*shared, np.array([v]), space, fwork, moments)
-        if not large.all():
-            kernels.solve_dense(*shared, todo[~large], space, fwork, None)
-
-    def _kernel_samples(self):
-        X = self.X
-        if sp.issparse(X):
-            X = X.data, X.indices, self.indptr
-        return kernels.SortedSamples(
-            X, self.X.shape[1], self.weight, self.bounds, self.ptr, self.row_ptr
-        )
-
-    def fit(
-        self,
-        C: NDArray,
-        *,
-        fit_intercept: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        start: tuple[NDArray, NDArray] | None = None,
-        nodes: NDArray | None = None,
-        parallel: ThreadMap | None = None,
-        curved: bool | None = None,
-    ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-        """Fit every node, or some.
-
-        Parameters
-        ----------
-        C : ndarray of shape (n_nodes,)
-            Inverse of the regularisation strength of each node, as in
-            `sklearn.linear_model.LogisticRegression`.
-
-        start : tuple (coef, intercept), default=None
-            Values to start from; overwritten.
-
-        nodes : ndarray of int, default=None
-            The nodes to fit; the others keep `start`. None: all.
-
-        parallel : ThreadMap, default=None
-            Threads over nodes; None: the calling one.
-
-        curved : bool, default=None
-            Whether L-BFGS starts from the metric of the features' second moments at
-            dense nodes of three outcomes and more. None: where it pays.
-
-        Returns
-        -------
-        coef : ndarray of shape (n_rows, n_features)
-
-        intercept : ndarray of shape (n_rows,)
-
-        n_iter : ndarray of shape (n_nodes,)
-
-        status : ndarray of shape (n_nodes,)
-            0 converged, 1 stopped at max_iter, 3 no step found although the
-            objective can be lowered: features of too different scales.
-
-        Raises
-        ------
-        FloatingPointError
-            If the objective of a node is not finite.
-        """
-        coef, intercept = self.empty_coef() if start is None else start
-        n_iter = np.zeros(self.n_nodes, dtype=np.int32)
-        status = np.zeros(self.n_nodes, dtype=np.int32)
-        C = np.ascontiguousarray(C, dtype=np.float64)
-        solution = kernels.Solution(coef, intercept, n_iter, status)
-        parallel = ThreadMap(1) if parallel is None else parallel
-        with single_blas_thread(), stop_flag() as stop:
-            options = kernels.LbfgsOptions(
-                C, fit_intercept, start is not None, tol, max_iter, stop
-            )
-
-            def run(chunk):
-                self._solve(chunk, options, solution, C, fit_intercept, curved)
-
-            parallel(run, self._chunks(parallel.n_threads, nodes))
-        if (status == 2).any():
-            raise FloatingPointError(
-                f"the weights of {int((status == 2).sum())} nodes diverged: the "
-                "objective is no longer finite. Scale the features (StandardScaler) "
-                "or use a smaller C"
-            )
-        return coef, intercept, n_iter, status
-
-    def _chunks(self, n_threads, nodes):
-        """Nodes by falling cost, in shares of at most about 1 / (8 n_threads)."""
-        nodes = np.arange(self.n_nodes) if nodes is None else nodes
-        if nodes.size == 0:
-            return []
-        cost = self._costs()[nodes]
-        order = np.argsort(-cost, kind="stable")
-        share = np.cumsum(cost[order]) * (8 * n_threads) // (cost.sum() + 1)
-        cuts = np.flatnonzero(np.diff(share)) + 1
-        return np.split(nodes[order], cuts)
 
 
 def outcome_bounds(

@@ -102,7 +102,7 @@ class Limits(NamedTuple):
 def flat_pays(data: TrainingSet) -> bool:
     """Whether a flat logistic regression is cheap enough to be the default.
 
-    If not, the default is a tree with the nodes of a `DualLinearClassifier`.
+    If not, the default is a tree with the nodes of a `LinearClassifier`.
     """
     products = float(_n_entries(data)) * data.n_classes
     return data.n_classes <= _FLAT_CLASSES or products <= _FLAT_PRODUCTS

@@ -7,7 +7,7 @@ from .._lazy import face
 if TYPE_CHECKING:
     # Public in loglinear, which has penalties of contexts beside them.
     from .._penalties import L1, L2, ElasticNet
-    from ._dual import DualLinearClassifier as DualLinearClassifier
+    from ._classifier import LinearClassifier as LinearClassifier
     from ._penalties import GroupLasso as GroupLasso
     from ._penalties import TreeNorm as TreeNorm
     from ._penalties import ngram_parents as ngram_parents

@@ -1,4 +1,14 @@
-"""The fit of the outcomes of one node by dual coordinate descent.
+"""The fit of the outcomes of one node, by dual coordinate descent or by L-BFGS.
+
+Both solve the same problem, and `NodeSolver` says which one does. The dual needs one
+pass over sparse rows for all outcomes, and few epochs while the data are nearly
+separable. L-BFGS (`_quasi_newton`) needs products with all of X, which the BLAS makes
+where X is dense, and its iterations hardly grow with C, while the epochs of the dual do
+where labels are noisy. So "auto" is L-BFGS for the logistic losses of dense tall X with
+C not small, in units of the rows (`TALL`, `STRONG`). A wrong dual may never end; a
+wrong L-BFGS takes up to eight times as long as the dual, on wide sparse X eighty times.
+Whether labels are noisy is not known before: on other dense X the dual has `PATIENCE`
+epochs, and L-BFGS starts anew if they were not enough (`Relay`).
 
 One-vs-rest losses separate over outcomes, so that outcomes are fitted in blocks of
 `BLOCK`: memory is that of one block, and threads share the blocks. Within a block the
@@ -20,7 +30,7 @@ W_before scores the fold of the batch: its samples are unseen by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,12 +38,25 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _dual_fast as kernels
+from ._quasi_newton import QuasiNewton
 from ._samples import costs
 from ._targets import Targets
 from ._weights import Division, FittedStrip, Piece, lanes_of, packed, whole
 
 # Tolerance of the descent without the fold, in units of that of the whole.
 _ROUGH = 2.0
+
+# solver="auto" takes L-BFGS from this many samples a feature on, and from this mean of
+# C_i times the squared length of a row on.
+TALL = 12
+STRONG = 5.0
+
+# Epochs of the dual on other dense X. They take about as long as as many iterations.
+PATIENCE = 30
+
+# Epochs of the multinomial loss in a trial: its log-loss is then about a hundredth
+# above that of its optimum.
+_EPOCHS = 4
 
 # Outcomes of a one-vs-rest loss that are stored together, and outcomes that are fitted
 # together: two lines of the cache.
@@ -46,23 +69,34 @@ class DescentSettings(NamedTuple):
 
     loss: str
     C: float
-    constant: float  # of the feature whose weight is the intercept; 0: none
+    # value of the feature whose weight is the intercept; 0: no intercepts, inf: no
+    # penalty of them
+    constant: float
     tol: float
     max_iter: int
     threshold: float
     stop: NDArray  # (1,) int32, not 0: all threads stop
+    solver: str = "dual"  # or "quasi_newton", or "auto"
+
+    @property
+    def unit(self) -> float:
+        """Value of the feature of the intercepts in `FittedStrip`."""
+        return 1.0 if np.isinf(self.constant) else self.constant
 
     @classmethod
     def of(
         cls, estimator: Any, loss: str, C: float, threshold: float, stop: NDArray
     ) -> DescentSettings:
-        """Those of a `DualLinearClassifier`, with another loss, C and threshold."""
+        """Those of a `LinearClassifier`, with another loss, C and threshold."""
         constant = 0.0
         if estimator.fit_intercept:
             constant = float(estimator.intercept_scaling)
+            if not estimator.penalize_intercept:
+                constant = np.inf
         return cls(
-            loss, C, constant, estimator.tol, estimator.max_iter, threshold, stop
-        )
+            loss, C, constant, estimator.tol, estimator.max_iter, threshold, stop,
+            estimator.solver,
+        )  # fmt: skip
 
 
 class BlockFit(NamedTuple):
@@ -72,6 +106,7 @@ class BlockFit(NamedTuple):
     fold_scores: NDArray  # (fold samples, outcomes)
     n_iter: int
     converged: bool
+    solver: str = "dual"
 
 
 class Descent:
@@ -104,6 +139,7 @@ class Descent:
         q: NDArray,
     ) -> None:
         self.held, self.settings, self.m = node.held, settings, m
+        self.solver = "dual"
         M, n, division = lanes_of(m), node.targets.n_samples, node.division
         loss, two = settings.loss, node.n_rows == 1
         if two and loss == "log_loss":
@@ -126,7 +162,11 @@ class Descent:
         self._room[-1, :m] = 1
         self._state = np.array([seed], dtype=np.uint64)
         self._others = np.delete(np.arange(n, dtype=np.int32), self.held)
+        multinomial = settings.loss == "log_loss"
+        # epochs of a trial
+        self.few = min(_EPOCHS, settings.max_iter) if multinomial else settings.max_iter
         self.n_iter, self._change, self._reference = 0, np.inf, -1.0
+        self.hasty = False  # whether `finish` may end before the fold is learned
 
     def _descend(self, order, tol, most):
         done, self._change, self._reference = kernels.descend(
@@ -160,7 +200,7 @@ class Descent:
         self.without_fold(rough, most)
         converged = self._met(rough)
         found = self.fold_scores()
-        if held.size:
+        if held.size and (converged or not self.hasty):
             n_iter, every = self.n_iter, np.arange(self.dual.shape[0], dtype=np.int32)
             # the samples of the fold alone first: the others are at their optimum
             self.n_iter = 0
@@ -179,7 +219,8 @@ class Descent:
         self._descend(every, self.settings.tol, self.settings.max_iter)
         return found, self._met(self.settings.tol)
 
-    def strip(self) -> FittedStrip:
+    def strip(self, division: Division) -> FittedStrip:
+        """The weights; `division` is that of the node."""
         return FittedStrip(self.W, self.dual, self.m)
 
     def n_wrong(self) -> int:
@@ -194,6 +235,42 @@ class Descent:
         sample = np.repeat(np.arange(self._lane_ptr.size - 1), np.diff(self._lane_ptr))
         size = np.abs(self.dual[sample, self._lane])
         return int(np.count_nonzero(size > 2 * self._cost[sample]))
+
+
+class Relay:
+    """`Descent` with `PATIENCE` epochs, then `QuasiNewton`; the methods are theirs."""
+
+    def __init__(self, descent: Descent, other: Callable[[], QuasiNewton]) -> None:
+        self._now: Descent | QuasiNewton = descent
+        self._other, self._spent = other, 0
+        self.m, self.few = descent.m, descent.few
+
+    @property
+    def solver(self) -> str:
+        return self._now.solver
+
+    @property
+    def n_iter(self) -> int:
+        return self._spent + self._now.n_iter
+
+    def without_fold(self, tol: float, most: int) -> None:
+        self._now.without_fold(tol, most)
+
+    def fold_scores(self) -> NDArray:
+        return self._now.fold_scores()
+
+    def finish(self) -> tuple[NDArray, bool]:
+        found, met = self._now.finish()
+        if not met:
+            self._spent, self._now = self._now.n_iter, self._other()
+            found, met = self._now.finish()
+        return found, met
+
+    def strip(self, division: Division) -> FittedStrip:
+        return self._now.strip(division)
+
+
+Fit = Descent | QuasiNewton | Relay
 
 
 class NodeSolver:
@@ -233,6 +310,7 @@ class NodeSolver:
         self.targets, self.weight, self.held = targets, weight, held
         self.division = Division.of(X, start, stop, divide)
         self.n_rows = targets.n_rows
+        self._samples = X, start, stop
 
     def blocks(self, settings: DescentSettings) -> list[tuple[int, int]]:
         """(first, last) outcomes of each call of `fit`."""
@@ -240,14 +318,50 @@ class NodeSolver:
             return [(0, self.n_rows)]
         return runs(0, self.n_rows, BLOCK)
 
+    def solver(self, settings: DescentSettings) -> str:
+        """The solver of the node, or "relay"; "auto" chooses by its samples."""
+        loss, constant = settings.loss, settings.constant
+        binary = loss == "ovr_log_loss" and self.n_rows == 1
+        if settings.solver != "auto" or not (loss == "log_loss" or binary):
+            return "dual" if settings.solver == "auto" else settings.solver
+        if np.isinf(constant):  # which the dual cannot have
+            return "quasi_newton"
+        X, start, stop = self._samples
+        if sp.issparse(X):
+            return "dual"
+        if stop - start >= TALL * X.shape[1]:
+            strength = float(self._squares(0.0) @ (settings.C * self.weight))
+            if strength >= STRONG * (stop - start):
+                return "quasi_newton"
+        return "relay" if settings.max_iter > PATIENCE else "dual"
+
+    def _squares(self, constant):
+        q = np.empty(self.targets.n_samples, dtype=np.float32)
+        kernels.squares(self.division.rows, constant, q)
+        q += self.division.own
+        return q
+
     def descents(
         self, block: tuple[int, int], settings: DescentSettings, seed: int
-    ) -> Iterator[Descent]:
+    ) -> Iterator[Fit]:
         """One for each strip of some outcomes, made when its turn comes."""
-        cost = costs(settings.C, self.weight)
-        q = np.empty(self.targets.n_samples, dtype=np.float32)
-        kernels.squares(self.division.rows, settings.constant, q)
-        q += self.division.own
+        cost, solver = costs(settings.C, self.weight), self.solver(settings)
+
+        def quasi_newton():
+            X, start, stop = self._samples
+            rows = X[start:stop]
+            return QuasiNewton(rows, self.targets, self.weight, self.held, settings)
+
+        if solver == "quasi_newton":
+            yield quasi_newton()
+            return
+        q = self._squares(settings.constant)
+        if solver == "relay":
+            brief = settings._replace(max_iter=PATIENCE)
+            descent = Descent(self, 0, self.n_rows, brief, seed, cost, q)
+            descent.hasty = True
+            yield Relay(descent, quasi_newton)
+            return
         # the multinomial loss does not separate
         step = block[1] - block[0] if settings.loss == "log_loss" else STRIP
         for a, b in runs(*block, step):
@@ -259,7 +373,7 @@ class NodeSolver:
         settings: DescentSettings,
         seed: int,
         before: Piece | None = None,
-        begun: Iterable[Descent] | None = None,
+        begun: Iterable[Fit] | None = None,
     ) -> BlockFit:
         """Fit some outcomes.
 
@@ -269,31 +383,34 @@ class NodeSolver:
         m = block[1] - block[0]
         fold_scores = np.empty((self.held.size, m), dtype=np.float32)
         n_iter, converged = 0, True
+        unit, division, solver = settings.unit, self.division, "dual"
+        if before is not None:  # the problem of a batch is that of the dual
+            settings = settings._replace(solver="dual")
+        elif self.solver(settings) == "quasi_newton" and division.lone_x.size:
+            division = Division.of(*self._samples, divide=False)
         old = None if before is None else self._weights_of(before, settings.constant)
         if begun is None:
             begun = self.descents(block, settings, seed)
 
         def strips():
-            nonlocal n_iter, converged
+            nonlocal n_iter, converged, solver
             first = 0
             for descent in begun:
                 lanes = slice(first, first + descent.m)
-                if old is None:
-                    scores, met = descent.finish()
-                else:
+                if old is not None and isinstance(descent, Descent):
                     scores, met = descent.batch(old[:, lanes])
+                else:
+                    scores, met = descent.finish()
                 fold_scores[:, lanes] = scores
                 n_iter, converged = max(n_iter, descent.n_iter), converged and met
-                first = lanes.stop
-                yield descent.strip()
+                first, solver = lanes.stop, descent.solver
+                yield descent.strip(division)
 
         if settings.threshold == 0:
-            piece = whole(self.division, strips(), m, settings.constant)
+            piece = whole(division, strips(), m, unit)
         else:
-            piece = packed(
-                self.division, strips(), m, settings.constant, settings.threshold
-            )
-        return BlockFit(piece, fold_scores, n_iter, converged)
+            piece = packed(division, strips(), m, unit, settings.threshold)
+        return BlockFit(piece, fold_scores, n_iter, converged, solver)
 
     def _weights_of(self, before, constant):
         """(columns + 1, lanes) at the columns of the samples, the last the constant."""

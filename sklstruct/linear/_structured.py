@@ -253,7 +253,7 @@ class _SparseFeatures(CallbackSupportMixin, LabelsMixin, BaseEstimator):
             30.0 * entries + 8.0 * n_lanes * (7.0 * n + 3.0 * d),
             None,
             f"{n} samples of {d} features and {n_lanes} rows of weights",
-            "use fewer features or samples, or DualLinearClassifier, which needs less",
+            "use fewer features or samples, or LinearClassifier, which needs less",
         )
 
     def _problem(self, samples, stop) -> FeatureProblem:
@@ -475,7 +475,7 @@ class StructuredLogisticRegression(_SparseFeatures):
     See Also
     --------
     StructuredLogisticRegressionCV : C by cross-validation.
-    DualLinearClassifier : Squared l2 penalty; more accurate on text, with all weights.
+    LinearClassifier : Squared l2 penalty; more accurate on text, with all weights.
     sklearn.linear_model.LogisticRegression : Its solver saga has l1 and elastic net.
 
     Notes

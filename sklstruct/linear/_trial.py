@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from .._parallel import ThreadMap
 from ._calibration import both_outcomes, evidence, fit_answers, fit_scale, fold_size
 from ._samples import AUTO_C
-from ._solver import Descent, DescentSettings, NodeSolver, peak_bytes
+from ._solver import Descent, DescentSettings, Fit, NodeSolver, peak_bytes
 from ._targets import Targets
 
 # Least number of outcomes that are tried, and the number of fold samples that they
@@ -35,10 +35,8 @@ _MEMBERS = 150
 # From this part of the outcomes on, all are tried: the fit can then continue the trial.
 _ALMOST = 0.75
 
-# Tolerance of the descent, in units of that of the fit, and the most epochs of the
-# multinomial loss: its log-loss is then about a hundredth above that of its optimum.
+# Tolerance of the descent, in units of that of the fit.
 _ROUGH = 10.0
-_EPOCHS = 4
 
 # The multinomial loss is not tried if this part of the training samples, or less, is on
 # the wrong side of its own class by the squared hinge.
@@ -105,21 +103,18 @@ class Begun(NamedTuple):
     """The descents of all outcomes of a problem with one loss, halted."""
 
     solver: NodeSolver
-    blocks: list[list[Descent]]  # as `NodeSolver.blocks`
+    blocks: list[list[Fit]]  # as `NodeSolver.blocks`
 
     @classmethod
     def of(cls, solver: NodeSolver, settings: DescentSettings, seed: int) -> Begun:
         """The descents of the trial."""
-        most = settings.max_iter
-        if settings.loss == "log_loss":
-            most = min(most, _EPOCHS)
         blocks = [
             list(solver.descents(block, settings, seed + k))
             for k, block in enumerate(solver.blocks(settings))
         ]
         for block in blocks:
             for descent in block:
-                descent.without_fold(_ROUGH * settings.tol, most)
+                descent.without_fold(_ROUGH * settings.tol, descent.few)
         return cls(solver, blocks)
 
     @property
@@ -128,7 +123,13 @@ class Begun(NamedTuple):
 
     @property
     def n_wrong(self) -> int:
-        return sum(d.n_wrong() for block in self.blocks for d in block)
+        """Of the squared hinge."""
+        return sum(
+            d.n_wrong()
+            for block in self.blocks
+            for d in block
+            if isinstance(d, Descent)
+        )
 
 
 class Choice(NamedTuple):

@@ -329,11 +329,11 @@ def make_ranking_scorer(metric: Callable[..., float], **params: Any) -> Callable
     --------
     >>> from sklearn.datasets import make_multilabel_classification
     >>> from sklearn.model_selection import cross_val_score
-    >>> from sklstruct.linear import DualLinearClassifier
+    >>> from sklstruct.linear import LinearClassifier
     >>> from sklstruct.metrics import make_ranking_scorer, precision_at_k
     >>> X, Y = make_multilabel_classification(random_state=0)
     >>> scorer = make_ranking_scorer(precision_at_k, k=1)
-    >>> model = DualLinearClassifier(random_state=0)
+    >>> model = LinearClassifier(random_state=0)
     >>> cross_val_score(model, X / 50, Y, scoring=scorer).shape
     (5,)
     """

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _nodes import logistic
 from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -14,7 +15,8 @@ from sklearn.naive_bayes import GaussianNB
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.datasets import make_sparse_classes
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.hierarchical import PerNodeC
+from sklstruct.linear import LinearClassifier
 
 K = 12
 GROUPS = [[0, 1, 2, 3], [4, 5], [6, [7, 8]], [9, 10, 11]]
@@ -30,7 +32,7 @@ def data():
 def batched(X, y, n_batches, loss="squared_hinge", taxonomy=GROUPS, **params):
     node = {"C": 2.0} | params
     model = HierarchicalClassifier(
-        taxonomy, estimator=DualLinearClassifier(loss, **node), random_state=0
+        taxonomy, estimator=LinearClassifier(loss, **node), random_state=0
     )
     for part in np.array_split(np.arange(len(y)), n_batches):
         model.partial_fit(X[part], y[part], classes=np.arange(K))
@@ -66,7 +68,7 @@ def test_a_batch_moves_the_weights_to_the_minimum_of_its_formula(data, loss, den
     C, exact = 2.0, {"calibration": None, "tol": 1e-7, "max_iter": 3000}
     parts = np.split(np.arange(1000), [400, 700])
     weight = np.random.default_rng(0).uniform(0.2, 2, 1000)
-    node = DualLinearClassifier(loss, C=C, **exact)
+    node = LinearClassifier(loss, C=C, **exact)
     model = HierarchicalClassifier(GROUPS, estimator=node, random_state=0)
     if loss == "squared_hinge":  # whose probabilities need a fold
         node.set_params(calibration="fold")
@@ -210,7 +212,7 @@ def test_weight_zero_is_absent(data):
 def test_goes_on_after_a_fit(data, X_of):
     """Also from a learned tree, and from weights of which small ones were dropped."""
     X, y, Z, T = data
-    node = DualLinearClassifier(weight_threshold=0.02)
+    node = LinearClassifier(weight_threshold=0.02)
     model = HierarchicalClassifier("cut", estimator=node, max_leaf=4, random_state=0)
     assert not hasattr(model, "partial_fit")
     model.fit(X[:500], y[:500])
@@ -293,10 +295,11 @@ def test_bad_later_batches(data):
     [
         ({"taxonomy": "cut"}, "a given taxonomy"),
         ({"taxonomy": (GROUPS, "cut"), "n_taxonomies": 2}, "n_taxonomies=1"),
-        ({"estimator": GaussianNB()}, "DualLinearClassifier"),
-        ({"estimator": "logistic"}, "DualLinearClassifier"),
+        ({"estimator": GaussianNB()}, "LinearClassifier"),
+        ({"estimator": logistic()}, "penalize_intercept=True"),
         ({"prediction": "greedy"}, "greedy"),
-        ({"regularization": "indep"}, "regularization"),
+        ({"estimator": PerNodeC()}, "LinearClassifier"),
+        ({"estimator": LinearClassifier("log_loss", solver="quasi_newton")}, "solver"),
         ({"class_weight": "balanced"}, "class_weight"),
     ],
 )

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from _callbacks import needs_callbacks
+from _nodes import logistic
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
@@ -32,11 +33,10 @@ from sklstruct.hierarchical import (
     PathClassifier,
     PerNodeC,
     SenseClassifier,
-    SingleC,
 )
-from sklstruct.hierarchical._regularization import folds
+from sklstruct.hierarchical._searches import folds
 from sklstruct.hierarchical._trees import another_view
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
     Taxonomy,
@@ -136,7 +136,9 @@ def test_sums_to_one(fitted, test):
 @pytest.mark.parametrize("name", BUILDERS)
 @pytest.mark.parametrize("max_depth", [0, 1, 2, None])
 def test_sums_to_one_for_every_builder(train, test, name, max_depth):
-    model = HierarchicalClassifier(name, max_depth=max_depth, random_state=0, tol=1e-2)
+    model = HierarchicalClassifier(
+        name, max_depth=max_depth, random_state=0, estimator=logistic(tol=1e-2)
+    )
     model.fit(*train)
     proba = model.predict_proba(test[0])
     assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
@@ -252,7 +254,9 @@ def test_joint_where_classes_are_near_each_other(scale, dtype, as_sparse):
         [list(range(a, a + 5)) for a in range(200, 300, 5)]
     ]]  # fmt: skip
     for taxonomy in ("rand", nested):
-        model = HierarchicalClassifier(taxonomy, random_state=0, max_iter=5)
+        model = HierarchicalClassifier(
+            taxonomy, random_state=0, estimator=logistic(max_iter=5)
+        )
         with pytest.warns(ConvergenceWarning):
             model.fit(X, y)
         model.nodes_.coef *= dtype(scale)
@@ -284,7 +288,9 @@ def random_weights(request):
     """Models of 100 classes and 40 features with weights drawn at random."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 40)), np.repeat(np.arange(100), 2)
-    model = HierarchicalClassifier(SHAPES[request.param], random_state=0, max_iter=1)
+    model = HierarchicalClassifier(
+        SHAPES[request.param], random_state=0, estimator=logistic(max_iter=1)
+    )
     with pytest.warns(ConvergenceWarning):
         model.fit(X, y)
     model.nodes_.coef = rng.normal(size=model.coef_.shape) * rng.exponential(
@@ -352,8 +358,8 @@ def test_small_weights_are_pruned(random_weights):
 def test_many_children_and_large_scores_sum_to_one(train):
     """The logarithm of a sum must not vanish beside a large score."""
     X, y = train
-    model = HierarchicalClassifier(max_depth=0, C=1e-3).fit(X, y)
-    twin = HierarchicalClassifier(max_depth=0, C=1e-3).fit(X, y)
+    model = HierarchicalClassifier(max_depth=0, estimator=logistic(C=1e-3)).fit(X, y)
+    twin = HierarchicalClassifier(max_depth=0, estimator=logistic(C=1e-3)).fit(X, y)
     twin.coef_[1] = twin.coef_[0]
     for fitted in (model, twin):
         for scale in (1.0, 1e3, 1e6, 1e12, 1e300):
@@ -430,7 +436,9 @@ def test_compiled_and_generic_routes_agree(train, test, prediction, n_taxonomies
         "random_state": 0,
         "max_depth": 2,
     }
-    ours = HierarchicalClassifier(C=0.1, tol=1e-8, **options).fit(*train)
+    ours = HierarchicalClassifier(estimator=logistic(C=0.1, tol=1e-8), **options).fit(
+        *train
+    )
     theirs = HierarchicalClassifier(
         estimator=LogisticRegression(C=0.1, tol=1e-8, max_iter=5000), **options
     ).fit(*train)
@@ -482,7 +490,7 @@ def test_decision_path_holds_the_predicted_class(fitted, test):
 
 def test_depth_zero_is_the_flat_model(train, test):
     for weight in (None, np.random.default_rng(0).uniform(0.5, 2, 600)):
-        model = HierarchicalClassifier(max_depth=0, C=0.3, tol=1e-8)
+        model = HierarchicalClassifier(max_depth=0, estimator=logistic(C=0.3, tol=1e-8))
         model.fit(*train, sample_weight=weight)
         flat = LogisticRegression(C=0.3, tol=1e-8, max_iter=10_000)
         flat.fit(*train, sample_weight=weight)
@@ -496,7 +504,9 @@ def test_two_classes_are_the_binary_model(train, test):
     X, y = train
     two = y < 2
     names = np.where(y[two] == 0, "zero", "one")
-    model = HierarchicalClassifier(C=2.0, tol=1e-9).fit(X[two], names)
+    model = HierarchicalClassifier(estimator=logistic(C=2.0, tol=1e-9)).fit(
+        X[two], names
+    )
     flat = LogisticRegression(C=2.0, tol=1e-9, max_iter=10_000).fit(X[two], names)
     assert_array_equal(model.classes_, flat.classes_)
     assert_allclose(
@@ -528,13 +538,15 @@ def test_permuting_class_names_permutes_the_answer(train, test, name):
     """
     X, y = train
     new = np.random.default_rng(3).permutation(10)
-    model = HierarchicalClassifier(name, random_state=0, tol=1e-9, C=0.1).fit(X, y)
+    model = HierarchicalClassifier(
+        name, random_state=0, estimator=logistic(tol=1e-9, C=0.1)
+    ).fit(X, y)
 
     def rename(node):
         return [rename(v) if isinstance(v, list) else int(new[v]) for v in node]
 
     renamed = HierarchicalClassifier(
-        rename(model.taxonomy_.to_nested()), tol=1e-9, C=0.1
+        rename(model.taxonomy_.to_nested()), estimator=logistic(tol=1e-9, C=0.1)
     ).fit(X, new[y])
     assert_allclose(
         renamed.predict_proba(test[0])[:, new], model.predict_proba(test[0]), atol=1e-5
@@ -546,7 +558,9 @@ def test_permuting_class_names_permutes_the_answer(train, test, name):
 def test_builders_do_not_look_at_names(train, test, name):
     X, y = train
     new = np.random.default_rng(3).permutation(10)
-    model = HierarchicalClassifier(name, random_state=0, tol=1e-9, C=0.1).fit(X, y)
+    model = HierarchicalClassifier(
+        name, random_state=0, estimator=logistic(tol=1e-9, C=0.1)
+    ).fit(X, y)
     renamed = clone(model).fit(X, new[y])
     assert_allclose(
         renamed.predict_proba(test[0])[:, new], model.predict_proba(test[0]), atol=1e-5
@@ -568,9 +582,13 @@ def test_string_labels(train, test):
 
 def test_csr_is_dense(train, test):
     X, y = train
-    for options in ({}, {"n_taxonomies": 2}, {"regularization": "indep"}):
+    for options in (
+        {},
+        {"n_taxonomies": 2},
+        {"estimator": PerNodeC(estimator=logistic(tol=1e-9))},
+    ):
         dense = HierarchicalClassifier(
-            NESTED, tol=1e-9, estimator="logistic", random_state=0
+            NESTED, estimator=logistic(tol=1e-9), random_state=0
         )
         if "n_taxonomies" in options:
             options["taxonomy"] = (NESTED, [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]])
@@ -603,7 +621,7 @@ def test_csr_with_wide_indices_duplicates_and_empty_rows(train):
         (np.repeat(S.data / 2, 2), np.repeat(S.indices, 2), S.indptr * 2), shape=S.shape
     )
     base = HierarchicalClassifier(
-        NESTED, tol=1e-9, prediction="best_first", estimator="logistic"
+        NESTED, estimator=logistic(tol=1e-9), prediction="best_first"
     ).fit(S, y)
     for other in (wide, twice, S.tocsc()):
         model = clone(base).fit(other, y)
@@ -618,7 +636,7 @@ def test_csr_with_wide_indices_duplicates_and_empty_rows(train):
 
 def test_float32_stays_float32(train, test):
     X, y = train
-    wide = HierarchicalClassifier(NESTED, C=0.1).fit(X, y)
+    wide = HierarchicalClassifier(NESTED, estimator=logistic(C=0.1)).fit(X, y)
     narrow = clone(wide).fit(X.astype(np.float32), y)
     assert narrow.coef_.dtype == np.float32
     Z = test[0].astype(np.float32)
@@ -644,16 +662,18 @@ def test_pandas(train, test):
 # ----------------------------------------------------------------- weights, jobs
 
 
-@pytest.mark.parametrize("regularization", ["single", GammaPrior(2, 1)])
-def test_weights_are_repetitions(train, test, regularization):
+@pytest.mark.parametrize("search", [False, True])
+def test_weights_are_repetitions(train, test, search):
     X, y = train
     weight = np.random.default_rng(0).integers(0, 4, y.size)
-    model = HierarchicalClassifier(NESTED, tol=1e-9, regularization=regularization)
+    node = logistic(tol=1e-9)
+    node = GammaPrior(2, 1, estimator=node) if search else node
+    model = HierarchicalClassifier(NESTED, estimator=node)
     weighted = clone(model).fit(X, y, sample_weight=weight)
     repeated = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     # this prior lets C grow to thousands, where the solvers stop at 64 ulp of the loss
     # and scores are 1e-2 from the optimum
-    atol = 3e-3 if regularization != "single" else 1e-3
+    atol = 3e-3 if search else 1e-3
     assert_allclose(
         weighted.predict_proba(test[0]), repeated.predict_proba(test[0]), atol=atol
     )
@@ -662,15 +682,19 @@ def test_weights_are_repetitions(train, test, regularization):
 def test_class_weight_is_sample_weight(train, test):
     X, y = train
     by_class = {c: 1.0 + c for c in range(10)}
-    weighted = HierarchicalClassifier(NESTED, class_weight=by_class, tol=1e-9)
-    plain = HierarchicalClassifier(NESTED, tol=1e-9)
+    weighted = HierarchicalClassifier(
+        NESTED, class_weight=by_class, estimator=logistic(tol=1e-9)
+    )
+    plain = HierarchicalClassifier(NESTED, estimator=logistic(tol=1e-9))
     assert_allclose(
         weighted.fit(X, y).predict_proba(test[0]),
         plain.fit(X, y, sample_weight=1.0 + y).predict_proba(test[0]),
         atol=1e-6,
     )
     counts = np.bincount(y)
-    balanced = HierarchicalClassifier(NESTED, class_weight="balanced", tol=1e-9)
+    balanced = HierarchicalClassifier(
+        NESTED, class_weight="balanced", estimator=logistic(tol=1e-9)
+    )
     assert_allclose(
         balanced.fit(X, y).predict_proba(test[0]),
         plain.fit(X, y, sample_weight=(y.size / (10 * counts))[y]).predict_proba(
@@ -681,7 +705,7 @@ def test_class_weight_is_sample_weight(train, test):
 
 
 def test_n_jobs_does_not_change_the_answer(train, test):
-    options = {"random_state": 0, "n_taxonomies": 2, "regularization": "indep"}
+    options = {"random_state": 0, "n_taxonomies": 2, "estimator": PerNodeC()}
     one = HierarchicalClassifier(**options).fit(*train)
     two = HierarchicalClassifier(**options, n_jobs=2).fit(*train)
     assert_array_equal(one.coef_, two.coef_)
@@ -694,7 +718,7 @@ def test_n_jobs_does_not_change_the_answer(train, test):
     assert_array_equal(one.predict_proba(X), two.predict_proba(X))
 
 
-@pytest.mark.parametrize("options", [{}, {"regularization": "indep"}])
+@pytest.mark.parametrize("options", [{}, {"estimator": PerNodeC()}])
 def test_same_seed_same_answer(train, test, options):
     options = {"taxonomy": "kmeans", "n_taxonomies": 2, **options}
     one = HierarchicalClassifier(random_state=5, **options).fit(*train)
@@ -717,13 +741,13 @@ def test_pickle_is_small_and_whole(train, test):
 
 def test_indep_chooses_a_candidate_for_each_node(train):
     C = [0.003, 0.1, 30.0]
-    model = HierarchicalClassifier(
-        NESTED, regularization=PerNodeC(C), random_state=0
-    ).fit(*train)
+    model = HierarchicalClassifier(NESTED, estimator=PerNodeC(C), random_state=0).fit(
+        *train
+    )
     assert set(model.C_) <= set(C)
     assert model.C_.size == model.model_nodes_.size
-    only = HierarchicalClassifier(NESTED, regularization=PerNodeC([0.1])).fit(*train)
-    single = HierarchicalClassifier(NESTED, C=0.1).fit(*train)
+    only = HierarchicalClassifier(NESTED, estimator=PerNodeC([0.1])).fit(*train)
+    single = HierarchicalClassifier(NESTED, estimator=logistic(C=0.1)).fit(*train)
     assert_allclose(only.coef_, single.coef_)
 
 
@@ -731,10 +755,9 @@ def test_indep_chooses_by_held_out_loss():
     """One node: scikit-learn's own cross-validation over the same folds agrees."""
     X, y = clouds(2, 60, d=30, spread=0.25)
     C = np.array([1e-4, 1e-2, 1.0, 100.0])
-    model = HierarchicalClassifier(
-        regularization=PerNodeC(C, n_folds=4), random_state=0, tol=1e-8,
-        taxonomy=[[0], [1]],
-    ).fit(X, y)  # fmt: skip
+    search = PerNodeC(C, n_folds=4, estimator=logistic(tol=1e-8))
+    model = HierarchicalClassifier([[0], [1]], estimator=search, random_state=0)
+    model.fit(X, y)
     order = np.argsort(y, kind="stable")
     X, y = X[order], y[order]
     fold = folds(y, 4, np.random.RandomState(0))
@@ -762,7 +785,7 @@ def test_folds_keep_every_class_in_training():
 def test_gamma_is_a_fixed_point(train):
     a, b = 3.0, 2.0
     model = HierarchicalClassifier(
-        NESTED, regularization=GammaPrior(a, b), tol=1e-7
+        NESTED, estimator=GammaPrior(a, b, estimator=logistic(tol=1e-6))
     ).fit(*train)
     row = model.forest_.row[model.model_nodes_]
     ends = np.append(row[1:], model.coef_.shape[0])
@@ -772,7 +795,9 @@ def test_gamma_is_a_fixed_point(train):
     assert_allclose(model.C_, 1 / (2 * lam), rtol=0.15)
     # and the weights are those of this C
     for v, C in enumerate(model.C_):
-        fixed = HierarchicalClassifier(NESTED, C=C, tol=1e-7).fit(*train)
+        fixed = HierarchicalClassifier(NESTED, estimator=logistic(C=C, tol=1e-6)).fit(
+            *train
+        )
         part = slice(row[v], ends[v])
         gap = np.linalg.norm(fixed.coef_[part] - model.coef_[part])
         assert gap < 0.02 * np.linalg.norm(fixed.coef_[part])
@@ -848,7 +873,7 @@ def test_nan_is_passed_on_to_the_estimator(train, test, sparse):
         assert_array_equal(model.predict(kind(T)), right.predict(filled))
     with pytest.raises(ValueError, match="contains NaN.* give the tree as taxonomy"):
         HierarchicalClassifier("cut", estimator=node).fit(kind(X), y)
-    for estimator in (None, "logistic", LogisticRegression()):
+    for estimator in (None, logistic(), LogisticRegression()):
         with pytest.raises(ValueError, match="contains NaN"):
             HierarchicalClassifier(NESTED, estimator=estimator).fit(kind(X), y)
     X[0, 0] = np.inf
@@ -864,14 +889,14 @@ def test_the_tag_of_nan_is_that_of_the_estimator():
         model = HierarchicalClassifier(estimator=estimator)
         assert get_tags(model).input_tags.allow_nan == right
     assert not get_tags(
-        HierarchicalClassifier(estimator="logistic")
+        HierarchicalClassifier(estimator=logistic())
     ).input_tags.allow_nan
 
 
 def test_missing_labels_and_columns_of_other_types(train):
     X = train[0][:60]
     names = ["a", "b", "c"] * 20
-    models = HierarchicalClassifier(), DualLinearClassifier(), SenseClassifier()
+    models = HierarchicalClassifier(), LinearClassifier(), SenseClassifier()
     for missing in (None, pd.NA, np.nan):
         y = np.array([*names[:-1], missing], dtype=object)
         for form in (y, pd.Series(y, dtype="string"), pd.Series(y, dtype="category")):
@@ -881,19 +906,13 @@ def test_missing_labels_and_columns_of_other_types(train):
     Y = np.eye(3, dtype=int)[np.arange(60) % 3]
     for y in (Y.astype(str), Y.astype(object), Y.astype(np.float16)):
         message = f"y of several columns must hold 0 and 1, .*{y.dtype}: use y.astype"
-        for model in (HierarchicalClassifier(), DualLinearClassifier()):
+        for model in (HierarchicalClassifier(), LinearClassifier()):
             with pytest.raises(ValueError, match=message):
                 model.fit(X, y)
     with pytest.raises(
         ValueError, match="y holds sets of labels .*MultiLabelBinarizer"
     ):
         HierarchicalClassifier().fit(X, [{"a"}, {"a", "b"}] * 30)
-
-
-def test_estimator_and_policies_do_not_mix(train):
-    model = HierarchicalClassifier(estimator=GaussianNB(), regularization="indep")
-    with pytest.raises(ValueError, match="estimator's own parameters"):
-        model.fit(*train)
 
 
 def test_sample_weight_reaches_the_estimator(train, test):
@@ -954,11 +973,14 @@ def test_metadata_routing(train):
 def test_grid_search(train):
     X, y = train
     search = GridSearchCV(
-        make_pipeline(StandardScaler(), HierarchicalClassifier(random_state=0)),
+        make_pipeline(
+            StandardScaler(),
+            HierarchicalClassifier(estimator=logistic(), random_state=0),
+        ),
         {
             "hierarchicalclassifier__taxonomy": ["cut", "ward", NESTED],
             "hierarchicalclassifier__max_depth": [0, None],
-            "hierarchicalclassifier__C": [0.01, 1.0],
+            "hierarchicalclassifier__estimator__C": [0.01, 1.0],
             "hierarchicalclassifier__n_taxonomies": [1, 2],
         },
         cv=2,
@@ -1001,7 +1023,7 @@ def test_callbacks(train, capsys):
     assert tasks.count("taxonomy") == 2
     assert tasks.count("solve") == 2
     tasks.clear()
-    model.set_params(regularization="indep", n_taxonomies=1).fit(*train)
+    model.set_params(estimator=PerNodeC(), n_taxonomies=1).fit(*train)
     assert tasks.count("solve") == 4
 
 
@@ -1072,16 +1094,25 @@ def test_degenerate_data(name, case):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"C": [0.1, 1.0]}, "'C' parameter"),
-        ({"C": np.inf}, "'C' parameter"),
-        ({"regularization": PerNodeC([0.1, -1.0])}, "candidates must be positive"),
-        ({"regularization": PerNodeC([])}, "candidates must be"),
-        ({"regularization": PerNodeC(n_folds=1)}, "'n_folds' parameter of PerNodeC"),
-        ({"regularization": GammaPrior(1.0)}, "shape"),
-        ({"regularization": GammaPrior([2, 1])}, "shape must be greater than 1"),
-        ({"regularization": GammaPrior(2, np.nan)}, "rate"),
-        ({"regularization": GammaPrior(2, [["a"]])}, "rate must be"),
-        ({"regularization": "none"}, "'regularization' parameter"),
+        ({"estimator": logistic(C=[0.1, 1.0])}, "'C' parameter"),
+        ({"estimator": logistic(C=np.inf)}, "'C' parameter"),
+        ({"estimator": PerNodeC([0.1, -1.0])}, "candidates must be positive"),
+        ({"estimator": PerNodeC([])}, "candidates must be"),
+        ({"estimator": PerNodeC(n_folds=1)}, "'n_folds' parameter of PerNodeC"),
+        ({"estimator": GammaPrior(1.0)}, "shape"),
+        ({"estimator": GammaPrior([2, 1])}, "shape must be greater than 1"),
+        ({"estimator": GammaPrior(2, np.nan)}, "rate"),
+        ({"estimator": GammaPrior(2, [["a"]])}, "rate must be"),
+        ({"estimator": "logistic"}, "'estimator' parameter"),
+        (
+            {"estimator": PerNodeC(estimator=LinearClassifier())},
+            "estimator of PerNodeC",
+        ),
+        ({"estimator": PerNodeC(estimator=GaussianNB())}, "'estimator' parameter"),
+        (
+            {"estimator": GammaPrior(estimator=logistic(weight_threshold=0.1))},
+            "estimator of GammaPrior",
+        ),
         ({"n_taxonomies": 10**7}, "'n_taxonomies' parameter"),
         ({"class_weight": {99: 1.0}}, "class"),
     ],
@@ -1121,7 +1152,9 @@ def test_chain_ten_thousand_deep():
     tree = Taxonomy(parent, leaves)
     assert tree.depth == n - 1
     X = np.linspace(-1, 1, n)[:, None]
-    model = HierarchicalClassifier(tree, tol=1e-2).fit(X, np.arange(n))
+    model = HierarchicalClassifier(tree, estimator=logistic(tol=1e-2)).fit(
+        X, np.arange(n)
+    )
     rows = X[:: n // 5]
     proba = model.predict_proba(rows)
     assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
@@ -1133,7 +1166,9 @@ def test_chain_ten_thousand_deep():
 
 def test_convergence_warning_once(train):
     with pytest.warns(ConvergenceWarning, match="node classifiers") as record:
-        HierarchicalClassifier(NESTED, max_iter=1, tol=1e-12).fit(*train)
+        HierarchicalClassifier(NESTED, estimator=logistic(max_iter=1, tol=1e-12)).fit(
+            *train
+        )
     assert len([r for r in record if r.category is ConvergenceWarning]) == 1
     assert record[0].filename == __file__
 
@@ -1152,26 +1187,26 @@ def test_forest_estimator_in_threads(train, test):
     assert model.score(*test) > 0.8
 
 
-# ------------------------------------------------------------------ regularisations
+# ------------------------------------------------------------------------- searches
 
 
-def test_regularizations_are_parameters(train):
+def test_searches_are_parameters(train):
     """clone, get_params, set_params and a grid search reach into the objects."""
-    model = HierarchicalClassifier(NESTED, regularization=PerNodeC([0.1, 1.0]))
-    other = clone(model).set_params(regularization__n_folds=2)
-    assert other.get_params()["regularization__n_folds"] == 2
-    assert model.regularization.n_folds == 3
+    model = HierarchicalClassifier(NESTED, estimator=PerNodeC([0.1, 1.0]))
+    other = clone(model).set_params(estimator__n_folds=2)
+    assert other.get_params()["estimator__n_folds"] == 2
+    assert model.estimator.n_folds == 3
     assert "n_folds=2" in repr(other)
     search = GridSearchCV(
-        HierarchicalClassifier(NESTED, regularization=GammaPrior(2, 1)),
-        {"regularization__rate": [0.001, 10.0]},
+        HierarchicalClassifier(NESTED, estimator=GammaPrior(2, 1)),
+        {"estimator__rate": [0.001, 10.0]},
         cv=2,
         scoring="neg_log_loss",
     ).fit(*train)
-    assert search.best_params_ == {"regularization__rate": 10.0}
+    assert search.best_params_ == {"estimator__rate": 10.0}
     search = GridSearchCV(
         HierarchicalClassifier(NESTED, random_state=0),
-        {"regularization": ["single", SingleC(), PerNodeC(n_folds=2), "gamma"]},
+        {"estimator": [None, logistic(), PerNodeC(n_folds=2), GammaPrior()]},
         cv=2,
     ).fit(*train)
     scores = search.cv_results_["mean_test_score"]
@@ -1179,14 +1214,14 @@ def test_regularizations_are_parameters(train):
     assert scores.min() > 0.8
 
 
-def test_fit_leaves_the_regularization_alone(train):
+def test_fit_leaves_the_search_alone(train):
     prior = GammaPrior([2, 101], 10.0)
     model = HierarchicalClassifier(
-        ("cut", "ward"), n_taxonomies=2, regularization=prior, random_state=0
+        ("cut", "ward"), n_taxonomies=2, estimator=prior, random_state=0
     ).fit(*train)
     assert not hasattr(prior, "shape_")
-    assert len(model.regularizations_) == 2
-    for fitted in model.regularizations_:
+    assert len(model.searches_) == 2
+    for fitted in model.searches_:
         assert fitted.shape_ in (2.0, 101.0) and fitted.rate_ == 10.0
 
 
@@ -1194,10 +1229,10 @@ def test_gamma_chooses_by_held_out_loss():
     """One node: the definition, with scikit-learn's models, over the same folds."""
     X, y = clouds(2, 60, d=30, spread=0.25)
     shapes, rates = [2.0, 30.0], [0.3, 3.0, 300.0]
-    prior = GammaPrior(shapes, rates, n_folds=4)
-    model = HierarchicalClassifier(
-        [[0], [1]], regularization=prior, random_state=0, tol=1e-8
-    ).fit(X, y)
+    prior = GammaPrior(shapes, rates, n_folds=4, estimator=logistic(tol=1e-8))
+    model = HierarchicalClassifier([[0], [1]], estimator=prior, random_state=0).fit(
+        X, y
+    )
     order = np.argsort(y, kind="stable")
     X, y = X[order], y[order]
     fold = folds(y, 4, np.random.RandomState(0))
@@ -1215,10 +1250,10 @@ def test_gamma_chooses_by_held_out_loss():
             with np.errstate(divide="ignore"):
                 p = flat.predict_log_proba(X[fold == f])
             loss[a, b] -= p[np.arange(len(p)), y[fold == f]].sum()
-    chosen = model.regularizations_[0]
+    chosen = model.searches_[0]
     assert (chosen.shape_, chosen.rate_) == min(loss, key=loss.get)
     fixed = clone(model).set_params(
-        regularization=GammaPrior(chosen.shape_, chosen.rate_)
+        estimator__shape=chosen.shape_, estimator__rate=chosen.rate_
     )
     assert_array_equal(fixed.fit(X, y).coef_, clone(model).fit(X, y).coef_)
 
@@ -1227,10 +1262,9 @@ def test_gamma_is_as_good_as_a_single_strength(digits):
     """On new data, where its defaults may not be far worse than a good C."""
     X, y = digits
     loss = {}
-    for name in ("single", "gamma"):
-        model = HierarchicalClassifier(
-            NESTED, C=0.1, regularization=name, random_state=0
-        )
+    node = logistic(C=0.1)
+    for name, each in {"single": node, "gamma": GammaPrior(estimator=node)}.items():
+        model = HierarchicalClassifier(NESTED, estimator=each, random_state=0)
         model.fit(X[:450], y[:450])
         loss[name] = -model.target_log_proba(X[450:], y[450:]).mean()
     assert loss["gamma"] < 1.3 * loss["single"]
@@ -1270,10 +1304,10 @@ def test_scores_of_a_flat_model_that_no_machine_can_hold(train, monkeypatch):
     """
     X, y = train[0][:, :1], train[1]
     monkeypatch.setattr(_checks, "physical_memory", lambda: 3.0 * 8 * 600 * 10)
-    flat = HierarchicalClassifier(estimator="logistic", max_depth=0)
+    flat = HierarchicalClassifier(estimator=logistic(), max_depth=0)
     with pytest.raises(MemoryError, match=r"600 samples and 10 vectors.*max_depth"):
         flat.fit(X, y)
-    tree = HierarchicalClassifier(NESTED, estimator="logistic")
+    tree = HierarchicalClassifier(NESTED, estimator=logistic())
     assert tree.fit(X, y).predict(X).shape == y.shape
 
 
@@ -1288,8 +1322,10 @@ def test_weights_beyond_the_range_of_floats(train, scale, class_weight):
 
 def test_scale_of_the_weights_is_that_of_C(train):
     X, y = train
-    plain = HierarchicalClassifier(NESTED, tol=1e-8).fit(X, y)
+    plain = HierarchicalClassifier(NESTED, estimator=logistic(tol=1e-8)).fit(X, y)
     for scale in (1e-80, 1e80):
-        model = HierarchicalClassifier(NESTED, C=1 / scale, tol=1e-8)
+        model = HierarchicalClassifier(
+            NESTED, estimator=logistic(C=1 / scale, tol=1e-8)
+        )
         model.fit(X, y, sample_weight=np.full(y.size, scale))
         assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-5)

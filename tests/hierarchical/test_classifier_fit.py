@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from _callbacks import StopAfter, needs_callbacks
+from _nodes import logistic
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.datasets import load_digits, make_classification
@@ -16,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from sklstruct.hierarchical import GammaPrior, HierarchicalClassifier
+from sklstruct.hierarchical import GammaPrior, HierarchicalClassifier, PerNodeC
 from sklstruct.hierarchical._trees import another_view
 from sklstruct.taxonomy import (
     ConfusionSplit,
@@ -47,12 +48,12 @@ def test_common_scale_of_the_features(kind, scale):
         200, 5, n_informative=3, random_state=0, flip_y=0.1
     )  # fmt: skip
     model = HierarchicalClassifier(
-        [[0], [1]], fit_intercept=False, tol=1e-10, estimator="logistic"
+        [[0], [1]], estimator=logistic(fit_intercept=False, tol=1e-10)
     )
-    plain = model.set_params(C=1e12).fit(X, y).predict_proba(X)
+    plain = model.set_params(estimator__C=1e12).fit(X, y).predict_proba(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        scaled = model.set_params(C=1.0).fit(kind(X * scale), y)
+        scaled = model.set_params(estimator__C=1.0).fit(kind(X * scale), y)
     assert model.n_iter_ > 1
     assert_allclose(scaled.predict_proba(kind(X * scale)), plain, atol=1e-5)
 
@@ -282,9 +283,9 @@ def test_aliased_sample_weight(train, class_weight):
 def test_gamma_of_a_node_does_not_depend_on_others(train):
     X, y = train
     prior = GammaPrior(2, 1)
-    model = HierarchicalClassifier(NESTED, regularization=prior).fit(X, y)
+    model = HierarchicalClassifier(NESTED, estimator=prior).fit(X, y)
     part = np.isin(y, [4, 5, 6, 7])
-    alone = HierarchicalClassifier(NESTED[2], regularization=prior)
+    alone = HierarchicalClassifier(NESTED[2], estimator=prior)
     alone.fit(X[part], y[part])
     node = np.flatnonzero(np.isclose(model.C_[:, None], alone.C_).any(axis=1))
     assert node.size == alone.C_.size
@@ -292,7 +293,7 @@ def test_gamma_of_a_node_does_not_depend_on_others(train):
 
 
 def test_verbose_counts_iterations_of_folds(train, capsys):
-    HierarchicalClassifier(NESTED, regularization="indep", verbose=1).fit(*train)
+    HierarchicalClassifier(NESTED, estimator=PerNodeC(), verbose=1).fit(*train)
     lines = [line for line in capsys.readouterr().out.splitlines() if "fold" in line]
     assert len(lines) == 3
     assert not any("at most 0" in line for line in lines)
@@ -303,12 +304,12 @@ def test_verbose_counts_iterations_of_folds(train, capsys):
 
 @needs_callbacks
 @pytest.mark.parametrize(
-    ("regularization", "n_solves"),
-    [("single", 1), (GammaPrior(2, 1), 1), ("gamma", 2), ("indep", 2)],
+    ("estimator", "n_solves"),
+    [(logistic(), 1), (GammaPrior(2, 1), 1), (GammaPrior(), 2), (PerNodeC(), 2)],
 )
-def test_callback_stops_rounds_and_folds(train, regularization, n_solves):
+def test_callback_stops_rounds_and_folds(train, estimator, n_solves):
     callback = StopAfter("solve")
-    model = HierarchicalClassifier(NESTED, regularization=regularization)
+    model = HierarchicalClassifier(NESTED, estimator=estimator)
     model.set_callbacks(callback).fit(*train)
     assert callback.tasks.count("solve") == n_solves
     assert model.score(*train) > 0.8

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from _nodes import logistic
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import StackingClassifier, VotingClassifier
@@ -18,17 +19,17 @@ from sklearn.preprocessing import LabelEncoder
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.datasets import make_sparse_classes
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.taxonomy import GivenTaxonomy, Taxonomy
 
 K = 12
 GROUPS = [[0, 1, 2, 3], [4, 5], [6, 7, 8], [9, 10, 11]]
 MODELS = {
     "tree": HierarchicalClassifier(
-        GROUPS, estimator=DualLinearClassifier(), random_state=0
+        GROUPS, estimator=LinearClassifier(), random_state=0
     ),
-    "logistic tree": HierarchicalClassifier(GROUPS, estimator="logistic"),
-    "flat": DualLinearClassifier(random_state=0),
+    "logistic tree": HierarchicalClassifier(GROUPS, estimator=logistic()),
+    "flat": LinearClassifier(random_state=0),
 }
 
 

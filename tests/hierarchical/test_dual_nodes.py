@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _nodes import logistic
 from scipy.optimize import check_grad, minimize
 from scipy.special import logsumexp
 from sklearn.base import clone
@@ -18,14 +19,20 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from sklstruct.hierarchical import HierarchicalClassifier, _dual_nodes, _tree_fold
+from sklstruct.hierarchical import (
+    HierarchicalClassifier,
+    PerNodeC,
+    _dual_nodes,
+    _tree_fold,
+)
 from sklstruct.hierarchical import _evidence as numbers
+from sklstruct.hierarchical._chain_nodes import ChainNodes
 from sklstruct.hierarchical._dual_nodes import DualNodes
-from sklstruct.linear import DualLinearClassifier, _trial
+from sklstruct.linear import LinearClassifier, _trial
 from sklstruct.linear._calibration import evidence
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "linear"))
-from test_dual import text
+from test_linear_classifier import text
 
 LOSSES = ["squared_hinge", "log_loss", "ovr_log_loss"]
 K = 24
@@ -74,7 +81,7 @@ def random_tree(rng, labels, depth):
 
 
 def dual(loss="squared_hinge", **params):
-    return DualLinearClassifier(loss, **{"tol": 0.02, **params})
+    return LinearClassifier(loss, **{"tol": 0.02, **params})
 
 
 def by_definition(model, X):
@@ -291,21 +298,24 @@ def test_ties_of_leaves_go_to_the_first_class():
 @pytest.mark.parametrize("tree", TREES)
 def test_without_evidence_it_is_the_chain(tree, data, new):
     """The product of conditionals, that of the dense solver too."""
-    params = {"fit_intercept": False, "random_state": 0}
-    chain = HierarchicalClassifier(
-        TREES[tree],
-        estimator=dual(
-            "log_loss", calibration=None, tol=1e-5, max_iter=2000, fit_intercept=False
-        ),
-        **params,
-    ).fit(*data)
-    old = HierarchicalClassifier(TREES[tree], tol=1e-7, **params)
-    old.fit(data[0].toarray(), data[1])
+    params = {"calibration": None, "fit_intercept": False, "max_iter": 2000}
+    # the least threshold keeps all weights and the other posterior
+    other = dual("log_loss", tol=1e-5, weight_threshold=1e-12, **params)
+    chain = HierarchicalClassifier(TREES[tree], estimator=other, random_state=0)
+    chain.fit(*data)
+    assert isinstance(chain.nodes_, DualNodes)
     X = new[0]
-    np.testing.assert_allclose(
-        chain.predict_log_proba(X), old.predict_log_proba(X.toarray()), atol=2e-3
-    )
-    np.testing.assert_allclose(chain.coef_.toarray(), old.coef_, atol=1e-3)
+    for node, kind in (
+        (logistic(tol=1e-7, fit_intercept=False), sp.csr_matrix.toarray),
+        (dual("log_loss", tol=1e-5, **params), sp.csr_matrix),
+    ):
+        plain = HierarchicalClassifier(TREES[tree], estimator=node, random_state=0)
+        plain.fit(kind(data[0]), data[1])
+        assert isinstance(plain.nodes_, ChainNodes)
+        np.testing.assert_allclose(
+            chain.predict_log_proba(X), plain.predict_log_proba(kind(X)), atol=2e-3
+        )
+        np.testing.assert_allclose(chain.coef_.toarray(), plain.coef_, atol=1e-3)
 
 
 def test_flat_is_the_flat_classifier(loss, data, new):
@@ -429,7 +439,7 @@ def test_trial_that_is_the_whole_fit(best, monkeypatch):
     )
     auto, named = (
         HierarchicalClassifier(
-            max_depth=0, estimator=DualLinearClassifier(loss, C=C), random_state=0
+            max_depth=0, estimator=LinearClassifier(loss, C=C), random_state=0
         ).fit(X, y)
         for loss, C in (("auto", 1.0), (best, 10.0 if best == "log_loss" else 1.0))
     )
@@ -455,7 +465,7 @@ def test_the_fold_is_scored_by_models_that_have_not_seen_it(monkeypatch, data):
     fold, held = caught["fold"], caught["held"]
     apart = np.setdiff1d(np.arange(y.size), held)
     root, leaf = (
-        DualLinearClassifier(calibration=None, tol=1e-5, max_iter=5000) for _ in "ab"
+        LinearClassifier(calibration=None, tol=1e-5, max_iter=5000) for _ in "ab"
     )
     z = root.fit(X[apart], y[apart] // 6).decision_function(X[held])
     np.testing.assert_allclose(fold.route, evidence(z, "squared_hinge"), atol=0.02)
@@ -570,14 +580,14 @@ def test_default_of_sparse_samples(data, new):
     X, y = data
     model = HierarchicalClassifier(ONE_LEVEL, random_state=0).fit(X, y)
     assert isinstance(model.nodes_, DualNodes)
-    same = DualLinearClassifier("auto", weight_threshold=0.02)
+    same = LinearClassifier("auto", weight_threshold=0.02)
     same = HierarchicalClassifier(ONE_LEVEL, estimator=same, random_state=0).fit(X, y)
     assert np.array_equal(model.predict_proba(new[0]), same.predict_proba(new[0]))
     with pytest.raises(ValueError, match="greedy"):
         model.set_params(prediction="greedy").predict(X)
     for params in (
-        {"estimator": "logistic"},
-        {"regularization": "indep"},
+        {"estimator": logistic()},
+        {"estimator": PerNodeC()},
         {"prediction": "greedy"},
     ):
         other = HierarchicalClassifier(ONE_LEVEL, random_state=0, **params)
@@ -664,11 +674,11 @@ def test_weights_of_samples(data):
         ONE_LEVEL, estimator=dual("log_loss", calibration=None, tol=1e-6),
         class_weight={k: 1.0 + (k == 3) for k in range(K)},
     )  # fmt: skip
-    a = model.fit(X, y).coef_.toarray()
+    a = model.fit(X, y).coef_
     model.set_params(class_weight=None)
-    b = model.fit(X, y, np.where(y == 3, 2.0, 1.0)).coef_.toarray()
+    b = model.fit(X, y, np.where(y == 3, 2.0, 1.0)).coef_
     again = np.concatenate([np.arange(y.size), np.flatnonzero(y == 3)])
-    c = model.fit(X[again], y[again]).coef_.toarray()
+    c = model.fit(X[again], y[again]).coef_
     np.testing.assert_allclose(a, b, atol=1e-3)
     np.testing.assert_allclose(b, c, atol=1e-3)
 
@@ -685,17 +695,17 @@ def test_bad_input(data, monkeypatch):
         fit(estimator=dual("auto", calibration=None))
     with pytest.raises(ValueError, match="class_weight"):
         fit(estimator=dual(class_weight="balanced"))
-    with pytest.raises(ValueError, match="regularization"):
-        fit(estimator=dual(), regularization="indep")
+    with pytest.raises(ValueError, match="solver"):
+        fit(estimator=dual(solver="quasi_newton"))
     with pytest.raises(ValueError, match="prediction"):
         fit(estimator=dual(), prediction="greedy")
     with pytest.raises(ValueError, match="C"):
         fit(estimator=dual(C=-1))
     with pytest.raises(ValueError, match="n_leaves"):
         fit(estimator=dual(), n_leaves=0)
-    with pytest.raises(ValueError, match="n_leaves=3 needs nodes"):
-        fit(estimator="logistic", n_leaves=3)
-    with pytest.raises(ValueError, match="n_leaves=3 needs nodes"):
+    with pytest.raises(ValueError, match="n_leaves=3 needs calibrated nodes"):
+        fit(estimator=logistic(), n_leaves=3)
+    with pytest.raises(ValueError, match="n_leaves=3 needs calibrated nodes"):
         HierarchicalClassifier(n_leaves=3).fit(X.toarray(), y)
     with pytest.raises(TypeError, match="unexpected"):
         HierarchicalClassifier(estimator=dual()).fit(X, y, check_input=True)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import normalize
 from sklstruct import HierarchicalClassifier
 from sklstruct.hierarchical import _label_fold
 from sklstruct.hierarchical._inner_labels import InnerLabels
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.linear._calibration import f1_threshold
 
 # 0 above 1 and 5, 1 above 3 and 4; "x" is no label; 2 and 8 stand alone
@@ -79,7 +79,7 @@ def test_a_label_above_all_others():
 def test_an_inner_label_has_the_probability_of_its_node(data, loss):
     X, Y = data
     model = HierarchicalClassifier(
-        PARENTS, estimator=DualLinearClassifier(loss), random_state=0, threshold=0.3
+        PARENTS, estimator=LinearClassifier(loss), random_state=0, threshold=0.3
     ).fit(X, Y)
     P, tree = model.predict_proba(X), model.taxonomy_
     N = model.predict_node_proba(X)
@@ -102,7 +102,7 @@ def test_an_inner_label_has_the_probability_of_its_node(data, loss):
 
 def test_products_of_regressions(data):
     X, Y = data
-    node = DualLinearClassifier(
+    node = LinearClassifier(
         "ovr_log_loss", C=10, calibration=None, tol=1e-6, max_iter=5000
     )
     model = HierarchicalClassifier(PARENTS, estimator=node, random_state=0).fit(X, Y)

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _nodes import logistic
 
 from sklstruct._parallel import ThreadMap, interruptible
 from sklstruct.hierarchical import HierarchicalClassifier
@@ -48,7 +49,7 @@ def flat():
     rng = np.random.default_rng(0)
     n_classes, d = 800, 60
     y = np.arange(n_classes)
-    model = HierarchicalClassifier(max_depth=0, max_iter=1)
+    model = HierarchicalClassifier(max_depth=0, estimator=logistic(max_iter=1))
     with pytest.warns(match="stopped at max_iter"):
         model.fit(rng.normal(size=(n_classes, d)), y)
     nodes = model.nodes_

@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _nodes import logistic
 from sklearn.datasets import load_digits, make_multilabel_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix
@@ -12,7 +13,7 @@ from sklearn.preprocessing import normalize
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.hierarchical import PathClassifier
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.metrics import hierarchical_f1_score, hierarchical_precision_score
 from sklstruct.taxonomy import Taxonomy, as_paths
 
@@ -23,25 +24,24 @@ GIVEN = {
     "rest": {"a": {"b": [2], "c": [3, 5]}, "d": [9]},
 }
 MODELS = {
-    "logistic": {"taxonomy": GIVEN, "estimator": "logistic", "C": 1},
-    "dual": {"taxonomy": GIVEN, "estimator": DualLinearClassifier()},
+    "logistic": {"taxonomy": GIVEN, "estimator": logistic()},
+    "dual": {"taxonomy": GIVEN, "estimator": LinearClassifier()},
     "dual chain": {
         "taxonomy": GIVEN,
-        "estimator": DualLinearClassifier("log_loss", calibration=None),
+        "estimator": LinearClassifier("log_loss", calibration=None),
     },
     "estimators": {"taxonomy": GIVEN, "estimator": LogisticRegression()},
-    "flat": {"max_depth": 0, "estimator": "logistic", "C": 1},
-    "learned": {"taxonomy": "cut", "estimator": "logistic", "C": 1},
+    "flat": {"max_depth": 0, "estimator": logistic()},
+    "learned": {"taxonomy": "cut", "estimator": logistic()},
     "two trees": {
         "taxonomy": (GIVEN, "ward"),
         "n_taxonomies": 2,
-        "estimator": "logistic",
-        "C": 1,
+        "estimator": logistic(),
     },
     "two sparse trees": {
         "taxonomy": (GIVEN, "ward"),
         "n_taxonomies": 2,
-        "estimator": DualLinearClassifier(),
+        "estimator": LinearClassifier(),
     },
 }
 
@@ -160,7 +160,7 @@ def test_paths_are_those_of_the_metrics(model, digits):
 
 def test_a_group_by_name_and_its_confusions(digits):
     X, y, Z, T = digits
-    model = HierarchicalClassifier(GIVEN, C=0.01).fit(X, y)
+    model = HierarchicalClassifier(GIVEN, estimator=logistic(C=0.01)).fit(X, y)
     tree = model.taxonomy_
     P = model.predict_node_proba(Z)[:, tree.find("rest")]
     np.testing.assert_allclose(P, model.predict_proba(Z)[:, [2, 3, 5, 9]].sum(axis=1))
@@ -213,7 +213,7 @@ def test_nodes_of_several_labels(n_taxonomies):
 # ------------------------------------------------------------- features of nodes
 
 
-@pytest.mark.parametrize("node", ["logistic", DualLinearClassifier("log_loss")])
+@pytest.mark.parametrize("node", [logistic(), LinearClassifier("log_loss")])
 def test_heaviest_features_are_rows_of_the_scores(digits, node):
     X, y, _, _ = digits
     model = HierarchicalClassifier(GIVEN, estimator=node, random_state=0).fit(X, y)
@@ -241,7 +241,7 @@ def test_heaviest_features_are_rows_of_the_scores(digits, node):
 def test_heaviest_features_read_one_node(digits, monkeypatch):
     """The weights of all nodes together may be larger than the memory."""
     X, y, _, _ = digits
-    node = DualLinearClassifier("log_loss", weight_threshold=0.02)
+    node = LinearClassifier("log_loss", weight_threshold=0.02)
     model = HierarchicalClassifier(GIVEN, estimator=node, random_state=0)
     model.fit(sp.csr_matrix(X), y)
     expected = model.heaviest_features(k=3)
@@ -283,7 +283,7 @@ def test_heaviest_features_of_several_labels_and_a_second_tree(digits):
 
 def test_bad_questions(digits):
     X, y, Z, _ = digits
-    model = HierarchicalClassifier(GIVEN, C=0.01).fit(X, y)
+    model = HierarchicalClassifier(GIVEN, estimator=logistic(C=0.01)).fit(X, y)
     for bad in (-0.1, 1.1, "much", None, True):
         with pytest.raises(ValueError, match="confidence"):
             model.predict_at(Z, bad)
@@ -312,7 +312,7 @@ def test_bad_questions(digits):
 def test_no_call_makes_all_rows_of_many_classes(digits, monkeypatch):
     """predict_at and predict_set read blocks of rows."""
     X, y, Z, _ = digits
-    model = HierarchicalClassifier(GIVEN, C=0.01, estimator="logistic").fit(X, y)
+    model = HierarchicalClassifier(GIVEN, estimator=logistic(C=0.01)).fit(X, y)
     expected = model.predict_at(Z), model.predict_set(Z).toarray()
     rows, seen = type(model.nodes_).rows, []
 
@@ -337,7 +337,9 @@ def test_nodes_of_paths(partial):
     paths = [["a", "x"], ["a", "y"], ["b"], ["c", "x", "u"], ["c", "x", "w"], ["c"]]
     at = rng.integers(6, size=240)
     X = rng.normal(size=(240, 3)) + 2 * rng.normal(size=(6, 3))[at]
-    model = PathClassifier(HierarchicalClassifier(C=0.1), partial=partial)
+    model = PathClassifier(
+        HierarchicalClassifier(estimator=logistic(C=0.1)), partial=partial
+    )
     model.fit(X, [paths[i] for i in at])
     P, found = model.predict_proba(X), model.predict_node_proba(X)
     assert found.shape == (240, len(model.node_paths_))

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from _nodes import logistic
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -14,7 +15,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
 from sklstruct import HierarchicalClassifier
-from sklstruct.hierarchical import PathClassifier, SenseClassifier
+from sklstruct.hierarchical import (
+    GammaPrior,
+    PathClassifier,
+    PerNodeC,
+    SenseClassifier,
+)
 from sklstruct.hierarchical._dual_nodes import DualNodes
 from sklstruct.hierarchical._senses import _filled
 from sklstruct.metrics import hierarchical_f1_score
@@ -138,7 +144,8 @@ def test_tree_of_paths():
 
 
 @pytest.mark.parametrize(
-    "estimator", [None, LogisticRegression(), HierarchicalClassifier(C=10)]
+    "estimator",
+    [None, LogisticRegression(), HierarchicalClassifier(estimator=logistic(C=10))],
 )
 def test_paths_are_learned(estimator):
     X, y = data()
@@ -203,8 +210,8 @@ def test_texts_frames_and_weights():
     model = PathClassifier().fit(frame, labels)
     assert model.feature_names_in_.tolist() == [*"abcde"]
     assert_array_equal(model.predict(frame), PathClassifier().fit(X, y).predict(X))
-    logistic = HierarchicalClassifier(estimator="logistic")
-    sparse = PathClassifier(logistic).fit(sp.csr_matrix(X), y)
+    node = HierarchicalClassifier(estimator=logistic())
+    sparse = PathClassifier(node).fit(sp.csr_matrix(X), y)
     assert_allclose(sparse.predict_proba(sp.csr_matrix(X)), model.predict_proba(frame), atol=1e-3)  # fmt: skip  # noqa: E501
     with pytest.raises(ValueError, match="takes none"):
         PathClassifier(KNeighborsClassifier()).fit(X, y, sample_weight=np.ones(70))
@@ -254,8 +261,8 @@ def partial_digits():
 def test_partial_labels_train_the_nodes_above_only(sparse):
     X, paths, known = partial_digits()
     X = sp.csr_matrix(X) if sparse else X
-    logistic = HierarchicalClassifier(estimator="logistic", tol=1e-9)
-    model = PathClassifier(logistic, partial="unknown").fit(X, paths)
+    node = HierarchicalClassifier(estimator=logistic(tol=1e-9))
+    model = PathClassifier(node, partial="unknown").fit(X, paths)
     assert set(model.classes_[:, 1]) == set("0123456789")
     answers = model.predict(X)
     assert (answers[:, 1] != "").all()
@@ -264,7 +271,7 @@ def test_partial_labels_train_the_nodes_above_only(sparse):
     inside = model.predict_proba(X)
     total = np.ones_like(inside)
     names = sorted(set(paths[:, 0]))
-    flat = HierarchicalClassifier([names], estimator="logistic", tol=1e-9)
+    flat = HierarchicalClassifier([names], estimator=logistic(tol=1e-9))
     groups = flat.fit(X, paths[:, 0]).predict_proba(X)
     for g, name in enumerate(names):
         rows = np.flatnonzero(known & (paths[:, 0] == name) & (paths[:, 1] != ""))
@@ -272,19 +279,19 @@ def test_partial_labels_train_the_nodes_above_only(sparse):
         total[:, mine] = groups[:, [g]]
         if mine.size > 1:
             labels = model.classes_[mine, 1].tolist()
-            own = HierarchicalClassifier([labels], estimator="logistic", tol=1e-9)
+            own = HierarchicalClassifier([labels], estimator=logistic(tol=1e-9))
             total[:, mine] *= own.fit(X[rows], paths[rows, 1]).predict_proba(X)
     assert tree.n_classes == 10
     assert_allclose(inside, total, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("regularization", ["single", "indep", "gamma"])
-def test_partial_labels_and_folds(regularization):
+@pytest.mark.parametrize("estimator", [logistic(), PerNodeC(), GammaPrior()])
+def test_partial_labels_and_folds(estimator):
     """No fold holds out the only known sample of a class."""
     X, paths, known = partial_digits()
     few = np.flatnonzero(paths[:, 1] == "2")[1:]  # the first class of its group
     keep = np.delete(np.arange(len(paths)), few)
-    inner = HierarchicalClassifier(regularization=regularization, random_state=0)
+    inner = HierarchicalClassifier(estimator=estimator, random_state=0)
     model = PathClassifier(inner, partial="unknown").fit(X[keep], paths[keep])
     assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
@@ -321,7 +328,9 @@ def test_known_levels_are_those_of_the_tree(max_depth):
     nested = [[0], [[1, 8], [2, [3, 9]]], [[4], [5, 6, 7]]]
     tree = Taxonomy.from_nested(nested)
     levels = np.random.default_rng(1).integers(0, 5, y.size)
-    model = HierarchicalClassifier(tree, max_depth=max_depth, tol=1e-8)
+    model = HierarchicalClassifier(
+        tree, max_depth=max_depth, estimator=logistic(tol=1e-8)
+    )
     model.fit(X, y, known_levels=levels)
     cut = model.taxonomy_
     for v in range(cut.n_nodes):
@@ -340,7 +349,9 @@ def test_known_levels_are_those_of_the_tree(max_depth):
                     of[i] = k
         rows = np.flatnonzero(of >= 0)
         flat = [list(range(len(outcomes)))]
-        own = HierarchicalClassifier(flat, tol=1e-8).fit(X[rows], of[rows])
+        own = HierarchicalClassifier(flat, estimator=logistic(tol=1e-8)).fit(
+            X[rows], of[rows]
+        )
         a = model.forest_.row[v]
         mine = slice(a, a + model.forest_.rows_of_node[v])
         assert_allclose(model.coef_[mine], own.coef_, rtol=1e-4, atol=1e-5)

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _nodes import logistic
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
@@ -18,10 +19,10 @@ from sklearn.preprocessing import Normalizer, normalize
 from sklearn.svm import LinearSVC
 
 from sklstruct import HierarchicalClassifier
-from sklstruct.hierarchical import _dual_nodes, _label_fold
+from sklstruct.hierarchical import PerNodeC, _dual_nodes, _label_fold
 from sklstruct.hierarchical._evidence_fast import ROLES
 from sklstruct.hierarchical._label_fold import choose_threshold, fit_sigmoids
-from sklstruct.linear import DualLinearClassifier, _dual, _trial
+from sklstruct.linear import LinearClassifier, _classifier, _trial
 from sklstruct.linear._calibration import (
     SCALE_PRIOR,
     Sigmoid,
@@ -54,7 +55,7 @@ def data():
 
 def exact(**params):
     """Nodes at their optimum, and the sigmoid of their scores."""
-    node = DualLinearClassifier(
+    node = LinearClassifier(
         "ovr_log_loss", C=10, calibration=None, tol=1e-6, max_iter=5000
     )
     return HierarchicalClassifier(estimator=node, random_state=0, **params)
@@ -103,7 +104,7 @@ def test_flat_model_is_one_vs_rest_of_scikit_learn(data, loss):
         "squared_hinge": LinearSVC(tol=1e-8, max_iter=20_000),
         "ovr_log_loss": LogisticRegression(solver="liblinear", tol=1e-8),
     }[loss]
-    ours = DualLinearClassifier(loss, tol=1e-6, max_iter=5000, random_state=0)
+    ours = LinearClassifier(loss, tol=1e-6, max_iter=5000, random_state=0)
     peer = OneVsRestClassifier(one).fit(X, Y)
     np.testing.assert_allclose(
         ours.fit(X, Y).decision_function(X), peer.decision_function(X), atol=5e-4
@@ -115,7 +116,7 @@ def test_flat_model_is_one_vs_rest_of_scikit_learn(data, loss):
 def test_searches_find_what_all_marginals_say(data, name, loss):
     X, Y = data
     model = HierarchicalClassifier(
-        estimator=DualLinearClassifier(loss), random_state=0, **SHAPES[name]
+        estimator=LinearClassifier(loss), random_state=0, **SHAPES[name]
     ).fit(X, Y)
     P = model.predict_proba(X)
     assert P.min() > 0
@@ -171,7 +172,7 @@ def test_decision_path_is_above_every_predicted_label(data):
 def test_calibrated_marginals_are_those_of_the_formula(data, loss):
     X, Y = data
     model = HierarchicalClassifier(
-        NEST, estimator=DualLinearClassifier(loss), random_state=0
+        NEST, estimator=LinearClassifier(loss), random_state=0
     ).fit(X, Y)
     forest, tree = model.forest_, model.taxonomy_
     numbers = model.nodes_.numbers[0]
@@ -321,7 +322,7 @@ def test_auto_weighs_the_log_loss_against_the_time(
     )
     loss = 2 * part
     y = Y if several else Y[:, :4].argmax(axis=1)
-    assert DualLinearClassifier("auto", random_state=0).fit(X, y).loss_ == chosen
+    assert LinearClassifier("auto", random_state=0).fit(X, y).loss_ == chosen
 
 
 @pytest.mark.parametrize(
@@ -358,7 +359,7 @@ def test_altered_calibration_is_refused(data, change):
 def test_altered_calibration_of_the_flat_model_is_refused(data, several, change):
     X, Y = data
     y = Y if several else Y[:, :4].argmax(axis=1)
-    model = DualLinearClassifier(random_state=0).fit(X, y)
+    model = LinearClassifier(random_state=0).fit(X, y)
     pickle.loads(pickle.dumps(model))
     vars(model).update(change)
     with pytest.raises(ValueError, match=f"{next(iter(change))} of the pickled model"):
@@ -425,7 +426,7 @@ def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name, 
     assert found >= 0.01
 
 
-@pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
+@pytest.mark.parametrize("model", [HierarchicalClassifier, LinearClassifier])
 def test_f1_threshold_without_a_fold(data, model):
     """If every sample is the only one of a label, none is held out."""
     fitted = model(threshold="f1", random_state=0).fit(
@@ -442,9 +443,9 @@ def test_f1_threshold_of_the_flat_model_is_the_best_on_the_fold(data, monkeypatc
         seen["args"] = args
         return fit_sigmoid(*args)
 
-    monkeypatch.setattr(_dual, "fit_sigmoid", spy)
+    monkeypatch.setattr(_classifier, "fit_sigmoid", spy)
     weight = np.random.default_rng(0).uniform(0.2, 3, len(data[1]))
-    model = DualLinearClassifier(threshold="f1", random_state=0).fit(*data, weight)
+    model = LinearClassifier(threshold="f1", random_state=0).fit(*data, weight)
     z, yes, each = seen["args"]
     odds = model.scale_ * np.sign(z) * np.abs(z) ** model.power_ + model.offset_
     P = expit(odds)
@@ -457,7 +458,7 @@ def test_f1_threshold_of_the_flat_model_is_the_best_on_the_fold(data, monkeypatc
     assert f1(model.threshold_) == pytest.approx(best, rel=1e-9)
 
 
-@pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
+@pytest.mark.parametrize("model", [HierarchicalClassifier, LinearClassifier])
 def test_threshold_for_f1_raises_it(data, model):
     X, Y = data
 
@@ -470,12 +471,12 @@ def test_threshold_for_f1_raises_it(data, model):
     assert f1(chosen.predict(X)) > f1(half.predict(X)) + 0.02
 
 
-@pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
+@pytest.mark.parametrize("model", [HierarchicalClassifier, LinearClassifier])
 def test_calibration_helps_on_other_samples(data, model):
     X, Y = data
     params = {"random_state": 0}
     if model is HierarchicalClassifier:
-        params |= {"taxonomy": NEST, "estimator": DualLinearClassifier()}
+        params |= {"taxonomy": NEST, "estimator": LinearClassifier()}
     fitted = model(**params).fit(X[:300], Y[:300])
     Z, T = X[300:], Y[300:]
 
@@ -493,7 +494,7 @@ def test_calibration_helps_on_other_samples(data, model):
     assert calibrated < loss()
 
 
-@pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
+@pytest.mark.parametrize("model", [HierarchicalClassifier, LinearClassifier])
 def test_labels_that_no_sample_has(data, model):
     X, Y = data
     Y = Y.copy()
@@ -516,7 +517,7 @@ def test_labels_that_no_sample_has(data, model):
         model(random_state=0).fit(X, Y, sample_weight=~first)
 
 
-@pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
+@pytest.mark.parametrize("model", [HierarchicalClassifier, LinearClassifier])
 def test_one_label_with_positives(data, model):
     X, Y = data
     Y = np.column_stack([np.zeros(len(Y), int), Y[:, 0]])
@@ -538,7 +539,7 @@ def test_weights_are_repeated_samples(data):
     )
 
 
-@pytest.mark.parametrize("model", [HierarchicalClassifier, DualLinearClassifier])
+@pytest.mark.parametrize("model", [HierarchicalClassifier, LinearClassifier])
 @pytest.mark.parametrize(
     ("params", "change", "message"),
     [
@@ -563,10 +564,10 @@ def test_bad_labels(data, model, params, change, message):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"estimator": "logistic"}, "DualLinearClassifier"),
-        ({"estimator": LogisticRegression()}, "DualLinearClassifier"),
-        ({"regularization": "indep"}, "DualLinearClassifier"),
-        ({"estimator": DualLinearClassifier("log_loss")}, "ovr_log_loss"),
+        ({"estimator": logistic()}, "ovr_log_loss"),
+        ({"estimator": LogisticRegression()}, "LinearClassifier"),
+        ({"estimator": PerNodeC()}, "LinearClassifier"),
+        ({"estimator": LinearClassifier("log_loss")}, "ovr_log_loss"),
         ({"n_leaves": 2}, "n_leaves"),
         ({"prediction": "greedy"}, "greedy"),
         ({"taxonomy": [[0, 1], [2, 3]]}, "4"),
@@ -579,13 +580,13 @@ def test_parameters_of_one_label(data, params, message):
 
 def test_flat_parameters_of_one_label(data):
     with pytest.raises(ValueError, match="ovr_log_loss"):
-        DualLinearClassifier("log_loss").fit(*data)
+        LinearClassifier("log_loss").fit(*data)
     with pytest.raises(ValueError, match="calibration"):
-        DualLinearClassifier(calibration=None, threshold="f1").fit(*data)
-    fitted = DualLinearClassifier(random_state=0).fit(*data)
+        LinearClassifier(calibration=None, threshold="f1").fit(*data)
+    fitted = LinearClassifier(random_state=0).fit(*data)
     with pytest.raises(ValueError, match="return_log_proba"):
         fitted.predict_top_k(data[0], 2, return_log_proba=True)
-    plain = DualLinearClassifier(calibration=None, random_state=0).fit(*data)
+    plain = LinearClassifier(calibration=None, random_state=0).fit(*data)
     np.testing.assert_array_equal(
         plain.predict(data[0]), plain.decision_function(data[0]) > 0
     )
@@ -608,13 +609,15 @@ def test_a_million_labels_of_which_few_are_used(data):
 
 def test_search_over_parameters_with_a_ranking_scorer(data):
     X, Y = data
-    pipe = make_pipeline(Normalizer(), HierarchicalClassifier(random_state=0))
+    node = LinearClassifier("auto")
+    model = HierarchicalClassifier(estimator=node, random_state=0)
+    pipe = make_pipeline(Normalizer(), model)
     search = GridSearchCV(
         pipe,
-        {"hierarchicalclassifier__C": [1e-4, 1.0]},
+        {"hierarchicalclassifier__estimator__C": [1e-4, 1.0]},
         scoring=make_ranking_scorer(precision_at_k, k=1),
         cv=2,
     ).fit(X, Y)
-    assert search.best_params_ == {"hierarchicalclassifier__C": 1.0}
+    assert search.best_params_ == {"hierarchicalclassifier__estimator__C": 1.0}
     P = search.best_estimator_.predict_proba(X)
     assert search.score(X, Y) == pytest.approx(precision_at_k(Y, P, k=1))

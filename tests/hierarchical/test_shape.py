@@ -5,13 +5,14 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _nodes import logistic
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.naive_bayes import GaussianNB
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.datasets import make_sparse_classes
 from sklstruct.hierarchical import PerNodeC, _trees
-from sklstruct.linear import DualLinearClassifier
+from sklstruct.linear import LinearClassifier
 from sklstruct.taxonomy import CutSplit, Taxonomy
 
 # epochs are few: shapes are tested, not models
@@ -45,7 +46,7 @@ def test_max_leaf(taxonomy):
     assert one.taxonomy_.depth == 0
 
 
-@pytest.mark.parametrize("node", [None, "logistic"])
+@pytest.mark.parametrize("node", [None, logistic(tol=0.1)])
 def test_auto_of_dense_samples(texts, monkeypatch, node):
     """Flat while it is cheap, then a tree of other nodes unless they were chosen."""
     X, y = texts
@@ -54,7 +55,9 @@ def test_auto_of_dense_samples(texts, monkeypatch, node):
     def fitted(taxonomy, k, **params):
         some = np.flatnonzero(y < k)
         model = HierarchicalClassifier(
-            taxonomy, tol=0.1, random_state=0, **({"estimator": node} | params)
+            taxonomy,
+            random_state=0,
+            **{"estimator": node} | params,
         )
         return model.fit(dense[some], y[some])
 
@@ -74,7 +77,7 @@ def test_auto_of_dense_samples(texts, monkeypatch, node):
     if node is None:
         assert large.nodes_.loss == "log_loss" and 4 <= large.taxonomy_.n_leaves <= 8
         length = np.linalg.norm(dense) / np.sqrt(len(dense))
-        other = DualLinearClassifier("log_loss", intercept_scaling=length)
+        other = LinearClassifier("log_loss", intercept_scaling=length)
         other = fitted("auto", 300, estimator=other)
         # the sum of squares is rounded as the machine's BLAS adds; a length that is
         # wrong by a hundredth changes probabilities by more than a thousandth
@@ -99,7 +102,7 @@ def test_auto_of_dense_samples(texts, monkeypatch, node):
         {"n_taxonomies": 2},
         {"prediction": "greedy"},
         {"estimator": GaussianNB()},
-        {"regularization": PerNodeC(n_folds=2)},
+        {"estimator": PerNodeC(n_folds=2)},
     ):
         assert (
             fitted("auto", 30, **params).taxonomy_
@@ -109,7 +112,7 @@ def test_auto_of_dense_samples(texts, monkeypatch, node):
 
 def test_dense_samples_of_wide_nodes_have_the_shape_too(texts):
     X, y = texts
-    node = DualLinearClassifier(max_iter=5)
+    node = LinearClassifier(max_iter=5)
     dense = X[:, :40].toarray()
     model = HierarchicalClassifier("kmeans", estimator=node, random_state=0)
     leaves, _ = sizes(model.fit(dense, y).taxonomy_)
@@ -118,7 +121,7 @@ def test_dense_samples_of_wide_nodes_have_the_shape_too(texts):
 
 def test_auto_has_the_shape_that_pays(texts):
     X, y = texts
-    node = DualLinearClassifier(max_iter=5)
+    node = LinearClassifier(max_iter=5)
     model = HierarchicalClassifier(estimator=node, random_state=0).fit(X, y)
     leaves, _ = sizes(model.taxonomy_)
     assert model.taxonomy_.depth == 1 and 4 <= leaves.size and leaves.max() <= 100
@@ -139,7 +142,7 @@ def test_two_routing_levels():
     X, y = make_sparse_classes(
         3000, 300, 2000, n_groups=6, class_share=0.4, random_state=0
     )
-    node = DualLinearClassifier(max_iter=20, tol=0.1)
+    node = LinearClassifier(max_iter=20, tol=0.1)
     model = HierarchicalClassifier(
         "kmeans", estimator=node, max_leaf=2, n_leaves=5, random_state=0
     ).fit(X[:2700], y[:2700])
@@ -167,7 +170,7 @@ def test_more_than_20000_classes():
         (np.full(column.size, 6**-0.5, np.float32), column.ravel(),
          6 * np.arange(y.size + 1)), shape=shape,
     )  # fmt: skip
-    node = DualLinearClassifier(max_iter=2, weight_threshold=0.02)
+    node = LinearClassifier(max_iter=2, weight_threshold=0.02)
     model = HierarchicalClassifier(
         "rand", estimator=node, max_leaf=100, n_leaves=2, random_state=0
     ).fit(X, y)
@@ -197,7 +200,7 @@ def test_more_than_20000_classes():
 def test_given_trees_and_builders_are_as_they_were_given(texts):
     X, y = texts
     few = y < 60
-    node = DualLinearClassifier(max_iter=5)
+    node = LinearClassifier(max_iter=5)
     given = [list(range(20)), [list(range(20, 35)), list(range(35, 60))]]
     for taxonomy in (given, CutSplit(max_depth=3)):
         model = HierarchicalClassifier(taxonomy, estimator=node).fit(X[few], y[few])
@@ -213,7 +216,7 @@ def test_bad_max_leaf(texts):
         HierarchicalClassifier(("cut", "autp"), n_taxonomies=2).fit(X[:50], y[:50])
 
 
-@pytest.mark.parametrize("estimator", [None, DualLinearClassifier()])
+@pytest.mark.parametrize("estimator", [None, LinearClassifier()])
 def test_a_single_class_and_sparse_rows_that_are_empty(estimator):
     X = sp.csr_matrix((6, 4), dtype=np.float32)
     model = HierarchicalClassifier(estimator=estimator).fit(X, ["a"] * 6)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from _nodes import logistic
 from numpy.testing import assert_allclose
 from sklearn.calibration import calibration_curve
 from sklearn.datasets import load_digits
@@ -72,7 +73,7 @@ def test_costs(digits):
     models = {
         "logistic": LogisticRegression(C=0.1).fit(X, y),
         "svm": LinearSVC().fit(X, y),
-        "tree": HierarchicalClassifier(C=0.1).fit(X, y),
+        "tree": HierarchicalClassifier(estimator=logistic(C=0.1)).fit(X, y),
     }
     display = CostDisplay.from_estimator(models, Z, target)
     assert len(display.points_) == 3 and display.ax_.get_xscale() == "log"

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from _nodes import logistic
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse as sp
 from sklearn.datasets import load_digits
@@ -39,7 +40,9 @@ def digits():
 @pytest.fixture(scope="module")
 def model(digits):
     X, y = digits
-    return HierarchicalClassifier(NESTED, C=0.01).fit(X[:500], y[:500])
+    return HierarchicalClassifier(NESTED, estimator=logistic(C=0.01)).fit(
+        X[:500], y[:500]
+    )
 
 
 @pytest.mark.parametrize("name", ["$1 to $2", r"$\frac{$", "a $5 b", r"\$"])
@@ -105,7 +108,9 @@ def test_from_estimator(model, digits):
 
 def test_from_estimator_with_a_pipeline(digits):
     X, y = digits
-    pipeline = make_pipeline(StandardScaler(), HierarchicalClassifier(NESTED, C=0.01))
+    pipeline = make_pipeline(
+        StandardScaler(), HierarchicalClassifier(NESTED, estimator=logistic(C=0.01))
+    )
     pipeline.fit(X[:500], y[:500])
     display = TaxonomyDisplay.from_estimator(pipeline, X[500:], y[500:])
     direct = TaxonomyDisplay.from_estimator(
@@ -227,14 +232,14 @@ def test_bad_arguments(model):
 
 def test_depth_tradeoff(digits):
     X, y = digits
-    estimator = HierarchicalClassifier("ward", C=0.01, max_depth=1)
+    estimator = HierarchicalClassifier("ward", estimator=logistic(C=0.01), max_depth=1)
     display = DepthTradeoffDisplay.from_estimator(
         estimator, X, y, depths=[0, 1, 3], cv=2
     )
     assert np.shape(display.accuracy) == (3, 2)
     assert_array_equal(display.n_dots[0], 10)  # flat
     assert (display.n_dots[1:] < 10).all()
-    flat = HierarchicalClassifier("ward", C=0.01, max_depth=0)
+    flat = HierarchicalClassifier("ward", estimator=logistic(C=0.01), max_depth=0)
     from sklearn.model_selection import cross_val_score
 
     assert_allclose(display.accuracy[0], cross_val_score(flat, X, y, cv=2))
@@ -248,16 +253,14 @@ def test_depth_tradeoff(digits):
     )
     assert again.figure_ is display.figure_
     every = DepthTradeoffDisplay.from_estimator(
-        HierarchicalClassifier(NESTED, C=0.01), X, y, cv=2
+        HierarchicalClassifier(NESTED, estimator=logistic(C=0.01)), X, y, cv=2
     )
     assert_array_equal(every.depths, [0, 1, 2])
 
 
 def test_depth_tradeoff_with_a_pipeline(digits):
     X, y = digits
-    classifier = HierarchicalClassifier(
-        "ward", C=0.01, max_depth=1, estimator="logistic"
-    )
+    classifier = HierarchicalClassifier("ward", estimator=logistic(C=0.01), max_depth=1)
     pipeline = make_pipeline(StandardScaler(), classifier)
     options = {"depths": [0, 2], "cv": 2}
     display = DepthTradeoffDisplay.from_estimator(pipeline, X, y, **options)

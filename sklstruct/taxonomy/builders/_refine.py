@@ -224,7 +224,7 @@ class RefinedTaxonomy(TaxonomyBuilder):
     >>> shapes = RefinedTaxonomy([[0, 6, 8, 9], [1, 4, 7], [2, 3, 5]], max_leaf_size=3)
     >>> shapes.build(X, y).to_nested()
     [[[[[0], [6]], [[8], [9]]], [2, 3, 5]], [1, 4, 7]]
-    >>> model = HierarchicalClassifier(shapes, C=0.01).fit(X[:1200] / 16, y[:1200])
+    >>> model = HierarchicalClassifier(shapes).fit(X[:1200] / 16, y[:1200])
     >>> model.taxonomy_.depth
     4
     """

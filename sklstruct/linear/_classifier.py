@@ -1,4 +1,4 @@
-"""DualLinearClassifier: a flat linear model of many classes on sparse rows."""
+"""LinearClassifier: a flat linear model of one or many classes, sparse or dense."""
 
 from __future__ import annotations
 
@@ -31,7 +31,13 @@ from .._compat import (
     available_if,
     with_callbacks,
 )
-from .._parallel import ThreadMap, row_blocks, rows_per_block, stop_flag
+from .._parallel import (
+    ThreadMap,
+    row_blocks,
+    rows_per_block,
+    single_blas_thread,
+    stop_flag,
+)
 from .._progress import Progress
 from . import _weights_fast as kernels
 from ._calibration import (
@@ -77,15 +83,16 @@ def _has_probabilities(estimator):
     return True
 
 
-class DualLinearClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
-    r"""Linear classifier of many classes, all fitted together in the dual.
+class LinearClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
+    r"""Linear classifier of many classes, all fitted together.
 
     .. math::
         \min_{W, b}\ \tfrac12 \|W\|^2 + \tfrac12 \|b\|^2
         + \sum_i C s_i\, \ell(W x_i + a b,\ y_i),
 
     with sample weights :math:`s_i`, the intercept :math:`a b`, a the
-    `intercept_scaling`, and one of the losses
+    `intercept_scaling` (no :math:`\|b\|^2` without `penalize_intercept`), and one of
+    the losses
 
     .. math::
         \text{squared\_hinge:}\quad & \sum_k \max(0, 1 - \sigma_{ik} z_k)^2, \\
@@ -94,10 +101,11 @@ class DualLinearClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
 
     :math:`\sigma_{ik}` being 1 for the class of sample i and -1 for others. They are
     the problems of `LinearSVC`, of LIBLINEAR's logistic regression one-vs-rest, and of
-    the multinomial `LogisticRegression`, all with a penalised intercept. A step of the
-    dual coordinate descent updates the dual variables of all classes for one sample.
-    With a thousand classes this takes a small part of the time of a separate fit for
-    each class.
+    the multinomial `LogisticRegression`, with a penalised intercept. Two solvers reach
+    the same optimum. A step of the dual coordinate descent updates the dual variables
+    of all classes for one sample: with a thousand classes this takes a small part of
+    the time of a separate fit for each class. An iteration of the quasi-Newton method
+    (L-BFGS) makes products with all of X, which is faster for dense X.
 
     Probabilities are :math:`P(k \mid x) \propto e^{w g(z_k)}`, where :math:`g(z)` is z
     (log_loss), :math:`-\ln(1 + e^{-z})` (ovr_log_loss) or :math:`-\max(0, 1 - z)^2`
@@ -129,12 +137,25 @@ default="squared_hinge"
         Inverse of the regularisation strength, positive. For rows of about unit length
         1 suits the squared hinge, 3 to 30 the logistic losses.
 
+    solver : {"auto", "dual", "quasi_newton"}, default="auto"
+        "dual": coordinate descent, for all losses. "quasi_newton": L-BFGS, for
+        log_loss. "auto": "dual" for sparse X and for the other losses. For log_loss
+        (and ovr_log_loss of two classes) and dense X of n samples and d columns it is
+        "quasi_newton" if :math:`n \ge 12 d` and the mean of
+        :math:`C s_i \|x_i\|^2` is at least 5; other dense X get 30 epochs of "dual",
+        and "quasi_newton" if these have not met `tol`.
+
     fit_intercept : bool, default=True
         Whether there are intercepts.
 
+    penalize_intercept : bool, default=True
+        Whether intercepts are penalised. False needs log_loss, and "auto" is then
+        "quasi_newton"; with `calibration` None the model is that of
+        `sklearn.linear_model.LogisticRegression`.
+
     intercept_scaling : float, default=1.0
         Value a of the feature whose weight is the intercept, from 1e-15 to 1e15.
-        Intercepts are penalised; a larger value penalises them less.
+        Intercepts that are penalised are penalised less with a larger value.
 
     calibration : {"fold", None}, default="fold"
         How w is chosen. "fold": a tenth of the samples is held out, at most 2000; of
@@ -158,11 +179,16 @@ default="squared_hinge"
         Weight 0 removes the class. None with several labels.
 
     tol : float, default=0.01
-        The descent ends after an epoch whose change of the dual variables is at most
-        `tol` times that of the first epoch; > 0.
+        Tolerance relative to the start of the fit, > 0. "dual" ends after an epoch
+        whose change of the dual variables is at most `tol` times that of the first
+        epoch. "quasi_newton" ends when no weight or intercept alone promises a decrease
+        of the objective above :math:`(tol / 10)^2` times the largest that a weight
+        promises at zero weights (squared derivative over twice a bound of the second
+        one). At the same `tol` both usually exceed the minimum by about as much.
 
     max_iter : int, default=200
-        Largest number of epochs, at least 1.
+        Largest number of epochs or of L-BFGS iterations, at least 1; with
+        `calibration` of each of two fits.
 
     n_jobs : int, default=None
         Threads over blocks of classes in `fit` (not with log_loss) and over samples in
@@ -214,8 +240,12 @@ default="squared_hinge"
         several labels the sum over all of them. NaN without a fold: with
         ``calibration=None``, or if every class has one sample.
 
+    solver_ : {"dual", "quasi_newton"}
+        The solver of the fit.
+
     n_iter_ : int
-        Largest number of epochs of a class.
+        Largest number of epochs of a class, or number of L-BFGS iterations; of both
+        where the solver changed.
 
     n_features_in_ : int
         Number of columns of X.
@@ -228,8 +258,8 @@ default="squared_hinge"
     sklstruct.hierarchical.HierarchicalClassifier : The same models along a tree of
         classes, faster from about a thousand classes on.
     sklearn.svm.LinearSVC : The same problem, class after class.
-    sklearn.linear_model.LogisticRegression : Solvers of the primal problem, faster for
-        few classes and dense features.
+    sklearn.linear_model.LogisticRegression : The same problem with solvers of the
+        primal problem.
 
     Notes
     -----
@@ -238,6 +268,10 @@ default="squared_hinge"
     another value.
 
     With one class in y the model predicts it with probability 1.
+
+    There is no `partial_fit`: that of
+    ``HierarchicalClassifier(max_depth=0, estimator=LinearClassifier())`` learns the
+    same flat model in batches.
 
     References
     ----------
@@ -252,9 +286,9 @@ default="squared_hinge"
     --------
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.preprocessing import normalize
-    >>> from sklstruct.linear import DualLinearClassifier
+    >>> from sklstruct.linear import LinearClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = DualLinearClassifier(C=10, random_state=0)
+    >>> model = LinearClassifier(C=10, random_state=0)
     >>> model.fit(normalize(X[:1200]), y[:1200]).score(normalize(X[1200:]), y[1200:])
     0.9...
     >>> model.predict_proba(normalize(X[1200:])).sum(axis=1).round(12).max()
@@ -264,7 +298,9 @@ default="squared_hinge"
     _parameter_constraints: dict = {
         "loss": [StrOptions({*LOSSES, "auto"})],
         "C": [Interval(Real, 0, None, closed="neither")],
+        "solver": [StrOptions({"auto", "dual", "quasi_newton"})],
         "fit_intercept": ["boolean"],
+        "penalize_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 1e-15, 1e15, closed="both")],
         "calibration": [StrOptions({"fold"}), None],
         "weight_threshold": [Interval(Real, 0, 1, closed="left")],
@@ -284,7 +320,9 @@ default="squared_hinge"
         ] = "squared_hinge",
         *,
         C: float = 1.0,
+        solver: Literal["auto", "dual", "quasi_newton"] = "auto",
         fit_intercept: bool = True,
+        penalize_intercept: bool = True,
         intercept_scaling: float = 1.0,
         calibration: Literal["fold"] | None = "fold",
         weight_threshold: float = 0.0,
@@ -298,7 +336,9 @@ default="squared_hinge"
     ) -> None:
         self.loss = loss
         self.C = C
+        self.solver = solver
         self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
         self.intercept_scaling = intercept_scaling
         self.calibration = calibration
         self.weight_threshold = weight_threshold
@@ -316,7 +356,7 @@ default="squared_hinge"
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> DualLinearClassifier:
+    ) -> LinearClassifier:
         """Fit all classes, and the scale of the probabilities.
 
         Parameters
@@ -333,7 +373,7 @@ default="squared_hinge"
 
         Returns
         -------
-        self : DualLinearClassifier
+        self : LinearClassifier
             Fitted estimator.
 
         Raises
@@ -347,6 +387,7 @@ default="squared_hinge"
             says how much.
         """
         check_fold(self.loss, self.calibration)
+        self.check_solver()
         rows, targets, weight = self._read_training(X, y, sample_weight)
         check_threshold(self.threshold, targets.several, self.calibration is not None)
         self._check_size(rows, targets)
@@ -355,6 +396,7 @@ default="squared_hinge"
             loss = "squared_hinge" if self.loss == "auto" else self.loss
             empty = NodeWeights([], rows.shape[1])
             self._keep(_Found(np.nan, (loss, float(self.C)), empty, _NO_FOLD, 0, True))
+            self.solver_ = "dual" if self.solver == "auto" else self.solver
             return self
         held = np.empty(0, dtype=np.int32)
         if self.calibration is not None:
@@ -363,6 +405,7 @@ default="squared_hinge"
         with (
             Progress.of_fit(self, 1 + 2 * (self.loss == "auto")) as progress,
             ThreadMap(self.n_jobs) as parallel,
+            single_blas_thread(),
             stop_flag() as stop,
         ):
             divide = self.weight_threshold > 0
@@ -373,12 +416,13 @@ default="squared_hinge"
                 chosen = Choice(self.loss, float(self.C), None)
             fits = self._solve(trial, seed, chosen, stop, progress, parallel)
             found = self._calibrated(fits, trial, chosen[:2])
+        self.solver_ = fits[0].solver
         self._keep(found)
         if not found.converged:
             warnings.warn(
-                f"the descent stopped at max_iter={self.max_iter} epochs before it met "
-                "tol. Scale the rows of X to unit length, or increase max_iter or tol, "
-                "or decrease C",
+                f"the fit ended before it met tol (max_iter={self.max_iter} epochs or "
+                "iterations). Scale the rows of X to unit length, or increase max_iter "
+                "or tol, or decrease C",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -390,6 +434,32 @@ default="squared_hinge"
         self.scale_, self.offset_, self.power_, self.threshold_ = found.numbers
         self.fold_log_loss_ = found.fold_log_loss
         self.n_iter_ = found.n_iter
+
+    def check_solver(self) -> None:
+        """Raise ValueError if the solver cannot solve the problem."""
+        if self.loss != "log_loss":
+            for name, value, other in (
+                ("solver", "quasi_newton", '"auto" or "dual"'),
+                ("penalize_intercept", False, "True"),
+            ):
+                if getattr(self, name) == value:
+                    raise ValueError(
+                        f'{name}={value!r} needs loss="log_loss", and loss is '
+                        f"{self.loss!r}; use {other}"
+                    )
+        if self.penalize_intercept:
+            return
+        if self.solver == "dual":
+            raise ValueError(
+                'penalize_intercept=False needs solver="quasi_newton" or "auto"; the '
+                "dual has penalised intercepts only, which a large intercept_scaling "
+                "penalises little"
+            )
+        if self.intercept_scaling != 1.0:
+            raise ValueError(
+                f"intercept_scaling={self.intercept_scaling} is for penalised "
+                "intercepts; leave it 1.0 with penalize_intercept=False"
+            )
 
     def refusal_of_labels(self) -> str | None:
         if self.loss == "log_loss":

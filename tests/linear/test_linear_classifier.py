@@ -1,4 +1,4 @@
-"""DualLinearClassifier against the solvers of other libraries, and its own promises."""
+"""LinearClassifier against the solvers of other libraries, and its own promises."""
 
 import os
 import pickle
@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 
 from sklstruct import HierarchicalClassifier, _checks
 from sklstruct._parallel import ThreadMap
-from sklstruct.linear import DualLinearClassifier, _solver, _trial
+from sklstruct.linear import LinearClassifier, _solver, _trial
 from sklstruct.linear._calibration import draw_fold, evidence, fit_scale
 from sklstruct.linear._samples import single
 from sklstruct.linear._solver import DescentSettings, NodeSolver
@@ -95,7 +95,7 @@ def others(loss, X, y, C, weight=None):
 
 def exact(loss, **params):
     params = {"tol": 1e-4, "max_iter": 5000, "random_state": 0, **params}
-    return DualLinearClassifier(loss, calibration=None, **params)
+    return LinearClassifier(loss, calibration=None, **params)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -193,7 +193,7 @@ def test_weights_are_repetitions(loss):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_fold_is_unseen_when_it_calibrates_and_learned_in_the_end(loss):
     X, y = text(n=2000)
-    model = DualLinearClassifier(loss, C=3, tol=1e-5, max_iter=5000, random_state=0)
+    model = LinearClassifier(loss, C=3, tol=1e-5, max_iter=5000, random_state=0)
     model.fit(X, y)
     held = fold_of(y, np.random.RandomState(0))
     assert 150 < held.size < 250
@@ -240,7 +240,7 @@ def test_scores_of_rows_of_any_length(n_classes):
     X = X.tocsr().astype(np.float32)
     y = np.arange(lengths.size) % n_classes
     for threshold in (0.0, 0.01, 0.2, 0.6):
-        model = DualLinearClassifier(
+        model = LinearClassifier(
             weight_threshold=threshold, calibration=None, max_iter=3
         )
         with warnings.catch_warnings():
@@ -293,7 +293,7 @@ def test_scale_minimises_the_log_loss():
 @pytest.mark.parametrize("threshold", [0.0, 0.05])
 def test_probabilities(loss, n_classes, threshold):
     X, y = text(n_classes=n_classes)
-    model = DualLinearClassifier(loss, weight_threshold=threshold, random_state=0)
+    model = LinearClassifier(loss, weight_threshold=threshold, random_state=0)
     model.fit(X, y)
     new = text(1, n_classes=n_classes)[0]
     proba, scores = model.predict_proba(new), model.decision_function(new)
@@ -328,8 +328,8 @@ def test_margins_beyond_one_keep_their_order():
 def test_threshold(loss, n_classes):
     X, y = text(n_classes=n_classes, n=900)
     params = {"random_state": 0, "max_iter": 15, "tol": 0.1}
-    full = DualLinearClassifier(loss, **params).fit(X, y)
-    cut = DualLinearClassifier(loss, weight_threshold=0.1, **params).fit(X, y)
+    full = LinearClassifier(loss, **params).fit(X, y)
+    cut = LinearClassifier(loss, weight_threshold=0.1, **params).fit(X, y)
     dense = full.coef_
     top = np.abs(dense).max(axis=1, keepdims=True)
     expected = np.where(np.abs(dense) > np.float32(0.1) * top, dense, 0)
@@ -402,7 +402,7 @@ def test_threads_and_blocks(loss, monkeypatch):
     monkeypatch.setattr(_solver, "BLOCK", 24)
     monkeypatch.setattr(_solver, "STRIP", 16)
     one, two = (
-        DualLinearClassifier(loss, random_state=0, n_jobs=n_jobs).fit(X, y)
+        LinearClassifier(loss, random_state=0, n_jobs=n_jobs).fit(X, y)
         for n_jobs in (1, 2)
     )
     assert np.array_equal(one.coef_, two.coef_) and one.scale_ == two.scale_
@@ -416,16 +416,16 @@ def test_threads_and_blocks(loss, monkeypatch):
 
 def test_auto():
     X, y = text(n=1000)
-    model = DualLinearClassifier("auto", random_state=0).fit(X, y)
-    one = DualLinearClassifier(model.loss_, C=model.C_, random_state=0).fit(X, y)
+    model = LinearClassifier("auto", random_state=0).fit(X, y)
+    one = LinearClassifier(model.loss_, C=model.C_, random_state=0).fit(X, y)
     assert model.loss_ == "squared_hinge" and model.C_ == 1
     assert np.array_equal(model.coef_, one.coef_)
     assert model.fold_log_loss_ == one.fold_log_loss_
     noise = np.random.default_rng(0).integers(0, 7, len(y))
-    assert DualLinearClassifier("auto", random_state=0).fit(X, noise).scale_ < 1
+    assert LinearClassifier("auto", random_state=0).fit(X, noise).scale_ < 1
     # without a fold it is the loss whose scores are log-probabilities
     one_each = np.unique(y, return_index=True)[1]
-    few = DualLinearClassifier("auto").fit(X[one_each], y[one_each])
+    few = LinearClassifier("auto").fit(X[one_each], y[one_each])
     assert few.loss_ == "log_loss"
 
 
@@ -558,7 +558,7 @@ def test_multinomial_steps_of_any_width(n_classes, longer):
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = DualLinearClassifier(
+        model = LinearClassifier(
             "log_loss", C=C, calibration=None, fit_intercept=False, tol=1e-5,
             max_iter=3000, random_state=0,
         ).fit(X, y)  # fmt: skip
@@ -577,7 +577,7 @@ def test_logistic_loss_is_tried_where_training_samples_contradict(monkeypatch):
         return measured(parts, scores, loss)
 
     monkeypatch.setattr(_trial, "fold_log_loss", watched)
-    auto = DualLinearClassifier("auto", random_state=0)
+    auto = LinearClassifier("auto", random_state=0)
     assert auto.fit(X, y).loss_ == "squared_hinge" and not tried
     twice = sp.vstack([X, X[:40]])
     auto.fit(twice, np.concatenate([y, (y[:40] + 1) % 7]))
@@ -599,9 +599,9 @@ def test_trial_that_is_the_whole_fit(threshold, noise, monkeypatch):
     rng = np.random.default_rng(0)
     y = np.where(rng.random(y.size) < noise, rng.integers(0, 7, y.size), y)
     params = {"weight_threshold": threshold, "random_state": 0}
-    auto = DualLinearClassifier("auto", **params).fit(X, y)
+    auto = LinearClassifier("auto", **params).fit(X, y)
     assert auto.loss_ == ("log_loss" if noise else "squared_hinge")
-    named = DualLinearClassifier(auto.loss_, C=auto.C_, **params).fit(X, y)
+    named = LinearClassifier(auto.loss_, C=auto.C_, **params).fit(X, y)
     assert abs(auto.coef_ - named.coef_).max() == 0
     assert auto.scale_ == named.scale_ and auto.n_iter_ == named.n_iter_
 
@@ -667,13 +667,13 @@ def test_every_block_of_classes_says_that_it_is_done(capsys):
     X, y = text()
     exact("squared_hinge", verbose=1).fit(X, y)
     said = capsys.readouterr().out
-    assert "[DualLinearClassifier] squared_hinge, C=1: classes 0 to 7, " in said
+    assert "[LinearClassifier] squared_hinge, C=1: classes 0 to 7, " in said
 
 
 def test_string_labels_and_pickles():
     X, y = text()
     names = np.array(list("abcdefg"))[y]
-    model = DualLinearClassifier(weight_threshold=0.02, random_state=0).fit(X, names)
+    model = LinearClassifier(weight_threshold=0.02, random_state=0).fit(X, names)
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
     assert set(model.predict(X)) <= set(names)
@@ -691,12 +691,12 @@ def test_rare_things():
     y = y.copy()
     y[17] = 7
     for loss in LOSSES:
-        model = DualLinearClassifier(loss, random_state=0).fit(X, y)
+        model = LinearClassifier(loss, random_state=0).fit(X, y)
         assert model.classes_.size == 8
         assert np.isfinite(model.predict_proba(X)).all()
         assert not model.coef_[:, 250:].any()
     # every class has one sample: there is no fold
-    model = DualLinearClassifier(random_state=0).fit(X[10:17], np.arange(7))
+    model = LinearClassifier(random_state=0).fit(X[10:17], np.arange(7))
     assert model.scale_ == 1 and np.isnan(model.fold_log_loss_)
     assert np.array_equal(model.predict(X[10:17]), np.arange(7))
     # no entry at all
@@ -708,7 +708,7 @@ def test_rare_things():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_extreme_strengths_are_finite(loss, C):
     X, y = text()
-    model = DualLinearClassifier(
+    model = LinearClassifier(
         loss, C=C, intercept_scaling=C, random_state=0, max_iter=20
     )
     with warnings.catch_warnings():
@@ -721,40 +721,40 @@ def test_extreme_strengths_are_finite(loss, C):
 def test_bad_input(monkeypatch):
     X, y = text()
     with pytest.raises(ValueError, match="loss.*calibration"):
-        DualLinearClassifier("auto", calibration=None).fit(X, y)
+        LinearClassifier("auto", calibration=None).fit(X, y)
     with pytest.raises(ValueError, match="non-zero|zero for every sample"):
-        DualLinearClassifier().fit(X, y, np.zeros(len(y)))
+        LinearClassifier().fit(X, y, np.zeros(len(y)))
     with pytest.raises(ValueError, match="sample_weight"):
-        DualLinearClassifier().fit(X, y, np.full(len(y), 1e30))
+        LinearClassifier().fit(X, y, np.full(len(y), 1e30))
     with pytest.raises(ValueError, match="intercept_scaling"):
-        DualLinearClassifier(intercept_scaling=1e300).fit(X, y)
+        LinearClassifier(intercept_scaling=1e300).fit(X, y)
     with pytest.raises(ValueError, match="class_weight"):
-        DualLinearClassifier(class_weight={0: -1.0}).fit(X, y)
+        LinearClassifier(class_weight={0: -1.0}).fit(X, y)
     for bad in (np.nan, np.inf):
         worse = X.copy()
         worse.data[3] = bad
         with pytest.raises(ValueError, match="NaN|infinity"):
-            DualLinearClassifier().fit(worse, y)
+            LinearClassifier().fit(worse, y)
     with pytest.raises(ValueError, match="overflow"):
-        DualLinearClassifier().fit(X * 1e30, y)
+        LinearClassifier().fit(X * 1e30, y)
     with pytest.warns(UserWarning, match="rows of lengths"):
-        DualLinearClassifier().fit(sp.diags(np.arange(1.0, 401)) @ X, y)
+        LinearClassifier().fit(sp.diags(np.arange(1.0, 401)) @ X, y)
     with pytest.warns(UserWarning, match="rows of lengths from 20 to 20"):
-        DualLinearClassifier().fit(20 * X, y)
+        LinearClassifier().fit(20 * X, y)
     with pytest.warns(ConvergenceWarning, match="max_iter=1 "):
-        DualLinearClassifier(max_iter=1, tol=1e-9).fit(X, y)
-    model = DualLinearClassifier().fit(X, y)
+        LinearClassifier(max_iter=1, tol=1e-9).fit(X, y)
+    model = LinearClassifier().fit(X, y)
     for k in (0, 8, 1.5):
         with pytest.raises(ValueError, match="k must be"):
             model.predict_top_k(X, k)
     with pytest.raises(ValueError, match="inconsistent"):
         model.target_log_proba(X, y[:3])
     # negative entries are entries like others
-    DualLinearClassifier().fit(-X, y)
+    LinearClassifier().fit(-X, y)
     known = {"SC_PHYS_PAGES": 100, "SC_PAGE_SIZE": 64}
     monkeypatch.setattr(os, "sysconf", known.get)
     with pytest.raises(MemoryError, match="n_classes=7 with 300 features needs"):
-        DualLinearClassifier().fit(X, y)
+        LinearClassifier().fit(X, y)
     with pytest.raises(MemoryError, match="rows"):
         model.predict_proba(X)
 
@@ -798,13 +798,13 @@ def test_remedies_of_a_refusal_for_memory_work(monkeypatch, loss, several, numbe
     if several:
         y = sp.csr_matrix((np.ones(900, dtype=int), (np.arange(900), y)))
     params = {"loss": loss, "max_iter": 1, "random_state": 0}
-    node = DualLinearClassifier(weight_threshold=0.02, **params)
+    node = LinearClassifier(weight_threshold=0.02, **params)
     tree = HierarchicalClassifier("kmeans", estimator=node, max_leaf=20, random_state=0)
     found = set()
     for limit in 1e5 * 2 ** np.arange(0, 10, 0.5):
         known = {"SC_PHYS_PAGES": int(limit), "SC_PAGE_SIZE": 1}
         monkeypatch.setattr(os, "sysconf", known.get)
-        said = refusal(DualLinearClassifier(**params), X, y)
+        said = refusal(LinearClassifier(**params), X, y)
         if said is None:
             break
         said, _, named = said.partition("(HierarchicalClassifier)")
@@ -812,7 +812,7 @@ def test_remedies_of_a_refusal_for_memory_work(monkeypatch, loss, several, numbe
         named = named.removeprefix(", or ")
         found.add(named)
         if named:
-            model = DualLinearClassifier(**params | REMEDIES[named])
+            model = LinearClassifier(**params | REMEDIES[named])
             assert refusal(model, X, y) is None
             assert refusal(tree, X, y) is None
     assert found == {list(REMEDIES)[i] for i in numbers}
@@ -825,9 +825,9 @@ def test_the_answers_of_the_fold_need_memory_too(monkeypatch):
     limit = {"SC_PHYS_PAGES": 60 * 300, "SC_PAGE_SIZE": 250}
     monkeypatch.setattr(os, "sysconf", limit.get)
     params = {"max_iter": 1, "weight_threshold": 0.02}
-    DualLinearClassifier(calibration=None, **params).fit(X, y)
+    LinearClassifier(calibration=None, **params).fit(X, y)
     with pytest.raises(MemoryError, match="n_classes=250 with 40 features needs"):
-        DualLinearClassifier(**params).fit(X, y)
+        LinearClassifier(**params).fit(X, y)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers that signal")
@@ -852,7 +852,7 @@ def test_no_warning_where_a_fit_ends_by_itself(scale):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 5))
     y = (X[:, 0] + 0.3 * rng.normal(size=80) > 0).astype(int) + (X[:, 1] > 1)
-    model = DualLinearClassifier(tol=0.1, max_iter=5000, random_state=0)
+    model = LinearClassifier(tol=0.1, max_iter=5000, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         model.fit(scale * X, y)

@@ -1,16 +1,18 @@
-"""Multinomial logistic regressions at all nodes, in compiled loops."""
+"""Multinomial logistic regressions at all nodes whose product is the probability.
+
+Predictions are compiled searches with bounds, which need few of the scores.
+"""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from numpy.random import RandomState
 from numpy.typing import NDArray
+from sklearn.base import clone
 
-from .._checks import check_length, check_memory
+from .._checks import INT32_MAX, check_length, check_memory
 from .._parallel import (
     ThreadMap,
     row_blocks,
@@ -19,12 +21,16 @@ from .._parallel import (
     stop_flag,
 )
 from .._progress import Progress
+from ..linear import LinearClassifier
+from ..linear._quasi_newton import PER_TOL
+from ..linear._samples import single
+from ..linear._solver import DescentSettings, NodeSolver
 from ..taxonomy import Forest
 from ._forest_fast import ForestArrays, LogisticForest, SampleRows, full_rows
 from ._nodes import NodeModels, TrainingSet, Use
 from ._problems import NodeProblems, warn_not_converged
-from ._regularization import Regularization, as_regularization
 from ._search_fast import follow, search, targets
+from ._searches import StrengthSearch, fit_at
 from ._walks_fast import narrow_rows, walk
 
 # Samples of a block of the search: their time is large beside the start of a thread.
@@ -39,17 +45,87 @@ _ROWS_A_SAMPLE = 8
 _PARTS_OF_A_BLOCK = 32
 
 
-class LogisticNodes(NodeModels):
-    """Multinomial logistic regressions of all nodes, in compiled loops.
+def is_chain(estimator: LinearClassifier) -> bool:
+    """Whether the probabilities of nodes are used as they are, with all weights."""
+    e = estimator
+    plain = e.loss == "log_loss" and e.calibration is None
+    return plain and e.weight_threshold == 0
+
+
+class NodeSolvers:
+    """Fits of nodes at given C, with the solver of a `LinearClassifier`.
+
+    Nodes of L-BFGS alone are fitted in one call, in the precision of X: a call for each
+    would take longer than a small node. Otherwise each node chooses its solver, in
+    single precision.
+    """
+
+    def __init__(
+        self, estimator: LinearClassifier, seed: int, parallel: ThreadMap
+    ) -> None:
+        self._estimator, self._seed, self._parallel = estimator, seed, parallel
+
+    def __call__(
+        self,
+        problems: NodeProblems,
+        C: NDArray,
+        *,
+        start: tuple[NDArray, NDArray] | None = None,
+        nodes: NDArray | None = None,
+    ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+        """As `NodeProblems.fit`."""
+        estimator = self._estimator
+        stop = np.zeros(1, dtype=np.int32)
+        settings = DescentSettings.of(estimator, "log_loss", 1.0, 0.0, stop)
+        if of_one_solver(estimator):
+            return problems.fit(
+                C, constant=settings.constant, tol=PER_TOL * estimator.tol,
+                max_iter=estimator.max_iter, start=start, nodes=nodes,
+                parallel=self._parallel,
+            )  # fmt: skip
+        coef, intercept = problems.empty_coef() if start is None else start
+        n_iter = np.zeros(problems.n_nodes, dtype=np.int32)
+        status = np.zeros(problems.n_nodes, dtype=np.int32)
+        nodes = np.arange(problems.n_nodes) if nodes is None else nodes
+        work = (problems.sizes * problems.n_rows)[nodes]
+        order = nodes[np.argsort(-work, kind="stable")].tolist()
+
+        def fit(v, stop):
+            X, a, b, at, targets = problems.samples_of(v)
+            nothing = np.empty(0, dtype=np.int32)
+            node = NodeSolver(X, a, b, targets, problems.weight[at], nothing)
+            mine = settings._replace(C=float(C[v]), stop=stop)
+            (block,) = node.blocks(mine)
+            return node.fit(block, mine, (self._seed + v) % INT32_MAX + 1)
+
+        with single_blas_thread(), stop_flag() as stop:
+            fits = self._parallel(lambda v: fit(v, stop), order)
+        for v, found in zip(order, fits):
+            rows = slice(*problems.row_ptr[v : v + 2].tolist())
+            piece, m = found.piece, found.piece.n_outcomes
+            coef[rows] = 0
+            coef[rows, piece.features.columns()] = piece.weights()[:, :m].T
+            intercept[rows] = piece.intercept[:m]
+            n_iter[v], status[v] = found.n_iter, not found.converged
+        return coef, intercept, n_iter, status
+
+
+def of_one_solver(estimator: LinearClassifier) -> bool:
+    """Whether all nodes are fitted by L-BFGS."""
+    free = estimator.fit_intercept and not estimator.penalize_intercept
+    return estimator.solver == "quasi_newton" or free
+
+
+class ChainNodes(NodeModels):
+    """Multinomial logistic regressions of all nodes; a class has their product.
 
     Parameters
     ----------
-    regularization : str or Regularization
+    estimator : LinearClassifier
+        For which `is_chain` is true.
 
-    C : float
-
-    options : dict
-        `fit_intercept`, `tol` and `max_iter` of `NodeProblems.fit`.
+    search : StrengthSearch or None
+        Chooses C of each node; None: that of the estimator.
 
     Attributes
     ----------
@@ -64,17 +140,17 @@ class LogisticNodes(NodeModels):
     status : ndarray of shape (n_models,)
         Of `NodeProblems.fit`.
 
-    regularizations : list of Regularization
+    searches : list of StrengthSearch
         As fitted to each tree.
     """
 
     def __init__(
-        self, regularization: str | Regularization, C: float, options: dict[str, Any]
+        self, estimator: LinearClassifier, search: StrengthSearch | None
     ) -> None:
-        self.regularizations: list[Regularization] = []
-        self.n_steps = 1 + as_regularization(regularization).n_solves()
-        self._settings = regularization, C, options
-        self._max_iter = options["max_iter"]
+        self.searches: list[StrengthSearch] = []
+        self.n_steps = 2 if search is None else 1 + search.n_solves()
+        self._settings = estimator, search
+        self._max_iter = estimator.max_iter
         self._fits: list = []
 
     def prepare(self, data: TrainingSet, n_trees: int) -> TrainingSet:
@@ -85,8 +161,10 @@ class LogisticNodes(NodeModels):
             None,
             f"n_taxonomies={n_trees} trees of {n_classes} classes with {n_features} "
             "features",
-            "use fewer trees or features",
+            "use fewer trees or features, or a weight_threshold of the estimator",
         )
+        if not of_one_solver(self._settings[0]):
+            data = data._replace(X=single(data.X))
         return data
 
     def fit(
@@ -98,15 +176,17 @@ class LogisticNodes(NodeModels):
         progress: Progress,
         parallel: ThreadMap,
     ) -> None:
-        regularization, C, options = self._settings
-        own = as_regularization(regularization)
-
-        def fit(C, *, problems=problems, **more):
-            return problems.fit(C, parallel=parallel, **options, **more)
-
-        found = own.solve(problems, C, fit, rng, progress)
+        estimator, search = self._settings
+        C = float(estimator.C)
+        seed = 0 if of_one_solver(estimator) else int(rng.randint(INT32_MAX))
+        solvers = NodeSolvers(estimator, seed, parallel)
+        if search is None:
+            found = fit_at(problems, np.full(problems.n_nodes, C), solvers, progress)
+        else:
+            own = clone(search)
+            found = own.solve(problems, C, solvers, rng, progress)
+            self.searches.append(own)
         dtype = problems.X.dtype
-        self.regularizations.append(own)
         self._fits.append(
             found._replace(
                 coef=found.coef.astype(dtype, copy=False),

@@ -1,12 +1,12 @@
-"""Choice of the strengths of the penalties of all nodes.
+"""Searches for the strengths of the penalties of all nodes.
 
 Node v minimises its total loss plus :math:`\\lambda_v \\|w_v\\|^2`, which in
-scikit-learn's terms is :math:`C_v = 1 / (2 \\lambda_v)`. A regularisation is an object
-with its own parameters and a method ``solve(problems, C, fit, rng, progress)`` that
-returns a `NodeFit`: `problems` the `NodeProblems` of a tree, `C` the number that the
-classifier was given, `fit` its solver (`NodeProblems.fit` with its options bound, C
-first), `rng` a RandomState and `progress` the `Progress` of the tree. A new one is a
-class here and a line in `REGULARIZATIONS`.
+scikit-learn's terms is :math:`C_v = 1 / (2 \\lambda_v)`. A search is an object with its
+own parameters, one of them the `LinearClassifier` of the nodes, and a method
+``solve(problems, C, fit, rng, progress)`` that returns a `NodeFit`: `problems` the
+`NodeProblems` of a tree, `C` that of the classifier, ``fit(problems, C, ...)`` its
+solver (`NodeSolvers`), `rng` a RandomState and `progress` the `Progress` of the tree. A
+new search is a class here.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 
 from .._compat import BaseEstimator, Interval
 from .._progress import Progress
+from ..linear import LinearClassifier
 from ._problems import NodeProblems
 
 # Rounds of the alternation of `GammaPrior`. Few nodes still change in the tenth.
@@ -47,10 +47,27 @@ class NodeFit(NamedTuple):
     status: NDArray  # (n_models,), of `NodeProblems.fit`
 
 
-class Regularization(BaseEstimator):
-    """Base of the regularisations."""
+def plain_logistic() -> LinearClassifier:
+    """The node model of a search, and the default one of dense X."""
+    return LinearClassifier(
+        "log_loss",
+        solver="quasi_newton",
+        penalize_intercept=False,
+        calibration=None,
+        max_iter=1000,
+    )
 
-    _parameter_constraints: dict = {}
+
+class StrengthSearch(BaseEstimator):
+    """Base of the searches; `estimator` is the model of a node."""
+
+    _parameter_constraints: dict = {"estimator": [LinearClassifier, None]}
+
+    estimator: LinearClassifier | None
+
+    def node(self) -> LinearClassifier:
+        """The model of a node."""
+        return plain_logistic() if self.estimator is None else self.estimator
 
     def n_solves(self) -> int:
         """Largest number of steps that `solve` reports."""
@@ -72,45 +89,8 @@ class Regularization(BaseEstimator):
         raise NotImplementedError
 
 
-class SingleC(Regularization):
-    r"""One C at all nodes.
-
-    .. math::
-        \lambda_v = 1 / (2 C)
-
-    C is the parameter of the classifier; choose it by a grid search. In the thesis this
-    policy was as accurate as the other two.
-
-    References
-    ----------
-    A. Nelakanti, thesis, 2014, section 4.3, "single".
-
-    Examples
-    --------
-    >>> from sklstruct.hierarchical import HierarchicalClassifier, SingleC
-    >>> HierarchicalClassifier(regularization=SingleC(), C=0.1)
-    HierarchicalClassifier(C=0.1, regularization=SingleC())
-    """
-
-    def n_solves(self) -> int:
-        return 1
-
-    def solve(
-        self,
-        problems: NodeProblems,
-        C: float,
-        fit: Callable,
-        rng: RandomState,
-        progress: Progress,
-    ) -> NodeFit:
-        each = np.full(problems.n_nodes, float(C))
-        coef, intercept, n_iter, status = fit(each)
-        _solved(progress, "fitted", n_iter)
-        return NodeFit(coef, intercept, each, n_iter, status)
-
-
-class PerNodeC(Regularization):
-    r"""A C of its own at every node, by cross-validation.
+class PerNodeC(StrengthSearch):
+    r"""A search for C of every node by cross-validation.
 
     .. math::
         C_v = \arg\min_{C} \sum_{f} \sum_{i \in f} s_i
@@ -124,10 +104,14 @@ class PerNodeC(Regularization):
     Parameters
     ----------
     candidates : array-like of shape (n_candidates,), default=None
-        Values of C, positive. None: C of the classifier times 0.01, 0.1, 1, 10, 100.
+        Values of C, positive. None: C of the estimator times 0.01, 0.1, 1, 10, 100.
 
     n_folds : int, default=3
         Number of folds, at least 2.
+
+    estimator : LinearClassifier, default=None
+        The model of a node, with log_loss, no `calibration` and no `weight_threshold`.
+        None: the default of `HierarchicalClassifier` for dense X.
 
     References
     ----------
@@ -139,19 +123,27 @@ class PerNodeC(Regularization):
     >>> from sklstruct.hierarchical import HierarchicalClassifier, PerNodeC
     >>> X, y = load_digits(return_X_y=True)
     >>> each = PerNodeC([0.01, 0.1, 1], n_folds=2)
-    >>> model = HierarchicalClassifier(regularization=each, random_state=0)
+    >>> model = HierarchicalClassifier(estimator=each, random_state=0)
     >>> bool(set(model.fit(X / 16, y).C_) <= {0.01, 0.1, 1})
     True
     """
 
     _parameter_constraints: dict = {
+        **StrengthSearch._parameter_constraints,
         "candidates": ["array-like", None],
         "n_folds": [Interval(Integral, 2, None, closed="left")],
     }
 
-    def __init__(self, candidates: ArrayLike | None = None, *, n_folds: int = 3):
+    def __init__(
+        self,
+        candidates: ArrayLike | None = None,
+        *,
+        n_folds: int = 3,
+        estimator: LinearClassifier | None = None,
+    ):
         self.candidates = candidates
         self.n_folds = n_folds
+        self.estimator = estimator
 
     def n_solves(self) -> int:
         return self.n_folds + 1
@@ -181,21 +173,17 @@ class PerNodeC(Regularization):
             train = problems.subset(np.flatnonzero(fold != f))
             start, n_iter = None, np.zeros(train.n_nodes, dtype=np.int64)
             for c, value in enumerate(candidates):
-                *start, moved, _ = fit(
-                    np.full(train.n_nodes, value), start=start, problems=train
-                )
+                at = np.full(train.n_nodes, value)
+                *start, moved, _ = fit(train, at, start=start)
                 n_iter = n_iter + moved
                 loss[c] += problems.loss(held, *start)
-            if _solved(progress, f"fold {f + 1}", n_iter):
+            if report(progress, f"fold {f + 1}", n_iter):
                 break  # the folds so far choose
         # argmin takes the smallest C, the simplest model, where nothing is held out
-        each = candidates[loss.argmin(axis=0)]
-        coef, intercept, n_iter, status = fit(each)
-        _solved(progress, "fitted", n_iter)
-        return NodeFit(coef, intercept, each, n_iter, status)
+        return fit_at(problems, candidates[loss.argmin(axis=0)], fit, progress)
 
 
-class GammaPrior(Regularization):
+class GammaPrior(StrengthSearch):
     r"""A Gamma prior on the strengths of the nodes, with cross-validated parameters.
 
     The strengths are drawn from :math:`P(\lambda) \propto \lambda^{a - 1} e^{-b
@@ -207,7 +195,7 @@ class GammaPrior(Regularization):
 
     is minimised alternately over w, with given strengths, and over the strengths,
     :math:`\lambda_v = (a - 1) / (b + \|w_v\|^2)`, in at most ten rounds that start from
-    the C of the classifier. It has local minima. A large b gives nearly the same
+    the C of the estimator. It has local minima. A large b gives nearly the same
     :math:`C = b / (2 (a - 1))` at all nodes; a small b penalises nodes with large
     weights less. (a, b) are common to all nodes of a tree: the candidates of smallest
     log-loss of the tree on held-out folds.
@@ -224,11 +212,14 @@ class GammaPrior(Regularization):
     n_folds : int, default=3
         Number of folds, at least 2.
 
+    estimator : LinearClassifier, default=None
+        As of `PerNodeC`.
+
     Attributes
     ----------
     shape_ : float
-        Shape that was chosen for the tree. ``regularizations_`` of the classifier has a
-        fitted copy of the prior for each tree.
+        Shape that was chosen for the tree. ``searches_`` of the classifier has a fitted
+        copy of the prior for each tree.
 
     rate_ : float
         Rate that was chosen for the tree.
@@ -244,12 +235,13 @@ class GammaPrior(Regularization):
     >>> from sklstruct.hierarchical import GammaPrior, HierarchicalClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> prior = GammaPrior(shape=101, rate=[1, 10, 100])
-    >>> model = HierarchicalClassifier(regularization=prior, random_state=0)
-    >>> model.fit(X / 16, y).regularizations_[0].shape_
+    >>> model = HierarchicalClassifier(estimator=prior, random_state=0)
+    >>> model.fit(X / 16, y).searches_[0].shape_
     101.0
     """
 
     _parameter_constraints: dict = {
+        **StrengthSearch._parameter_constraints,
         "shape": [Interval(Real, 1, None, closed="neither"), "array-like", None],
         "rate": [Interval(Real, 0, None, closed="neither"), "array-like", None],
         "n_folds": [Interval(Integral, 2, None, closed="left")],
@@ -261,10 +253,12 @@ class GammaPrior(Regularization):
         rate: float | ArrayLike | None = None,
         *,
         n_folds: int = 3,
+        estimator: LinearClassifier | None = None,
     ):
         self.shape = shape
         self.rate = rate
         self.n_folds = n_folds
+        self.estimator = estimator
 
     def _grid(self) -> list[tuple[float, float]]:
         shapes = _SHAPES if self.shape is None else self.shape
@@ -298,28 +292,27 @@ class GammaPrior(Regularization):
                 held = np.flatnonzero(fold == f)
                 train = problems.subset(np.flatnonzero(fold != f))
                 # the first round is that of C, whatever the prior
-                first = fit(np.full(train.n_nodes, float(C)), problems=train)
+                first = fit(train, np.full(train.n_nodes, float(C)))
                 n_iter = first[2].copy()
                 for g, prior in enumerate(grid):
                     found = _alternate(train, C, prior, fit, first)
                     loss[g] += problems.loss(held, found.coef, found.intercept).sum()
                     n_iter += found.n_iter - first[2]
-                if _solved(progress, f"fold {f + 1}", n_iter):
+                if report(progress, f"fold {f + 1}", n_iter):
                     break  # the folds so far choose
             best = int(loss.argmin())
         self.shape_, self.rate_ = grid[best]
-        first = fit(np.full(problems.n_nodes, float(C)))
+        first = fit(problems, np.full(problems.n_nodes, float(C)))
         return _alternate(problems, C, grid[best], fit, first, progress)
 
 
-REGULARIZATIONS = {"single": SingleC, "indep": PerNodeC, "gamma": GammaPrior}
-
-
-def as_regularization(given: str | Regularization) -> Regularization:
-    """A new `Regularization`, to be fitted to one tree."""
-    if isinstance(given, str):
-        return REGULARIZATIONS[given]()
-    return clone(given)
+def fit_at(
+    problems: NodeProblems, C: NDArray, fit: Callable, progress: Progress
+) -> NodeFit:
+    """The fit of all nodes at given C."""
+    coef, intercept, n_iter, status = fit(problems, C)
+    report(progress, "fitted", n_iter)
+    return NodeFit(coef, intercept, C, n_iter, status)
 
 
 def _alternate(
@@ -336,7 +329,7 @@ def _alternate(
     node_of_row = np.repeat(np.arange(n_nodes), problems.n_rows)
     coef, intercept, n_iter, status = (array.copy() for array in first)
     each, moving = np.full(n_nodes, float(C)), np.arange(n_nodes)
-    stop = progress is not None and _solved(progress, "round 1", n_iter)
+    stop = progress is not None and report(progress, "round 1", n_iter)
     for round_ in range(2, _ROUNDS + 1):
         if stop:
             break
@@ -348,16 +341,17 @@ def _alternate(
             break
         each[moving] = new[moving]
         coef, intercept, moved, last = fit(
-            each, start=(coef, intercept), nodes=moving, problems=problems
+            problems, each, start=(coef, intercept), nodes=moving
         )
         n_iter += moved
         status[moving] = last[moving]
         if progress is not None:
-            stop = _solved(progress, f"round {round_}", moved[moving])
+            stop = report(progress, f"round {round_}", moved[moving])
     return NodeFit(coef, intercept, each, n_iter, status)
 
 
-def _solved(progress: Progress, text: str, n_iter: NDArray) -> bool:
+def report(progress: Progress, text: str, n_iter: NDArray) -> bool:
+    """One solve of the nodes; whether a callback asks to stop."""
     most = n_iter.max(initial=0)
     return progress.step(
         f"{text}, {n_iter.size} nodes, at most {most} iterations", "solve"

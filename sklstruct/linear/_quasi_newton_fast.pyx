@@ -4,10 +4,21 @@ The samples of every node are one range of rows of X, and those of each of its
 outcomes a sub-range: X is sorted by the leaf order of the tree, once, and no node
 copies anything. Node v minimises
 
-    (1 / S) sum_i s_i loss(i) + (1 / (2 C S)) ||W||^2,      S = sum_i s_i,
+    (1 / S) sum_i s_i loss(i) + (1 / (2 C S)) (||W||^2 + rho ||b||^2),  S = sum_i s_i,
 
-scikit-learn's objective divided by C S. Two outcomes have one weight vector (logit
-of the second outcome), m > 2 outcomes have m.
+scikit-learn's objective divided by C S, rho = 0 where intercepts are not penalised.
+Two outcomes have one weight vector (logit of the second outcome), m > 2 outcomes have
+m. Samples may have weight 0, but not all of an outcome.
+
+An intercept that is penalised as the weight of a feature of value a has rho = 1 / a^2.
+The unknown is b / unit with unit = min(1, a): neither a small nor a large a then makes
+curvatures of other sizes than those of the features.
+
+Weight j alone lowers the objective by g_j^2 / (2 h_j) at least, h_j the bound of its
+second derivative, sum_i s_i x_ij^2 / (4 S) + lam. A node is done when the largest such
+promise is at most tol^2 times that of the weights at W = 0 (with the intercepts of
+`start`). The gradient itself depends on the scales of the features: a column of large
+numbers would hide the others.
 
 One iteration needs two products with X, whatever the number of trial steps: scores
 are linear along a direction d, so X d is made once and every trial step costs
@@ -16,7 +27,7 @@ search is the bisection for the weak Wolfe conditions (Lewis and Overton), which
 keeps the L-BFGS metric positive definite.
 
 Start metric. L-BFGS starts from a multiple of the identity or, where the caller hands
-over moments of the features (`_problems` says when), from the inverse H0 of
+over moments of the features (`_quasi_newton` says when), from the inverse H0 of
 
     H(a) = (diag(a) - a a' / sum(a)) (x) M + lam I,       lam = 1 / (C S),
 
@@ -36,9 +47,12 @@ iterations. Separate variances for every outcome, sum_i p (1 - p) (x_i q_j)², s
 iterations on few data sets only, for another product with X. An iteration costs three
 products of r d d more, beside 2 n d r; memory 2 r d.
 
+With a penalty of the intercepts the mean that is taken out is a part of the mean, and M
+the moment that is left (`_quasi_newton`).
+
 With this metric the gradient of a model that separates the samples may fall below tol
 everywhere while the loss can still fall along the small eigenvalues. The iteration
-therefore continues while g'H0 g / 2, the expected decrease, exceeds 10 tol nats.
+therefore continues while g'H0 g / 2, the expected decrease, exceeds tol nats.
 
 Sparse X: the columns that a node's samples use are numbered locally, because the
 weights of all others are zero at the optimum. A node of few samples then costs its
@@ -79,8 +93,11 @@ cdef enum:
 # cause and the node has converged; else the scales of the features are the cause.
 cdef double STALLED = 1e-6
 
+# Least `promise` at the start, in nats, that a tolerance refers to.
+cdef double LEAST = 1e-6
+
 # Largest decrease of the mean loss that the metric expects at the end, in units of tol.
-cdef double EXPECTED = 10
+cdef double EXPECTED = 1
 
 # Least curvature of an outcome, as a part of its share.
 cdef double FLOOR = 1e-3
@@ -163,8 +180,18 @@ cdef struct LogisticNode:
     Py_ssize_t size       # penalised entries, r d
     Py_ssize_t p          # all entries: r d, then r intercepts
     bint intercept
+    double unit           # of the intercepts
+    double rho            # penalty of an intercept, in its unit; that of a weight is 1
     double lam            # 1 / (C S)
     double scale          # 1 / S
+
+
+cdef inline double inner(LogisticNode* node, double* x, double* y) noexcept nogil:
+    """The product whose square is the penalty."""
+    cdef double out = dot(node.size, x, y)
+    if node.intercept:
+        out += node.rho * dot(node.r, x + node.size, y + node.size)
+    return out
 
 
 cdef struct Sparse:
@@ -236,7 +263,10 @@ cdef void renew_metric(
         a[k] = 0
         mean[k] = metric.share[k]
     for i in range(node.n):
-        each = 1 / (node.weight[node.bound[0] + i] * node.scale)
+        each = node.weight[node.bound[0] + i] * node.scale
+        if each == 0:
+            continue
+        each = 1 / each
         ri = R + i * r
         if over(node.watch, r):
             return
@@ -261,9 +291,10 @@ cdef double precondition(
     cdef double* total = metric.total
     cdef double* mean = metric.sums
     cdef double* kappa = mean + d
-    cdef double a, new, out = 0, lam = node.lam, mean_b = 0
+    cdef double a, new, bend, out = 0, lam = node.lam, mean_b = 0
     if node.intercept:
         for k in range(r):
+            b[k] /= node.unit
             axpy(d, -b[k], <double*>metric.mean, x + k * d)
             mean_b += b[k] / r
     rotate(node, "N", metric.basis, x, u)
@@ -288,9 +319,10 @@ cdef double precondition(
             u[k * d + j] = new
     if node.intercept:
         new = 0
+        bend = lam * node.rho / (node.unit * node.unit)
         for k in range(r):
             a = b[k] - mean_b
-            b[k] = a / metric.curvature[k]
+            b[k] = a / (metric.curvature[k] + bend)
             out += a * b[k]
             new += b[k] / r
         for k in range(r):
@@ -299,7 +331,7 @@ cdef double precondition(
         rotate(node, "T", metric.basis, u, x)
         if node.intercept:
             for k in range(r):
-                b[k] -= dot(d, x + k * d, <double*>metric.mean)
+                b[k] = (b[k] - dot(d, x + k * d, <double*>metric.mean)) / node.unit
     return out
 
 
@@ -343,7 +375,7 @@ cdef void scores(
     if node.intercept:
         for i in range(n):
             for k in range(r):
-                Z[i * r + k] += <cython.floating>w[node.size + k]
+                Z[i * r + k] += <cython.floating>(node.unit * w[node.size + k])
 
 
 cdef void gradient(
@@ -388,6 +420,9 @@ cdef void gradient(
         for i in range(n):
             for k in range(r):
                 g[node.size + k] += R[i * r + k]
+        for k in range(r):
+            v = node.lam * node.rho * w[node.size + k]
+            g[node.size + k] = node.unit * g[node.size + k] + v
 
 
 cdef double evaluate(
@@ -488,55 +523,74 @@ cdef double steepest_step(
     return -slope / bend if bend > 0 else 1.0
 
 
-cdef int stalled(
-    LogisticNode* node, cython.floating* X, Sparse* sparse, double* g, double* bend,
+cdef void bound_curvatures(
+    LogisticNode* node, cython.floating* X, Sparse* sparse, double* bound,
 ) noexcept nogil:
-    """0 if no single weight promises descent where the search found none, else 3.
-
-    Weight j alone lowers the objective by g_j² / (2 h_j) at least, h_j the bound of
-    its second derivative: a test that does not depend on the scales of features,
-    which the gradient does. bend: room for node.d doubles.
-    """
-    cdef Py_ssize_t i, j, k, n = node.n, d = node.d, r = node.r
+    """bound (d,): the largest second derivative by a weight of each feature."""
+    cdef Py_ssize_t i, j, n = node.n, d = node.d
     cdef int64_t a
-    cdef double s, x, gj
+    cdef double s, x
     for j in range(d):
-        bend[j] = node.lam
+        bound[j] = node.lam
     for i in range(n):
         s = node.weight[node.bound[0] + i] * node.scale / 4
         if over(node.watch, d):
-            return 4
+            return
         if sparse == NULL:
             for j in range(d):
                 x = X[i * d + j]
-                bend[j] += s * x * x
+                bound[j] += s * x * x
         else:
             for a in range(sparse.indptr[i], sparse.indptr[i + 1]):
                 x = X[a]
-                bend[sparse.index[a - sparse.base]] += s * x * x
-    for j in range(d):
+                bound[sparse.index[a - sparse.base]] += s * x * x
+
+
+cdef double promise(
+    LogisticNode* node, bint by_feature, double* g, double* bound,
+) noexcept nogil:
+    """Largest decrease (nats) that a single weight promises.
+
+    by_feature: g is (d, r).
+    """
+    cdef Py_ssize_t j, k, d = node.d, r = node.r
+    cdef double most = 0, gj
+    if by_feature:
+        for j in range(d):
+            for k in range(r):
+                gj = g[j * r + k]
+                most = max(most, gj / (2 * bound[j]) * gj)
+    else:
         for k in range(r):
-            gj = g[k * d + j] if sparse == NULL else g[j * r + k]
-            if gj / (2 * bend[j]) * gj > STALLED:
-                return 3
+            for j in range(d):
+                gj = g[k * d + j]
+                most = max(most, gj / (2 * bound[j]) * gj)
+    return most
+
+
+cdef double promise_of_intercepts(LogisticNode* node, double* g) noexcept nogil:
+    cdef Py_ssize_t k
+    cdef double most = 0, gj
+    cdef double bound = node.unit * node.unit / 4 + node.lam * node.rho
     if node.intercept:
-        for k in range(r):
+        for k in range(node.r):
             gj = g[node.size + k]
-            if 2 * gj * gj > STALLED:
-                return 3
-    return 0
+            most = max(most, gj / (2 * bound) * gj)
+    return most
 
 
 cdef int minimise(
     LogisticNode* node, cython.floating* X, Sparse* sparse, double* w, Metric* metric,
-    double* work, cython.floating* fwork, int* n_iter,
+    double* bound, double first, double* work, cython.floating* fwork, int* n_iter,
 ) noexcept nogil:
     """0: converged, 1: max_iter reached, 2: not finite, 3: no step found, 4: stopped.
 
-    metric: NULL for a multiple of the identity.
+    metric: NULL for a multiple of the identity. bound: of `bound_curvatures`. first:
+    `promise` of the weights at W = 0; negative: w is this.
     work: p (2 HISTORY + 2) + r + n r doubles; fwork: 2 n r + size.
     """
-    cdef Py_ssize_t n = node.n, r = node.r, p = node.p, size = node.size
+    cdef Py_ssize_t n = node.n, r = node.r, p = node.p
+    cdef double tol = node.tol, most, most_b
     cdef double* g = work
     cdef double* step = g + p
     cdef double* S = step + p
@@ -547,17 +601,16 @@ cdef int minimise(
     cdef cython.floating* R = D + n * r
     cdef cython.floating* cast = R + n * r
     cdef double[HISTORY] rho, alpha
-    cdef double f, f_old, slope, slope_old, data, wd, dd, ww, t, low, high, gmax
+    cdef double f, f_old, slope, slope_old, data, wd, dd, ww, t, low, high
     cdef double sy, yy, a, gamma = 1.0, gg
     cdef Py_ssize_t it, i, k, q, stored = 0, last = -1, _trial
     cdef bint fresh, plain = metric == NULL
-    cdef double tol = node.tol
     cdef Py_ssize_t max_iter = node.max_iter
 
     scores(node, X, sparse, w, cast, D)
     for i in range(n * r):
         Z[i] = D[i]
-    ww = dot(size, w, w)
+    ww = inner(node, w, w)
     f = evaluate(node, Z, D, 0.0, row, R, &data) + 0.5 * node.lam * ww
     if not plain:
         renew_metric(node, metric, R)
@@ -566,14 +619,15 @@ cdef int minimise(
         n_iter[0] = <int>it
         if over(node.watch, 0):
             return 4
-        gmax = 0
-        for i in range(p):
-            if fabs(g[i]) > gmax:
-                gmax = fabs(g[i])
+        most = promise(node, sparse != NULL, g, bound)
+        most_b = promise_of_intercepts(node, g)
+        if first < 0:
+            first = most
         gg = dot(p, g, g)
         if not (isfinite(f) and isfinite(gg)):
             return 2
-        if gmax <= tol:
+        # rounding leaves something where X says nothing
+        if max(most, most_b) <= tol * tol * max(first, LEAST):
             if plain:
                 return 0
             for i in range(p):
@@ -611,8 +665,8 @@ cdef int minimise(
             for i in range(p):
                 step[i] = g[i] / slope_old
         scores(node, X, sparse, step, cast, D)
-        wd = dot(size, w, step)
-        dd = dot(size, step, step)
+        wd = inner(node, w, step)
+        dd = inner(node, step, step)
         # weak Wolfe by bisection; the trial steps need no product with X
         t = 1.0
         if fresh:
@@ -641,7 +695,7 @@ cdef int minimise(
                 f = evaluate(node, Z, D, 0.0, row, R, &data)
                 f += 0.5 * node.lam * ww
                 continue
-            return stalled(node, X, sparse, g, step)
+            return 3 if max(most, most_b) > STALLED else 0
         for i in range(n * r):
             Z[i] += t * D[i]
         ww += t * (2 * wd + t * dd)
@@ -675,17 +729,19 @@ cdef int minimise(
         # scikit-learn's limit for its own solvers: 64 ulp of the objective
         if f_old - f <= 64 * 2.220446049250313e-16 * max(fabs(f_old), fabs(f), 1.0):
             n_iter[0] = <int>(it + 1)
-            return stalled(node, X, sparse, g, step)
+            most = promise(node, sparse != NULL, g, bound)
+            most_b = promise_of_intercepts(node, g)
+            return 3 if max(most, most_b) > STALLED else 0
     return 1
 
 
 cdef void start(LogisticNode* node, double* w) noexcept nogil:
-    """Zero weights, and the optimal intercepts for them."""
+    """Zero weights, and the optimal intercepts for them if they are not penalised."""
     cdef Py_ssize_t i, k
     cdef double s, mean = 0
     for i in range(node.p):
         w[i] = 0
-    if not node.intercept:
+    if not node.intercept or node.rho > 0:
         return
     for k in range(node.m):
         s = 0
@@ -699,6 +755,28 @@ cdef void start(LogisticNode* node, double* w) noexcept nogil:
     if node.r > 1:
         for k in range(node.m):
             w[node.size + k] -= mean
+
+
+cdef double steepness(
+    LogisticNode* node, cython.floating* X, Sparse* sparse, double* w, double* bound,
+    double* work, cython.floating* fwork,
+) noexcept nogil:
+    """`promise` of the weights at W = 0; w is overwritten."""
+    cdef Py_ssize_t i, k, n = node.n, r = node.r
+    cdef double slope
+    cdef double* g = work
+    cdef double* row = g + node.p
+    cdef double* Z = row + r
+    cdef cython.floating* D = fwork
+    cdef cython.floating* R = D + n * r
+    start(node, w)
+    for i in range(n):
+        for k in range(r):
+            Z[i * r + k] = node.unit * w[node.size + k] if node.intercept else 0.0
+            D[i * r + k] = 0
+    evaluate(node, Z, D, 0.0, row, R, &slope)
+    gradient(node, X, sparse, w, R, R + n * r, g)
+    return promise(node, sparse != NULL, g, bound)
 
 
 cdef class SortedSamples:
@@ -754,19 +832,23 @@ cdef class SortedSamples:
 
 
 cdef class LbfgsOptions:
-    """C (n_nodes,), the options of the solver, and the flag that stops all threads."""
+    """C (n_nodes,), the options of the solver, and the flag that stops all threads.
+
+    constant: value of the feature whose weight is the intercept; 0: no intercepts, inf:
+    they are not penalised.
+    """
     cdef const double[::1] C
-    cdef bint intercept
+    cdef double constant
     cdef bint warm
     cdef double tol
     cdef Py_ssize_t max_iter
     cdef int32_t[::1] stop
 
     def __init__(
-        self, const double[::1] C, bint fit_intercept, bint warm, double tol,
+        self, const double[::1] C, double constant, bint warm, double tol,
         Py_ssize_t max_iter, int32_t[::1] stop,
     ):
-        self.C, self.intercept, self.warm = C, fit_intercept, warm
+        self.C, self.constant, self.warm = C, constant, warm
         self.tol, self.max_iter, self.stop = tol, max_iter, stop
 
 
@@ -830,7 +912,9 @@ cdef void describe(
     node.d = d
     node.r = 1 if node.m == 2 else node.m
     node.size = node.r * d
-    node.intercept = options.intercept
+    node.intercept = options.constant > 0
+    node.unit = min(options.constant, 1.0) if node.intercept else 1.0
+    node.rho = (node.unit / options.constant) ** 2 if node.intercept else 0.0
     node.p = node.size + (node.r if node.intercept else 0)
     node.scale = 0
     for i in range(node.bound[0], node.bound[node.m]):
@@ -872,28 +956,36 @@ def solve_dense(
     cdef Watch watch = watch_of(options.stop)
     cdef double* w = &space.work[0]
     cdef double* work
+    cdef double* bound
+    cdef cython.floating* X
     cdef bint use = moments is not None
     cdef Metric metric
+    cdef double steep
     cdef int count
     with nogil:
         for at in range(todo.shape[0]):
             v = todo[at]
             describe(&node, samples, options, v, d, &watch)
             first = samples.row_ptr[v]
+            bound = w + node.p
+            work = bound + d
+            if use:
+                work = lay_out(&node, &metric, moments, work)
+            X = <cython.floating*>samples.X + node.bound[0] * d
+            bound_curvatures(&node, X, NULL, bound)
+            steep = -1
             if options.warm:
+                steep = steepness(&node, X, NULL, w, bound, work, &fwork[0])
                 for k in range(node.r):
                     for i in range(d):
                         w[k * d + i] = solution.coef[first + k, i]
                     if node.intercept:
-                        w[node.size + k] = solution.intercept[first + k]
+                        w[node.size + k] = solution.intercept[first + k] / node.unit
             else:
                 start(&node, w)
-            work = w + node.p
-            if use:
-                work = lay_out(&node, &metric, moments, work)
             solution.status[v] = minimise(
-                &node, <cython.floating*>samples.X + node.bound[0] * d, NULL, w,
-                &metric if use else NULL, work, &fwork[0], &count,
+                &node, X, NULL, w, &metric if use else NULL, bound, steep, work,
+                &fwork[0], &count,
             )
             if watch.stop[0]:
                 break
@@ -902,7 +994,7 @@ def solve_dense(
                 for i in range(d):
                     solution.coef[first + k, i] = w[k * d + i]
                 if node.intercept:
-                    solution.intercept[first + k] = w[node.size + k]
+                    solution.intercept[first + k] = node.unit * w[node.size + k]
     propagate()
 
 
@@ -917,6 +1009,10 @@ def solve_sparse(
     cdef Sparse sparse
     cdef Watch watch = watch_of(options.stop)
     cdef const int64_t* bound
+    cdef cython.floating* X
+    cdef double steep
+    cdef double* limit
+    cdef double* work
     cdef double* w = &space.work[0]
     cdef int32_t* local = &space.local[0]
     cdef int32_t* columns = &space.columns[0]
@@ -946,18 +1042,22 @@ def solve_sparse(
             sparse.indptr = samples.indptr + bound[0]
             sparse.index = index
             sparse.base = lo
+            # entries of indptr are positions in the whole data array
+            X = <cython.floating*>samples.X
+            limit, work = w + node.p, w + node.p + d
+            bound_curvatures(&node, X, &sparse, limit)
+            steep = -1
             if options.warm:
+                steep = steepness(&node, X, &sparse, w, limit, work, &fwork[0])
                 for k in range(node.r):
                     for i in range(d):
                         w[i * node.r + k] = solution.coef[first + k, columns[i]]
                     if node.intercept:
-                        w[node.size + k] = solution.intercept[first + k]
+                        w[node.size + k] = solution.intercept[first + k] / node.unit
             else:
                 start(&node, w)
-            # entries of indptr are positions in the whole data array
             solution.status[v] = minimise(
-                &node, <cython.floating*>samples.X, &sparse, w, NULL, w + node.p,
-                &fwork[0], &count,
+                &node, X, &sparse, w, NULL, limit, steep, work, &fwork[0], &count,
             )
             if watch.stop[0]:
                 break
@@ -968,5 +1068,5 @@ def solve_sparse(
                 for i in range(d):
                     solution.coef[first + k, columns[i]] = w[i * node.r + k]
                 if node.intercept:
-                    solution.intercept[first + k] = w[node.size + k]
+                    solution.intercept[first + k] = node.unit * w[node.size + k]
     propagate()

@@ -23,6 +23,11 @@ def digits():
     return np.ascontiguousarray(X[order]), y[order]
 
 
+def intercepts(fit_intercept):
+    """The `constant` of intercepts that are not penalised, or of none."""
+    return np.inf if fit_intercept else 0.0
+
+
 def class_bounds(y):
     return np.concatenate([[0], np.cumsum(np.bincount(y))])
 
@@ -86,7 +91,9 @@ def test_optimum_of_every_node(digits, kind, fit_intercept):
     C = np.array([0.3, 1.0, 10.0, 0.01])
     single = "float32" in kind
     tol = 1e-5 if single else 1e-8
-    coef, intercept, _, status = problems.fit(C, fit_intercept=fit_intercept, tol=tol)
+    coef, intercept, _, status = problems.fit(
+        C, constant=intercepts(fit_intercept), tol=tol
+    )
     assert_array_equal(status, 0)
     for v, cuts in enumerate(OUTCOMES):
         rows, label = node_data(X, y, cuts)
@@ -246,7 +253,11 @@ def test_first_step_is_newtons(r, singular, fit_intercept):
     C = 0.01
     lam = 1 / (C * weight.sum())
     coef, intercept, _, _ = NodeProblems(X, weight, [class_bounds(y)]).fit(
-        np.array([C]), fit_intercept=fit_intercept, tol=1e-14, max_iter=1, curved=True
+        np.array([C]),
+        constant=intercepts(fit_intercept),
+        tol=1e-14,
+        max_iter=1,
+        curved=True,
     )
     s = weight / weight.sum()
     pi = np.bincount(y, weights=s) if fit_intercept else np.full(r, 1 / r)
@@ -302,7 +313,7 @@ def test_the_metric_does_not_move_the_optimum(kind, C, fit_intercept):
     for curved in (False, True):
         coef, intercept, _, status = problems.fit(
             np.array([C]),
-            fit_intercept=fit_intercept,
+            constant=intercepts(fit_intercept),
             tol=tol,
             max_iter=100_000,
             curved=curved,
@@ -384,4 +395,4 @@ def test_features_whose_squares_overflow_do_without_the_metric():
     problems = NodeProblems(X * 1e160, np.ones(200), [class_bounds(y)])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert problems._metric(0, np.ones(1), True, True) is None
+        assert problems._metric(0, np.ones(1), np.inf, True) is None

@@ -1,0 +1,459 @@
+"""Multinomial logistic regressions by L-BFGS: of many nodes in one call, or of one.
+
+A scikit-learn fit takes milliseconds even for few samples, and a tree may have a
+thousand small nodes. Here the samples are sorted by outcome (of a tree: by its leaf
+order), every node is a range of rows, and a compiled loop (`_quasi_newton_fast`) fits
+one node after the other without returning to Python; threads share the nodes. The
+alternative, all nodes of a level padded to one array, copies the samples and wastes
+most of its work: nodes of a level differ in size and in iterations.
+
+At large dense nodes of three outcomes and more, L-BFGS starts from a metric of the
+features (the formulas are in `_quasi_newton_fast`). Its moments and eigenvectors take
+n d² + d³ multiplications in the BLAS. `SortedProblems._pays` allows it if this is
+estimated at five iterations or less and n >= 4 d; with fewer samples they are
+separable, and the products with the eigenvectors are not small beside those with X.
+It is not used where the curvatures hardly differ (`SPREAD`).
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._checks import INT32_MAX, check_memory
+from .._parallel import ThreadMap, interruptible, single_blas_thread, stop_flag
+from . import _quasi_newton_fast as kernels
+from ._samples import is_sparse
+from ._targets import Targets
+from ._weights import Division, FittedStrip, lanes_of
+
+if TYPE_CHECKING:
+    from ._solver import DescentSettings
+
+# `spread` below which the identity is about as good a metric. White features with
+# outcomes of equal size have 1 + d / n.
+SPREAD = 1.6
+
+# Tolerance of `SortedProblems.fit` in units of that of `LinearClassifier`. At the same
+# `tol` the objectives of both solvers then exceed the optimum by about as much.
+PER_TOL = 0.1
+
+# Tolerance without the fold, in units of that of the whole.
+_ROUGH = 2.0
+
+# Features from which the eigenvectors of a moment matrix take a considerable part of a
+# second.
+_LONG_EIGH = 500
+
+
+def moments(
+    X: NDArray, weight: NDArray, centre: bool, step: int = 4096
+) -> tuple[NDArray, NDArray]:
+    """(moment (d, d), mean (d,)): the weighted second moment of the rows of X.
+
+    About the mean if `centre`, else about 0, with 0 returned as the mean. Entries whose
+    squares overflow are not finite.
+    """
+    share = weight / weight.sum()
+    step = min(step, max(1, 2**30 // X.shape[1] ** 2))  # Ctrl-C waits for one product
+    mean = np.zeros(X.shape[1])
+    moment = np.zeros((mean.size, mean.size))
+    # by blocks, without a second X in double precision
+    blocks = [slice(a, a + step) for a in range(0, share.size, step)]
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        if centre:
+            for rows in blocks:
+                mean += share[rows] @ X[rows].astype(np.float64, copy=False)
+        for rows in blocks:
+            part = (X[rows] - mean) * np.sqrt(share[rows])[:, None]
+            moment += part.T @ part
+    return moment, mean
+
+
+def eigh(moment: NDArray) -> tuple[NDArray, NDArray]:
+    """`numpy.linalg.eigh` that Ctrl-C interrupts, also in the minutes it may take."""
+    if moment.shape[0] < _LONG_EIGH:
+        return np.linalg.eigh(moment)
+    return interruptible(np.linalg.eigh, moment)
+
+
+def spread(moment: NDArray, share: NDArray, lam: float) -> float:
+    """Mean square of the curvatures v_j share_k + lam, by the square of their mean.
+
+    v are the eigenvalues of `moment`; their two sums are its trace and squared norm.
+    """
+    average = np.trace(moment) / moment.shape[0] / share.size + lam
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        scaled = moment / average
+        square = (scaled**2).sum() / moment.shape[0] * (share**2).mean()
+    flat = lam / average
+    return square + flat * (2 - flat)
+
+
+class SortedProblems:
+    """The classification problems of a set of nodes over one sorted X.
+
+    Parameters
+    ----------
+    X : C-contiguous ndarray or CSR matrix of shape (n_samples, n_features)
+        float32 or float64, rows sorted so that every outcome of every node is a range.
+
+    weight : ndarray of shape (n_samples,)
+        Positive sample weights.
+
+    bounds : list of ndarray
+        For each node its m + 1 boundaries, m >= 2: outcome k has the rows
+        ``bounds[v][k]`` to ``bounds[v][k + 1]``. No outcome is empty.
+
+    """
+
+    def __init__(
+        self,
+        X: NDArray | sp.csr_matrix,
+        weight: NDArray,
+        bounds: list[NDArray],
+    ) -> None:
+        self.X: Any = X
+        self.weight = np.ascontiguousarray(weight, dtype=np.float64)
+        sizes = np.array([b.size for b in bounds], dtype=np.int64)
+        self.ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.bounds = (
+            np.concatenate(bounds).astype(np.int64) if bounds else np.empty(0, np.int64)
+        )
+        n_outcomes = sizes - 1
+        self.n_rows = np.where(n_outcomes == 2, 1, n_outcomes)
+        self.row_ptr = np.concatenate([[0], np.cumsum(self.n_rows)]).astype(np.int64)
+        self.first = self.bounds[self.ptr[:-1]]
+        self.last = self.bounds[self.ptr[1:] - 1]
+        if is_sparse(X):
+            self.indptr = X.indptr.astype(np.int64)
+
+    @property
+    def n_nodes(self) -> int:
+        return self.ptr.size - 1
+
+    @property
+    def n_outcomes(self) -> NDArray:
+        return np.diff(self.ptr) - 1
+
+    @property
+    def sizes(self) -> NDArray:
+        """Samples of each node."""
+        return self.last - self.first
+
+    @property
+    def n_entries(self) -> NDArray:
+        """Values of X of the samples of each node."""
+        if sp.issparse(self.X):
+            return self.indptr[self.last] - self.indptr[self.first]
+        return self.sizes * self.X.shape[1]
+
+    def bounds_of(self, v: int) -> NDArray:
+        """The boundaries of the outcomes of a node."""
+        return self.bounds[self.ptr[v] : self.ptr[v + 1]]
+
+    def empty_coef(self) -> tuple[NDArray, NDArray]:
+        """Weights (n_rows, n_features) and intercepts (n_rows,), all 0."""
+        n = int(self.row_ptr[-1])
+        return np.zeros((n, self.X.shape[1])), np.zeros(n)
+
+    def _costs(self):
+        """Multiplications of one product with X, by node."""
+        return self.n_entries * self.n_rows + 1
+
+    def _pays(self, nodes):
+        """Whether the metric's set-up is cheap beside the solve (module docstring)."""
+        d = float(self.X.shape[1])
+        n = (self.last[nodes] - self.first[nodes]).astype(np.float64)
+        r = self.n_rows[nodes].astype(np.float64)
+        setup = (n + 800 + d) * d**2 + 2e6
+        iteration = n * (d * (2 * r + 25) + 130 * r)
+        return (r > 1) & (n >= 4 * d) & (setup <= 5 * iteration)
+
+    def _metric(self, v, C, constant, curved):
+        """The `Moments` of the node; None if they hardly help or are not finite."""
+        rows = slice(self.first[v], self.last[v])
+        weight = self.weight[rows]
+        moment, mean = moments(self.X[rows], weight, constant > 0)
+        lam = 1 / (C[v] * weight.sum())
+        if 0 < constant < np.inf:
+            # eliminating an intercept of curvature 1 / m and its penalty takes out a
+            # part of the mean
+            part = 1 / (1 + self.n_outcomes[v] * lam / constant**2)
+            with np.errstate(over="ignore", invalid="ignore"):
+                moment += (1 - part) * np.outer(mean, mean)
+            mean *= part
+        if not np.isfinite(moment).all():
+            return None
+        if curved is None:
+            starts = self.bounds[self.ptr[v] : self.ptr[v + 1] - 1] - self.first[v]
+            share = np.add.reduceat(weight, starts) / weight.sum()
+            # not (>=): an overflow makes it nan
+            if not spread(moment, share, lam) >= SPREAD:
+                return None
+        try:
+            variance, basis = eigh(moment)
+        except np.linalg.LinAlgError:
+            return None
+        if not (np.isfinite(variance).all() and np.isfinite(basis).all()):
+            return None
+        # eigenvalues 0 of dependent features may be negative by rounding
+        return kernels.Moments(
+            np.ascontiguousarray(basis), np.maximum(variance, 0), mean
+        )
+
+    def _solve(self, todo, options, solution, C, constant, curved):
+        X = self.X
+        samples = self.last[todo] - self.first[todo]
+        rows = self.n_rows[todo]
+        width = np.full(todo.size, X.shape[1], dtype=np.int64)
+        local = columns = index = np.empty(0, dtype=np.int32)
+        if sp.issparse(X):
+            nnz = self.indptr[self.last[todo]] - self.indptr[self.first[todo]]
+            width = np.minimum(width, nnz)
+            local = np.full(X.shape[1], -1, dtype=np.int32)
+            columns = np.empty(int(width.max()) + 1, dtype=np.int32)
+            index = np.empty(int(nnz.max()) + 1, dtype=np.int32)
+        size = rows * (width + 1)
+        if size.max() > INT32_MAX:
+            raise ValueError(
+                f"a node has {int(size.max())} weights, more than 2^31 - 1; use a "
+                "deeper taxonomy (max_depth) or fewer features"
+            )
+        work = size * (2 * kernels.MEMORY + 3) + (samples + 1) * rows + width
+        if not sp.issparse(X):  # the metric's, if any
+            work += 2 * size + 3 * (rows + width)
+        scores = 2 * samples * rows + size
+        largest = int(scores.argmax())
+        check_memory(
+            8.0 * work.max() + float(X.dtype.itemsize) * scores.max(), None,
+            f"the fit of a node with {samples[largest]} samples and {rows[largest]} "
+            "vectors of weights",
+            'use a deeper taxonomy (max_depth), or solver="dual"',
+        )  # fmt: skip
+        space = kernels.LbfgsWorkspace(
+            np.empty(int(work.max()) + 1), local, columns, index
+        )
+        fwork = np.empty(int(scores.max()) + 1, dtype=X.dtype)
+        shared = self._kernel_samples(), options, solution
+        if sp.issparse(X):
+            kernels.solve_sparse(*shared, todo, space, fwork)
+            return
+        large = self._pays(todo) if curved is None else (rows > 1) & curved
+        for v in todo[large]:
+            moments = self._metric(v, C, constant, curved)
+            kernels.solve_dense(*shared, np.array([v]), space, fwork, moments)
+        if not large.all():
+            kernels.solve_dense(*shared, todo[~large], space, fwork, None)
+
+    def _kernel_samples(self):
+        X = self.X
+        if sp.issparse(X):
+            X = X.data, X.indices, self.indptr
+        return kernels.SortedSamples(
+            X, self.X.shape[1], self.weight, self.bounds, self.ptr, self.row_ptr
+        )
+
+    def fit(
+        self,
+        C: NDArray,
+        *,
+        constant: float = np.inf,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        start: tuple[NDArray, NDArray] | None = None,
+        nodes: NDArray | None = None,
+        parallel: ThreadMap | None = None,
+        curved: bool | None = None,
+        stop: NDArray | None = None,
+    ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+        """Fit every node, or some.
+
+        Parameters
+        ----------
+        C : ndarray of shape (n_nodes,)
+            Inverse of the regularisation strength of each node, as in
+            `sklearn.linear_model.LogisticRegression`.
+
+        constant : float, default=inf
+            Value of the feature whose weight is the intercept; 0: no intercepts, inf:
+            they are not penalised.
+
+        tol : float, default=1e-3
+            A node is done when no single weight promises a decrease of the objective
+            above `tol`² times the largest at zero weights (`_quasi_newton_fast`).
+
+        max_iter : int, default=1000
+            Largest number of iterations of a node.
+
+        start : tuple (coef, intercept), default=None
+            Values to start from; overwritten.
+
+        nodes : ndarray of int, default=None
+            The nodes to fit; the others keep `start`. None: all.
+
+        parallel : ThreadMap, default=None
+            Threads over nodes; None: the calling one.
+
+        curved : bool, default=None
+            Whether L-BFGS starts from the metric of the features' second moments at
+            dense nodes of three outcomes and more. None: where it pays.
+
+        stop : ndarray, default=None
+            Flag of a caller that is one of several threads, in `single_blas_thread`.
+            None: both are made here.
+
+        Returns
+        -------
+        coef : ndarray of shape (n_rows, n_features)
+
+        intercept : ndarray of shape (n_rows,)
+
+        n_iter : ndarray of shape (n_nodes,)
+
+        status : ndarray of shape (n_nodes,)
+            0 converged, 1 stopped at max_iter, 3 no step found although the
+            objective can be lowered: features of too different scales.
+
+        Raises
+        ------
+        FloatingPointError
+            If the objective of a node is not finite.
+        """
+        coef, intercept = self.empty_coef() if start is None else start
+        n_iter = np.zeros(self.n_nodes, dtype=np.int32)
+        status = np.zeros(self.n_nodes, dtype=np.int32)
+        C = np.ascontiguousarray(C, dtype=np.float64)
+        solution = kernels.Solution(coef, intercept, n_iter, status)
+        parallel = ThreadMap(1) if parallel is None else parallel
+        with ExitStack() as context:
+            if stop is None:
+                context.enter_context(single_blas_thread())
+                stop = context.enter_context(stop_flag())
+            options = kernels.LbfgsOptions(
+                C, constant, start is not None, tol, max_iter, stop
+            )
+
+            def run(chunk):
+                self._solve(chunk, options, solution, C, constant, curved)
+
+            parallel(run, self._chunks(parallel.n_threads, nodes))
+        if (status == 2).any():
+            raise FloatingPointError(
+                f"the weights of {int((status == 2).sum())} nodes diverged: the "
+                "objective is no longer finite. Scale the features (StandardScaler) "
+                "or use a smaller C"
+            )
+        return coef, intercept, n_iter, status
+
+    def _chunks(self, n_threads, nodes):
+        """Nodes by falling cost, in shares of at most about 1 / (8 n_threads)."""
+        nodes = np.arange(self.n_nodes) if nodes is None else nodes
+        if nodes.size == 0:
+            return []
+        cost = self._costs()[nodes]
+        order = np.argsort(-cost, kind="stable")
+        share = np.cumsum(cost[order]) * (8 * n_threads) // (cost.sum() + 1)
+        cuts = np.flatnonzero(np.diff(share)) + 1
+        return np.split(nodes[order], cuts)
+
+
+class QuasiNewton:
+    """The fit of all outcomes of a node by L-BFGS, with the methods of `Descent`.
+
+    The samples of the fold first have weight 0: no part of X is copied for the fold.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of float32
+        The samples of the node.
+
+    targets : Targets
+        One outcome for each sample.
+
+    weight : ndarray of shape (n_samples,)
+
+    held : ndarray of int32
+        The fold, positions among the samples.
+
+    settings : DescentSettings
+    """
+
+    def __init__(
+        self,
+        X: NDArray | sp.csr_matrix,
+        targets: Targets,
+        weight: NDArray,
+        held: NDArray,
+        settings: DescentSettings,
+    ) -> None:
+        outcome = targets.outcome
+        self.m, self.few, self.n_iter = targets.n_rows, settings.max_iter, 0
+        self.solver = "quasi_newton"
+        self._settings, self._met = settings, True
+        self._weight, self._held, self._fold = weight, held, X[held]
+        if (np.diff(outcome) < 0).any():
+            order = np.argsort(outcome, kind="stable")
+            X, self._weight = X[order], weight[order]
+            number = np.empty_like(order)
+            number[order] = np.arange(order.size)
+            self._held = number[held]
+        counts = np.bincount(outcome, minlength=targets.n_outcomes)
+        bounds = np.concatenate([[0], np.cumsum(counts)])
+        self._problem = SortedProblems(X, self._weight, [bounds])
+        self._found: Any = None  # (coef, intercept)
+
+    def _solve(self, weight, tol):
+        settings, problem = self._settings, self._problem
+        problem.weight = np.ascontiguousarray(weight, dtype=np.float64)
+        coef, intercept, n_iter, status = problem.fit(
+            np.array([settings.C]),
+            constant=settings.constant,
+            tol=PER_TOL * tol,
+            max_iter=settings.max_iter,
+            start=self._found,
+            stop=settings.stop,
+        )
+        self._found = coef, intercept
+        self.n_iter += int(n_iter[0])
+        self._met = bool(status[0] == 0)
+
+    def without_fold(self, tol: float, most: int) -> None:
+        """The fit of the other samples; to the end, whatever `tol` and `most` are.
+
+        A second call does nothing: a fit that was halted for a trial goes on as if it
+        had not been.
+        """
+        if self._found is None:
+            weight = self._weight.copy()
+            weight[self._held] = 0
+            rough = _ROUGH if self._held.size else 1.0
+            self._solve(weight, rough * self._settings.tol)
+
+    def fold_scores(self) -> NDArray:
+        """(fold samples, outcomes) by the weights so far; the fold is not learned."""
+        coef, intercept = self._found
+        scores = np.asarray(self._fold @ coef.T.astype(np.float32))
+        return scores + intercept.astype(np.float32)
+
+    def finish(self) -> tuple[NDArray, bool]:
+        """(fold scores, whether `tol` was met): all of the fit that is left."""
+        settings = self._settings
+        self.without_fold(settings.tol, settings.max_iter)
+        found, met = self.fold_scores(), self._met
+        if self._held.size:
+            self._solve(self._weight, settings.tol)
+        return found, met and self._met
+
+    def strip(self, division: Division) -> FittedStrip:
+        """The weights; `division` has no features of one sample alone."""
+        (coef, intercept), settings = self._found, self._settings
+        lanes = lanes_of(self.m)
+        W = np.zeros((division.shared.size + 1, lanes), dtype=np.float32)
+        W[:-1, : self.m] = coef[:, division.features.columns()].T
+        W[-1, : self.m] = intercept / (settings.unit or 1.0)
+        return FittedStrip(W, np.zeros((0, lanes), dtype=np.float32), self.m)

@@ -1,0 +1,325 @@
+"""Both solvers of `LinearClassifier`, and the choice between them."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import logsumexp
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_wine,
+    make_classification,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler, normalize
+
+from sklstruct.linear import LinearClassifier
+from sklstruct.linear._quasi_newton import SortedProblems
+
+
+def digits(n=500):
+    X, y = load_digits(return_X_y=True)
+    return normalize(X[:n]), y[:n]
+
+
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+def noise(n, d, K, seed=0, wrong=0.3):
+    """Classes that overlap, some labels drawn: no linear model separates them."""
+    rng = np.random.default_rng(seed)
+    y = np.r_[np.arange(K), rng.integers(0, K, n - K)]
+    X = 0.7 * rng.normal(size=(K, d))[y] + rng.normal(size=(n, d))
+    y = np.where(rng.random(n) < wrong, rng.integers(0, K, n), y)
+    return StandardScaler().fit_transform(X), y
+
+
+def exact(solver="auto", **params):
+    params = {"tol": 1e-5, "max_iter": 20_000, "calibration": None} | params
+    return LinearClassifier("log_loss", solver=solver, random_state=0, **params)
+
+
+def objective(model, X, y, C, weight=1.0, a=1.0):
+    """That of the docstring; a=inf: intercepts are not penalised."""
+    W, b = model.coef_.astype(float), model.intercept_.astype(float)
+    z = X @ W.T + b
+    if z.shape[1] == 1:
+        z = np.hstack([np.zeros_like(z), z])
+    loss = logsumexp(z, axis=1) - z[np.arange(len(y)), y]
+    return C * (weight * loss).sum() + 0.5 * ((W**2).sum() + ((b / a) ** 2).sum())
+
+
+@pytest.mark.parametrize("data", [digits, cancer])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("a", [1.0, 0.0, 0.2, 4.0])
+def test_both_solvers_have_one_optimum(data, kind, a):
+    """That of `LogisticRegression` on X and a constant column."""
+    X, y = data()
+    weight = np.random.default_rng(1).uniform(0.2, 2, y.size)
+    rows = sp.csr_matrix(X) if kind == "sparse" else X
+    params = {"fit_intercept": a > 0, "intercept_scaling": a or 1.0, "C": 3.0}
+    column = np.full((y.size, 1), a)
+    other = LogisticRegression(C=3, fit_intercept=False, tol=1e-9, max_iter=20_000)
+    other.fit(np.hstack([X, column]), y, weight)
+    proba = other.predict_proba(np.hstack([X, column]))
+    for solver in ("dual", "quasi_newton"):
+        model = exact(solver, **params).fit(rows, y, weight)
+        assert model.solver_ == solver
+        np.testing.assert_allclose(model.predict_proba(rows), proba, atol=1e-3)
+        np.testing.assert_allclose(
+            model.coef_, other.coef_[:, :-1], atol=2e-3 * np.abs(other.coef_).max()
+        )
+
+
+@pytest.mark.parametrize("data", [digits, cancer])
+def test_intercepts_that_are_not_penalised(data):
+    X, y = data()
+    other = LogisticRegression(C=3, tol=1e-9, max_iter=20_000).fit(X, y)
+    for rows in (X, sp.csr_matrix(X)):
+        model = exact(penalize_intercept=False, C=3.0).fit(rows, y)
+        assert model.solver_ == "quasi_newton"
+        np.testing.assert_allclose(
+            model.predict_proba(rows), other.predict_proba(X), atol=2e-4
+        )
+        np.testing.assert_allclose(model.intercept_, other.intercept_, atol=1e-2)
+
+
+@pytest.mark.parametrize("constant", [1e-3, 0.3, 1.0, 20.0])
+def test_penalty_of_intercepts_by_finite_differences(constant):
+    """The kernel's optimum in double precision, with the metric and without."""
+    X, y = noise(200, 3, 4)
+    order = np.argsort(y, kind="stable")
+    X, y = np.ascontiguousarray(X[order] + 1.0), y[order]
+    weight = np.random.default_rng(0).uniform(0.5, 2, y.size)
+    bounds = [np.concatenate([[0], np.cumsum(np.bincount(y))])]
+
+    def value(w):
+        W, b = w[:12].reshape(4, 3), w[12:]
+        z = X @ W.T + b
+        loss = logsumexp(z, axis=1) - z[np.arange(y.size), y]
+        return 2 * weight @ loss + 0.5 * ((W**2).sum() + ((b / constant) ** 2).sum())
+
+    for curved in (False, True):
+        coef, intercept, _, status = SortedProblems(X, weight, bounds).fit(
+            np.array([2.0]), constant=constant, tol=1e-9, curved=curved
+        )
+        assert status[0] == 0
+        w = np.r_[coef.ravel(), intercept]
+        for j in range(w.size):
+            step = 1e-5 * np.eye(w.size)[j] * (constant if j >= 12 else 1.0)
+            low, mid, high = value(w - step), value(w), value(w + step)
+            assert min(low, high) > mid - 1e-10 * abs(mid)
+            # the derivative, in units of the root of the second one
+            bend = high - 2 * mid + low
+            assert abs(high - low) < 2e-2 * bend + 1e-10 * abs(mid)
+
+
+def test_weights_are_repetitions():
+    X, y = digits(300)
+    times = np.random.default_rng(0).integers(0, 3, y.size)
+    times[:20] = 1
+    one = exact("quasi_newton", tol=1e-6).fit(X, y, times)
+    two = exact("quasi_newton", tol=1e-6).fit(X.repeat(times, 0), y.repeat(times))
+    np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_calibration_is_that_of_either_solver(kind):
+    X, y = digits(900)
+    rows = sp.csr_matrix(X) if kind == "sparse" else X
+    models = [
+        exact(solver, C=10.0, calibration="fold", tol=1e-4).fit(rows, y)
+        for solver in ("dual", "quasi_newton")
+    ]
+    one, two = models
+    assert two.scale_ == pytest.approx(one.scale_, rel=5e-3)
+    assert two.fold_log_loss_ == pytest.approx(one.fold_log_loss_, rel=5e-3)
+    np.testing.assert_allclose(
+        one.predict_proba(rows), two.predict_proba(rows), atol=5e-3
+    )
+
+
+def test_fold_scores_are_those_of_a_fit_without_the_fold(monkeypatch):
+    from sklstruct.linear import _classifier
+
+    seen = {}
+    draw = _classifier.draw_fold
+    monkeypatch.setattr(
+        _classifier, "draw_fold", lambda *a: seen.setdefault("fold", draw(*a))
+    )
+    scale_of = _classifier.scale_of
+    monkeypatch.setattr(
+        _classifier,
+        "scale_of",
+        lambda scores, *a: scale_of(seen.setdefault("scores", scores), *a),
+    )
+    X, y = digits()
+    order = np.random.default_rng(0).permutation(y.size)
+    X, y = X[order], y[order]
+    exact("quasi_newton", calibration="fold", C=10.0).fit(X, y)
+    rest = np.delete(np.arange(y.size), seen["fold"])
+    apart = exact("quasi_newton", C=10.0).fit(X[rest], y[rest])
+    np.testing.assert_allclose(
+        seen["scores"], apart.decision_function(X[seen["fold"]]), atol=5e-3
+    )
+
+
+@pytest.mark.parametrize("penalize", [True, False])
+def test_small_weights_are_dropped(penalize):
+    X, y = digits()
+    params = {"C": 5.0, "penalize_intercept": penalize}
+    full = exact("quasi_newton", **params).fit(X, y)
+    cut = exact("quasi_newton", weight_threshold=0.1, **params).fit(X, y)
+    W = full.coef_.copy()
+    W[np.abs(W) <= 0.1 * np.abs(W).max(axis=1, keepdims=True)] = 0
+    np.testing.assert_array_equal(cut.coef_.toarray(), W)
+    np.testing.assert_array_equal(cut.intercept_, full.intercept_)
+
+
+def chosen(X, y, loss="log_loss", **params):
+    return LinearClassifier(loss, random_state=0, **params).fit(X, y).solver_
+
+
+def wine():
+    X, y = load_wine(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+def test_the_choice():
+    X, y = digits(1797)
+    # 64 columns, of which 12 times as many samples are needed; rows of length 1
+    assert chosen(X, y, C=10.0) == "quasi_newton"
+    assert chosen(X, y, C=4.0) == "dual"
+    assert chosen(X[:760], y[:760], C=10.0) == "dual"
+    assert chosen(sp.csr_matrix(X), y, C=10.0) == "dual"
+    assert chosen(X, y, "squared_hinge", C=10.0) == "dual"
+    assert chosen(X, y, "ovr_log_loss", C=10.0) == "dual"
+    # the mean of C s_i ||x_i||² counts
+    weighted = LinearClassifier("log_loss", C=1.0, random_state=0)
+    assert weighted.fit(X, y, np.full(y.size, 10.0)).solver_ == "quasi_newton"
+    # two classes are one logistic problem
+    two = y < 5
+    assert chosen(X, two, "ovr_log_loss", C=10.0) == "quasi_newton"
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 10.0, 100.0])
+@pytest.mark.parametrize(
+    "data",
+    [
+        digits,
+        cancer,
+        wine,
+        lambda: noise(800, 8, 3),
+        lambda: noise(600, 80, 2),
+        lambda: noise(400, 100, 3),
+        lambda: noise(300, 200, 4, wrong=0.0),
+    ],
+    ids=["digits", "cancer", "wine", "tall", "noisy", "wide noisy", "wide"],
+)
+def test_auto_always_ends_near_the_optimum(data, C):
+    X, y = data()
+    model = LinearClassifier("log_loss", C=C, calibration=None, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(X, y)
+    best = exact("quasi_newton", tol=1e-4, C=C).fit(X, y)
+    excess = objective(model, X, y, C) - objective(best, X, y, C)
+    assert excess < 2e-3 * C * y.size
+
+
+def test_the_dual_is_relieved_where_it_does_not_end():
+    X, y = noise(600, 80, 2)
+    params = {"C": 100.0, "calibration": "fold", "tol": 0.01, "max_iter": 200}
+    with pytest.warns(ConvergenceWarning):
+        exact("dual", **params).fit(X, y)
+    auto = exact(**params).fit(X, y)
+    assert auto.solver_ == "quasi_newton"
+    named = exact("quasi_newton", **params).fit(X, y)
+    np.testing.assert_array_equal(auto.coef_, named.coef_)
+    assert auto.scale_ == named.scale_
+    assert auto.n_iter_ == named.n_iter_ + 30  # epochs of the dual
+    # too few epochs to wait for
+    few = LinearClassifier("log_loss", C=100.0, max_iter=5)
+    with pytest.warns(ConvergenceWarning):
+        assert few.fit(X, y).solver_ == "dual"
+
+
+def test_large_columns_do_not_hide_small_ones():
+    X, y = make_classification(
+        600, 4, n_informative=4, n_redundant=0, random_state=0, flip_y=0.2
+    )
+    scale = np.array([1e3, 1.0, 1e-3, 10.0])
+    # the penalty is small in all units
+    one = exact("quasi_newton", tol=0.01, C=1e9).fit(X, y)
+    two = exact("quasi_newton", tol=0.01, C=1e9, max_iter=5000).fit(X * scale, y)
+    np.testing.assert_allclose(
+        one.predict_proba(X), two.predict_proba(X * scale), atol=0.05
+    )
+
+
+def test_the_loss_that_auto_chooses_is_fitted_as_if_it_was_named():
+    X, y = digits(1500)
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(y.size) < 0.2, rng.integers(0, 10, y.size), y)
+    auto = LinearClassifier("auto", C=1.0, random_state=0).fit(X, y)
+    assert (auto.loss_, auto.solver_) == ("log_loss", "quasi_newton")
+    named = LinearClassifier("log_loss", C=auto.C_, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(auto.coef_, named.coef_)
+    assert auto.scale_ == named.scale_
+
+
+def test_order_of_samples_and_threads_do_not_matter():
+    X, y = digits()
+    order = np.random.default_rng(0).permutation(y.size)
+    one = exact("quasi_newton").fit(X, y)
+    two = exact("quasi_newton", n_jobs=2).fit(X[order], y[order])
+    np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("loss", "params", "text"),
+    [
+        ("squared_hinge", {"solver": "quasi_newton"}, 'solver.*"auto" or "dual"'),
+        ("auto", {"solver": "quasi_newton"}, 'solver.*"auto" or "dual"'),
+        ("ovr_log_loss", {"penalize_intercept": False}, "penalize_intercept.*True"),
+        (
+            "log_loss",
+            {"penalize_intercept": False, "solver": "dual"},
+            'penalize_intercept.*solver="quasi_newton"',
+        ),
+        (
+            "log_loss",
+            {"penalize_intercept": False, "intercept_scaling": 3.0},
+            "intercept_scaling",
+        ),
+    ],
+)
+def test_solvers_that_cannot(loss, params, text):
+    X, y = digits(100)
+    with pytest.raises(ValueError, match=f"^{text}"):
+        LinearClassifier(loss, **params).fit(X, y)
+
+
+def test_rare_things():
+    X, y = digits(100)
+    one = exact("quasi_newton").fit(X[y == 3], y[y == 3])
+    assert (one.solver_, one.n_iter_) == ("quasi_newton", 0)
+    zero = exact("quasi_newton").fit(np.zeros_like(X), y)
+    share = np.bincount(y) / y.size
+    assert np.abs(zero.coef_).max() == 0
+    free = exact("quasi_newton", penalize_intercept=False).fit(np.zeros_like(X), y)
+    np.testing.assert_allclose(free.predict_proba(X[:1])[0], share, atol=1e-5)
+    with pytest.warns(ConvergenceWarning, match="max_iter=2 "):
+        exact("quasi_newton", max_iter=2).fit(X, y)
+    wide = sp.csr_matrix(X)
+    wide.resize(100, 10_000)
+    np.testing.assert_allclose(
+        exact("quasi_newton").fit(wide, y).coef_[:, :64],
+        exact("quasi_newton").fit(X, y).coef_,
+        atol=1e-3,
+    )
