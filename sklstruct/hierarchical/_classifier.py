@@ -50,7 +50,7 @@ from ..linear._targets import Targets
 from ..symbols import encode
 from ..taxonomy import TAXONOMY_BUILDERS, Forest, Taxonomy, TaxonomyBuilder
 from ..taxonomy._labels import as_labels
-from ._chain_nodes import ChainNodes, is_chain
+from ._chain_nodes import ChainNodes, is_chain, too_wide
 from ._dual_nodes import DualNodes
 from ._estimator_nodes import EstimatorNodes
 from ._inner_labels import InnerLabels
@@ -191,7 +191,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
           product along its path, all weights are stored, and searches need few of the
           scores. All others are *calibrated*, made for sparse X and leaves of many
           classes: the scores of the classes of a leaf enter the probability of the leaf
-          (see Notes).
+          (see Notes). Sparse X of more than :math:`2^{24}` classes times columns has
+          calibrated nodes unless `solver` is "quasi_newton", or the intercepts are not
+          penalised.
         - `PerNodeC` or `GammaPrior`: plain nodes, with a search for C of each node.
         - Another classifier with `predict_proba`: cloned for each node. NaN in X is
           passed on to the classifier, if the tree is given: builders need finite X.
@@ -713,7 +715,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         if isinstance(estimator, StrengthSearch):
             search, estimator = estimator, estimator.node()
         linear = isinstance(estimator, LinearClassifier)
-        if linear and not is_chain(estimator):
+        free = linear and search is None and self.prediction != "greedy"
+        if free and (not is_chain(estimator) or too_wide(estimator, data)):
             return DualNodes(estimator, self.n_leaves)
         if self.n_leaves is not None:
             raise ValueError(

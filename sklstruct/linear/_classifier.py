@@ -182,7 +182,7 @@ default="squared_hinge"
         Tolerance relative to the start of the fit, > 0. "dual" ends after an epoch
         whose change of the dual variables is at most `tol` times that of the first
         epoch. "quasi_newton" ends when no weight or intercept alone promises a decrease
-        of the objective above :math:`(tol / 10)^2` times the largest that a weight
+        of the objective above :math:`(0.03\, tol)^2` times the largest that a weight
         promises at zero weights (squared derivative over twice a bound of the second
         one). At the same `tol` both usually exceed the minimum by about as much.
 

@@ -40,7 +40,7 @@ SPREAD = 1.6
 
 # Tolerance of `SortedProblems.fit` in units of that of `LinearClassifier`. At the same
 # `tol` the objectives of both solvers then exceed the optimum by about as much.
-PER_TOL = 0.1
+PER_TOL = 0.03
 
 # Tolerance without the fold, in units of that of the whole.
 _ROUGH = 2.0

@@ -11,7 +11,9 @@ from sklearn.naive_bayes import GaussianNB
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.datasets import make_sparse_classes
-from sklstruct.hierarchical import PerNodeC, _trees
+from sklstruct.hierarchical import GammaPrior, PerNodeC, _chain_nodes, _trees
+from sklstruct.hierarchical._chain_nodes import ChainNodes
+from sklstruct.hierarchical._dual_nodes import DualNodes
 from sklstruct.linear import LinearClassifier
 from sklstruct.taxonomy import CutSplit, Taxonomy
 
@@ -222,3 +224,78 @@ def test_a_single_class_and_sparse_rows_that_are_empty(estimator):
     model = HierarchicalClassifier(estimator=estimator).fit(X, ["a"] * 6)
     assert model.predict(X).tolist() == ["a"] * 6
     np.testing.assert_array_equal(model.predict_proba(X), np.ones((6, 1)))
+
+
+def test_plain_nodes_of_wide_sparse_samples(texts, monkeypatch):
+    """Weights that are too many to be stored whole have the other posterior."""
+    X, y = texts
+    some = np.flatnonzero(y < 30)
+    X, y = X[some], y[some]
+    groups = [list(range(a, a + 10)) for a in (0, 10, 20)]
+    node = LinearClassifier("log_loss", calibration=None, tol=1e-4, max_iter=2000)
+
+    def fitted(limit, X=X, estimator=node, **params):
+        monkeypatch.setattr(_chain_nodes, "_MOST_WEIGHTS", limit)
+        model = HierarchicalClassifier(groups, estimator=estimator, random_state=0)
+        return model.set_params(**params).fit(X, y)
+
+    size = X.shape[1] * 30
+    plain, wide = fitted(size), fitted(size - 1)
+    assert isinstance(plain.nodes_, ChainNodes)
+    assert isinstance(wide.nodes_, DualNodes)
+    np.testing.assert_allclose(plain.predict_proba(X), wide.predict_proba(X), atol=1e-2)
+    for params in (
+        {"X": X[:, :50].toarray()},
+        {"estimator": logistic(tol=0.1)},
+        {"prediction": "greedy"},
+    ):
+        assert isinstance(fitted(0, **params).nodes_, ChainNodes)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_nodes_of_either_solver(texts, kind):
+    """Each node of "auto" has the optimum of one solver for all."""
+    X, y = texts
+    some = np.flatnonzero(y < 30)
+    X, y = X[some][:, :20], y[some]
+    X = X.toarray() if kind == "dense" else X
+    groups = [[*range(10)], [*range(10, 14)], [*range(14, 30)]]
+    probabilities = []
+    for solver in ("auto", "dual", "quasi_newton"):
+        node = LinearClassifier(
+            "log_loss", C=20, calibration=None, solver=solver, tol=1e-4, max_iter=5000
+        )
+        model = HierarchicalClassifier(groups, estimator=node, n_jobs=2).fit(X, y)
+        assert isinstance(model.nodes_, ChainNodes)
+        assert (model.C_ == 20).all()
+        probabilities.append(model.predict_proba(X))
+        best = HierarchicalClassifier(groups, estimator=node, prediction="greedy")
+        assert best.fit(X, y).predict(X).shape == y.shape
+    for other in probabilities[1:]:
+        np.testing.assert_allclose(probabilities[0], other, atol=2e-2)
+
+
+def test_searches_with_the_solver_of_each_node(texts):
+    X, y = texts
+    some = np.flatnonzero(y < 20)
+    X, y = X[some], y[some]
+    groups = [[*range(10)], [*range(10, 20)]]
+    node = LinearClassifier(
+        "log_loss", calibration=None, solver="dual", tol=1e-3, max_iter=2000
+    )
+    for search in (
+        PerNodeC([1.0, 30.0], n_folds=2, estimator=node),
+        GammaPrior(2, [1.0, 100.0], n_folds=2, estimator=node),
+    ):
+        model = HierarchicalClassifier(groups, estimator=search, random_state=0)
+        model.fit(X, y)
+        assert len(model.searches_) == 1
+        for v, C in enumerate(model.C_):
+            fixed = LinearClassifier(
+                "log_loss", C=C, calibration=None, tol=1e-3, max_iter=2000
+            )
+            fixed = HierarchicalClassifier(groups, estimator=fixed).fit(X, y)
+            a = model.forest_.row[model.model_nodes_[v]]
+            rows = slice(a, a + model.forest_.rows_of_node[model.model_nodes_[v]])
+            gap = np.abs(fixed.coef_[rows] - model.coef_[rows]).max()
+            assert gap < 0.05 * np.abs(fixed.coef_[rows]).max()
