@@ -39,6 +39,8 @@ _LETTERS = {
 class _Channel(BaseEstimator):
     """Base of the channels: parameters, and `bind` to a vocabulary."""
 
+    of_words = False  # whether a model of characters has nothing to correct
+
     def bind(self, words: Iterable) -> Any:
         """An object with ``candidates(observation) -> (ids, log_factor)``."""
         self._validate_params()
@@ -229,6 +231,8 @@ class EditDistanceChannel(_Channel):
     def __init__(self, error_rate: float = 0.0005, max_distance: int = 2):
         self.error_rate = error_rate
         self.max_distance = max_distance
+
+    of_words = True
 
     def _bind(self, words):
         return _BoundEdits(words, self)

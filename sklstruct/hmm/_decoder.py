@@ -200,6 +200,12 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         self.transition_model_ = model
         vars(self).pop("_automaton_cache", None)
         labels = model.labels
+        if labels.analyzer == "char" and getattr(self.channel, "of_words", False):
+            raise ValueError(
+                "language_model is a model of characters (analyzer='char'), and "
+                f"{type(self.channel).__name__} corrects words; use a model of words "
+                "(analyzer='word')"
+            )
         marks = (labels.end, labels.unknown, labels.start)
         words = [
             i for i, word in enumerate(labels.classes.tolist()) if word not in marks

@@ -893,6 +893,14 @@ def test_decoder_without_unknown_word(solver):
         NoisyChannelDecoder(model, EditDistanceChannel(), n_candidates=0).fit(TEXT)
 
 
+def test_a_corrector_of_words_refuses_a_model_of_characters():
+    model = LanguageModel(WittenBellLM(), max_depth=2, analyzer="char").fit(TEXT)
+    with pytest.raises(ValueError, match="language_model is a model of characters"):
+        NoisyChannelDecoder(FrozenEstimator(model), EditDistanceChannel()).fit()
+    keys = NoisyChannelDecoder(FrozenEstimator(model), KeypadChannel()).fit()
+    assert len(keys.predict([["8", "4", "3"]])[0]) == 3
+
+
 def test_decoder_of_a_file_without_an_unknown_word(tmp_path):
     path = tmp_path / "closed.arpa"
     LanguageModel(WittenBellLM(), max_depth=1, unknown=None).fit(TEXT).to_arpa(path)
