@@ -1059,7 +1059,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         K classes K. The average over test samples is the usual measure of cost. Models
         of another `estimator` are counted in the same way. If there are fewer samples
         than an eighth of the weight vectors, the search makes no table of bounds and
-        the numbers are slightly larger.
+        the numbers are slightly larger. So are those of the few samples that are
+        searched again in double precision.
 
         Parameters
         ----------

@@ -140,10 +140,10 @@ default="squared_hinge"
     solver : {"auto", "dual", "quasi_newton"}, default="auto"
         "dual": coordinate descent, for all losses. "quasi_newton": L-BFGS, for
         log_loss. "auto": "dual" for sparse X and for the other losses. For log_loss
-        (and ovr_log_loss of two classes) and dense X of n samples and d columns it is
-        "quasi_newton" if :math:`n \ge 12 d` and the mean of
-        :math:`C s_i \|x_i\|^2` is at least 5; other dense X get 30 epochs of "dual",
-        and "quasi_newton" if these have not met `tol`.
+        and dense X of n samples and d columns it is "quasi_newton" with two classes
+        (also for ovr_log_loss), and with more classes if :math:`n \ge 12 d` and the
+        mean of :math:`C s_i \|x_i\|^2` is at least 5; other dense X get 30 epochs of
+        "dual", and "quasi_newton" if these have not met `tol`.
 
     fit_intercept : bool, default=True
         Whether there are intercepts.

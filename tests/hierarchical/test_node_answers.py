@@ -74,8 +74,12 @@ def test_probabilities_of_nodes_are_sums_over_leaves(model, digits):
             np.testing.assert_allclose(
                 found[:, tree.children(v)].sum(axis=1), found[:, v], atol=1e-12
             )
+    # the BLAS adds in another order for another number of rows
+    single = model.nodes_.dtype == np.float32
     np.testing.assert_allclose(
-        model.predict_node_proba(Z[3:5], tree=t), found[3:5], atol=1e-12
+        model.predict_node_proba(Z[3:5], tree=t),
+        found[3:5],
+        atol=1e-6 if single else 1e-12,
     )
     model.set_params(n_jobs=2)
     np.testing.assert_array_equal(model.predict_node_proba(Z, tree=t), found)

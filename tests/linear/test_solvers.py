@@ -204,7 +204,9 @@ def test_the_choice():
     assert weighted.fit(X, y, np.full(y.size, 10.0)).solver_ == "quasi_newton"
     # two classes are one logistic problem
     two = y < 5
-    assert chosen(X, two, "ovr_log_loss", C=10.0) == "quasi_newton"
+    assert chosen(X, two, "ovr_log_loss", C=0.1) == "quasi_newton"
+    assert chosen(X[:40], two[:40], C=0.1) == "quasi_newton"
+    assert chosen(sp.csr_matrix(X), two) == "dual"
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 10.0, 100.0])
@@ -233,7 +235,7 @@ def test_auto_always_ends_near_the_optimum(data, C):
 
 
 def test_the_dual_is_relieved_where_it_does_not_end():
-    X, y = noise(600, 80, 2)
+    X, y = noise(600, 80, 3)
     params = {"C": 100.0, "calibration": "fold", "tol": 0.01, "max_iter": 200}
     with pytest.warns(ConvergenceWarning):
         exact("dual", **params).fit(X, y)
