@@ -256,7 +256,6 @@ def plain_node(C):
         solver="quasi_newton",
         penalize_intercept=False,
         calibration=None,
-        max_iter=1000,
     )
 
 

@@ -362,12 +362,7 @@ def fitted():
         name = f"{type(model).__name__} of several labels"
         put(model, features, several, name=name)
     above = HierarchicalClassifier({1: 0, 2: 0}, random_state=0)
-    put(
-        above,
-        features,
-        several,
-        name="hierarchical of several labels, one above all others",
-    )
+    put(above, features, several, name="hierarchical of several labels, one above all")
 
     def in_batches():
         model = HierarchicalClassifier([["v", "w"], ["x", "y", "z"]], random_state=0)

@@ -9,6 +9,5 @@ def logistic(**params):
         "solver": "quasi_newton",
         "penalize_intercept": False,
         "calibration": None,
-        "max_iter": 1000,
     }
     return LinearClassifier("log_loss", **plain | params)

@@ -155,9 +155,6 @@ _GREEDY = {
     "check_classifiers_train": "greedy answers are not the argmax of the probabilities"
 }
 _NAIVE_BAYES = {
-    "check_non_transformer_estimators_n_iter": (
-        "max_iter is that of the default node model; GaussianNB has none"
-    ),
     "check_sample_weight_equivalence_on_dense_data": (
         "GaussianNB smooths by the variance of X without weights, which logarithms of "
         "small probabilities show"

@@ -94,7 +94,7 @@ class NodeSolvers:
         if of_one_solver(estimator):
             return problems.fit(
                 C, constant=settings.constant, tol=PER_TOL * estimator.tol,
-                max_iter=estimator.max_iter, start=start, nodes=nodes,
+                max_iter=settings.iterations, start=start, nodes=nodes,
                 parallel=self._parallel,
             )  # fmt: skip
         coef, intercept = problems.empty_coef() if start is None else start

@@ -200,7 +200,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         - None: ``LinearClassifier("auto", weight_threshold=0.02)`` for sparse X, and
           with threshold 0 for dense X and several labels a sample. For dense X and one
           label ``LinearClassifier("log_loss", solver="quasi_newton",
-          penalize_intercept=False, calibration=None, max_iter=1000)``, or, if the
+          penalize_intercept=False, calibration=None)``, or, if the
           taxonomy is "auto" without limits and the data are too large for a flat tree,
           ``LinearClassifier("log_loss")`` whose `intercept_scaling` is the length of a
           row (root mean square): classes of different sizes need large intercepts.

@@ -123,7 +123,7 @@ def outcome_bounds(
     return bounds
 
 
-def warn_not_converged(status: NDArray, max_iter: int, stacklevel: int) -> None:
+def warn_not_converged(status: NDArray, max_iter: int | None, stacklevel: int) -> None:
     """One warning for all nodes."""
     slow, failed = int((status == 1).sum()), int((status == 3).sum())
     texts = []

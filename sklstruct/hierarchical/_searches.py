@@ -54,7 +54,6 @@ def plain_logistic() -> LinearClassifier:
         solver="quasi_newton",
         penalize_intercept=False,
         calibration=None,
-        max_iter=1000,
     )
 
 

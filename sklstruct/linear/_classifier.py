@@ -142,7 +142,7 @@ default="squared_hinge"
         log_loss. "auto": "dual" for sparse X and for the other losses. For log_loss
         and dense X of n samples and d columns it is "quasi_newton" with two classes
         (also for ovr_log_loss), and with more classes if :math:`n \ge 12 d` and the
-        mean of :math:`C s_i \|x_i\|^2` is at least 5; other dense X get 30 epochs of
+        mean of :math:`C s_i \|x_i\|^2` is at least 50; other dense X get 30 epochs of
         "dual", and "quasi_newton" if these have not met `tol`.
 
     fit_intercept : bool, default=True
@@ -186,9 +186,9 @@ default="squared_hinge"
         promises at zero weights (squared derivative over twice a bound of the second
         one). At the same `tol` both usually exceed the minimum by about as much.
 
-    max_iter : int, default=200
+    max_iter : int, default=None
         Largest number of epochs or of L-BFGS iterations, at least 1; with
-        `calibration` of each of two fits.
+        `calibration` of each of two fits. None: 200 epochs or 1000 iterations.
 
     n_jobs : int, default=None
         Threads over blocks of classes in `fit` (not with log_loss) and over samples in
@@ -307,7 +307,7 @@ default="squared_hinge"
         "threshold": [Interval(Real, 0, 1, closed="neither"), StrOptions({"f1"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -329,7 +329,7 @@ default="squared_hinge"
         threshold: float | Literal["f1"] = 0.5,
         class_weight: dict | Literal["balanced"] | None = None,
         tol: float = 0.01,
-        max_iter: int = 200,
+        max_iter: int | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,

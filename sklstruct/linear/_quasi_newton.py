@@ -18,7 +18,7 @@ It is not used where the curvatures hardly differ (`SPREAD`).
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,9 +30,6 @@ from . import _quasi_newton_fast as kernels
 from ._samples import is_sparse
 from ._targets import Targets
 from ._weights import Division, FittedStrip, lanes_of
-
-if TYPE_CHECKING:
-    from ._solver import DescentSettings
 
 # `spread` below which the identity is about as good a metric. White features with
 # outcomes of equal size have 1 + d / n.
@@ -381,6 +378,7 @@ class QuasiNewton:
         The fold, positions among the samples.
 
     settings : DescentSettings
+        Of `_solver`.
     """
 
     def __init__(
@@ -389,10 +387,10 @@ class QuasiNewton:
         targets: Targets,
         weight: NDArray,
         held: NDArray,
-        settings: DescentSettings,
+        settings: Any,
     ) -> None:
         outcome = targets.outcome
-        self.m, self.few, self.n_iter = targets.n_rows, settings.max_iter, 0
+        self.m, self.few, self.n_iter = targets.n_rows, settings.iterations, 0
         self.solver = "quasi_newton"
         self._settings, self._met = settings, True
         self._weight, self._held, self._fold = weight, held, X[held]
@@ -414,7 +412,7 @@ class QuasiNewton:
             np.array([settings.C]),
             constant=settings.constant,
             tol=PER_TOL * tol,
-            max_iter=settings.max_iter,
+            max_iter=settings.iterations,
             start=self._found,
             stop=settings.stop,
         )

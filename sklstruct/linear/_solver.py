@@ -50,10 +50,13 @@ _ROUGH = 2.0
 # solver="auto" takes L-BFGS from this many samples a feature on, and from this mean of
 # C_i times the squared length of a row on.
 TALL = 12
-STRONG = 5.0
+STRONG = 50.0
 
 # Epochs of the dual on other dense X. They take about as long as as many iterations.
 PATIENCE = 30
+
+# Epochs and L-BFGS iterations where the user gives no max_iter.
+MOST_STEPS = 200, 1000
 
 # Epochs of the multinomial loss in a trial: its log-loss is then about a hundredth
 # above that of its optimum.
@@ -78,6 +81,7 @@ class DescentSettings(NamedTuple):
     threshold: float
     stop: NDArray  # (1,) int32, not 0: all threads stop
     solver: str = "dual"  # or "quasi_newton", or "auto"
+    iterations: int = 1000  # of L-BFGS; max_iter: epochs
 
     @property
     def unit(self) -> float:
@@ -94,9 +98,11 @@ class DescentSettings(NamedTuple):
             constant = float(estimator.intercept_scaling)
             if not estimator.penalize_intercept:
                 constant = np.inf
+        most = estimator.max_iter
+        epochs, iterations = MOST_STEPS if most is None else (most, most)
         return cls(
-            loss, C, constant, estimator.tol, estimator.max_iter, threshold, stop,
-            estimator.solver,
+            loss, C, constant, estimator.tol, epochs, threshold, stop, estimator.solver,
+            iterations,
         )  # fmt: skip
 
 

@@ -376,6 +376,23 @@ def test_warm_start_with_the_metric(digits):
     assert value[1] == pytest.approx(value[0], rel=1e-9)
 
 
+@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_samples_of_weight_zero_are_as_if_absent(digits, kind, curved):
+    X, y = digits
+    weight = np.random.default_rng(0).integers(0, 3, y.size).astype(float)
+    there = weight > 0
+    fits = [
+        NodeProblems(kind(X[rows]), weight[rows], [class_bounds(y[rows])]).fit(
+            np.ones(1), tol=1e-8, curved=curved
+        )
+        for rows in (slice(None), there)
+    ]
+    assert (fits[0][3] == 0).all()
+    assert_allclose(fits[0][0], fits[1][0], atol=1e-4)
+    assert_allclose(fits[0][1], fits[1][1], atol=1e-4)
+
+
 @pytest.mark.parametrize("scale", [1e-150, 1e-20, 1e20, 1e140])
 def test_metric_of_extreme_scales(scale):
     X, y = sorted_classes(np.random.default_rng(1), 200, 4, [3.0, 1.0, 0.1])

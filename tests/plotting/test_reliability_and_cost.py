@@ -38,7 +38,7 @@ def test_curve_is_that_of_scikit_learn(strategy):
 @pytest.mark.parametrize("kind", [LogisticRegression, HierarchicalClassifier])
 def test_from_estimator_and_predictions(digits, kind):
     X, y, Z, target = digits
-    model = kind(C=0.01).fit(X, y)
+    model = kind().fit(X, y)
     first = ReliabilityDisplay.from_estimator(model, Z, target)
     second = ReliabilityDisplay.from_predictions(
         target, model.predict_proba(Z), model.classes_, name="again", ax=first.ax_

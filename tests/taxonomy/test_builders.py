@@ -1062,7 +1062,7 @@ def test_refining_inside_a_grid_search():
     X, y = load_digits(return_X_y=True)
     X, y = X[:300] / 16, y[:300]
     given = [[0, 6, 8, 9], [1, 4, 7], [2, 3, 5]]
-    model = HierarchicalClassifier(RefinedTaxonomy(given, random_state=0), C=0.1)
+    model = HierarchicalClassifier(RefinedTaxonomy(given, random_state=0))
     grid = {"taxonomy__builder": ["cut", "rand", CutSplit(delta=10.0)]}
     search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
