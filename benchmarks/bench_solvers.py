@@ -1,106 +1,193 @@
-"""Both solvers of `LinearClassifier("log_loss")`, and the one that "auto" takes.
+"""Solvers of the log-linear model on WikiText-2: evaluations, seconds, objective.
 
-    SKLSTRUCT_DATA=... python benchmarks/bench_solvers.py --out FILE
-    python benchmarks/bench_solvers.py --list
+    SKLSTRUCT_DATA=... python benchmarks/bench_solvers.py [--case "l2*"]
 
-A case is a data set and C, without calibration and with the default `tol`. Figures:
-`dual`, `quasi_newton` and `auto`, CPU seconds of a fit; `solver`, that of "auto";
-`ratio`, seconds of "auto" over those of the faster solver that ends; `excess` of each,
-how far the mean objective is above the least that was found, nats per sample. A solver
-ends if it meets `tol` in 200 epochs or iterations.
+Order 5, all sentences or the first fifth of them. The minimum of each problem is what
+the tree metric finds at a tenth of the default tolerance. Then each solver runs with
+the default one: evaluations of loss and gradient and CPU seconds (without the start's,
+which `start_seconds` has) until the objective is within 1e-3 and 3e-4 of the minimum,
+relatively, and until it stops; `above` is how far above the minimum that is. "diagonal
+from 0" is the diagonal metric without the start at Kneser-Ney.
 
-`noise` are classes that overlap, with three of ten labels drawn, n samples of d
-columns. Run it with OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1.
+The cases of "every method" compare all solvers on the first 50 000 words: how far above
+the minimum the objective is after so many passes over the data (evaluations of loss and
+gradient; sweeps; passes over the mini-batches), and after so many CPU seconds. The
+minimum is what L-BFGS-B finds, from the end of the tree metric, at a residual of 1e-5.
+`draw_solvers.py` draws them.
 """
 
-import warnings
+from __future__ import annotations
+
+import functools
+import time
 
 import numpy as np
-import scipy.sparse as sp
-from _common import main, timed
-from _many_classes import clinc150, read_table
-from scipy.special import logsumexp
-from sklearn.datasets import load_digits
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler, normalize
+from _common import first_words, main, wikitext
 
-from sklstruct.linear import LinearClassifier
+from sklstruct.context_tree import ContextTree, Histories, Pairs
+from sklstruct.loglinear import (
+    L1,
+    L2,
+    DiagonalSolver,
+    ElasticNet,
+    LBFGSSolver,
+    TreeL2,
+    TreeLinf,
+    TreeMetricSolver,
+)
+from sklstruct.loglinear._loss import LogLinearLoss
+from sklstruct.loglinear._problem import Problem
+from sklstruct.loglinear._solvers import SOLVERS as BY_NAME
+from sklstruct.loglinear._solvers import Job
+from sklstruct.loglinear._start import kneser_ney_weights
+from sklstruct.symbols import context_windows
 
-STRENGTHS = (0.1, 1.0, 10.0, 100.0)
-SOLVERS = ("dual", "quasi_newton", "auto")
-TABLES = {
-    "letter": ("letter.csv.gz", ["class"]),
-    "isolet": ("isolet.csv.gz", ["class"]),
-    "leaves100": ("leaves100.csv.gz", ["species"]),
-    "omniglot": ("omniglot_a.csv.gz", ["alphabet"]),
+DEPTH = 4
+
+# penalty, lam, alpha, depth_weight
+PROBLEMS = {
+    "l2, alpha 0.7": (L2(), 0.1, 0.7, 1.0),
+    "elastic net, alpha 0.75": (ElasticNet(gamma=0.8), 0.12, 0.75, 1.0),
+    "tree_l2, alpha 0.9": (TreeL2(), 0.5, 0.9, 1.0),
+    "l2, alpha 1": (L2(), 0.1, 1.0, 1.0),
+    "l1, alpha 0.7": (L1(), 0.5, 0.7, 1.0),
+    "elastic net, alpha 1, weighted by depth": (ElasticNet(gamma=0.7), 0.17, 1.0, 1.33),
+    "tree_linf, alpha 0.8": (TreeLinf(), 0.5, 0.8, 1.0),
 }
-NOISE = ((1000, 100, 2), (2000, 400, 3), (3000, 500, 5), (20_000, 20, 5))
+SOLVERS = {
+    "tree metric": TreeMetricSolver(tol=1e-2, max_iter=300),
+    "diagonal": DiagonalSolver(tol=1e-2, max_iter=300),
+    "diagonal from 0": DiagonalSolver(tol=1e-2, max_iter=300),
+}
+
+# Of "every method": the part of the text, and where a solver is stopped.
+METHODS = {"l2": (L2(), 0.1, 0.7, 1.0), "l1": (L1(), 0.5, 0.7, 1.0)}
+N_WORDS, SECONDS, PASSES = 50_000, 15.0, 500
+MARKS = [1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500]
 
 
 def cases():
-    names = ["digits", *TABLES, *(f"{name}, unit rows" for name in TABLES), "clinc150"]
-    names += [f"noise {n} x {d}" for n, d, _ in NOISE]
-    return [{"data": name, "C": C} for name in names for C in STRENGTHS]
+    out = [{"problem": name, "text": "a fifth"} for name in PROBLEMS]
+    out += [{"problem": name, "text": "all", "slow": True} for name in PROBLEMS]
+    every = [
+        {"problem": name, "solver": solver, "text": "every method"}
+        for name in METHODS
+        for solver in BY_NAME
+    ]
+    return every + out
 
 
-def noise(n, d, n_classes):
-    rng = np.random.default_rng(0)
-    y = np.r_[np.arange(n_classes), rng.integers(0, n_classes, n - n_classes)]
-    X = 0.7 * rng.normal(size=(n_classes, d))[y] + rng.normal(size=(n, d))
-    return X, np.where(rng.random(n) < 0.3, rng.integers(0, n_classes, n), y)
+@functools.cache
+def wikitext_pairs(text):
+    sentences = wikitext("train")
+    if text == "every method":
+        sentences = first_words(sentences, N_WORDS)
+    if text == "a fifth":
+        sentences = sentences[: len(sentences) // 5]
+    w = context_windows(sentences, DEPTH)
+    keep = w.sample_weight > 0
+    windows = w.contexts[keep].astype(np.int32)
+    histories = Histories.from_windows(windows, DEPTH)
+    tree, terminal = ContextTree.from_histories(histories, w.vocabulary.size)
+    target = w.targets[keep].astype(np.int32)
+    return Pairs.count(tree, terminal, target, w.vocabulary.size)
 
 
-def load(name):
-    if name == "clinc150":
-        return clinc150(0)[0]
-    name, _, rows = name.partition(", ")
-    if name == "digits":
-        X, y = load_digits(return_X_y=True)
-    elif name in TABLES:
-        X, y = read_table(name, *TABLES[name])
-    else:
-        shape = {f"noise {n} x {d}": (n, d, k) for n, d, k in NOISE}[name]
-        X, y = noise(*shape)
-    X = normalize(X) if rows or name == "digits" else StandardScaler().fit_transform(X)
-    return X.astype(np.float32), y
+def follow(case):
+    """One solver: how far above the minimum, pass by pass and second by second."""
+    penalty, lam, alpha, depth_weight = METHODS[case["problem"]]
+    pairs, count = wikitext_pairs(case["text"])
+    k = np.arange(DEPTH + 1.0)
+    problem = Problem(pairs, count, alpha**k, lam * depth_weight**k)
+    w = solve(problem, penalty, TreeMetricSolver(tol=1e-3, max_iter=300), True)[0].w
+    end = LBFGSSolver(tol=1e-5, max_iter=1000)
+    job = Job(LogLinearLoss(problem), penalty.bind(problem))
+    minimum = end.solve(job, w.copy()).objective
+    solver = BY_NAME[case["solver"]](tol=1e-5, max_iter=PASSES)
+    job = Job(LogLinearLoss(problem), penalty.bind(problem))
+    w = kneser_ney_weights(problem, job.penalty.l1_ratio)
+    begin, seconds = time.process_time(), []
+
+    def report(*_):
+        seconds.append(time.process_time() - begin)
+        return seconds[-1] > SECONDS
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = solver.solve(job._replace(report=report), w)
+    above = np.array(result.history) / minimum - 1.0
+    figures = {
+        "pairs": problem.n_pairs, "minimum": minimum / problem.total_weight,
+        "passes": above.size, "seconds": seconds[-1], "above": above[-1],
+        "residual": result.optimality,
+    }  # fmt: skip
+    for gap in (1e-3, 1e-4, 1e-5, 1e-6):
+        there = np.flatnonzero(above <= gap)
+        reached = bool(there.size)
+        figures[f"passes to {gap:g}"] = int(there[0]) + 1 if reached else "not reached"
+        figures[f"seconds to {gap:g}"] = (
+            float(seconds[there[0]]) if reached else "not reached"
+        )
+    for mark in MARKS:
+        if mark <= above.size:
+            figures[f"above after {mark}"] = above[mark - 1]
+            figures[f"seconds after {mark}"] = seconds[mark - 1]
+    return figures
 
 
-def objective(model, X, y, C):
-    """Mean over the samples, in nats."""
-    W, b = model.coef_.astype(float), model.intercept_.astype(float)
-    z = X @ W.T + b
-    if z.shape[1] == 1:
-        z = np.hstack([np.zeros_like(z), z])
-    code = np.searchsorted(model.classes_, y)
-    loss = logsumexp(z, axis=1) - z[np.arange(code.size), code]
-    return loss.mean() + ((W**2).sum() + (b**2).sum()) / (2 * C * code.size)
+def solve(problem, penalty, solver, start):
+    """Result, start's CPU seconds, CPU seconds at each evaluation."""
+    loss, bound = LogLinearLoss(problem), penalty.bind(problem)
+    begin = time.process_time()
+    w = np.zeros(problem.n_pairs)
+    if start:
+        w = kneser_ney_weights(problem, bound.l1_ratio)
+    started = time.process_time()
+    seconds = []
+
+    def report(*_):
+        seconds.append(time.process_time() - started)
+        return False
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = solver.solve(Job(loss, bound, report), w)
+    return result, started - begin, np.array(seconds)
 
 
 def run(case):
-    X, y = load(case["data"])
-    C, found, seconds, ends = case["C"], {}, {}, {}
-    for solver in SOLVERS:
-        model = LinearClassifier(
-            "log_loss", C=C, calibration=None, solver=solver, random_state=0
-        )
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            seconds[solver] = timed(model.fit, X, y, repeats=1).cpu
-        slow = any(w.category is ConvergenceWarning for w in said)
-        ends[solver], found[solver] = not slow, objective(model, X, y, C)
-    best = LinearClassifier(
-        "log_loss", C=C, calibration=None, random_state=0, max_iter=3000,
-        solver="dual" if sp.issparse(X) else "quasi_newton", tol=1e-4,
-    ).fit(X, y)  # fmt: skip
-    least = min(objective(best, X, y, C), *found.values())
-    known = [seconds[s] for s in SOLVERS[:2] if ends[s]]
-    return {
-        **seconds,
-        "solver": model.solver_,
-        "ends": [solver for solver in SOLVERS if ends[solver]],
-        "ratio": seconds["auto"] / min(known) if known else None,
-        "excess": {solver: found[solver] - least for solver in SOLVERS},
-    }
+    if "solver" in case:
+        return follow(case)
+    penalty, lam, alpha, depth_weight = PROBLEMS[case["problem"]]
+    pairs, count = wikitext_pairs(case["text"])
+    k = np.arange(DEPTH + 1.0)
+    problem = Problem(pairs, count, alpha**k, lam * depth_weight**k)
+    fits = {TreeMetricSolver: not TreeMetricSolver().missing(penalty)}
+    reference = (
+        TreeMetricSolver(tol=1e-3, max_iter=120)
+        if fits[TreeMetricSolver]
+        else DiagonalSolver(tol=2e-3, max_iter=250)
+    )
+    minimum = solve(problem, penalty, reference, True)[0].objective
+    figures = {"pairs": problem.n_pairs, "minimum": minimum / problem.total_weight}
+    for name, solver in SOLVERS.items():
+        if not fits.get(type(solver), True):
+            continue
+        r, start, seconds = solve(problem, penalty, solver, name != "diagonal from 0")
+        history = np.array(r.history)
+        figures[f"{name}: evaluations"] = history.size
+        figures[f"{name}: seconds"] = seconds[-1]
+        figures[f"{name}: above"] = r.objective / minimum - 1
+        figures[f"{name}: residual"] = r.optimality
+        figures[f"{name}: start_seconds"] = start
+        for gap in (1e-3, 3e-4):
+            there = np.flatnonzero(history <= minimum * (1 + gap))
+            reached = bool(there.size)
+            figures[f"{name}: evaluations to {gap:g}"] = (
+                int(there[0]) + 1 if reached else "not reached"
+            )
+            figures[f"{name}: seconds to {gap:g}"] = (
+                float(seconds[there[0]]) if reached else "not reached"
+            )
+    return figures
 
 
 if __name__ == "__main__":

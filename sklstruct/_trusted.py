@@ -38,6 +38,7 @@ TRUSTED_TYPES = tuple(
             ),
             "numpy.dtype",
             "scipy.sparse._csr.csr_array",
+            "scipy.sparse._csr.csr_matrix",
             "sklstruct._checkpoint.Checkpoint",
             "sklstruct.backoff._counted.Counted",
             "sklstruct.backoff._pruned.PrunedLM",
