@@ -137,7 +137,7 @@ _HEAD = 512  # bytes that tell what a file is
 
 
 def what_is(head: bytes) -> str | None:
-    """What a file is that is not text with n-grams, by its first bytes.
+    """The kind of a file that is not text with n-grams, by its first bytes.
 
     Parameters
     ----------

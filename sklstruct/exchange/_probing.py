@@ -99,7 +99,7 @@ def header_of(layout: TableLayout) -> bytes:
 
 
 def kenlm_file(head: bytes) -> str | None:
-    """What a file of KenLM is, by its first bytes; None if it is not such a file."""
+    """The kind of a KenLM file by its first bytes; None if it is another file."""
     if not head.startswith(_FAMILY):
         return None
     line = head[len(_FAMILY) :].partition(b"\n")[0]

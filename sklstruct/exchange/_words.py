@@ -14,8 +14,8 @@ from ..symbols._text import BLANK
 
 _LN10 = np.log(10.0)
 _MARKS = {"start": "<s>", "end": "</s>", "unknown": "<unk>"}
-# What ends a word for KenLM. Vertical tabs, form feeds and the separators U+001C to
-# U+001F belong to words.
+# The characters that end a word for KenLM. Vertical tabs, form feeds and the separators
+# U+001C to U+001F belong to words.
 _SEPARATORS = re.compile("[\0\t\n\r ]")
 
 

@@ -150,7 +150,7 @@ def with_unknown(model: BackoffModel, log_prob: float) -> BackoffModel:
 
 
 def new_mark(mark: str, names: list) -> str:
-    """A mark that is not a label; any value does where labels are no strings."""
+    """A mark that is not a label; any value serves if labels are not strings."""
     while mark in names:
         mark = f"<{mark}>"
     return mark

@@ -657,7 +657,7 @@ class LanguageModel(
         return encoder.encode_known(text, front=self.max_depth - 1, name="X_val")
 
     def _rare_words(self):
-        """Why words of the training text are unknown, empty if there is no reason."""
+        """The reason why words of the training text are unknown; empty if not known."""
         for name, none in (("min_count", 1), ("max_vocabulary", None)):
             value = getattr(self, name)
             if value != none:
