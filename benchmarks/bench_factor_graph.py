@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import math
 import time
 from collections import Counter
 from functools import cache
@@ -40,9 +41,7 @@ from sklstruct.factor_graph import (
     FactorGraph,
     FactorGraphVectorizer,
     SampleRankClassifier,
-    chain_edges,
     grid_graph,
-    skip_edges,
 )
 from sklstruct.factor_graph._observations import chains, learn_columns
 
@@ -53,7 +52,7 @@ GRID = [
     {"step": step, rate: size, "epochs": epochs}
     for step, rate, sizes in (
         ("adagrad", "learning_rate", (0.02, 0.1)),
-        ("passive_aggressive", "C", (0.01, 0.1)),
+        ("passive_aggressive", "learning_rate", (0.01, 0.1)),
     )
     for size in sizes
     for epochs in (5, 15)
@@ -388,15 +387,16 @@ def tag_instances(documents, system):
                 )
                 keys.append(word if word[0].isupper() and len(word) > 1 else None)
             if system != "unary":
-                edges += [
-                    (int(a) + start, int(b) + start, "next")
-                    for a, b in chain_edges(len(sentence))
-                ]
+                ends = range(start, start + len(sentence))
+                edges += [(a, b, "next") for a, b in itertools.pairwise(ends)]
             start += len(sentence)
         if system == "skip-chain":
-            edges += [
-                (int(a), int(b), "skip") for a, b in skip_edges(keys, max_distance=100)
-            ]
+            last = {}
+            for b, key in enumerate(keys):
+                if key is not None:
+                    a, last[key] = last.get(key, -math.inf), b
+                    if b - a <= 100:
+                        edges.append((a, b, "skip"))
         X.append({"variables": variables, "edges": edges, "name": str(number)})
         y.append([tag for sentence in document for _, tag in sentence])
     return X, y
@@ -598,7 +598,7 @@ def search(case):
         n = int(rng.integers(5, 26))
         sizes = rng.integers(2, 9, size=n)
         if case["shape"] == "chain":
-            pairs = chain_edges(n)
+            pairs = np.array(list(itertools.pairwise(range(n))))
         else:
             pairs = np.array([(int(rng.integers(i)), i) for i in range(1, n)])
         graphs.append(

@@ -142,8 +142,8 @@ for axis, title, lines in ((axes[0], "names", X), (axes[1], "names hidden", hide
 # Few labels, many lines
 # ----------------------
 # ``None`` stands for a label that nobody gave, at a token or in a whole line.
-# Expectation-maximisation fills them with what the model expects, and
-# ``unlabelled_weight`` says how often such a line counts. Here one line in four is held
+# Expectation-maximisation fills them with what the model expects. A line without
+# labels counts a tenth of its ``sample_weight``. Here one line in four is held
 # out, a small share of the others is labelled, and the rest is left out, or counts a
 # tenth, or whole. The rest helps while labels are very few. With some dozens of lines
 # it hurts, the more the more it counts: the most likely classes of tokens are then not
@@ -160,15 +160,16 @@ for share in shares:
     labelled = rest[: int(share * len(rest))]
     hidden = rest[len(labelled) :]
     some = [y[i] for i in labelled] + [[None] * len(y[i]) for i in hidden]
-    for name, weight in zip(curves, (None, 0.1, 1.0)):
+    for name, weight in zip(curves, (None, 1, 10)):
         model = HighOrderHMM(order=2, emission=SuffixEmission(), classes=roles_there)
         if weight is None:
             model.fit([X[i] for i in labelled], [y[i] for i in labelled])
         else:
-            model.set_params(unlabelled_weight=weight, em_max_iter=10)
+            model.set_params(max_iter=10)
+            weights = np.repeat([1, weight], [len(labelled), len(hidden)])
             with warnings.catch_warnings():  # ten steps, converged or not
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                model.fit([X[i] for i in (*labelled, *hidden)], some)
+                model.fit([X[i] for i in (*labelled, *hidden)], some, weights)
         score = model.score([X[i] for i in held_out], [y[i] for i in held_out])
         curves[name].append(score)
 for name, scores in curves.items():

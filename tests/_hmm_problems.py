@@ -1,9 +1,36 @@
 """Models and sequences for the tests of `sklstruct.hmm`."""
 
+import contextlib
+
 import numpy as np
+import pytest
 
 from sklstruct import AdditiveLM, BackoffModel, KneserNeyLM, LanguageModel
+from sklstruct.hmm._inference import SequenceInference
+from sklstruct.hmm._refinement import RefinementSolver
 from sklstruct.smoothing import WittenBellLM
+
+
+@contextlib.contextmanager
+def only(solver, **options):
+    """Decode and sample by "refine" alone, with options; "auto" changes nothing."""
+
+    def refinement(s):
+        if options:
+            return RefinementSolver(s.lattice.automaton, **options)
+        return s.refinement
+
+    with pytest.MonkeyPatch.context() as patch:
+        if solver == "refine":
+            patch.setattr(
+                SequenceInference, "_decode_one",
+                lambda self, s, c: refinement(s).decode(c),
+            )  # fmt: skip
+            patch.setattr(
+                SequenceInference, "_sample_one",
+                lambda self, s, c, n, rng: refinement(s).sample(c, n, rng).paths,
+            )  # fmt: skip
+        yield
 
 
 def toy(n=60, seed=0, labels="DNVA"):

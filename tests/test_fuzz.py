@@ -55,12 +55,6 @@ def formats(name):
     return read
 
 
-def max_arpa(path):
-    from sklstruct.hmm import read_max_arpa
-
-    ask(read_max_arpa(path))
-
-
 def kenlm(path):
     from sklstruct.compat import kenlm
 
@@ -137,7 +131,6 @@ def steps(path):
 TARGETS = {
     **{name: formats(name) for name in FORMATS},
     "any": formats(None),
-    "max_arpa": max_arpa,
     "kenlm_module": kenlm,
     "automaton": automaton,
     "sparse_classes": sparse_classes,
@@ -162,10 +155,7 @@ def write_small(path, name):
 
 def write_corpora():
     """Small files of every reader, made by the package."""
-    from sklstruct import LanguageModel
     from sklstruct.datasets import save_sparse_labels
-    from sklstruct.hmm import write_max_arpa
-    from sklstruct.smoothing import AdditiveLM
 
     def put(name, file, data):
         folder = CORPORA / name
@@ -186,8 +176,6 @@ def write_corpora():
         put("any", f"arpa{suffix}", model_as("arpa"))
     put("kenlm_module", "small.bin", model_as("kenlm"))
     put("kenlm_module", "small.arpa", model_as("arpa"))
-    full = LanguageModel(AdditiveLM(), max_depth=1).fit(LINES).backoff_model_
-    put("max_arpa", "small", lambda path: write_max_arpa(full, path))
     put(
         "automaton",
         "small",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from ._graph import FactorGraph
-from ._inference import BUDGET, BlockInference, forest
+from ._inference import BUDGET, BlockInference
 from ._pack import Block, Packed
 from ._samplerank_fast import Graphs, expected_features
 
@@ -31,9 +31,8 @@ class ConditionalLikelihood:
         self.graphs = graphs
         self.truth = truth
         self.parallel = parallel
-        self.kernel = Graphs(packed, packed.layout)
+        self.kernel = Graphs(packed)
         self.blocks = [Block(packed, *ends) for ends in packed.blocks(BUDGET)]
-        self.trees = [forest(block)[:2] for block in self.blocks]
         self.observed = self._sum(self.kernel, self._right())
 
     def _right(self) -> Iterable[tuple[np.ndarray, np.ndarray]]:
@@ -42,8 +41,7 @@ class ConditionalLikelihood:
             state = self.truth[block.variables]
             unary = np.zeros(block.cand_ptr[-1])
             unary[block.cand_ptr[:-1] + state] = 1.0
-            width = np.diff(block.cand_ptr)[block.edge_v]
-            at = block.pair_ptr + state[block.edge_u] * width + state[block.edge_v]
+            at = block.pairs_of(state)
             yield unary, np.bincount(at, minlength=block.table_ptr[-1]).astype(float)
 
     def _sum(
@@ -65,12 +63,12 @@ class ConditionalLikelihood:
     def counts(self) -> np.ndarray:
         """How often the feature of each weight is not 0, in the true states."""
         ones = copy.copy(self.packed)
-        for name in ("features", "candidate_features", "edge_features"):
+        for name in (
+            "features", "candidate_features", "edge_features", "pair_features"
+        ):  # fmt: skip
             ptr, column, value = getattr(ones, name)
             setattr(ones, name, (ptr, column, (value != 0).astype(np.float64)))
-        ptr, column, value = ones.pair_features
-        ones.pair_features = ptr, column, (value != 0).astype(np.float64)
-        return self._sum(Graphs(ones, ones.layout), self._right())
+        return self._sum(Graphs(ones), self._right())
 
     def value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
         """The loss, in nats, and its gradient by all weights."""
@@ -78,7 +76,7 @@ class ConditionalLikelihood:
         def work(i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             block = self.blocks[i]
             infer = BlockInference(block, self.packed, self.kernel, coef, self.graphs)
-            log_z, unary, pair = infer.sums(*self.trees[i])
+            log_z, unary, pair = infer.sums()
             return log_z - infer.score(self.truth[block.variables]), unary, pair
 
         found = self.parallel(work, range(len(self.blocks)))

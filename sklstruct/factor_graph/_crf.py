@@ -17,7 +17,7 @@ from .._progress import Progress
 from .._warnings import warn
 from ._conditional import ConditionalLikelihood, duality_gap
 from ._graph import FactorGraph
-from ._inference import BlockInference, forest, refuse_loops
+from ._inference import BlockInference, refuse_loops
 from ._pack import Packed, WeightLayout, unpacked
 from ._predictor import ATTRIBUTES, GraphPredictor, encode
 
@@ -55,7 +55,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         `candidate_features` and `pair_features` are always learned.
 
     tol : float, default=1e-3
-        Stop when the bound `gap_` says that the objective is within `tol` nats a
+        Stop when the bound `gap_` says that the objective is within `tol` nats per
         variable of its minimum; at least 0. Without c1 and c2 there is no such bound,
         and the fit stops when ten iterations together lower the objective by less.
 
@@ -187,9 +187,6 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         ConvergenceWarning
             If the gap is above `tol` at the end.
         """
-        for name in ("c1", "c2", "tol"):
-            if not np.isfinite(getattr(self, name)):
-                raise ValueError(f"{name} must be finite, got {getattr(self, name)}")
         graphs, truth = self._learn_input(X, y)
         self._refuse(graphs)
         layout = WeightLayout.of(graphs)
@@ -215,7 +212,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         self.n_iter_ = len(descent.history) - 1
         if not descent.ended and not descent.stopped:
             warn(
-                f"gap of {self.gap_ / packed.n_variables:.2g} nats a variable, not "
+                f"gap of {self.gap_ / packed.n_variables:.2g} nats per variable, not "
                 f"within tol={self.tol:g} after {self.n_iter_} iterations. Increase "
                 "max_iter, tol, c1 or c2, or scale the features",
                 ConvergenceWarning,
@@ -229,8 +226,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
             )
 
     def _best(self, infer: BlockInference) -> np.ndarray:
-        order, parent, is_forest = forest(infer.block)
-        return infer.exact(is_forest, order, parent)
+        return infer.exact()
 
     def predict_proba(self, X: Sequence) -> list:
         r"""Exact marginal probabilities :math:`p(y_i = a \mid x)` of the values.
@@ -251,7 +247,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         graphs = self._graphs(X)
 
         def marginals(infer: BlockInference) -> np.ndarray:
-            return infer.sums(*forest(infer.block)[:2])[1]
+            return infer.sums()[1]
 
         packed, found = self._over_blocks(graphs, marginals)
         every = np.concatenate(found)
@@ -280,13 +276,13 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         Raises
         ------
         ValueError
-            If a value is no candidate: of sequences, a label that `fit` did not see.
+            If a value is not a candidate: of sequences, a label that `fit` did not see.
         """
         graphs = self._graphs(X)
         state = encode(graphs, y)
 
         def log_proba(infer: BlockInference) -> np.ndarray:
-            log_z = infer.sums(*forest(infer.block)[:2], marginals=False)[0]
+            log_z = infer.sums(marginals=False)[0]
             return infer.score(state[infer.block.variables]) - log_z
 
         return np.concatenate(self._over_blocks(graphs, log_proba)[1])
@@ -346,7 +342,7 @@ class _Descent:
         self.keep()
         text = f"objective {self.history[-1]:.6g}"
         if self.progress.step(
-            f"{text}, gap {self.gap / self.n_variables:.2g} nats a variable"
+            f"{text}, gap {self.gap / self.n_variables:.2g} nats per variable"
         ):
             self.stopped = True
             raise StopIteration

@@ -43,7 +43,7 @@ cdef class FeatureReader:
         free(self.value)
 
     def add(self, item):
-        """The number of features of an item; TypeError if it is no item."""
+        """The number of features of an item; TypeError if it is not an item."""
         cdef int64_t before = self.n
         if isinstance(item, (dict, Mapping)):  # a dict is known at once
             self.add_mapping(None, item)
@@ -69,11 +69,11 @@ cdef class FeatureReader:
         return columns, values
 
     cdef int add_mapping(self, outer, item) except -1:
-        """outer: the name of the mapping that this one is a value of, None for none."""
+        """outer: the name of the mapping that holds this one as a value, or None."""
         cdef double number
         for key, x in item.items():
             if not isinstance(key, str):
-                raise TypeError(f"the name {key!r} is no string")
+                raise TypeError(f"the name {key!r} is not a string")
             if type(key) is not str:
                 key = str.__str__(key)
             name = key if outer is None else self.inner_name(outer, key)

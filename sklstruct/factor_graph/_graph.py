@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import INT32_MAX, as_ids, check_ids, check_length
-from ._inference_fast import Potentials, feasible, forests
+from .._checks import INT32_MAX
+from ._gibbs_fast import feasible
+from ._inference_fast import Potentials, forests
 from ._rows import (
     FeatureRows,
     as_rows,
-    check_rows,
+    as_stacked_rows,
     constant_rows,
     empty_rows,
-    stack_given,
 )
 
 # Steps of the search for a first allowed state: far more than usual constraints need,
@@ -41,7 +41,7 @@ class FactorGraph:
     ----------
     candidates : sequence of n_variables sequences
         The values that each variable may take: hashable, each once, at least one.
-        Different variables may have different values, and different numbers of them.
+        Different variables may have different values, and different numbers of values.
 
     features : matrix of shape (n_variables, n_features), default=None
         Features of the variables, dense or sparse, with a weight for each kind of
@@ -51,7 +51,7 @@ class FactorGraph:
     candidate_features : matrix or list of n_variables matrices, default=None
         Features of each single value of each variable, dense or sparse, in the order
         of `candidates`: one matrix of shape (n_candidates, n_candidate_features),
-        n_candidates being the total over the variables, or a matrix a variable.
+        n_candidates being the total over the variables, or a matrix per variable.
 
     kinds : sequence of n_variables sequences, default=None
         The kind of each candidate, hashable, for the crossed features: for referring
@@ -65,8 +65,8 @@ class FactorGraph:
 
     edge_features : mapping from str to matrix, default=None
         Features of the edges of a type, of shape (n_edges, n_edge_features). A type
-        without an entry has one feature that is always 1, hence a weight for each pair
-        of kinds; a matrix without columns removes these weights.
+        without an entry has a single feature, which is always 1, hence a weight for
+        each pair of kinds; a matrix without columns removes these weights.
 
     pair_features : mapping from str to list of matrices, default=None
         For each edge of a type a matrix of shape (k_u * k_v, n_pair_features), or an
@@ -104,7 +104,7 @@ class FactorGraph:
     See Also
     --------
     FactorGraphVectorizer : Instances from dictionaries of features.
-    chain_graph, skip_chain_graph, grid_graph : Common shapes.
+    chain_graph, grid_graph : Common shapes.
 
     Notes
     -----
@@ -143,19 +143,15 @@ class FactorGraph:
         self.name = name
         self._set_candidates(candidates, kinds)
         n = self.n_variables
-        self.features = self._rows(features, n, "features", "variable", empty_rows(n))
-        sizes = np.diff(self.cand_ptr)
+        self.features = empty_rows(n)
+        if features is not None:
+            self.features = self._named(as_rows, features, n, "features", "variable")
+        self.candidate_features = empty_rows(self.n_candidates)
         if candidate_features is not None:
-            candidate_features = self._named(
-                stack_given, candidate_features, sizes, "candidate_features", "variable"
-            )
-        self.candidate_features = self._rows(
-            candidate_features,
-            self.n_candidates,
-            "candidate_features",
-            "candidate",
-            empty_rows(self.n_candidates),
-        )
+            self.candidate_features = self._named(
+                as_stacked_rows, candidate_features, np.diff(self.cand_ptr),
+                "candidate_features", "variable", "candidate",
+            )  # fmt: skip
         self._set_edges(edges, edge_features, pair_features)
         self._set_forbidden(forbidden)
 
@@ -180,98 +176,72 @@ class FactorGraph:
                 raise
             raise ValueError(f"instance {self.name!r}: {exc}") from exc
 
-    def _rows(
-        self, matrix: Any, n_rows: int, name: str, row: str, missing: FeatureRows
-    ) -> FeatureRows:
-        if matrix is None:
-            return missing
-        return self._named(as_rows, matrix, n_rows, name, row)
-
     def _set_candidates(self, candidates: Any, kinds: Any) -> None:
-        seen: dict[int, tuple] = {}  # lists of several variables are checked once
-        keep = []  # objects whose ids are in use
-        try:
-            candidates = list(candidates)
-        except TypeError:
-            self._fail("candidates must be a sequence of sequences of values")
-        values = []
-        for i, given in enumerate(candidates):
-            if id(given) not in seen:
-                keep.append(given)
-                seen[id(given)] = self._check_values(given, i)
-            values.append(seen[id(given)])
-        self.candidates = tuple(values)
-        self.n_variables = len(values)
+        self.candidates = self._lists(candidates, "candidates")
+        self.n_variables = len(self.candidates)
         self.cand_ptr = np.zeros(self.n_variables + 1, dtype=np.int64)
-        np.cumsum([len(v) for v in values], out=self.cand_ptr[1:])
+        np.cumsum([len(v) for v in self.candidates], out=self.cand_ptr[1:])
         self.n_candidates = int(self.cand_ptr[-1])
         if self.n_candidates > INT32_MAX:
             self._fail("candidates: there are more of them than 32-bit ids")
+        self.kinds = self.candidates
         if kinds is None:
-            self.kinds = self.candidates
             return
-        kinds = list(kinds)
-        if len(kinds) != self.n_variables:
+        self.kinds = self._lists(kinds, "kinds")
+        if len(self.kinds) != self.n_variables:
             self._fail(
                 f"kinds must have a list for each of the {self.n_variables} variables, "
-                f"got {len(kinds)}"
+                f"got {len(self.kinds)}"
             )
-        shared: dict[int, tuple] = {}
-        for i, given in enumerate(kinds):
-            if id(given) not in shared:
-                keep.append(given)
-                shared[id(given)] = self._check_kinds(given, i)
-            if len(shared[id(given)]) != len(values[i]):
+        for i, (own, values) in enumerate(zip(self.kinds, self.candidates)):
+            if len(own) != len(values):
                 self._fail(
-                    f"variable {i}: kinds has {len(shared[id(given)])} entries for "
-                    f"{len(values[i])} candidates"
+                    f"variable {i}: kinds has {len(own)} entries for "
+                    f"{len(values)} candidates"
                 )
-        self.kinds = tuple(shared[id(given)] for given in kinds)
 
-    def _check_kinds(self, given: Any, i: int) -> tuple:
-        if isinstance(given, (str, bytes)):
-            self._fail(f"variable {i}: kinds must be a list, got {given!r}")
+    def _lists(self, given: Any, name: str) -> tuple[tuple, ...]:
+        """The list of each variable; a list of several variables is checked once."""
         try:
-            kinds = tuple(_plain(given))
-            set(kinds)
+            lists = list(given)
         except TypeError:
-            self._fail(f"variable {i}: kinds must be a list of hashable values")
-        return kinds
+            self._fail(f"{name} must be a sequence of sequences of values")
+        checked: dict[int, tuple] = {}
+        for i, one in enumerate(lists):
+            if id(one) not in checked:
+                if isinstance(one, (str, bytes)):
+                    self._fail(
+                        f"variable {i}: {name} must be a list of values, got the "
+                        f"single {type(one).__name__} {one!r}"
+                    )
+                try:
+                    values = tuple(_plain(one))
+                except TypeError:
+                    self._fail(f"variable {i}: {name} must be a list of values")
+                try:
+                    distinct = set(values)
+                except TypeError:
+                    self._fail(f"variable {i}: {name} must be hashable")
+                if name == "candidates":
+                    self._check_values(i, values, distinct)
+                checked[id(one)] = values
+        return tuple(checked[id(one)] for one in lists)
 
-    def _check_values(self, given: Any, i: int) -> tuple:
-        if isinstance(given, (str, bytes)):
-            self._fail(
-                f"variable {i}: candidates must be a list of values, got the single "
-                f"{type(given).__name__} {given!r}"
-            )
-        try:
-            values = tuple(_plain(given))
-        except TypeError:
-            self._fail(f"variable {i}: candidates must be a list of values")
+    def _check_values(self, i: int, values: tuple, distinct: set) -> None:
         if not values:
             self._fail(
                 f"variable {i}: has no candidates; every variable needs at least one"
             )
-        try:
-            distinct = set(values)
-        except TypeError:
-            self._fail(f"variable {i}: candidates must be hashable")
         if len(distinct) != len(values):
             twice = next(v for j, v in enumerate(values) if v in values[:j])
             self._fail(f"variable {i}: candidate {twice!r} is listed twice")
-        return values
 
     def _set_edges(self, edges: Any, edge_features: Any, pair_features: Any) -> None:
         edges = {} if edges is None else dict(edges)
         edge_features = {} if edge_features is None else dict(edge_features)
         pair_features = {} if pair_features is None else dict(pair_features)
-        for what, given in (
-            ("edge_features", edge_features),
-            ("pair_features", pair_features),
-        ):
-            for kind in given:
-                if kind not in edges:
-                    self._fail(f"{what}: there are no edges of the type {kind!r}")
+        self._check_types("edge_features", edge_features, edges)
+        self._check_types("pair_features", pair_features, edges)
         pairs, self.edge_features, self.pair_features = [], {}, {}
         sizes = np.diff(self.cand_ptr)
         for kind, given in edges.items():
@@ -280,21 +250,18 @@ class FactorGraph:
             pair = self._check_pairs(kind, given)
             pairs.append(pair)
             m = len(pair)
-            self.edge_features[kind] = self._rows(
-                edge_features.get(kind),
-                m,
-                f"edge_features[{kind!r}]",
-                "edge",
-                constant_rows(m),
-            )
-            tables = pair_features.get(kind)
+            rows, tables = edge_features.get(kind), pair_features.get(kind)
+            self.edge_features[kind] = constant_rows(m)
+            if rows is not None:
+                self.edge_features[kind] = self._named(
+                    as_rows, rows, m, f"edge_features[{kind!r}]", "edge"
+                )
+            self.pair_features[kind] = None
             if tables is not None:
-                n_pairs = sizes[pair[:, 0]] * sizes[pair[:, 1]]
-                label = f"pair_features[{kind!r}]"
-                tables = self._named(stack_given, tables, n_pairs, label, "edge")
-                n_rows = int(n_pairs.sum())
-                tables = self._named(as_rows, tables, n_rows, label, "pair of values")
-            self.pair_features[kind] = tables
+                self.pair_features[kind] = self._named(
+                    as_stacked_rows, tables, sizes[pair[:, 0]] * sizes[pair[:, 1]],
+                    f"pair_features[{kind!r}]", "edge", "pair of values",
+                )  # fmt: skip
         self.edge_types = tuple(edges)
         self.n_edges_of_type = tuple(len(pair) for pair in pairs)
         self.n_edges = sum(self.n_edges_of_type)
@@ -304,6 +271,11 @@ class FactorGraph:
         self.adj_ptr, self.adj_edge = adjacency(
             self.edge_u, self.edge_v, self.n_variables
         )
+
+    def _check_types(self, name: str, given: Any, types: Any) -> None:
+        for kind in given:
+            if kind not in types:
+                self._fail(f"{name}: there are no edges of the type {kind!r}")
 
     def _check_pairs(self, kind: str, given: Any) -> np.ndarray:
         name = f"edges[{kind!r}]"
@@ -339,77 +311,57 @@ class FactorGraph:
         self.mask_first = np.full(self.n_edges, -1, dtype=np.int64)
         self.allowed = np.empty(0, dtype=np.uint8)
         self.start = None  # without constraints every state is allowed
-        if not forbidden:
-            return
-        tables, size, start = [], 0, 0
-        pairs_of = {}
-        for kind, pairs in dict(forbidden).items():
-            if kind not in self.edge_types:
-                self._fail(f"forbidden: there are no edges of the type {kind!r}")
+        self.forbidden: dict[str, list] = {}
+        forbidden = {} if forbidden is None else dict(forbidden)
+        self._check_types("forbidden", forbidden, self.edge_types)
+        for kind, pairs in forbidden.items():
             try:
-                pairs_of[kind] = [(a, b) for a, b in pairs]
+                self.forbidden[kind] = [(a, b) for a, b in pairs]
             except (TypeError, ValueError):
                 self._fail(f"forbidden[{kind!r}] must hold pairs of values")
+        tables: list[np.ndarray] = []
+        first, size = 0, 0
         known: dict[tuple, int] = {}
-        position: dict[int, dict] = {}
         for kind, m in zip(self.edge_types, self.n_edges_of_type):
-            for e in range(start, start + m) if kind in pairs_of else ():
-                ends = [
-                    self.candidates[self.edge_u[e]],
-                    self.candidates[self.edge_v[e]],
-                ]
-                key = (kind, id(ends[0]), id(ends[1]))
+            for e in range(first, first + m) if kind in self.forbidden else ():
+                u = self.candidates[self.edge_u[e]]
+                v = self.candidates[self.edge_v[e]]
+                key = (kind, id(u), id(v))
                 if key not in known:
-                    for values in ends:
-                        position.setdefault(
-                            id(values), {v: j for j, v in enumerate(values)}
-                        )
-                    u, v = (position[id(values)] for values in ends)
                     table = np.ones((len(u), len(v)), dtype=np.uint8)
-                    for a, b in pairs_of[kind]:
-                        if a in u and b in v:
-                            table[u[a], v[b]] = 0
-                    known[key] = size if not table.all() else -1
-                    if known[key] >= 0:
+                    row, column = ({x: j for j, x in enumerate(end)} for end in (u, v))
+                    for a, b in self.forbidden[kind]:
+                        if a in row and b in column:
+                            table[row[a], column[b]] = 0
+                    known[key] = -1
+                    if not table.all():
+                        known[key] = size
                         tables.append(table.ravel())
                         size += table.size
                 self.mask_first[e] = known[key]
-            start += m
-        if not tables:
-            return
-        self.allowed = np.concatenate(tables)
-        self.start = self._first_state()
+            first += m
+        if tables:
+            self.allowed = np.concatenate(tables)
+            self.start = self._first_state()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The parameters: the constructor checks them again when they are loaded."""
+        pairs = np.column_stack([self.edge_u, self.edge_v])
+        cuts = np.cumsum(self.n_edges_of_type, dtype=int)[:-1]
+        return {
+            "candidates": self.candidates,
+            "features": self.features,
+            "candidate_features": self.candidate_features,
+            "kinds": None if self.kinds is self.candidates else self.kinds,
+            "edges": dict(zip(self.edge_types, np.split(pairs, cuts))),
+            "edge_features": self.edge_features,
+            "pair_features": self.pair_features,
+            "forbidden": self.forbidden,
+            "name": self.name,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickled graph; ValueError if its arrays contradict each other."""
-        self.__dict__.update(state)
-        n, sizes = self.n_variables, np.array([len(v) for v in self.candidates])
-        if not np.array_equal(self.cand_ptr, np.concatenate([[0], np.cumsum(sizes)])):
-            self._fail("cand_ptr of the pickled graph does not fit its candidates")
-        for name in ("edge_u", "edge_v", "mask_first"):
-            array = as_ids(name, getattr(self, name), 1, state[name].dtype)
-            check_length(name, array, self.n_edges, "one per edge")
-        for name in ("edge_u", "edge_v"):
-            check_ids(name, getattr(self, name), 0, n, "variable")
-        self.adj_ptr, self.adj_edge = adjacency(self.edge_u, self.edge_v, n)
-        check_ids("mask_first", self.mask_first, -1, self.allowed.size, "table")
-        last = self.mask_first + sizes[self.edge_u] * sizes[self.edge_v]
-        inside = last[self.mask_first >= 0]
-        check_ids("the end of mask_first", inside, 0, self.allowed.size + 1, "table")
-        if self.start is not None:
-            check_length("start", self.start, n, "one per variable")
-            check_ids("sizes - start", sizes - self.start, 1, INT32_MAX, "candidate")
-            check_ids("start", self.start, 0, INT32_MAX, "candidate")
-        check_rows(self.features, "features", n)
-        check_rows(self.candidate_features, "candidate_features", self.n_candidates)
-        start = 0
-        for kind, m in zip(self.edge_types, self.n_edges_of_type):
-            check_rows(self.edge_features[kind], f"edge_features[{kind!r}]", m)
-            tables, edges = self.pair_features[kind], slice(start, start + m)
-            if tables is not None:
-                n_pairs = sizes[self.edge_u[edges]] * sizes[self.edge_v[edges]]
-                check_rows(tables, f"pair_features[{kind!r}]", int(n_pairs.sum()))
-            start += m
+        FactorGraph.__init__(self, **state)
 
     # ------------------------------------------------------------------ properties
 
@@ -428,23 +380,24 @@ class FactorGraph:
     @property
     def is_forest(self) -> bool:
         """Whether the edges form no loop; parallel edges count as one."""
-        return bool(self._forest()[2][0])
+        return bool(forest(self).is_forest[0])
 
-    def _forest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        order = np.empty(self.n_variables, dtype=np.int32)
-        parent = np.empty(self.n_variables, dtype=np.int32)
-        is_forest = np.empty(1, dtype=np.uint8)
-        forests(
-            np.array([0, self.n_variables], dtype=np.int64),
-            self.adj_ptr,
-            self.adj_edge,
-            self.edge_u,
-            self.edge_v,
-            order,
-            parent,
-            is_forest,
-        )
-        return order, parent, is_forest
+    @property
+    def var_ptr(self) -> np.ndarray:
+        """The variables of a block of this graph alone."""
+        return np.array([0, self.n_variables], dtype=np.int64)
+
+    @property
+    def edge_ptr(self) -> np.ndarray:
+        """The edges of a block of this graph alone."""
+        return np.array([0, self.n_edges], dtype=np.int64)
+
+    @property
+    def pair_ptr(self) -> np.ndarray:
+        """Where the pairs of values of each edge begin, and the end."""
+        sizes = np.diff(self.cand_ptr)
+        n_pairs = sizes[self.edge_u] * sizes[self.edge_v]
+        return np.concatenate([[0], np.cumsum(n_pairs)]).astype(np.int64)
 
     # --------------------------------------------------------------------- states
 
@@ -482,7 +435,7 @@ class FactorGraph:
             except (KeyError, TypeError):
                 shown = ", ".join(repr(v) for v in values[:5])
                 self._fail(
-                    f"variable {i}: y is {value!r}, which is none of its "
+                    f"variable {i}: y is {value!r}, which is not among its "
                     f"{len(values)} candidates ({shown}"
                     f"{', ...' if len(values) > 5 else ''})"
                 )
@@ -508,25 +461,17 @@ class FactorGraph:
 
     def _first_state(self) -> np.ndarray:
         """A state that satisfies the constraints, or an error."""
-        order, _, _ = self._forest()
-        sizes = np.diff(self.cand_ptr)
-        n_pairs = sizes[self.edge_u] * sizes[self.edge_v]
-        var_ptr = np.array([0, self.n_variables], dtype=np.int64)
-        structure = _Structure(self, var_ptr, n_pairs)
-        pair = np.zeros(int(n_pairs.sum()))
+        pair_ptr = self.pair_ptr
+        pair = np.zeros(int(pair_ptr[-1]))
         for e in np.flatnonzero(self.mask_first >= 0):
-            first, m = int(structure.pair_ptr[e]), int(n_pairs[e])
-            mask = self.allowed[self.mask_first[e] : self.mask_first[e] + m]
-            pair[first : first + m][mask == 0] = -np.inf
+            first, end = pair_ptr[e : e + 2].tolist()
+            mask = self.allowed[self.mask_first[e] :][: end - first]
+            pair[first:end][mask == 0] = -np.inf
         state = np.zeros(self.n_variables, dtype=np.int32)
-        variable, proved = feasible(
-            Potentials(structure, np.zeros(self.n_candidates), pair),
-            0,
-            order,
-            np.empty(self.n_candidates, dtype=np.uint8),
-            state,
-            _SEARCH_LIMIT,
-        )
+        potentials = Potentials(self, np.zeros(self.n_candidates), pair)
+        alive = np.empty(self.n_candidates, dtype=np.uint8)
+        order = forest(self).order
+        variable, proved = feasible(potentials, order, alive, state, _SEARCH_LIMIT)
         if variable >= 0 and proved:
             self._fail(
                 f"variable {variable}: the forbidden pairs leave it no candidate; "
@@ -555,7 +500,7 @@ class FactorGraph:
         graph : networkx.MultiDiGraph
             A node for each variable, 0 ... n_variables - 1, with the attributes
             ``candidates`` and, if y is given, ``value``; an edge for each edge with
-            the attribute ``type``, which is also its key.
+            the attribute ``type``.
 
         Raises
         ------
@@ -574,26 +519,29 @@ class FactorGraph:
             graph.add_node(i, candidates=candidates)
             if values is not None:
                 graph.nodes[i]["value"] = values[i]
-        types = [
-            kind
-            for kind, m in zip(self.edge_types, self.n_edges_of_type)
-            for _ in range(m)
-        ]
-        for u, v, kind in zip(self.edge_u.tolist(), self.edge_v.tolist(), types):
-            graph.add_edge(u, v, key=_free_key(graph, u, v, kind), type=kind)
+        types = np.repeat(np.array(self.edge_types, object), self.n_edges_of_type)
+        for u, v, kind in zip(
+            self.edge_u.tolist(), self.edge_v.tolist(), types.tolist()
+        ):
+            graph.add_edge(u, v, type=kind)
         return graph
 
 
-class _Structure:
-    """Arrays of one instance that `Potentials` reads."""
+class Forest(NamedTuple):
+    """Breadth-first order of each instance, parents (-1: a root), whether a forest."""
 
-    def __init__(self, graph: FactorGraph, var_ptr: Any, n_pairs: Any) -> None:
-        self.var_ptr = var_ptr
-        self.edge_ptr = np.array([0, graph.n_edges], dtype=np.int64)
-        self.cand_ptr = graph.cand_ptr
-        self.edge_u, self.edge_v = graph.edge_u, graph.edge_v
-        self.pair_ptr = np.concatenate([[0], np.cumsum(n_pairs)]).astype(np.int64)
-        self.adj_ptr, self.adj_edge = graph.adj_ptr, graph.adj_edge
+    order: np.ndarray
+    parent: np.ndarray
+    is_forest: np.ndarray
+
+
+def forest(block: Any) -> Forest:
+    """Of a graph, or of a block of graphs."""
+    n = int(block.var_ptr[-1])
+    order, parent = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+    is_forest = np.empty(block.var_ptr.size - 1, dtype=np.uint8)
+    forests(block, order, parent, is_forest)
+    return Forest(order, parent, is_forest)
 
 
 def adjacency(
@@ -609,7 +557,7 @@ def adjacency(
 
 
 def as_labels(values: list) -> np.ndarray:
-    """A 1-d array of the values: of their own type if they share one, else object."""
+    """A 1-d array of the values: of the type that they share, else of objects."""
     types = {type(v) for v in values}
     if len(types) == 1 and types <= {str, int, float, bool}:
         labels = np.array(values)
@@ -629,10 +577,3 @@ def _plain(values: Any) -> list:
             raise TypeError("a single value is not a list of values")
         return values
     return [v.item() if isinstance(v, np.generic) else v for v in values]
-
-
-def _free_key(graph: Any, u: int, v: int, kind: str) -> Any:
-    """The type, unless an edge of that type joins u and v already."""
-    if not graph.has_edge(u, v, key=kind):
-        return kind
-    return (kind, graph.number_of_edges(u, v))

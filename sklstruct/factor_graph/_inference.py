@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from ._gibbs_fast import gibbs
 from ._graph import FactorGraph
-from ._inference_fast import (
-    Potentials,
-    evaluate,
-    forests,
-    gibbs,
-    max_product,
-    sum_product,
-)
+from ._inference_fast import Potentials, max_product, sum_product
 from ._pack import Block, Packed
 from ._samplerank_fast import Graphs, potentials
 
@@ -26,19 +19,13 @@ BUDGET = 1_000_000
 # A safeguard: coordinate ascent ends by itself, unless rounding makes it alternate
 # between two values.
 _MOST_SWEEPS = 1000
+# Annealed walks of an instance, and the sweeps of each.
+_RESTARTS, _ANNEAL_SWEEPS = 3, 100
 # First and last temperature of annealing, in mean ranges of the potentials: at the
 # first the walk forgets its start, at the last it hardly moves.
 _WARM, _COLD = 0.25, 0.025
 # The ends of edges with more pairs of values are not drawn together.
 LARGEST_PAIR = 1024
-
-
-@dataclass
-class Schedule:
-    """Length of annealing."""
-
-    n_sweeps: int
-    n_restarts: int
 
 
 class BlockInference:
@@ -54,85 +41,66 @@ class BlockInference:
     ) -> None:
         self.block = block
         self.graphs = graphs[block.first : block.last]
-        self._fill(packed, kernel, coef)
-
-    def _fill(self, packed: Packed, kernel: Graphs, coef: np.ndarray) -> None:
-        block = self.block
         self.unary = np.empty(int(block.cand_ptr[-1]))
         self.pair = np.empty(int(block.table_ptr[-1]))
         nothing = np.empty(0)
-        costs = packed.cost[block.first : block.last].sum()
-        step = max(1, int(block.n_variables * BUDGET // max(costs, 1)))
+        cost = max(packed.cost[block.first : block.last].sum(), 1)
         v0 = block.variables.start
-        for a in range(0, block.n_variables, step):
-            b = min(a + step, block.n_variables)
+        for a, b in _slices(0, block.n_variables, block.n_variables * BUDGET // cost):
             out = self.unary[block.cand_ptr[a] : block.cand_ptr[b]]
             potentials(kernel, coef, v0 + a, v0 + b, 0, 0, out, nothing)
-        step = max(1, int(block.edge_u.size * BUDGET // max(costs, 1)))
         for start, end in block.table_runs():
-            for a in range(start, end, step):
-                b = min(a + step, end)
+            for a, b in _slices(start, end, block.edge_u.size * BUDGET // cost):
                 out = self.pair[block.table_ptr[a] : block.table_ptr[b]]
-                first = int(block.table_edge[a])
-                potentials(kernel, coef, 0, 0, first, first + b - a, nothing, out)
+                e = int(block.table_edge[a])
+                potentials(kernel, coef, 0, 0, e, e + b - a, nothing, out)
         self.potentials = Potentials(block, self.unary, self.pair)
 
     # ---------------------------------------------------------------- the methods
 
-    def exact(
-        self, active: np.ndarray, order: np.ndarray, parent: np.ndarray
-    ) -> np.ndarray:
-        """Best states of the active instances, which must be forests."""
+    def exact(self) -> np.ndarray:
+        """Best states of the instances that are forests; zeros for the others."""
         block = self.block
-        sizes = np.diff(block.cand_ptr)
-        back_ptr = _upward(block, parent)
+        back = np.empty(block.upward_ptr[-1], dtype=np.int32)
+        work = np.empty(int(np.diff(block.table_ptr).max(initial=1)))
         state = np.zeros(block.n_variables, dtype=np.int32)
         max_product(
-            self.potentials,
-            active,
-            order,
-            parent,
-            back_ptr,
-            np.empty(back_ptr[-1], dtype=np.int32),
-            self.unary.copy(),
-            np.empty(int((sizes * np.diff(back_ptr)).max(initial=0))),
-            state,
-        )
+            self.potentials, block.forest, block.upward_ptr, back, self.unary.copy(),
+            work, state,
+        )  # fmt: skip
         return state
 
-    def sums(
-        self, order: np.ndarray, parent: np.ndarray, marginals: bool = True
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def sums(self, marginals: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """log of the sum of exp(score) over all states; all must be forests.
 
         Returns it for each instance, the probability of each candidate, and of each
         pair of values, summed over the edges of a table.
         """
         block = self.block
-        sizes = np.diff(block.cand_ptr)
-        message_ptr = _upward(block, parent)
         n_pairs = np.diff(block.table_ptr)
         top = np.empty(0)
         if self.pair.size:
             top = np.maximum.reduceat(self.pair, block.table_ptr[:-1])
+        ratio = np.exp(self.pair - np.repeat(top, n_pairs))
         log_z, belief = np.empty(block.n_instances), np.empty(self.unary.size)
         pair_total = np.zeros(self.pair.size)
+        work = np.empty(2 * int(n_pairs.max(initial=0)))
+        buffer = np.empty(2 * int(np.diff(block.cand_ptr).max(initial=0)))
         sum_product(
-            self.potentials,
-            order,
-            parent,
-            message_ptr,
-            np.exp(self.pair - np.repeat(top, n_pairs)),
-            top[block.table],
-            belief,
-            np.empty(message_ptr[-1]),
-            np.empty(2 * int(n_pairs.max(initial=0))),
-            np.empty(4 * int(sizes.max(initial=0))),
-            log_z,
-            pair_total,
+            self.potentials, block.forest, block.upward_ptr, ratio, top[block.table],
+            belief, np.empty(block.upward_ptr[-1]), work, buffer, log_z, pair_total,
             marginals,
-        )
+        )  # fmt: skip
         return log_z, belief, pair_total
+
+    def score(self, state: np.ndarray) -> np.ndarray:
+        """The score of each instance."""
+        block, n = self.block, self.block.n_instances
+        owners = np.repeat(np.arange(n), np.diff(block.var_ptr))
+        score = np.zeros(n)  # without variables, bincount gives integers
+        score += np.bincount(owners, self.unary[block.cand_ptr[:-1] + state], n)
+        owners = np.repeat(np.arange(n), np.diff(block.edge_ptr))
+        return score + np.bincount(owners, self.pair[block.pairs_of(state)], n)
 
     def start(self) -> np.ndarray:
         """For each variable the value of largest unary potential; an allowed state."""
@@ -150,89 +118,23 @@ class BlockInference:
                 state[a:b] = graph.start
         return state
 
-    def sweeps(
-        self,
-        active: np.ndarray,
-        temperatures: Iterator[np.ndarray],
-        seed: np.ndarray,
-        state: np.ndarray,
-        score: np.ndarray,
-        best: tuple[np.ndarray, np.ndarray] | None = None,
-        count: np.ndarray | None = None,
-        until_still: bool = False,
-        largest_pair: int = 0,
-    ) -> None:
-        """Run Gibbs sweeps in slices; each item of temperatures is a slice."""
-        sizes = np.diff(self.block.cand_ptr)
-        ends = sizes[self.block.edge_u], sizes[self.block.edge_v]
-        pairs = np.minimum(ends[0] * ends[1], largest_pair)
-        room = max(sizes.max(initial=1), (pairs + ends[0] + ends[1]).max(initial=1))
-        buffer = np.empty(int(room))
-        changed = np.zeros(self.block.n_instances, dtype=np.uint8)
-        best_state, best_score = best or (np.empty(0, dtype=np.int32), np.empty(0))
-        count = np.empty(0) if count is None else count
-        sweep = 0
-        for temperature in temperatures:
-            gibbs(
-                self.potentials,
-                active,
-                temperature,
-                sweep,
-                largest_pair,
-                seed,
-                state,
-                score,
-                best_state,
-                best_score,
-                count,
-                buffer,
-                changed,
-            )
-            sweep += len(temperature)
-            if until_still:
-                active = active & changed
-                if not active.any():
-                    break
+    def anneal(self, seed: np.ndarray, active: np.ndarray | None = None) -> np.ndarray:
+        """The best state of some annealed walks, each started at the result of ICM."""
+        walk = Walk(self, self.start(), seed)
+        if active is not None:
+            walk.active = active
+        walk.icm()
+        steps = np.arange(_ANNEAL_SWEEPS) / (_ANNEAL_SWEEPS - 1)
+        cooling = _WARM * (_COLD / _WARM) ** steps
+        temperature = cooling[:, None] * self._scale()
+        for _ in range(_RESTARTS):
+            walk.keep_best()
+            walk.sweep(self._slices_of(temperature), LARGEST_PAIR)
+            walk.go_to_best()
+            walk.icm(LARGEST_PAIR)
+        return walk.state
 
-    def slice_length(self) -> int:
-        """Sweeps that one kernel call makes."""
-        sizes = np.diff(self.block.cand_ptr)
-        edges = sizes[self.block.edge_u] + sizes[self.block.edge_v]
-        pairs = np.minimum(self.block.n_pairs, LARGEST_PAIR)
-        steps = 10 * (sizes.sum() + pairs.sum()) + edges.sum() + 1
-        return int(max(1, BUDGET // steps))
-
-    def slices(self, temperature: np.ndarray) -> Iterator[np.ndarray]:
-        """Parts of (n_sweeps, n_instances) for one kernel call each."""
-        step = self.slice_length()
-        for a in range(0, len(temperature), step):
-            yield np.ascontiguousarray(temperature[a : a + step])
-
-    def score(self, state: np.ndarray) -> np.ndarray:
-        """The score of each instance."""
-        score = np.zeros(self.block.n_instances)
-        evaluate(self.potentials, state, score)
-        return score
-
-    def icm(
-        self, active: np.ndarray, state: np.ndarray, largest_pair: int = 0
-    ) -> np.ndarray:
-        """Coordinate ascent from `state`, in place, until no value changes."""
-        seed = np.zeros(self.block.n_instances, dtype=np.uint64)
-        cold = np.zeros((_MOST_SWEEPS, self.block.n_instances))
-        self.sweeps(
-            active,
-            # the last sweep of a slice decides whether to go on, so slices are short
-            (cold[a : a + 2] for a in range(0, _MOST_SWEEPS, 2)),
-            seed,
-            state,
-            self.score(state),
-            until_still=True,
-            largest_pair=largest_pair,
-        )
-        return state
-
-    def scale(self) -> np.ndarray:
+    def _scale(self) -> np.ndarray:
         """Mean range of the potentials, the scale of the change of score by a step."""
         block = self.block
         spread = np.zeros(block.n_instances)
@@ -248,55 +150,113 @@ class BlockInference:
             spread += _means(width[block.table], block.edge_ptr)
         return spread
 
-    def anneal(
-        self, active: np.ndarray, seed: np.ndarray, schedule: Schedule
-    ) -> np.ndarray:
-        """The best state of some annealed walks, each started at the result of ICM."""
-        state = self.icm(active, self.start())
-        score = self.score(state)
-        best_state, best_score = state.copy(), score.copy()
-        scale = self.scale()
-        steps = np.arange(schedule.n_sweeps) / max(1, schedule.n_sweeps - 1)
-        cooling = _WARM * (_COLD / _WARM) ** steps
-        temperature = cooling[:, None] * scale
-        for _ in range(schedule.n_restarts):
-            self.sweeps(
-                active,
-                self.slices(temperature),
-                seed,
-                state,
-                score,
-                best=(best_state, best_score),
-                largest_pair=LARGEST_PAIR,
-            )
-            state = self.icm(active, best_state.copy(), LARGEST_PAIR)
-            score = self.score(state)
-            best_state, best_score = state.copy(), score.copy()
-        return state
+    def _slices_of(self, temperature: np.ndarray) -> Iterator[np.ndarray]:
+        """Parts of (n_sweeps, n_instances) for one kernel call each."""
+        for a, b in _slices(0, len(temperature), self.sweeps_per_call()):
+            yield np.ascontiguousarray(temperature[a:b])
+
+    def sweeps_per_call(self) -> int:
+        """Sweeps that one kernel call makes."""
+        sizes = np.diff(self.block.cand_ptr)
+        edges = sizes[self.block.edge_u] + sizes[self.block.edge_v]
+        pairs = np.minimum(self.block.n_pairs, LARGEST_PAIR)
+        steps = 10 * (sizes.sum() + pairs.sum()) + edges.sum() + 1
+        return int(max(1, BUDGET // steps))
 
 
-def forest(block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Order of elimination, parents, and which instances are forests."""
-    order = np.empty(block.n_variables, dtype=np.int32)
-    parent = np.empty(block.n_variables, dtype=np.int32)
-    is_forest = np.empty(block.n_instances, dtype=np.uint8)
-    forests(
-        block.var_ptr,
-        block.adj_ptr,
-        block.adj_edge,
-        block.edge_u,
-        block.edge_v,
-        order,
-        parent,
-        is_forest,
-    )
-    return order, parent, is_forest
+class Walk:
+    """Gibbs sampling of the instances of a block; arrays change in place.
+
+    Attributes
+    ----------
+    active : ndarray of shape (n_instances,), uint8
+        Instances that move.
+
+    seed : ndarray of shape (n_instances,), uint64
+
+    state, score : ndarray
+        The present states and their scores.
+
+    best_state, best_score : ndarray
+        The best so far, or empty.
+
+    count : ndarray of shape (n_candidates,)
+        Sweeps after which each candidate was the value of its variable, or empty.
+    """
+
+    def __init__(
+        self,
+        infer: BlockInference,
+        state: np.ndarray,
+        seed: np.ndarray | None = None,
+    ) -> None:
+        block = infer.block
+        self.infer, self.state, self.score = infer, state, infer.score(state)
+        n = block.n_instances
+        self.seed = np.zeros(n, dtype=np.uint64) if seed is None else seed
+        self.active, self.changed = np.ones((2, n), dtype=np.uint8)
+        self.best_state, self.best_score = np.empty(0, dtype=np.int32), np.empty(0)
+        self.count = np.empty(0)
+        sizes = np.diff(block.cand_ptr)
+        pairs = np.minimum(block.n_pairs, LARGEST_PAIR)
+        ends = sizes[block.edge_u] + sizes[block.edge_v]
+        room = max(sizes.max(initial=1), (pairs + ends).max(initial=1))
+        self.buffer = np.empty(int(room))
+
+    def sweep(
+        self,
+        temperatures: Iterable[np.ndarray],
+        largest_pair: int = 0,
+        until_still: bool = False,
+    ) -> None:
+        """Sweeps at temperatures of shape (n_sweeps, n_instances), slice by slice.
+
+        until_still: instances that the last sweep of a slice left as they were stop.
+        """
+        active, number = self.active, 0
+        for temperature in temperatures:
+            gibbs(self.infer.potentials, self, temperature, number, largest_pair)
+            number += len(temperature)
+            if until_still:
+                self.active = self.active & self.changed
+                if not self.active.any():
+                    break
+        self.active = active
+
+    def icm(self, largest_pair: int = 0) -> None:
+        """Coordinate ascent until no value changes."""
+        # The last sweep of a slice decides whether to go on, so slices are short.
+        cold = np.zeros((2, self.score.size))
+        slices = (cold for _ in range(_MOST_SWEEPS // 2))
+        self.sweep(slices, largest_pair, until_still=True)
+
+    def at(self, temperature: float, n_sweeps: int) -> None:
+        """Sweeps at one temperature."""
+        step = self.infer.sweeps_per_call()
+        self.sweep(
+            (
+                np.full((b - a, self.score.size), temperature)
+                for a, b in _slices(0, n_sweeps, step)
+            ),
+            LARGEST_PAIR,
+        )
+
+    def keep_best(self) -> None:
+        """From here on, remember the best state."""
+        self.score = self.infer.score(self.state)  # without the rounding of the steps
+        self.best_state, self.best_score = self.state.copy(), self.score.copy()
+
+    def go_to_best(self) -> None:
+        """Go on from the best state, and remember it no longer."""
+        self.state, self.score = self.best_state, self.best_score
+        self.best_state, self.best_score = np.empty(0, dtype=np.int32), np.empty(0)
 
 
-def _upward(block: Block, parent: np.ndarray) -> np.ndarray:
-    """Where the message of each variable to its parent begins."""
-    n_values = np.where(parent < 0, 0, np.diff(block.cand_ptr)[parent])
-    return np.concatenate([[0], np.cumsum(n_values)]).astype(np.int64)
+def _slices(start: int, end: int, step: Any) -> Iterator[tuple[int, int]]:
+    """Ranges of at most `step`, and at least 1, from start to end."""
+    step = max(1, int(step))
+    for a in range(start, end, step):
+        yield a, min(a + step, end)
 
 
 def _means(values: np.ndarray, ptr: np.ndarray) -> np.ndarray:
@@ -315,25 +275,21 @@ def refuse_loops(graphs: Sequence[FactorGraph], who: str, remedy: str) -> None:
             )
 
 
-def best_states(
-    infer: BlockInference, method: str, seed: int, schedule: Schedule
-) -> np.ndarray:
-    """States of a block by one of the methods of the estimator."""
-    n = infer.block.n_instances
-    everyone = np.ones(n, dtype=np.uint8)
+def best_states(infer: BlockInference, method: str, seed: int) -> np.ndarray:
+    """States of a block by one of the methods of `SampleRankClassifier`."""
+    block = infer.block
     if method == "icm":
-        return infer.icm(everyone, infer.start())
-    # the same seed for each instance: its prediction does not depend on the others
-    seeds = np.full(n, seed, dtype=np.uint64)
+        walk = Walk(infer, infer.start())
+        walk.icm()
+        return walk.state
+    # The same seed for each instance: its prediction does not depend on the others.
+    seeds = np.full(block.n_instances, seed, dtype=np.uint64)
     if method == "anneal":
-        return infer.anneal(everyone, seeds, schedule)
-    order, parent, is_forest = forest(infer.block)
-    state = infer.exact(is_forest, order, parent)
-    if not is_forest.all():
-        loopy = 1 - is_forest
-        found = infer.anneal(loopy, seeds, schedule)
-        owner = np.repeat(loopy.astype(bool), np.diff(infer.block.var_ptr))
-        state = np.where(owner, found, state)
+        return infer.anneal(seeds)
+    state, loopy = infer.exact(), 1 - block.forest.is_forest
+    if loopy.any():
+        owner = np.repeat(loopy.astype(bool), np.diff(block.var_ptr))
+        state = np.where(owner, infer.anneal(seeds, loopy), state)
     return state
 
 
@@ -345,7 +301,7 @@ def over_blocks(
     parallel: Callable[..., list],
 ) -> list:
     """function of each block of instances, in order."""
-    kernel = Graphs(packed, packed.layout)
+    kernel = Graphs(packed)
 
     def work(block: tuple[int, int]) -> Any:
         return function(

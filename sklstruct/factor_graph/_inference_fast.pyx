@@ -10,40 +10,18 @@ the block.
   between two variables summed; O(sum over edges of k_u k_v).
 - `sum_product`: the logarithm of the sum over all states of a forest, and marginals, by
   the same elimination and back; O(sum over edges of k_u k_v), with an exponential for
-  each value, not for each pair. Numbers are scaled at each variable; where they
-  underflow nevertheless, logarithms take their place.
-- `feasible`: arc consistency, then depth-first search in the order of `forests`, which
-  on a forest never goes back.
-- `gibbs`: sweeps of Gibbs sampling, each with a temperature of its own (0: the best
-  value, which is coordinate ascent); O(degree * k) a variable, and, where the ends of
-  an edge are drawn together, O(k_u k_v + degrees * k) an edge.
-  Every state that it leaves behind is allowed if the one that it got was.
-- `evaluate`: the score of a state.
+  each value, not for each pair. Numbers are scaled at each variable; an instance where
+  they underflow nevertheless is summed again with logarithms.
 
-An `active` flag per instance lets one block hold instances of several kinds. Nothing
-is checked here.
+`_gibbs_fast` has what graphs with loops need. Nothing is checked here.
 """
 
 from libc.math cimport INFINITY, exp, log
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-
-include "_random.pxi"
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 
 cdef class Potentials:
     """The arrays of a block; see the top of the file."""
-
-    cdef readonly Py_ssize_t n_instances
-    cdef const int64_t[::1] var_ptr
-    cdef const int64_t[::1] edge_ptr
-    cdef const int64_t[::1] cand_ptr
-    cdef const int32_t[::1] edge_u
-    cdef const int32_t[::1] edge_v
-    cdef const int64_t[::1] pair_ptr
-    cdef const int64_t[::1] adj_ptr
-    cdef const int32_t[::1] adj_edge
-    cdef const double[::1] unary
-    cdef const double[::1] pair
 
     def __init__(self, structure, const double[::1] unary, const double[::1] pair):
         self.var_ptr = structure.var_ptr
@@ -59,32 +37,19 @@ cdef class Potentials:
         self.n_instances = self.var_ptr.shape[0] - 1
 
 
-cdef inline int32_t other_end(Potentials p, int32_t e, Py_ssize_t v) noexcept nogil:
-    return p.edge_v[e] if p.edge_u[e] == v else p.edge_u[e]
-
-
-cdef inline Py_ssize_t size_of_table(Potentials p, Py_ssize_t e) noexcept nogil:
-    cdef Py_ssize_t u = p.edge_u[e], v = p.edge_v[e]
-    return (p.cand_ptr[u + 1] - p.cand_ptr[u]) * (p.cand_ptr[v + 1] - p.cand_ptr[v])
-
-
 # ------------------------------------------------------------------ forests
 
 
-def forests(
-    const int64_t[::1] var_ptr,
-    const int64_t[::1] adj_ptr,
-    const int32_t[::1] adj_edge,
-    const int32_t[::1] edge_u,
-    const int32_t[::1] edge_v,
-    int32_t[::1] order,
-    int32_t[::1] parent,
-    uint8_t[::1] is_forest,
-):
+def forests(structure, int32_t[::1] order, int32_t[::1] parent, uint8_t[::1] is_forest):
     """Breadth-first order of each instance, parents (-1: a root), and whether a forest.
 
-    Parallel edges make no loop: their tables can be added.
+    Parallel edges do not make a loop: their tables can be added.
     """
+    cdef const int64_t[::1] var_ptr = structure.var_ptr
+    cdef const int64_t[::1] adj_ptr = structure.adj_ptr
+    cdef const int32_t[::1] adj_edge = structure.adj_edge
+    cdef const int32_t[::1] edge_u = structure.edge_u
+    cdef const int32_t[::1] edge_v = structure.edge_v
     cdef Py_ssize_t i, root, head, tail, v, o, j
     cdef int32_t e
     with nogil:
@@ -114,82 +79,6 @@ def forests(
                             is_forest[i] = 0
 
 
-def max_product(
-    Potentials p,
-    const uint8_t[::1] active,
-    const int32_t[::1] order,
-    const int32_t[::1] parent,
-    const int64_t[::1] back_ptr,
-    int32_t[::1] back,
-    double[::1] message,
-    double[::1] table,
-    int32_t[::1] state,
-):
-    """States of the highest score of the active instances, which must be forests.
-
-    message: a copy of the unary potentials, used up. back holds, from back_ptr[v] on,
-    the best value of v for each value of its parent. table has room for the
-    largest k_v * k_parent.
-    """
-    cdef Py_ssize_t i, j, v, up, a, b, k, ku, first, n, root_best
-    cdef int32_t e
-    cdef double best
-    cdef const double* theta
-    with nogil:
-        for i in range(p.n_instances):
-            if not active[i]:
-                continue
-            for n in range(p.var_ptr[i + 1] - 1, p.var_ptr[i] - 1, -1):
-                v = order[n]
-                up = parent[v]
-                if up < 0:
-                    continue
-                first = p.cand_ptr[v]
-                k = p.cand_ptr[v + 1] - first
-                ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
-                for a in range(k):
-                    for b in range(ku):
-                        table[a * ku + b] = message[first + a]
-                for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
-                    e = p.adj_edge[j]
-                    if other_end(p, e, v) != up:
-                        continue
-                    theta = &p.pair[p.pair_ptr[e]]
-                    if p.edge_u[e] == v:
-                        for a in range(k * ku):
-                            table[a] += theta[a]
-                    else:
-                        for b in range(ku):
-                            for a in range(k):
-                                table[a * ku + b] += theta[b * k + a]
-                for b in range(ku):
-                    best = table[b]
-                    back[back_ptr[v] + b] = 0
-                    for a in range(1, k):
-                        if table[a * ku + b] > best:
-                            best = table[a * ku + b]
-                            back[back_ptr[v] + b] = <int32_t>a
-                    message[p.cand_ptr[up] + b] += best
-            for n in range(p.var_ptr[i], p.var_ptr[i + 1]):
-                v = order[n]
-                up = parent[v]
-                if up >= 0:
-                    state[v] = back[back_ptr[v] + state[up]]
-                    continue
-                first = p.cand_ptr[v]
-                root_best = first
-                for a in range(first + 1, p.cand_ptr[v + 1]):
-                    if message[a] > message[root_best]:
-                        root_best = a
-                state[v] = <int32_t>(root_best - first)
-
-
-# ------------------------------------------------------------ sums over states
-
-# Sums of products of at most 1 that are smaller may have lost terms to underflow.
-cdef double UNSAFE = 1e-200
-
-
 cdef struct Table:
     # The factors between a variable v and its parent, n_outer rows of n_inner numbers:
     # by_v tells that the rows are the values of v. ratio is exp(theta - top).
@@ -199,6 +88,104 @@ cdef struct Table:
     Py_ssize_t n_outer
     Py_ssize_t n_inner
     bint by_v
+    Py_ssize_t n_edges
+    int32_t edge  # the first
+
+
+cdef Table log_factors(
+    Potentials p, Py_ssize_t v, Py_ssize_t up, double* work
+) noexcept nogil:
+    """The table of v and its parent without ratio; work: sums over parallel edges."""
+    cdef Table t
+    cdef Py_ssize_t j, a, b
+    cdef Py_ssize_t k = p.cand_ptr[v + 1] - p.cand_ptr[v]
+    cdef Py_ssize_t ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
+    cdef int32_t e
+    cdef const double* own
+    t.n_edges = 0
+    for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
+        e = p.adj_edge[j]
+        if other_end(p, e, v) != up:
+            continue
+        own = &p.pair[p.pair_ptr[e]]
+        t.n_edges += 1
+        if t.n_edges == 1:
+            t.theta, t.edge = own, e
+            t.by_v = p.edge_u[e] == v
+            t.n_outer = k if t.by_v else ku
+            t.n_inner = ku if t.by_v else k
+            continue
+        if t.n_edges == 2:
+            for a in range(k * ku):
+                work[a] = t.theta[a]
+            t.theta = work
+        if (p.edge_u[e] == v) == t.by_v:
+            for a in range(k * ku):
+                work[a] += own[a]
+        else:
+            for a in range(t.n_outer):
+                for b in range(t.n_inner):
+                    work[a * t.n_inner + b] += own[b * t.n_outer + a]
+    return t
+
+
+def max_product(
+    Potentials p, forest, const int64_t[::1] back_ptr, int32_t[::1] back,
+    double[::1] message, double[::1] work, int32_t[::1] state,
+):
+    """States of the highest score of the instances that are forests.
+
+    message: a copy of the unary potentials, used up. back holds, from back_ptr[v] on,
+    the best value of v for each value of its parent. work has room for a table.
+    """
+    cdef const int32_t[::1] order = forest.order
+    cdef const int32_t[::1] parent = forest.parent
+    cdef const uint8_t[::1] active = forest.is_forest
+    cdef Py_ssize_t i, v, up, a, b, k, ku, n, best, step_a, step_b
+    cdef Table t
+    cdef double x, top
+    cdef double* here
+    with nogil:
+        for i in range(p.n_instances):
+            if not active[i]:
+                continue
+            for n in range(p.var_ptr[i + 1] - 1, p.var_ptr[i] - 1, -1):
+                v = order[n]
+                up = parent[v]
+                if up < 0:
+                    continue
+                here = &message[p.cand_ptr[v]]
+                k = p.cand_ptr[v + 1] - p.cand_ptr[v]
+                ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
+                t = log_factors(p, v, up, &work[0])
+                step_a = ku if t.by_v else 1
+                step_b = 1 if t.by_v else k
+                for b in range(ku):
+                    best, top = 0, here[0] + t.theta[b * step_b]
+                    for a in range(1, k):
+                        x = here[a] + t.theta[a * step_a + b * step_b]
+                        if x > top:
+                            best, top = a, x
+                    back[back_ptr[v] + b] = <int32_t>best
+                    message[p.cand_ptr[up] + b] += top
+            for n in range(p.var_ptr[i], p.var_ptr[i + 1]):
+                v = order[n]
+                up = parent[v]
+                if up >= 0:
+                    state[v] = back[back_ptr[v] + state[up]]
+                    continue
+                here = &message[p.cand_ptr[v]]
+                best = 0
+                for a in range(1, p.cand_ptr[v + 1] - p.cand_ptr[v]):
+                    if here[a] > here[best]:
+                        best = a
+                state[v] = <int32_t>best
+
+
+# ------------------------------------------------------------ sums over states
+
+# Sums of products of at most 1 that are smaller may have lost terms to underflow.
+cdef double UNSAFE = 1e-200
 
 
 cdef class Messages:
@@ -217,59 +204,30 @@ cdef class Messages:
     cdef double* pair_total
 
 
-cdef Table table_between(
-    Potentials p, Messages s, Py_ssize_t v, Py_ssize_t up
-) noexcept nogil:
-    """The table of v and its parent; parallel edges are added up in work."""
-    cdef Table t
-    cdef double* theta = s.work
-    cdef Py_ssize_t j, a, b, n = 0
-    cdef Py_ssize_t k = p.cand_ptr[v + 1] - p.cand_ptr[v]
-    cdef Py_ssize_t ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
-    cdef double* other = theta + k * ku
-    cdef int32_t e
-    cdef const double* own
-    for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
-        e = p.adj_edge[j]
-        if other_end(p, e, v) != up:
-            continue
-        own = &p.pair[p.pair_ptr[e]]
-        n += 1
-        if n == 1:
-            t.theta = own
-            t.ratio = &s.ratio[p.pair_ptr[e]]
-            t.top = s.top[e]
-            t.by_v = p.edge_u[e] == v
-            t.n_outer = k if t.by_v else ku
-            t.n_inner = ku if t.by_v else k
-            continue
-        if n == 2:
-            for a in range(k * ku):
-                theta[a] = t.theta[a]
-            t.theta = theta
-        if (p.edge_u[e] == v) == t.by_v:
-            for a in range(k * ku):
-                theta[a] += own[a]
-        else:
-            for a in range(t.n_outer):
-                for b in range(t.n_inner):
-                    theta[a * t.n_inner + b] += own[b * t.n_outer + a]
-    if n > 1:
-        t.top = -INFINITY
-        for a in range(k * ku):
-            t.top = max(t.top, theta[a])
-        for a in range(k * ku):
-            other[a] = exp(theta[a] - t.top)
-        t.ratio = other
-    return t
-
-
 cdef double largest(const double* x, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
     cdef double top = -INFINITY
     for i in range(n):
         top = max(top, x[i])
     return top
+
+
+cdef Table table_between(
+    Potentials p, Messages s, Py_ssize_t v, Py_ssize_t up
+) noexcept nogil:
+    """The table of v and its parent, with the ratio."""
+    cdef Table t = log_factors(p, v, up, s.work)
+    cdef Py_ssize_t a, size = t.n_outer * t.n_inner
+    cdef double* ratio = s.work + size
+    if t.n_edges == 1:
+        t.ratio = &s.ratio[p.pair_ptr[t.edge]]
+        t.top = s.top[t.edge]
+        return t
+    t.top = largest(t.theta, size)
+    for a in range(size):
+        ratio[a] = exp(t.theta[a] - t.top)
+    t.ratio = ratio
+    return t
 
 
 cdef double log_sum(
@@ -285,101 +243,6 @@ cdef double log_sum(
     for i in range(n):
         total += exp(x[i] + theta[i * step] - top)
     return top + log(total)
-
-
-cdef void contract(
-    Table t, bint over_outer, const double* x, double* weight, double* out
-) noexcept nogil:
-    """out[j] = log of the sum over i of exp(x[i] + theta[i, j]), i outer or inner.
-
-    weight is left with exp(x - max x).
-    """
-    cdef Py_ssize_t i, j
-    cdef Py_ssize_t n = t.n_outer if over_outer else t.n_inner
-    cdef Py_ssize_t m = t.n_inner if over_outer else t.n_outer
-    cdef double top = largest(x, n), total
-    cdef const double* row
-    if top == -INFINITY:
-        for i in range(n):
-            weight[i] = 0.0
-        for j in range(m):
-            out[j] = -INFINITY
-        return
-    for i in range(n):
-        weight[i] = exp(x[i] - top)
-    if over_outer:
-        for j in range(m):
-            out[j] = 0.0
-        for i in range(n):
-            row = t.ratio + i * m
-            total = weight[i]
-            for j in range(m):
-                out[j] += total * row[j]
-    else:
-        for j in range(m):
-            row = t.ratio + j * n
-            total = 0.0
-            for i in range(n):
-                total += weight[i] * row[i]
-            out[j] = total
-    for j in range(m):
-        if out[j] >= UNSAFE:
-            out[j] = top + t.top + log(out[j])
-        elif over_outer:
-            out[j] = log_sum(x, t.theta + j, n, m)
-        else:
-            out[j] = log_sum(x, t.theta + j * n, n, 1)
-
-
-cdef void add_pairs(
-    Table t,
-    const double* outer,
-    const double* inner,
-    const double* x,
-    const double* y,
-    double* total,
-    bint turned,
-) noexcept nogil:
-    """Add the probabilities of the pairs, proportional to exp(x + theta + y).
-
-    outer and inner are exp(x) and exp(y) up to factors; turned: total has the inner
-    values as rows.
-    """
-    cdef Py_ssize_t i, j, n = t.n_outer, m = t.n_inner
-    cdef Py_ssize_t step_i = 1 if turned else m, step_j = n if turned else 1
-    cdef double z = 0.0, part, low, top = -INFINITY
-    cdef const double* row
-    cdef double* into
-    for i in range(n):
-        row = t.ratio + i * m
-        part = 0.0
-        for j in range(m):
-            part += row[j] * inner[j]
-        z += outer[i] * part
-    if z >= UNSAFE:
-        for i in range(n):
-            row = t.ratio + i * m
-            part = outer[i] / z
-            if turned:
-                for j in range(m):
-                    total[j * n + i] += part * row[j] * inner[j]
-            else:
-                into = total + i * m
-                for j in range(m):
-                    into[j] += part * row[j] * inner[j]
-        return
-    for i in range(n):
-        for j in range(m):
-            top = max(top, x[i] + t.theta[i * m + j] + y[j])
-    z = 0.0
-    for i in range(n):
-        for j in range(m):
-            z += exp(x[i] + t.theta[i * m + j] + y[j] - top)
-    low = top + log(z)
-    for i in range(n):
-        for j in range(m):
-            part = exp(x[i] + t.theta[i * m + j] + y[j] - low)
-            total[i * step_i + j * step_j] += part
 
 
 cdef bint scaled_sums(
@@ -540,22 +403,28 @@ cdef void exact_sums(
     Potentials p, Messages s, Py_ssize_t i, double* log_z
 ) noexcept nogil:
     """The way up with logarithms, in which nothing is lost."""
-    cdef Py_ssize_t n, v, up, b, k
+    cdef Py_ssize_t n, v, up, b, k, ku
     cdef Table t
+    cdef double* here
     cdef double* sent
     cdef double nothing = 0.0
     log_z[0] = 0.0
     for n in range(p.var_ptr[i + 1] - 1, p.var_ptr[i] - 1, -1):
         v = s.order[n]
         up = s.parent[v]
+        here = s.belief + p.cand_ptr[v]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
         if up < 0:
-            log_z[0] += log_sum(s.belief + p.cand_ptr[v], &nothing, k, 0)
+            log_z[0] += log_sum(here, &nothing, k, 0)
             continue
         t = table_between(p, s, v, up)
+        ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
         sent = s.message + s.message_ptr[v]
-        contract(t, t.by_v, s.belief + p.cand_ptr[v], s.buffer, sent)
-        for b in range(p.cand_ptr[up + 1] - p.cand_ptr[up]):
+        for b in range(ku):
+            if t.by_v:
+                sent[b] = log_sum(here, t.theta + b, k, ku)
+            else:
+                sent[b] = log_sum(here, t.theta + b * k, k, 1)
             s.belief[p.cand_ptr[up] + b] += sent[b]
 
 
@@ -564,18 +433,18 @@ cdef void exact_marginals(
 ) noexcept nogil:
     """The way down after `exact_sums`; belief is left as probabilities.
 
-    buffer has room for two vectors of v's values and two of its parent's.
+    p(a, b) is proportional to exp(here[a] + theta(a, b) + rest[b]), where rest is what
+    the parent believes without v.
     """
-    cdef Py_ssize_t n, v, up, a, b, j, k, ku
+    cdef Py_ssize_t n, v, up, a, b, j, k, ku, step_a, step_b
     cdef Table t
     cdef int32_t e
-    cdef double most, z
+    cdef double total, x
     cdef double* here
-    cdef double* down
+    cdef double* down = s.buffer
     cdef double* rest
-    cdef double* weight_v
-    cdef double* weight_up
     cdef const double* sent
+    cdef double* into
     for n in range(p.var_ptr[i], p.var_ptr[i + 1]):
         v = s.order[n]
         up = s.parent[v]
@@ -584,45 +453,36 @@ cdef void exact_marginals(
         here = s.belief + p.cand_ptr[v]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
         ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
-        weight_v, down = s.buffer, s.buffer + k
-        weight_up, rest = s.buffer + 2 * k, s.buffer + 2 * k + ku
+        rest = down + k
         t = table_between(p, s, v, up)
+        step_a = ku if t.by_v else 1
+        step_b = 1 if t.by_v else k
         sent = s.message + s.message_ptr[v]
-        # what the parent believes without v; nothing of values that v forbids
         for b in range(ku):
-            rest[b] = -INFINITY
+            rest[b] = -INFINITY  # of values that v forbids
             if sent[b] != -INFINITY:
                 rest[b] = s.belief[p.cand_ptr[up] + b] - sent[b]
-        contract(t, not t.by_v, rest, weight_up, down)
-        most = largest(here, k)
         for a in range(k):
-            weight_v[a] = exp(here[a] - most)
+            down[a] = log_sum(rest, t.theta + a * step_a, ku, step_b)
+        total = log_sum(here, down, k, 1)
         for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
             e = p.adj_edge[j]
             if other_end(p, e, v) != up:
                 continue
-            if t.by_v:
-                add_pairs(
-                    t, weight_v, weight_up, here, rest,
-                    s.pair_total + p.pair_ptr[e], p.edge_u[e] != v,
-                )
-            else:
-                add_pairs(
-                    t, weight_up, weight_v, rest, here,
-                    s.pair_total + p.pair_ptr[e], p.edge_u[e] == v,
-                )
+            into = s.pair_total + p.pair_ptr[e]
+            for a in range(k):
+                for b in range(ku):
+                    x = here[a] + t.theta[a * step_a + b * step_b] + rest[b] - total
+                    into[a * ku + b if p.edge_u[e] == v else b * k + a] += exp(x)
         for a in range(k):
             here[a] += down[a]
     for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
         here = s.belief + p.cand_ptr[v]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
-        most = largest(here, k)
-        z = 0.0
+        x = 0.0
+        total = log_sum(here, &x, k, 0)
         for a in range(k):
-            here[a] = exp(here[a] - most)
-            z += here[a]
-        for a in range(k):
-            here[a] /= z
+            here[a] = exp(here[a] - total)
 
 
 cdef void begin(Potentials p, Py_ssize_t i, double[::1] belief) noexcept nogil:
@@ -632,19 +492,9 @@ cdef void begin(Potentials p, Py_ssize_t i, double[::1] belief) noexcept nogil:
 
 
 def sum_product(
-    Potentials p,
-    const int32_t[::1] order,
-    const int32_t[::1] parent,
-    const int64_t[::1] message_ptr,
-    const double[::1] ratio,
-    const double[::1] top,
-    double[::1] belief,
-    double[::1] message,
-    double[::1] work,
-    double[::1] buffer,
-    double[::1] log_z,
-    double[::1] pair_total,
-    bint marginals,
+    Potentials p, forest, const int64_t[::1] message_ptr, const double[::1] ratio,
+    const double[::1] top, double[::1] belief, double[::1] message, double[::1] work,
+    double[::1] buffer, double[::1] log_z, double[::1] pair_total, bint marginals,
 ):
     """log of the sum over all states of exp(score), and marginals; all are forests.
 
@@ -652,9 +502,11 @@ def sum_product(
     belief: room for the candidates; left as their probabilities if marginals, when also
     those of the pairs are added to the tables of pair_total. message has, from
     message_ptr[v] on, room for the values of v's parent. work has room for two tables,
-    buffer for four variables. An instance whose numbers may underflow is done again
+    buffer for two variables. An instance whose numbers may underflow is done again
     with logarithms.
     """
+    cdef const int32_t[::1] order = forest.order
+    cdef const int32_t[::1] parent = forest.parent
     cdef Py_ssize_t i
     cdef Messages s = Messages.__new__(Messages)
     if not p.var_ptr[p.n_instances]:
@@ -679,333 +531,3 @@ def sum_product(
             exact_sums(p, s, i, &log_z[i])
             if marginals:
                 exact_marginals(p, s, i)
-
-
-# -------------------------------------------------------------- constraints
-
-
-cdef bint has_partner(
-    Potentials p, int32_t e, Py_ssize_t v, Py_ssize_t a, const uint8_t[::1] alive
-) noexcept nogil:
-    """Whether some value that is alive at the other end of e goes with a at v."""
-    cdef Py_ssize_t o = other_end(p, e, v)
-    cdef Py_ssize_t first = p.cand_ptr[o], k = p.cand_ptr[o + 1] - first
-    cdef Py_ssize_t kv = p.cand_ptr[v + 1] - p.cand_ptr[v]
-    cdef Py_ssize_t b, at
-    for b in range(k):
-        if alive[first + b]:
-            at = a * k + b if p.edge_u[e] == v else b * kv + a
-            if p.pair[p.pair_ptr[e] + at] != -INFINITY:
-                return True
-    return False
-
-
-cdef bint goes_with_neighbours(
-    Potentials p, Py_ssize_t v, Py_ssize_t a, const int32_t[::1] state
-) noexcept nogil:
-    """Whether value a of v is allowed beside those neighbours that have a value."""
-    cdef Py_ssize_t j, o, at
-    cdef Py_ssize_t kv = p.cand_ptr[v + 1] - p.cand_ptr[v]
-    cdef int32_t e
-    for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
-        e = p.adj_edge[j]
-        o = other_end(p, e, v)
-        if state[o] < 0:
-            continue
-        if p.edge_u[e] == v:
-            at = a * (p.cand_ptr[o + 1] - p.cand_ptr[o]) + state[o]
-        else:
-            at = state[o] * kv + a
-        if p.pair[p.pair_ptr[e] + at] == -INFINITY:
-            return False
-    return True
-
-
-def feasible(
-    Potentials p,
-    Py_ssize_t i,
-    const int32_t[::1] order,
-    uint8_t[::1] alive,
-    int32_t[::1] state,
-    Py_ssize_t limit,
-):
-    """An allowed state of instance i, the first in the order of the candidates.
-
-    Returns (-1, True) if found; else the variable that was left without a value, and
-    whether this was proved (False: the search was given up after `limit` steps).
-    """
-    cdef Py_ssize_t v, a, j, n, start, end, steps = 0, deepest, left
-    cdef bint changed = True, dead = False, found
-    with nogil:
-        start, end = p.var_ptr[i], p.var_ptr[i + 1]
-        for a in range(p.cand_ptr[start], p.cand_ptr[end]):
-            alive[a] = 1
-        v = start
-        while changed and not dead:
-            changed = False
-            for n in range(start, end):
-                v = order[n]
-                left = 0
-                for a in range(p.cand_ptr[v + 1] - p.cand_ptr[v]):
-                    if not alive[p.cand_ptr[v] + a]:
-                        continue
-                    for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
-                        if not has_partner(p, p.adj_edge[j], v, a, alive):
-                            alive[p.cand_ptr[v] + a] = 0
-                            changed = True
-                            break
-                    else:
-                        left += 1
-                if not left:
-                    dead = True
-                    break
-        if not dead:
-            for v in range(start, end):
-                state[v] = -1
-            n = start
-            deepest = start
-            while start <= n < end:
-                v = order[n]
-                found = False
-                # state[v] is the value tried last, if the search came back to v
-                a = state[v] + 1
-                state[v] = -1
-                while a < p.cand_ptr[v + 1] - p.cand_ptr[v]:
-                    steps += 1
-                    if alive[p.cand_ptr[v] + a] and goes_with_neighbours(
-                        p, v, a, state
-                    ):
-                        found = True
-                        break
-                    a += 1
-                if steps > limit:
-                    break
-                if found:
-                    state[v] = <int32_t>a
-                    n += 1
-                    if n > deepest:
-                        deepest = n
-                else:
-                    n -= 1
-            if n < end:
-                dead = True
-                v = order[min(deepest, end - 1)]
-    return (int(v) if dead else -1), bool(steps <= limit)
-
-
-# ----------------------------------------------------------------- sampling
-
-
-cdef inline void add_edge(
-    Potentials p, int32_t e, Py_ssize_t v, const int32_t* state, double* score
-) noexcept nogil:
-    """Add the potential of edge e for each value of v, its other end as it is."""
-    cdef Py_ssize_t k = p.cand_ptr[v + 1] - p.cand_ptr[v], a, ko
-    cdef Py_ssize_t o = other_end(p, e, v)
-    cdef const double* theta = &p.pair[p.pair_ptr[e]]
-    if p.edge_u[e] == v:
-        ko = p.cand_ptr[o + 1] - p.cand_ptr[o]
-        for a in range(k):
-            score[a] += theta[a * ko + state[o]]
-    else:
-        theta += state[o] * k
-        for a in range(k):
-            score[a] += theta[a]
-
-
-cdef double local_scores(
-    Potentials p, Py_ssize_t v, const int32_t* state, double* score
-) noexcept nogil:
-    """Potentials of the factors at v for each of its values; returns the largest."""
-    cdef Py_ssize_t first = p.cand_ptr[v], k = p.cand_ptr[v + 1] - first, j, a
-    cdef double best = -INFINITY
-    for a in range(k):
-        score[a] = p.unary[first + a]
-    for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
-        add_edge(p, p.adj_edge[j], v, state, score)
-    for a in range(k):
-        if score[a] > best:
-            best = score[a]
-    return best
-
-
-cdef inline Py_ssize_t pick(
-    const double* score,
-    Py_ssize_t n,
-    double top,
-    double t,
-    Py_ssize_t now,
-    uint64_t* seed,
-) noexcept nogil:
-    """One of n scores, whose largest is top, drawn at temperature t."""
-    cdef Py_ssize_t a
-    cdef double total = 0.0, u
-    if t <= 0.0:
-        # the present value wins ties, so that coordinate ascent ends
-        if score[now] >= top:
-            return now
-        for a in range(n):
-            if score[a] == top:
-                return a
-    for a in range(n):
-        total += exp((score[a] - top) / t)
-    u = draw(seed) * total
-    for a in range(n):
-        u -= exp((score[a] - top) / t)
-        if u < 0.0:
-            return a
-    return now  # rounding used up all the mass
-
-
-cdef bint visit(
-    Potentials p,
-    Py_ssize_t v,
-    double t,
-    uint64_t* seed,
-    int32_t* state,
-    double* total,
-    double* score,
-) noexcept nogil:
-    """Draw a value of v given its neighbours; whether it is another one."""
-    cdef Py_ssize_t k = p.cand_ptr[v + 1] - p.cand_ptr[v], now = state[v], a
-    if k == 1:
-        return False
-    a = pick(score, k, local_scores(p, v, state, score), t, now, seed)
-    if a == now:
-        return False
-    total[0] += score[a] - score[now]
-    state[v] = <int32_t>a
-    return True
-
-
-cdef bint visit_pair(
-    Potentials p,
-    Py_ssize_t e,
-    double t,
-    uint64_t* seed,
-    int32_t* state,
-    double* total,
-    double* score,
-) noexcept nogil:
-    """Draw the values of both ends of e together, given all others.
-
-    score has room for k_u * k_v + k_u + k_v numbers.
-    """
-    cdef Py_ssize_t u = p.edge_u[e], v = p.edge_v[e]
-    cdef Py_ssize_t ku = p.cand_ptr[u + 1] - p.cand_ptr[u]
-    cdef Py_ssize_t kv = p.cand_ptr[v + 1] - p.cand_ptr[v]
-    cdef Py_ssize_t a, b, j, now = state[u] * kv + state[v]
-    cdef double* at_u = score + ku * kv
-    cdef double* at_v = at_u + ku
-    cdef const double* theta
-    cdef int32_t f
-    cdef double top = -INFINITY
-    for a in range(ku):
-        at_u[a] = p.unary[p.cand_ptr[u] + a]
-    for b in range(kv):
-        at_v[b] = p.unary[p.cand_ptr[v] + b]
-    for a in range(ku * kv):
-        score[a] = 0.0
-    for j in range(p.adj_ptr[u], p.adj_ptr[u + 1]):
-        f = p.adj_edge[j]
-        theta = &p.pair[p.pair_ptr[f]]
-        if other_end(p, f, u) != v:
-            add_edge(p, f, u, state, at_u)
-        elif p.edge_u[f] == u:
-            for a in range(ku * kv):
-                score[a] += theta[a]
-        else:
-            for a in range(ku):
-                for b in range(kv):
-                    score[a * kv + b] += theta[b * ku + a]
-    for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
-        f = p.adj_edge[j]
-        if other_end(p, f, v) != u:
-            add_edge(p, f, v, state, at_v)
-    for a in range(ku):
-        for b in range(kv):
-            score[a * kv + b] += at_u[a] + at_v[b]
-            if score[a * kv + b] > top:
-                top = score[a * kv + b]
-    a = pick(score, ku * kv, top, t, now, seed)
-    if a == now:
-        return False
-    total[0] += score[a] - score[now]
-    state[u] = <int32_t>(a // kv)
-    state[v] = <int32_t>(a % kv)
-    return True
-
-
-def gibbs(
-    Potentials p,
-    const uint8_t[::1] active,
-    const double[:, ::1] temperature,
-    Py_ssize_t sweep,
-    Py_ssize_t largest_pair,
-    uint64_t[::1] seed,
-    int32_t[::1] state,
-    double[::1] score,
-    int32_t[::1] best_state,
-    double[::1] best_score,
-    double[::1] count,
-    double[::1] buffer,
-    uint8_t[::1] changed,
-):
-    """Sweeps at the temperatures (n_sweeps, n_instances); the first is number `sweep`.
-
-    A sweep visits the variables, and then the edges with at most largest_pair pairs of
-    values, drawing both ends together. score and best_score belong to state and
-    best_state and are kept up to date; count of each candidate goes up by one for each
-    sweep after which its variable has it; both may be empty, and are then not kept.
-    changed[i] tells whether the last sweep changed instance i.
-    """
-    cdef Py_ssize_t i, v, e, s, n, start, size
-    cdef double t
-    cdef bint keep_best = best_state.shape[0] > 0, keep_count = count.shape[0] > 0
-    cdef bint backward
-    with nogil:
-        for i in range(p.n_instances):
-            if not active[i]:
-                continue
-            for s in range(temperature.shape[0]):
-                t = temperature[s, i]
-                changed[i] = 0
-                backward = (sweep + s) & 1
-                start, size = p.var_ptr[i], p.var_ptr[i + 1] - p.var_ptr[i]
-                for n in range(size):
-                    v = start + (size - 1 - n if backward else n)
-                    if visit(
-                        p, v, t, &seed[i], &state[0], &score[i], &buffer[0]
-                    ):
-                        changed[i] = 1
-                start, size = p.edge_ptr[i], p.edge_ptr[i + 1] - p.edge_ptr[i]
-                for n in range(size if largest_pair > 0 else 0):
-                    e = start + (size - 1 - n if backward else n)
-                    if size_of_table(p, e) <= largest_pair and visit_pair(
-                        p, e, t, &seed[i], &state[0], &score[i], &buffer[0]
-                    ):
-                        changed[i] = 1
-                if keep_best and score[i] > best_score[i]:
-                    best_score[i] = score[i]
-                    for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
-                        best_state[v] = state[v]
-                if keep_count:
-                    for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
-                        count[p.cand_ptr[v] + state[v]] += 1.0
-
-
-def evaluate(Potentials p, const int32_t[::1] state, double[::1] score):
-    """The score of each instance's state."""
-    cdef Py_ssize_t i, v, e, ko
-    cdef double total
-    with nogil:
-        for i in range(p.n_instances):
-            total = 0.0
-            for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
-                total += p.unary[p.cand_ptr[v] + state[v]]
-            for e in range(p.edge_ptr[i], p.edge_ptr[i + 1]):
-                ko = p.cand_ptr[p.edge_v[e] + 1] - p.cand_ptr[p.edge_v[e]]
-                total += p.pair[
-                    p.pair_ptr[e] + state[p.edge_u[e]] * ko + state[p.edge_v[e]]
-                ]
-            score[i] = total

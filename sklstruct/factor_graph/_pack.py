@@ -12,12 +12,12 @@ import numpy as np
 
 from .._checks import INT32_MAX
 from .._lazy import stored
-from ._graph import FactorGraph, adjacency, as_labels
+from ._graph import FactorGraph, Forest, adjacency, forest
 from ._rows import concatenate
 
 
 def check_graphs(graphs: list) -> list[FactorGraph]:
-    """The instances, or a ValueError if one is no FactorGraph."""
+    """The instances, or a ValueError if one is not a FactorGraph."""
     for i, graph in enumerate(graphs):
         if not isinstance(graph, FactorGraph):
             raise ValueError(
@@ -74,13 +74,11 @@ class WeightLayout:
     def of(cls, graphs: Sequence[FactorGraph]) -> WeightLayout:
         """The layout of some instances, whose numbers of features must agree."""
         widths: dict[Any, int] = {}
-        owner: dict[Any, int] = {}
+        owner: dict[Any, str] = {}
         for i, graph in enumerate(graphs):
             for key, label, width in _widths(graph):
-                if key not in widths:
-                    widths[key], owner[key] = width, i
-                elif widths[key] != width:
-                    first = _where(owner[key], graphs[owner[key]])
+                first = owner.setdefault(key, _where(i, graph))
+                if widths.setdefault(key, width) != width:
                     raise ValueError(
                         f"{_where(i, graph)}: {label} has {width} columns, that of "
                         f"{first} has {widths[key]}; all instances must have the same"
@@ -162,11 +160,12 @@ def _sorted_kinds(graphs: Sequence[FactorGraph]) -> list:
 
 def in_order(kinds: set) -> list:
     """Values of any types, sorted."""
-    return sorted(kinds, key=lambda kind: (type(kind).__name__, _sort_key(kind)))
 
+    def key(kind: Any) -> tuple[str, Any]:
+        plain = isinstance(kind, (str, int, float))
+        return type(kind).__name__, kind if plain else repr(kind)
 
-def _sort_key(kind: Any) -> Any:
-    return kind if isinstance(kind, (str, int, float)) else repr(kind)
+    return sorted(kinds, key=key)
 
 
 class Packed:
@@ -348,6 +347,23 @@ class Block:
         self.adj_ptr = adj - adj[0]
         self.adj_edge = packed.adj_edge[adj[0] : adj[-1]] - np.int32(e0)
 
+    @cached_property
+    def forest(self) -> Forest:
+        """Order of elimination, parents, and which instances are forests."""
+        return forest(self)
+
+    @cached_property
+    def upward_ptr(self) -> np.ndarray:
+        """Where the message of each variable to its parent begins."""
+        parent = self.forest.parent
+        n_values = np.where(parent < 0, 0, np.diff(self.cand_ptr)[parent])
+        return np.concatenate([[0], np.cumsum(n_values)]).astype(np.int64)
+
+    def pairs_of(self, state: np.ndarray) -> np.ndarray:
+        """The entry of its table that the values of each edge have in a state."""
+        width = np.diff(self.cand_ptr)[self.edge_v]
+        return self.pair_ptr + state[self.edge_u] * width + state[self.edge_v]
+
     def table_runs(self) -> list[tuple[int, int]]:
         """Ranges of tables whose edges are consecutive."""
         new = np.diff(self.table_edge, prepend=-2) != 1
@@ -367,8 +383,3 @@ class Block:
 def unpacked(values: np.ndarray, ptr: np.ndarray) -> list[np.ndarray]:
     """The parts between consecutive positions of ptr."""
     return [values[a:b] for a, b in zip(ptr[:-1].tolist(), ptr[1:].tolist())]
-
-
-def kind_labels(layout: WeightLayout) -> np.ndarray:
-    """The kinds as an array."""
-    return as_labels(layout.kinds) if layout.kinds else np.empty(0, dtype=object)

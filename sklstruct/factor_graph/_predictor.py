@@ -14,7 +14,7 @@ from ..symbols import LabelLists, is_missing
 from ._graph import FactorGraph, as_labels
 from ._inference import BlockInference, over_blocks
 from ._observations import chains, find_columns, learn_columns
-from ._pack import Packed, WeightLayout, check_graphs, in_order, kind_labels, unpacked
+from ._pack import Packed, WeightLayout, check_graphs, in_order, unpacked
 
 # For `shared_docs`.
 ATTRIBUTES = """
@@ -110,7 +110,7 @@ class GraphPredictor(BaseEstimator):
     def _name_weights(self) -> None:
         layout, coef = self._layout, self.coef_
         k = layout.n_kinds
-        self.kinds_ = kind_labels(layout)
+        self.kinds_ = as_labels(layout.kinds)
         self.feature_coef_ = coef[: layout.own_offset].reshape(layout.n_features, k)
         end = layout.own_offset + layout.n_candidate_features
         self.candidate_coef_ = coef[layout.own_offset : end]

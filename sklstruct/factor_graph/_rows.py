@@ -67,7 +67,8 @@ def check_rows(rows: FeatureRows, name: str, n_rows: int) -> None:
 
 def as_rows(matrix: Any, n_rows: int, name: str, row: str) -> FeatureRows:
     """A dense or sparse matrix of n_rows rows, checked; row: its name in errors."""
-    if isinstance(matrix, FeatureRows):  # made by the vectorizer
+    if isinstance(matrix, FeatureRows):  # of the vectorizer, or of a pickle
+        check_rows(matrix, name, n_rows)
         return matrix
     check_sparse(matrix, name)
     if not sp.issparse(matrix):
@@ -95,15 +96,16 @@ def as_rows(matrix: Any, n_rows: int, name: str, row: str) -> FeatureRows:
     return FeatureRows.of(matrix)
 
 
-def stack_given(matrices: Any, sizes: np.ndarray, name: str, owner: str) -> Any:
-    """A list of matrices, one for each owner, stacked; a stacked matrix as it is.
+def as_stacked_rows(
+    matrices: Any, sizes: np.ndarray, name: str, owner: str, row: str
+) -> FeatureRows:
+    """A matrix for each owner, below each other; or one matrix of all rows.
 
-    sizes: number of rows of each owner.
+    sizes: number of rows of each owner. A table of pairs may have three dimensions.
     """
-    if sp.issparse(matrices) or isinstance(matrices, FeatureRows):
-        return matrices
-    if isinstance(matrices, np.ndarray) and matrices.ndim == 2:
-        return matrices
+    whole = isinstance(matrices, FeatureRows) or sp.issparse(matrices)
+    if whole or (isinstance(matrices, np.ndarray) and matrices.ndim == 2):
+        return as_rows(matrices, int(sizes.sum()), name, row)
     try:
         matrices = list(matrices)
     except TypeError as exc:
@@ -119,23 +121,24 @@ def stack_given(matrices: Any, sizes: np.ndarray, name: str, owner: str) -> Any:
         check_sparse(block, label)
         if not sp.issparse(block):
             block = as_numbers(label, block, "a matrix of numbers")
-            if block.ndim == 3:  # a table of pairs
+            if block.ndim == 3:
                 block = block.reshape(block.shape[0] * block.shape[1], -1)
         if block.ndim != 2 or block.shape[0] != size:
             raise ValueError(
                 f"{label}: must have {size} rows, got an array of shape {block.shape}"
             )
-        if blocks and block.shape[1] != blocks[0].shape[1]:
+        blocks.append(block)
+        if block.shape[1] != blocks[0].shape[1]:
             raise ValueError(
                 f"{label}: has {block.shape[1]} features, {owner} 0 has "
                 f"{blocks[0].shape[1]}"
             )
-        blocks.append(block)
-    if not blocks:
-        return sp.csr_array((0, 0))
-    if any(sp.issparse(block) for block in blocks):
-        return sp.vstack([sp.csr_array(b) for b in blocks], format="csr")
-    return np.concatenate(blocks)
+    stacked: Any = np.empty((0, 0))
+    if any(map(sp.issparse, blocks)):
+        stacked = sp.vstack([sp.csr_array(b) for b in blocks], format="csr")
+    elif blocks:
+        stacked = np.concatenate(blocks)
+    return as_rows(stacked, int(sizes.sum()), name, row)
 
 
 def concatenate(parts: Sequence[FeatureRows], width: int) -> FeatureRows:

@@ -20,13 +20,7 @@ from .._compat import (
 from .._docs import shared_docs
 from .._progress import Progress
 from ._graph import FactorGraph
-from ._inference import (
-    LARGEST_PAIR,
-    BlockInference,
-    Schedule,
-    best_states,
-    refuse_loops,
-)
+from ._inference import BlockInference, Walk, best_states, refuse_loops
 from ._pack import Packed, WeightLayout, unpacked
 from ._predictor import ATTRIBUTES, GraphPredictor
 from ._samplerank_fast import (
@@ -87,15 +81,11 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         - "perceptron": :math:`\eta\, \delta`, :math:`\eta` the `learning_rate`;
         - "adagrad": :math:`\eta\, \delta_j / \sqrt{G_j}` for each weight, with
           :math:`G_j` the sum of all :math:`\delta_j^2` so far;
-        - "passive_aggressive": :math:`\min\bigl(C, (m \Delta\ell - w^\top\delta) /
-          \|\delta\|^2\bigr)\, \delta` (PA-I).
+        - "passive_aggressive": :math:`\min\bigl(\eta, (m \Delta\ell - w^\top\delta)
+          / \|\delta\|^2\bigr)\, \delta` (PA-I, where :math:`\eta` is called C).
 
     learning_rate : float, default=0.1
-        :math:`\eta > 0`; "passive_aggressive" has none. Only its ratio to `margin`
-        and `temperature` matters.
-
-    C : float, default=0.1
-        Largest step of "passive_aggressive", positive; the others ignore it.
+        :math:`\eta`, above 0. Only its ratio to `margin` and `temperature` matters.
 
     margin : float, default=1.0
         m, at least 0: the required difference of scores for each unit of difference in
@@ -106,11 +96,8 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         varies less than the last weights.
 
     epochs : int, default=10
-        Passes over the training instances, at least 1.
-
-    sweeps : int, default=1
-        Sweeps over the variables of an instance at each pass, at least 1. A sweep
-        compares each variable as often as it has other values.
+        Passes over the training instances, at least 1. A pass visits each variable
+        once, and compares it as often as it has other values.
 
     proposal : {"gibbs", "uniform"} or callable, default="gibbs"
         The states to compare. "gibbs": all values of a variable; the value of least
@@ -133,20 +120,14 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
 
         - "exact": max-product (variable elimination), for chains and trees; an error
           for graphs with a loop;
-        - "anneal": Gibbs sampling at falling temperatures, then coordinate ascent from
-          the best state;
+        - "anneal": three times 100 sweeps of Gibbs sampling at falling temperatures,
+          then coordinate ascent from the best state. The first temperature is a quarter
+          of the mean range of the potentials of an instance, the last a tenth of that.
+          A sweep draws each variable, then the two ends of each edge together, if they
+          have at most 1024 pairs of values;
         - "icm": coordinate ascent from the best value of each variable without its
           neighbours; fast, and often in a local optimum;
         - "auto": "exact" for each instance without a loop, "anneal" for the others.
-
-    anneal_sweeps : int, default=100
-        Sweeps of one annealed walk, at least 1. The first temperature is a quarter of
-        the mean range of the potentials of an instance, the last a tenth of that.
-        A sweep draws each variable, then the two ends of each edge together, if they
-        have at most 1024 pairs of values.
-
-    n_restarts : int, default=3
-        Annealed walks for each instance, at least 1.
 
     n_jobs : int, default=None
         Threads over the instances in `predict`, `sample` and `predict_marginals`.
@@ -223,16 +204,12 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         "loss": [StrOptions({"hamming"}), callable],
         "step": [StrOptions(set(_RULES))],
         "learning_rate": [Interval(numbers.Real, 0, None, closed="neither")],
-        "C": [Interval(numbers.Real, 0, None, closed="neither")],
         "margin": [Interval(numbers.Real, 0, None, closed="left")],
         "average": ["boolean"],
         "epochs": [Interval(numbers.Integral, 1, None, closed="left")],
-        "sweeps": [Interval(numbers.Integral, 1, None, closed="left")],
         "proposal": [StrOptions(set(_PROPOSALS)), callable],
         "temperature": [Interval(numbers.Real, 0, None, closed="left")],
         "inference": [StrOptions({"auto", "anneal", "icm", "exact"})],
-        "anneal_sweeps": [Interval(numbers.Integral, 1, None, closed="left")],
-        "n_restarts": [Interval(numbers.Integral, 1, None, closed="left")],
         "n_jobs": [numbers.Integral, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -244,16 +221,12 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         *,
         step: str = "adagrad",
         learning_rate: float = 0.1,
-        C: float = 0.1,
         margin: float = 1.0,
         average: bool = True,
         epochs: int = 10,
-        sweeps: int = 1,
         proposal: str | Callable = "gibbs",
         temperature: float = 0.1,
         inference: str = "auto",
-        anneal_sweeps: int = 100,
-        n_restarts: int = 3,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -261,16 +234,12 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         self.loss = loss
         self.step = step
         self.learning_rate = learning_rate
-        self.C = C
         self.margin = margin
         self.average = average
         self.epochs = epochs
-        self.sweeps = sweeps
         self.proposal = proposal
         self.temperature = temperature
         self.inference = inference
-        self.anneal_sweeps = anneal_sweeps
-        self.n_restarts = n_restarts
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -306,9 +275,6 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         FloatingPointError
             If the weights overflow.
         """
-        for name in ("learning_rate", "C", "margin", "temperature"):
-            if not np.isfinite(getattr(self, name)):
-                raise ValueError(f"{name} must be finite, got {getattr(self, name)}")
         if self.step == "passive_aggressive" and self.margin == 0:
             raise ValueError(
                 "margin must be positive with step='passive_aggressive', which makes "
@@ -319,15 +285,10 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         packed = Packed(graphs, layout)
         rng = check_random_state(self.random_state)
         seeds = rng.randint(INT32_MAX, size=3)
-        rate = self.C if self.step == "passive_aggressive" else self.learning_rate
         learner = Learner(
-            np.zeros(layout.n_weights),
-            _RULES[self.step],
-            rate,
-            self.margin,
-            self.temperature,
-            int(seeds[0]),
-        )
+            np.zeros(layout.n_weights), _RULES[self.step], self.learning_rate,
+            self.margin, self.temperature, int(seeds[0]),
+        )  # fmt: skip
         state = self._first_states(graphs, packed, np.random.default_rng(seeds[1]))
         run = self._runner(graphs, packed, learner, truth, state, seeds[1])
         updates = []
@@ -339,7 +300,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
                 if not np.isfinite(learner.coef).all():
                     raise FloatingPointError(
                         "the weights are no longer finite; scale the features, or "
-                        "lower learning_rate or C"
+                        "lower learning_rate"
                     )
                 if progress.step(f"epoch {epoch + 1}: {updates[-1]} updates"):
                     break
@@ -374,23 +335,20 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     ) -> Callable[[np.ndarray], None]:
         """A function that runs one epoch over instances in a given order."""
         if callable(self.loss) or callable(self.proposal):
+            proposal = self.proposal
+            if not callable(proposal):
+                proposal = _PROPOSALS[proposal]
             python_walk = PythonWalk(
-                graphs,
-                packed,
-                learner,
-                truth,
-                self.loss,
-                self.proposal,
-                self.temperature,
+                graphs, packed, learner, truth, self.loss, proposal, self.temperature,
                 np.random.default_rng(seed + 1),
-            )
+            )  # fmt: skip
 
             def run_python(order: np.ndarray) -> None:
                 for i in order.tolist():
-                    python_walk.visit(i, self.sweeps, state)
+                    python_walk.visit(i, state)
 
             return run_python
-        kernel = Graphs(packed, packed.layout)
+        kernel = Graphs(packed)
         cost = np.ones(int(packed.cand_ptr[-1]))
         cost[packed.cand_ptr[:-1] + truth] = 0.0
         scan = np.empty(int(np.diff(packed.var_ptr).max()), dtype=np.int32)
@@ -402,26 +360,16 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
             done = False
             while not done:
                 done = walk(
-                    kernel,
-                    learner,
-                    cost,
-                    order,
-                    proposal,
-                    self.sweeps,
-                    state,
-                    place,
-                    scan,
-                    score,
+                    kernel, learner, cost, order, proposal, state, place, scan, score,
                     _BUDGET,
-                )
+                )  # fmt: skip
 
         return run
 
     # ----------------------------------------------------------------- prediction
 
     def _best(self, infer: BlockInference) -> np.ndarray:
-        schedule = Schedule(self.anneal_sweeps, self.n_restarts)
-        return best_states(infer, self.inference, self._seed, schedule)
+        return best_states(infer, self.inference, self._seed)
 
     def _refuse(self, graphs: list[FactorGraph]) -> None:
         if self.inference == "exact":
@@ -475,13 +423,11 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         check_count("n_samples", n_samples, 1)
         check_count("thin", thin, 1)
 
-        def draw(
-            infer: BlockInference, seed: np.ndarray, state: np.ndarray
-        ) -> np.ndarray:
-            out = np.empty((n_samples, state.size), dtype=np.int32)
+        def draw(chain: Walk) -> np.ndarray:
+            out = np.empty((n_samples, chain.state.size), dtype=np.int32)
             for s in range(n_samples):
-                _gibbs(infer, seed, state, temperature, thin if s else 0)
-                out[s] = state
+                chain.at(temperature, thin if s else 0)
+                out[s] = chain.state
             return out
 
         graphs, packed, drawn = self._gibbs_walks(
@@ -533,12 +479,10 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         """
         check_count("n_sweeps", n_sweeps, 1)
 
-        def watch(
-            infer: BlockInference, seed: np.ndarray, state: np.ndarray
-        ) -> np.ndarray:
-            count = np.zeros(infer.unary.size)
-            _gibbs(infer, seed, state, temperature, n_sweeps, count)
-            return count / n_sweeps
+        def watch(chain: Walk) -> np.ndarray:
+            chain.count = np.zeros(chain.infer.unary.size)
+            chain.at(temperature, n_sweeps)
+            return chain.count / n_sweeps
 
         _, packed, counts = self._gibbs_walks(
             X, watch, temperature, burn_in, random_state
@@ -549,7 +493,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     def _gibbs_walks(
         self,
         X: Sequence[FactorGraph],
-        function: Callable[..., np.ndarray],
+        function: Callable[[Walk], np.ndarray],
         temperature: float,
         burn_in: int,
         random_state: Any,
@@ -567,35 +511,8 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
 
         def from_warm_start(infer: BlockInference) -> np.ndarray:
             seed = seeds[infer.block.first : infer.block.last].copy()
-            state = infer.start()
-            _gibbs(infer, seed, state, temperature, burn_in)
-            return function(infer, seed, state)
+            chain = Walk(infer, infer.start(), seed)
+            chain.at(temperature, burn_in)
+            return function(chain)
 
         return graphs, *self._over_blocks(graphs, from_warm_start)
-
-
-def _gibbs(
-    infer: BlockInference,
-    seed: np.ndarray,
-    state: np.ndarray,
-    temperature: float,
-    n_sweeps: int,
-    count: np.ndarray | None = None,
-) -> None:
-    """Sweeps at one temperature; changes state and seed in place."""
-    n = infer.block.n_instances
-    step = infer.slice_length()
-    slices = (
-        np.full((min(step, n_sweeps - a), n), float(temperature))
-        for a in range(0, n_sweeps, step)
-    )
-    everyone = np.ones(n, dtype=np.uint8)
-    infer.sweeps(
-        everyone,
-        slices,
-        seed,
-        state,
-        np.zeros(n),
-        count=count,
-        largest_pair=LARGEST_PAIR,
-    )

@@ -11,7 +11,8 @@ features crossed with two kinds and pair features. A kind of -1 has no weights.
   O(k * (features + degree * edge features)). An update touches the weights of the
   features that differ; the average is kept by the sum of step number times change, so
   it costs nothing between updates.
-- `change` and `update`: the same steps one by one, for walks written in Python.
+- `visit`, `change` and `update`: the same steps one by one, for losses and proposals in
+  Python.
 
 The walk keeps its place between calls, so that it can be run in slices. Nothing is
 checked here.
@@ -35,36 +36,22 @@ UNIFORM = 1
 cdef class Graphs:
     """Packed instances; see the top of the file."""
 
-    cdef const int64_t[::1] var_ptr
-    cdef const int64_t[::1] cand_ptr
-    cdef const int32_t[::1] kind
-    cdef const uint8_t[::1] has_all_kinds
-    cdef const int64_t[::1] feature_ptr
-    cdef const int32_t[::1] feature_index
-    cdef const double[::1] feature_value
-    cdef const int64_t[::1] own_ptr
-    cdef const int32_t[::1] own_index
-    cdef const double[::1] own_value
-    cdef const int32_t[::1] edge_u
-    cdef const int32_t[::1] edge_v
-    cdef const int32_t[::1] edge_type
-    cdef const int64_t[::1] cross_ptr
-    cdef const int32_t[::1] cross_index
-    cdef const double[::1] cross_value
-    cdef const int64_t[::1] pair_first
-    cdef const int64_t[::1] pair_ptr
-    cdef const int32_t[::1] pair_index
-    cdef const double[::1] pair_value
-    cdef const int64_t[::1] mask_first
-    cdef const uint8_t[::1] allowed
-    cdef const int64_t[::1] adj_ptr
-    cdef const int32_t[::1] adj_edge
-    cdef const int64_t[::1] cross_offset
-    cdef const int64_t[::1] pair_offset
-    cdef Py_ssize_t n_kinds
+    cdef const int64_t[::1] var_ptr, cand_ptr, adj_ptr
+    cdef const int32_t[::1] adj_edge, edge_u, edge_v, edge_type, kind
+    cdef const uint8_t[::1] has_all_kinds, allowed
+    # Rows of features: of variables, of candidates (own), of edges (cross), of pairs.
+    cdef const int64_t[::1] feature_ptr, own_ptr, cross_ptr, pair_ptr
+    cdef const int32_t[::1] feature_index, own_index, cross_index, pair_index
+    cdef const double[::1] feature_value, own_value, cross_value, pair_value
+    # The first row of pairs and the first entry of `allowed` of each edge, or -1.
+    cdef const int64_t[::1] pair_first, mask_first
+    # The first weight of each edge type, and of the candidate features.
+    cdef const int64_t[::1] cross_offset, pair_offset
     cdef int64_t own_offset
+    cdef Py_ssize_t n_kinds
 
-    def __init__(self, packed, layout):
+    def __init__(self, packed):
+        layout = packed.layout
         self.var_ptr = packed.var_ptr
         self.cand_ptr = packed.cand_ptr
         self.kind = packed.kind
@@ -96,20 +83,14 @@ cdef class Learner:
     """
 
     cdef readonly object coef
-    cdef double[::1] w
-    cdef double[::1] total
-    cdef double[::1] moment
-    cdef double[::1] delta
+    cdef double[::1] w, total, moment, delta
     cdef uint8_t[::1] seen
     cdef int32_t[::1] touched
     cdef Py_ssize_t n_touched
     cdef int rule
-    cdef double rate
-    cdef readonly double margin
-    cdef double temperature
+    cdef double rate, margin, temperature
     cdef uint64_t seed
-    cdef readonly int64_t n_proposals
-    cdef readonly int64_t n_updates
+    cdef readonly int64_t n_proposals, n_updates
 
     def __init__(
         self, coef, int rule, double rate, double margin, double temperature, seed
@@ -122,20 +103,15 @@ cdef class Learner:
         self.delta = np.zeros(n)
         self.seen = np.zeros(n, dtype=np.uint8)
         self.touched = np.zeros(n, dtype=np.int32)
-        self.n_touched = 0
         self.rule = rule
         self.rate = rate
         self.margin = margin
         self.temperature = temperature
         self.seed = seed
-        self.n_proposals = 0
-        self.n_updates = 0
 
     def average(self):
         """Mean of the weights over all proposals so far."""
-        if not self.n_proposals:
-            return np.asarray(self.coef).copy()
-        return np.asarray(self.w) - np.asarray(self.total) / self.n_proposals
+        return self.coef - np.asarray(self.total) / max(self.n_proposals, 1)
 
     def uniform(self):
         """A number from the learner's stream, on [0, 1)."""
@@ -150,9 +126,6 @@ cdef class Learner:
         self.n_proposals += n
 
 
-# ------------------------------------------------------------------- scores
-
-
 cdef inline Py_ssize_t size_of(Graphs g, Py_ssize_t v) noexcept nogil:
     return g.cand_ptr[v + 1] - g.cand_ptr[v]
 
@@ -162,11 +135,8 @@ cdef inline int32_t other_end(Graphs g, int32_t e, Py_ssize_t v) noexcept nogil:
 
 
 cdef double row_score(
-    const int64_t[::1] ptr,
-    const int32_t[::1] index,
-    const double[::1] value,
-    Py_ssize_t row,
-    const double* w,
+    const int64_t[::1] ptr, const int32_t[::1] index, const double[::1] value,
+    Py_ssize_t row, const double* w,
 ) noexcept nogil:
     cdef double s = 0.0
     cdef Py_ssize_t f
@@ -198,14 +168,8 @@ cdef void unary_scores(
 
 
 cdef void add_edge_scores(
-    Graphs g,
-    const double* w,
-    int32_t e,
-    bint as_u,
-    Py_ssize_t v,
-    Py_ssize_t other,
-    Py_ssize_t b,
-    double* score,
+    Graphs g, const double* w, int32_t e, bint as_u, Py_ssize_t v, Py_ssize_t other,
+    Py_ssize_t b, double* score,
 ) noexcept nogil:
     """Add the factor of edge e for each value of v, the other end having value b."""
     cdef Py_ssize_t first = g.cand_ptr[v], k = size_of(g, v), f, a, at
@@ -252,14 +216,8 @@ cdef void local_scores(
 
 
 def potentials(
-    Graphs g,
-    const double[::1] w,
-    Py_ssize_t variable,
-    Py_ssize_t variable_end,
-    Py_ssize_t edge,
-    Py_ssize_t edge_end,
-    double[::1] unary,
-    double[::1] pair,
+    Graphs g, const double[::1] w, Py_ssize_t variable, Py_ssize_t variable_end,
+    Py_ssize_t edge, Py_ssize_t edge_end, double[::1] unary, double[::1] pair,
 ):
     """Scores of the candidates of some variables, and of the pairs of some edges.
 
@@ -285,14 +243,8 @@ def potentials(
 
 
 def expected_features(
-    Graphs g,
-    const double[::1] unary,
-    Py_ssize_t variable,
-    Py_ssize_t variable_end,
-    const double[::1] pair,
-    Py_ssize_t edge,
-    Py_ssize_t edge_end,
-    double[::1] total,
+    Graphs g, const double[::1] unary, Py_ssize_t variable, Py_ssize_t variable_end,
+    const double[::1] pair, Py_ssize_t edge, Py_ssize_t edge_end, double[::1] total,
 ):
     """Add the features of some candidates and pairs, times the numbers given for them.
 
@@ -340,9 +292,6 @@ def expected_features(
             at += k * ko
 
 
-# ------------------------------------------------------------------ updates
-
-
 cdef inline void add(Learner learner, Py_ssize_t at, double x) noexcept nogil:
     if not learner.seen[at]:
         learner.seen[at] = 1
@@ -388,12 +337,8 @@ cdef void add_edge(
 
 
 cdef void add_difference(
-    Graphs g,
-    Learner learner,
-    const int32_t[::1] state,
-    Py_ssize_t v,
-    Py_ssize_t better,
-    Py_ssize_t worse,
+    Graphs g, Learner learner, const int32_t[::1] state, Py_ssize_t v,
+    Py_ssize_t better, Py_ssize_t worse,
 ) noexcept nogil:
     """Features of v = better minus those of v = worse, all else as in the state."""
     cdef Py_ssize_t j, b
@@ -422,14 +367,10 @@ cdef void step(Learner learner, double score, double wanted) noexcept nogil:
         learner.n_updates += 1
     if learner.rule == 1:
         # Crammer et al. (2006), PA-I; a tie with margin 0 is a loss of 0, no step
-        tau = 0.0 if squares == 0.0 else (wanted - score) / squares
-        if tau > learner.rate:
-            tau = learner.rate
+        tau = 0.0 if squares == 0.0 else min((wanted - score) / squares, learner.rate)
     for i in range(learner.n_touched):
         at = learner.touched[i]
         d = learner.delta[at]
-        learner.delta[at] = 0.0
-        learner.seen[at] = 0
         if d == 0.0:
             continue
         move = tau * d
@@ -438,27 +379,29 @@ cdef void step(Learner learner, double score, double wanted) noexcept nogil:
             move /= sqrt(learner.moment[at])
         learner.w[at] += move
         learner.total[at] += move * learner.n_proposals
+    empty(learner)
+
+
+cdef void empty(Learner learner) noexcept nogil:
+    """Forget the difference."""
+    cdef Py_ssize_t i
+    for i in range(learner.n_touched):
+        learner.delta[learner.touched[i]] = 0.0
+        learner.seen[learner.touched[i]] = 0
     learner.n_touched = 0
 
 
 cdef inline bint violates(Learner learner, double score, double gain) noexcept nogil:
-    """Whether the better state's advantage is no win, or short of the margin.
+    """Whether the better state does not win, or by less than the margin.
 
     A margin that is met up to rounding is met: a passive-aggressive step ends there.
     """
     return score <= 0.0 or score < learner.margin * gain * (1.0 - 1e-9)
 
 
-# --------------------------------------------------------------------- walk
-
-
 cdef Py_ssize_t visit_all_values(
-    Graphs g,
-    Learner learner,
-    const double[::1] cost,
-    const int32_t[::1] state,
-    Py_ssize_t v,
-    double* score,
+    Graphs g, Learner learner, const double[::1] cost, const int32_t[::1] state,
+    Py_ssize_t v, double* score,
 ) noexcept nogil:
     """Compare the best value of v with the one the model prefers most; draw the next.
 
@@ -466,7 +409,7 @@ cdef Py_ssize_t visit_all_values(
     more: the pair that breaks the ranking most, of all pairs with the best value.
     """
     cdef Py_ssize_t first = g.cand_ptr[v], k = size_of(g, v), a
-    cdef Py_ssize_t best = -1, rival = -1, now = state[v]
+    cdef Py_ssize_t best = -1, rival = -1, now = state[v], highest = now
     cdef double x, top = -INFINITY, rival_score = -INFINITY, total, u, t
     local_scores(g, &learner.w[0], state, v, score)
     for a in range(k):
@@ -478,7 +421,7 @@ cdef Py_ssize_t visit_all_values(
         ):
             best = a
         if score[a] > top:
-            top = score[a]
+            highest, top = a, score[a]
     for a in range(k):
         if cost[first + a] > cost[first + best]:
             x = score[a] + learner.margin * (cost[first + a] - cost[first + best])
@@ -499,10 +442,7 @@ cdef Py_ssize_t visit_all_values(
                 break
             u -= x
     elif score[now] < top:
-        for a in range(k):
-            if score[a] == top:
-                now = a
-                break
+        now = highest
     if rival >= 0:
         x = cost[first + rival] - cost[first + best]
         if violates(learner, score[best] - score[rival], x):
@@ -512,16 +452,12 @@ cdef Py_ssize_t visit_all_values(
 
 
 cdef Py_ssize_t visit_one_value(
-    Graphs g,
-    Learner learner,
-    const double[::1] cost,
-    const int32_t[::1] state,
-    Py_ssize_t v,
-    double* score,
+    Graphs g, Learner learner, const double[::1] cost, const int32_t[::1] state,
+    Py_ssize_t v, double* score,
 ) noexcept nogil:
     """Compare the present value of v with another one at random; Metropolis step."""
     cdef Py_ssize_t first = g.cand_ptr[v], k = size_of(g, v)
-    cdef Py_ssize_t now = state[v], new, better, worse
+    cdef Py_ssize_t now = state[v], new, after
     cdef double rise, gain
     new = draw_below(&learner.seed, k - 1)
     new += new >= now
@@ -530,100 +466,90 @@ cdef Py_ssize_t visit_one_value(
     if score[new] == -INFINITY:
         return now
     rise = score[new] - score[now]
-    if accepts(learner, rise):
-        better = new
-    else:
-        better = now
-    now, new = better, now + new - better  # where the walk goes, and the other one
-    worse = new
-    gain = cost[first + worse] - cost[first + better]
-    if gain < 0.0:
-        better, worse, gain = worse, better, -gain
-    if gain > 0.0 and violates(learner, score[better] - score[worse], gain):
-        rise = score[better] - score[worse]
-        add_difference(g, learner, state, v, better, worse)
-        step(learner, rise, learner.margin * gain)
-    return now
-
-
-cdef inline bint accepts(Learner learner, double rise) noexcept nogil:
-    """Metropolis: a number is drawn only for a step down."""
-    if rise >= 0.0:
-        return True
-    return (
+    # A number is drawn only for a step down.
+    after = new if rise >= 0.0 or (
         learner.temperature > 0.0
         and draw(&learner.seed) < exp(rise / learner.temperature)
-    )
+    ) else now
+    gain = cost[first + now] - cost[first + new]
+    if gain > 0.0 and violates(learner, rise, gain):
+        add_difference(g, learner, state, v, new, now)
+        step(learner, rise, learner.margin * gain)
+    elif gain < 0.0 and violates(learner, -rise, -gain):
+        add_difference(g, learner, state, v, now, new)
+        step(learner, -rise, -learner.margin * gain)
+    return after
+
+
+cdef void visit_variable(
+    Graphs g, Learner learner, const double[::1] cost, int proposal,
+    int32_t[::1] state, Py_ssize_t v, double* score,
+) noexcept nogil:
+    """Compare values of v as often as it has other values; go on by the model."""
+    cdef Py_ssize_t _repeat, times = size_of(g, v) - 1
+    if times and proposal == 0:
+        state[v] = <int32_t>visit_all_values(g, learner, cost, state, v, score)
+        return
+    for _repeat in range(times):
+        state[v] = <int32_t>visit_one_value(g, learner, cost, state, v, score)
 
 
 def walk(
-    Graphs g,
-    Learner learner,
-    const double[::1] cost,
-    const int32_t[::1] instances,
-    int proposal,
-    Py_ssize_t n_sweeps,
-    int32_t[::1] state,
-    int64_t[::1] place,
-    int32_t[::1] scan,
-    double[::1] score,
-    Py_ssize_t budget,
+    Graphs g, Learner learner, const double[::1] cost, const int32_t[::1] instances,
+    int proposal, int32_t[::1] state, int64_t[::1] place, int32_t[::1] scan,
+    double[::1] score, Py_ssize_t budget,
 ):
     """Visit the instances in order; stop when done (True), or after about `budget`.
 
-    A sweep visits every variable that has a choice, in random order; by "uniform" a
-    variable with k values is visited k - 1 times in a row, so that both proposals
-    compare equally often. place = (position in instances, visits made there), scan: the
-    order of the variables of the present instance. cost: loss of each candidate.
+    Every variable that has a choice is visited once, in random order. place = (position
+    in instances, visits made there), scan: the order of the variables of the present
+    instance. cost: loss of each candidate.
     """
-    cdef Py_ssize_t i, n, v, size, start, x, spent = 0, times, r, _repeat
+    cdef Py_ssize_t i, v, size, start, x, spent = 0, times, r
     with nogil:
-        while place[0] < instances.shape[0]:
+        while place[0] < instances.shape[0] and spent < budget:
             i = instances[place[0]]
             start, size = g.var_ptr[i], g.var_ptr[i + 1] - g.var_ptr[i]
-            while place[1] < size * n_sweeps:
-                if spent >= budget:
-                    break
-                n = place[1] % size
-                if n == 0:
-                    for x in range(size):
-                        scan[x] = <int32_t>x
-                    for x in range(size - 1, 0, -1):
-                        r = draw_below(&learner.seed, x + 1)
-                        scan[x], scan[r] = scan[r], scan[x]
-                v = start + scan[n]
+            if place[1] == 0:
+                for x in range(size):
+                    scan[x] = <int32_t>x
+                for x in range(size - 1, 0, -1):
+                    r = draw_below(&learner.seed, x + 1)
+                    scan[x], scan[r] = scan[r], scan[x]
+            while place[1] < size and spent < budget:
+                v = start + scan[place[1]]
                 place[1] += 1
                 times = size_of(g, v) - 1
                 spent += 1 + (times + 1) * (
                     1 + g.feature_ptr[v + 1] - g.feature_ptr[v]
                     + g.adj_ptr[v + 1] - g.adj_ptr[v]
                 ) * (1 if proposal == 0 else times)
-                if times == 0:
-                    continue
-                if proposal == 0:
-                    state[v] = <int32_t>visit_all_values(
-                        g, learner, cost, state, v, &score[0]
-                    )
-                else:
-                    for _repeat in range(times):
-                        state[v] = <int32_t>visit_one_value(
-                            g, learner, cost, state, v, &score[0]
-                        )
-            if place[1] < size * n_sweeps:
+                visit_variable(g, learner, cost, proposal, state, v, &score[0])
+            if place[1] < size:
                 break
             place[0] += 1
             place[1] = 0
     return bool(place[0] == instances.shape[0])
 
 
-# ------------------------------------------------------- steps of other walks
+def visit(
+    Graphs g, Learner learner, const double[::1] cost, int proposal,
+    int32_t[::1] state, Py_ssize_t v, double[::1] score,
+):
+    """One visit of `walk`; cost holds the losses of the values of v, the rest fixed."""
+    visit_variable(g, learner, cost, proposal, state, v, &score[0])
+
+
+def value_scores(
+    Graphs g, Learner learner, const int32_t[::1] state, Py_ssize_t v,
+    double[::1] score,
+):
+    """Scores of the factors at v for each of its values; -inf: a forbidden pair."""
+    local_scores(g, &learner.w[0], state, v, &score[0])
 
 
 def change(
-    Graphs g,
-    Learner learner,
-    const int32_t[::1] old,
-    const int32_t[::1] new,
+    Graphs g, Learner learner, const int32_t[::1] old, const int32_t[::1] new,
     const int32_t[::1] variables,
 ):
     """Collect the features of `new` minus those of `old`; return their score.
@@ -661,19 +587,14 @@ def change(
 def update(Learner learner, double score, double gain, double sign):
     """Learn from the collected difference times sign, then empty it.
 
-    score and gain: the score of the better state over the other one, and its loss
-    below that of the other one; gain 0 only empties.
+    score and gain: the score of the better state less that of the other state, and the
+    loss of the other state less that of the better state; gain 0 only empties.
     """
     cdef Py_ssize_t i
-    cdef int32_t at
     with nogil:
         if gain > 0.0 and violates(learner, score, gain):
             for i in range(learner.n_touched):
                 learner.delta[learner.touched[i]] *= sign
             step(learner, score, learner.margin * gain)
         else:
-            for i in range(learner.n_touched):
-                at = learner.touched[i]
-                learner.delta[at] = 0.0
-                learner.seen[at] = 0
-            learner.n_touched = 0
+            empty(learner)

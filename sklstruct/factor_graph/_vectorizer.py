@@ -35,7 +35,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
     - ``"edges"`` (optional): tuples ``(u, v, type)``, ``(u, v, type, features)`` or
       ``(u, v, type, features, pair_features)``; u and v are positions of variables,
       features is a mapping or None, pair_features maps pairs (value of u, value of v)
-      to mappings, and pairs that it leaves out have none;
+      to mappings, and may leave out pairs without features;
     - ``"forbidden"`` (optional): as in `FactorGraph`;
     - ``"name"`` (optional): named in error messages.
 
@@ -53,10 +53,10 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         Names of the features of candidates.
 
     edge_feature_names_ : dict from str to ndarray
-        Names of the features of edges, by type; of types that have some.
+        Names of the features of edges, by type; types without features are left out.
 
     pair_feature_names_ : dict from str to ndarray
-        Names of the features of pairs of values, by type; of types that have some.
+        The same of pairs of values.
 
     See Also
     --------
@@ -97,7 +97,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         self : FactorGraphVectorizer
             Fitted vectorizer.
         """
-        self._fit(_Reading(X))
+        self._fit(_Instances(X))
         return self
 
     def fit_transform(
@@ -117,9 +117,9 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         -------
         graphs : list of FactorGraph
         """
-        reading = _Reading(X)
-        self._fit(reading)
-        return self._transform(reading)
+        instances = _Instances(X)
+        self._fit(instances)
+        return self._transform(instances)
 
     def transform(self, X: Iterable[Mapping[str, Any]]) -> list[FactorGraph]:
         """Instances as graphs.
@@ -139,35 +139,34 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
             If an instance is malformed; the message names it and the variable.
         """
         check_is_fitted(self, "feature_names_")
-        return self._transform(_Reading(X))
+        return self._transform(_Instances(X))
 
-    def _fit(self, reading: _Reading) -> None:
-        # Keys are strings: formats other than pickle allow no other keys.
+    def _fit(self, instances: _Instances) -> None:
         self._columns: dict[str, dict[str, int]] = {}
-        for key, given in reading.sorts.items():
+        for sort, given in instances.sorts.items():
             if given.dicts:
                 names = Names()
                 entries = read_items(given.dicts, names.reader, given.owner)
-                self._columns[" ".join(key)], new = names.finish()
+                self._columns[sort], new = names.finish()
                 given.entries = entries, new
 
-        def names_of(key: tuple) -> np.ndarray:
-            return np.array(list(self._columns.get(" ".join(key), ())), dtype=object)
+        def names_of(sort: str) -> np.ndarray:
+            return np.array(list(self._columns.get(sort, ())), dtype=object)
 
-        self.feature_names_ = names_of(("features",))
-        self.candidate_feature_names_ = names_of(("candidate_features",))
+        self.feature_names_ = names_of("features")
+        self.candidate_feature_names_ = names_of("candidate_features")
         self.edge_feature_names_, self.pair_feature_names_ = (
             {
-                key[1]: names_of(key)
-                for key, given in reading.sorts.items()
-                if key[0] == what and given.dicts
+                sort.removeprefix(what): names_of(sort)
+                for sort in self._columns
+                if sort.startswith(what)
             }
-            for what in ("edge", "pair")
+            for what in ("edge ", "pair ")
         )
 
-    def _rows(self, given: _Sort, key: tuple) -> FeatureRows:
+    def _rows(self, given: _Sort, sort: str) -> FeatureRows:
         """All feature dictionaries of one sort as rows."""
-        columns = self._columns.get(" ".join(key))
+        columns = self._columns.get(sort)
         if columns is None:
             return empty_rows(given.n_rows)
         width = len(columns)
@@ -184,42 +183,43 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
             name = list(columns)[new[column[bad[0]]]]
             at = int(np.searchsorted(np.cumsum(per_dict), bad[0], side="right"))
             raise ValueError(f"{given.owner(at)}: feature {name!r} is NaN or infinite")
-        check_squares(value[known], name=" ".join(key))
+        check_squares(value[known], name=sort)
         return rows_of_entries(per_row, column, value, new, width)
 
-    def _transform(self, reading: _Reading) -> list[FactorGraph]:
-        rows = {key: self._rows(given, key) for key, given in reading.sorts.items()}
+    def _transform(self, instances: _Instances) -> list[FactorGraph]:
+        rows = {
+            sort: self._rows(given, sort) for sort, given in instances.sorts.items()
+        }
         at = dict.fromkeys(rows, 0)
 
-        def part(key: tuple, n_rows: int) -> FeatureRows:
-            start = at[key]
-            at[key] = start + n_rows
-            return take(rows[key], start, start + n_rows)
+        def part(sort: str, n_rows: int) -> FeatureRows:
+            start = at[sort]
+            at[sort] = start + n_rows
+            return take(rows[sort], start, start + n_rows)
 
         graphs = []
-        for instance in reading.instances:
-            edges, edge_features, pair_features = {}, {}, {}
-            for kind, (pairs, n_tables) in instance.edges.items():
-                edges[kind] = pairs
-                crossed = part(("edge", kind), len(pairs))
-                if f"edge {kind}" in self._columns:
-                    edge_features[kind] = crossed
-                tables = part(("pair", kind), n_tables)
-                if f"pair {kind}" in self._columns:
-                    pair_features[kind] = tables
+        for params, edges in instances.instances:
+            n = len(params["candidates"])
+            features = part("features", n)
+            n_candidates = sum(map(len, params["candidates"]))
+            own = part("candidate_features", n_candidates)
+            crossed, tables = {}, {}
+            for kind, (pairs, n_pairs) in edges.items():
+                for what, given, n_rows in (
+                    ("edge", crossed, len(pairs)), ("pair", tables, n_pairs)
+                ):  # fmt: skip
+                    sort = f"{what} {kind}"
+                    rows_of_kind = part(sort, n_rows)
+                    if sort in self._columns:
+                        given[kind] = rows_of_kind
             graphs.append(
                 FactorGraph(
-                    instance.candidates,
-                    features=part(("features",), len(instance.candidates)),
-                    candidate_features=part(
-                        ("candidate_features",), instance.n_candidates
-                    ),
-                    kinds=instance.kinds,
-                    edges=edges,
-                    edge_features=edge_features,
-                    pair_features=pair_features,
-                    forbidden=instance.forbidden,
-                    name=instance.name,
+                    **params,
+                    features=features,
+                    candidate_features=own,
+                    edges={kind: pairs for kind, (pairs, _) in edges.items()},
+                    edge_features=crossed,
+                    pair_features=tables,
                 )
             )
         return graphs
@@ -229,18 +229,6 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         tags.input_tags.two_d_array = False
         tags.input_tags.dict = True
         return tags
-
-
-class _Instance:
-    """One instance without its feature dictionaries."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.candidates: list = []
-        self.kinds: list | None = None
-        self.n_candidates = 0
-        self.edges: dict[str, tuple[list, int]] = {}
-        self.forbidden: Any = None
 
 
 class _Sort:
@@ -258,11 +246,12 @@ class _Sort:
         return _say(self.owners[at])
 
 
-class _Reading:
+class _Instances:
     """All instances, whose form is checked.
 
-    sorts holds the feature dictionaries by sort: ("features",),
-    ("candidate_features",), ("edge", type), ("pair", type).
+    sorts holds the feature dictionaries by sort: "features", "candidate_features",
+    "edge TYPE", "pair TYPE". instances holds for each the parameters of its graph and,
+    by type, its edges and the number of their pairs of values.
     """
 
     def __init__(self, X: Iterable[Mapping[str, Any]]) -> None:
@@ -270,18 +259,8 @@ class _Reading:
             raise ValueError(
                 "X must be a list of instances; wrap a single one in a list"
             )
-        self.sorts: dict[tuple, _Sort] = {
-            ("features",): _Sort(),
-            ("candidate_features",): _Sort(),
-        }
-        self.instances: list[_Instance] = []
-        for i, given in enumerate(X):
-            self.instances.append(self._read(i, given))
-
-    def _sort(self, *key: str) -> _Sort:
-        if key not in self.sorts:
-            self.sorts[key] = _Sort()
-        return self.sorts[key]
+        self.sorts = {"features": _Sort(), "candidate_features": _Sort()}
+        self.instances = [self._read(i, given) for i, given in enumerate(X)]
 
     def _add(self, given: _Sort, features: Any, owner: tuple) -> None:
         if features is not None:
@@ -296,7 +275,7 @@ class _Reading:
                 given.owners.append(owner)
         given.n_rows += 1
 
-    def _read(self, i: int, given: Any) -> _Instance:
+    def _read(self, i: int, given: Any) -> tuple[dict, dict]:
         if not isinstance(given, Mapping) or "variables" not in given:
             raise ValueError(
                 f"instance {i}: must be a mapping with the key 'variables', got "
@@ -304,25 +283,22 @@ class _Reading:
             )
         _only(given, _INSTANCE_KEYS, f"instance {i}")
         name = given.get("name")
-        instance = _Instance(str(i) if name is None else str(name))
-        where = f"instance {instance.name!r}"
+        name = str(i if name is None else name)
+        where = f"instance {name!r}"
+        candidates: list[Any] = []
         kinds: list[Any] = []
-        of_variables, of_candidates = (
-            self.sorts["features",],
-            self.sorts["candidate_features",],
-        )
+        of_variables = self.sorts["features"]
+        of_candidates = self.sorts["candidate_features"]
         for j, variable in enumerate(given["variables"]):
             label = where, "variable", j
-            if (
-                not isinstance(variable, (dict, Mapping))
-                or "candidates" not in variable
-            ):
+            is_mapping = isinstance(variable, (dict, Mapping))
+            if not is_mapping or "candidates" not in variable:
                 raise ValueError(f"{_say(label)}: must be a mapping with 'candidates'")
             _only(variable, _VARIABLE_KEYS, label)
             values = variable["candidates"]
             if not isinstance(values, (list, tuple, Sequence, np.ndarray)):
                 raise ValueError(f"{_say(label)}: candidates must be a list of values")
-            instance.candidates.append(values)
+            candidates.append(values)
             kinds.append(variable.get("kinds"))
             self._add(of_variables, variable.get("features"), label)
             own = variable.get("candidate_features")
@@ -337,17 +313,18 @@ class _Reading:
                     )
                 for features in own:
                     self._add(of_candidates, features, label)
-            instance.n_candidates += len(values)
+        params = {
+            "candidates": candidates,
+            "kinds": None,
+            "forbidden": given.get("forbidden"),
+            "name": name,
+        }
         if any(k is not None for k in kinds):
-            instance.kinds = [
-                v if k is None else k for k, v in zip(kinds, instance.candidates)
-            ]
-        self._read_edges(instance, given.get("edges") or (), where)
-        instance.forbidden = given.get("forbidden")
-        return instance
+            params["kinds"] = [v if k is None else k for k, v in zip(kinds, candidates)]
+        return params, self._read_edges(candidates, given.get("edges") or (), where)
 
-    def _read_edges(self, instance: _Instance, edges: Any, where: str) -> None:
-        sizes = [len(values) for values in instance.candidates]
+    def _read_edges(self, candidates: list, edges: Any, where: str) -> dict:
+        sizes = list(map(len, candidates))
         n = len(sizes)
         # Of each type: two sorts and the edges; the number of their pairs of values.
         kinds: dict[str, tuple[_Sort, _Sort, list]] = {}
@@ -375,7 +352,11 @@ class _Reading:
                     f"{_say(label)}: the type must be a string, got {kind!r}"
                 )
             if kind not in kinds:
-                kinds[kind] = self._sort("edge", kind), self._sort("pair", kind), []
+                crossed, of_pairs = (
+                    self.sorts.setdefault(f"{what} {kind}", _Sort())
+                    for what in ("edge", "pair")
+                )
+                kinds[kind] = crossed, of_pairs, []
                 n_tables[kind] = 0
             crossed, of_pairs, known = kinds[kind]
             known.append((int(u), int(v)))
@@ -385,35 +366,25 @@ class _Reading:
                 crossed.n_rows += 1
             else:
                 self._add(crossed, features, label)
-            if tables:
-                first, second = instance.candidates[u], instance.candidates[v]
-                self._add_tables(of_pairs, tables, first, second, label, (u, v))
-            elif tables is None or isinstance(tables, Mapping):
-                of_pairs.n_rows += n_pairs
-            else:
+            if not isinstance(tables, (type(None), Mapping)):
                 raise ValueError(f"{_say(label)}: pair_features must be a mapping")
-        instance.edges = {
-            kind: (known, n_tables[kind]) for kind, (_, _, known) in kinds.items()
-        }
+            if tables:
+                first, second = candidates[u], candidates[v]
+                self._add_tables(of_pairs, tables, first, second, label)
+            else:
+                of_pairs.n_rows += n_pairs
+        return {kind: (known, n_tables[kind]) for kind, (_, _, known) in kinds.items()}
 
     def _add_tables(
-        self,
-        given: _Sort,
-        tables: Any,
-        first: Any,
-        second: Any,
-        label: tuple,
-        ends: Any,
+        self, given: _Sort, tables: Any, first: Any, second: Any, label: tuple
     ) -> None:
         """The features of the pairs of values of an edge."""
-        if not isinstance(tables, Mapping):
-            raise ValueError(f"{_say(label)}: pair_features must be a mapping")
         pairs = list(product(list(first), list(second)))
         unknown = set(tables) - set(pairs)
         if unknown:
             raise ValueError(
                 f"{_say(label)}: pair_features has {next(iter(unknown))!r}, which are "
-                f"no candidates of the variables {ends[0]} and {ends[1]}"
+                "not candidates of its variables"
             )
         for pair in pairs:
             self._add(given, tables.get(pair), label)

@@ -1,9 +1,9 @@
-"""The walk of SampleRank in Python, for losses and proposals of the user."""
+"""The walk of SampleRank for losses and proposals of the user."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from ._graph import FactorGraph
 from ._pack import Packed
-from ._samplerank_fast import Graphs, Learner, change, update
+from ._samplerank_fast import Graphs, Learner, change, update, value_scores, visit
 
 
 class PythonWalk:
-    """The steps of the compiled walk, in Python.
+    """The walk with a loss or a proposal in Python.
 
-    With a built-in proposal it draws the same numbers as the compiled walk and makes
-    the same comparisons, up to rounding: tests compare the two.
+    With a built-in proposal the steps are those of the compiled walk, and losses of the
+    values of a variable are computed before each visit.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class PythonWalk:
         rng: np.random.Generator,
     ) -> None:
         self.graphs, self.packed, self.learner = graphs, packed, learner
-        self.kernel = Graphs(packed, packed.layout)
+        self.kernel = Graphs(packed)
         self.truth = truth
         self.values = [
             g.decode(truth[a:b])
@@ -41,36 +41,41 @@ class PythonWalk:
         ]
         self.loss, self.proposal = loss, proposal
         self.temperature, self.rng = temperature, rng
+        self.cost = np.zeros(int(packed.cand_ptr[-1]))
+        self.score = np.empty(int(np.diff(packed.cand_ptr).max()))
 
-    def visit(self, i: int, n_sweeps: int, state: np.ndarray) -> None:
-        """The sweeps of one instance."""
+    def visit(self, i: int, state: np.ndarray) -> None:
+        """Visit each variable of one instance."""
         self.i, self.state = i, state
         self.first, self.end = (int(p) for p in self.packed.var_ptr[i : i + 2])
         sizes = np.diff(self.packed.cand_ptr[self.first : self.end + 1])
-        if self.first == self.end:
-            return
-        self.present = self.loss_of(state)
         if callable(self.proposal):
-            for _ in range(n_sweeps * int((sizes - 1).sum())):
+            if self.first < self.end:
+                self.present = self.loss_of(state)
+            for _ in range(int((sizes - 1).sum())):
                 self.learner.proposed(1)
                 self.metropolis(self.ask())
             return
-        below = self.learner.below
-        for _ in range(n_sweeps):
-            scan = list(range(sizes.size))
-            for x in range(sizes.size - 1, 0, -1):
-                r = below(x + 1)
-                scan[x], scan[r] = scan[r], scan[x]
-            for v in scan:
-                if self.proposal == "gibbs":
-                    if sizes[v] > 1:
-                        self.all_values(v, int(sizes[v]))
-                    continue
-                for _ in range(int(sizes[v]) - 1):
-                    new = below(int(sizes[v]) - 1)
-                    new += new >= state[self.first + v]
-                    self.learner.proposed(1)
-                    self.metropolis([(v, new)])
+        scan = list(range(sizes.size))
+        for x in range(sizes.size - 1, 0, -1):
+            r = self.learner.below(x + 1)
+            scan[x], scan[r] = scan[r], scan[x]
+        for v in scan:
+            if sizes[v] > 1:
+                self.visit_variable(self.first + v)
+
+    def visit_variable(self, v: int) -> None:
+        start, end = self.packed.cand_ptr[v : v + 2].tolist()
+        value_scores(self.kernel, self.learner, self.state, v, self.score)
+        now = self.state[v]
+        for a in np.flatnonzero(self.score[: end - start] > -np.inf).tolist():
+            self.state[v] = a
+            self.cost[start + a] = self.loss_of(self.state)
+        self.state[v] = now
+        visit(
+            self.kernel, self.learner, self.cost, self.proposal, self.state, v,
+            self.score,
+        )  # fmt: skip
 
     def loss_of(self, state: np.ndarray) -> float:
         """Loss of the present instance in a state."""
@@ -110,28 +115,19 @@ class PythonWalk:
                 )
         return moves
 
-    def moved(self, moves: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    def metropolis(self, moves: Sequence[tuple[int, int]]) -> None:
+        """Compare the present state with the proposed one; accept or reject it."""
         new = self.state.copy()
         for v, a in moves:
             new[self.first + v] = a
         part = slice(self.first, self.end)
-        different = np.flatnonzero(new[part] != self.state[part]) + self.first
-        return new, different.astype(np.int32)
-
-    def difference(self, new: np.ndarray, variables: np.ndarray) -> float | None:
-        return change(self.kernel, self.learner, self.state, new, variables)
-
-    def forget(self) -> None:
-        update(self.learner, 0.0, 0.0, 1.0)
-
-    def metropolis(self, moves: Sequence[tuple[int, int]]) -> None:
-        """Compare the present state with the proposed one; accept or reject it."""
-        new, variables = self.moved(moves)
+        variables = np.flatnonzero(new[part] != self.state[part]) + self.first
+        variables = variables.astype(np.int32)
         if not variables.size:
             return
-        rise = self.difference(new, variables)
+        rise = change(self.kernel, self.learner, self.state, new, variables)
         if rise is None:
-            self.forget()
+            update(self.learner, 0.0, 0.0, 1.0)
             return
         t = self.temperature
         accept = rise >= 0.0 or (
@@ -144,47 +140,3 @@ class PythonWalk:
         if accept:
             self.state[variables] = new[variables]
             self.present = loss
-
-    def all_values(self, v: int, k: int) -> None:
-        """Compare the best value of v with the one of largest score plus margin."""
-        now = int(self.state[self.first + v])
-        score, cost = np.full(k, -np.inf), np.full(k, np.inf)
-        for a in range(k):
-            new, variables = self.moved([(v, a)])
-            rise = self.difference(new, variables)
-            self.forget()
-            if rise is not None:
-                score[a], cost[a] = rise, self.loss_of(new)
-        self.learner.proposed(k - 1)
-        top = score.max()
-        t = self.temperature
-        after = now
-        if t > 0.0:
-            weight = [math.exp((s - top) / t) for s in score]
-            total = 0.0
-            for x in weight:
-                total += x
-            u = self.learner.uniform() * total
-            for a, x in enumerate(weight):
-                if u < x:
-                    after = a
-                    break
-                u -= x
-        elif score[now] < top:
-            after = int(np.argmax(score))
-        best = max(range(k), key=lambda a: (-cost[a], score[a], -a))
-        worse = np.flatnonzero((cost > cost[best]) & np.isfinite(cost))
-        if worse.size:
-            margin = score[worse] + self.learner.margin * (cost[worse] - cost[best])
-            rival = int(worse[np.argmax(margin)])
-            old = self.state
-            self.state, _ = self.moved([(v, rival)])
-            new, variables = self.moved([(v, best)])
-            rise = self.difference(new, variables)
-            update(self.learner, rise, cost[rival] - cost[best], 1.0)
-            self.state = old
-        self.state[self.first + v] = after
-        self.present = float(cost[after])
-
-
-Proposal = Callable[[FactorGraph, np.ndarray, np.random.Generator], Any]

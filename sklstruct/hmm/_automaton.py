@@ -53,7 +53,10 @@ class ContextAutomaton:
         in front of a probability that the context does not store.
 
     start_node, start_symbol, end_class, unknown_class : int
-        -1 where the model has no such mark (`start_node`: 0, the root).
+        -1 if the model has no such mark (`start_node`: 0, the root).
+
+    arcs : Arcs
+        These arrays as the kernels take them.
     """
 
     def __init__(self, model: BackoffModel, weight: float = 1.0):
@@ -94,35 +97,13 @@ class ContextAutomaton:
             closed._replace(log_prob=self.arc_log_prob, log_backoff=self.backoff),
             arc_parent, possible, bool((symbols >= 0).all()), self.start_symbol,
         )  # fmt: skip
-
-    def find_arcs(self, nodes: np.ndarray, classes: np.ndarray) -> np.ndarray:
-        """Index of each arc (node, class), -1 where there is none."""
-        return find_pairs(
-            self.arc_ptr.astype(np.int32), self.arc_class,
-            nodes.astype(np.int32), classes.astype(np.int32),
-        )  # fmt: skip
-
-    @cached_property
-    def arcs(self) -> _fast.Arcs:
-        """The arrays as the kernels take them."""
-        return _fast.Arcs(
-            self.tree, self.depth, self.backoff, self.arc_ptr, self.arc_class,
-            self.arc_log_prob, self.arc_next, self.symbol_of_class,
-            (self.arc_max, self.max_backoff), self.start_node, self.start_symbol,
-            self.max_depth,
-        )  # fmt: skip
+        self.arcs = _fast.Arcs(self)
 
     @cached_property
     def log_range(self) -> float:
-        """Largest minus smallest log-weight; infinite where there are zeros."""
+        """Largest minus smallest log-weight; infinite if a probability is 0."""
         both = np.concatenate([self.arc_log_prob, self.backoff])
         return float(both.max() - both.min())
-
-    def __getstate__(self):
-        state = self.__dict__.copy()
-        state.pop("arcs", None)
-        state.pop("bigram_bound", None)
-        return state
 
     @cached_property
     def bigram_bound(self) -> ContextAutomaton:
@@ -132,7 +113,6 @@ class ContextAutomaton:
         largest probability that any history gives it.
         """
         bound = copy.copy(self)
-        vars(bound).pop("arcs", None)
         n = int(self.tree.level_ptr[min(2, self.max_depth + 1)])
         bound.tree = tree_of_arrays(
             self.parent[:n], self.symbol[:n], self.tree.level_ptr[:3],
@@ -144,14 +124,15 @@ class ContextAutomaton:
         bound.arc_ptr = self.arc_ptr[: n + 1]
         last = int(bound.arc_ptr[-1])
         bound.arc_class = self.arc_class[:last]
-        # The root's own probabilities stand: they are used after a symbol that is no
-        # context, or behind back-off weights, which are the largest ones already.
+        # The root keeps its probabilities: they are used after a symbol that is not a
+        # context, or after back-off weights, which are the largest already.
         bound.arc_log_prob = self.arc_max[:last].copy()
         bound.arc_log_prob[: self.n_classes] = self.arc_log_prob[: self.n_classes]
         bound.backoff = (self.backoff + self.max_backoff)[:n]
         bound.arc_next = self.arc_next[bound.arc_class]
         bound.arc_max = self.arc_max[:last]
         bound.max_backoff = np.zeros(n)
+        bound.arcs = _fast.Arcs(bound)
         return bound
 
 
@@ -184,13 +165,13 @@ def max_backoffs(
         See `shorter_pairs`.
 
     possible : bool ndarray of shape (n_symbols,)
-        Symbols that a history may hold; the start mark, where one is known, is one.
+        Symbols that a history may hold; the start mark is one of them.
 
     whole : bool
         True if the symbols hold every word that a history may hold.
 
     start : int
-        Symbol of the start mark, -1 if there is none.
+        Symbol of the start mark, -1 without such a mark.
     """
     tree = closed.tree
     possible = possible.copy()

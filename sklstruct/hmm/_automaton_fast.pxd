@@ -1,10 +1,6 @@
 cdef struct arcs_t:
     # Borrowed pointers into the arrays that an Arcs object keeps alive.
-    int n_nodes
-    int n_classes
-    int max_depth
     const int* parent
-    const int* depth
     const double* backoff
     const long long* arc_ptr
     const int* arc_class

@@ -11,29 +11,25 @@ from libc.stdlib cimport qsort
 cdef class Arcs:
     """A bundle of checked arrays that the kernels of this package read."""
 
-    def __init__(
-        self, tree, const int[::1] depth, const double[::1] backoff,
-        const long long[::1] arc_ptr, const int[::1] arc_class,
-        const double[::1] arc_log_prob, const int[::1] arc_next,
-        const int[::1] symbol_of_class, bounds, int start_node, int start_symbol,
-        int max_depth,
-    ):
-        cdef const int[::1] parent = tree.parent
-        cdef const int[::1] symbol = tree.symbol
-        cdef const int[::1] child_ptr = tree.child_ptr
-        cdef const double[::1] arc_max = bounds[0]
-        cdef const double[::1] max_backoff = bounds[1]
+    def __init__(self, automaton):
+        cdef const int[::1] parent = automaton.tree.parent
+        cdef const int[::1] symbol = automaton.tree.symbol
+        cdef const int[::1] child_ptr = automaton.tree.child_ptr
+        cdef const double[::1] backoff = automaton.backoff
+        cdef const long long[::1] arc_ptr = automaton.arc_ptr
+        cdef const int[::1] arc_class = automaton.arc_class
+        cdef const double[::1] arc_log_prob = automaton.arc_log_prob
+        cdef const int[::1] arc_next = automaton.arc_next
+        cdef const int[::1] symbol_of_class = automaton.symbol_of_class
+        cdef const double[::1] arc_max = automaton.arc_max
+        cdef const double[::1] max_backoff = automaton.max_backoff
         self.keep = (
-            parent, symbol, child_ptr, depth, backoff, arc_ptr, arc_class,
+            parent, symbol, child_ptr, backoff, arc_ptr, arc_class,
             arc_log_prob, arc_next, symbol_of_class, arc_max, max_backoff,
         )
-        self.c.n_nodes = <int>parent.shape[0]
-        self.c.n_classes = <int>symbol_of_class.shape[0]
-        self.c.max_depth = max_depth
         self.c.parent = &parent[0]
         self.c.symbol = &symbol[0]
         self.c.child_ptr = &child_ptr[0]
-        self.c.depth = &depth[0]
         self.c.backoff = &backoff[0]
         self.c.arc_ptr = &arc_ptr[0]
         self.c.arc_class = &arc_class[0]
@@ -42,8 +38,8 @@ cdef class Arcs:
         self.c.symbol_of_class = &symbol_of_class[0]
         self.c.arc_max = &arc_max[0]
         self.c.max_backoff = &max_backoff[0]
-        self.c.start_node = start_node
-        self.c.start_symbol = start_symbol
+        self.c.start_node = automaton.start_node
+        self.c.start_symbol = automaton.start_symbol
 
 
 cdef struct ranked_t:

@@ -154,8 +154,8 @@ def make_candidates(positions: Iterable, end_class: int) -> Candidates:
 class Decoded(NamedTuple):
     """The best path of a sentence, its score, gap and effort."""
 
-    path: np.ndarray  # (length,) class ids; empty where the sentence is impossible
-    log_proba: float  # joint log-probability of path and observations, -inf: none
+    path: np.ndarray  # (length,) class ids; empty if the sentence is impossible
+    log_proba: float  # joint, of path and observations; -inf if none is possible
     gap: float  # certified: no path is better by more than this
     n_iterations: int  # of the refinement; 0 for the lattice
     n_states: int
@@ -164,7 +164,7 @@ class Decoded(NamedTuple):
     def upper(self) -> float:
         """Upper bound of all scores."""
         if self.log_proba == -np.inf and self.gap == 0.0:
-            return -np.inf  # there is no path
+            return -np.inf  # no path is possible
         return self.log_proba + self.gap if self.log_proba > -np.inf else np.inf
 
     def nearer(self, other: Decoded) -> Decoded:

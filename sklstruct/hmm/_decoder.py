@@ -11,11 +11,10 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from .._checks import validate_parts
-from .._compat import BaseEstimator, HasMethods, Interval, _fit_context
+from .._compat import HasMethods, Interval, _fit_context
 from ..backoff import BackoffModel
 from ..symbols import object_array
 from ._candidates import check_candidates
-from ._hmm import SOLVER_CONSTRAINTS
 from ._inference import SequenceInference
 from ._sequence_model import with_unknown
 from ._sequences import is_unknown
@@ -33,7 +32,7 @@ def _unknown_share(n_words: int) -> float:
     return min(0.5, 10 / np.sqrt(n_words))
 
 
-class NoisyChannelDecoder(SequenceInference, BaseEstimator):
+class NoisyChannelDecoder(SequenceInference):
     r"""Exact decoding of noisy words with a language model and a channel.
 
     .. math::
@@ -64,7 +63,7 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         least 1. If any are dropped, results are reported as approximate, as nothing
         bounds the loss. None: all.
 
-    transition_weight, solver, tol, max_iter, max_states, n_jobs
+    transition_weight, max_states, n_jobs
         As in `HighOrderHMM`.
 
     Attributes
@@ -116,7 +115,7 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         "language_model": [HasMethods(["fit"]), BackoffModel],
         "channel": [HasMethods(["bind"])],
         "n_candidates": [None, Interval(Integral, 1, None, closed="left")],
-        **SOLVER_CONSTRAINTS,
+        **SequenceInference._parameter_constraints,
     }
 
     def __init__(
@@ -126,21 +125,13 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         *,
         n_candidates: int | None = None,
         transition_weight: float = 1.0,
-        solver: str = "auto",
-        tol: float = 1e-9,
-        max_iter: int = 100_000,
         max_states: int = 1_000_000,
         n_jobs: int | None = None,
     ):
+        super().__init__(transition_weight, max_states, n_jobs)
         self.language_model = language_model
         self.channel = channel
         self.n_candidates = n_candidates
-        self.transition_weight = transition_weight
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_states = max_states
-        self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -151,11 +142,11 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         Parameters
         ----------
         X : iterable of sentences, default=None
-            Clean text, as `LanguageModel` reads it. Not looked at where
-            `language_model` is fitted already.
+            Clean text, as `LanguageModel` reads it. Ignored if `language_model` is
+            fitted already.
 
         y : list of sentences, default=None
-            The clean sentences where X holds noisy ones, so that cross-validation
+            The clean sentences if X holds noisy sentences, so that cross-validation
             can score the decoder: used as text instead of X.
 
         Returns
@@ -287,7 +278,7 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
         -------
         proba : list of list of (words, proba)
             For every observation its candidates and their probabilities, most
-            probable first; all 0 where the sentence has no possible decoding.
+            probable first; all 0 if no decoding of the sentence is possible.
 
         Raises
         ------
@@ -307,8 +298,3 @@ class NoisyChannelDecoder(SequenceInference, BaseEstimator):
                 rows.append((words[order], marginals[at][order]))
             out.append(rows)
         return out
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        return tags

@@ -12,18 +12,147 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
 from ..context_tree import ContextTree, Histories, pairs_of_arrays
 from ._automaton import ContextAutomaton
 from ._candidates import Candidates
+from ._factors import Factors, candidate_rows
 from ._lattice import LatticeSolver
 from ._sequences import is_unknown
 
 MAX_HISTORIES = 1_000_000
+# Weight of an unknown label beside 1 for a known label: at 1, many sequences without
+# labels give the classes another meaning than the labels had.
+UNLABELLED_WEIGHT = 0.1
+# An iteration that gains no more than this share of the objective is the last.
+TOLERANCE = 1e-5
 # Parts of the sums. Their number is fixed, so that rounding does not depend on n_jobs.
 _PARTS = 8
+
+
+class Maximum(NamedTuple):
+    """The best factors that were found."""
+
+    model: BackoffModel
+    emission: Any
+    objective: list  # after each iteration
+    converged: bool
+
+
+def maximise(
+    factors: Factors,
+    X: list,
+    ids: list,
+    weight: np.ndarray,
+    *,
+    max_iter: int,
+    n_init: int,
+    random_state: Any,
+    max_states: int,
+    n_jobs: int | None,
+) -> Maximum:
+    """Expectation-maximisation, from the known labels or from random counts.
+
+    Parameters
+    ----------
+    factors : Factors
+        Fits both factors.
+
+    X : list of sequences of observations
+
+    ids : list of int arrays
+        Label ids; -1 is an unknown label.
+
+    weight : ndarray of shape (n_sequences,)
+        Weight of each sequence.
+
+    max_iter, n_init, random_state, max_states, n_jobs
+        As in `HighOrderHMM`.
+
+    Raises
+    ------
+    ValueError
+        If nothing is observed, the order is too high, or a sequence has no possible
+        labelling.
+    """
+    known = any((some >= 0).any() for some in ids)
+    counts = weight
+    if known:
+        lost = np.array([np.mean(some < 0) if len(some) else 0.0 for some in ids])
+        counts = weight * (1.0 - lost + lost * UNLABELLED_WEIGHT)
+    observed = Observed.of(X, ids, counts)
+    if not observed.symbols:
+        raise ValueError("X holds no observation to learn emissions from")
+    windows = None
+    if factors.given is None:
+        windows = histories(factors.n_labels, factors.order)
+    rng = check_random_state(random_state)
+    best: Maximum | None = None
+    for _ in range(1 if known else n_init):
+        if known:
+            model, emission = factors.of_labels(X, ids, weight)
+        else:
+            start = random_counts(windows, factors.n_labels, observed, rng)
+            model, emission, _ = _of_counts(factors, windows, observed, *start)
+        found = _climb(
+            factors, model, emission, windows, observed, max_iter, max_states, n_jobs
+        )
+        if best is None or found.objective[-1] > best.objective[-1]:
+            best = found
+    assert best is not None
+    return best
+
+
+def _climb(factors, model, emission, windows, observed, max_iter, max_states, n_jobs):
+    """The iterations from one start."""
+
+    def expected():
+        whole = model if windows is None else with_histories(model, windows)
+        automaton = ContextAutomaton(whole)
+        n = factors.n_labels
+        table = table_of(candidate_rows(emission, [observed.symbols], n)[0], n)
+        return automaton.tree, expect(
+            automaton, observed, table, factors.class_of_label, max_states, n_jobs
+        )
+
+    tree, counts = expected()
+    objective: list[float] = []
+    for _ in range(max_iter):
+        before = model, emission
+        contexts = None if windows is None else tree.windows()
+        model, emission, prior = _of_counts(
+            factors, contexts, observed, counts.followed, counts.emitted
+        )
+        tree, counts = expected()
+        value = counts.log_likelihood + prior
+        if objective and not value > objective[-1]:
+            return Maximum(*before, objective, True)
+        objective.append(value)
+        gain = np.diff(objective[-2:])
+        if gain.size and gain[0] <= TOLERANCE * abs(value):
+            return Maximum(model, emission, objective, True)
+    return Maximum(model, emission, objective, False)
+
+
+def _of_counts(factors, windows, observed, followed, emitted):
+    """(model, emission, log of the model's prior) from counts.
+
+    followed: of each class after each window. emitted: of each label with each
+    observation.
+    """
+    model, prior = factors.given, 0.0
+    if windows is not None:
+        at, target = np.nonzero(followed)
+        model, prior = factors.transitions(
+            windows[at], target.astype(np.int32), followed[at, target]
+        )
+    # Every observation with each of its labels and weights, as one sequence.
+    at, label = np.nonzero(emitted)
+    X = [[observed.symbols[i] for i in at.tolist()]]
+    return model, factors.emissions(X, [label], [emitted[at, label]]), prior
 
 
 def histories(n_labels: int, order: int) -> np.ndarray:
@@ -86,13 +215,13 @@ class Observed(NamedTuple):
     """Sequences as numbers: what was observed, and the labels that are known."""
 
     symbols: list  # the distinct observations
-    code: list  # an int array a sequence: which of them, -1 where it is missing
-    known: list  # an int array a sequence: label ids, -1 where it is unknown
+    code: list  # an int array per sequence: which of them, -1 if missing
+    known: list  # an int array per sequence: label ids, -1 if unknown
     weight: np.ndarray  # (n_sequences,)
 
     @classmethod
     def of(cls, X: list, known: list, weight: np.ndarray) -> Observed:
-        """Equal observations get one number; those that cannot be hashed one each."""
+        """Equal observations share a number; each unhashable one gets a new number."""
         index: dict[Any, int] = {}
         symbols: list = []
         code = []
@@ -136,7 +265,7 @@ def expect(
     observed : Observed
 
     log_factor : ndarray of shape (n_observations + 1, n_labels)
-        log p(o | y), -inf where it is ruled out; the last row is for what is missing.
+        log p(o | y), -inf if ruled out; the last row is for a missing observation.
 
     class_of_label : ndarray of shape (n_labels,)
         Class of the automaton for each label.
@@ -154,7 +283,6 @@ def expect(
     """
     n = len(observed.code)
     bounds = np.linspace(0, n, min(_PARTS, n) + 1).astype(np.int64).tolist()
-    automaton.arcs  # noqa: B018  before threads share it
 
     def part(span):
         solver = LatticeSolver(automaton, max_states)
@@ -209,9 +337,13 @@ def _candidates(observed, i, log_factor, class_of_label):
 
 
 def random_counts(
-    n_histories: int, n_labels: int, observed: Observed, rng: np.random.RandomState
+    windows: np.ndarray | None,
+    n_labels: int,
+    observed: Observed,
+    rng: np.random.RandomState,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Random counts to start from: (after each history, of each observation)."""
+    n_histories = 0 if windows is None else len(windows)
     followed = rng.dirichlet(np.ones(n_labels + 1), size=n_histories)
     times = np.bincount(
         np.concatenate([c[c >= 0] for c in observed.code]),

@@ -12,7 +12,7 @@ from ._sequences import check_sequences, is_unknown, items
 # A block of the docstrings of methods that take known labels; see `shared_docs`.
 GIVEN = """
 given : list of sequences, default=None
-    Known labels. Each observation has None (unknown; or -1 where labels are integers),
+    Known labels. Each observation has None (unknown; or -1 if labels are integers),
     a label, or a set or list of labels of which one is right; None for a sequence is
     None for all its observations. The answer is exact under this condition.
 """
@@ -30,7 +30,7 @@ def restrict(X: list, positions: list, given: Any, class_of: dict) -> list:
 
     given : list of sequences
         None, a label, or a set or list of labels for each observation; -1 is None
-        where labels are integers.
+        if labels are integers.
 
     class_of : dict
         Class id of each label.
@@ -71,7 +71,7 @@ def restrict(X: list, positions: list, given: Any, class_of: dict) -> list:
             keep = np.isin(ids, [class_of[one] for one in labels])
             if not (factor[keep] > -np.inf).any():
                 raise ValueError(
-                    f"given[{i}][{j}]: {entry!r} is no candidate of the observation "
+                    f"given[{i}][{j}]: {entry!r} is not a candidate of the observation "
                     f"{items(sequence)[j]!r:.60}, so that no labelling is possible"
                 )
             row.append((ids[keep], factor[keep]))
@@ -86,7 +86,7 @@ def _labels(entry):
 
 
 def check_possible(given: Any, log_proba: Sequence) -> None:
-    """A ValueError where the labels given leave a sequence no possible labelling."""
+    """A ValueError if the labels given leave a sequence no possible labelling."""
     if given is None:
         return
     for i, value in enumerate(log_proba):

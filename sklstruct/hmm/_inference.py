@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from .._checks import (
     check_ids,
     check_length,
 )
+from .._compat import BaseEstimator, Interval
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
@@ -35,11 +37,8 @@ from ._sequences import (
     items,
 )
 
-# Largest numbers of candidates for refinement, of a position on average and of a
-# sequence: with more it takes more than five times as long as the lattice.
-MOST_CANDIDATES, MOST_IN_ALL = 20, 500
-# Sentences whose best path refinement finds easily need some hundreds.
-_MANY_REFINEMENTS = 1000
+# A gap of at most this many nats counts as 0.
+_TOLERANCE = 1e-9
 
 
 class Decoding(NamedTuple):
@@ -48,18 +47,18 @@ class Decoding(NamedTuple):
     Attributes
     ----------
     labels : object ndarray of shape (n_sequences,)
-        One array of labels a sequence; of None where no path is possible.
+        One array of labels per sequence; of None if no path is possible.
 
     log_proba : ndarray of shape (n_sequences,)
         Joint log-probability of the path and the observations; -inf: impossible.
 
     gap : ndarray of shape (n_sequences,)
-        Certified: no path is better by more. Above the tolerance only where
-        `max_states` cut the lattice and `max_iter` or `max_states` ended a refinement;
-        ``inf`` if no possible path was found by then.
+        Certified: no path is better by more. Above 1e-9 only if `max_states` cut the
+        lattice and ended the refinement; ``inf`` if no possible path was found by
+        then.
 
     n_iterations : ndarray of shape (n_sequences,)
-        Refinements of the bound, 0 where the lattice answered.
+        Refinements of the bound, 0 if the lattice answered.
 
     n_states : ndarray of shape (n_sequences,)
         States of the lattice (those that pruning left) or of the bound.
@@ -98,22 +97,27 @@ class Inspection(NamedTuple):
     trace: list
 
 
-class SequenceInference:
-    """Methods over `transition_model_`, `_read(X)` and the solver parameters.
+class SequenceInference(BaseEstimator):
+    """Methods over `transition_model_`, `_read(X)` and the parameters of inference.
 
     `_read(X)` gives (positions, approximate) for each sequence: positions is a list
     of (ids, log-factors); `_labels(ids, sequence)` names them.
     """
 
+    _parameter_constraints: dict = {
+        "transition_weight": [Interval(Real, 0, None, closed="neither")],
+        "max_states": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [None, Integral],
+    }
+
     transition_model_: BackoffModel
     classes_: np.ndarray
     _class_of_label: np.ndarray  # int32, of the transition model
-    transition_weight: float
-    solver: str
-    tol: float
-    max_iter: int
-    max_states: int
-    n_jobs: int | None
+
+    def __init__(self, transition_weight: float, max_states: int, n_jobs: int | None):
+        self.transition_weight = transition_weight
+        self.max_states = max_states
+        self.n_jobs = n_jobs
 
     def _read(self, X: list) -> list[tuple[list, bool]]:
         raise NotImplementedError
@@ -131,8 +135,7 @@ class SequenceInference:
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        base: Any = super()
-        base.__setstate__(state)
+        super().__setstate__(state)
         if "transition_model_" in state:
             ids = as_ids("_class_of_label", self._class_of_label, 1)
             check_length("_class_of_label", ids, len(self.classes_), "the labels")
@@ -147,8 +150,12 @@ class SequenceInference:
         if automaton is None or automaton.weight != self.transition_weight:
             automaton = ContextAutomaton(self.transition_model_, self.transition_weight)
             self._automaton_cache = automaton
-            automaton.arcs  # noqa: B018  before threads share it
         return automaton
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags
 
     def _sentences(self, X, given=None):
         check_is_fitted(self, "transition_model_")
@@ -160,38 +167,32 @@ class SequenceInference:
             positions = restrict(X, positions, given, self._class_ids())
         return X, [make_candidates(p, end) for p in positions], [a for _, a in read]
 
-    def _refinement(self):
-        return RefinementSolver(
-            self._automaton, tol=self.tol, max_iter=self.max_iter,
-            max_states=self.max_states,
-            warn_after=_MANY_REFINEMENTS if self.solver == "refine" else None,
-        )  # fmt: skip
-
     def _map(self, function, sentences):
-        """function(solvers, i, candidates) of every sentence, over threads."""
+        """function(solvers, candidates) of every sentence, over threads."""
         automaton = self._automaton
         solvers = threading.local()
 
-        def work(item):
+        def work(c):
             if not hasattr(solvers, "lattice"):
                 solvers.lattice = LatticeSolver(automaton, self.max_states)
-                solvers.refinement = self._refinement()
-            return function(solvers, *item)
+                solvers.refinement = RefinementSolver(
+                    automaton, max_states=self.max_states
+                )
+            return function(solvers, c)
 
         with ThreadMap(self.n_jobs) as parallel:
             if parallel.n_threads == 1:
-                return [work(item) for item in enumerate(sentences)]
+                return list(map(work, sentences))
             # A few sentences at a time: one alone is not worth handing over.
-            items = list(enumerate(sentences))
-            step = max(1, min(64, len(items) // (4 * parallel.n_threads)))
-            blocks = [items[i : i + step] for i in range(0, len(items), step)]
-            done = parallel(lambda block: [work(item) for item in block], blocks)
+            step = max(1, min(64, len(sentences) // (4 * parallel.n_threads)))
+            blocks = [sentences[i : i + step] for i in range(0, len(sentences), step)]
+            done = parallel(lambda block: list(map(work, block)), blocks)
         return [result for block in done for result in block]
 
     def _marginals(self, sentences, given):
         """Posterior probability of each candidate of each sentence."""
 
-        def one(solvers, i, c):
+        def one(solvers, c):
             lattice = solvers.lattice.sums(c)
             return lattice.marginals(), lattice.log_z()
 
@@ -199,34 +200,24 @@ class SequenceInference:
         check_possible(given, [log_z for _, log_z in found])
         return [marginals for marginals, _ in found]
 
-    def _check_width(self, i, c):
-        """Refinement fills rows of all candidates: the lattice is far faster."""
-        total = int(c.ptr[c.length])
-        mean = total / max(c.length, 1)
-        if self.solver == "refine" and (mean > MOST_CANDIDATES or total > MOST_IN_ALL):
-            raise ValueError(
-                f"solver='refine' is for at most {MOST_CANDIDATES} candidates a "
-                f"position on average and {MOST_IN_ALL} in all, but X[{i}] has "
-                f"{mean:.1f} and {total}: give fewer (n_candidates of a decoder, "
-                "min_proba of emissions), or use solver='auto'"
-            )
-
-    def _decode_one(self, solvers, i, c):
-        self._check_width(i, c)
-        if self.solver == "refine":
-            return solvers.refinement.decode(c)
+    def _decode_one(self, solvers, c):
         try:
             return solvers.lattice.decode(c)
         except LatticeTooLargeError:
-            if self.solver == "lattice":
-                raise
+            pass
         try:
             found = solvers.lattice.decode_within(c)
         except LatticeTooLargeError:
             return solvers.refinement.decode(c)
-        if found.gap <= self.tol:
+        if found.gap <= _TOLERANCE:
             return found
         return found.nearer(solvers.refinement.decode(c))
+
+    def _sample_one(self, solvers, c, n_samples, rng):
+        try:
+            return solvers.lattice.sums(c).sample(n_samples, rng)
+        except LatticeTooLargeError:
+            return solvers.refinement.sample(c, n_samples, rng).paths
 
     @shared_docs(given=GIVEN)
     def decode(self, X: Sequence, given: Sequence | None = None) -> Decoding:
@@ -287,7 +278,7 @@ class SequenceInference:
         trace: list[tuple] = []
         states = solver.best_lattice(c, prune=False).states_per_position.copy()
         pruned = solver.best_lattice(c, prune=True).states_per_position.copy()
-        self._refinement().decode(c, trace)
+        RefinementSolver(self._automaton, max_states=self.max_states).decode(c, trace)
         labels = self.decode([sequence]).labels[0]
         return Inspection(states, pruned, labels, [entry[:3] for entry in trace])
 
@@ -306,7 +297,7 @@ class SequenceInference:
         Returns
         -------
         labels : list of list
-            The labels of every sequence; None for each where no labelling is possible.
+            The labels of every sequence; None for each if no labelling is possible.
 
         Raises
         ------
@@ -331,8 +322,8 @@ class SequenceInference:
         Returns
         -------
         paths : list of list of (labels, log_proba)
-            Best first, with joint log-probabilities; fewer where there are not so
-            many, none where no labelling is possible.
+            Best first, with joint log-probabilities; fewer than k if fewer labellings
+            are possible.
 
         Raises
         ------
@@ -342,7 +333,7 @@ class SequenceInference:
         """
         k = check_count("k", k, 1)
         X, sentences, _ = self._sentences(X, given)
-        found = self._map(lambda s, i, c: s.lattice.n_best(c, k), sentences)
+        found = self._map(lambda s, c: s.lattice.n_best(c, k), sentences)
         check_possible(given, [p[0][1] if p else -np.inf for p in found])
         return [
             [(self._labels(path, x), score) for path, score in paths]
@@ -362,7 +353,7 @@ class SequenceInference:
         Returns
         -------
         log_z : ndarray of shape (n_sequences,)
-            -inf where no labelling is possible.
+            -inf if no labelling is possible.
 
         Raises
         ------
@@ -371,7 +362,7 @@ class SequenceInference:
             If `given` does not fit X, or leaves a sequence no possible labelling.
         """
         _, sentences, _ = self._sentences(X, given)
-        found = self._map(lambda s, i, c: s.lattice.sums(c).log_z(), sentences)
+        found = self._map(lambda s, c: s.lattice.sums(c).log_z(), sentences)
         check_possible(given, found)
         return np.array(found, dtype=np.float64)
 
@@ -393,15 +384,15 @@ class SequenceInference:
             Draws for each sequence, at least 1.
 
         random_state : int, RandomState, Generator or None, default=None
-            Each sequence has a seed of its own from it, so that draws do not depend
-            on `n_jobs`.
+            Each sequence gets its own seed from it, so that draws do not depend on
+            `n_jobs`.
 
         {given}
 
         Returns
         -------
         samples : object ndarray of shape (n_sequences,)
-            One array of shape (n_samples, length) a sequence.
+            One array of shape (n_samples, length) per sequence.
 
         Raises
         ------
@@ -414,24 +405,15 @@ class SequenceInference:
         X, sentences, _ = self._sentences(X, given)
         seeds = rng.randint(INT32_MAX, size=len(sentences))
 
-        def draw(solvers, i, c):
-            self._check_width(i, c)
+        def draw(solvers, item):
+            i, c = item
             own = np.random.RandomState(seeds[i])
             try:
-                if self.solver == "refine":
-                    return solvers.refinement.sample(c, n_samples, own).paths
-                try:
-                    return solvers.lattice.sums(c).sample(n_samples, own)
-                except LatticeTooLargeError:
-                    if self.solver == "lattice":
-                        raise
-                    return solvers.refinement.sample(c, n_samples, own).paths
-            except LatticeTooLargeError:
-                raise
+                return self._sample_one(solvers, c, n_samples, own)
             except ValueError as exc:
                 raise ValueError(f"X[{i}]: {exc}") from exc
 
-        drawn = self._map(draw, sentences)
+        drawn = self._map(draw, list(enumerate(sentences)))
         return object_array(self._labels(paths, x) for paths, x in zip(drawn, X))
 
     @shared_docs(given=GIVEN)
@@ -449,8 +431,7 @@ class SequenceInference:
         X : list of sequences of observations
 
         y : list of sequences of labels
-            Those that are unknown (None, or -1 where labels are integers) do not
-            count.
+            Unknown labels (None, or -1 if labels are integers) do not count.
 
         sample_weight : array-like of shape (n_sequences,), default=None
             Weight of each sequence, at least 0.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import _lattice_back_fast as _back
 from . import _lattice_fast as _fast
 from ._automaton import ContextAutomaton
 from ._candidates import Candidates, Decoded
@@ -25,7 +26,7 @@ class LatticeTooLargeError(ValueError):
 
 
 class _Room(NamedTuple):
-    """Working arrays for `width` candidates a position and `capacity` states."""
+    """Working arrays for `width` candidates per position and `capacity` states."""
 
     width: int = 0
     capacity: int = 0
@@ -57,7 +58,7 @@ class LatticeSolver:
         self._slot = np.full(automaton.n_classes, -1, dtype=np.int32)
 
     def _reserve(self, width, capacity):
-        """The working arrays, for so many candidates a position and so many states."""
+        """The working arrays for so many candidates per position and so many states."""
         room = self._room
         if width <= room.width and capacity <= room.capacity:
             return room
@@ -111,7 +112,7 @@ class LatticeSolver:
         raise LatticeTooLargeError(
             f"max_states={self.max_states} is too small for the lattice of a sentence "
             f"of {c.length} positions with up to {c.width} candidates each: raise it, "
-            'give fewer candidates, or use solver="refine"'
+            "or give fewer candidates"
         )
 
     def bounds(self, c: Candidates) -> np.ndarray:
@@ -119,7 +120,7 @@ class LatticeSolver:
         capacity = self._room.capacity or min(4096, self.max_states)
         work = self._reserve(c.width, capacity).work
         out = np.empty(len(c.ids))
-        _fast.bounds(self.automaton.arcs, work, c.ptr, c.ids, c.log_factor, out)
+        _back.bounds(self.automaton.arcs, work, c.ptr, c.ids, c.log_factor, out)
         return out
 
     def best_lattice(self, c: Candidates, prune: bool | None = None) -> Lattice:
@@ -140,7 +141,7 @@ class LatticeSolver:
         lattice, threshold = self.beam(c, bound)
         if np.diff(lattice.ptr).max() < _BEAM:
             return lattice  # nothing was dropped
-        # -inf where the beam lost every possible path: nothing is dropped then.
+        # -inf if the beam lost every possible path: nothing is dropped then.
         return self._forward(c, _fast.MAX, bound, threshold)
 
     def beam(self, c: Candidates, bound: np.ndarray) -> tuple[Lattice, float]:
@@ -177,12 +178,12 @@ class LatticeSolver:
             \max_{s \text{ left out}} \alpha(s) + h(s) .
 
         States that cannot reach the score of the path found are left out of a second
-        lattice. Where that one fits, its best path is the best of all.
+        lattice. If that lattice fits, its best path is the best of all.
 
         Raises
         ------
         LatticeTooLargeError
-            If not even one state a position fits.
+            If not even one state per position fits.
         """
         bound = self.bounds(c)
         # A state has at most one successor for each candidate.
@@ -213,23 +214,18 @@ class LatticeSolver:
         return self._forward(c, _fast.LOG if safe else _fast.SUM)
 
 
-class Lattice:
+class Lattice(NamedTuple):
     """States of the positions of one sentence with their forward scores.
 
     Position 0 is the sentence start; position i is after i symbols.
     """
 
-    def __init__(
-        self,
-        solver: LatticeSolver,
-        c: Candidates,
-        ptr: np.ndarray,
-        node: np.ndarray,
-        candidate: np.ndarray,
-        score: np.ndarray,
-    ):
-        self._solver, self.c, self.ptr = solver, c, ptr
-        self.node, self.candidate, self.score = node, candidate, score
+    solver: LatticeSolver
+    c: Candidates
+    ptr: np.ndarray
+    node: np.ndarray
+    candidate: np.ndarray
+    score: np.ndarray
 
     @property
     def states_per_position(self) -> np.ndarray:
@@ -243,25 +239,25 @@ class Lattice:
         states = self._slice(position)
         log_prob = np.empty(states.stop - states.start)
         following = np.empty(len(log_prob), dtype=np.int32)
-        _fast.column(
-            self._solver.automaton.arcs, self.node[states], y, log_prob, following
+        _back.column(
+            self.solver.automaton.arcs, self.node[states], y, log_prob, following
         )
         return log_prob, following
 
     def _classes(self, index):
-        """Class ids of candidate indices, one a position."""
+        """Class ids of candidate indices, one per position."""
         index = index[: self.c.length]
         return self.c.ids[self.c.ptr[: len(index)] + index]
 
     def best(self) -> tuple[np.ndarray, float]:
-        """(class ids, score) of the best path; an empty path where none is possible."""
+        """(class ids, score) of the best path; an empty path if no path is possible."""
         final = self._slice(self.c.n_positions)
         if final.stop == final.start:
             return np.empty(0, dtype=np.int32), -np.inf
         state = final.start + int(np.argmax(self.score[final]))
         index = np.empty(self.c.n_positions, dtype=np.int32)
-        _fast.trace(
-            self._solver.automaton.arcs, self.c.ptr, self.c.ids, self.c.log_factor,
+        _back.trace(
+            self.solver.automaton.arcs, self.c.ptr, self.c.ids, self.c.log_factor,
             self.ptr, self.node, self.candidate, self.score, state,
             self.c.n_positions, index,
         )  # fmt: skip
@@ -316,7 +312,7 @@ class Lattice:
     # ---------------------------------------------------------------- sums
 
     def log_z(self) -> float:
-        """Natural logarithm of the sum over all paths; -inf where none is possible."""
+        """Natural logarithm of the sum over all paths; -inf if no path is possible."""
         final = self.score[self._slice(self.c.n_positions)]
         return float(np.logaddexp.reduce(final)) if len(final) else -np.inf
 
@@ -324,8 +320,8 @@ class Lattice:
         """log of the sum over all continuations, for every state."""
         c = self.c
         after = np.empty(len(self.score))
-        _fast.backward(
-            self._solver.automaton.arcs, self._solver._room.work, c.ptr, c.ids,
+        _back.backward(
+            self.solver.automaton.arcs, self.solver._room.work, c.ptr, c.ids,
             c.log_factor, self.ptr, self.node, self.candidate, after,
             np.empty(max(c.width, 1)),
         )  # fmt: skip
@@ -351,8 +347,8 @@ class Lattice:
         share = np.zeros(len(c.ids))
         log_z = self.log_z()
         if log_z > -np.inf:
-            _fast.expect(
-                self._solver.automaton.arcs, self._solver._room.work, c.ptr, c.ids,
+            _back.expect(
+                self.solver.automaton.arcs, self.solver._room.work, c.ptr, c.ids,
                 c.log_factor, self.ptr, self.node, self.candidate, self.score,
                 self._after(), log_z, weight, followed, share,
             )  # fmt: skip
@@ -421,7 +417,7 @@ def _just_below(score):
 
 
 def _draw(log_weight, uniform):
-    """Indices with probability proportional to exp(log_weight), one a uniform."""
+    """Indices with probability proportional to exp(log_weight), one per uniform."""
     if len(log_weight) == 1:
         return np.zeros(len(uniform), dtype=np.int64)
     total = np.cumsum(np.exp(log_weight - log_weight.max()))

@@ -1,6 +1,6 @@
-"""The minimised lattice of a high-order HMM: forward, backward, columns, bounds.
+"""The minimised lattice of a high-order HMM: states and their forward masses.
 
-Two histories of one position are one state where they share the longest stored
+Two histories of one position are one state if they share the longest stored
 context. Position i + 1 is made from position i by failure-arc pushing: the active
 contexts and their shorter ones form a tree, which is walked from the leaves to the
 root. A context hands the mass of the classes that it stores to their arcs and the
@@ -20,30 +20,19 @@ of K for each context that stores a candidate (MAX: for the few that are not ski
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from libc.math cimport exp, fabs, log, log1p, INFINITY
+from libc.math cimport exp, log, INFINITY
 
-from ._automaton_fast cimport Arcs, arcs_t, find_arc, walk
+from ._automaton_fast cimport Arcs, arcs_t, find_arc
 
 cpdef enum:
     MAX = 0
     SUM = 1
     LOG = 2
 
-cdef double NOTHING = -50.0  # log of a probability that a sum of counts rounds away
-
 cdef enum:
     SCALAR = 0  # the same mass for every class
     HOLED = 1   # the same mass, but none for the classes in the level's list
     VECTOR = 2  # a mass for each candidate
-    TOP = 16    # back-off targets that the bound keeps in order
-
-
-cdef inline double add_log(double a, double b) noexcept nogil:
-    if a < b:
-        a, b = b, a
-    if b == -INFINITY:
-        return a
-    return a + log1p(exp(b - a))
 
 
 cdef class Workspace:
@@ -52,63 +41,12 @@ cdef class Workspace:
     Attributes that Python allocates: see `_lattice.Lattice`.
     """
 
-    cdef:
-        int[::1] local, mark, slot
-        int[::1] loc_node, first_child, next_sibling
-        double[::1] own
-        double[:, ::1] vec
-        int[:, ::1] held
-        long long[:, ::1] held_arc
-        int[::1] n_held, kind, root_state
-        double[::1] base, shift, top, low
-        double[::1] rank
-
     def __init__(self, ints, lists, floats, vectors, levels):
         self.local, self.mark, self.slot, self.root_state = ints
         self.loc_node, self.first_child, self.next_sibling = lists
         self.own, self.rank = floats
         self.vec, self.held, self.held_arc = vectors
         self.n_held, self.kind, self.base, self.shift, self.top, self.low = levels
-
-
-cdef struct step_t:
-    # The arrays of one step from a position to the next.
-    const arcs_t* t
-    int mode
-    int n_candidates
-    const int* candidate
-    const double* observed
-    const double* bound
-    double threshold
-    # the states of the next position
-    int* out_node
-    int* out_candidate
-    double* out_score
-    int n_out
-    int capacity
-    double dropped  # the largest score + bound of a state that the beam left out
-    # the tree of the active contexts
-    int* local
-    int* loc_node
-    int* first_child
-    int* next_sibling
-    double* own
-    int n_local
-    # masses on their way up, one row a level
-    double* vec
-    int* held
-    long long* held_arc
-    int* n_held
-    int* kind
-    double* base
-    double* shift
-    double* top
-    double* low
-    int stride
-    # maps
-    int* mark
-    int* slot
-    int* root_state
 
 
 cdef inline void emit(step_t* w, int k, long long arc, double mass) noexcept nogil:
@@ -459,6 +397,27 @@ cdef void bind(step_t* w, Arcs arcs, Workspace work) noexcept:
     w.low = &work.low[0]
 
 
+cdef void enter(
+    step_t* w, const long long[::1] cand_ptr, const int[::1] candidate,
+    const double[::1] observed, Py_ssize_t position,
+) noexcept nogil:
+    """Set the candidates of a position, and their slots."""
+    cdef int k
+    w.n_candidates = <int>(cand_ptr[position + 1] - cand_ptr[position])
+    w.candidate = &candidate[0] + cand_ptr[position]
+    w.observed = &observed[0] + cand_ptr[position]
+    for k in range(w.n_candidates):
+        w.slot[w.candidate[k]] = k
+        w.root_state[k] = -1
+
+
+cdef void leave(step_t* w) noexcept nogil:
+    """Empty the slots."""
+    cdef int k
+    for k in range(w.n_candidates):
+        w.slot[w.candidate[k]] = -1
+
+
 def forward(
     Arcs arcs, Workspace work, int mode,
     const long long[::1] cand_ptr, const int[::1] candidate, const double[::1] observed,
@@ -476,7 +435,7 @@ def forward(
     cdef step_t w
     cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
     cdef long long first, last, room = state_node.shape[0]
-    cdef int k, s, kept
+    cdef int s, kept
     bind(&w, arcs, work)
     w.mode = mode
     w.threshold = threshold
@@ -491,9 +450,7 @@ def forward(
         with nogil:
             first = state_ptr[i]
             last = state_ptr[i + 1]
-            w.n_candidates = <int>(cand_ptr[i + 1] - cand_ptr[i])
-            w.candidate = &candidate[cand_ptr[i]]
-            w.observed = &observed[cand_ptr[i]]
+            enter(&w, cand_ptr, candidate, observed, i)
             w.bound = &bound[cand_ptr[i]] if bound.shape[0] else NULL
             w.capacity = <int>min(room - last, 2147483646)
             w.out_node = &state_node[0] + last
@@ -501,19 +458,15 @@ def forward(
             w.out_score = &score[0] + last
             w.n_out = 0
             if last > first and w.n_candidates:
-                for k in range(w.n_candidates):
-                    w.slot[w.candidate[k]] = k
-                    w.root_state[k] = -1
                 plant(&w, &state_node[first], &score[first], <int>(last - first), mode)
                 if mode == SUM:
                     visit_sum(&w, w.local[0], 0)
                 else:
                     visit_log(&w, w.local[0], 0)
                 uproot(&w)
-                for k in range(w.n_candidates):
-                    w.slot[w.candidate[k]] = -1
                 for s in range(min(w.n_out, w.capacity)):
                     w.mark[w.out_node[s]] = -1
+            leave(&w)
             if w.n_out <= w.capacity:
                 kept = w.n_out
                 if beam and kept > beam:
@@ -523,325 +476,3 @@ def forward(
             return i
     dropped[0] = w.dropped
     return length
-
-
-def column(
-    Arcs arcs, const int[::1] state_node, int y,
-    double[::1] log_prob, int[::1] next_node,
-):
-    """log P(y | state) and the context that follows, for the states of a position."""
-    cdef Py_ssize_t s
-    cdef long long arc
-    with nogil:
-        for s in range(state_node.shape[0]):
-            arc = walk(&arcs.c, state_node[s], y, &log_prob[s])
-            next_node[s] = arcs.c.arc_next[arc]
-
-
-def trace(
-    Arcs arcs, const long long[::1] cand_ptr, const int[::1] candidate,
-    const double[::1] observed, const long long[::1] state_ptr,
-    const int[::1] state_node, const int[::1] state_candidate,
-    const double[::1] score, long long state, int position, int[::1] path,
-):
-    """Best path into a state of a position (1 = after the first symbol).
-
-    The predecessor is the one whose step gives the state's own score; a state that
-    could not even with the largest probability of the class is not looked at.
-    """
-    cdef Py_ssize_t i, s, best
-    cdef int k, y
-    cdef long long arc
-    cdef double lp, x, top, least, gain
-    with nogil:
-        for i in range(position - 1, -1, -1):
-            k = state_candidate[state]
-            y = candidate[cand_ptr[i] + k]
-            path[i] = k
-            gain = observed[cand_ptr[i] + k]
-            least = score[state] - gain - arcs.c.arc_max[y]
-            least -= 1e-9 * (1.0 + fabs(score[state]))
-            best = -1
-            top = -INFINITY
-            for s in range(state_ptr[i], state_ptr[i + 1]):
-                if score[s] < least or score[s] <= top - arcs.c.arc_max[y]:
-                    continue
-                arc = walk(&arcs.c, state_node[s], y, &lp)
-                if arcs.c.arc_next[arc] != state_node[state]:
-                    continue
-                x = score[s] + lp
-                if x > top:
-                    top = x
-                    best = s
-            # Every state was reached from one of the position before it.
-            state = best if best >= 0 else state_ptr[i]
-
-
-def bounds(
-    Arcs arcs, Workspace work, const long long[::1] cand_ptr,
-    const int[::1] candidate, const double[::1] observed, double[::1] bound,
-):
-    """Upper bound of all that follows each candidate, by bigram max-backoffs.
-
-    h_i(x) = max_y w(y | x) + o_{i+1}(y) + h_{i+1}(y). The classes that x does not
-    store share one factor, so that the largest of their values at the root is enough:
-    the TOP largest are kept in order and nearly always hold one that x lacks.
-    """
-    cdef const arcs_t* t = &arcs.c
-    cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
-    cdef long long here, there, a
-    cdef int k, j, n, node, n_top
-    cdef int[TOP] top
-    cdef double value, best, after
-    cdef int* slot = &work.slot[0]
-    cdef int* seen = &work.root_state[0]
-    cdef double* root = &work.vec[0, 0]
-    if length == 0:
-        return
-    for k in range(cand_ptr[length] - cand_ptr[length - 1]):
-        bound[cand_ptr[length - 1] + k] = 0.0
-    for i in range(length - 2, -1, -1):
-        PyErr_CheckSignals()
-        with nogil:
-            here = cand_ptr[i]
-            there = cand_ptr[i + 1]
-            n = <int>(cand_ptr[i + 2] - there)
-            n_top = 0
-            for k in range(n):
-                slot[candidate[there + k]] = k
-                seen[k] = -1
-                value = (
-                    t.arc_log_prob[candidate[there + k]] + observed[there + k]
-                    + bound[there + k]
-                )
-                root[k] = value
-                if n_top < TOP:
-                    j = n_top
-                    n_top += 1
-                elif value > root[top[TOP - 1]]:
-                    j = TOP - 1
-                else:
-                    continue
-                while j > 0 and root[top[j - 1]] < value:
-                    top[j] = top[j - 1]
-                    j -= 1
-                top[j] = k
-            for k in range(<int>(there - here)):
-                node = t.arc_next[candidate[here + k]]
-                if node == 0:
-                    bound[here + k] = root[top[0]] if n_top else -INFINITY
-                    continue
-                best = -INFINITY
-                if t.arc_ptr[node + 1] - t.arc_ptr[node] <= 8 * n:
-                    for a in range(t.arc_ptr[node], t.arc_ptr[node + 1]):
-                        j = slot[t.arc_class[a]]
-                        if j >= 0:
-                            seen[j] = k
-                            value = (
-                                t.arc_max[a] + observed[there + j] + bound[there + j]
-                            )
-                            best = value if value > best else best
-                else:
-                    for j in range(n):
-                        a = find_arc(t, node, candidate[there + j])
-                        if a >= 0:
-                            seen[j] = k
-                            value = (
-                                t.arc_max[a] + observed[there + j] + bound[there + j]
-                            )
-                            best = value if value > best else best
-                after = -INFINITY
-                for j in range(n_top):
-                    if seen[top[j]] != k:
-                        after = root[top[j]]
-                        break
-                else:
-                    for j in range(n):
-                        if seen[j] != k and root[j] > after:
-                            after = root[j]
-                after += t.backoff[node] + t.max_backoff[node]
-                bound[here + k] = after if after > best else best
-            for k in range(n):
-                slot[candidate[there + k]] = -1
-
-
-cdef double row_sum(const double* row, int n) noexcept nogil:
-    cdef int k
-    cdef double top = -INFINITY, total = 0.0
-    for k in range(n):
-        top = row[k] if row[k] > top else top
-    if top == -INFINITY:
-        return top
-    for k in range(n):
-        total += exp(row[k] - top)
-    return top + log(total)
-
-
-cdef inline double gain(
-    step_t* w, int k, long long arc, const double* after_root, const double* after
-) noexcept nogil:
-    """The value of candidate k over an arc: its step and all that follows."""
-    cdef int target = w.t.arc_next[arc]
-    cdef double x
-    if target == 0:
-        x = after_root[k]
-    else:
-        x = after[w.mark[target]] if w.mark[target] >= 0 else -INFINITY
-    return w.t.arc_log_prob[arc] + w.observed[k] + x
-
-
-cdef void descend(
-    step_t* w, int j, int level, int row_level, double weight, double total,
-    const double* after_root, const double* after,
-) noexcept nogil:
-    """Row sums of a context and the longer ones: own[j].
-
-    The row of the nearest shorter context that holds a candidate is on row_level; this
-    one's is that times exp(weight) where nothing is stored, and `total` its sum. The
-    stored classes are subtracted from the sum unless digits would cancel.
-    """
-    cdef int c
-    cdef int node = w.loc_node[j]
-    cdef int k, n
-    cdef long long first = <long long>level * w.stride
-    cdef double* v = &w.vec[first]
-    cdef double* u
-    cdef double gone = 0.0, added
-    if node == 0:
-        for k in range(w.n_candidates):
-            v[k] = gain(w, k, w.candidate[k], after_root, after)
-        total = row_sum(v, w.n_candidates)
-        row_level = 0
-        weight = 0.0
-    else:
-        weight += w.t.backoff[node]
-        total += w.t.backoff[node]
-        n = find_held(w, node, level)
-        if n:
-            u = &w.vec[<long long>row_level * w.stride]
-            if total > -INFINITY:
-                for k in range(n):
-                    gone += exp(u[w.held[first + k]] + weight - total)
-            if w.first_child[j] < 0 and gone < 0.5:
-                total += log1p(-gone)
-                for k in range(n):
-                    added = gain(
-                        w, w.held[first + k], w.held_arc[first + k], after_root, after
-                    )
-                    total = add_log(total, added)
-            else:
-                for k in range(w.n_candidates):
-                    v[k] = u[k] + weight
-                for k in range(n):
-                    v[w.held[first + k]] = gain(
-                        w, w.held[first + k], w.held_arc[first + k], after_root, after
-                    )
-                total = row_sum(v, w.n_candidates)
-                row_level = level
-                weight = 0.0
-    w.own[j] = total
-    c = w.first_child[j]
-    while c >= 0:
-        descend(w, c, level + 1, row_level, weight, total, after_root, after)
-        c = w.next_sibling[c]
-
-
-def backward(
-    Arcs arcs, Workspace work, const long long[::1] cand_ptr,
-    const int[::1] candidate, const double[::1] observed,
-    const long long[::1] state_ptr, const int[::1] state_node,
-    const int[::1] state_candidate, double[::1] after, double[::1] after_root,
-):
-    """log of the sum over all continuations, for every state.
-
-    One depth-first walk over the contexts of a position keeps a row for each level.
-    after_root: scratch of the largest number of candidates.
-    """
-    cdef step_t w
-    cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
-    cdef long long s, first, last, end
-    cdef int k
-    bind(&w, arcs, work)
-    w.mode = MAX
-    for s in range(state_ptr[length], state_ptr[length + 1]):
-        after[s] = 0.0
-    for i in range(length - 1, -1, -1):
-        PyErr_CheckSignals()
-        with nogil:
-            first = state_ptr[i]
-            last = state_ptr[i + 1]
-            end = state_ptr[i + 2]
-            w.n_candidates = <int>(cand_ptr[i + 1] - cand_ptr[i])
-            w.candidate = &candidate[cand_ptr[i]]
-            w.observed = &observed[cand_ptr[i]]
-            for k in range(w.n_candidates):
-                w.slot[w.candidate[k]] = k
-                after_root[k] = -INFINITY
-            for s in range(last, end):
-                if state_node[s]:
-                    w.mark[state_node[s]] = <int>s
-                else:
-                    after_root[state_candidate[s]] = after[s]
-            if last > first and w.n_candidates:
-                plant(&w, &state_node[first], &after[first], <int>(last - first), MAX)
-                descend(
-                    &w, w.local[0], 0, 0, 0.0, 0.0, &after_root[0], &after[0]
-                )
-                for s in range(first, last):
-                    after[s] = w.own[w.local[state_node[s]]]
-                uproot(&w)
-            for k in range(w.n_candidates):
-                w.slot[w.candidate[k]] = -1
-            for s in range(last, end):
-                w.mark[state_node[s]] = -1
-
-
-def expect(
-    Arcs arcs, Workspace work, const long long[::1] cand_ptr,
-    const int[::1] candidate, const double[::1] observed,
-    const long long[::1] state_ptr, const int[::1] state_node,
-    const int[::1] state_candidate, const double[::1] score,
-    const double[::1] after, double log_z, double weight,
-    double[:, ::1] followed, double[::1] share,
-):
-    """Add the expected counts of one sentence.
-
-    followed: of each class after each context, += weight times the posterior
-    probability; share: the same for each candidate of the sentence.
-    """
-    cdef step_t w
-    cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
-    cdef long long s, t, c, arc
-    cdef int k, y, node
-    cdef double lp, mass
-    bind(&w, arcs, work)
-    for i in range(length):
-        PyErr_CheckSignals()
-        with nogil:
-            for c in range(cand_ptr[i], cand_ptr[i + 1]):
-                w.root_state[c - cand_ptr[i]] = -1
-            for s in range(state_ptr[i + 1], state_ptr[i + 2]):
-                if state_node[s]:
-                    w.mark[state_node[s]] = <int>s
-                else:
-                    w.root_state[state_candidate[s]] = <int>s
-            for s in range(state_ptr[i], state_ptr[i + 1]):
-                if score[s] + after[s] - log_z < NOTHING:
-                    continue
-                for c in range(cand_ptr[i], cand_ptr[i + 1]):
-                    y = candidate[c]
-                    k = <int>(c - cand_ptr[i])
-                    arc = walk(&arcs.c, state_node[s], y, &lp)
-                    node = arcs.c.arc_next[arc]
-                    # An arc without mass may lead to no state.
-                    t = w.mark[node] if node else w.root_state[k]
-                    if t < 0:
-                        continue
-                    mass = score[s] + lp + observed[c] + after[t] - log_z
-                    if mass < NOTHING:
-                        continue
-                    mass = weight * exp(mass)
-                    followed[state_node[s], y] += mass
-                    share[c] += mass
-            for s in range(state_ptr[i + 1], state_ptr[i + 2]):
-                w.mark[state_node[s]] = -1

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from .._checks import check_memory
 from . import _refinement_fast as _fast
@@ -18,127 +15,71 @@ from ._lattice import LatticeSolver, LatticeTooLargeError
 
 
 class RejectionDraws(NamedTuple):
-    """Draws by rejection, and the trials and refinements behind them."""
+    """Draws by rejection, and the effort behind them."""
 
-    paths: np.ndarray  # (n_accepted, length) class ids
+    paths: np.ndarray  # (n_draws, length) class ids
     n_trials: int
     n_states: int
-    n_refined: int  # times that the bound was refined
-    accepted: np.ndarray  # (n_trials,) bool
-    log_ratio: np.ndarray  # (n_trials,) log p - log q, the log acceptance probability
 
 
-class _Bound:
+class Bound(_fast.Bound):
     """The q-automaton of one sentence; arrays that grow."""
 
-    state: np.ndarray
-    row_ptr: np.ndarray
-    value: np.ndarray
-    choice: np.ndarray
-    score: np.ndarray
-    plain: np.ndarray
-    dest: np.ndarray
-    edge_order: np.ndarray
-
-    def __init__(self, automaton, c: Candidates, slot, start, literal):
-        self.arcs, self.c, self.slot = automaton.arcs, c, slot
-        self.literal = literal
-        bigram = start == "bigram"
-        sizes = np.diff(c.ptr)
-        states = np.ones(c.n_positions, dtype=np.int64)
-        if bigram:
-            states[1:] += sizes[:-1]
-        self._n_edges = int(c.ptr[-1])  # a refinement adds at most a row a position
-        self._allocate(
-            int(states.sum()) + 8 * c.n_positions + 9,
-            int((states * sizes).sum()) + 8 * self._n_edges + 8,
-        )
-        self.head = np.full(c.n_positions, -1, dtype=np.int32)
-        self.path = np.empty(c.n_positions, dtype=np.int32)
-        self.best_path = np.empty(c.n_positions, dtype=np.int32)
-        self._scores = np.empty(2)
-        # log q of the bound, log p of best_path, log q and log p of path.
-        self.reached = np.array([np.inf, -np.inf, np.inf, -np.inf])
-        self._round = 0
-        self.n_states = _fast.start(
-            self.arcs, c.ptr, c.ids, c.log_factor, slot, bigram, self.state,
-            self.row_ptr, self.score, self.plain, self.dest, self.edge_order,
-            self.head,
-        )  # fmt: skip
+    def __init__(self, automaton, c: Candidates, slot, literal):
+        n = c.n_positions
+        self.c, self._arrays = c, {}
+        head, path, best_path = np.full((3, n), -1, dtype=np.int32)
+        super().__init__(automaton.arcs, c, slot, head, (path, best_path), literal)
+        # A refinement adds at most a row per position.
+        self.path, self.best_path, self._n_edges = path, best_path, int(c.ptr[-1])
+        self._allocate(9 * n + 10, 9 * self._n_edges + 8)
+        _fast.start(self)
 
     def _allocate(self, n_states, n_edges):
         check_memory(
             44.0 * n_states + 24.0 * n_edges,
             None,
             f"a bound of {n_states} contexts and {n_edges} arcs",
-            "lower max_states, give fewer candidates, or take solver='lattice'",
+            "lower max_states, or give fewer candidates",
         )
-
-        def grown(name, shape, dtype):
+        shapes = {
+            "state": ((n_states, 6), np.int32),
+            "row_ptr": (n_states + 1, np.int64),
+            "value": (n_states, np.float64),
+            "choice": (n_states, np.int32),
+            "score": (n_edges, np.float64),
+            "plain": (n_edges, np.float64),
+            "dest": (n_edges, np.int32),
+            "edge_order": (n_edges, np.int32),
+        }
+        for name, (shape, dtype) in shapes.items():
             new = np.empty(shape, dtype=dtype)
-            old = getattr(self, name, None)
-            if old is not None:
-                new[: len(old)] = old
-            setattr(self, name, new)
-
-        grown("state", (n_states, 6), np.int32)
-        grown("row_ptr", n_states + 1, np.int64)
-        grown("value", n_states, np.float64)
-        grown("choice", n_states, np.int32)
-        grown("score", n_edges, np.float64)
-        grown("plain", n_edges, np.float64)
-        grown("dest", n_edges, np.int32)
-        grown("edge_order", n_edges, np.int32)
-
-    def evaluate(self):
-        """log of the summed weight of q."""
-        _fast.evaluate(
-            self.c.ptr, self.state, self.row_ptr, self.score, self.dest, self.head,
-            self.value, self.choice,
-        )  # fmt: skip
-        return float(self.value[0])
-
-    def draw(self, uniform):
-        """(log q, log p) of a path drawn from q; self.path holds it."""
-        _fast.draw(
-            self.arcs, self.c.ptr, self.c.ids, self.c.log_factor, self.row_ptr,
-            self.dest, self.score, self.value, self.choice, uniform, self.path,
-            self._scores,
-        )  # fmt: skip
-        return float(self._scores[0]), float(self._scores[1])
+            if name in self._arrays:
+                new[: len(self._arrays[name])] = self._arrays[name]
+            self._arrays[name] = new
+        self.bind(**self._arrays)
 
     def climb(self, steps, tol, max_states):
         """Refine along the best path: (reason to stop, number of refinements)."""
-        c, done = self.c, 0
+        done = 0
         while True:
-            reason, n, self.n_states, self._round = _fast.climb(
-                self.arcs, c.ptr, c.ids, c.log_factor, self.slot, self.literal,
-                self.state, self.row_ptr, self.score, self.plain, self.dest,
-                self.edge_order, self.head, self.n_states, self._round, self.value,
-                self.choice, steps - done, tol, max_states, self.path,
-                self.best_path, self.reached,
-            )  # fmt: skip
+            reason, n = _fast.climb(self, steps - done, tol, max_states)
             done += n
             if reason != "full":
                 return reason, done
             self._make_room()
 
     def _make_room(self):
-        if self.n_states + self.c.n_positions > len(self.state):
-            self._allocate(2 * len(self.state), len(self.score))
-        if self.row_ptr[self.n_states] + self._n_edges > len(self.score):
-            self._allocate(len(self.state), 2 * len(self.score))
+        n_states, n_edges = (len(self._arrays[name]) for name in ("state", "score"))
+        if self.n_states + self.c.n_positions > n_states:
+            self._allocate(2 * n_states, n_edges)
+        if self._arrays["row_ptr"][self.n_states] + self._n_edges > n_edges:
+            self._allocate(len(self._arrays["state"]), 2 * n_edges)
 
     def refine(self, path):
-        """Lengthen the contexts of a path; False where all are exact."""
-        c = self.c
+        """Lengthen the contexts of a path."""
         self._make_room()
-        self.n_states, changed = _fast.refine(
-            self.arcs, c.ptr, c.ids, c.log_factor, self.slot, self.literal, path,
-            self.state, self.row_ptr, self.score, self.plain, self.dest,
-            self.edge_order, self.head, self.n_states, self.value, self.choice,
-        )  # fmt: skip
-        return changed > 0
+        _fast.refine(self, path)
 
     def classes(self, path):
         """Class ids of a path of candidate indices, without the end."""
@@ -165,19 +106,12 @@ class RefinementSolver:
 
     max_states : int, default=1_000_000
 
-    start : {"unigram", "bigram"}, default="unigram"
-        Contexts that the first bound knows.
-
     refine : {"row", "literal"}, default="row"
         "row": a new state gets a whole row of bounds. "literal": algorithm 2 of [1]_,
         which lowers the one edge that the rejected path uses.
 
     batch_size : int, default=1
         Draws between two refinements.
-
-    warn_after : int or None, default=None
-        Number of refinements of one sentence after which decoding warns that the
-        lattice would be faster. None: never.
 
     Notes
     -----
@@ -198,19 +132,16 @@ class RefinementSolver:
         tol: float = 1e-9,
         max_iter: int = 100_000,
         max_states: int = 1_000_000,
-        start: str = "unigram",
         refine: str = "row",
         batch_size: int = 1,
-        warn_after: int | None = None,
     ):
         self.automaton = automaton
         self.tol, self.max_iter, self.max_states = tol, max_iter, max_states
-        self.start, self.literal = start, refine == "literal"
-        self.batch_size, self.warn_after = batch_size, warn_after
+        self.literal, self.batch_size = refine == "literal", batch_size
         self._slot = np.full(automaton.n_classes, -1, dtype=np.int32)
 
     def _bound(self, c):
-        return _Bound(self.automaton, c, self._slot, self.start, self.literal)
+        return Bound(self.automaton, c, self._slot, self.literal)
 
     def useful(self, c: Candidates) -> Candidates:
         """The candidates that may be on the best path: bigram bounds rule out others.
@@ -237,7 +168,7 @@ class RefinementSolver:
         c : Candidates
 
         trace : list, default=None
-            Gets one (log q, log p, number of states, class ids) an iteration.
+            Gets one (log q, log p, number of states, class ids) per iteration.
         """
         none = np.empty(0, dtype=np.int32)
         if c.n_positions == 0:
@@ -250,34 +181,20 @@ class RefinementSolver:
         iteration = 0
         while True:
             limit = self.max_iter
-            if trace is not None:
-                limit = iteration + bool(trace)  # the bound itself comes first
-            elif self.warn_after is not None and iteration < self.warn_after:
-                limit = self.warn_after
-            limit = min(limit, self.max_iter)
+            if trace is not None:  # the bound itself comes first
+                limit = min(iteration + bool(trace), limit)
             reason, n = q.climb(limit - iteration, self.tol, self.max_states)
             iteration += n
             if reason == "impossible":
                 return Decoded(none, -np.inf, 0.0, iteration, q.n_states)
-            upper, best, log_q, log_p = q.reached.tolist()
             if trace is not None and reason != "exact":
-                trace.append((log_q, log_p, q.n_states, q.classes(q.path)))
-            gap = 0.0 if reason == "exact" else max(upper - best, 0.0)
-            if reason != "limit":
+                trace.append((q.log_q, q.log_p, q.n_states, q.classes(q.path)))
+            gap = 0.0 if reason == "exact" else max(q.upper - q.best, 0.0)
+            stopped = iteration >= self.max_iter or q.n_states >= self.max_states
+            if reason != "limit" or stopped:
                 break
-            if iteration >= self.max_iter or q.n_states >= self.max_states:
-                break
-            if iteration == self.warn_after:
-                warnings.warn(
-                    f"solver='refine': after {iteration} refinements of a sentence of "
-                    f"{c.length} positions with up to {c.width} candidates the gap is "
-                    f"{gap:.3g}; solver='auto' is faster wherever the lattice has at "
-                    "most max_states states, and a lower max_iter stops with this gap",
-                    ConvergenceWarning,
-                    stacklevel=2,
-                )
-        path = q.classes(q.best_path) if best > -np.inf else none
-        return Decoded(path, best, gap, iteration, q.n_states)
+        path = q.classes(q.best_path) if q.best > -np.inf else none
+        return Decoded(path, q.best, gap, iteration, q.n_states)
 
     def sample(
         self,
@@ -285,7 +202,6 @@ class RefinementSolver:
         n: int,
         rng: np.random.RandomState,
         acceptance: float = 0.5,
-        max_seconds: float = np.inf,
     ) -> RejectionDraws:
         """Independent draws from the posterior.
 
@@ -294,7 +210,7 @@ class RefinementSolver:
         c : Candidates
 
         n : int
-            Accepted draws.
+            Number of draws.
 
         rng : RandomState
 
@@ -302,39 +218,27 @@ class RefinementSolver:
             The bound is refined no longer once this share of the last 100 trials was
             accepted.
 
-        max_seconds : float, default=inf
-            Stop with fewer draws. Only the number of draws is limited by it.
-
         Raises
         ------
         ValueError
             If no path is possible, or `max_iter` trials in a row were rejected.
         """
         if c.n_positions == 0:
-            nothing = np.zeros(n)
-            return RejectionDraws(
-                np.empty((n, 0), dtype=np.int32), n, 1, 0, nothing == 0, nothing
-            )
-        impossible = "the sentence has no possible path to draw from"
-        if (np.diff(c.ptr) == 0).any():
-            raise ValueError(impossible)
-        q = self._bound(c)
+            return RejectionDraws(np.empty((n, 0), dtype=np.int32), n, 1)
+        empty = (np.diff(c.ptr) == 0).any()
+        q = None if empty else self._bound(c)
         paths: list[np.ndarray] = []
-        accepted, ratios = [], []
-        refined = 0
-        since = 0
-        began = time.monotonic()
-        if q.evaluate() == -np.inf:
-            raise ValueError(impossible)
-        refining = True
+        accepted: list[bool] = []
+        since, refining, changed = 0, True, True
         while len(paths) < n:
+            if q is None or (changed and _fast.evaluate(q) == -np.inf):
+                raise ValueError("the sentence has no possible path to draw from")
             rejected = []
             for _ in range(self.batch_size):
-                log_q, log_p = q.draw(rng.random_sample(c.n_positions))
-                ratios.append(log_p - log_q)
-                accept = bool(rng.random_sample() < np.exp(min(log_p - log_q, 0.0)))
-                accepted.append(accept)
-                if accept:
+                _fast.draw(q, rng.random_sample(c.n_positions))
+                ratio = np.exp(min(q.log_p - q.log_q, 0.0))
+                accepted.append(bool(rng.random_sample() < ratio))
+                if accepted[-1]:
                     paths.append(q.classes(q.path))
                     since = 0
                     if len(paths) == n:
@@ -344,20 +248,15 @@ class RefinementSolver:
                     rejected.append(q.path.copy())
             if since > self.max_iter:
                 raise ValueError(
-                    f"max_iter={self.max_iter} trials in a row were rejected: raise "
-                    "it, or the sentence has no possible path"
+                    f"{self.max_iter} trials in a row were rejected: raise max_states, "
+                    "so that the lattice fits, or the sentence has no possible path"
                 )
-            if time.monotonic() - began > max_seconds:
-                break
             if refining and len(accepted) >= 100:
                 refining = bool(np.mean(accepted[-100:]) < acceptance)
-            if refining and rejected and q.n_states < self.max_states:
+            changed = refining and bool(rejected) and q.n_states < self.max_states
+            if changed:
                 for path in rejected:
                     q.refine(path)
-                refined += 1
-                if q.evaluate() == -np.inf:
-                    raise ValueError(impossible)
         return RejectionDraws(
-            np.array(paths, dtype=np.int32).reshape(len(paths), c.length),
-            len(accepted), q.n_states, refined, np.array(accepted), np.array(ratios),
-        )  # fmt: skip
+            np.array(paths, dtype=np.int32), len(accepted), q.n_states
+        )

@@ -39,486 +39,430 @@ cdef enum:
 REASONS = ("impossible", "certain", "exact", "limit", "full")
 
 
-def start(
-    Arcs arcs, const long long[::1] cand_ptr, const int[::1] candidate,
-    const double[::1] observed, int[::1] slot, bint bigram, int[:, ::1] state,
-    long long[::1] row_ptr, double[::1] score, double[::1] plain, int[::1] dest,
-    int[::1] edge_order, int[::1] head,
-):
-    """The coarsest automaton: one state a position, or one for each last symbol."""
-    cdef const arcs_t* t = &arcs.c
-    cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
-    cdef long long here, before
-    cdef int n = 0, k, j, node, root
-    row_ptr[0] = 0
+cdef class Bound:
+    """The arrays of one sentence; `_refinement.Bound` makes them and lets them grow.
+
+    score, plain, dest, edge_order: row of state s from row_ptr[s] on, a number for each
+    candidate of its position. head: first state of each position. path, best_path: a
+    candidate index for each position.
+    """
+
+    cdef:
+        Arcs arcs
+        const long long[::1] cand_ptr
+        const int[::1] candidate
+        const double[::1] observed
+        int[::1] slot, head, path, best_path, choice, dest, edge_order
+        int[:, ::1] state
+        long long[::1] row_ptr
+        double[::1] score, plain, value
+        bint literal
+        int round  # searches for the best path so far
+    cdef readonly int n_states
+    # log q of the bound, log p of best_path, log q and log p of path.
+    cdef readonly double upper, best, log_q, log_p
+
+    def __init__(
+        self, Arcs arcs, c, int[::1] slot, int[::1] head, paths, bint literal,
+    ):
+        self.arcs = arcs
+        self.cand_ptr, self.candidate, self.observed = c.ptr, c.ids, c.log_factor
+        self.slot, self.head, self.literal = slot, head, literal
+        self.path, self.best_path = paths
+        self.upper = self.log_q = INFINITY
+        self.best = self.log_p = -INFINITY
+        self.round = self.n_states = 0
+
+    def bind(
+        self, int[:, ::1] state, long long[::1] row_ptr, double[::1] value,
+        int[::1] choice, double[::1] score, double[::1] plain, int[::1] dest,
+        int[::1] edge_order,
+    ):
+        """Take arrays whose first entries are those of the arrays before."""
+        self.state, self.row_ptr, self.value, self.choice = (
+            state, row_ptr, value, choice
+        )
+        self.score, self.plain, self.dest, self.edge_order = (
+            score, plain, dest, edge_order
+        )
+
+
+cdef inline int n_candidates(Bound b, Py_ssize_t position) noexcept nogil:
+    return <int>(b.cand_ptr[position + 1] - b.cand_ptr[position])
+
+
+cdef inline void set_state(
+    Bound b, int s, int node, bint closed, int length, int up, int follow
+) noexcept nogil:
+    b.state[s, NODE] = node
+    b.state[s, CLOSED] = closed
+    b.state[s, LENGTH] = length
+    b.state[s, UP] = up
+    b.state[s, FOLLOW] = follow
+    b.state[s, ROUND] = 0
+
+
+def start(Bound b):
+    """The coarsest automaton: the empty context at every position but the first."""
+    cdef const arcs_t* t = &b.arcs.c
+    cdef Py_ssize_t i, length = b.cand_ptr.shape[0] - 1
+    cdef int k, s
+    b.row_ptr[0] = 0
     for i in range(length):
         PyErr_CheckSignals()
         with nogil:
-            here = cand_ptr[i]
-            root = n
-            head[i] = n
-            state[n, NODE] = t.start_node if i == 0 else 0
-            state[n, CLOSED] = i == 0 or t.child_ptr[1] == 0
-            state[n, LENGTH] = i == 0
-            state[n, UP] = -1
-            state[n, FOLLOW] = -1
-            state[n, ROUND] = 0
-            n += 1
-            fill(t, cand_ptr, candidate, observed, slot, i, NULL, NULL,
-                 &state[root, 0], &row_ptr[root], &score[0], &plain[0],
-                 &edge_order[0])
+            s = <int>i + (i > 0)
+            b.head[i] = s
+            if i:
+                set_state(b, s, 0, t.child_ptr[1] == 0, 0, -1, -1)
+            else:
+                set_state(b, 0, t.start_node, True, 1, 1, -1)
+            fill(b, i, -1, s)
+            for k in range(n_candidates(b, i)):
+                b.dest[b.row_ptr[s] + k] = -1 if i == length - 1 else <int>i + 2
             if i == 0:
                 # The empty context of position 0 is never visited: it ends the chain
                 # of shorter contexts of the sentence start.
-                state[0, UP] = n
-                state[n, NODE] = 0
-                state[n, CLOSED] = 1
-                state[n, LENGTH] = 0
-                state[n, UP] = -1
-                state[n, FOLLOW] = -1
-                state[n, ROUND] = 0
-                row_ptr[n + 1] = row_ptr[n]
-                n += 1
-            if i:
-                before = cand_ptr[i - 1]
-                if bigram:
-                    for k in range(<int>(here - before)):
-                        node = find_child(
-                            t, 0, t.symbol_of_class[candidate[before + k]]
-                        )
-                        state[n, NODE] = node if node >= 0 else 0
-                        state[n, CLOSED] = node < 0 or (
-                            t.child_ptr[node + 1] == t.child_ptr[node]
-                        )
-                        state[n, LENGTH] = 1
-                        state[n, UP] = root
-                        state[n, FOLLOW] = head[i]
-                        state[n, ROUND] = 0
-                        head[i] = n
-                        fill(t, cand_ptr, candidate, observed, slot, i,
-                             &state[root, 0], &plain[row_ptr[root]], &state[n, 0],
-                             &row_ptr[n], &score[0], &plain[0], &edge_order[0])
-                        n += 1
-                j = head[i - 1]
-                while j >= 0:
-                    for k in range(<int>(here - before)):
-                        dest[row_ptr[j] + k] = root + (k + 1 if bigram else 0)
-                    j = state[j, FOLLOW]
-            if i == length - 1:
-                j = head[i]
-                while j >= 0:
-                    for k in range(<int>(cand_ptr[i + 1] - here)):
-                        dest[row_ptr[j] + k] = -1
-                    j = state[j, FOLLOW]
-    return n
+                set_state(b, 1, 0, True, 0, -1, -1)
+                b.row_ptr[2] = b.row_ptr[1]
+    b.n_states = <int>length + 1
 
 
-cdef void fill(
-    const arcs_t* t, const long long[::1] cand_ptr, const int[::1] candidate,
-    const double[::1] observed, int[::1] slot, Py_ssize_t position,
-    const int* shorter, const double* above, int* state, long long* row_ptr,
-    double* score, double* plain, int* edge_order,
-) noexcept nogil:
-    """A whole row: that of a shorter context, with what this one stores written over.
+cdef void fill(Bound b, Py_ssize_t position, int shorter, int s) noexcept nogil:
+    """The row of state s: that of a shorter context, with what s stores written over.
 
     plain: log-probabilities after this context, with the observation factors; score:
-    the largest after any longer one. shorter, above: the state of the context without
-    its oldest symbol and its row of plain, NULL: the empty context.
+    the largest after any longer one. shorter: the state of the context without its
+    oldest symbol, -1: the empty context.
     """
-    cdef long long first = cand_ptr[position], a
-    cdef int n = <int>(cand_ptr[position + 1] - first)
-    cdef double* row = score + row_ptr[0]
-    cdef double* own = plain + row_ptr[0]
-    cdef int node = state[NODE], k
+    cdef const arcs_t* t = &b.arcs.c
+    cdef long long at = b.row_ptr[s], a
+    cdef int n = n_candidates(b, position), node = b.state[s, NODE], k
+    cdef const int* candidate = &b.candidate[0] + b.cand_ptr[position]
+    cdef const double* observed = &b.observed[0] + b.cand_ptr[position]
+    cdef const double* above = NULL
+    cdef double* row = &b.score[0] + at
+    cdef double* own = &b.plain[0] + at
     cdef double x
-    cdef bint closed = state[CLOSED]
-    row_ptr[1] = row_ptr[0] + n
+    cdef bint closed = b.state[s, CLOSED]
+    b.row_ptr[s + 1] = at + n
     for k in range(n):
-        edge_order[row_ptr[0] + k] = state[LENGTH]
-    if above == NULL:
+        b.edge_order[at + k] = b.state[s, LENGTH]
+    if shorter < 0:
         for k in range(n):
-            a = candidate[first + k]
-            own[k] = t.arc_log_prob[a] + observed[first + k]
-            row[k] = own[k] if closed else t.arc_max[a] + observed[first + k]
+            a = candidate[k]
+            own[k] = t.arc_log_prob[a] + observed[k]
+            row[k] = own[k] if closed else t.arc_max[a] + observed[k]
         if node == 0:
             return
-    elif node == shorter[NODE]:  # it stores nothing
-        for k in range(n):
-            row[k] = own[k] = above[k]
-        return
+    else:
+        above = &b.plain[0] + b.row_ptr[shorter]
+        if node == b.state[shorter, NODE]:  # it stores nothing
+            for k in range(n):
+                row[k] = own[k] = above[k]
+            return
     x = 0.0 if closed else t.max_backoff[node]
     for k in range(n):
         own[k] = (own[k] if above == NULL else above[k]) + t.backoff[node]
         row[k] = own[k] + x
     if t.arc_ptr[node + 1] - t.arc_ptr[node] <= 8 * n:
         for k in range(n):
-            slot[candidate[first + k]] = k
+            b.slot[candidate[k]] = k
         for a in range(t.arc_ptr[node], t.arc_ptr[node + 1]):
-            k = slot[t.arc_class[a]]
+            k = b.slot[t.arc_class[a]]
             if k >= 0:
-                own[k] = t.arc_log_prob[a] + observed[first + k]
-                row[k] = own[k] if closed else t.arc_max[a] + observed[first + k]
+                own[k] = t.arc_log_prob[a] + observed[k]
+                row[k] = own[k] if closed else t.arc_max[a] + observed[k]
         for k in range(n):
-            slot[candidate[first + k]] = -1
+            b.slot[candidate[k]] = -1
     else:
         for k in range(n):
-            a = find_arc(t, node, candidate[first + k])
+            a = find_arc(t, node, candidate[k])
             if a >= 0:
-                own[k] = t.arc_log_prob[a] + observed[first + k]
-                row[k] = own[k] if closed else t.arc_max[a] + observed[first + k]
+                own[k] = t.arc_log_prob[a] + observed[k]
+                row[k] = own[k] if closed else t.arc_max[a] + observed[k]
 
 
-def evaluate(
-    const long long[::1] cand_ptr, const int[:, ::1] state,
-    const long long[::1] row_ptr, const double[::1] score, const int[::1] dest,
-    const int[::1] head, double[::1] value, int[::1] choice,
-):
-    """log of the summed weight from every state to the end; its best candidate."""
+def evaluate(Bound b):
+    """log of the summed weight from the start to the end."""
     with nogil:
-        sweep(cand_ptr, state, row_ptr, score, dest, head, True, value, choice)
+        sweep(b, True)
+    return b.value[0]
 
 
-cdef void sweep(
-    const long long[::1] cand_ptr, const int[:, ::1] state,
-    const long long[::1] row_ptr, const double[::1] score, const int[::1] dest,
-    const int[::1] head, bint total, double[::1] value, int[::1] choice,
-) noexcept nogil:
+cdef void sweep(Bound b, bint total) noexcept nogil:
     """Best (or log of the summed) weight from every state to the end."""
-    cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
+    cdef Py_ssize_t i, length = b.cand_ptr.shape[0] - 1
     cdef int s, k, n
     cdef long long row
     cdef double top, x, summed
     for i in range(length - 1, -1, -1):
-        n = <int>(cand_ptr[i + 1] - cand_ptr[i])
-        s = head[i]
+        n = n_candidates(b, i)
+        s = b.head[i]
         while s >= 0:
-            row = row_ptr[s]
-            choose(row, n, score, dest, value, s, choice)
-            top = value[s]
+            choose(b, s, n)
+            top = b.value[s]
             if total and top > -INFINITY:
+                row = b.row_ptr[s]
                 summed = 0.0
                 for k in range(n):
-                    x = score[row + k]
-                    if dest[row + k] >= 0:
-                        x += value[dest[row + k]]
+                    x = b.score[row + k]
+                    if b.dest[row + k] >= 0:
+                        x += b.value[b.dest[row + k]]
                     summed += exp(x - top)
-                value[s] = top + log(summed)
-            s = state[s, FOLLOW]
+                b.value[s] = top + log(summed)
+            s = b.state[s, FOLLOW]
 
 
-cdef inline void choose(
-    long long row, int n, const double[::1] score, const int[::1] dest,
-    double[::1] value, int s, int[::1] choice,
-) noexcept nogil:
+cdef inline void choose(Bound b, int s, int n) noexcept nogil:
     """The best candidate of a state, by the values of the states that follow."""
+    cdef const double* score = &b.score[0] + b.row_ptr[s]
+    cdef const int* dest = &b.dest[0] + b.row_ptr[s]
+    cdef const double* value = &b.value[0]
     cdef int k, best = 0
     cdef double x, top = -INFINITY
     for k in range(n):
-        x = score[row + k]
-        if dest[row + k] >= 0:
-            x += value[dest[row + k]]
+        x = score[k]
+        if dest[k] >= 0:
+            x += value[dest[k]]
         if x > top:
             top = x
             best = k
-    choice[s] = best
-    value[s] = top
+    b.choice[s] = best
+    b.value[s] = top
 
 
-cdef void settle(
-    const long long[::1] cand_ptr, int[:, ::1] state, const long long[::1] row_ptr,
-    const double[::1] score, const int[::1] dest, double[::1] value, int[::1] choice,
-    int round, int[::1] path,
-) noexcept nogil:
+cdef void settle(Bound b) noexcept nogil:
     """The best weight from the start to the end, where weights have gone down.
 
     An old value is an upper bound. It still holds if that of the state's best choice
     does, as no candidate's value has risen. States that no best choice leads to keep
-    their old values.
-
-    path: memory for a state a position.
+    their old values. path serves as memory for a state per position.
     """
     cdef Py_ssize_t i = 0
     cdef int s, d
     cdef long long row
     cdef double x
+    cdef int[::1] path = b.path
     path[0] = 0
     while i >= 0:
         s = path[i]
-        row = row_ptr[s] + choice[s]
-        d = dest[row]
-        x = score[row]
+        row = b.row_ptr[s] + b.choice[s]
+        d = b.dest[row]
+        x = b.score[row]
         if d >= 0:
-            if state[d, ROUND] != round:
+            if b.state[d, ROUND] != b.round:
                 i += 1
                 path[i] = d
                 continue
-            x += value[d]
-        if x == value[s]:
-            state[s, ROUND] = round
+            x += b.value[d]
+        if x == b.value[s]:
+            b.state[s, ROUND] = b.round
             i -= 1
         else:
-            choose(row_ptr[s], <int>(cand_ptr[i + 1] - cand_ptr[i]), score, dest, value,
-                   s, choice)
+            choose(b, s, n_candidates(b, i))
 
 
-def draw(
-    Arcs arcs, const long long[::1] cand_ptr, const int[::1] candidate,
-    const double[::1] observed, const long long[::1] row_ptr, const int[::1] dest,
-    const double[::1] score, const double[::1] value, const int[::1] choice,
-    const double[::1] uniform, int[::1] path, double[::1] out,
-):
-    """One path from the start, drawn by `uniform`.
-
-    path: candidate index of each position. out: its log q and log p.
-    """
+def draw(Bound b, const double[::1] uniform):
+    """One path from the start, drawn by `uniform`; its log q and log p."""
     with nogil:
-        follow(
-            &arcs.c, cand_ptr, candidate, observed, row_ptr, dest, score, value, choice,
-            &uniform[0], path, &out[0],
-        )
+        follow(b, &uniform[0])
 
 
-cdef void follow(
-    const arcs_t* t, const long long[::1] cand_ptr, const int[::1] candidate,
-    const double[::1] observed, const long long[::1] row_ptr, const int[::1] dest,
-    const double[::1] score, const double[::1] value, const int[::1] choice,
-    const double* uniform, int[::1] path, double* out,
-) noexcept nogil:
-    """One path from the start: the best, or drawn by `uniform` where it is not NULL."""
-    cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
-    cdef int s = 0, k, node = t.start_node, n
+cdef void follow(Bound b, const double* uniform) noexcept nogil:
+    """One path from the start: the best, or drawn by `uniform` if it is not NULL."""
+    cdef const arcs_t* t = &b.arcs.c
+    cdef Py_ssize_t i, length = b.cand_ptr.shape[0] - 1
+    cdef int s = 0, k, node = t.start_node
     cdef double left, x, lp
-    cdef long long arc, row
-    out[0] = 0.0
-    out[1] = 0.0
+    cdef long long arc, row, at
+    b.log_q = b.log_p = 0.0
     for i in range(length):
-        row = row_ptr[s]
-        n = <int>(cand_ptr[i + 1] - cand_ptr[i])
-        k = choice[s]
+        row = b.row_ptr[s]
+        k = b.choice[s]
         if uniform != NULL:
             # If rounding leads past the end of the row, the best candidate is taken.
             left = uniform[i]
-            for k in range(n):
-                x = score[row + k] - value[s]
-                if dest[row + k] >= 0:
-                    x += value[dest[row + k]]
+            for k in range(n_candidates(b, i)):
+                x = b.score[row + k] - b.value[s]
+                if b.dest[row + k] >= 0:
+                    x += b.value[b.dest[row + k]]
                 left -= exp(x)
                 if left < 0:
                     break
             else:
-                k = choice[s]
-        path[i] = k
-        out[0] += score[row + k]
-        arc = walk(t, node, candidate[cand_ptr[i] + k], &lp)
-        out[1] += lp + observed[cand_ptr[i] + k]
+                k = b.choice[s]
+        b.path[i] = k
+        b.log_q += b.score[row + k]
+        at = b.cand_ptr[i] + k
+        arc = walk(t, node, b.candidate[at], &lp)
+        b.log_p += lp + b.observed[at]
         node = t.arc_next[arc]
-        s = dest[row + k]
+        s = b.dest[row + k]
 
 
-def refine(
-    Arcs arcs, const long long[::1] cand_ptr, const int[::1] candidate,
-    const double[::1] observed, int[::1] slot, bint literal, const int[::1] path,
-    int[:, ::1] state, long long[::1] row_ptr, double[::1] score, double[::1] plain,
-    int[::1] dest, int[::1] edge_order, int[::1] head, int n_states,
-    double[::1] value, int[::1] choice,
-):
-    """Lengthen by one symbol the contexts that a path uses: see `lengthen`.
-
-    Returns (number of states, number of edges on the path that were refined).
-    """
-    cdef int n, changed
+def refine(Bound b, const int[::1] path):
+    """Lengthen the contexts that a path uses; the edges on it that were refined."""
+    cdef int changed
     with nogil:
-        n = lengthen(
-            &arcs.c, cand_ptr, candidate, observed, slot, literal, path, state, row_ptr,
-            score, plain, dest, edge_order, head, n_states, value, choice, &changed,
-        )
-    return n, changed
+        changed = lengthen(b, path)
+    return changed
 
 
-cdef int lengthen(
-    const arcs_t* t, const long long[::1] cand_ptr, const int[::1] candidate,
-    const double[::1] observed, int[::1] slot, bint literal, const int[::1] path,
-    int[:, ::1] state, long long[::1] row_ptr, double[::1] score, double[::1] plain,
-    int[::1] dest, int[::1] edge_order, int[::1] head, int n_states,
-    double[::1] value, int[::1] choice, int* changed,
-) noexcept nogil:
+cdef int lengthen(Bound b, const int[::1] path) noexcept nogil:
     """Lengthen by one symbol the contexts that a path uses, left to right.
 
-    Row refinement makes a state with a row of its own. The literal algorithm copies
-    the row of the shorter context and lowers the weight of the path's edge alone,
-    in every state that ends in the new context.
+    Row refinement makes a state with its own row. The literal algorithm copies the row
+    of the shorter context and lowers the weight of the path's edge alone, in every
+    state that ends in the new context.
 
-    Returns the number of states; changed: edges on the path that were refined.
+    Returns the number of edges on the path that were refined.
     """
-    cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
-    cdef int n = n_states, s, before = 0, m, base, shorter, k, q
-    cdef int node, oldest, symbol, last
+    cdef const arcs_t* t = &b.arcs.c
+    cdef Py_ssize_t i, length = b.cand_ptr.shape[0] - 1
+    cdef int changed = 0, s, before = 0, m, base, k, q
+    cdef int node, last
     cdef long long a
     cdef double x
-    changed[0] = 0
     for i in range(1, length):
         last = path[i - 1]
-        s = dest[row_ptr[before] + last]
+        s = b.dest[b.row_ptr[before] + last]
         # The context whose weight the path's edge has now.
         base = s
-        if literal:
-            while state[base, LENGTH] > edge_order[row_ptr[s] + path[i]]:
-                base = state[base, UP]
-        if state[base, CLOSED]:
+        if b.literal:
+            while b.state[base, LENGTH] > b.edge_order[b.row_ptr[s] + path[i]]:
+                base = b.state[base, UP]
+        if b.state[base, CLOSED]:
             before = s
             continue
-        m = state[base, LENGTH]
+        m = b.state[base, LENGTH]
         if base == s:
             # Prefix-closed: the context without its last symbol has to be there.
-            q = before
-            if state[before, LENGTH] < m:
+            if b.state[before, LENGTH] < m:
                 before = s
                 continue
-            while state[q, LENGTH] > m:
-                q = state[q, UP]
-            shorter = q
-            oldest = <int>(i - 1 - m)
-            if oldest >= 0:
-                k = candidate[cand_ptr[oldest] + path[oldest]]
-                symbol = t.symbol_of_class[k]
-            else:
-                symbol = t.start_symbol
-            node = find_child(t, state[s, NODE], symbol)
-            state[n, CLOSED] = node < 0 or oldest < 0 or (
-                t.child_ptr[node + 1] == t.child_ptr[node]
-            )
-            state[n, NODE] = node if node >= 0 else state[s, NODE]
-            state[n, LENGTH] = m + 1
-            state[n, UP] = s
-            state[n, FOLLOW] = head[i]
-            state[n, ROUND] = 0
-            head[i] = n
-            # Its weights are no larger.
-            value[n] = value[s]
-            choice[n] = choice[s]
-            if literal:
-                row_ptr[n + 1] = row_ptr[n] + cand_ptr[i + 1] - cand_ptr[i]
-                for k in range(<int>(cand_ptr[i + 1] - cand_ptr[i])):
-                    score[row_ptr[n] + k] = score[row_ptr[s] + k]
-                    edge_order[row_ptr[n] + k] = edge_order[row_ptr[s] + k]
-            else:
-                fill(t, cand_ptr, candidate, observed, slot, i, &state[s, 0],
-                     &plain[row_ptr[s]], &state[n, 0], &row_ptr[n], &score[0],
-                     &plain[0], &edge_order[0])
-                for k in range(<int>(cand_ptr[i + 1] - cand_ptr[i])):
-                    x = score[row_ptr[s] + k]
-                    if score[row_ptr[n] + k] > x:
-                        score[row_ptr[n] + k] = x
-            for k in range(<int>(cand_ptr[i + 1] - cand_ptr[i])):
-                dest[row_ptr[n] + k] = dest[row_ptr[s] + k]
-            q = head[i - 1]
-            while q >= 0:
-                if dest[row_ptr[q] + last] == s:
-                    k = q
-                    while state[k, LENGTH] > m:
-                        k = state[k, UP]
-                    if k == shorter:
-                        dest[row_ptr[q] + last] = n
-                q = state[q, FOLLOW]
-            base = s = n
-            n += 1
+            base = s = new_state(b, i, before, s, path)
         else:
-            base = s
-            while state[base, LENGTH] > m + 1:
-                base = state[base, UP]
-        changed[0] += 1
-        if literal:
-            node = state[base, NODE]
-            k = candidate[cand_ptr[i] + path[i]]
+            while b.state[base, LENGTH] > m + 1:
+                base = b.state[base, UP]
+        changed += 1
+        if b.literal:
+            node = b.state[base, NODE]
+            k = b.candidate[b.cand_ptr[i] + path[i]]
             a = walk(t, node, k, &x)
-            if not state[base, CLOSED]:
+            if not b.state[base, CLOSED]:
                 a = find_arc(t, node, k)
                 x = t.arc_max[a] if a >= 0 else x + t.max_backoff[node]
-            x += observed[cand_ptr[i] + path[i]]
-            q = head[i]
+            x += b.observed[b.cand_ptr[i] + path[i]]
+            q = b.head[i]
             while q >= 0:
                 k = q
-                while state[k, LENGTH] > m + 1:
-                    k = state[k, UP]
+                while b.state[k, LENGTH] > m + 1:
+                    k = b.state[k, UP]
                 if k == base:
-                    a = row_ptr[q] + path[i]
-                    if x < score[a]:
-                        score[a] = x
-                    if edge_order[a] < m + 1:
-                        edge_order[a] = m + 1
-                q = state[q, FOLLOW]
+                    a = b.row_ptr[q] + path[i]
+                    if x < b.score[a]:
+                        b.score[a] = x
+                    if b.edge_order[a] < m + 1:
+                        b.edge_order[a] = m + 1
+                q = b.state[q, FOLLOW]
         before = s
+    return changed
+
+
+cdef int new_state(
+    Bound b, Py_ssize_t i, int before, int s, const int[::1] path
+) noexcept nogil:
+    """The state of the context of s with one more symbol of the path before it."""
+    cdef const arcs_t* t = &b.arcs.c
+    cdef int n = b.n_states, m = b.state[s, LENGTH], last = path[i - 1]
+    cdef int oldest = <int>i - 1 - m, symbol = t.start_symbol, shorter, node, k, q
+    cdef long long old, new
+    if oldest >= 0:
+        k = b.candidate[b.cand_ptr[oldest] + path[oldest]]
+        symbol = t.symbol_of_class[k]
+    node = find_child(t, b.state[s, NODE], symbol)
+    set_state(
+        b, n, node if node >= 0 else b.state[s, NODE],
+        node < 0 or oldest < 0 or t.child_ptr[node + 1] == t.child_ptr[node],
+        m + 1, s, b.head[i],
+    )
+    b.head[i] = n
+    b.n_states = n + 1
+    # Its weights are no larger.
+    b.value[n] = b.value[s]
+    b.choice[n] = b.choice[s]
+    old, new = b.row_ptr[s], b.row_ptr[n]
+    if b.literal:
+        b.row_ptr[n + 1] = new + n_candidates(b, i)
+    else:
+        fill(b, i, s, n)
+    for k in range(n_candidates(b, i)):
+        if b.literal:
+            b.score[new + k] = b.score[old + k]
+            b.edge_order[new + k] = b.edge_order[old + k]
+        elif b.score[new + k] > b.score[old + k]:
+            b.score[new + k] = b.score[old + k]
+        b.dest[new + k] = b.dest[old + k]
+    # The states before whose edge of the last symbol leads to the new context.
+    shorter = before
+    while b.state[shorter, LENGTH] > m:
+        shorter = b.state[shorter, UP]
+    q = b.head[i - 1]
+    while q >= 0:
+        if b.dest[b.row_ptr[q] + last] == s:
+            k = q
+            while b.state[k, LENGTH] > m:
+                k = b.state[k, UP]
+            if k == shorter:
+                b.dest[b.row_ptr[q] + last] = n
+        q = b.state[q, FOLLOW]
     return n
 
 
-def climb(
-    Arcs arcs, const long long[::1] cand_ptr, const int[::1] candidate,
-    const double[::1] observed, int[::1] slot, bint literal, int[:, ::1] state,
-    long long[::1] row_ptr, double[::1] score, double[::1] plain, int[::1] dest,
-    int[::1] edge_order, int[::1] head, int n_states, int round, double[::1] value,
-    int[::1] choice, long long steps, double tol, long long max_states,
-    int[::1] path, int[::1] best_path, double[::1] out,
-):
+def climb(Bound b, long long steps, double tol, long long max_states):
     """Refine along the best path until it is certain, or as often as allowed.
 
-    steps: most refinements. round: number of earlier searches for the best path. out:
-    log q of the bound, log p of the best path found, kept in best_path, and log q and
-    log p of the last one, in path.
-
-    Returns (reason to stop, refinements, states, rounds).
+    steps: most refinements. Returns (reason to stop, refinements).
     """
-    cdef const arcs_t* t = &arcs.c
-    cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
+    cdef Py_ssize_t length = b.cand_ptr.shape[0] - 1
     cdef long long done = 0
-    cdef int changed, reason
-    cdef double[2] scores
-    while True:
+    cdef int reason = PAUSE
+    while reason == PAUSE:
         PyErr_CheckSignals()
         with nogil:
             while True:
-                if round:
-                    settle(cand_ptr, state, row_ptr, score, dest, value, choice, round,
-                           path)
+                if b.round:
+                    settle(b)
                 else:
-                    sweep(cand_ptr, state, row_ptr, score, dest, head, False, value,
-                          choice)
-                round += 1
-                out[0] = value[0]
-                if value[0] == -INFINITY:
+                    sweep(b, False)
+                b.round += 1
+                b.upper = b.value[0]
+                if b.upper == -INFINITY:
                     reason = IMPOSSIBLE
                     break
-                follow(t, cand_ptr, candidate, observed, row_ptr, dest, score, value,
-                       choice, NULL, path, scores)
-                out[2] = scores[0]
-                out[3] = scores[1]
-                if scores[0] > out[0]:
-                    out[0] = scores[0]
-                if scores[1] > out[1]:
-                    out[1] = scores[1]
-                    for i in range(length):
-                        best_path[i] = path[i]
+                follow(b, NULL)
+                b.upper = max(b.upper, b.log_q)
+                if b.log_p > b.best:
+                    b.best = b.log_p
+                    b.best_path[:] = b.path
                 # A gap within the rounding error of a sum of this size counts as 0.
-                if out[0] - out[1] <= max(tol, 1e-13 * fabs(out[0])):
+                if b.upper - b.best <= max(tol, 1e-13 * fabs(b.upper)):
                     reason = CERTAIN
                     break
-                if done >= steps or n_states >= max_states:
+                if done >= steps or b.n_states >= max_states:
                     reason = LIMIT
                     break
-                if (n_states + length > state.shape[0]
-                        or row_ptr[n_states] + cand_ptr[length] > score.shape[0]):
+                if (b.n_states + length > b.state.shape[0]
+                        or b.row_ptr[b.n_states] + b.cand_ptr[length]
+                        > b.score.shape[0]):
                     reason = FULL
                     break
-                n_states = lengthen(
-                    t, cand_ptr, candidate, observed, slot, literal, path, state,
-                    row_ptr, score, plain, dest, edge_order, head, n_states, value,
-                    choice, &changed,
-                )
                 done += 1
-                if changed == 0:
+                if lengthen(b, b.path) == 0:
                     reason = EXACT
                     break
                 if done % 64 == 0:
                     reason = PAUSE
                     break
-        if reason != PAUSE:
-            return REASONS[reason], done, n_states, round
+    return REASONS[reason], done

@@ -15,16 +15,13 @@ from .._checks import as_floats, check_length
 def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
     """X as a list of sequences; errors name the parameter.
 
-    of: the sequences of observations, where X is their labels. None, as a sequence of
+    of: the sequences of observations, if X holds their labels. None, as a sequence of
     labels, is then one None for each observation.
     """
-    if isinstance(X, str | bytes) or not isinstance(X, Iterable):
+    one = isinstance(X, str | bytes) or getattr(X, "ndim", 1) == 0
+    if one or not isinstance(X, Iterable):
         raise TypeError(f"{name} must be a list of sequences, got {X!r:.60}")
-    if hasattr(X, "columns"):
-        raise TypeError(f"{name} is a data frame; pass a list of sequences")
-    if getattr(X, "ndim", 1) == 0:
-        raise TypeError(f"{name} must be a list of sequences, got a scalar array")
-    if isinstance(X, Set | Mapping):
+    if hasattr(X, "columns") or isinstance(X, Set | Mapping):
         raise TypeError(f"{name} is a {type(X).__name__}; pass a list of sequences")
     sequences = X.to_pylist() if hasattr(X, "to_pylist") else list(X)
     for i, sequence in enumerate(sequences):
@@ -48,8 +45,8 @@ def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
             )
         if not hasattr(sequence, "__len__") or not isinstance(sequence, Iterable):
             raise TypeError(
-                f"{name}[{i}] is no sequence: {name} must be a list of sequences, one "
-                f"a sentence, got {sequence!r:.60}"
+                f"{name}[{i}] is not a sequence: {name} must be a list of sequences, "
+                f"one per sentence, got {sequence!r:.60}"
             )
     return sequences
 
@@ -82,9 +79,9 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
 
 
 def items(sequence: Any) -> list:
-    """A sequence as a list, with Python's own values where it is an array.
+    """A sequence as a list of Python's values.
 
-    Arrow's own scalars equal no string and no number.
+    A scalar of Arrow does not equal a string or a number of Python.
     """
     if hasattr(sequence, "to_pylist"):
         return sequence.to_pylist()
@@ -92,9 +89,9 @@ def items(sequence: Any) -> list:
 
 
 def label_ids(name: str, y: list, classes: np.ndarray) -> list[np.ndarray]:
-    """Positions of labels in `classes`; -1 where a label is unknown.
+    """Positions of labels in `classes`; -1 if a label is unknown.
 
-    Unknown are None and, where labels are integers, -1.
+    None is an unknown label, and so is -1 if labels are integers.
     """
     code: dict[Any, int] = {c: i for i, c in enumerate(classes.tolist())}
     code[None] = -1

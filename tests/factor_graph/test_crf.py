@@ -20,7 +20,6 @@ from sklstruct.factor_graph import (
     FactorGraph,
     SampleRankClassifier,
     chain_graph,
-    skip_chain_graph,
 )
 from sklstruct.factor_graph import _inference as inference
 from sklstruct.factor_graph._conditional import ConditionalLikelihood, duality_gap
@@ -425,7 +424,7 @@ def test_score_counts_labels_that_fit_did_not_see_as_wrong():
     X = [[["a"], ["b"]]]
     model = ConditionalRandomField(c2=0.1).fit(X, [["s", "t"]])
     assert model.score(X, [["s", "new"]]) == 0.5
-    with pytest.raises(ValueError, match="'new', which is none of its 2 candidates"):
+    with pytest.raises(ValueError, match="'new', which is not among its 2 candidates"):
         model.target_log_proba(X, [["s", "new"]])
 
 
@@ -447,7 +446,7 @@ def test_score_counts_labels_that_fit_did_not_see_as_wrong():
         ([{"a": 1}], [["s"]], r"X\[0\] must be a sequence of observations"),
         ([[["a"]], [3]], [["s"], ["s"]], r"X\[1\], item 0: must be a mapping"),
         ([[{"a": None}]], [["s"]], "the value of 'a' is None"),
-        ([[{1: 2}]], [["s"]], "the name 1 is no string"),
+        ([[{1: 2}]], [["s"]], "the name 1 is not a string"),
         ([[[1]]], [["s"]], r"feature name 1 \(int\)"),
         ([[[["a"]]]], [["s"]], r"X\[0\], item 0: must be a mapping"),
         ([[{"a": [1]}]], [["s"]], "the values of 'a' must be strings, got 1"),
@@ -470,10 +469,10 @@ def test_loops_and_the_other_sort_of_input_are_refused():
     graph = chain_graph(["D"], [[1.0]])
     with pytest.raises(ValueError, match="sequences of observations, as in fit"):
         model.predict([graph])
-    loop = skip_chain_graph(["a", "b"], np.ones((3, 1)), ["w", None, "w"])
+    loop = chain_graph(["a", "b"], np.ones((3, 1)), keys=["w", None, "w"])
     with pytest.raises(ValueError, match=r"edges of X\[0\] form a loop; SampleRank"):
         ConditionalRandomField().fit([loop], [["a", "b", "a"]])
-    chain = skip_chain_graph(["a", "b"], np.ones((3, 1)), ["w", "w", None])
+    chain = chain_graph(["a", "b"], np.ones((3, 1)), keys=["w", "w", None])
     model = ConditionalRandomField().fit([chain], [["a", "b", "a"]])
     for method in (model.predict, model.predict_proba):
         with pytest.raises(ValueError, match=r"edges of X\[1\] form a loop"):

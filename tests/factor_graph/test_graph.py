@@ -12,12 +12,8 @@ from sklstruct.factor_graph import (
     FactorGraph,
     FactorGraphVectorizer,
     SampleRankClassifier,
-    chain_edges,
     chain_graph,
-    grid_edges,
     grid_graph,
-    skip_chain_graph,
-    skip_edges,
 )
 
 AB = ["a", "b"]
@@ -41,7 +37,7 @@ def graph(**params):
         ({"kinds": [AB]}, "kinds must have a list for each of the 3 variables, got 1"),
         ({"kinds": [AB, AB, AB]}, "variable 2: kinds has 2 entries for 1 candidates"),
         ({"kinds": [AB, AB, "c"]}, "variable 2: kinds must be a list"),
-        ({"kinds": [AB, AB, [[]]]}, "variable 2: kinds must be a list of hashable"),
+        ({"kinds": [AB, AB, [[]]]}, "variable 2: kinds must be hashable"),
         ({"features": np.ones((2, 4))}, "features must have 3 rows.*variable, got 2"),
         ({"features": np.ones(3)}, "features must have 2 dimensions"),
         ({"features": [["x"]] * 3}, "features must be a matrix of numbers"),
@@ -224,14 +220,23 @@ def test_networkx():
 
 
 def test_builders():
-    assert chain_edges(0).shape == chain_edges(1).shape == (0, 2)
-    assert skip_edges("abca", max_distance=2).shape == (0, 2)
-    assert skip_edges([]).shape == (0, 2)
+    for n in (0, 1):
+        assert chain_graph(AB, np.ones((n, 2))).edge_u.size == 0
+
+    def skips(keys, **params):
+        made = chain_graph(AB, np.ones((len(keys), 1)), keys=keys, **params)
+        n = len(keys) - 1
+        return [*zip(made.edge_u[n:].tolist(), made.edge_v[n:].tolist())]
+
+    keys = ["apple", None, "eats", "apple", None, "apple"]
+    assert skips(keys) == [(0, 3), (3, 5)]
+    assert skips(keys, max_distance=2) == [(3, 5)]
+    assert skips("aa") == [(0, 1)] and skips("ab") == skips("abca", max_distance=0)
     chain = chain_graph(AB, np.ones((3, 2)), edge_features=[[1, 2], [3, 4]])
     assert chain.edge_types == ("next",) and chain.edge_features["next"].width == 2
     assert chain_graph(AB, sp.csr_array(np.ones((1, 2)))).n_edges == 0
     with pytest.raises(ValueError, match="keys must have 3"):
-        skip_chain_graph(AB, np.ones((3, 1)), "ab")
+        chain_graph(AB, np.ones((3, 1)), keys="ab")
     with pytest.raises(ValueError, match="instance 'c': variable"):
         chain_graph(
             AB, np.ones((3, 1)), forbidden=[(a, b) for a in AB for b in AB], name="c"
@@ -246,7 +251,7 @@ def test_builders():
     pairs = {frozenset(p) for p in zip(eight.edge_u.tolist(), eight.edge_v.tolist())}
     assert len(pairs) == eight.n_edges
     with pytest.raises(ValueError, match="connectivity must be 4 or 8"):
-        grid_edges((2, 2), connectivity=6)
+        grid_graph(AB, np.ones((2, 2, 1)), connectivity=6)
     with pytest.raises(ValueError, match="features must have the shape"):
         grid_graph(AB, np.ones((3, 5)))
 

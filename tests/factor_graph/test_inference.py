@@ -133,7 +133,7 @@ def test_temperatures_are_in_units_of_the_mean_range_of_the_potentials(
                 for t in block.table[block.edge_ptr[i] : block.edge_ptr[i + 1]]
             ]
             found.append(np.mean(unary) + (np.mean(pair) if pair else 0.0))
-        np.testing.assert_allclose(infer.scale(), found, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(infer._scale(), found, rtol=1e-12, atol=1e-12)
         return found
 
     model = fitted(tools, rng, graphs)
@@ -216,12 +216,13 @@ def connected(every):
 def test_predictions_do_not_depend_on_batch_slices_or_threads(
     tools, monkeypatch, method
 ):
+    monkeypatch.setattr(inference, "_ANNEAL_SWEEPS", 7)
     rng = np.random.default_rng(6)
     shape = "tree" if method == "exact" else "loopy"
     graphs = [
         tools.make_graph(rng, n=int(n), shape=shape) for n in rng.integers(0, 9, 60)
     ]
-    model = fitted(tools, rng, graphs, inference=method, anneal_sweeps=7)
+    model = fitted(tools, rng, graphs, inference=method)
     whole = model.predict(graphs)
     alone = [model.predict([graph])[0] for graph in graphs]
     monkeypatch.setattr(inference, "BUDGET", 300)

@@ -4,14 +4,12 @@ import functools
 import io
 import itertools
 import pickle
-import warnings
 from collections import Counter
 
 import numpy as np
 import pytest
-from _hmm_problems import toy
+from _hmm_problems import only, toy
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
@@ -38,7 +36,6 @@ from sklstruct.hmm import (
     LatticeTooLargeError,
     NoisyChannelDecoder,
     SuffixEmission,
-    read_max_arpa,
     split_sequences,
     write_max_arpa,
 )
@@ -84,18 +81,20 @@ def test_answers_agree_with_enumeration(order, emission):
         )
 
 
-@pytest.mark.parametrize("solver", ["auto", "lattice", "refine"])
+@pytest.mark.parametrize("solver", ["auto", "refine"])
 @pytest.mark.parametrize("labels", ["DNVA", "0123"])
 def test_solvers_and_threads_agree(solver, labels):
     X, y = toy(labels=labels)
     if labels == "0123":
         y = [[int(label) for label in row] for row in y]
-    one = HighOrderHMM(4, solver=solver).fit(X, y)
-    two = clone(one).set_params(n_jobs=2, solver="lattice").fit(X, y)
-    assert one.predict(X) == two.predict(X)
-    assert one.predict(object_array(X)) == one.predict(X)
-    draws = one.sample_posterior(X[:5], 3, random_state=0)
-    again = one.set_params(n_jobs=2).sample_posterior(X[:5], 3, random_state=0)
+    one = HighOrderHMM(4).fit(X, y)
+    two = clone(one).set_params(n_jobs=2).fit(X, y)
+    expected = two.predict(X)
+    with only(solver):
+        assert one.predict(X) == expected
+        assert one.predict(object_array(X)) == expected
+        draws = one.sample_posterior(X[:5], 3, random_state=0)
+        again = one.set_params(n_jobs=2).sample_posterior(X[:5], 3, random_state=0)
     assert all((a == b).all() for a, b in zip(draws, again))
     assert [d.shape for d in draws] == [(3, len(x)) for x in X[:5]]
     for a, b in zip(one.predict_proba(X), two.predict_proba(X)):
@@ -145,7 +144,7 @@ def test_transition_weight():
     labels = [y[X.index(max(X, key=len))][:5]]
     emission = sum(
         dict(zip(*(a.tolist() for a in row)))["ADNV".index(label)]
-        for row, label in zip(tagger.emission_.candidates(x[0]), labels[0])
+        for row, label in zip(tagger.emission_.candidates(x)[0], labels[0])
     )
     transitions = tagger.joint_log_proba(x, labels)[0] - emission
     for weight in (0.3, 2.0):
@@ -154,8 +153,9 @@ def test_transition_weight():
             weight * transitions + emission
         )
         scores = all_paths(tagger, x[0])[1]
-        for solver in ("lattice", "refine"):
-            found = tagger.set_params(solver=solver).decode(x)
+        for solver in ("auto", "refine"):
+            with only(solver):
+                found = tagger.decode(x)
             assert found.log_proba[0] == pytest.approx(scores.max(), abs=1e-9)
         log_z = np.logaddexp.reduce(scores)
         assert tagger.log_likelihood(x)[0] == pytest.approx(log_z, abs=1e-9)
@@ -194,8 +194,9 @@ def test_any_smoothing(smoothing):
     assert tagger.transition_model_.check_normalized() < 1e-9
     for x in [X[0][:4], ["d0", None, "n1"]]:
         paths, scores = all_paths(tagger, x)
-        for solver in ("lattice", "refine"):
-            decoding = tagger.set_params(solver=solver).decode([x])
+        for solver in ("auto", "refine"):
+            with only(solver):
+                decoding = tagger.decode([x])
             assert decoding.log_proba[0] == pytest.approx(scores.max(), abs=1e-9)
         log_z = np.logaddexp.reduce(scores)
         assert tagger.log_likelihood([x])[0] == pytest.approx(log_z, abs=1e-9)
@@ -224,7 +225,7 @@ def test_classifier_as_emission():
     assert tagger.score(letters, y) > 0.6
     assert not tagger.decode(letters[:1]).approximate[0]
     # Dividing by the prior: the factors are those of the generative model.
-    ids, factor = tagger.emission_.candidates(letters[0])[0]
+    ids, factor = tagger.emission_.candidates(letters)[0][0]
     proba = tagger.emission_.estimator_.predict_proba(np.array(letters[0]))[0]
     counts = np.bincount([tagger.classes_.tolist().index(t) for r in y for t in r])
     np.testing.assert_allclose(factor, np.log(proba / (counts / counts.sum())))
@@ -241,17 +242,17 @@ def test_suffix_emission_sums():
     # p(o | y) P(y) = P(y | o) sums to 1 over the labels, known word or not.
     prior = emission.label_counts_ / emission.label_counts_.sum()
     for word in ("d0", "zz1", "Upper", "n-9", ""):
-        some, factor = emission.candidates([word])[0]
+        some, factor = emission.candidates([[word]])[0][0]
         assert (np.exp(factor) * prior[some]).sum() == pytest.approx(1.0)
 
 
 def test_frequency_emission_floor():
     ids = [np.array([0, 1, 0])]
     sharp = FrequencyEmission().fit([["a", "b", "c"]], ids, 2)
-    assert sharp.candidates(["a"])[0][0].tolist() == [0]
+    assert sharp.candidates([["a"]])[0][0][0].tolist() == [0]
     soft = FrequencyEmission(floor=0.01).fit([["a", "b", "c"]], ids, 2)
-    np.testing.assert_allclose(np.exp(soft.candidates(["a"])[0][1]), [0.5, 0.01])
-    some, factor = sharp.candidates(["new"])[0]
+    np.testing.assert_allclose(np.exp(soft.candidates([["a"]])[0][0][1]), [0.5, 0.01])
+    some, factor = sharp.candidates([["new"]])[0][0]
     assert some.tolist() == [0, 1] and (factor == factor[0]).all()
 
 
@@ -277,14 +278,14 @@ ngram 2=2
     model = BackoffModel(model.pairs, log_prob, model.log_backoff, model.labels)
     tagger = HighOrderHMM(smoothing=model, emission="mle")
     tagger.fit([["x", "y"]], [["a", "b"]])
-    for solver in ("lattice", "refine"):
-        tagger.set_params(solver=solver)
-        decoding = tagger.decode([["x", "x"], ["x", "y"]])
+    for solver in ("auto", "refine"):
+        with only(solver):
+            decoding = tagger.decode([["x", "x"], ["x", "y"]])
+            with pytest.raises(ValueError, match=r"X\[0\]: the sentence has no poss"):
+                tagger.sample_posterior([["x", "x"]])
         assert decoding.log_proba[0] == -np.inf and np.isfinite(decoding.log_proba[1])
         assert decoding.labels[0].tolist() == [None, None]
         assert decoding.labels[1].tolist() == ["a", "b"]
-        with pytest.raises(ValueError, match=r"X\[0\]: the sentence has no possible"):
-            tagger.sample_posterior([["x", "x"]])
     assert tagger.log_likelihood([["x", "x"]])[0] == -np.inf
     assert (tagger.predict_proba([["x", "x"]])[0] == 0).all()
     assert tagger.predict_k([["x", "x"]]) == [[]]
@@ -295,7 +296,8 @@ def test_anytime():
     X, y = toy(200, labels="DNVA")
     exact = HighOrderHMM(5, emission=FrequencyEmission(floor=0.05)).fit(X, y)
     best = exact.decode(X).log_proba
-    early = clone(exact).set_params(solver="refine", max_iter=2).fit(X, y).decode(X)
+    with only("refine", max_iter=2):
+        early = exact.decode(X)
     assert (early.n_iterations <= 2).all()
     assert (early.gap > 1e-9).any()
     assert (early.log_proba <= best + 1e-9).all()
@@ -312,8 +314,6 @@ def test_max_states():
     for call in (tagger.predict_proba, tagger.log_likelihood, tagger.predict_k):
         with pytest.raises(LatticeTooLargeError, match="max_states=4"):
             call(long)
-    with pytest.raises(LatticeTooLargeError, match="max_states=4"):
-        tagger.set_params(solver="lattice").predict(long)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +326,7 @@ def test_max_states():
         ([[]], [[]], ValueError, "y holds no label"),
         ("abc", [["A"]], TypeError, "X must be a list of sequences"),
         (["abc"], [["A"]], TypeError, r"X\[0\] is a string"),
-        ([1], [["A"]], TypeError, r"X\[0\] is no sequence"),
+        ([1], [["A"]], TypeError, r"X\[0\] is not a sequence"),
         ([["a"]], [[["A"]]], TypeError, "unhashable label"),
         ([["a", "b"]], [["A", 1]], TypeError, "of one kind"),
         ([[["a"]]], [["A"]], TypeError, "not hashable"),
@@ -551,7 +551,7 @@ def test_order_2_equals_hmmlearn():
     peer.startprob_ = np.exp(rows[0, order])
     peer.transmat_ = np.exp(rows[1:, order])
     emission = np.exp([
-        [dict(zip(*(a.tolist() for a in tagger.emission_.candidates([w])[0])))[k]
+        [dict(zip(*(a.tolist() for a in tagger.emission_.candidates([[w]])[0][0])))[k]
          for w in words] for k in range(n)
     ])  # fmt: skip
     # hmmlearn wants the rows of emissions to sum to 1: take such for both.
@@ -721,10 +721,11 @@ def test_a_decoder_does_not_train_a_fitted_model_again(tmp_path):
 def test_decoder(solver):
     channel = KeypadChannel()
     model = LanguageModel(KneserNeyLM(discount="single"), max_depth=3)
-    decoder = NoisyChannelDecoder(model, channel, solver=solver).fit(TEXT)
+    decoder = NoisyChannelDecoder(model, channel).fit(TEXT)
     clean = [line.split() for line in TEXT[:4]]
     keys = [[channel.encode(w) for w in line] for line in clean]
-    assert decoder.predict(keys) == clean
+    with only(solver):
+        assert decoder.predict(keys) == clean
     assert decoder.score(keys, clean) == 1.0
     rows = decoder.predict_proba(keys[:1])[0]
     assert [words[0] for words, _ in rows] == clean[0]
@@ -771,11 +772,10 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize("solver", ["lattice", "refine"])
 @pytest.mark.parametrize("answer, message", MALFORMED, ids=[str(i) for i in range(13)])
-def test_what_a_channel_gets_wrong(answer, message, solver):
+def test_what_a_channel_gets_wrong(answer, message):
     model = LanguageModel(AdditiveLM(), max_depth=1).fit(TEXT).backoff_model_
-    decoder = NoisyChannelDecoder(model, Answering(answer), solver=solver).fit()
+    decoder = NoisyChannelDecoder(model, Answering(answer)).fit()
     for method in (decoder.predict, decoder.sample_posterior, decoder.predict_proba):
         with pytest.raises(ValueError, match=f"channel: candidates of 'x': {message}"):
             method([["x", "x"]])
@@ -784,8 +784,9 @@ def test_what_a_channel_gets_wrong(answer, message, solver):
 @pytest.mark.parametrize("answer, message", MALFORMED, ids=[str(i) for i in range(13)])
 def test_what_an_emission_gets_wrong(answer, message):
     class Own(FrequencyEmission):
-        def candidates(self, sequence):
-            return [answer if o == "b" else (np.arange(2), [0, 0]) for o in sequence]
+        def candidates(self, X):
+            other = np.arange(2), [0, 0]
+            return [[answer if o == "b" else other for o in x] for x in X]
 
     tagger = HighOrderHMM(2, emission=Own()).fit([["a", "b"]], [["A", "B"]])
     assert len(tagger.predict([["a", "a"]])[0]) == 2
@@ -882,8 +883,9 @@ def test_an_unknown_word_by_hand(unknown, weight):
 def test_decoder_without_unknown_word(solver):
     model = LanguageModel(AdditiveLM(delta=0.1), max_depth=2, unknown=None)
     channel = EditDistanceChannel()
-    decoder = NoisyChannelDecoder(model, channel, solver=solver).fit(TEXT)
-    decoding = decoder.decode([["teh", "dgo"], ["the", "zzzzzzzzz", "fgo"], []])
+    decoder = NoisyChannelDecoder(model, channel).fit(TEXT)
+    with only(solver):
+        decoding = decoder.decode([["teh", "dgo"], ["the", "zzzzzzzzz", "fgo"], []])
     assert decoding.labels[0].tolist() == ["the", "dog"]
     assert decoding.labels[1].tolist() == ["the", "zzzzzzzzz", "fog"]
     assert np.isfinite(decoding.log_proba).all()
@@ -955,32 +957,6 @@ def test_log_unknown_of_a_channel_is_checked(answer):
         decoder.predict([["x"]])
 
 
-@pytest.mark.parametrize("interpolate", [True, False])
-def test_max_arpa(interpolate, tmp_path):
-    estimator = KneserNeyLM(discount="single", interpolate=interpolate)
-    model = LanguageModel(estimator, max_depth=3).fit(TEXT).backoff_model_
-    path = tmp_path / "model.arpa.gz"
-    write_max_arpa(model, path, precision=12)
-    again = read_max_arpa(path, tol=1e-9)
-    file = io.BytesIO()
-    write(model, file, precision=12)
-    file.seek(0)
-    assert again == read(file)
-    file = io.BytesIO()
-    write_max_arpa(model, file)
-    lines = file.getvalue().split(b"\n")
-    at = next(i for i, line in enumerate(lines) if line.count(b"\t") == 4)
-    fields = lines[at].split(b"\t")
-    for i, bad in ((3, b"-0.000001"), (3, b"x"), (4, b"nan"), (4, b"1\t2")):
-        broken = [*fields]
-        broken[i] = bad
-        text = b"\n".join([*lines[:at], b"\t".join(broken), *lines[at + 1 :]])
-        with pytest.raises(ValueError, match=f"line {at + 1}:"):
-            read_max_arpa(io.BytesIO(text))
-    with pytest.raises(ValueError):
-        read_max_arpa(io.BytesIO(b"nothing"))
-
-
 def plain_bounds(text):
     """The lines of a MAX-ARPA file from those of an ARPA file, n-gram by n-gram."""
     model = read(io.BytesIO(text))
@@ -988,6 +964,11 @@ def plain_bounds(text):
     log_prob = np.where(model.log_prob < -227.9, -np.inf, model.log_prob)
     model = BackoffModel(model.pairs, log_prob, model.log_backoff, model.labels)
     automaton, labels = ContextAutomaton(model), model.labels
+    arcs = {
+        (n, int(automaton.arc_class[a])): a
+        for n in range(automaton.n_nodes)
+        for a in range(automaton.arc_ptr[n], automaton.arc_ptr[n + 1])
+    }
     symbols = set(labels.symbols.tolist())
 
     def node(words):
@@ -1003,8 +984,7 @@ def plain_bounds(text):
             arc, own = -1, -1
             if words[-1] in labels.classes:
                 target = labels.encode_targets(np.array(words[-1:], dtype=object))
-                at = np.array([node(words[:-1])], dtype=np.int32)
-                arc = automaton.find_arcs(at, target)[0]
+                arc = arcs.get((node(words[:-1]), int(target[0])), -1)
             # A word that is no context symbol would be read as the unknown one.
             if len(words) <= automaton.max_depth and set(words) <= symbols:
                 own = node(words)
@@ -1037,9 +1017,12 @@ def assert_bounds_of_the_file(model):
 
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("unknown", ["<unk>", None])
-def test_max_arpa_is_the_arpa_file_with_two_columns(depth, unknown):
+@pytest.mark.parametrize("interpolate", [True, False])
+def test_max_arpa_is_the_arpa_file_with_two_columns(depth, unknown, interpolate):
     estimator = LanguageModel(
-        KneserNeyLM(discount="single"), max_depth=depth, unknown=unknown
+        KneserNeyLM(discount="single", interpolate=interpolate),
+        max_depth=depth,
+        unknown=unknown,
     )
     assert_bounds_of_the_file(estimator.fit(TEXT).backoff_model_)
 
@@ -1106,41 +1089,6 @@ def test_parts_of_the_smoothing_learn_from_ids():
     np.testing.assert_allclose(pruned.log_likelihood(X), plain.log_likelihood(X))
     with pytest.raises(ValueError, match="classes of KneserNeyLM must be None"):
         HighOrderHMM(3, smoothing=KneserNeyLM(classes=[0, 1])).fit(X, y)
-
-
-def test_refinement_is_not_offered_for_many_candidates():
-    labels = list(range(40))
-    tagger = HighOrderHMM(2, emission="mle", solver="refine").fit([labels], [labels])
-    assert len(tagger.predict([[5, 6]])[0]) == 2
-    # 40 and 1: 20.5 on average; with one more of 1 it is 14.
-    for method in (tagger.predict, tagger.sample_posterior):
-        with pytest.raises(ValueError, match=r"X\[1\] has 20.5 and 41: .*'auto'"):
-            method([[5], [None, 5]])
-    # Few a position, but many in all.
-    with pytest.raises(ValueError, match=r"500 in all, but X\[0\] has 14.0 and 504: "):
-        tagger.predict([[None, 5, 5] * 12])
-    assert len(tagger.predict([[None, 5, 5] * 11])[0]) == 33
-    x = [[5, None, 5]]
-    found = tagger.decode(x)
-    exact = tagger.set_params(solver="auto").decode([*x, [None, 5]])
-    assert found.log_proba[0] == pytest.approx(exact.log_proba[0], abs=1e-9)
-
-
-def test_many_refinements_warn_of_the_faster_solver():
-    rng = np.random.default_rng(0)
-    y = [rng.integers(0, 10, 20).tolist() for _ in range(400)]
-    tagger = HighOrderHMM(5, solver="refine", max_iter=1001).fit(y, y)
-    x = [[None] * 15]  # every label is a candidate everywhere
-    with pytest.warns(ConvergenceWarning, match="refinements of .* solver='auto'"):
-        refined = tagger.decode(x)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        tagger.set_params(max_iter=1000).decode(x)
-        exact = tagger.set_params(solver="auto").decode(x)
-        tagger.set_params(max_states=100, max_iter=1001).decode(x)
-    # The gap that is left is what it says.
-    assert refined.log_proba <= exact.log_proba + 1e-9
-    assert exact.log_proba <= refined.log_proba + refined.gap + 1e-9
 
 
 def test_lattice_display():

@@ -6,15 +6,18 @@ labellings, expectation-maximisation. Problems are tiny and random: missing and 
 observations, empty sequences, one label, labels that are known, partly known or not.
 """
 
+import functools
 import itertools
 import math
 from collections import defaultdict
 
 import numpy as np
 import pytest
+from _hmm_problems import only
 
 from sklstruct import AdditiveLM
-from sklstruct.hmm import HighOrderHMM, LatticeTooLargeError
+from sklstruct.hmm import HighOrderHMM, LatticeTooLargeError, _em, _inference
+from sklstruct.hmm._refinement import RefinementSolver
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 START, END = "start", "end"
@@ -152,15 +155,17 @@ def problem(seed):
 @pytest.mark.parametrize(
     "seed", [pytest.param(i, marks=[pytest.mark.slow] * (i >= 40)) for i in range(240)]
 )
-def test_partly_labelled_sequences(seed):
+def test_partly_labelled_sequences(seed, monkeypatch):
     rng, order, labels, _, X, y = problem(seed)
     delta, rest = float(rng.uniform(0.05, 1)), float(rng.choice([0.1, 1.0, 2.5]))
     weight = rng.randint(0, 4, size=len(X)).astype(float)
     weight[-1] = 1.0
     n_iter = 4
+    monkeypatch.setattr(_em, "UNLABELLED_WEIGHT", rest)
+    monkeypatch.setattr(_em, "TOLERANCE", 0.0)
     tagger = HighOrderHMM(
         order, smoothing=AdditiveLM(delta=delta), emission="mle", classes=labels,
-        unlabelled_weight=rest, em_max_iter=n_iter, em_tol=0,
+        max_iter=n_iter,
     ).fit(X, y, sample_weight=weight)  # fmt: skip
     kept = [i for i, w in enumerate(weight) if w]
     X, y, weight = ([part[i] for i in kept] for part in (X, y, weight))
@@ -237,15 +242,15 @@ def check_one(tagger, oracle, x, allowed, given):
     if x:
         drawn = tagger.sample_posterior([x], 20, random_state=0, given=given)[0]
         assert all(dict(scored)[tuple(row)] > -math.inf for row in drawn.tolist())
-    refine = tagger.set_params(solver="refine").decode([x], given=given)
-    tagger.set_params(solver="auto")
+    with only("refine"):
+        refine = tagger.decode([x], given=given)
     assert refine.log_proba[0] == pytest.approx(scores.max(), abs=1e-9)
 
 
 @pytest.mark.parametrize(
     "seed", [pytest.param(i, marks=[pytest.mark.slow] * (i >= 20)) for i in range(200)]
 )
-def test_gap_of_sentences_beyond_max_states(seed):
+def test_gap_of_sentences_beyond_max_states(seed, monkeypatch):
     """The path is one of the model, and no labelling is better by more than the gap."""
     rng = np.random.RandomState(seed)
     order, labels = 2 + seed % 3, [*"abcd"[: 1 + rng.randint(4)]]
@@ -258,9 +263,15 @@ def test_gap_of_sentences_beyond_max_states(seed):
     X, y = [*X, [words[0]]], [*y, [labels[0]]]
     delta = float(rng.uniform(0.05, 1))
     tagger = HighOrderHMM(
-        order, smoothing=AdditiveLM(delta=delta), emission="mle", classes=labels,
-        tol=float(rng.choice([1e-9, 0.5, 3.0])), max_iter=int(rng.randint(1, 4)),
+        order, smoothing=AdditiveLM(delta=delta), emission="mle", classes=labels
     ).fit(X, y)  # fmt: skip
+    options = {
+        "tol": float(rng.choice([1e-9, 0.5, 3.0])), "max_iter": int(rng.randint(1, 4))
+    }  # fmt: skip
+    monkeypatch.setattr(
+        _inference, "RefinementSolver", functools.partial(RefinementSolver, **options)
+    )
+    monkeypatch.setattr(_inference, "_TOLERANCE", options["tol"])
     oracle = Oracle(order, labels, delta).learn_known(X, y, [1.0] * len(X))
     x = [str(rng.choice([*words, "new"])) for _ in range(rng.randint(1, 6))]
     scored = dict(oracle.paths(x, [labels] * len(x)))

@@ -1,0 +1,95 @@
+"""The two factors of a tagger: models of the labels, and of the observations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ..backoff import BackoffModel
+from ..smoothing import KneserNeyLM
+from ._candidates import check_rows
+from ._classifier_emission import ClassifierEmission
+from ._emissions import Emission, FrequencyEmission
+from ._sequence_model import id_windows, learn_from_ids
+from ._suffix_emission import SuffixEmission
+
+
+class Factors:
+    """Learns P(y) and p(o | y); each call fits clones of both estimators.
+
+    Parameters
+    ----------
+    smoothing : None, estimator or BackoffModel
+        As in `HighOrderHMM`. A model is returned as it is.
+
+    emission : {"suffix", "mle"}, emission model or classifier
+        As in `HighOrderHMM`.
+
+    order : int
+        Labels are predicted from the order - 1 before them.
+
+    classes : ndarray of shape (n_labels,)
+        The labels that the ids stand for.
+
+    Attributes
+    ----------
+    given : BackoffModel or None
+        The transition model, if it is not learnt.
+
+    class_of_label : int32 ndarray of shape (n_labels,)
+        The class of the transition model for each label.
+    """
+
+    def __init__(self, smoothing: Any, emission: Any, order: int, classes: np.ndarray):
+        self.names, self.order = classes.tolist(), order
+        self.n_labels = len(self.names)
+        self.given = smoothing if isinstance(smoothing, BackoffModel) else None
+        self.class_of_label = np.arange(self.n_labels, dtype=np.int32)
+        if self.given is not None:
+            self.class_of_label = self._classes_of(self.given)
+        if smoothing is None:
+            smoothing = KneserNeyLM(discount=(0.5, 1.0, 1.5))
+        if isinstance(emission, str):
+            emission = SuffixEmission() if emission == "suffix" else FrequencyEmission()
+        elif not isinstance(emission, Emission):
+            emission = ClassifierEmission(emission)
+        self.smoothing, self.emission = smoothing, emission
+
+    def _classes_of(self, model):
+        index = {c: i for i, c in enumerate(model.labels.classes.tolist())}
+        for one in self.names:
+            if one not in index or one == model.labels.end:
+                raise ValueError(
+                    f"y holds the label {one!r}, which smoothing, a fitted model, does "
+                    "not predict"
+                )
+        return np.array([index[c] for c in self.names], dtype=np.int32)
+
+    def transitions(
+        self, contexts: Any, targets: Any, counts: Any
+    ) -> tuple[BackoffModel, float]:
+        """A model of the labels from windows of their ids, and log of its prior."""
+        if self.given is not None:
+            return self.given, 0.0
+        return learn_from_ids(self.smoothing, self.names, contexts, targets, counts)
+
+    def emissions(self, X: list, ids: list, weight: list | None = None) -> Emission:
+        """The fitted emission model; weight: an array for each sequence."""
+        return clone(self.emission).fit(X, ids, self.n_labels, weight)
+
+    def of_labels(
+        self, X: list, ids: list, weight: np.ndarray | None
+    ) -> tuple[BackoffModel, Emission]:
+        """Both factors from the known labels of sequences; -1 is an unknown label."""
+        windows = id_windows(ids, self.n_labels, self.order - 1, weight)
+        each = None
+        if weight is not None:
+            each = [np.full(len(a), w) for a, w in zip(ids, weight.tolist())]
+        return self.transitions(*windows)[0], self.emissions(X, ids, each)
+
+
+def candidate_rows(emission: Any, X: list, n_labels: int) -> list:
+    """Checked candidates of all observations of all sequences."""
+    return check_rows("emission", X, emission.candidates(X), n_labels)

@@ -1,0 +1,323 @@
+"""Answers of the lattice, going back: paths, bounds, sums over continuations, counts.
+
+The states and forward scores are those that `_lattice_fast.forward` wrote.
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from libc.math cimport exp, fabs, log, log1p, INFINITY
+
+from ._automaton_fast cimport Arcs, arcs_t, walk
+from ._lattice_fast cimport (
+    Workspace, add_log, bind, enter, find_held, leave, plant, step_t, uproot,
+)
+
+cdef double NOTHING = -50.0  # log of a probability that a sum of counts rounds away
+
+cdef enum:
+    MAX = 0   # as in `_lattice_fast`
+    TOP = 16  # back-off targets that the bound keeps in order
+
+
+def column(
+    Arcs arcs, const int[::1] state_node, int y,
+    double[::1] log_prob, int[::1] next_node,
+):
+    """log P(y | state) and the next context, for the states of one position."""
+    cdef Py_ssize_t s
+    cdef long long arc
+    with nogil:
+        for s in range(state_node.shape[0]):
+            arc = walk(&arcs.c, state_node[s], y, &log_prob[s])
+            next_node[s] = arcs.c.arc_next[arc]
+
+
+def trace(
+    Arcs arcs, const long long[::1] cand_ptr, const int[::1] candidate,
+    const double[::1] observed, const long long[::1] state_ptr,
+    const int[::1] state_node, const int[::1] state_candidate,
+    const double[::1] score, long long state, int position, int[::1] path,
+):
+    """Best path into a state of a position (1 = after the first symbol).
+
+    The predecessor is the one whose step gives the state's own score; a state that
+    could not even with the largest probability of the class is not looked at.
+    """
+    cdef Py_ssize_t i, s, best
+    cdef int k, y
+    cdef long long arc
+    cdef double lp, x, top, least, gain
+    with nogil:
+        for i in range(position - 1, -1, -1):
+            k = state_candidate[state]
+            y = candidate[cand_ptr[i] + k]
+            path[i] = k
+            gain = observed[cand_ptr[i] + k]
+            least = score[state] - gain - arcs.c.arc_max[y]
+            least -= 1e-9 * (1.0 + fabs(score[state]))
+            best = -1
+            top = -INFINITY
+            for s in range(state_ptr[i], state_ptr[i + 1]):
+                if score[s] < least or score[s] <= top - arcs.c.arc_max[y]:
+                    continue
+                arc = walk(&arcs.c, state_node[s], y, &lp)
+                if arcs.c.arc_next[arc] != state_node[state]:
+                    continue
+                x = score[s] + lp
+                if x > top:
+                    top = x
+                    best = s
+            # Every state was reached from one of the position before it.
+            state = best if best >= 0 else state_ptr[i]
+
+
+def bounds(
+    Arcs arcs, Workspace work, const long long[::1] cand_ptr,
+    const int[::1] candidate, const double[::1] observed, double[::1] bound,
+):
+    """Upper bound of all that follows each candidate, by bigram max-backoffs.
+
+    h_i(x) = max_y w(y | x) + o_{i+1}(y) + h_{i+1}(y). The classes that x does not
+    store share one factor, so that the largest of their values at the root is enough:
+    the TOP largest are kept in order and nearly always hold one that x lacks.
+    """
+    cdef const arcs_t* t = &arcs.c
+    cdef step_t w
+    cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
+    cdef long long here, there
+    cdef int k, j, n, node, n_top
+    cdef int[TOP] top
+    cdef double value, best, after
+    cdef int* seen = &work.root_state[0]
+    cdef double* root = &work.vec[0, 0]
+    if length == 0:
+        return
+    bind(&w, arcs, work)
+    for k in range(cand_ptr[length] - cand_ptr[length - 1]):
+        bound[cand_ptr[length - 1] + k] = 0.0
+    for i in range(length - 2, -1, -1):
+        PyErr_CheckSignals()
+        with nogil:
+            here = cand_ptr[i]
+            there = cand_ptr[i + 1]
+            enter(&w, cand_ptr, candidate, observed, i + 1)
+            n = w.n_candidates
+            n_top = 0
+            for k in range(n):
+                value = (
+                    t.arc_log_prob[w.candidate[k]] + w.observed[k] + bound[there + k]
+                )
+                root[k] = value
+                if n_top < TOP:
+                    j = n_top
+                    n_top += 1
+                elif value > root[top[TOP - 1]]:
+                    j = TOP - 1
+                else:
+                    continue
+                while j > 0 and root[top[j - 1]] < value:
+                    top[j] = top[j - 1]
+                    j -= 1
+                top[j] = k
+            for k in range(<int>(there - here)):
+                node = t.arc_next[candidate[here + k]]
+                if node == 0:
+                    bound[here + k] = root[top[0]] if n_top else -INFINITY
+                    continue
+                best = -INFINITY
+                for j in range(find_held(&w, node, 0)):
+                    seen[w.held[j]] = k
+                    value = (
+                        t.arc_max[w.held_arc[j]] + w.observed[w.held[j]]
+                        + bound[there + w.held[j]]
+                    )
+                    best = value if value > best else best
+                after = -INFINITY
+                for j in range(n_top):
+                    if seen[top[j]] != k:
+                        after = root[top[j]]
+                        break
+                else:
+                    for j in range(n):
+                        if seen[j] != k and root[j] > after:
+                            after = root[j]
+                after += t.backoff[node] + t.max_backoff[node]
+                bound[here + k] = after if after > best else best
+            leave(&w)
+
+
+cdef double row_sum(const double* row, int n) noexcept nogil:
+    cdef int k
+    cdef double top = -INFINITY, total = 0.0
+    for k in range(n):
+        top = row[k] if row[k] > top else top
+    if top == -INFINITY:
+        return top
+    for k in range(n):
+        total += exp(row[k] - top)
+    return top + log(total)
+
+
+cdef inline double gain(
+    step_t* w, int k, long long arc, const double* after_root, const double* after
+) noexcept nogil:
+    """The value of candidate k over an arc: its step and all that follows."""
+    cdef int target = w.t.arc_next[arc]
+    cdef double x
+    if target == 0:
+        x = after_root[k]
+    else:
+        x = after[w.mark[target]] if w.mark[target] >= 0 else -INFINITY
+    return w.t.arc_log_prob[arc] + w.observed[k] + x
+
+
+cdef void descend(
+    step_t* w, int j, int level, int row_level, double weight, double total,
+    const double* after_root, const double* after,
+) noexcept nogil:
+    """Row sums of a context and the longer ones: own[j].
+
+    The row of the nearest shorter context that holds a candidate is on row_level; this
+    one's is that times exp(weight) where nothing is stored, and `total` its sum. The
+    stored classes are subtracted from the sum unless digits would cancel.
+    """
+    cdef int c
+    cdef int node = w.loc_node[j]
+    cdef int k, n
+    cdef long long first = <long long>level * w.stride
+    cdef double* v = &w.vec[first]
+    cdef double* u
+    cdef double gone = 0.0, added
+    if node == 0:
+        for k in range(w.n_candidates):
+            v[k] = gain(w, k, w.candidate[k], after_root, after)
+        total = row_sum(v, w.n_candidates)
+        row_level = 0
+        weight = 0.0
+    else:
+        weight += w.t.backoff[node]
+        total += w.t.backoff[node]
+        n = find_held(w, node, level)
+        if n:
+            u = &w.vec[<long long>row_level * w.stride]
+            if total > -INFINITY:
+                for k in range(n):
+                    gone += exp(u[w.held[first + k]] + weight - total)
+            if w.first_child[j] < 0 and gone < 0.5:
+                total += log1p(-gone)
+                for k in range(n):
+                    added = gain(
+                        w, w.held[first + k], w.held_arc[first + k], after_root, after
+                    )
+                    total = add_log(total, added)
+            else:
+                for k in range(w.n_candidates):
+                    v[k] = u[k] + weight
+                for k in range(n):
+                    v[w.held[first + k]] = gain(
+                        w, w.held[first + k], w.held_arc[first + k], after_root, after
+                    )
+                total = row_sum(v, w.n_candidates)
+                row_level = level
+                weight = 0.0
+    w.own[j] = total
+    c = w.first_child[j]
+    while c >= 0:
+        descend(w, c, level + 1, row_level, weight, total, after_root, after)
+        c = w.next_sibling[c]
+
+
+def backward(
+    Arcs arcs, Workspace work, const long long[::1] cand_ptr,
+    const int[::1] candidate, const double[::1] observed,
+    const long long[::1] state_ptr, const int[::1] state_node,
+    const int[::1] state_candidate, double[::1] after, double[::1] after_root,
+):
+    """log of the sum over all continuations, for every state.
+
+    One depth-first walk over the contexts of a position keeps a row for each level.
+    after_root: scratch of the largest number of candidates.
+    """
+    cdef step_t w
+    cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
+    cdef long long s, first, last, end
+    cdef int k
+    bind(&w, arcs, work)
+    w.mode = MAX
+    for s in range(state_ptr[length], state_ptr[length + 1]):
+        after[s] = 0.0
+    for i in range(length - 1, -1, -1):
+        PyErr_CheckSignals()
+        with nogil:
+            first = state_ptr[i]
+            last = state_ptr[i + 1]
+            end = state_ptr[i + 2]
+            enter(&w, cand_ptr, candidate, observed, i)
+            for k in range(w.n_candidates):
+                after_root[k] = -INFINITY
+            for s in range(last, end):
+                if state_node[s]:
+                    w.mark[state_node[s]] = <int>s
+                else:
+                    after_root[state_candidate[s]] = after[s]
+            if last > first and w.n_candidates:
+                plant(&w, &state_node[first], &after[first], <int>(last - first), MAX)
+                descend(
+                    &w, w.local[0], 0, 0, 0.0, 0.0, &after_root[0], &after[0]
+                )
+                for s in range(first, last):
+                    after[s] = w.own[w.local[state_node[s]]]
+                uproot(&w)
+            leave(&w)
+            for s in range(last, end):
+                w.mark[state_node[s]] = -1
+
+
+def expect(
+    Arcs arcs, Workspace work, const long long[::1] cand_ptr,
+    const int[::1] candidate, const double[::1] observed,
+    const long long[::1] state_ptr, const int[::1] state_node,
+    const int[::1] state_candidate, const double[::1] score,
+    const double[::1] after, double log_z, double weight,
+    double[:, ::1] followed, double[::1] share,
+):
+    """Add the expected counts of one sentence.
+
+    followed: of each class after each context, += weight times the posterior
+    probability; share: the same for each candidate of the sentence.
+    """
+    cdef step_t w
+    cdef Py_ssize_t i, length = cand_ptr.shape[0] - 1
+    cdef long long s, t, c, arc
+    cdef int k, y, node
+    cdef double lp, mass
+    bind(&w, arcs, work)
+    for i in range(length):
+        PyErr_CheckSignals()
+        with nogil:
+            enter(&w, cand_ptr, candidate, observed, i)
+            for s in range(state_ptr[i + 1], state_ptr[i + 2]):
+                if state_node[s]:
+                    w.mark[state_node[s]] = <int>s
+                else:
+                    w.root_state[state_candidate[s]] = <int>s
+            for s in range(state_ptr[i], state_ptr[i + 1]):
+                if score[s] + after[s] - log_z < NOTHING:
+                    continue
+                for c in range(cand_ptr[i], cand_ptr[i + 1]):
+                    y = candidate[c]
+                    k = <int>(c - cand_ptr[i])
+                    arc = walk(&arcs.c, state_node[s], y, &lp)
+                    node = arcs.c.arc_next[arc]
+                    # An arc without mass may lead to no state.
+                    t = w.mark[node] if node else w.root_state[k]
+                    if t < 0:
+                        continue
+                    mass = score[s] + lp + observed[c] + after[t] - log_z
+                    if mass < NOTHING:
+                        continue
+                    mass = weight * exp(mass)
+                    followed[state_node[s], y] += mass
+                    share[c] += mass
+            leave(&w)
+            for s in range(state_ptr[i + 1], state_ptr[i + 2]):
+                w.mark[state_node[s]] = -1
