@@ -343,6 +343,7 @@ cdef int lengthen(Bound b, const int[::1] path) noexcept nogil:
                 continue
             base = s = new_state(b, i, before, s, path)
         else:
+            base = s
             while b.state[base, LENGTH] > m + 1:
                 base = b.state[base, UP]
         changed += 1
