@@ -254,7 +254,7 @@ def plain_node(C):
         "log_loss",
         C=C,
         solver="quasi_newton",
-        penalize_intercept=False,
+        intercept_scaling=np.inf,
         calibration=None,
     )
 

@@ -22,7 +22,8 @@ class Progress:
     Parameters
     ----------
     estimator : CallbackSupportMixin
-        With a parameter `verbose`: 0 prints nothing, v the text of every v-th step.
+        Its parameter `verbose`, if it has one: 0 prints nothing, v the text of every
+        v-th step.
 
     context : CallbackContext
         Of this task.
@@ -62,7 +63,7 @@ class Progress:
 
     def step(self, text: str = "", name: str = "iteration") -> bool:
         """Report a finished piece of work; True if a callback asks to stop."""
-        every = int(self.estimator.verbose)
+        every = int(getattr(self.estimator, "verbose", 0))
         if every > 0 and self._n_steps % every == 0:
             kind = type(self.estimator).__name__
             print(f"[{kind}] {self.prefix}{text}", flush=True)

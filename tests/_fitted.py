@@ -214,7 +214,6 @@ def fitted():
         "HierarchicalClassifier": HierarchicalClassifier(),
         "hierarchical, conf": HierarchicalClassifier("conf"),
         "hierarchical, greedy": HierarchicalClassifier(prediction="greedy"),
-        "hierarchical, best first": HierarchicalClassifier(prediction="best_first"),
         "hierarchical, logistic": HierarchicalClassifier(estimator=logistic()),
         "hierarchical of two": HierarchicalClassifier(n_taxonomies=2),
         "hierarchical of leaves": HierarchicalClassifier(max_leaf=2),
@@ -352,7 +351,7 @@ def fitted():
     for part in parts:
         found[type(part).__name__] = (lambda part=part: part, None, None, None)
 
-    # several labels a sample
+    # several labels per sample
     several = np.stack([label < "x", label > "w", label == "z"], axis=1).astype(int)
     for model in (
         HierarchicalClassifier([[0, 1], 2], random_state=0),

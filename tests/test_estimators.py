@@ -246,7 +246,6 @@ TABLE = [
     hierarchical(
         taxonomy="ward",
         n_taxonomies=2,
-        prediction="best_first",
         draws=True,
         fails=_DRAWS_SPARSE,
     ),

@@ -8,28 +8,21 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .._checks import INT32_MAX, check_length, check_memory
-from .._parallel import (
-    ThreadMap,
-    row_blocks,
-    rows_per_block,
-    single_blas_thread,
-    stop_flag,
-)
-from .._progress import Progress
+from .._parallel import ThreadMap, rows_per_block, single_blas_thread, stop_flag
 from ..linear import LinearClassifier
-from ..linear._quasi_newton import PER_TOL
-from ..linear._samples import single
-from ..linear._solver import DescentSettings, NodeSolver
+from ..linear._labels import Use
+from ..linear._quasi_newton import PER_TOL, NodeProblems
+from ..linear._samples import Samples, narrow_indices, single
+from ..linear._solver import DescentSettings
 from ..taxonomy import Forest
 from ._forest_fast import ForestArrays, LogisticForest, SampleRows, full_rows
-from ._nodes import NodeModels, TrainingSet, Use
-from ._problems import NodeProblems, warn_not_converged
-from ._search_fast import follow, search, targets
+from ._nodes import NodeModels, Run, TrainingSet
+from ._problems import solver_of, warn_not_converged
+from ._search_fast import search
 from ._searches import StrengthSearch, fit_at
 from ._walks_fast import narrow_rows, walk
 
@@ -57,13 +50,6 @@ def too_wide(estimator: LinearClassifier, data: TrainingSet) -> bool:
     """
     wide = float(data.X.shape[1]) * data.n_classes > _MOST_WEIGHTS
     return wide and sp.issparse(data.X) and not of_one_solver(estimator)
-
-
-def is_chain(estimator: LinearClassifier) -> bool:
-    """Whether the probabilities of nodes are used as they are, with all weights."""
-    e = estimator
-    plain = e.loss == "log_loss" and e.calibration is None
-    return plain and e.weight_threshold == 0
 
 
 class NodeSolvers:
@@ -105,9 +91,7 @@ class NodeSolvers:
         order = nodes[np.argsort(-work, kind="stable")].tolist()
 
         def fit(v, stop):
-            X, a, b, at, targets = problems.samples_of(v)
-            nothing = np.empty(0, dtype=np.int32)
-            node = NodeSolver(X, a, b, targets, problems.weight[at], nothing)
+            node = solver_of(problems, v)
             mine = settings._replace(C=float(C[v]), stop=stop)
             (block,) = node.blocks(mine)
             return node.fit(block, mine, (self._seed + v) % INT32_MAX + 1)
@@ -126,8 +110,7 @@ class NodeSolvers:
 
 def of_one_solver(estimator: LinearClassifier) -> bool:
     """Whether all nodes are fitted by L-BFGS."""
-    free = estimator.fit_intercept and not estimator.penalize_intercept
-    return estimator.solver == "quasi_newton" or free
+    return estimator.solver == "quasi_newton" or np.isinf(estimator.intercept_scaling)
 
 
 class ChainNodes(NodeModels):
@@ -164,6 +147,7 @@ class ChainNodes(NodeModels):
         self.searches: list[StrengthSearch] = []
         self.n_steps = 2 if search is None else 1 + search.n_solves()
         self._settings = estimator, search
+        self.learns_batches = search is None and not of_one_solver(estimator)
         self._max_iter = estimator.max_iter
         self._fits: list = []
 
@@ -181,24 +165,17 @@ class ChainNodes(NodeModels):
             data = data._replace(X=single(data.X))
         return data
 
-    def fit(
-        self,
-        problems: NodeProblems,
-        rows: NDArray,
-        data: TrainingSet,
-        rng: RandomState,
-        progress: Progress,
-        parallel: ThreadMap,
-    ) -> None:
-        estimator, search = self._settings
+    def fit(self, problems: NodeProblems, data: TrainingSet, run: Run) -> None:
+        estimator, strength = self._settings
         C = float(estimator.C)
-        seed = 0 if of_one_solver(estimator) else int(rng.randint(INT32_MAX))
-        solvers = NodeSolvers(estimator, seed, parallel)
-        if search is None:
-            found = fit_at(problems, np.full(problems.n_nodes, C), solvers, progress)
+        seed = 0 if of_one_solver(estimator) else int(run.rng.randint(INT32_MAX))
+        solvers = NodeSolvers(estimator, seed, run.parallel)
+        if strength is None:
+            each = np.full(problems.n_nodes, C)
+            found = fit_at(problems, each, solvers, run.progress)
         else:
-            own = clone(search)
-            found = own.solve(problems, C, solvers, rng, progress)
+            own = clone(strength)
+            found = own.solve(problems, C, solvers, run)
             self.searches.append(own)
         dtype = problems.X.dtype
         self._fits.append(
@@ -216,6 +193,7 @@ class ChainNodes(NodeModels):
             for parts in zip(*self._fits)
         )
         self.dtype = self.coef.dtype
+        self.learns_batches &= forest.n_trees == 1
         del self._fits, self._settings
 
     def coef_of(self, v: int) -> NDArray:
@@ -231,7 +209,7 @@ class ChainNodes(NodeModels):
     def warn(self, stacklevel: int) -> None:
         warn_not_converged(self.status, self._max_iter, stacklevel + 1)
 
-    def rows(self, X: NDArray | sp.csr_matrix, use: Use, n_jobs: int | None) -> None:
+    def rows(self, X: Samples, use: Use, n_jobs: int | None) -> None:
         forest = self.forest
         n_classes = forest.terminal.shape[1]
         width = forest.n_nodes + 2 * forest.n_rows + n_classes
@@ -241,7 +219,7 @@ class ChainNodes(NodeModels):
         if sp.issparse(X):
             weights = np.ascontiguousarray(weights)
 
-        def block(part):
+        def block(part, stop):
             with np.errstate(over="ignore", invalid="ignore"):
                 scores = X[part] @ weights
                 if sp.issparse(scores):
@@ -258,15 +236,14 @@ class ChainNodes(NodeModels):
             use(part, out)
 
         step = rows_per_block(_PARTS_OF_A_BLOCK * width)
-        with single_blas_thread(), ThreadMap(n_jobs) as parallel:
-            parallel(block, row_blocks(X.shape[0], step))
+        self._blocks(block, X.shape[0], step, n_jobs)
 
     def best(
-        self, X: NDArray | sp.csr_matrix, prediction: str, n_jobs: int | None
+        self, X: Samples, greedy: bool, n_jobs: int | None
     ) -> tuple[NDArray, NDArray]:
-        # "joint" searches too: `rows` costs an exponential and a logarithm a class
-        n, greedy = X.shape[0], prediction == "greedy"
-        best = np.zeros((n, 1), dtype=np.int32)
+        # a search, because `rows` costs an exponential and a logarithm a class
+        n = X.shape[0]
+        best, log_proba = np.zeros((n, 1), dtype=np.int32), np.empty((n, 1))
         n_dots = np.zeros(n, dtype=np.int64)
         model = self._model()
         walks = self.forest.n_trees == 1 and self.coef.size > 0
@@ -281,55 +258,38 @@ class ChainNodes(NodeModels):
                 walk(model, samples, z, narrow, greedy, found, n_dots[part], stop)
                 part = part.start + np.flatnonzero(found < 0)
                 if part.size == 0:
-                    return True
+                    return
                 rows = X[part]  # undecided in single precision
-            samples, found, dots = _as_rows(rows), best[part], n_dots[part]
-            if greedy:
-                good = follow(model, samples, z, found, dots, stop)
-            else:
-                log_proba = np.empty(found.shape)
-                good = search(model, samples, z, found, log_proba, dots, stop)
-            best[part], n_dots[part] = found, dots
-            return good
+            answers = best[part], log_proba[part], n_dots[part]
+            kind = "greedy" if greedy else "best"
+            _check_scores(search(model, _as_rows(rows), z, kind, *answers, stop))
+            best[part], _, n_dots[part] = answers
 
         # a block makes tables of bounds, which takes as long as 100 samples
         step = _SEARCH_ROWS * (16 if effective_n_jobs(n_jobs) == 1 else 1)
         self._blocks(block, n, step, n_jobs)
         return best[:, 0], n_dots
 
-    def search(
-        self, X: NDArray | sp.csr_matrix, k: int, n_jobs: int | None
-    ) -> tuple[NDArray, NDArray]:
-        n = X.shape[0]
-        best, log_proba = np.zeros((n, k), dtype=np.int32), np.empty((n, k))
-        n_dots, model = np.zeros(n, dtype=np.int64), self._model()
+    def search(self, X: Samples, k: int, n_jobs: int | None) -> tuple[NDArray, NDArray]:
+        best = np.zeros((X.shape[0], k), dtype=np.int32)
+        return best, self._search(X, "best", best, n_jobs)
+
+    def target(self, X: Samples, code: NDArray, n_jobs: int | None) -> NDArray:
+        code = code.astype(np.int32)[:, None]
+        return self._search(X, "given", code, n_jobs)[:, 0]
+
+    def _search(self, X, kind, code, n_jobs):
+        """Log-probabilities of the classes `code`, found or given."""
+        log_proba, model = np.empty(code.shape), self._model()
+        n_dots = np.zeros(X.shape[0], dtype=np.int64)
 
         def block(part, stop):
-            return search(
-                model,
-                _as_rows(X[part]),
-                self._room(),
-                best[part],
-                log_proba[part],
-                n_dots[part],
-                stop,
-            )
+            answers = code[part], log_proba[part], n_dots[part]
+            rows = _as_rows(X[part])
+            _check_scores(search(model, rows, self._room(), kind, *answers, stop))
 
-        self._blocks(block, n, _SEARCH_ROWS, n_jobs)
-        return best, log_proba
-
-    def target(
-        self, X: NDArray | sp.csr_matrix, code: NDArray, n_jobs: int | None
-    ) -> NDArray:
-        out, code = np.empty(X.shape[0]), code.astype(np.int32)
-        model = self._model()
-
-        def block(part, stop):
-            samples = _as_rows(X[part])
-            return targets(model, samples, self._room(), code[part], out[part], stop)
-
-        self._blocks(block, out.size, _SEARCH_ROWS, n_jobs)
-        return out
+        self._blocks(block, X.shape[0], _SEARCH_ROWS, n_jobs)
+        return log_proba
 
     def _model(self):
         coef, intercept = self.coef, self.intercept
@@ -341,16 +301,11 @@ class ChainNodes(NodeModels):
     def _room(self):
         return np.empty(max(self.coef.shape[0], 1), dtype=self.coef.dtype)
 
-    @staticmethod
-    def _blocks(block, n, step, n_jobs):
-        """block(slice, stop) for all rows, in threads."""
-        with single_blas_thread(), ThreadMap(n_jobs) as parallel, stop_flag() as stop:
-            parallel(lambda part: _check_scores(block(part, stop)), row_blocks(n, step))
-
 
 def _as_rows(X):
     if sp.issparse(X):
-        return SampleRows.sparse(X.data, X.indices, X.indptr, X.shape[1])
+        indptr = X.indptr.astype(np.int64)
+        return SampleRows.sparse(X.data, narrow_indices(X), indptr, X.shape[1])
     return SampleRows.dense(X)
 
 

@@ -7,12 +7,10 @@ and small weights are dropped. The posterior is in the notes of
 
 from __future__ import annotations
 
-from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from .._checks import (
@@ -20,42 +18,33 @@ from .._checks import (
     as_ids,
     check_ids,
     check_length,
-    check_memory,
     check_pointers,
     check_sparse,
 )
-from .._parallel import (
-    ThreadMap,
-    row_blocks,
-    rows_per_block,
-    single_blas_thread,
-    stop_flag,
-)
-from .._progress import Progress
+from .._parallel import rows_per_block, single_blas_thread, stop_flag
 from ..linear import LinearClassifier
 from ..linear._calibration import BEYOND, Sigmoid, draw_fold, scale_of
-from ..linear._samples import single, warn_uneven
+from ..linear._labels import Use
+from ..linear._quasi_newton import NodeProblems
+from ..linear._samples import Samples, single
 from ..linear._solver import (
     BLOCK,
     BlockFit,
-    DescentSettings,
-    NodeSolver,
-    peak_bytes,
     runs,
-    stored_bytes,
 )
 from ..linear._targets import Targets
-from ..linear._trial import Trial, choose_loss, trial_bytes
-from ..linear._weights import NodeWeights, Piece, as_rows
+from ..linear._weights import Features, NodeWeights, Piece, as_rows, lanes_of
 from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
+from ._chain_nodes import ChainNodes
+from ._dual_fits import DualFits, members_of
 from ._evidence import CHAIN, fit_numbers
 from ._evidence_fast import LOSSES, ROLES, Posterior, Scratch
 from ._inner_labels import RaisedLabels
 from ._label_fold import NodeFold, choose_threshold, fit_sigmoids, node_log_proba
 from ._label_problems import LabelProblems
-from ._nodes import NodeModels, TrainingSet, Use, best_of_rows, target_of_rows
-from ._problems import NodeProblems, warn_not_converged
+from ._nodes import Run, TrainingSet
+from ._problems import Problems, warn_not_converged
 from ._tree_fold import TreeFold
 
 # Routing nodes of a level that are expanded, for each evaluated leaf.
@@ -70,12 +59,6 @@ _GAIN = 0.003
 # Samples of a block of the search, which one thread answers.
 _ROWS = 1024
 
-# loss="auto" compares the losses at nodes with this part of the fold samples of all.
-_TRIED = 0.1
-
-# Assumed part of the weights that a threshold keeps, for the check of memory.
-_LEFT = 0.25
-
 # A score so large that every scale makes a probability of 1 of it.
 _SURE = 1e20
 
@@ -88,7 +71,7 @@ _FRESH = 100
 class Window(NamedTuple):
     """The last samples of the batches, scored before they were learned (one tree)."""
 
-    X: NDArray | sp.csr_matrix
+    X: Samples
     targets: Targets
     weight: NDArray
     unseen: dict[int, NodeFold]  # of each node with a model
@@ -99,11 +82,11 @@ class Window(NamedTuple):
         check_sparse(X, "window")
         if X.shape != (n, n_features) or X.dtype != np.float32:
             raise ValueError("window of the pickled model does not fit its features")
-        check_length("targets", self.targets.outcome, n, "one a sample")
+        check_length("targets", self.targets.outcome, n, "one per sample")
         check_ids("targets", self.targets.outcome, 0, n_classes, "class")
         for node in self.unseen.values():
             check_ids("member", node.member, 0, n, "sample")
-            check_length("scores", node.scores, node.member.size, "one a member")
+            check_length("scores", node.scores, node.member.size, "one per member")
 
     def followed_by(self, other: Window) -> Window:
         """The last `_WINDOW` samples of this window and the other."""
@@ -137,7 +120,7 @@ class _FittedTree(NamedTuple):
     held: list[tuple[NDArray, Targets]]
 
 
-class DualNodes(NodeModels):
+class DualNodes(DualFits):
     """Linear models of all nodes by dual coordinate descent.
 
     Parameters
@@ -145,8 +128,11 @@ class DualNodes(NodeModels):
     estimator : LinearClassifier
         Its parameters are those of every node.
 
-    n_leaves : int or None
-        Leaves that are evaluated for each sample; None: `join` chooses.
+    several : bool, default=False
+        Whether samples have any number of labels.
+
+    threshold : float or "f1", default=0.5
+        Labels of a larger probability are predicted, with several labels per sample.
 
     in_batches : bool, default=False
         Whether `learn` will be called: all weights are kept, and a `Window`.
@@ -154,25 +140,27 @@ class DualNodes(NodeModels):
     Attributes
     ----------
     loss : str
+        The loss of all nodes.
 
     n_leaves : int
+        Leaves that are evaluated for each sample.
 
     weights : NodeWeights
+        Weights of all nodes.
 
     numbers : ndarray of shape (n_trees, 5)
         w_r, w_l, eta, c and c' of each tree (notes of `HierarchicalClassifier`); with
         several labels, of shape (n_trees, 6), w_r, b_r, p_r, w_l, b_l, p_l.
 
     fold_log_loss : ndarray of shape (n_trees,)
-
-    threshold : float
-        Labels of a larger probability are predicted, with several labels a sample.
+        Mean log-loss of the fold in each tree.
 
     raised : RaisedLabels or None
         Labels with at least the probability of those below them, which the trees do
         not ensure.
 
     C, n_iter, status : ndarray of shape (n_models,)
+        C of each node, epochs, and 1 if `max_iter` was reached.
     """
 
     wide = True
@@ -180,7 +168,6 @@ class DualNodes(NodeModels):
     def __init__(
         self,
         estimator: LinearClassifier,
-        n_leaves: int | None,
         several: bool = False,
         threshold: float | str = 0.5,
         in_batches: bool = False,
@@ -188,10 +175,9 @@ class DualNodes(NodeModels):
         self.window: Window | None = None
         self.raised: RaisedLabels | None = None
         self.fresh = 0  # samples in the window since numbers were fitted to it
-        self.in_batches, self.any_leaves = in_batches, n_leaves is None
+        self.in_batches, self.several, self.threshold = in_batches, several, threshold
         # with several labels leaves are evaluated while they may hold an answer
-        self.n_leaves = 1 if several else n_leaves
-        self.several, self.threshold = several, threshold
+        self.n_leaves = 1 if several else _LEAF_CANDIDATES[0]
         self.searches: list = []
         self.loss = estimator.loss
         self.n_steps = 2 + (estimator.loss == "auto")
@@ -201,155 +187,66 @@ class DualNodes(NodeModels):
         self._trees: list[_FittedTree] = []
         self._fold: Any = None  # drawn with the first tree
 
+    @classmethod
+    def of_chain(cls, chain: ChainNodes, estimator: LinearClassifier) -> DualNodes:
+        """The same models and probabilities, to learn batches."""
+        nodes, forest = cls(estimator, in_batches=True), chain.forest
+        every = Features.of(
+            np.arange(chain.coef.shape[1], dtype=np.int32), chain.coef.shape[1]
+        )
+        nothing, fits, held = np.empty(0, dtype=np.int32), [], []
+        for v in forest.model_nodes.tolist():
+            m = int(forest.rows_of_node[v])
+            rows = slice(forest.row[v], forest.row[v] + m)
+            W = np.zeros((every.size + 1, lanes_of(m)), dtype=np.float32)
+            W[:-1, :m], W[-1, :m] = chain.coef[rows].T, chain.intercept[rows]
+            cell = W[:-1].reshape(-1).view(np.uint32)
+            fits.append([_no_fit(Piece(every, None, cell, W[-1], m))])
+            held.append((nothing, Targets.one_each(nothing, int(forest.n_child[v]))))
+        X = np.empty((0, every.size), dtype=np.float32)
+        of_fold = Targets.one_each(nothing, forest.terminal.shape[1])
+        nodes._fold = nothing, X, of_fold, np.empty(0)
+        nodes._trees.append(_FittedTree(fits, held))
+        nodes.join(forest)
+        return nodes
+
     # ------------------------------------------------------------------ fitting
 
-    def prepare(self, data: TrainingSet, n_trees: int) -> TrainingSet:
-        data = data._replace(X=single(data.X))
-        if self.loss != "log_loss":
-            warn_uneven(data.X, stacklevel=6)
-        return data
-
-    def fit(
-        self,
-        problems: NodeProblems | LabelProblems,
-        rows: NDArray,
-        data: TrainingSet,
-        rng: RandomState,
-        progress: Progress,
-        parallel: ThreadMap,
-    ) -> None:
-        estimator, n = self._estimator, rows.size
+    def fit(self, problems: Problems, data: TrainingSet, run: Run) -> None:
+        estimator = self._estimator
         if self._fold is None:
             held = np.empty(0, dtype=np.int32)
             if estimator.calibration is not None:
                 # in random order: where the fold is too large its first part is used
                 known = data.known.astype(np.int32)
-                held = draw_fold(data.targets.take(known), rng)
-                held = rng.permutation(known[held])
-            self._fold = (
-                held,
-                data.X[held],
-                data.targets.take(held),
-                data.weight[held],
-            )
-        self._check_size(problems, parallel.n_threads)
-        number = np.full(n, -1, dtype=np.int64)
-        number[self._fold[0]] = np.arange(self._fold[0].size)
-        number = number[rows]  # of each row in the fold, -1: not in it
-        seeds = rng.randint(1, INT32_MAX, size=problems.n_nodes)
-        begun: dict = {}
+                held = draw_fold(data.targets.take(known), run.rng)
+                held = run.rng.permutation(known[held])
+            fold = data.X[held], data.targets.take(held), data.weight[held]
+            self._fold = (held, *fold)
+        number = self._begin(problems, self._fold[0], run)
+        seeds = run.rng.randint(1, INT32_MAX, size=problems.n_nodes)
+        paused: dict = {}
         with single_blas_thread(), stop_flag() as stop:
             if self.loss == "auto":
-                begun = self._choose(problems, number, seeds, stop, parallel)
-                progress.step(f"loss={self.loss} with C={self._C:g}", "choose")
-            settings = self._settings(self.loss, self._C, stop)
-            fits = self._solve(problems, number, seeds, settings, parallel, begun)
-        members = [_members(problems, v, number) for v in range(problems.n_nodes)]
+                paused = self._choose(problems, number, seeds, stop, run)
+                run.progress.step(f"loss={self.loss} with C={self._C:g}", "choose")
+            fits = self._solve(problems, number, seeds, stop, run, paused)
+        members = [members_of(problems, v, number) for v in range(problems.n_nodes)]
         most = max((f.n_iter for fit in fits.values() for f in fit), default=0)
+        d = data.X.shape[1]
         for v in np.flatnonzero(problems.sizes == 0).tolist():  # of a first batch
             m = int(problems.n_rows[v])
             whole = [(0, m)] if self.loss == "log_loss" else runs(0, m, BLOCK)
-            fits[v] = [_no_fit(b - a, data.X.shape[1]) for a, b in whole]
+            fits[v] = [_no_fit(Piece.empty(b - a, d)) for a, b in whole]
         if isinstance(problems, LabelProblems):
             for v, sure in enumerate(problems.sure):
                 _answer_yes(fits[v], sure)
         self._trees.append(_FittedTree([fits[v] for v in range(len(fits))], members))
-        progress.step(f"fitted, {len(fits)} nodes, at most {most} epochs", "solve")
-
-    def _settings(self, loss, C, stop):
-        threshold = 0.0 if self.in_batches else self._estimator.weight_threshold
-        return DescentSettings.of(self._estimator, loss, C, threshold, stop)
-
-    def _solve(self, problems, number, seeds, settings, parallel, begun, old=None):
-        """{node: fits of its blocks}, for the nodes that have samples.
-
-        begun: the halted descents of nodes. old: for each node the weights of its
-        blocks after the earlier batches.
-        """
-
-        def fit(v):
-            before, halted = [None] if old is None else old[v], begun.get(v)
-            if halted is None:
-                t = _trial(problems, number, v)
-                node = NodeSolver(*t[:-1], divide=old is None)
-            else:
-                node = halted.solver
-            blocks = node.blocks(settings)
-            descents = [None] * len(blocks) if halted is None else halted.blocks
-            return [
-                node.fit(block, settings, int(seeds[v]) + k, piece, descent)
-                for k, (block, piece, descent) in enumerate(
-                    zip(blocks, cycle(before), descents)
-                )
-            ]
-
-        work = problems.sizes * problems.n_rows
-        order = np.argsort(-work, kind="stable")
-        order = order[work[order] > 0].tolist()
-        return dict(zip(order, parallel(fit, order)))
-
-    def _choose(self, problems, number, seeds, stop, parallel):
-        """Set loss and C by the fold's log-loss at some of the nodes.
-
-        Returns {node: its descents, halted}.
-        """
-        if problems.n_nodes == 0:  # one class
-            self.loss, self._C = "squared_hinge", float(self._estimator.C)
-            return {}
-        order = np.random.RandomState(seeds[:1]).permutation(problems.n_nodes)
-        size = problems.sizes
-        order = order[size[order] > 0]
-        if order.size > 1:  # without the root, which costs as much as all leaves
-            order = order[order != size.argmax()]
-        members = [_members(problems, v, number)[0].size for v in order.tolist()]
-        enough = max(_TRIED * sum(members), 100)
-        order = order[: int(np.searchsorted(np.cumsum(members), enough)) + 1]
-        self.loss, self._C, begun = choose_loss(
-            [_trial(problems, number, v) for v in order.tolist()],
-            lambda loss, C: self._settings(loss, C, stop),
-            float(self._estimator.C),
-            seeds[order],
-            parallel,
-        )
-        return {} if begun is None else {int(order[0]): begun}
-
-    def _check_size(self, problems, n_threads):
-        X = problems.X
-        n = problems.sizes.astype(float)
-        d = np.full(n.size, float(X.shape[1]))
-        if sp.issparse(X):
-            d = np.minimum(d, problems.n_entries)
-        n_rows, loss = problems.n_rows, self.loss
-        if loss == "auto":
-            loss = "ovr_log_loss" if self.several else "log_loss"
-        work = np.array([peak_bytes(*of, loss) for of in zip(n, d, n_rows)])
-        stored = sum(stored_bytes(*of) for of in zip(d, n_rows))
-        if self._estimator.weight_threshold > 0 and not self.in_batches:
-            stored *= _LEFT
-        words = 12.0 * n.size * (X.shape[1] // 64 + 1)
-        working = np.sort(work)[-n_threads:].sum()
-        if self.loss == "auto":
-            tried = np.array(
-                [
-                    trial_bytes(int(size), columns, int(m), int(rows))
-                    for size, columns, m, rows in zip(n, d, problems.n_outcomes, n_rows)
-                ]
-            )
-            working = max(working, np.sort(tried)[-n_threads:].sum())
-        remedy = "use smaller leaves (max_leaf), "
-        if stored > working and not self.in_batches:
-            remedy += "a larger weight_threshold, "
-        check_memory(
-            working + stored + words,
-            None,
-            f"a tree of {n.size} nodes, the largest with "
-            f"{int(problems.n_outcomes.max(initial=1))} outcomes and "
-            f"{int(d.max(initial=0))} features,",
-            remedy + "or fewer features",
-        )
+        run.progress.step(f"fitted, {len(fits)} nodes, at most {most} epochs", "solve")
 
     def join(self, forest: Forest) -> None:
         self.forest = forest
+        self.learns_batches = not self.several and forest.n_trees == 1
         pieces, counts = [], []
         for tree in self._trees:
             for fits in tree.fits:
@@ -389,8 +286,6 @@ class DualNodes(NodeModels):
             if self.in_batches:
                 self.window = window
             first += len(tree.fits)
-        if self.n_leaves is None:
-            self.n_leaves = _LEAF_CANDIDATES[0]
         if self.threshold == "f1":
             self.threshold = choose_threshold(
                 X, targets, weight, forest, self.role, self.numbers, self._scores,
@@ -402,10 +297,8 @@ class DualNodes(NodeModels):
         self,
         estimator: LinearClassifier,
         problems: NodeProblems,
-        rows: NDArray,
         data: TrainingSet,
-        rng: RandomState,
-        parallel: ThreadMap,
+        run: Run,
     ) -> None:
         """Learn one more batch, of one tree; the parameters are those of `fit`.
 
@@ -413,21 +306,17 @@ class DualNodes(NodeModels):
         """
         self._estimator, self.in_batches = estimator, True
         self._max_iter = estimator.max_iter
-        n, models = data.weight.size, self.forest.model_nodes.tolist()
+        models, d = self.forest.model_nodes.tolist(), data.X.shape[1]
         held = np.empty(0, dtype=np.int32)
         if estimator.calibration is not None:
-            held = rng.permutation(n)[:_WINDOW].astype(np.int32)
-        self._check_size(problems, parallel.n_threads)
-        number = np.full(n, -1, dtype=np.int64)
-        number[held] = np.arange(held.size)
-        number = number[rows]
-        seeds = rng.randint(1, INT32_MAX, size=problems.n_nodes)
+            held = run.rng.permutation(data.weight.size)[:_WINDOW].astype(np.int32)
+        number = self._begin(problems, held, run)
+        seeds = run.rng.randint(1, INT32_MAX, size=problems.n_nodes)
         pieces = [self.weights.piece(j) for j in range(self.weights.n_nodes)]
         ptr = self.model_ptr
         old = [pieces[ptr[v] : ptr[v + 1]] for v in models]
         with stop_flag() as stop:
-            settings = self._settings(self.loss, self._C, stop)
-            fits = self._solve(problems, number, seeds, settings, parallel, {}, old)
+            fits = self._solve(problems, number, seeds, stop, run, {}, old)
         unseen = {}
         for v, (node, before) in enumerate(zip(models, old)):
             mine = fits.get(v, [])
@@ -435,9 +324,9 @@ class DualNodes(NodeModels):
                 pieces[ptr[node] + k] = before[k].replaced(fit.piece)
             self.n_iter[v] = max((f.n_iter for f in mine), default=0)
             self.status[v] = not all(f.converged for f in mine)
-            mine = mine or [_no_fit(p.n_outcomes, data.X.shape[1]) for p in before]
-            unseen[node] = _node_fold(_members(problems, v, number), mine)
-        self.weights = NodeWeights(pieces, data.X.shape[1])
+            mine = mine or [_no_fit(Piece.empty(p.n_outcomes, d)) for p in before]
+            unseen[node] = _node_fold(members_of(problems, v, number), mine)
+        self.weights = NodeWeights(pieces, d)
         new = Window(data.X[held], data.targets.take(held), data.weight[held], unseen)
         self.window = new if self.window is None else self.window.followed_by(new)
         self.fresh += held.size
@@ -495,7 +384,8 @@ class DualNodes(NodeModels):
                 X, targets, weight, self.forest, self.role, t, self.loss,
                 self._scores, unseen,
             )  # fmt: skip
-            if self.any_leaves and (t == 0 or self.n_leaves is None):
+            deep = self.role[self.forest.tree_ptr[:-1]] != ROLES["leaf"]
+            if t == deep.argmax():
                 found = self._choose_leaves(fold)
             else:
                 found = self._fit_numbers(fold, self.n_leaves)
@@ -563,131 +453,99 @@ class DualNodes(NodeModels):
             self.several,
         )
 
-    def _scratch(self):
-        n, n_classes = self.forest.n_nodes, self.forest.terminal.shape[1]
-        wide = max(int(self.forest.n_child.max(initial=1)), self.forest.n_trees)
-        return Scratch(
-            n,
-            self.weights.lanes,
-            n_classes,
-            np.empty((5, n)),
-            np.empty((3, n), dtype=np.int32),
-            np.zeros(n, dtype=np.int8),
-            np.empty(self.weights.lanes, dtype=np.float32),
-            np.empty((5, wide + 1)),
-            np.empty(n_classes),
-            np.empty(Scratch.ranked_bytes(n), dtype=np.int8),
-        )
+    def _fill(self, posterior, X, kind, code, log_proba, stop, least=0.0):
+        """Fill two arrays by `Posterior.answer`; returns the dot products."""
+        forest, n_dots = self.forest, np.zeros(X.shape[0], dtype=np.int64)
+        wide = max(int(forest.n_child.max(initial=1)), forest.n_trees)
+        work = Scratch(forest.n_nodes, self.weights.lanes, wide)
+        posterior.answer(as_rows(X), work, kind, code, log_proba, n_dots, least, stop)
+        return n_dots
 
-    @staticmethod
-    def _blocks(block, n, step, n_jobs):
-        with ThreadMap(n_jobs) as parallel, stop_flag() as stop:
-            parallel(lambda part: block(part, stop), row_blocks(n, step))
+    def _answer(self, X, kind, code, log_proba, n_jobs):
+        """`_fill` for all rows, in threads."""
+        X, posterior = single(X), self._posterior()
+        n_dots = np.empty(X.shape[0], dtype=np.int64)
 
-    def rows(self, X: NDArray | sp.csr_matrix, use: Use, n_jobs: int | None) -> None:
+        def block(part, stop):
+            arrays = code[part], log_proba[part]
+            n_dots[part] = self._fill(posterior, X[part], kind, *arrays, stop)
+
+        self._blocks(block, X.shape[0], _ROWS, n_jobs)
+        return n_dots
+
+    def rows(self, X: Samples, use: Use, n_jobs: int | None) -> None:
         X, posterior = single(X), self._posterior()
         n_classes = self.forest.terminal.shape[1]
 
         def block(part, stop):
-            out = np.empty((part.stop - part.start, n_classes))
-            posterior.full(
-                as_rows(X, part.start, part.stop), self._scratch(), out, stop
-            )
+            code, _ = self._empty(X[part], 0)
+            out = np.empty((code.shape[0], n_classes))
+            self._fill(posterior, X[part], "all", code, out, stop)
             if self.raised is not None:
                 self.raised.raise_rows(out)
             use(part, out)
 
         self._blocks(block, X.shape[0], rows_per_block(4 * n_classes), n_jobs)
 
-    def node_rows(
-        self, X: NDArray | sp.csr_matrix, tree: int, use: Use, n_jobs: int | None
-    ) -> None:
-        """use(slice, log P of all nodes of a tree), for several labels a sample."""
+    def node_rows(self, X: Samples, tree: int, use: Use, n_jobs: int | None) -> None:
+        """use(slice, log P of all nodes of a tree), for several labels per sample."""
         X, forest = single(X), self.forest
 
-        def block(part):
+        def block(part, stop):
             rows = X[part]
-            use(
-                part,
-                node_log_proba(
-                    rows.shape[0], forest, self.role, tree, self.numbers[tree],
-                    lambda v, who: self._scores(v, rows[who]),
-                ),
+            log_proba = node_log_proba(
+                rows.shape[0], forest, self.role, tree, self.numbers[tree],
+                lambda v, who: self._scores(v, rows[who]),
             )  # fmt: skip
+            use(part, log_proba)
 
-        step = rows_per_block(4 * forest.n_nodes)
-        with ThreadMap(n_jobs) as parallel:
-            parallel(block, row_blocks(X.shape[0], step))
+        self._blocks(block, X.shape[0], rows_per_block(4 * forest.n_nodes), n_jobs)
 
     def best(
-        self, X: NDArray | sp.csr_matrix, prediction: str, n_jobs: int | None
+        self, X: Samples, greedy: bool, n_jobs: int | None
     ) -> tuple[NDArray, NDArray]:
-        if prediction == "greedy":
-            raise ValueError(
-                'prediction="greedy" follows best children; this model evaluates the '
-                "n_leaves best leaves: use n_leaves=1 in fit"
-            )
-        best, _, n_dots = self._search(X, 1, n_jobs)
+        best, log_proba = self._empty(X, 1)
+        n_dots = self._answer(X, "best", best, log_proba, n_jobs)
         return best[:, 0], n_dots
 
-    def search(
-        self, X: NDArray | sp.csr_matrix, k: int, n_jobs: int | None
-    ) -> tuple[NDArray, NDArray]:
-        if self.raised is None:
-            return self._search(X, k, n_jobs)[:2]
-        return best_of_rows(self, X, k, n_jobs)
+    def search(self, X: Samples, k: int, n_jobs: int | None) -> tuple[NDArray, NDArray]:
+        if self.raised is not None:
+            return super().search(X, k, n_jobs)
+        found = self._empty(X, k)
+        self._answer(X, "best", *found, n_jobs)
+        return found
 
-    def _search(self, X, k, n_jobs):
-        X, posterior, n = single(X), self._posterior(), X.shape[0]
-        best, log_proba = np.zeros((n, k), dtype=np.int32), np.empty((n, k))
-        n_dots = np.zeros(n, dtype=np.int64)
+    @staticmethod
+    def _empty(X, k):
+        n = X.shape[0]
+        return np.zeros((n, k), dtype=np.int32), np.empty((n, k))
 
-        def block(part, stop):
-            rows = as_rows(X, part.start, part.stop)
-            posterior.search(
-                rows, self._scratch(), best[part], log_proba[part], n_dots[part], stop
-            )
-
-        self._blocks(block, n, _ROWS, n_jobs)
-        return best, log_proba, n_dots
-
-    def labels(
-        self, X: NDArray | sp.csr_matrix, n_jobs: int | None
-    ) -> tuple[NDArray, NDArray]:
+    def labels(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         """(sample, label) of the labels of a probability above the threshold."""
         X, posterior = single(X), self._posterior()
         n_classes, least = self.forest.terminal.shape[1], np.log(self.threshold)
         found: dict[int, tuple[NDArray, NDArray]] = {}
 
         def block(part, stop):
-            rows = as_rows(X, part.start, part.stop)
-            above = np.empty((part.stop - part.start, n_classes), dtype=np.int8)
-            posterior.labels(rows, self._scratch(), least, above, stop)
-            sample, label = np.nonzero(above)
+            arrays = self._empty(X[part], n_classes)
+            self._fill(posterior, X[part], "labels", *arrays, stop, least)
+            sample, label = np.nonzero(arrays[0])
             found[part.start] = sample + part.start, label
 
-        self._blocks(block, X.shape[0], min(_ROWS, rows_per_block(n_classes)), n_jobs)
+        self._blocks(block, X.shape[0], rows_per_block(4 * n_classes), n_jobs)
         pairs = zip(*(found[start] for start in sorted(found)))
         sample, label = map(np.concatenate, pairs)
         # a label is raised above the threshold by a label below it that is above it
-        return (
-            (sample, label) if self.raised is None else self.raised.close(sample, label)
-        )
-
-    def target(
-        self, X: NDArray | sp.csr_matrix, code: NDArray, n_jobs: int | None
-    ) -> NDArray:
         if self.raised is not None:
-            return target_of_rows(self, X, code, n_jobs)
-        X, posterior = single(X), self._posterior()
-        out, code = np.empty(X.shape[0]), code.astype(np.int32)
+            return self.raised.close(sample, label)
+        return sample, label
 
-        def block(part, stop):
-            rows = as_rows(X, part.start, part.stop)
-            posterior.targets(rows, self._scratch(), code[part], out[part], stop)
-
-        self._blocks(block, out.size, _ROWS, n_jobs)
-        return out
+    def target(self, X: Samples, code: NDArray, n_jobs: int | None) -> NDArray:
+        if self.raised is not None:
+            return super().target(X, code, n_jobs)
+        given, log_proba = code.astype(np.int32)[:, None], np.empty((code.size, 1))
+        self._answer(X, "given", given, log_proba, n_jobs)
+        return log_proba[:, 0]
 
 
 def _roles(forest: Forest) -> NDArray:
@@ -703,24 +561,6 @@ def _roles(forest: Forest) -> NDArray:
     return role
 
 
-def _trial(problems, number, v):
-    """The problem of node v."""
-    X, a, b, at, targets = problems.samples_of(v)
-    held = np.flatnonzero(number[at] >= 0).astype(np.int32)
-    return Trial(X, a, b, targets, problems.weight[at], held)
-
-
-def _members(problems, v, number):
-    """(members of the fold below node v, their outcomes).
-
-    number: for each row its number in the fold, -1 outside of it.
-    """
-    at, targets = problems.targets_of(v)
-    number = number[at]
-    member = np.flatnonzero(number >= 0)
-    return number[member], targets.take(member)
-
-
 def _answer_yes(fits, sure):
     """Give the outcomes `sure` of a node a score that makes their probability 1."""
     first = 0
@@ -732,10 +572,10 @@ def _answer_yes(fits, sure):
         first += m
 
 
-def _no_fit(n_outcomes, n_features):
+def _no_fit(piece):
     """The fit of a block of a node without samples."""
-    scores = np.empty((0, n_outcomes), dtype=np.float32)
-    return BlockFit(Piece.empty(n_outcomes, n_features), scores, 0, True)
+    scores = np.empty((0, piece.n_outcomes), dtype=np.float32)
+    return BlockFit(piece, scores, 0, True)
 
 
 def _node_fold(held, fits):

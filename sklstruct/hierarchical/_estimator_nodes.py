@@ -5,25 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import Parallel, delayed
-from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .._compat import BaseEstimator, _check_method_params
-from .._parallel import ThreadMap, row_blocks, rows_per_block, single_blas_thread
-from .._progress import Progress
+from .._parallel import rows_per_block
+from ..linear._labels import Use
+from ..linear._quasi_newton import NodeProblems
+from ..linear._samples import Samples
 from ..taxonomy import Forest
-from ._nodes import (
-    NodeModels,
-    TrainingSet,
-    Use,
-    best_of_rows,
-    seeded,
-    target_of_rows,
-)
-from ._problems import NodeProblems
+from ._nodes import NodeModels, Run, TrainingSet, seeded
 
 
 class EstimatorNodes(NodeModels):
@@ -52,23 +44,13 @@ class EstimatorNodes(NodeModels):
         self.estimators: list = []
         self._settings = estimator, params, n_jobs
 
-    def fit(
-        self,
-        problems: NodeProblems,
-        rows: NDArray,
-        data: TrainingSet,
-        rng: RandomState,
-        progress: Progress,
-        parallel: ThreadMap,
-    ) -> None:
+    def fit(self, problems: NodeProblems, data: TrainingSet, run: Run) -> None:
         estimator, params, n_jobs = self._settings
         jobs = []
         for v in range(problems.n_nodes):
-            bound = problems.bounds_of(v)
-            outcome = np.repeat(np.arange(bound.size - 1), np.diff(bound))
-            jobs.append(
-                (seeded(clone(estimator), rng), rows[bound[0] : bound[-1]], outcome)
-            )
+            at, targets = problems.targets_of(v)
+            model = seeded(clone(estimator), run.rng)
+            jobs.append((model, problems.rows[at], targets.outcome.astype(np.int64)))
 
         def fit(model, rows, outcome):
             # index the parameters as passed: after a selection of samples, the length
@@ -90,7 +72,7 @@ class EstimatorNodes(NodeModels):
                     f"outcomes of a node: {model!r}"
                 )
             self.estimators.append(model)
-            progress.step(
+            run.progress.step(
                 f"model {number + 1} of {len(jobs)} fitted to {outcome.size} samples",
                 "node",
             )
@@ -99,14 +81,13 @@ class EstimatorNodes(NodeModels):
         self.forest = forest
         del self._settings
 
-    def rows(self, X: NDArray | sp.csr_matrix, use: Use, n_jobs: int | None) -> None:
+    def rows(self, X: Samples, use: Use, n_jobs: int | None) -> None:
         forest = self.forest
         width = forest.n_nodes + 2 * forest.n_rows + forest.terminal.shape[1]
-        with single_blas_thread(), ThreadMap(n_jobs) as parallel:
-            parallel(
-                lambda part: use(part, self._block(X[part])),
-                row_blocks(X.shape[0], rows_per_block(width)),
-            )
+        self._blocks(
+            lambda part, stop: use(part, self._block(X[part])),
+            X.shape[0], rows_per_block(width), n_jobs,
+        )  # fmt: skip
 
     def _block(self, X):
         forest = self.forest
@@ -127,27 +108,12 @@ class EstimatorNodes(NodeModels):
         return dict(zip(self.forest.model_nodes.tolist(), self.estimators))
 
     def best(
-        self, X: NDArray | sp.csr_matrix, prediction: str, n_jobs: int | None
+        self, X: Samples, greedy: bool, n_jobs: int | None
     ) -> tuple[NDArray, NDArray]:
-        if prediction != "joint" and self.forest.n_trees == 1:
-            return self._walk(X, prediction == "greedy", n_jobs)
-        code = np.empty(X.shape[0], dtype=np.int64)
-
-        def use(part, log_proba):
-            code[part] = log_proba.argmax(axis=1)
-
-        self.rows(X, use, n_jobs)
-        return code, np.full(code.size, self.forest.n_rows, dtype=np.int64)
-
-    def search(
-        self, X: NDArray | sp.csr_matrix, k: int, n_jobs: int | None
-    ) -> tuple[NDArray, NDArray]:
-        return best_of_rows(self, X, k, n_jobs)
-
-    def target(
-        self, X: NDArray | sp.csr_matrix, code: NDArray, n_jobs: int | None
-    ) -> NDArray:
-        return target_of_rows(self, X, code, n_jobs)
+        if self.forest.n_trees > 1:
+            code = self.search(X, 1, n_jobs)[0][:, 0]
+            return code, np.full(code.size, self.forest.n_rows, dtype=np.int64)
+        return self._walk(X, greedy, n_jobs)
 
     def _walk(self, X, greedy, n_jobs):
         """(classes, dot products) along one tree, greedily or best first.
@@ -161,7 +127,7 @@ class EstimatorNodes(NodeModels):
         code = np.empty(X.shape[0], dtype=np.int64)
         n_dots = np.zeros(X.shape[0], dtype=np.int64)
 
-        def block(part):
+        def block(part, stop):
             rows_of_X, count = X[part], n_dots[part]
             n = rows_of_X.shape[0]
             reached = np.full((n, forest.n_nodes), -np.inf)
@@ -189,8 +155,7 @@ class EstimatorNodes(NodeModels):
                 at[active] = tied.argmin(axis=1)
             code[part] = forest.node_class[at]
 
-        with ThreadMap(n_jobs) as parallel:
-            parallel(block, row_blocks(X.shape[0], rows_per_block(2 * forest.n_nodes)))
+        self._blocks(block, X.shape[0], rows_per_block(2 * forest.n_nodes), n_jobs)
         return code, n_dots
 
 

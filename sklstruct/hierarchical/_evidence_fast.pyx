@@ -16,16 +16,14 @@ pending: their mass is exp(w_r R + c'). It is distributed over the leaves below,
 proportion to exp(w_r R), if the probability of one of them is needed. A search
 evaluates further leaves only while their mass could hold the answer.
 
-The probability of several trees is the mean of theirs. Each class has an upper bound,
-the sum over trees of its probability or of the mass of its leaf; the leaves of the
-class with the largest bound are evaluated until the bound is exact. For the few best
-classes few bounds are needed. A class that some tree has evaluated has at most its
-probability there plus the largest ones of the other trees; it is left out if this is
-less than the k-th best probability so far. A class that no tree has evaluated has at
-most the sum of the largest masses of the leaves left; these are evaluated, largest
-first, until the sum is less than the k-th best probability.
+The probability of several trees is the mean of theirs. A class whose leaf is evaluated
+in some tree has at most its probability there plus the largest ones of the other trees;
+the class is left out if this is less than the k-th best probability so far. A class
+whose leaf is evaluated in no tree has at most the sum of the largest masses of the
+leaves and pending nodes left; these are evaluated, largest first, until the sum is less
+than the k-th best probability.
 
-With several labels a sample (`several`) every outcome of a node is a yes/no question
+With several labels per sample (`several`) every outcome of a node is a yes/no question
 with the log-odds t = w sign(z) |z|^p + b, conditional on a yes at the parent; (w, b, p)
 is (w_r, b_r, p_r) at routing nodes and (w_l, b_l, p_l) at leaves:
 
@@ -73,12 +71,15 @@ cdef enum:
     PENDING = 1
     REACHED = 2
     EVALUATED = 3
+    COMPARED = 4  # its classes too, or a pending node without mass
     N_AHEAD = 4  # leaves whose weights are prefetched together
-    # `best_of_trees` finds at most FEW classes. It evaluates at most MOST_EVALUATED
-    # leaves beyond the first, then `best_by_bounds` takes over.
-    MOST_EVALUATED = 256
-    FEW = 32
+    # What `Posterior.answer` fills.
+    BEST = 0
+    LABELS = 1
+    GIVEN = 2
+    ALL = 3
 
+KINDS = {"best": BEST, "labels": LABELS, "given": GIVEN, "all": ALL}
 ROLES = {"route": ROUTE, "leaf": LEAF, "single": SINGLE, "class": CLASS}
 LOSSES = {"squared_hinge": 0, "ovr_log_loss": 1, "log_loss": 2}
 
@@ -124,7 +125,6 @@ cdef class Scratch:
     cdef float[::1] z
     cdef double[::1] a
     cdef double[::1] e
-    cdef double[::1] bound      # (n_classes,)
     cdef double[::1] top        # (n_trees,) largest probability of any class
     cdef double[::1] rest       # (n_trees,) of a class that is not evaluated
     cdef double[::1] known      # (n_trees,) of a class that is
@@ -139,16 +139,18 @@ cdef class Scratch:
     cdef const float* next_x
     cdef const int32_t* next_index
 
-    def __init__(self, Py_ssize_t n_nodes, Py_ssize_t lanes, Py_ssize_t n_classes,
-                 double[:, ::1] doubles, int32_t[:, ::1] ints, int8_t[::1] state,
-                 float[::1] z, double[:, ::1] evidence, double[::1] bound,
-                 int8_t[::1] ranked):
-        self.route, self.mass, self.value = doubles[0], doubles[1], doubles[2]
-        self.masses, self.mass_room = doubles[3], doubles[4]
-        self.touched, self.queue, self.items = ints[0], ints[1], ints[2]
-        self.state, self.z, self.ranked, self.bound = state, z, ranked, bound
-        self.a, self.e = evidence[0], evidence[1]
-        self.top, self.rest, self.known = evidence[2], evidence[3], evidence[4]
+    def __init__(self, Py_ssize_t n_nodes, Py_ssize_t lanes, Py_ssize_t wide):
+        """wide: the most children of a node, or the trees if they are more."""
+        import numpy as np
+
+        doubles, ints = np.empty((5, n_nodes)), np.empty((3, n_nodes), dtype=np.int32)
+        evidence = np.empty((5, wide + 1))
+        self.route, self.mass, self.value, self.masses, self.mass_room = doubles
+        self.touched, self.queue, self.items = ints
+        self.a, self.e, self.top, self.rest, self.known = evidence
+        self.state = np.zeros(n_nodes, dtype=np.int8)
+        self.z = np.empty(lanes, dtype=np.float32)
+        self.ranked = np.empty(n_nodes * sizeof(Ranked), dtype=np.int8)
         self.n_touched = 0
         self.begin(None)
 
@@ -159,10 +161,6 @@ cdef class Scratch:
         self.ahead = -1
         self.x = self.ahead_x = self.next_x = NULL
         self.index = self.next_index = NULL
-
-    @staticmethod
-    def ranked_bytes(Py_ssize_t n_nodes):
-        return n_nodes * <Py_ssize_t>sizeof(Ranked)
 
 
 @cython.final
@@ -490,7 +488,7 @@ cdef class Posterior:
             for k in range(end - n_below, end):
                 work.mass[work.queue[k]] = work.route[work.queue[k]]
                 self.set(work, work.queue[k], REACHED)
-            self.set(work, v, EVALUATED)
+            self.set(work, v, COMPARED)
             return n_below
         for k in range(end - n_below, end):
             work.mass[work.queue[k]] = w_r * work.route[work.queue[k]]
@@ -502,7 +500,7 @@ cdef class Posterior:
         for k in range(end - n_below, end):
             work.mass[work.queue[k]] += work.mass[v] - total
             self.set(work, work.queue[k], REACHED)
-        self.set(work, v, EVALUATED)
+        self.set(work, v, COMPARED)
         return n_below
 
     cdef Py_ssize_t node_of_class(
@@ -524,7 +522,7 @@ cdef class Posterior:
         if work.state[v] == PENDING:
             self.share_out(work, t, v)
             v = self.node_of_class(work, t, y)
-        if work.state[v] != EVALUATED:
+        if work.state[v] < EVALUATED:
             self.evaluate(work, t, v)
         return work.mass[v] + work.value[self.terminal[t, y]]
 
@@ -584,19 +582,13 @@ cdef class Posterior:
                 self.update_best(work, v, best, log_proba)
 
     cdef void labels_above(
-        self, Scratch work, double least, int8_t[::1] out,
+        self, Scratch work, double least, int32_t[::1] out,
     ) noexcept nogil:
         """out = 1 at the classes with log P(y | x) > least; all trees are expanded."""
-        cdef Py_ssize_t y, n_trees = self.terminal.shape[0]
-        cdef double bound = exp(least) * n_trees * (1 - 1e-9)
+        cdef Py_ssize_t y
+        cdef double bound = exp(least) * self.terminal.shape[0] * (1 - 1e-9)
         for y in range(out.shape[0]):
-            out[y] = 0
-            self.set_bound(work, y)
-            if n_trees == 1 and work.bound[y] <= least:
-                continue
-            if n_trees > 1 and work.bound[y] < bound:
-                continue
-            out[y] = self.log_mean(work, y) > least
+            out[y] = self.bound(work, y) >= bound and self.log_mean(work, y) > least
 
     cdef inline (Py_ssize_t, Py_ssize_t) classes_below(
         self, Py_ssize_t v
@@ -630,54 +622,17 @@ cdef class Posterior:
                 at -= 1
             best[at], log_proba[at] = y, p
 
-    cdef double tree_bound(
-        self, Scratch work, Py_ssize_t t, Py_ssize_t y
-    ) noexcept nogil:
-        """log P(y | x) of a tree if the leaf of y is evaluated, else an upper bound."""
-        cdef Py_ssize_t v = self.node_of_class(work, t, y)
-        if work.state[v] == EVALUATED:
-            return work.mass[v] + work.value[self.terminal[t, y]]
-        return work.mass[v]
-
-    cdef inline void set_bound(self, Scratch work, Py_ssize_t y) noexcept nogil:
-        """work.bound[y], a sum over trees; for one tree a log, against underflow."""
-        cdef Py_ssize_t t
-        if self.terminal.shape[0] == 1:
-            work.bound[y] = self.tree_bound(work, 0, y)
-            return
-        work.bound[y] = 0
-        for t in range(self.terminal.shape[0]):
-            work.bound[y] += exp(self.tree_bound(work, t, y))
-
-    cdef void tighten(
-        self, Scratch work, Py_ssize_t y,
-    ) noexcept nogil:
-        """Evaluate the leaves of y, and lower the bounds of all classes there."""
-        cdef Py_ssize_t t, v, child, first, last, other
+    cdef double bound(self, Scratch work, Py_ssize_t y) noexcept nogil:
+        """Sum over trees of P(y | x), or of the mass of a leaf not evaluated."""
+        cdef Py_ssize_t t, v
+        cdef double total = 0, p
         for t in range(self.terminal.shape[0]):
             v = self.node_of_class(work, t, y)
-            if work.state[v] == EVALUATED:
-                continue
-            if work.state[v] == PENDING:
-                self.share_out(work, t, v)
-                for other in range(work.bound.shape[0]):
-                    if work.bound[other] > -INFINITY:
-                        self.set_bound(work, other)
-                v = self.node_of_class(work, t, y)
-            self.exact(work, t, y)
-            first, last = self.classes_below(v)
-            for child in range(first, last):
-                other = self.node_class[child]
-                if work.bound[other] > -INFINITY:  # not answered yet
-                    self.set_bound(work, other)
-
-    cdef bint is_exact(self, Scratch work, Py_ssize_t y) noexcept nogil:
-        """Whether the leaf of y is evaluated in each tree."""
-        cdef Py_ssize_t t
-        for t in range(self.terminal.shape[0]):
-            if work.state[self.node_of_class(work, t, y)] != EVALUATED:
-                return False
-        return True
+            p = work.mass[v]
+            if work.state[v] >= EVALUATED:
+                p += work.value[self.terminal[t, y]]
+            total += exp(p)
+        return total
 
     cdef double probability(
         self, Scratch work, Py_ssize_t y,
@@ -689,89 +644,77 @@ cdef class Posterior:
             total += exp(self.exact(work, t, y))
         return total
 
-    cdef bint best_of_trees(
+    cdef void best_of_trees(
         self, Scratch work, int32_t[::1] best, double[::1] log_proba,
     ) noexcept nogil:
-        """The most probable classes of several trees, all expanded; False: not found.
+        """The most probable classes of several trees, all expanded.
 
-        Ties to the smallest class. It gives up where more than MOST_EVALUATED leaves
-        would be evaluated; `best_by_bounds` can then continue from the state here.
+        Ties to the smallest class.
         """
-        cdef Py_ssize_t n_trees = self.terminal.shape[0], n_nodes = work.n_touched
-        cdef Py_ssize_t t, j, k, v, child, first, last, n_done = 0
-        cdef Py_ssize_t n_best = best.shape[0], left = MOST_EVALUATED
+        cdef Py_ssize_t t = 0, j, k, v, n_done = 0, last = best.shape[0] - 1
         cdef int favourites
-        cdef double p, unseen
-        cdef double* known = &work.known[0]
-        cdef double* mass = &work.rest[0]
-        cdef int32_t* done = &work.queue[0]
+        cdef double unseen
         # log_proba holds sums of probabilities until the end
-        for k in range(n_best):
+        for k in range(last + 1):
             best[k], log_proba[k] = -1, -INFINITY
-        for t in range(n_trees):
-            known[t] = 0
-        t = 0
-        for j in range(n_nodes):
+        for t in range(self.terminal.shape[0]):
+            work.known[t] = 0
+        for j in range(work.n_touched):
             v = work.touched[j]
-            while v >= self.tree_ptr[t + 1]:
-                t += 1
-            done[j] = work.state[v] == EVALUATED
-            if work.state[v] == PENDING:
-                return False
             if work.state[v] == EVALUATED:
+                t = self.tree_of(t, v)
                 work.items[n_done] = <int32_t>v
                 n_done += 1
-                p = -INFINITY
-                first, last = self.classes_below(v)
-                for child in range(first, last):
-                    p = work.value[child] if work.value[child] > p else p
-                p = exp(work.mass[v] + p)
-                known[t] = p if p > known[t] else known[t]
-        self.largest_left(work, n_nodes)
+                self.compare(work, t, v)
+        self.largest_left(work)
         # first the most probable classes of each tree: the others then rarely qualify
         for favourites in range(1, -1, -1):
-            t = 0
             for j in range(n_done):
                 v = work.items[j]
-                while v >= self.tree_ptr[t + 1]:
-                    t += 1
-                self.update_best_of_trees(
-                    work, t, v, favourites, best, log_proba
-                )
-        # then the leaves that may hold a better class, largest mass first
+                t = self.tree_of(t, v)
+                self.update_best_of_trees(work, t, v, favourites, best, log_proba)
+        # then what may hold a better class, largest mass first
         while True:
-            unseen = 0
-            for t in range(n_trees):
-                unseen += mass[t]
-            if unseen < log_proba[n_best - 1] * (1 - 1e-9):
+            v, unseen = self.largest_left(work), 0
+            for j in range(self.terminal.shape[0]):
+                unseen += work.rest[j]
+            if v < 0 or unseen < log_proba[last] * (1 - 1e-9):
                 break
-            if left == 0:
-                return False
-            left -= 1
-            j = self.largest_left(work, n_nodes)
-            if j < 0:
-                break
-            v, t = work.touched[j], 0
-            while v >= self.tree_ptr[t + 1]:
-                t += 1
-            if work.state[v] != EVALUATED:
+            t = self.tree_of(t, v)
+            if work.state[v] == PENDING:
+                self.share_out(work, t, v)
+                continue
+            if work.state[v] < EVALUATED:
                 self.evaluate(work, t, v)
-            done[j] = True
-            # this leaf is compared now; `known` bounds its classes for other trees
-            first, last = self.classes_below(v)
-            for child in range(first, last):
-                p = exp(work.mass[v] + work.value[child])
-                known[t] = p if p > known[t] else known[t]
-            self.largest_left(work, n_nodes)
+            self.compare(work, t, v)
+            self.largest_left(work)
             self.update_best_of_trees(work, t, v, False, best, log_proba)
-        for k in range(n_best):
+        for k in range(last + 1):
             log_proba[k] = self.log_mean(work, best[k])
-        return True
 
-    cdef Py_ssize_t largest_left(self, Scratch work, Py_ssize_t n_nodes) noexcept nogil:
-        """Place of the largest leaf of those that are not done, -1 for none.
+    cdef inline Py_ssize_t tree_of(self, Py_ssize_t t, Py_ssize_t v) noexcept nogil:
+        """The tree of node v, searched from tree t on."""
+        if v < self.tree_ptr[t]:
+            t = 0
+        while v >= self.tree_ptr[t + 1]:
+            t += 1
+        return t
 
-        Sets work.rest, the largest mass of these leaves in each tree, and work.top, the
+    cdef void compare(self, Scratch work, Py_ssize_t t, Py_ssize_t v) noexcept nogil:
+        """Mark an evaluated leaf of tree t; `known` bounds its classes for others."""
+        cdef Py_ssize_t child, first, last
+        cdef double p = -INFINITY
+        work.state[v] = COMPARED
+        first, last = self.classes_below(v)
+        for child in range(first, last):
+            p = work.value[child] if work.value[child] > p else p
+        p = exp(work.mass[v] + p)
+        work.known[t] = p if p > work.known[t] else work.known[t]
+
+    cdef Py_ssize_t largest_left(self, Scratch work) noexcept nogil:
+        """The node of largest mass of those that are not compared, -1: none is left.
+
+        Sets work.rest, the largest mass of these nodes in each tree, and work.top, the
         largest probability that a class can have there.
         """
         cdef Py_ssize_t n_trees = self.terminal.shape[0], t, j, v, found = -1
@@ -780,15 +723,14 @@ cdef class Posterior:
         for t in range(n_trees):
             mass[t] = -INFINITY
         t = 0
-        for j in range(n_nodes):
+        for j in range(work.n_touched):
             v = work.touched[j]
-            while v >= self.tree_ptr[t + 1]:
-                t += 1
-            if work.queue[j]:
+            if work.state[v] == COMPARED:
                 continue
+            t = self.tree_of(t, v)
             mass[t] = work.mass[v] if work.mass[v] > mass[t] else mass[t]
             if work.mass[v] > largest:
-                largest, found = work.mass[v], j
+                largest, found = work.mass[v], v
         for t in range(n_trees):
             mass[t] = exp(mass[t])
             work.top[t] = mass[t] if mass[t] > work.known[t] else work.known[t]
@@ -814,10 +756,7 @@ cdef class Posterior:
             if work.mass[v] + work.value[child] < least:
                 continue
             y = self.node_class[child]
-            p = 0
-            for s in range(n_trees):
-                p += exp(self.tree_bound(work, s, y))
-            if p < total[last]:
+            if self.bound(work, y) < total[last]:
                 continue
             for at in range(last + 1):
                 if best[at] == y:
@@ -856,97 +795,42 @@ cdef class Posterior:
             total += exp(work.e[t] - top)
         return top + log(total / n_trees)
 
-    cdef void best_by_bounds(
-        self, Scratch work, int32_t[::1] best, double[::1] log_proba,
-    ) noexcept nogil:
-        """The most probable classes, as many as `best` holds.
+    def answer(
+        self, FloatRows rows, Scratch work, str kind, int32_t[:, ::1] code,
+        double[:, ::1] log_proba, int64_t[::1] n_dots, double least,
+        int32_t[::1] stop,
+    ):
+        """Answers for each row, and the numbers of dot products.
 
-        All trees are expanded. The leaves of the class of largest bound are evaluated
-        until that bound is exact.
+        kind: "best", the most probable classes, as many as `code` has columns, and
+        their log P(y | x); "labels", code[i, y] = whether log P(y | x_i) > least;
+        "given", the log P of the class code[i, 0]; "all", that of all classes.
         """
-        cdef Py_ssize_t y, k, top_y, n_classes = work.bound.shape[0]
-        cdef double top
-        for y in range(n_classes):
-            self.set_bound(work, y)
-        for k in range(best.shape[0]):
-            while True:
-                top, top_y = -INFINITY, 0
-                for y in range(n_classes):
-                    if work.bound[y] > top:
-                        top, top_y = work.bound[y], y
-                if self.is_exact(work, top_y):
-                    break
-                self.tighten(work, top_y)
-            best[k] = <int32_t>top_y
-            log_proba[k] = self.log_mean(work, top_y)
-            work.bound[top_y] = -INFINITY
-
-    def search(self, FloatRows rows, Scratch work, int32_t[:, ::1] best,
-               double[:, ::1] log_proba, int64_t[::1] n_dots, int32_t[::1] stop):
-        """The k most probable classes of each row, k columns of `best`."""
         cdef Watch watch = watch_of(stop)
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, y
+        cdef int what = KINDS[kind]
+        cdef bint one_tree = self.terminal.shape[0] == 1
         work.begin(rows)
         with nogil:
             for i in range(rows.n):
                 work.next_n = 0
-                if i + 1 < rows.n:
+                if i + 1 < rows.n and what == BEST:
                     work.next_n = rows.row(i + 1, &work.next_x, &work.next_index)
                 self.read(rows, i, work)
-                if self.terminal.shape[0] == 1:
-                    self.best(work, best[i], log_proba[i])
-                else:
+                if what != BEST or not one_tree:
                     self.expand(work)
-                    if best.shape[1] > FEW or not self.best_of_trees(
-                        work, best[i], log_proba[i]
-                    ):
-                        self.best_by_bounds(work, best[i], log_proba[i])
+                if what == BEST and one_tree:
+                    self.best(work, code[i], log_proba[i])
+                elif what == BEST:
+                    self.best_of_trees(work, code[i], log_proba[i])
+                elif what == LABELS:
+                    self.labels_above(work, least, code[i])
+                elif what == GIVEN:
+                    log_proba[i, 0] = self.log_mean(work, code[i, 0])
+                else:
+                    for y in range(log_proba.shape[1]):
+                        log_proba[i, y] = self.log_mean(work, y)
                 n_dots[i] = work.n_dots
-                if over(&watch, (work.n_dots + 64) * (work.n + 8)):
-                    break
-        propagate()
-
-    def labels(self, FloatRows rows, Scratch work, double least, int8_t[:, ::1] out,
-               int32_t[::1] stop):
-        """out[i, y] = whether log P(y | x_i) > least."""
-        cdef Watch watch = watch_of(stop)
-        cdef Py_ssize_t i
-        work.begin(rows)
-        with nogil:
-            for i in range(rows.n):
-                self.read(rows, i, work)
-                self.expand(work)
-                self.labels_above(work, least, out[i])
-                if over(&watch, (work.n_dots + 64) * (work.n + 8)):
-                    break
-        propagate()
-
-    def targets(self, FloatRows rows, Scratch work, const int32_t[::1] code,
-                double[::1] out, int32_t[::1] stop):
-        """out[i] = log P(code[i] | x_i)."""
-        cdef Watch watch = watch_of(stop)
-        cdef Py_ssize_t i
-        work.begin(rows)
-        with nogil:
-            for i in range(rows.n):
-                self.read(rows, i, work)
-                self.expand(work)
-                out[i] = self.log_mean(work, code[i])
-                if over(&watch, (work.n_dots + 64) * (work.n + 8)):
-                    break
-        propagate()
-
-    def full(self, FloatRows rows, Scratch work, double[:, ::1] out, int32_t[::1] stop):
-        """out[i] = log P(y | x_i) of all classes."""
-        cdef Watch watch = watch_of(stop)
-        cdef Py_ssize_t i, y
-        work.begin(rows)
-        with nogil:
-            for i in range(rows.n):
-                self.read(rows, i, work)
-                self.expand(work)
-                for y in range(out.shape[1]):
-                    out[i, y] = self.log_mean(work, y)
                 if over(&watch, (work.n_dots + 64) * (work.n + 8)):
                     break
         propagate()

@@ -4,7 +4,7 @@ cimport cython
 from libc.math cimport exp, log, log1p
 from libc.stdint cimport int32_t, int64_t
 
-from ..linear._blas cimport ddot, dgemv, sdot, sgemv
+from ..linear._blas cimport dot, gemv
 
 cdef struct TreeNode:
     # the fields of a step down the tree, on one line of the cache
@@ -53,24 +53,20 @@ cdef class LogisticForest:
 
 
 cdef struct Sample:
-    # dense: x of length d; sparse: nnz values x at the columns of index32 or index64
+    # dense: x of length d, index NULL; sparse: nnz values x at the columns of index
     void* x
     Py_ssize_t d
     Py_ssize_t nnz
-    bint sparse
-    const int32_t* index32
-    const int64_t* index64
+    const int32_t* index
 
 
 cdef struct RowsView:
-    # dense: indptr32 and indptr64 NULL; sparse: one of them and the same index
+    # dense: index and indptr NULL
     Py_ssize_t n
     Py_ssize_t d
     void* data
-    const int32_t* index32
-    const int64_t* index64
-    const int32_t* indptr32
-    const int64_t* indptr64
+    const int32_t* index
+    const int64_t* indptr
 
 
 cdef class SampleRows:
@@ -128,22 +124,13 @@ cdef inline void take(
     RowsView* rows, Py_ssize_t i, Sample* sample, cython.floating* coef,
 ) noexcept nogil:
     """Point sample to row i; coef only tells the type."""
-    cdef Py_ssize_t start, stop
-    sample.d = rows.d
-    sample.sparse = rows.indptr32 != NULL or rows.indptr64 != NULL
-    if not sample.sparse:
+    sample.d, sample.index = rows.d, NULL
+    if rows.indptr == NULL:
         sample.x = <cython.floating*>rows.data + i * rows.d
         return
-    if rows.indptr32 != NULL:
-        start, stop = rows.indptr32[i], rows.indptr32[i + 1]
-        sample.index32 = rows.index32 + start
-        sample.index64 = NULL
-    else:
-        start, stop = rows.indptr64[i], rows.indptr64[i + 1]
-        sample.index32 = NULL
-        sample.index64 = rows.index64 + start
-    sample.nnz = stop - start
-    sample.x = <cython.floating*>rows.data + start
+    sample.index = rows.index + rows.indptr[i]
+    sample.nnz = rows.indptr[i + 1] - rows.indptr[i]
+    sample.x = <cython.floating*>rows.data + rows.indptr[i]
 
 
 cdef inline cython.floating row_score(
@@ -151,20 +138,13 @@ cdef inline cython.floating row_score(
 ) noexcept nogil:
     """Product of a sample with one row of coef."""
     cdef Py_ssize_t a
-    cdef int d = <int>sample.d, one = 1
     cdef cython.floating* x = <cython.floating*>sample.x
     cdef cython.floating s = 0
-    if sample.sparse:
-        if sample.index32 != NULL:
-            for a in range(sample.nnz):
-                s += x[a] * w[sample.index32[a]]
-        else:
-            for a in range(sample.nnz):
-                s += x[a] * w[sample.index64[a]]
+    if sample.index != NULL:
+        for a in range(sample.nnz):
+            s += x[a] * w[sample.index[a]]
         return s
-    if cython.floating is double:
-        return ddot(&d, x, &one, w, &one)
-    return sdot(&d, x, &one, w, &one)
+    return dot(<int>sample.d, x, w)
 
 
 cdef inline Py_ssize_t node_scores(
@@ -174,19 +154,13 @@ cdef inline Py_ssize_t node_scores(
     """Scores of the rows of node v; returns their number."""
     cdef Py_ssize_t k, m = f.node[v].n_child
     cdef Py_ssize_t r = 0 if m == 1 else (1 if m == 2 else m)
-    cdef int d = <int>sample.d, r_ = <int>r, one = 1
-    cdef cython.floating unit = 1, zero = 0
     cdef cython.floating* x = <cython.floating*>sample.x
     cdef cython.floating* w = coef + f.node[v].row * sample.d
-    cdef char* T = "T"
-    if sample.sparse or r == 1:
+    if sample.index != NULL or r == 1:
         for k in range(r):
             z[k] = row_score(sample, w + k * sample.d)
     elif r > 1:
-        if cython.floating is double:
-            dgemv(T, &d, &r_, &unit, w, &d, x, &one, &zero, z, &one)
-        else:
-            sgemv(T, &d, &r_, &unit, w, &d, x, &one, &zero, z, &one)
+        gemv("T", <int>sample.d, <int>r, w, x, 1, z)
     for k in range(r):
         z[k] += intercept[f.node[v].row + k]
     return r

@@ -22,6 +22,8 @@ and the caller raises ValueError.
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport int32_t, int64_t
 
+import numpy as np
+
 cdef extern from "_vector.h" nogil:
     void log_mean "sklstruct_log_mean"(
         Py_ssize_t, Py_ssize_t, const double*, double*
@@ -131,8 +133,8 @@ cdef class LogisticForest:
 cdef class SampleRows:
     """RowsView of samples: a C-contiguous array, or the arrays of a CSR matrix.
 
-    Their dtype must be that of coef. CSR: checked, indices and indptr of one integer
-    type, d the number of columns.
+    Their dtype must be that of coef. CSR: checked, indices int32 and indptr int64, d the
+    number of columns.
     """
 
     @staticmethod
@@ -153,29 +155,22 @@ cdef class SampleRows:
         return rows
 
     @staticmethod
-    def sparse(data, indices, indptr, Py_ssize_t d):
+    def sparse(data, const int32_t[::1] index, const int64_t[::1] indptr, Py_ssize_t d):
         cdef SampleRows rows = SampleRows()
         cdef const double[::1] wide
         cdef const float[::1] narrow
-        cdef const int32_t[::1] index32, indptr32
-        cdef const int64_t[::1] index64, indptr64
-        rows.keep = data, indices, indptr
+        # pointers to nothing are not NULL, which stands for dense rows
+        if data.size == 0:
+            data, index = np.zeros(1, dtype=data.dtype), np.zeros(1, dtype=np.int32)
+        rows.keep = data, index, indptr
         rows.view.n, rows.view.d = indptr.shape[0] - 1, d
-        if data.size > 0:
-            if data.dtype == "float32":
-                narrow = data
-                rows.view.data = <void*>&narrow[0]
-            else:
-                wide = data
-                rows.view.data = <void*>&wide[0]
-        if indptr.dtype == "int32":
-            index32, indptr32 = indices, indptr
-            rows.view.indptr32 = &indptr32[0]
-            rows.view.index32 = &index32[0] if data.size > 0 else NULL
+        if data.dtype == "float32":
+            narrow = data
+            rows.view.data = <void*>&narrow[0]
         else:
-            index64, indptr64 = indices, indptr
-            rows.view.indptr64 = &indptr64[0]
-            rows.view.index64 = &index64[0] if data.size > 0 else NULL
+            wide = data
+            rows.view.data = <void*>&wide[0]
+        rows.view.index, rows.view.indptr = &index[0], &indptr[0]
         return rows
 
 

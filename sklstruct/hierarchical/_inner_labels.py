@@ -1,4 +1,4 @@
-"""Several labels a sample, some of which are inner nodes of a given tree.
+"""Several labels per sample, some of which are inner nodes of a given tree.
 
 A map to parents may have columns of y as inner nodes. The labels above a positive label
 are positive. A label that is an inner node gets its own leaf below this node. The

@@ -1,4 +1,4 @@
-"""Calibration and choice of the threshold on a fold, for several labels a sample.
+"""Calibration and choice of the threshold on a fold, for several labels per sample.
 
 Each node that a sample of the fold reaches scores a yes/no question for each of its
 children, by weights that had not seen the sample. Two sigmoids, one for routing nodes
@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import log_expit
 
 from .._parallel import row_blocks, rows_per_block
 from ..linear._calibration import Sigmoid, f1_threshold, fit_answers
+from ..linear._samples import Samples
 from ..linear._targets import Targets
 from ..taxonomy import Forest
 from ._evidence_fast import ROLES
@@ -54,13 +54,13 @@ def fit_sigmoids(
 
 
 def choose_threshold(
-    X: NDArray | sp.csr_matrix,
+    X: Samples,
     targets: Targets,
     weight: NDArray,
     forest: Forest,
     role: NDArray,
     numbers: NDArray,
-    final_scores: Callable[[int, NDArray | sp.csr_matrix], NDArray],
+    final_scores: Callable[[int, Samples], NDArray],
     folds: dict[int, NodeFold],
     raised: RaisedLabels | None = None,
 ) -> float:

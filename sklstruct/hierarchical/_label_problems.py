@@ -1,4 +1,4 @@
-"""The yes/no problems of all nodes of a tree, for several labels a sample.
+"""The yes/no problems of all nodes of a tree, for several labels per sample.
 
 The samples of a node are those with a label below it; the root has all samples. Its
 outcomes are its children, each a binary problem: does the sample have a label below
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from ..linear._targets import Targets
 from ..taxonomy import Taxonomy
-from ._problems import NodeSamples
 
 
 class LabelProblems:
@@ -49,7 +48,7 @@ class LabelProblems:
         n_below: NDArray | None = None,
     ) -> None:
         self.X: Any = X
-        self.weight = weight
+        self.weight, self.rows = weight, np.arange(weight.size)
         order, start, stop = taxonomy.class_sets
         position = np.empty(order.size, dtype=np.int64)
         position[order] = np.arange(order.size)
@@ -106,9 +105,3 @@ class LabelProblems:
         ptr = np.searchsorted(number, np.arange(rows.size + 1)).astype(np.int64)
         m = int(self.n_outcomes[v])
         return rows, Targets(ptr, child.astype(np.int32), m, True)
-
-    def samples_of(self, v: int) -> NodeSamples:
-        """The samples of a node and their outcomes."""
-        rows, targets = self.targets_of(v)
-        X = self.X if rows.size == self.weight.size else self.X[rows]
-        return NodeSamples(X, 0, rows.size, rows, targets)

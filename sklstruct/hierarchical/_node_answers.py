@@ -34,7 +34,7 @@ class NodeAnswersMixin(LabelsMixin):
     def _one_label(self, name: str, instead: str) -> None:
         if self.multilabel_:
             raise ValueError(
-                f"{name} is for one label a sample, and y of fit had several: use "
+                f"{name} is for one label per sample, and y of fit had several: use "
                 f"{instead}"
             )
 
@@ -47,14 +47,71 @@ class NodeAnswersMixin(LabelsMixin):
             )
         return self.taxonomies_[int(tree)]
 
+    def decision_path(self, X: ArrayLike) -> sp.csr_matrix:
+        """The nodes of the taxonomies above the predicted class of each sample.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        indicator : CSR matrix of shape (n_samples, n_nodes)
+            1 at the nodes, root and leaf included, that hold a predicted class. The
+            columns are the nodes of the trees of ``taxonomies_``, one tree after the
+            other.
+        """
+        samples = self._read(X)
+        if self.label_columns_ is None:
+            code, _ = self._predict_code(samples)
+            who = np.arange(code.size)
+        else:
+            who, code = self.nodes_.labels(samples, self.n_jobs)
+        offset, blocks = 0, []
+        for taxonomy in self.taxonomies_:
+            node, sample = taxonomy.leaf_of_class[code].astype(np.int64), who
+            while sample.size:
+                blocks.append((sample, node + offset))
+                node = taxonomy.parent[node].astype(np.int64)
+                sample, node = sample[node >= 0], node[node >= 0]
+            offset += taxonomy.n_nodes
+        sample, column = np.unique(np.hstack([*map(np.stack, blocks)]), axis=1)
+        path = sp.csr_matrix(
+            (np.ones(sample.size, dtype=np.int64), (sample, column)),
+            shape=(samples.shape[0], offset),
+        )
+        return _align_api_if_sparse(path)
+
+    def n_dot_products(self, X: ArrayLike) -> np.ndarray:
+        """Number of dot products with weight vectors that `predict` makes per sample.
+
+        A node with two children counts 1, one with m > 2 children m; the flat model of
+        K classes K. The average over test samples is the usual measure of cost. Models
+        of another `estimator` are counted in the same way. If there are fewer samples
+        than an eighth of the weight vectors, the search makes no table of bounds and
+        the numbers are slightly larger. So are those of the few samples that are
+        searched again in double precision.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        n_dots : ndarray of shape (n_samples,)
+        """
+        return self._predict_code(self._read(X))[1]
+
     def predict_node_proba(self, X: ArrayLike, *, tree: int = 0) -> NDArray:
         r"""Probability of every node of a tree.
 
         .. math::
             P(v \mid x) = \sum_{y \text{ below } v} P(y \mid x).
 
-        With several labels a sample :math:`P(v \mid x)` is the probability of at least
-        one label below v, in this tree alone: the product along the path to v.
+        With several labels per sample :math:`P(v \mid x)` is the probability of at
+        least one label below v, in this tree alone: the product along the path to v.
 
         Parameters
         ----------
@@ -142,7 +199,7 @@ class NodeAnswersMixin(LabelsMixin):
         ------
         ValueError
             If `confidence` is out of its range, there is no such tree, or y of `fit`
-            had several labels a sample.
+            had several labels per sample.
 
         Examples
         --------
@@ -209,7 +266,7 @@ class NodeAnswersMixin(LabelsMixin):
         Raises
         ------
         ValueError
-            If `alpha` is out of its range, or y of `fit` had several labels a sample.
+            If `alpha` is out of its range, or y of `fit` had several labels per sample.
 
         Examples
         --------

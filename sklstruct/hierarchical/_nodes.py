@@ -12,23 +12,22 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from .._checks import INT32_MAX, CheckedState
-from .._parallel import ThreadMap
+from .._parallel import ThreadMap, row_blocks, single_blas_thread, stop_flag
 from .._progress import Progress
+from ..linear._labels import Use, best_of_rows, target_of_rows
+from ..linear._samples import Samples
 from ..linear._targets import Targets
 from ..taxonomy import Forest
-
-Use = Callable[[slice, NDArray], None]
 
 
 class TrainingSet(NamedTuple):
     """The samples of positive weight."""
 
-    X: NDArray | sp.csr_matrix
+    X: Samples
     targets: Targets  # number of the class of each, or of its labels
     weight: NDArray
     position: NDArray  # of each among the n_passed samples of `fit`
@@ -55,7 +54,7 @@ class TrainingSet(NamedTuple):
 
     @property
     def code(self) -> NDArray:
-        """Number of the class of each; for one label a sample."""
+        """Number of the class of each; for one label per sample."""
         return self.targets.outcome.astype(np.int64)
 
     def by_label(self) -> tuple[Any, NDArray, NDArray]:
@@ -70,6 +69,14 @@ class TrainingSet(NamedTuple):
         return self.X[sample], self.targets.outcome, self.weight[sample]
 
 
+class Run(NamedTuple):
+    """The random numbers, the reports and the threads of a fit."""
+
+    rng: RandomState
+    progress: Progress
+    parallel: ThreadMap
+
+
 class NodeModels(CheckedState, ABC):
     """The models at all nodes of all trees."""
 
@@ -81,6 +88,9 @@ class NodeModels(CheckedState, ABC):
 
     n_steps: int | None = None
     """Steps that the fit of a tree reports; None: not known."""
+
+    learns_batches: bool = False
+    """Whether the fitted models can be those of `DualNodes.learn`."""
 
     forest: Forest
 
@@ -95,18 +105,11 @@ class NodeModels(CheckedState, ABC):
         return data
 
     @abstractmethod
-    def fit(
-        self,
-        problems: Any,
-        rows: NDArray,
-        data: TrainingSet,
-        rng: RandomState,
-        progress: Progress,
-        parallel: ThreadMap,
-    ) -> None:
-        """Fit the nodes of one more tree; problems.X is ``data.X[rows]``.
+    def fit(self, problems: Any, data: TrainingSet, run: Run) -> None:
+        """Fit the nodes of one more tree.
 
-        problems: NodeProblems, or LabelProblems with several labels a sample.
+        problems: NodeProblems, or LabelProblems with several labels per sample; their
+        row i is row ``problems.rows[i]`` of `data`.
         """
 
     @abstractmethod
@@ -118,54 +121,30 @@ class NodeModels(CheckedState, ABC):
         return
 
     @abstractmethod
-    def rows(self, X: NDArray | sp.csr_matrix, use: Use, n_jobs: int | None) -> None:
+    def rows(self, X: Samples, use: Use, n_jobs: int | None) -> None:
         """use(slice, log-probabilities of all classes) for blocks of rows."""
 
     @abstractmethod
     def best(
-        self, X: NDArray | sp.csr_matrix, prediction: str, n_jobs: int | None
+        self, X: Samples, greedy: bool, n_jobs: int | None
     ) -> tuple[NDArray, NDArray]:
-        """(most probable class, dot products) of each row."""
+        """(most probable class, or that of the best children; dot products)."""
 
-    @abstractmethod
-    def search(
-        self, X: NDArray | sp.csr_matrix, k: int, n_jobs: int | None
-    ) -> tuple[NDArray, NDArray]:
+    def search(self, X: Samples, k: int, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         """(the k most probable classes, their log-probabilities) of each row."""
+        return best_of_rows(lambda use: self.rows(X, use, n_jobs), X.shape[0], k)
 
-    @abstractmethod
-    def target(
-        self, X: NDArray | sp.csr_matrix, code: NDArray, n_jobs: int | None
-    ) -> NDArray:
+    def target(self, X: Samples, code: NDArray, n_jobs: int | None) -> NDArray:
         """Log-probability of one class for each row."""
+        return target_of_rows(lambda use: self.rows(X, use, n_jobs), code)
 
-
-def best_of_rows(
-    nodes: NodeModels, X: NDArray | sp.csr_matrix, k: int, n_jobs: int | None
-) -> tuple[NDArray, NDArray]:
-    """`NodeModels.search` by the log-probabilities of all classes."""
-    best = np.empty((X.shape[0], k), dtype=np.int64)
-    log_proba = np.empty((X.shape[0], k))
-
-    def use(part, rows):
-        best[part] = np.argsort(-rows, axis=1, kind="stable")[:, :k]
-        log_proba[part] = np.take_along_axis(rows, best[part], axis=1)
-
-    nodes.rows(X, use, n_jobs)
-    return best, log_proba
-
-
-def target_of_rows(
-    nodes: NodeModels, X: NDArray | sp.csr_matrix, code: NDArray, n_jobs: int | None
-) -> NDArray:
-    """`NodeModels.target` by the log-probabilities of all classes."""
-    out = np.empty(code.size)
-
-    def use(part, rows):
-        out[part] = np.take_along_axis(rows, code[part, None], axis=1)[:, 0]
-
-    nodes.rows(X, use, n_jobs)
-    return out
+    @staticmethod
+    def _blocks(
+        block: Callable[[slice, NDArray], Any], n: int, step: int, n_jobs: int | None
+    ) -> None:
+        """block(slice, flag that stops all threads) for n rows, in threads."""
+        with single_blas_thread(), ThreadMap(n_jobs) as parallel, stop_flag() as stop:
+            parallel(lambda part: block(part, stop), row_blocks(n, step))
 
 
 def seeded(estimator: Any, rng: RandomState, replace: bool = False) -> Any:

@@ -93,7 +93,7 @@ class PathClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
 
     Notes
     -----
-    Every sample has one path. For several paths a sample see
+    Every sample has one path. For several paths per sample see
     ``hiclass.MultiLabelLocalClassifierPerNode`` of HiClass; for several labels without
     paths `HierarchicalClassifier`, omikuji, napkinXC and PECOS.
 
@@ -167,8 +167,8 @@ class PathClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
         ------
         ValueError
             If paths are malformed (see `as_paths`) or empty; if X and y differ in their
-            numbers of samples; if there is a `sample_weight` and the estimator takes
-            none; if `partial` is "unknown" and the estimator has no `known_levels`.
+            numbers of samples; if there is a `sample_weight` that the estimator does
+            not take; if `partial` is "unknown" and the estimator has no `known_levels`.
         """
         estimator = (
             HierarchicalClassifier() if self.estimator is None else self.estimator
@@ -386,18 +386,23 @@ def _read_training(
     check_samples(n_samples, len(paths))
     if sample_weight is None:
         return samples, paths, one_level, {}
-    if not has_fit_parameter(estimator, "sample_weight"):
-        name = type(estimator).__name__
-        raise ValueError(f"sample_weight: the estimator {name} takes none")
-    weight = _check_sample_weight(
-        sample_weight,
-        np.empty((n_samples, 1)),
-        dtype=np.float64,
-        ensure_non_negative=True,
-    )
+    weight = weights_for(estimator, sample_weight, n_samples)
     used = np.flatnonzero(weight > 0)
     params = {"sample_weight": weight[used]}
     return _rows(samples, used), paths[used], one_level, params
+
+
+def weights_for(
+    estimator: BaseEstimator, sample_weight: ArrayLike, n_samples: int
+) -> NDArray:
+    """Checked weights, for an estimator whose `fit` takes them."""
+    if not has_fit_parameter(estimator, "sample_weight"):
+        name = type(estimator).__name__
+        raise ValueError(f"sample_weight: the `fit` of {name} does not take weights")
+    return _check_sample_weight(
+        sample_weight, np.empty((n_samples, 1)), dtype=np.float64,
+        ensure_non_negative=True,
+    )  # fmt: skip
 
 
 def _read_paths(y: Any) -> tuple[NDArray, bool]:

@@ -1,91 +1,112 @@
-"""The classification problems of the nodes of a tree, over one sorted X."""
+"""The classification problems of the nodes of a tree."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import column_or_1d
 
-from .._parallel import single_blas_thread
-from ..linear._quasi_newton import SortedProblems
-from ..linear._targets import Targets
+from ..linear._quasi_newton import NodeProblems
+from ..linear._solver import NodeSolver
 from ..taxonomy import Taxonomy
+from ._label_problems import LabelProblems
+from ._nodes import TrainingSet
+
+Problems = NodeProblems | LabelProblems
 
 
-class NodeSamples(NamedTuple):
-    """The samples of a node."""
+def problems_of(
+    taxonomy: Taxonomy, data: TrainingSet, n_below: NDArray | None = None
+) -> Problems:
+    """The problems of the nodes of a tree; n_below: as in `LabelProblems`."""
+    if data.several:
+        return LabelProblems(taxonomy, data.X, data.weight, data.targets, n_below)
+    known, K = data.known, taxonomy.n_classes
+    counts = np.bincount(data.code[known], minlength=K)
+    position = np.empty(K, dtype=np.int64)
+    position[taxonomy.leaf_order()] = np.arange(K)
+    code, stopped = data.code, None
+    if data.n_candidates is None:
+        rows = np.argsort(position[code], kind="stable")
+    else:
+        # samples whose class is not known follow all others of their node
+        node = taxonomy.lowest_node(code, data.n_candidates)
+        end, level = taxonomy.class_sets.stop[node], taxonomy.level_of_node[node]
+        end[known], level[known] = position[code[known]] + 1, taxonomy.n_nodes
+        rows = np.lexsort((-level, end))
+        other = data.n_candidates > 1
+        stopped = np.bincount(node[other], minlength=taxonomy.n_nodes)
+        code = code + K * other  # folds are stratified without them
+    bounds = outcome_bounds(taxonomy, counts, stopped)
+    return NodeProblems(data.X[rows], data.weight[rows], bounds, code[rows], rows)
 
-    X: Any  # rows start to stop are the samples
-    start: int
-    stop: int
-    at: slice | NDArray  # their numbers among the samples of all nodes
-    targets: Targets  # their outcomes
+
+def mark_known(
+    data: TrainingSet,
+    taxonomy: Taxonomy | None,
+    known_levels: ArrayLike,
+    classes: NDArray,
+) -> TrainingSet:
+    """The data with `n_candidates`; the tree is None unless one is given."""
+    levels = column_or_1d(known_levels)
+    if levels.dtype.kind not in "iu" or (levels < 0).any():
+        raise ValueError("known_levels must be integers >= 0")
+    if levels.size != data.n_passed:
+        raise ValueError(
+            f"known_levels has {levels.size} entries for {data.n_passed} samples"
+        )
+    if taxonomy is None:
+        raise ValueError(
+            "known_levels are levels of one given tree: set taxonomy to it (a "
+            "Taxonomy, nested lists or mappings), and n_taxonomies=1"
+        )
+    levels = levels[data.position].astype(np.int64)
+    data = data._replace(n_candidates=_candidates(taxonomy, data.code, levels))
+    absent = np.ones(classes.size, dtype=bool)
+    absent[data.code[data.known]] = False
+    if absent.any():
+        label = classes[absent].tolist()[0]
+        raise ValueError(
+            f"known_levels leave the class {label!r} without a sample of which it "
+            "is known; use other classes of the group as y"
+        )
+    return data
 
 
-class NodeProblems(SortedProblems):
-    """`SortedProblems` of the nodes of a tree.
+def _candidates(taxonomy, code, levels):
+    """Classes below the node above each class at a level of the tree."""
+    _, start, stop = taxonomy.class_sets
+    node = taxonomy.leaf_of_class[code].astype(np.int64)
+    found = np.ones(code.size, dtype=np.int64)  # 1: levels below the leaf
+    level = taxonomy.level_of_node
+    at = np.flatnonzero(level[node] >= levels)
+    while at.size:
+        here = node[at]
+        found[at] = stop[here] - start[here]
+        at = at[level[here] > levels[at]]
+        node[at] = taxonomy.parent[node[at]]
+    return found
 
-    Parameters
-    ----------
-    X, weight, bounds
-        As of `SortedProblems`.
 
-    code : ndarray of shape (n_samples,), default=None
-        Class of each row, for folds that are stratified by class.
+def solver_of(
+    problems: Problems, v: int, number: NDArray | None = None, divide: bool = True
+) -> NodeSolver:
+    """The solver of node v.
+
+    number: for each row of `problems` its number in the fold, -1: not in the fold.
     """
-
-    def __init__(
-        self,
-        X: NDArray | sp.csr_matrix,
-        weight: NDArray,
-        bounds: list[NDArray],
-        code: NDArray | None = None,
-    ) -> None:
-        super().__init__(X, weight, bounds)
-        self.code: Any = code
-
-    def targets_of(self, v: int) -> tuple[slice, Targets]:
-        """(the samples of a node, the outcome of each)."""
-        bound = self.bounds_of(v)
-        m = bound.size - 1
-        outcome = np.repeat(np.arange(m, dtype=np.int32), np.diff(bound))
-        return slice(bound[0], bound[-1]), Targets.one_each(outcome, m)
-
-    def samples_of(self, v: int) -> NodeSamples:
-        """The samples of a node and their outcomes."""
-        at, targets = self.targets_of(v)
-        return NodeSamples(self.X, int(at.start), int(at.stop), at, targets)
-
-    def subset(self, rows: NDArray) -> NodeProblems:
-        """The problems on some of their rows, which must leave no outcome empty."""
-        before = np.searchsorted(rows, self.bounds)
-        bounds = [before[a:b] for a, b in zip(self.ptr[:-1], self.ptr[1:])]
-        return NodeProblems(self.X[rows], self.weight[rows], bounds)
-
-    def loss(self, held: NDArray, coef: NDArray, intercept: NDArray) -> NDArray:
-        """Total loss of the rows `held` (ascending) at each node."""
-        loss = np.zeros(self.n_nodes)
-        lo = np.searchsorted(held, self.first)
-        hi = np.searchsorted(held, self.last)
-        with single_blas_thread():
-            for v in np.flatnonzero(hi > lo).tolist():
-                rows = held[lo[v] : hi[v]]
-                outcome = np.searchsorted(self.bounds_of(v), rows, side="right") - 1
-                a, b = self.row_ptr[v], self.row_ptr[v + 1]
-                z = self.X[rows] @ coef[a:b].T.astype(self.X.dtype)
-                z = np.asarray(z.toarray() if sp.issparse(z) else z) + intercept[a:b]
-                if z.shape[1] == 1:
-                    z = np.hstack([np.zeros_like(z), z])
-                top = z.max(axis=1)
-                log_total = np.log(np.exp(z - top[:, None]).sum(axis=1))
-                loss[v] = self.weight[rows] @ (
-                    log_total + (top - z[np.arange(rows.size), outcome])
-                )
-        return loss
+    at, targets = problems.targets_of(v)
+    whole = targets.n_samples == problems.weight.size
+    held = np.empty(0, dtype=np.int64)
+    if number is not None:
+        held = np.flatnonzero(number[at] >= 0)
+    return NodeSolver(
+        problems.X if whole else problems.X[at], targets, problems.weight[at],
+        held.astype(np.int32), divide,
+    )  # fmt: skip
 
 
 def outcome_bounds(

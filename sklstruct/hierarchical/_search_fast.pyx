@@ -1,8 +1,8 @@
 """The k most probable classes, the greedy one, and given ones, sample by sample.
 
-`search` is a best-first search with one heap a tree (Fagin's threshold algorithm for
-several), `follow` takes the best child at each node of the first tree, `targets` goes
-up the paths of given classes. Costs for a sample, d features: the nodes that the search
+`best_first` has one heap for each tree (Fagin's threshold algorithm for several), `down`
+takes the best child at each node of the first tree, `average` goes up the paths of a
+given class. Costs for a sample, d features: the nodes that the search
 expands; depth x d; depth x d. No answer depends on the other samples of the call.
 """
 
@@ -23,6 +23,12 @@ from ._forest_fast cimport (
 from .._watch cimport Watch, over, propagate, watch_of
 
 
+cdef enum:
+    BEST = 0
+    GREEDY = 1
+    GIVEN = 2
+
+
 cdef struct SearchState:
     # node v is expanded for this sample iff stamp[v] == now
     int64_t* stamp
@@ -40,7 +46,7 @@ cdef inline Py_ssize_t visit(
     ForestView* f, Py_ssize_t v, SearchState* state, Sample* sample,
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
 ) noexcept nogil:
-    """Log-probabilities of the children of v, once a sample; returns dot products."""
+    """Log-probabilities of the children of v, once per sample; returns dot products."""
     if state.stamp[v] == state.now:
         return 0
     state.stamp[v] = state.now
@@ -274,13 +280,18 @@ cdef Py_ssize_t down(
     return n_dots
 
 
+KINDS = {"best": BEST, "greedy": GREEDY, "given": GIVEN}
+
+
 def search(
-    LogisticForest model, SampleRows samples, cython.floating[::1] z,
-    int32_t[:, ::1] best, double[:, ::1] best_lp, int64_t[::1] n_dots,
+    LogisticForest model, SampleRows samples, cython.floating[::1] z, str kind,
+    int32_t[:, ::1] best, double[:, ::1] log_proba, int64_t[::1] n_dots,
     int32_t[::1] stop,
 ):
-    """Fill best (n, k) and best_lp (n, k), and add to n_dots (n,).
+    """Fill best (n, k) and log_proba (n, k), and add to n_dots (n,).
 
+    kind: "best", the k most probable classes; "greedy", the class at the end of the
+    best children, k = 1 and no log_proba; "given", the log_proba of one class best.
     z: room for the scores of a node, in the type of the model. Returns False if a score
     was not a number.
     """
@@ -290,71 +301,27 @@ def search(
     cdef cython.floating* intercept = <cython.floating*>model.intercept
     cdef Sample sample
     cdef Watch watch = watch_of(stop)
-    cdef Py_ssize_t i, dots, k = best.shape[1]
-    if samples.view.n == 0:
-        return True
-    with nogil:
-        for i in range(samples.view.n):
-            take(&samples.view, i, &sample, coef)
-            space.state.now += 1
-            dots = best_first(
-                f, &space.state, &sample, coef, intercept, &z[0], k, space.seen,
-                &best[i, 0], &best_lp[i, 0],
-            )
-            n_dots[i] += dots
-            if over(&watch, dots * sample.d):
-                break
-    propagate()
-    return bool(space.state.good)
-
-
-def follow(
-    LogisticForest model, SampleRows samples, cython.floating[::1] z,
-    int32_t[:, ::1] best, int64_t[::1] n_dots, int32_t[::1] stop,
-):
-    """Fill best (n, 1) with the class at the end of the best children."""
-    cdef SearchWorkspace space = SearchWorkspace(model.forest)
-    cdef ForestView* f = &model.forest.view
-    cdef cython.floating* coef = <cython.floating*>model.coef
-    cdef cython.floating* intercept = <cython.floating*>model.intercept
-    cdef Sample sample
-    cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t i, dots
-    if samples.view.n == 0:
-        return True
-    with nogil:
-        for i in range(samples.view.n):
-            take(&samples.view, i, &sample, coef)
-            dots = down(f, &space.state, &sample, coef, intercept, &z[0], &best[i, 0])
-            n_dots[i] += dots
-            if over(&watch, dots * sample.d):
-                break
-    propagate()
-    return bool(space.state.good)
-
-
-def targets(
-    LogisticForest model, SampleRows samples, cython.floating[::1] z,
-    const int32_t[::1] target, double[::1] log_proba, int32_t[::1] stop,
-):
-    """Fill log_proba (n,) with the log-probability of the class target[i]."""
-    cdef SearchWorkspace space = SearchWorkspace(model.forest)
-    cdef ForestView* f = &model.forest.view
-    cdef cython.floating* coef = <cython.floating*>model.coef
-    cdef cython.floating* intercept = <cython.floating*>model.intercept
-    cdef Sample sample
-    cdef Watch watch = watch_of(stop)
-    cdef Py_ssize_t i, dots
-    if samples.view.n == 0:
-        return True
+    cdef int what = KINDS[kind]
     with nogil:
         for i in range(samples.view.n):
             take(&samples.view, i, &sample, coef)
             space.state.now += 1
             dots = 0
-            log_proba[i] = average(
-                f, target[i], &space.state, &sample, coef, intercept, &z[0], &dots
-            )
+            if what == BEST:
+                dots = best_first(
+                    f, &space.state, &sample, coef, intercept, &z[0], best.shape[1],
+                    space.seen, &best[i, 0], &log_proba[i, 0],
+                )
+            elif what == GREEDY:
+                dots = down(
+                    f, &space.state, &sample, coef, intercept, &z[0], &best[i, 0]
+                )
+            else:
+                log_proba[i, 0] = average(
+                    f, best[i, 0], &space.state, &sample, coef, intercept, &z[0], &dots
+                )
+            n_dots[i] += dots
             if over(&watch, dots * sample.d):
                 break
     propagate()

@@ -3,16 +3,15 @@
 Node v minimises its total loss plus :math:`\\lambda_v \\|w_v\\|^2`, which in
 scikit-learn's terms is :math:`C_v = 1 / (2 \\lambda_v)`. A search is an object with its
 own parameters, one of them the `LinearClassifier` of the nodes, and a method
-``solve(problems, C, fit, rng, progress)`` that returns a `NodeFit`: `problems` the
+``solve(problems, C, fit, run)`` that returns a `NodeFit`: `problems` the
 `NodeProblems` of a tree, `C` that of the classifier, ``fit(problems, C, ...)`` its
-solver (`NodeSolvers`), `rng` a RandomState and `progress` the `Progress` of the tree. A
-new search is a class here.
+solver (`NodeSolvers`), and `run` the `Run` of the tree. A new search is a class here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,11 @@ from numpy.typing import ArrayLike, NDArray
 from .._compat import BaseEstimator, Interval
 from .._progress import Progress
 from ..linear import LinearClassifier
-from ._problems import NodeProblems
+from ..linear._quasi_newton import NodeProblems
+from ._nodes import Run
+
+# Folds that choose the strengths.
+_N_FOLDS = 3
 
 # Rounds of the alternation of `GammaPrior`. Few nodes still change in the tenth.
 _ROUNDS = 10
@@ -52,7 +55,7 @@ def plain_logistic() -> LinearClassifier:
     return LinearClassifier(
         "log_loss",
         solver="quasi_newton",
-        penalize_intercept=False,
+        intercept_scaling=np.inf,
         calibration=None,
     )
 
@@ -75,17 +78,47 @@ class StrengthSearch(BaseEstimator):
     def check(self) -> None:
         """Raise ValueError for parameters out of their range."""
         self._validate_params()
+        node = self.node()
+        if not is_chain(node):
+            raise ValueError(
+                f"estimator of {type(self).__name__} must have "
+                'loss="log_loss", calibration=None and weight_threshold=0, '
+                f"got {node!r}"
+            )
 
     def solve(
-        self,
-        problems: NodeProblems,
-        C: float,
-        fit: Callable,
-        rng: RandomState,
-        progress: Progress,
+        self, problems: NodeProblems, C: float, fit: Callable, run: Run
     ) -> NodeFit:
         """Choose the strengths of the nodes of one tree, and fit them."""
         raise NotImplementedError
+
+    @staticmethod
+    def _held_out(
+        problems: NodeProblems, n_tried: int, each: Callable, run: Run
+    ) -> NDArray:
+        """Total loss of the held-out samples at each node (n_tried, n_nodes).
+
+        each(train): for each value that is tried the (coef, intercept, n_iter) of a fit
+        to the problems `train`, on all folds but one.
+        """
+        fold = folds(problems.code, run.rng)
+        loss = np.zeros((n_tried, problems.n_nodes))
+        for f in range(_N_FOLDS):
+            held = np.flatnonzero(fold == f)
+            train, n_iter = problems.subset(np.flatnonzero(fold != f)), 0
+            for i, (coef, intercept, moved) in enumerate(each(train)):
+                n_iter = n_iter + moved
+                loss[i] += problems.loss(held, coef, intercept)
+            if report(run.progress, f"fold {f + 1}", n_iter):
+                break  # the folds so far choose
+        return loss
+
+
+def is_chain(estimator: LinearClassifier) -> bool:
+    """Whether the probabilities of nodes are used as they are, with all weights."""
+    e = estimator
+    plain = e.loss == "log_loss" and e.calibration is None
+    return plain and e.weight_threshold == 0
 
 
 class PerNodeC(StrengthSearch):
@@ -95,18 +128,15 @@ class PerNodeC(StrengthSearch):
         C_v = \arg\min_{C} \sum_{f} \sum_{i \in f} s_i
         \bigl(-\ln P_{C, -f}(v(y_i) \mid x_i)\bigr)
 
-    over the candidates. The folds f are stratified by class; :math:`P_{C, -f}` is the
-    model of the node fitted without fold f, and the sum is over the samples below the
-    node. The only sample of a class is in no fold. The held-out likelihood of the tree
-    is the product of those of its nodes, so that independent choices maximise it.
+    over the candidates. The three folds f are stratified by class; :math:`P_{C, -f}` is
+    the model of the node fitted without fold f, and the sum is over the samples below
+    the node. The only sample of a class is in no fold. The held-out likelihood of the
+    tree is the product of those of its nodes, so that independent choices maximise it.
 
     Parameters
     ----------
     candidates : array-like of shape (n_candidates,), default=None
         Values of C, positive. None: C of the estimator times 0.01, 0.1, 1, 10, 100.
-
-    n_folds : int, default=3
-        Number of folds, at least 2.
 
     estimator : LinearClassifier, default=None
         The model of a node, with log_loss, no `calibration` and no `weight_threshold`.
@@ -121,7 +151,7 @@ class PerNodeC(StrengthSearch):
     >>> from sklearn.datasets import load_digits
     >>> from sklstruct.hierarchical import HierarchicalClassifier, PerNodeC
     >>> X, y = load_digits(return_X_y=True)
-    >>> each = PerNodeC([0.01, 0.1, 1], n_folds=2)
+    >>> each = PerNodeC([0.01, 0.1, 1])
     >>> model = HierarchicalClassifier(estimator=each, random_state=0)
     >>> bool(set(model.fit(X / 16, y).C_) <= {0.01, 0.1, 1})
     True
@@ -130,22 +160,19 @@ class PerNodeC(StrengthSearch):
     _parameter_constraints: dict = {
         **StrengthSearch._parameter_constraints,
         "candidates": ["array-like", None],
-        "n_folds": [Interval(Integral, 2, None, closed="left")],
     }
 
     def __init__(
         self,
         candidates: ArrayLike | None = None,
         *,
-        n_folds: int = 3,
         estimator: LinearClassifier | None = None,
     ):
         self.candidates = candidates
-        self.n_folds = n_folds
         self.estimator = estimator
 
     def n_solves(self) -> int:
-        return self.n_folds + 1
+        return _N_FOLDS + 1
 
     def check(self) -> None:
         super().check()
@@ -153,33 +180,24 @@ class PerNodeC(StrengthSearch):
             _numbers(self.candidates, "candidates", 0)
 
     def solve(
-        self,
-        problems: NodeProblems,
-        C: float,
-        fit: Callable,
-        rng: RandomState,
-        progress: Progress,
+        self, problems: NodeProblems, C: float, fit: Callable, run: Run
     ) -> NodeFit:
         if self.candidates is None:
             candidates = float(C) * 10.0 ** np.arange(-2, 3)
         else:
-            # ascending, each fit started from the one before
             candidates = np.unique(_numbers(self.candidates, "candidates", 0))
-        fold = folds(problems.code, self.n_folds, rng)
-        loss = np.zeros((candidates.size, problems.n_nodes))
-        for f in range(self.n_folds):
-            held = np.flatnonzero(fold == f)
-            train = problems.subset(np.flatnonzero(fold != f))
-            start, n_iter = None, np.zeros(train.n_nodes, dtype=np.int64)
-            for c, value in enumerate(candidates):
-                at = np.full(train.n_nodes, value)
-                *start, moved, _ = fit(train, at, start=start)
-                n_iter = n_iter + moved
-                loss[c] += problems.loss(held, *start)
-            if report(progress, f"fold {f + 1}", n_iter):
-                break  # the folds so far choose
+
+        def each(train):
+            start = None
+            for value in candidates:  # ascending, each fit starts from the last one
+                *start, moved, _ = fit(
+                    train, np.full(train.n_nodes, value), start=start
+                )
+                yield *start, moved
+
+        loss = self._held_out(problems, candidates.size, each, run)
         # argmin takes the smallest C, the simplest model, where nothing is held out
-        return fit_at(problems, candidates[loss.argmin(axis=0)], fit, progress)
+        return fit_at(problems, candidates[loss.argmin(axis=0)], fit, run.progress)
 
 
 class GammaPrior(StrengthSearch):
@@ -207,9 +225,6 @@ class GammaPrior(StrengthSearch):
     rate : float or array-like, default=None
         Rate b > 0, or its candidates. None: 1, 10, 100, 1000. There is no
         cross-validation if both `shape` and `rate` are numbers.
-
-    n_folds : int, default=3
-        Number of folds, at least 2.
 
     estimator : LinearClassifier, default=None
         As of `PerNodeC`.
@@ -243,7 +258,6 @@ class GammaPrior(StrengthSearch):
         **StrengthSearch._parameter_constraints,
         "shape": [Interval(Real, 1, None, closed="neither"), "array-like", None],
         "rate": [Interval(Real, 0, None, closed="neither"), "array-like", None],
-        "n_folds": [Interval(Integral, 2, None, closed="left")],
     }
 
     def __init__(
@@ -251,12 +265,10 @@ class GammaPrior(StrengthSearch):
         shape: float | ArrayLike | None = None,
         rate: float | ArrayLike | None = None,
         *,
-        n_folds: int = 3,
         estimator: LinearClassifier | None = None,
     ):
         self.shape = shape
         self.rate = rate
-        self.n_folds = n_folds
         self.estimator = estimator
 
     def _grid(self) -> list[tuple[float, float]]:
@@ -273,36 +285,27 @@ class GammaPrior(StrengthSearch):
         self._grid()
 
     def n_solves(self) -> int:
-        return _ROUNDS + (self.n_folds if len(self._grid()) > 1 else 0)
+        return _ROUNDS + (_N_FOLDS if len(self._grid()) > 1 else 0)
 
     def solve(
-        self,
-        problems: NodeProblems,
-        C: float,
-        fit: Callable,
-        rng: RandomState,
-        progress: Progress,
+        self, problems: NodeProblems, C: float, fit: Callable, run: Run
     ) -> NodeFit:
         grid, best = self._grid(), 0
+
+        def each(train):
+            # the first round is that of C, whatever the prior
+            first, n_iter = fit(train, np.full(train.n_nodes, float(C))), 0
+            for prior in grid:
+                found = _alternate(train, C, prior, fit, first)
+                yield found.coef, found.intercept, found.n_iter - n_iter
+                n_iter = first[2]  # the first round is made once
+
         if len(grid) > 1:
-            fold = folds(problems.code, self.n_folds, rng)
-            loss = np.zeros(len(grid))
-            for f in range(self.n_folds):
-                held = np.flatnonzero(fold == f)
-                train = problems.subset(np.flatnonzero(fold != f))
-                # the first round is that of C, whatever the prior
-                first = fit(train, np.full(train.n_nodes, float(C)))
-                n_iter = first[2].copy()
-                for g, prior in enumerate(grid):
-                    found = _alternate(train, C, prior, fit, first)
-                    loss[g] += problems.loss(held, found.coef, found.intercept).sum()
-                    n_iter += found.n_iter - first[2]
-                if report(progress, f"fold {f + 1}", n_iter):
-                    break  # the folds so far choose
+            loss = self._held_out(problems, len(grid), each, run).sum(axis=1)
             best = int(loss.argmin())
         self.shape_, self.rate_ = grid[best]
         first = fit(problems, np.full(problems.n_nodes, float(C)))
-        return _alternate(problems, C, grid[best], fit, first, progress)
+        return _alternate(problems, C, grid[best], fit, first, run.progress)
 
 
 def fit_at(
@@ -365,7 +368,7 @@ def _numbers(values: float | ArrayLike, name: str, above: float) -> NDArray:
         array = np.empty(0)
     if array.ndim != 1 or array.size == 0 or not np.isfinite(array).all():
         raise ValueError(
-            f"{name} must be a finite number or a list of such, got {values!r}"
+            f"{name} must be a finite number or a list of these, got {values!r}"
         )
     if not (array > above).all():
         bound = f"greater than {above}" if above else "positive"
@@ -373,7 +376,7 @@ def _numbers(values: float | ArrayLike, name: str, above: float) -> NDArray:
     return array
 
 
-def folds(code: NDArray, n_folds: int, rng: RandomState) -> NDArray:
+def folds(code: NDArray, rng: RandomState) -> NDArray:
     """Fold of each sample, stratified by class.
 
     The only sample of a class has fold -1 and is always in training, so that no outcome
@@ -385,6 +388,6 @@ def folds(code: NDArray, n_folds: int, rng: RandomState) -> NDArray:
     first = np.repeat(np.cumsum(counts) - counts, counts)
     rank = np.arange(code.size) - first
     fold = np.empty(code.size, dtype=np.int64)
-    fold[order] = (rank + rng.randint(n_folds)) % n_folds
+    fold[order] = (rank + rng.randint(_N_FOLDS)) % _N_FOLDS
     fold[counts[code] == 1] = -1
     return fold

@@ -13,12 +13,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_is_fitted,
-    column_or_1d,
-    has_fit_parameter,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .._checks import INT32_MAX, check_sparse, check_squares, strings_as_objects
 from .._compat import (
@@ -26,15 +21,15 @@ from .._compat import (
     HasMethods,
     Interval,
     MetaEstimatorMixin,
-    _check_sample_weight,
     _fit_context,
 )
 from .._likelihood import LogProbaMixin, class_codes
 from .._parallel import row_blocks, rows_per_block
 from ..linear._labels import check_labels
-from ..linear._samples import is_sparse
+from ..linear._samples import Samples, is_sparse
 from ._classifier import HierarchicalClassifier
 from ._nodes import seeded
+from ._paths import weights_for
 
 
 class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
@@ -169,7 +164,7 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
         ValueError
             If X is not finite (NaN is for the `estimator` to refuse), a malformed
             sparse matrix or so large that squares overflow; if no weight is positive;
-            if there is a `sample_weight` and the estimator takes none.
+            if there is a `sample_weight` and the estimator does not take weights.
         """
         if y is None:
             raise ValueError(
@@ -195,12 +190,7 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
         used = np.arange(target.size)
         weight = np.ones(target.size)
         if sample_weight is not None:
-            if not has_fit_parameter(estimator, "sample_weight"):
-                name = type(estimator).__name__
-                raise ValueError(f"sample_weight: the estimator {name} takes none")
-            weight = _check_sample_weight(
-                sample_weight, samples, dtype=np.float64, ensure_non_negative=True
-            )
+            weight = weights_for(estimator, sample_weight, target.size)
             used = np.flatnonzero(weight > 0)
             params["sample_weight"] = weight[used]
         rng = check_random_state(self.random_state)
@@ -325,7 +315,7 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
         )
 
 
-def _filled(X: NDArray | sp.csr_matrix) -> NDArray | sp.csr_matrix:
+def _filled(X: Samples) -> Samples:
     """X with the mean of the column in place of NaN: it then separates no samples."""
     X = X.copy()
     data: NDArray = X.data if is_sparse(X) else X

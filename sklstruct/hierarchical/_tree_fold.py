@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..linear._calibration import both_outcomes, evidence
+from ..linear._samples import Samples
 from ..linear._targets import Targets
 from ..taxonomy import Forest
 from ._evidence import Evidence
@@ -30,14 +30,14 @@ class TreeFold(NamedTuple):
     its final weights.
     """
 
-    X: NDArray | sp.csr_matrix
+    X: Samples
     targets: Targets
     weight: NDArray
     forest: Forest
     role: NDArray  # of every node of the forest
     tree: int
     loss: str
-    final_scores: Callable[[int, NDArray | sp.csr_matrix], NDArray]
+    final_scores: Callable[[int, Samples], NDArray]
     unseen: dict[int, NodeFold]
 
     def evidence(self, n_leaves: int, beam: int) -> Evidence:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import clone
 
 from .._checks import INT32_MAX
-from ..linear._samples import is_sparse
+from ..linear._samples import Samples, is_sparse
 from ..taxonomy import (
     GivenTaxonomy,
     Taxonomy,
@@ -181,8 +180,8 @@ def _by_name(
 
 
 def another_view(
-    X: NDArray | sp.csr_matrix, code: NDArray, weight: NDArray, rng: RandomState
-) -> tuple[NDArray | sp.csr_matrix, NDArray, NDArray]:
+    X: Samples, code: NDArray, weight: NDArray, rng: RandomState
+) -> tuple[Samples, NDArray, NDArray]:
     """A bootstrap sample, within classes so that none is lost, and half the columns.
 
     It is the data of a builder that is used again: a bootstrap of the rows alone

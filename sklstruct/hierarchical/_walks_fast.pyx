@@ -467,7 +467,7 @@ cdef void forward(
     walks.n_active, walks.n_stuck = n, n_stuck
 
 
-cdef void turn(
+cdef void next_pending(
     ForestView* f, SampleWalks* walks, bint greedy, int32_t* found, int64_t* n_dots,
 ) noexcept nogil:
     """Move the walks in `stuck` to their most probable pending node, or end them."""
@@ -574,7 +574,7 @@ cdef void rounds(
         if not greedy:
             share_out(SIDE, walks.p, walks.score, walks.large, walks.small)
         forward(f, walks, coef, intercept, z, greedy, found, n_dots)
-        turn(f, walks, greedy, found, n_dots)
+        next_pending(f, walks, greedy, found, n_dots)
 
 
 def walk(

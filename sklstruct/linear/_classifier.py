@@ -25,6 +25,7 @@ from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,
     Interval,
+    Options,
     StrOptions,
     _align_api_if_sparse,
     _fit_context,
@@ -51,18 +52,15 @@ from ._calibration import (
     fold_size,
     scale_of,
 )
-from ._labels import LabelsMixin, check_fold, check_threshold, read_training
-from ._samples import check_class_weight, single, warn_uneven
-from ._solver import DescentSettings, peak_bytes, stored_bytes
+from ._labels import LabelsMixin, check_threshold, read_training
+from ._samples import Samples, check_class_weight, single, warn_uneven
+from ._solver import DescentSettings, NodeSolver, peak_bytes, stored_bytes
 from ._targets import Targets
-from ._trial import Choice, Trial, choose_loss, trial_bytes
+from ._trial import Choice, choose_loss, trial_bytes, whole_of
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
 
-# w, v, p and the threshold where no fold has fitted them.
-_NO_FOLD = (*Sigmoid(), 0.5)
-
-# Peak memory of the calibration for each answer of the fold: of one label a sample, and
-# of yes/no answers, which have a gradient.
+# Peak memory of the calibration for each answer of the fold: of one label per sample,
+# and of yes/no answers, which have a gradient.
 _FOLD_BYTES = 40.0, 80.0
 
 # Open intervals of the fitted numbers.
@@ -91,28 +89,25 @@ class LinearClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
         + \sum_i C s_i\, \ell(W x_i + a b,\ y_i),
 
     with sample weights :math:`s_i`, the intercept :math:`a b`, a the
-    `intercept_scaling` (no :math:`\|b\|^2` without `penalize_intercept`), and one of
-    the losses
+    `intercept_scaling`, and one of the losses
 
     .. math::
         \text{squared\_hinge:}\quad & \sum_k \max(0, 1 - \sigma_{ik} z_k)^2, \\
         \text{ovr\_log\_loss:}\quad & \sum_k \ln(1 + e^{-\sigma_{ik} z_k}), \\
         \text{log\_loss:}\quad & \ln \sum_k e^{z_k} - z_{y_i},
 
-    :math:`\sigma_{ik}` being 1 for the class of sample i and -1 for others. They are
-    the problems of `LinearSVC`, of LIBLINEAR's logistic regression one-vs-rest, and of
-    the multinomial `LogisticRegression`, with a penalised intercept. Two solvers reach
-    the same optimum. A step of the dual coordinate descent updates the dual variables
-    of all classes for one sample: with a thousand classes this takes a small part of
-    the time of a separate fit for each class. An iteration of the quasi-Newton method
-    (L-BFGS) makes products with all of X, which is faster for dense X.
+    :math:`\sigma_{ik}` being 1 for the class of sample i and -1 for others: the
+    problems of `LinearSVC`, of LIBLINEAR's logistic regression one-vs-rest, and of the
+    multinomial `LogisticRegression`. Two solvers reach the same optimum. A step of the
+    dual coordinate descent updates the dual variables of all classes for one sample. An
+    iteration of the quasi-Newton method (L-BFGS) makes products with all of X.
 
     Probabilities are :math:`P(k \mid x) \propto e^{w g(z_k)}`, where :math:`g(z)` is z
     (log_loss), :math:`-\ln(1 + e^{-z})` (ovr_log_loss) or :math:`-\max(0, 1 - z)^2`
     (squared_hinge), and w > 0 is chosen on samples that the model has not seen.
 
-    With several labels a sample (y an indicator matrix) :math:`\sigma_{ik}` is 1 for
-    each label of sample i, every label is a yes/no question of its own, and
+    With several labels per sample (y an indicator matrix) :math:`\sigma_{ik}` is 1 for
+    each label of sample i, every label is a separate yes/no question, and
 
     .. math::
         P(k \mid x) = \frac{1}{1 + e^{-w\, \mathrm{sign}(z_k) |z_k|^p - v}},
@@ -125,13 +120,10 @@ class LinearClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
     loss : {"squared_hinge", "log_loss", "ovr_log_loss", "auto"}, \
 default="squared_hinge"
         The loss. Use squared_hinge for text whose classes are nearly separable, and
-        log_loss for noisy labels (the next word). "auto" tries squared_hinge with C and
-        log_loss (ovr_log_loss with several labels) with 10 C on a part of the classes;
-        it chooses the second one if its log-loss on the fold is smaller by .01 nats a
-        sample and, for log_loss, by 3 %. log_loss is not tried if squared_hinge gives
-        the own class a positive score for 99.9 % of the training samples. "auto" needs
-        ``calibration="fold"``. Two classes are one problem, of the second against the
-        first.
+        log_loss for noisy labels (the next word). "auto" fits squared_hinge with C and
+        log_loss (ovr_log_loss with several labels) with 10 C to a part of the classes,
+        and chooses the second loss if its log-loss on the fold is smaller by .01 nats
+        per sample and, for log_loss, by 3 %; "auto" needs ``calibration="fold"``.
 
     C : float, default=1.0
         Inverse of the regularisation strength, positive. For rows of about unit length
@@ -145,17 +137,11 @@ default="squared_hinge"
         mean of :math:`C s_i \|x_i\|^2` is at least 50; other dense X get 30 epochs of
         "dual", and "quasi_newton" if these have not met `tol`.
 
-    fit_intercept : bool, default=True
-        Whether there are intercepts.
-
-    penalize_intercept : bool, default=True
-        Whether intercepts are penalised. False needs log_loss, and "auto" is then
-        "quasi_newton"; with `calibration` None the model is that of
-        `sklearn.linear_model.LogisticRegression`.
-
     intercept_scaling : float, default=1.0
-        Value a of the feature whose weight is the intercept, from 1e-15 to 1e15.
-        Intercepts that are penalised are penalised less with a larger value.
+        Value a of the feature whose weight is the intercept: 0, for no intercepts, or
+        from 1e-15 to 1e15, or infinite, for intercepts without penalty. The last needs
+        log_loss and L-BFGS; with `calibration` None the model is then that of
+        `sklearn.linear_model.LogisticRegression`.
 
     calibration : {"fold", None}, default="fold"
         How w is chosen. "fold": a tenth of the samples is held out, at most 2000; of
@@ -171,7 +157,7 @@ default="squared_hinge"
     threshold : float or "f1", default=0.5
         With several labels, the labels of a larger probability are predicted; in
         (0, 1). "f1": the threshold of largest micro-averaged F1 on the fold. It must be
-        0.5 with one label a sample, and with ``calibration=None``, when the labels of
+        0.5 with one label per sample, and with ``calibration=None``, when the labels of
         positive scores are predicted.
 
     class_weight : dict or "balanced", default=None
@@ -181,10 +167,9 @@ default="squared_hinge"
     tol : float, default=0.01
         Tolerance relative to the start of the fit, > 0. "dual" ends after an epoch
         whose change of the dual variables is at most `tol` times that of the first
-        epoch. "quasi_newton" ends when no weight or intercept alone promises a decrease
-        of the objective above :math:`(0.03\, tol)^2` times the largest that a weight
-        promises at zero weights (squared derivative over twice a bound of the second
-        one). At the same `tol` both usually exceed the minimum by about as much.
+        epoch. "quasi_newton" ends when no single weight promises a decrease of the
+        objective above :math:`(0.03\, tol)^2` times the largest promise at zero weights
+        (squared derivative over twice a bound of the second derivative).
 
     max_iter : int, default=None
         Largest number of epochs or of L-BFGS iterations, at least 1; with
@@ -192,95 +177,60 @@ default="squared_hinge"
 
     n_jobs : int, default=None
         Threads over blocks of classes in `fit` (not with log_loss) and over samples in
-        prediction. None is 1 unless in a `joblib.parallel_config` context. Results do
-        not depend on it.
+        prediction. None is 1 unless in a `joblib.parallel_config` context.
 
     random_state : int, RandomState instance or None, default=None
         Seed of the order of the samples, and of the fold.
 
-    verbose : int, default=0
-        If positive, print a line for each block of classes that is fitted.
-
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Sorted labels; with several labels a sample the numbers of the columns of y.
-
+        Sorted labels; with several labels per sample the numbers of the columns of y.
     multilabel_ : bool
         Whether y was an indicator matrix.
-
     label_columns_ : LabelColumns or None
         With several labels the columns of y: ``known`` are those with a positive, to
         which rows of ``coef_`` belong; others have probability 0.
 
     coef_ : ndarray or CSR matrix of shape (n_classes, n_features)
         Weights, float32; (1, n_features) with two classes. Sparse with a
-        `weight_threshold`. A copy: changing its entries does not change the model.
-
+        `weight_threshold`.
     intercept_ : ndarray of shape (n_classes,)
         Intercepts, or (1,).
-
-    loss_ : str
-        The loss, chosen if `loss` is "auto".
-
-    C_ : float
-        C of ``loss_``.
-
-    scale_ : float
-        w of the probabilities.
-
-    offset_, power_ : float
-        v and p of the probabilities of several labels, else 0 and 1.
-
+    loss_, C_, solver_ : str, float, str
+        The loss, its C, and the solver of the fit.
+    scale_, offset_, power_ : float
+        w of the probabilities, and v and p of several labels, else 0 and 1.
     threshold_ : float
         Threshold of `predict` with several labels.
-
     fold_log_loss_ : float
-        Mean log-loss (nats a sample) of the fold by the model fitted without it; of
+        Mean log-loss (nats per sample) of the fold by the model fitted without it; of
         several labels the sum over all of them. NaN without a fold: with
         ``calibration=None``, or if every class has one sample.
-
-    solver_ : {"dual", "quasi_newton"}
-        The solver of the fit.
-
     n_iter_ : int
         Largest number of epochs of a class, or number of L-BFGS iterations; of both
         where the solver changed.
-
-    n_features_in_ : int
-        Number of columns of X.
-
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns of X, if it had string names.
+    n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
+        Number of columns of X, and their names if they were strings.
 
     See Also
     --------
     sklstruct.hierarchical.HierarchicalClassifier : The same models along a tree of
-        classes, faster from about a thousand classes on.
-    sklearn.svm.LinearSVC : The same problem, class after class.
-    sklearn.linear_model.LogisticRegression : The same problem with solvers of the
-        primal problem.
+        classes; with ``max_depth=0`` it learns this model in batches (`partial_fit`).
+    StructuredLogisticRegression : Models with few weights, or groups of weights.
 
     Notes
     -----
     Computation and weights are in single precision. Scale the rows of X to unit length
     (as `TfidfVectorizer` does); features of other scales need more epochs, and C
-    another value.
-
-    With one class in y the model predicts it with probability 1.
-
-    There is no `partial_fit`: that of
-    ``HierarchicalClassifier(max_depth=0, estimator=LinearClassifier())`` learns the
-    same flat model in batches.
+    another value. With one class in y the model predicts it with probability 1.
 
     References
     ----------
-    .. [1] C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi, S. Sundararajan, "A dual
-       coordinate descent method for large-scale linear SVM", ICML 2008.
-    .. [2] H.-F. Yu, F.-L. Huang, C.-J. Lin, "Dual coordinate descent methods for
-       logistic regression and maximum entropy models", Machine Learning 85, 2011.
-    .. [3] S. Shalev-Shwartz, T. Zhang, "Accelerated proximal stochastic dual coordinate
-       ascent for regularized loss minimization", Mathematical Programming 155, 2016.
+    C.-J. Hsieh, K.-W. Chang, C.-J. Lin, S. S. Keerthi, S. Sundararajan, "A dual
+    coordinate descent method for large-scale linear SVM", ICML 2008; S. Shalev-Shwartz,
+    T. Zhang, "Accelerated proximal stochastic dual coordinate ascent for regularized
+    loss minimization", Mathematical Programming 155, 2016.
 
     Examples
     --------
@@ -291,17 +241,16 @@ default="squared_hinge"
     >>> model = LinearClassifier(C=10, random_state=0)
     >>> model.fit(normalize(X[:1200]), y[:1200]).score(normalize(X[1200:]), y[1200:])
     0.9...
-    >>> model.predict_proba(normalize(X[1200:])).sum(axis=1).round(12).max()
-    np.float64(1.0)
     """
 
     _parameter_constraints: dict = {
         "loss": [StrOptions({*LOSSES, "auto"})],
         "C": [Interval(Real, 0, None, closed="neither")],
         "solver": [StrOptions({"auto", "dual", "quasi_newton"})],
-        "fit_intercept": ["boolean"],
-        "penalize_intercept": ["boolean"],
-        "intercept_scaling": [Interval(Real, 1e-15, 1e15, closed="both")],
+        "intercept_scaling": [
+            Options(Real, {0.0, np.inf}),
+            Interval(Real, 1e-15, 1e15, closed="both"),
+        ],
         "calibration": [StrOptions({"fold"}), None],
         "weight_threshold": [Interval(Real, 0, 1, closed="left")],
         "threshold": [Interval(Real, 0, 1, closed="neither"), StrOptions({"f1"})],
@@ -310,7 +259,6 @@ default="squared_hinge"
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -321,8 +269,6 @@ default="squared_hinge"
         *,
         C: float = 1.0,
         solver: Literal["auto", "dual", "quasi_newton"] = "auto",
-        fit_intercept: bool = True,
-        penalize_intercept: bool = True,
         intercept_scaling: float = 1.0,
         calibration: Literal["fold"] | None = "fold",
         weight_threshold: float = 0.0,
@@ -332,13 +278,10 @@ default="squared_hinge"
         max_iter: int | None = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
     ) -> None:
         self.loss = loss
         self.C = C
         self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
         self.intercept_scaling = intercept_scaling
         self.calibration = calibration
         self.weight_threshold = weight_threshold
@@ -348,7 +291,6 @@ default="squared_hinge"
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.random_state = random_state
-        self.verbose = verbose
 
     # ------------------------------------------------------------------ fitting
 
@@ -365,7 +307,7 @@ default="squared_hinge"
             Features; read in single precision.
 
         y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
-            Labels; several a sample as a dense or sparse matrix of 0 and 1. A sample
+            Labels; several per sample as a dense or sparse matrix of 0 and 1. A sample
             may have none.
 
         sample_weight : array-like of shape (n_samples,), default=None
@@ -381,44 +323,50 @@ default="squared_hinge"
         ValueError
             If X is not finite, a malformed sparse matrix or so large that squares
             overflow; if weights are negative or all 0, or parameters contradict each
-            other; if a y of several columns is no indicator matrix or has no positive.
+            other; if a y of several columns is not an indicator matrix or has no
+            positive.
         MemoryError
             If the weights and dual variables need more than this machine's memory;
             says how much.
         """
-        check_fold(self.loss, self.calibration)
-        self.check_solver()
-        rows, targets, weight = self._read_training(X, y, sample_weight)
+        self._check_solver()
+        X, targets, weight = self._read_training(X, y, sample_weight)
         check_threshold(self.threshold, targets.several, self.calibration is not None)
-        self._check_size(rows, targets)
+        self._check_size(X, targets)
         rng = check_random_state(self.random_state)
         if self.classes_.size == 1:
             loss = "squared_hinge" if self.loss == "auto" else self.loss
-            empty = NodeWeights([], rows.shape[1])
-            self._keep(_Found(np.nan, (loss, float(self.C)), empty, _NO_FOLD, 0, True))
+            self._keep(NodeWeights([], X.shape[1]), (loss, self.C), 0)
             self.solver_ = "dual" if self.solver == "auto" else self.solver
             return self
         held = np.empty(0, dtype=np.int32)
         if self.calibration is not None:
             held = draw_fold(targets, rng)
         seed = rng.randint(1, INT32_MAX)
+        node = NodeSolver(X, targets, weight, held, self.weight_threshold > 0)
         with (
             Progress.of_fit(self, 1 + 2 * (self.loss == "auto")) as progress,
             ThreadMap(self.n_jobs) as parallel,
             single_blas_thread(),
             stop_flag() as stop,
         ):
-            divide = self.weight_threshold > 0
-            trial = Trial(rows, 0, rows.shape[0], targets, weight, held, divide)
+            chosen = Choice(self.loss, float(self.C), None)
             if self.loss == "auto":
-                chosen = self._choose(trial, seed, stop, progress, parallel)
-            else:
-                chosen = Choice(self.loss, float(self.C), None)
-            fits = self._solve(trial, seed, chosen, stop, progress, parallel)
-            found = self._calibrated(fits, trial, chosen[:2])
+                chosen = choose_loss(
+                    [node],
+                    lambda loss, C: self._settings(loss, C, stop),
+                    float(self.C), np.array([seed]), parallel,
+                )  # fmt: skip
+                with progress.task("auto", 1) as task:
+                    task.step(f"loss={chosen.loss} with C={chosen.C:g}", "choose")
+            fits = self._solve(node, seed, chosen, stop, progress, parallel)
+        weights = NodeWeights([f.piece for f in fits], X.shape[1])
+        self._keep(weights, chosen[:2], max(f.n_iter for f in fits))
         self.solver_ = fits[0].solver
-        self._keep(found)
-        if not found.converged:
+        if held.size:
+            scores = np.hstack([f.fold_scores for f in fits])
+            self._calibrate(scores, targets.take(held), weight[held])
+        if not all(f.converged for f in fits):
             warnings.warn(
                 f"the fit ended before it met tol (max_iter={self.max_iter} epochs or "
                 "iterations). Scale the rows of X to unit length, or increase max_iter "
@@ -428,46 +376,55 @@ default="squared_hinge"
             )
         return self
 
-    def _keep(self, found):
-        self.loss_, self.C_ = found.candidate
-        self.weights_ = found.weights
-        self.scale_, self.offset_, self.power_, self.threshold_ = found.numbers
-        self.fold_log_loss_ = found.fold_log_loss
-        self.n_iter_ = found.n_iter
+    def _keep(self, weights, candidate, n_iter):
+        """Set the attributes of a fit, without those of a fold."""
+        self.weights_, self.n_iter_ = weights, n_iter
+        self.loss_, self.C_ = candidate[0], float(candidate[1])
+        self.scale_, self.offset_, self.power_ = Sigmoid()
+        self.threshold_, self.fold_log_loss_ = 0.5, np.nan
 
-    def check_solver(self) -> None:
-        """Raise ValueError if the solver cannot solve the problem."""
-        if self.loss != "log_loss":
-            for name, value, other in (
-                ("solver", "quasi_newton", '"auto" or "dual"'),
-                ("penalize_intercept", False, "True"),
-            ):
-                if getattr(self, name) == value:
-                    raise ValueError(
-                        f'{name}={value!r} needs loss="log_loss", and loss is '
-                        f"{self.loss!r}; use {other}"
-                    )
-        if self.penalize_intercept:
+    def _calibrate(self, scores, targets, weight):
+        """Fit the numbers of the probabilities to the scores of the fold."""
+        if not targets.several:
+            self.scale_, self.fold_log_loss_ = scale_of(
+                scores, targets.outcome, weight, self.loss_
+            )
             return
-        if self.solver == "dual":
+        z, yes = scores.ravel(), targets.indicator().ravel()
+        each = np.repeat(weight, scores.shape[1])
+        sigmoid, total = fit_sigmoid(z, yes, each)
+        self.scale_, self.offset_, self.power_ = sigmoid
+        self.fold_log_loss_ = total / weight.sum()
+        self.threshold_ = self.threshold
+        if self.threshold == "f1":
+            self.threshold_ = f1_threshold(expit(sigmoid.odds(z)), yes, each)
+
+    def _check_solver(self) -> None:
+        """Raise ValueError if the solver cannot solve the problem."""
+        free = np.isinf(self.intercept_scaling)
+        if self.loss == "auto" and self.calibration is None:
             raise ValueError(
-                'penalize_intercept=False needs solver="quasi_newton" or "auto"; the '
-                "dual has penalised intercepts only, which a large intercept_scaling "
-                "penalises little"
+                'loss="auto" chooses by the log-loss of a fold: use '
+                'calibration="fold", or name the loss'
             )
-        if self.intercept_scaling != 1.0:
+        if self.loss != "log_loss" and (free or self.solver == "quasi_newton"):
             raise ValueError(
-                f"intercept_scaling={self.intercept_scaling} is for penalised "
-                "intercepts; leave it 1.0 with penalize_intercept=False"
+                f"loss={self.loss!r} is solved in the dual: with "
+                'solver="quasi_newton" or intercept_scaling=inf use "log_loss"'
+            )
+        if free and self.solver == "dual":
+            raise ValueError(
+                'intercept_scaling=inf needs solver="quasi_newton" or "auto": the dual '
+                "has penalised intercepts only, which a large number penalises little"
             )
 
-    def refusal_of_labels(self) -> str | None:
+    def _refusal_of_labels(self) -> str | None:
         if self.loss == "log_loss":
             return (
-                'loss="log_loss" is for one label a sample, and y has several: use '
+                'loss="log_loss" is for one label per sample, and y has several: use '
                 '"ovr_log_loss", "squared_hinge" or "auto"'
             )
-        return super().refusal_of_labels()
+        return super()._refusal_of_labels()
 
     def _read_training(self, X, y, sample_weight):
         """(X in single precision, Targets, weights > 0)."""
@@ -528,71 +485,22 @@ default="squared_hinge"
     def _settings(self, loss, C, stop):
         return DescentSettings.of(self, loss, C, self.weight_threshold, stop)
 
-    def _choose(self, trial, seed, stop, progress, parallel):
-        """The `Choice` of loss="auto"."""
-        chosen = choose_loss(
-            [trial],
-            lambda loss, C: self._settings(loss, C, stop),
-            float(self.C),
-            np.array([seed]),
-            parallel,
-        )
-        with progress.task("auto", 1) as task:
-            task.step(f"loss={chosen.loss} with C={chosen.C:g}", "choose")
-        return chosen
-
-    def _solve(self, trial, seed, chosen, stop, progress, parallel):
+    def _solve(self, node, seed, chosen, stop, progress, parallel):
         """The fits of all blocks of classes."""
-        loss, C, begun = chosen
-        node = trial.solver(loss) if begun is None else begun.solver
+        loss, C, paused = chosen
+        node = whole_of(node, loss) if paused is None else paused.solver
         settings = self._settings(loss, C, stop)
         blocks = node.blocks(settings)
 
         def fit(b):
-            halted = None if begun is None else begun.blocks[b]
-            return node.fit(blocks[b], settings, seed + b, begun=halted)
+            descents = None if paused is None else paused.blocks[b]
+            return node.fit(blocks[b], settings, seed + b, paused=descents)
 
         with progress.task(loss, len(blocks), f"{loss}, C={C:g}: ") as task:
             fits = parallel(fit, range(len(blocks)))
             for (a, b), found in zip(blocks, fits):
                 task.step(f"classes {a} to {b}, {found.n_iter} epochs", "block")
         return fits
-
-    def _calibrated(self, fits, trial, candidate):
-        numbers, log_loss, held = _NO_FOLD, np.nan, trial.held
-        if held.size:
-            calibrate = self._scale
-            if trial.targets.several:
-                calibrate = self._labels_numbers
-            numbers, log_loss = calibrate(
-                np.hstack([f.fold_scores for f in fits]), candidate[0],
-                trial.targets.take(held),
-                trial.weight[held],
-            )  # fmt: skip
-        return _Found(
-            log_loss,
-            candidate,
-            NodeWeights([f.piece for f in fits], trial.X.shape[1]),
-            numbers,
-            max(f.n_iter for f in fits),
-            all(f.converged for f in fits),
-        )
-
-    @staticmethod
-    def _scale(scores, loss, targets, weight):
-        """((w, 0, 1, 1/2), mean log-loss) of a fold, for one label a sample."""
-        scale, log_loss = scale_of(scores, targets.outcome, weight, loss)
-        return (scale, *_NO_FOLD[1:]), log_loss
-
-    def _labels_numbers(self, scores, loss, targets, weight):
-        """((w, v, p, threshold), mean log-loss) of a fold, for several labels."""
-        z, yes = scores.ravel(), targets.indicator().ravel()
-        each = np.repeat(weight, scores.shape[1])
-        sigmoid, total = fit_sigmoid(z, yes, each)
-        threshold = self.threshold
-        if threshold == "f1":
-            threshold = f1_threshold(expit(sigmoid.odds(z)), yes, each)
-        return (*sigmoid, float(threshold)), total / weight.sum()
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
@@ -610,18 +518,13 @@ default="squared_hinge"
                 )
         if self.loss_ not in LOSSES:
             raise ValueError(f"loss_ of the pickled model is none of {LOSSES}")
-        columns, n_rows = self.label_columns_, self.classes_.size
-        if columns is not None:
-            n_rows = columns.known.size
-        elif n_rows <= 2:
-            n_rows -= 1
-        if self.weights_.n_outcomes.sum() != n_rows:
+        if self.weights_.n_outcomes.sum() != self._n_rows():
             raise ValueError("weights_ of the pickled model do not fit its classes_")
 
     # --------------------------------------------------------------- prediction
 
     @property
-    def coef_(self) -> NDArray | sp.csr_matrix:
+    def coef_(self) -> Samples:
         weights = self.weights_
         if weights.start.size:
             return _align_api_if_sparse(weights.sparse())
@@ -654,7 +557,7 @@ default="squared_hinge"
         def block(part):
             scores = np.empty((part.stop - part.start, n_rows), dtype=np.float32)
             if n_rows:
-                rows = as_rows(X, part.start, part.stop)
+                rows = as_rows(X[part])
                 room = np.empty(weights.lanes, dtype=np.float32)
                 kernels.all_scores(nodes, 0, rows, first, scores, room, stop)
             finish(part, scores)
@@ -683,9 +586,7 @@ default="squared_hinge"
             If the matrix is larger than this machine's memory.
         """
         rows = self._read(X)
-        columns = self.label_columns_
-        n_classes = self.classes_.size if columns is None else columns.known.size
-        width = 1 if n_classes <= 2 and columns is None else n_classes
+        columns, width = self.label_columns_, max(self._n_rows(), 1)
         check_rows(rows.shape[0], max(width, self.classes_.size))
         out = np.zeros((rows.shape[0], width), dtype=np.float32)
 
@@ -759,37 +660,7 @@ default="squared_hinge"
 
         self._blocks(X, finish)
 
-    def _target(self, X, code):
-        out = np.empty(X.shape[0])
-
-        def use(part, log_proba):
-            out[part] = log_proba[np.arange(log_proba.shape[0]), code[part]]
-
-        self._log_proba_blocks(X, use)
-        return out
-
     predict_proba = available_if(_has_probabilities)(LabelsMixin.predict_proba)
     predict_log_proba = available_if(_has_probabilities)(LabelsMixin.predict_log_proba)
     target_log_proba = available_if(_has_probabilities)(LabelsMixin.target_log_proba)
     predict_top_k = available_if(_has_probabilities)(LabelsMixin.predict_top_k)
-
-    def _find_top_k(self, X, k):
-        rows = self._read(X)
-        best = np.empty((rows.shape[0], k), dtype=np.int64)
-        log_proba = np.empty((rows.shape[0], k))
-
-        def use(part, log_p):
-            best[part] = np.argsort(-log_p, axis=1, kind="stable")[:, :k]
-            log_proba[part] = np.take_along_axis(log_p, best[part], axis=1)
-
-        self._log_proba_blocks(rows, use)
-        return best, log_proba
-
-
-class _Found:
-    """The fit with one (loss, C), the candidate."""
-
-    def __init__(self, fold_log_loss, candidate, weights, numbers, n_iter, converged):
-        self.fold_log_loss, self.candidate = fold_log_loss, candidate
-        self.weights, self.numbers = weights, numbers
-        self.n_iter, self.converged = n_iter, converged

@@ -72,6 +72,10 @@ cdef extern from "_dual.h" nogil:
 
     enum:
         SKLSTRUCT_BLOCK
+        SKLSTRUCT_LOCAL
+        SKLSTRUCT_HINGE
+        SKLSTRUCT_LOGISTIC
+        SKLSTRUCT_MULTINOMIAL
 
     float sklstruct_product(
         Py_ssize_t n, const float* x, const float* y) noexcept
@@ -84,43 +88,25 @@ cdef extern from "_dual.h" nogil:
     void sklstruct_prefetch_rows(
         Py_ssize_t n, const int32_t* index, const float* W, Py_ssize_t M) noexcept
     void sklstruct_prefetch_run(Py_ssize_t n, const void* start) noexcept
-    bint sklstruct_has_strip(Py_ssize_t M) noexcept
-    void sklstruct_hinge_strip(
-        Py_ssize_t M, const sklstruct_sample* sample, float constant, float rest,
-        const float* live, float* W, float* last, float* a, float* sums) noexcept
-    bint sklstruct_has_multinomial_strip(Py_ssize_t M) noexcept
-    void sklstruct_multinomial_strip(
-        Py_ssize_t M, const sklstruct_sample* sample, float constant, float rest,
-        int correct, const float* live, float* W, float* last, float* a,
-        float* sums) noexcept
     void sklstruct_scores(
         Py_ssize_t n, const float* x, const int32_t* index, const float* W,
         Py_ssize_t M, float* z) noexcept
-    void sklstruct_spread(
-        Py_ssize_t n, const float* x, const int32_t* index, const float* step,
-        Py_ssize_t M, float* W) noexcept
-    double sklstruct_hinge(
-        Py_ssize_t M, const float* z, const float* live, const int32_t* y,
-        Py_ssize_t n_y, float C, float q, float* a, float* step,
-        float* most) noexcept
-    double sklstruct_logistic(
-        Py_ssize_t M, const float* z, const float* live, const int32_t* y,
-        Py_ssize_t n_y, float C, float q, float* a, float* step, float* t,
-        float* most) noexcept
-    double sklstruct_multinomial(
+    double sklstruct_step(
+        int loss, Py_ssize_t M, const sklstruct_sample* sample, float constant,
+        float rest, int correct, const float* live, float* W, float* last, float* a,
+        float* room) noexcept
+    double sklstruct_multinomial_step(
         Py_ssize_t M, const float* z, const float* live, Py_ssize_t y, float C,
         float q, int correct, float* a, float* step, float* old, float* d,
         float* most) noexcept
 
 cdef enum:
-    HINGE = 0
-    LOGISTIC = 1
-    MULTINOMIAL = 2
     # Epochs whose multinomial steps are corrected.
     CORRECTED = 2
 
 LOSS_CODES = {
-    "squared_hinge": HINGE, "ovr_log_loss": LOGISTIC, "log_loss": MULTINOMIAL,
+    "squared_hinge": SKLSTRUCT_HINGE, "ovr_log_loss": SKLSTRUCT_LOGISTIC,
+    "log_loss": SKLSTRUCT_MULTINOMIAL,
 }
 
 cdef enum:
@@ -140,8 +126,6 @@ cdef float NEGLIGIBLE = 1e-7
 cdef enum:
     # A sample is prefetched this many steps before its turn.
     FAR = 4
-    # Steps whose sizes are added up in single precision.
-    BATCH = 256
 
 
 cdef class DescentProblem:
@@ -263,7 +247,7 @@ cdef double block_steps(
         for c in range(b):
             product[c] = sklstruct_product(n, x[b], x[c]) + constant * constant
         sklstruct_scores(b, product, NULL, &room[STEPS, 0], M, z)
-        total += sklstruct_multinomial(
+        total += sklstruct_multinomial_step(
             M, z, &room[LIVE, 0], found[b].y[0], found[b].C, found[b].q, correct,
             &dual[samples[b], 0], step, &room[OLD, 0], &room[MOVE, 0], &most,
         )
@@ -285,26 +269,16 @@ cdef double epoch(
     float[:, ::1] dual, float[:, ::1] room, bint correct, Watch* watch,
 ) noexcept nogil:
     """One step on each sample; returns the sum of the absolute changes of the duals."""
-    cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, position, i, j
-    cdef sklstruct_sample sample
-    cdef float* z = &room[SCORES, 0]
-    cdef float* step = &room[STEPS, 0]
-    cdef float* a
-    cdef const float* live = &room[LIVE, 0]
-    cdef float most = 0, constant = problem.constant
-    cdef float[16] sums
-    cdef double total = 0
+    cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, position = 0, i
     cdef Py_ssize_t in_blocks = 0
-    cdef bint fused = (
-        (problem.loss == HINGE and sklstruct_has_strip(M))
-        or (problem.loss == MULTINOMIAL and sklstruct_has_multinomial_strip(M))
-    )
+    cdef sklstruct_sample sample
+    cdef double total = 0
     sample.x, sample.index, sample.y = NULL, NULL, NULL
-    for j in range(16):
-        sums[j] = 0
-    if problem.loss == MULTINOMIAL and not fused and not problem.rows.is_sparse:
+    if (
+        problem.loss == SKLSTRUCT_MULTINOMIAL and M > SKLSTRUCT_LOCAL
+        and not problem.rows.is_sparse
+    ):
         in_blocks = order.shape[0] - order.shape[0] % SKLSTRUCT_BLOCK
-    position = 0
     while position < in_blocks:
         total += block_steps(problem, &order[position], W, dual, room, correct)
         position += SKLSTRUCT_BLOCK
@@ -314,50 +288,12 @@ cdef double epoch(
         prefetch(problem, order, position, W, dual)
         i = order[position]
         read_sample(problem, i, &sample)
-        a = &dual[i, 0]
-        if fused:
-            if problem.loss == HINGE:
-                sklstruct_hinge_strip(
-                    M, &sample, constant, NEGLIGIBLE, live, &W[0, 0], &W[last, 0], a,
-                    sums,
-                )
-            else:
-                sklstruct_multinomial_strip(
-                    M, &sample, constant, NEGLIGIBLE, correct, live, &W[0, 0],
-                    &W[last, 0], a, sums,
-                )
-            if position % BATCH == BATCH - 1:
-                for j in range(16):
-                    total += sums[j]
-                    sums[j] = 0
-            if over(watch, 2 * (sample.n + 8) * M):
-                break
-            continue
-        for j in range(M):
-            z[j] = constant * W[last, j] + sample.own * a[j]
-        sklstruct_scores(sample.n, sample.x, sample.index, &W[0, 0], M, z)
-        if problem.loss == HINGE:
-            total += sklstruct_hinge(
-                M, z, live, sample.y, sample.n_y, sample.C, sample.q, a, step, &most
-            )
-        elif problem.loss == LOGISTIC:
-            total += sklstruct_logistic(
-                M, z, live, sample.y, sample.n_y, sample.C, sample.q, a, step,
-                &room[OLD, 0], &most,
-            )
-        else:
-            total += sklstruct_multinomial(
-                M, z, live, sample.y[0], sample.C, sample.q, correct, a, step,
-                &room[OLD, 0], &room[MOVE, 0], &most,
-            )
-        if most * sample.q > NEGLIGIBLE:
-            sklstruct_spread(sample.n, sample.x, sample.index, step, M, &W[0, 0])
-            for j in range(M):
-                W[last, j] += constant * step[j]
+        total += sklstruct_step(
+            problem.loss, M, &sample, problem.constant, NEGLIGIBLE, correct,
+            &room[LIVE, 0], &W[0, 0], &W[last, 0], &dual[i, 0], &room[SCORES, 0],
+        )
         if over(watch, 2 * (sample.n + 8) * M):
             break
-    for j in range(16):
-        total += sums[j]
     return total
 
 

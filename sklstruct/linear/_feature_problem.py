@@ -7,7 +7,9 @@ samples), so that what belongs to a lane is contiguous.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +19,7 @@ from scipy.special import entr, expit
 from .._penalties import Penalty, Separable
 from . import _newton_cd_fast as kernels
 from ._feature_bounds import SeparableTerm
-from ._samples import is_sparse
+from ._samples import Samples, is_sparse
 
 # Largest size of an intercept where a lane has the same answer in all samples, so that
 # no finite one is best: the probability is 1 in double precision.
@@ -38,6 +40,36 @@ class Found(NamedTuple):
     gap: float
     n_alive: int
     converged: bool
+
+
+Report = Callable[[float, float, int], bool]
+"""Of (objective, gap, number of rounds), after each round; True to stop."""
+
+
+class PathSolver(ABC):
+    """Solutions for falling strengths of one problem, each begun at the last one.
+
+    Parameters
+    ----------
+    problem : FeatureProblem
+        The samples.
+
+    start : (columns, W, b) or None
+        Weights to begin with.
+    """
+
+    def __init__(
+        self, problem: FeatureProblem, start: tuple[NDArray, ...] | None = None
+    ) -> None:
+        self.problem = problem
+        if start is None:
+            nothing = np.empty(0, dtype=np.int32), np.empty((0, problem.n_lanes))
+            start = *nothing, problem.best_constants()
+        self.columns, self.W, self.b = (part.copy() for part in start)
+
+    @abstractmethod
+    def solve(self, penalty: Any, goal: float, max_iter: int, report: Report) -> Found:
+        """Rounds until the gap is at most `goal`."""
 
 
 class FeatureProblem:
@@ -70,7 +102,7 @@ class FeatureProblem:
 
     def __init__(
         self,
-        X: NDArray | sp.csr_matrix,
+        X: Samples,
         Y: NDArray,
         coupled: bool,
         weight: NDArray,

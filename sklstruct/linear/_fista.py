@@ -13,7 +13,6 @@ accelerated gradient schemes", Found. Comput. Math. 15, 2015.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,34 +20,22 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ._feature_bounds import ProximalTerm
-from ._feature_problem import FeatureProblem, Found
+from ._feature_problem import FeatureProblem, Found, PathSolver, Report
 
 # Steps between two duality gaps.
 _STEPS = 20
 
 
-class AcceleratedSolver:
-    """Solutions for falling strengths of one problem, each begun at the last one.
-
-    Parameters
-    ----------
-    problem : FeatureProblem
-
-    start : (columns, W, b) or None
-        Weights to begin with.
-    """
+class AcceleratedSolver(PathSolver):
+    """`PathSolver` by accelerated proximal gradient steps, without screening."""
 
     def __init__(
-        self,
-        problem: FeatureProblem,
-        start: tuple[NDArray, NDArray, NDArray] | None = None,
+        self, problem: FeatureProblem, start: tuple[NDArray, ...] | None = None
     ) -> None:
-        self.problem = problem
-        self.W = np.zeros((problem.n_features, problem.n_lanes))
-        self.b = problem.best_constants()
-        if start is not None:
-            columns, W, b = start
-            self.W[columns], self.b = W, b.copy()
+        super().__init__(problem, start)
+        W = np.zeros((problem.n_features, problem.n_lanes))
+        W[self.columns] = self.W
+        self.W = W
         self.X: Any = problem.dense
         if self.X is None:
             ptr, row, x = problem.columns
@@ -57,7 +44,7 @@ class AcceleratedSolver:
             )
         # A first guess of the Lipschitz constant: that of the longest column.
         unit = 0.5 if problem.coupled else 0.25
-        self.bend = unit * max(problem.squares.max(initial=0.0), 1e-300)
+        self.lipschitz = unit * max(problem.squares.max(initial=0.0), 1e-300)
 
     def _at(self, S, b, P):
         """The loss at the scores S without intercepts, whose best values go to b."""
@@ -65,17 +52,8 @@ class AcceleratedSolver:
         return self.problem.fit_intercepts(b, Z, P)
 
     def solve(
-        self,
-        penalty: ProximalTerm,
-        goal: float,
-        max_iter: int,
-        report: Callable[[float, float, int], bool] = lambda *_: False,
-        screen: bool = True,
+        self, penalty: ProximalTerm, goal: float, max_iter: int, report: Report
     ) -> Found:
-        """Rounds of steps until the gap is at most `goal`; report: as in NewtonSolver.
-
-        There is no screening.
-        """
         problem = self.problem
         every = np.arange(problem.n_features, dtype=np.int32)
         W, b = self.W, self.b
@@ -86,7 +64,7 @@ class AcceleratedSolver:
             loss = self._at(S, b, P)
             objective = loss + penalty.value(every, W)
             G = problem.gradient(every, P)
-            for share, conjugate in penalty.duals(G, W, 1 / self.bend):
+            for share, conjugate in penalty.duals(G, W, 1 / self.lipschitz):
                 bound = max(bound, problem.dual(P, share) - conjugate)
             gap = max(objective - bound, 0.0)
             history.append(objective)
@@ -97,18 +75,18 @@ class AcceleratedSolver:
             for _ in range(_STEPS):
                 loss_Y = self._at(S_Y, b, P)
                 G = problem.gradient(every, P)
-                self.bend *= 0.9
+                self.lipschitz *= 0.9
                 while True:
-                    U = penalty.prox(Y - G / self.bend, 1 / self.bend)
+                    U = penalty.prox(Y - G / self.lipschitz, 1 / self.lipschitz)
                     move = U - Y
                     S_U = np.ascontiguousarray((self.X @ U).T)
                     of_U = b.copy()
                     loss_U = self._at(S_U, of_U, P)
-                    square = 0.5 * self.bend * np.vdot(move, move)
+                    square = 0.5 * self.lipschitz * np.vdot(move, move)
                     slack = 1e-12 * abs(loss_Y)
                     if loss_U <= loss_Y + np.vdot(G, move) + square + slack:
                         break
-                    self.bend *= 2
+                    self.lipschitz *= 2
                 b = of_U
                 if np.vdot(Y - U, U - W) > 0:
                     t = 1.0

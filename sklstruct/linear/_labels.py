@@ -1,4 +1,4 @@
-"""Several labels a sample: reading of y, and the answers of classifiers.
+"""Several labels per sample: reading of y, and the answers of classifiers.
 
 y is an indicator matrix, dense or sparse, as scikit-learn's `MultiLabelBinarizer` makes
 it. Labels are numbers of its columns.
@@ -134,7 +134,7 @@ def read_training(
     if not batch:  # a small batch may look like regression; callers know the classes
         check_classification_targets(y)
     several, is_sparse = several and y.shape[1] > 1, sp.issparse(y)
-    refusal = estimator.refusal_of_labels() if several else None
+    refusal = estimator._refusal_of_labels() if several else None
     if refusal is not None:
         raise ValueError(refusal)
     if is_sparse and not several:
@@ -142,7 +142,7 @@ def read_training(
     implied = None
     if several:
         y = as_indicator(y, "y of several columns")
-        implied = estimator.implied_labels(y.shape[1])
+        implied = estimator._implied_labels(y.shape[1])
         y = y if implied is None else implied.close(y)
     else:
         y = column_or_1d(y, warn=True)
@@ -168,7 +168,7 @@ def check_labels(y: Any) -> NDArray:
         if gone:
             raise ValueError(
                 f"y[{gone[0]}] is missing ({labels[gone[0]]!r}): every sample needs a "
-                f"label; {len(gone)} of {labels.size} have none"
+                f"label; {len(gone)} of {labels.size} labels are missing"
             )
         sets = [label for label in labels if isinstance(label, set | frozenset | list)]
         if sets:
@@ -187,20 +187,11 @@ def check_labels(y: Any) -> NDArray:
     return labels
 
 
-def check_fold(loss: str, calibration: str | None) -> None:
-    """ValueError for ``loss="auto"`` without a fold."""
-    if loss == "auto" and calibration is None:
-        raise ValueError(
-            'loss="auto" chooses by the log-loss of a fold: use calibration="fold", or '
-            "name the loss"
-        )
-
-
 def check_threshold(threshold: float | str, several: bool, calibrated: bool) -> None:
     """ValueError for a `threshold` that would have no effect."""
     if not several and threshold != 0.5:
         raise ValueError(
-            f"threshold={threshold!r} is for several labels a sample, and y has one: "
+            f"threshold={threshold!r} is for several labels per sample, and y has one: "
             "leave it 0.5"
         )
     if threshold != 0.5 and not calibrated:
@@ -209,27 +200,65 @@ def check_threshold(threshold: float | str, several: bool, calibrated: bool) -> 
         )
 
 
+Use = Callable[[slice, NDArray], None]
+
+
+def best_of_rows(
+    each: Callable[[Use], None], n: int, k: int
+) -> tuple[NDArray, NDArray]:
+    """(the k most probable classes, their log-probabilities) of n samples.
+
+    each(use): use(slice, log-probabilities of all classes), block by block.
+    """
+    best, log_proba = np.empty((n, k), dtype=np.int64), np.empty((n, k))
+
+    def use(part, rows):
+        best[part] = np.argsort(-rows, axis=1, kind="stable")[:, :k]
+        log_proba[part] = np.take_along_axis(rows, best[part], axis=1)
+
+    each(use)
+    return best, log_proba
+
+
+def target_of_rows(each: Callable[[Use], None], code: NDArray) -> NDArray:
+    """Log-probability of class code[i] in row i; each: as in `best_of_rows`."""
+    out = np.empty(code.size)
+
+    def use(part, rows):
+        out[part] = np.take_along_axis(rows, code[part, None], axis=1)[:, 0]
+
+    each(use)
+    return out
+
+
 class LabelsMixin(TopKMixin):
     """Answers of linear and hierarchical classifiers, for one label or several.
 
-    `label_columns_` is None for one label a sample.
+    `label_columns_` is None for one label per sample.
     """
 
     label_columns_: LabelColumns | None
     class_weight: Any
 
-    def refusal_of_labels(self) -> str | None:
+    def _refusal_of_labels(self) -> str | None:
         """The error message if the parameters exclude several labels, else None."""
         if self.class_weight is not None:
             return (
-                "class_weight is for one label a sample; with several use "
+                "class_weight is for one label per sample; with several use "
                 "sample_weight, or None"
             )
         return None
 
-    def implied_labels(self, n_labels: int) -> Any:
+    def _implied_labels(self, n_labels: int) -> Any:
         """The rules by which labels imply others (`close(Y)` applies them), or None."""
         return None
+
+    def _n_rows(self) -> int:
+        """Number of weight vectors of a flat model."""
+        if self.label_columns_ is not None:
+            return int(self.label_columns_.known.size)
+        n = self.classes_.size
+        return n - 1 if n <= 2 else n
 
     @property
     def multilabel_(self) -> bool:
@@ -253,7 +282,7 @@ class LabelsMixin(TopKMixin):
             Number of classes, from 1 to n_classes.
 
         return_log_proba : bool, default=False
-            Whether to return natural log-probabilities too; for one label a sample.
+            Whether to return natural log-probabilities too; for one label per sample.
 
         Returns
         -------
@@ -264,7 +293,7 @@ class LabelsMixin(TopKMixin):
             With ``return_log_proba=True`` only.
 
         proba : CSR matrix of shape (n_samples, n_labels)
-            The only return value with several labels a sample: the probabilities of
+            The only return value with several labels per sample: the probabilities of
             the k most probable labels of each sample.
 
         Raises
@@ -280,7 +309,7 @@ class LabelsMixin(TopKMixin):
             return super().predict_top_k(X, k)
         if return_log_proba:
             raise ValueError(
-                "return_log_proba=True is for one label a sample; with several the "
+                "return_log_proba=True is for one label per sample; with several the "
                 "matrix that is returned has the probabilities"
             )
         k = min(check_top_k(k, columns.n_labels), columns.known.size)
@@ -294,12 +323,18 @@ class LabelsMixin(TopKMixin):
         """X, checked for prediction by a fitted model."""
 
     @abstractmethod
-    def _log_proba_blocks(self, X: Any, use: Callable[[slice, NDArray], None]) -> None:
+    def _log_proba_blocks(self, X: Any, use: Use) -> None:
         """use(slice, log-probabilities of its rows), block by block."""
 
-    @abstractmethod
+    def _find_top_k(self, X, k):
+        rows = self._read(X)
+        return best_of_rows(
+            lambda use: self._log_proba_blocks(rows, use), rows.shape[0], k
+        )
+
     def _target(self, X: Any, code: NDArray) -> NDArray:
         """Log-probability of class code[i] in row i."""
+        return target_of_rows(lambda use: self._log_proba_blocks(X, use), code)
 
     def _full_rows(self, X, finish):
         """finish(log-probabilities) for all rows."""
@@ -387,5 +422,5 @@ class LabelsMixin(TopKMixin):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.classifier_tags.multi_label = self.refusal_of_labels() is None
+        tags.classifier_tags.multi_label = self._refusal_of_labels() is None
         return tags

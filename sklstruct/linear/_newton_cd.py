@@ -38,7 +38,6 @@ Screening
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,7 @@ from scipy.linalg.blas import dsyrk
 from .._parallel import row_blocks, rows_per_block
 from . import _newton_cd_fast as kernels
 from ._feature_bounds import GroupTerm
-from ._feature_problem import FeatureProblem, Found
+from ._feature_problem import FeatureProblem, Found, PathSolver, Report
 
 # Newton steps for a working set, and sweeps for a step (on the Gram matrix).
 _NEWTON, _SWEEPS, _GRAM_SWEEPS = 30, 200, 2000
@@ -134,13 +133,15 @@ class Model:
     def value(self) -> float:
         """The model at u, without its value at w."""
         change = self.u - self.w
-        bend = np.einsum("kn,kn,kn->", self.V, self.D, self.D)
+        curvature = np.einsum("kn,kn,kn->", self.V, self.D, self.D)
         if self.problem.coupled:
-            bend -= self.problem.weight @ self.Q**2
+            curvature -= self.problem.weight @ self.Q**2
         damped = self.damping @ (change**2).sum(axis=1) + self.of_b * self.db @ self.db
         slope = self.slope(change)
         return float(
-            slope + 0.5 * (bend + damped) + self.penalty.value(self.columns, self.u)
+            slope
+            + 0.5 * (curvature + damped)
+            + self.penalty.value(self.columns, self.u)
         )
 
     def slope(self, change: NDArray) -> float:
@@ -180,10 +181,10 @@ class Model:
 
     def moves(self) -> tuple[NDArray, NDArray, NDArray, float]:
         """(change of W, change of b, that of the scores, its curvature), at the end."""
-        bend = np.einsum("kn,kn,kn->", self.V, self.D, self.D)
+        curvature = np.einsum("kn,kn,kn->", self.V, self.D, self.D)
         if self.problem.coupled:
-            bend -= self.problem.weight @ self.Q**2
-        return self.u - self.w, self.db, self.D, float(bend)
+            curvature -= self.problem.weight @ self.Q**2
+        return self.u - self.w, self.db, self.D, float(curvature)
 
 
 class Coordinates(Model):
@@ -440,32 +441,16 @@ def _extrapolate(model, iterates):
         model.load(here)
 
 
-class NewtonSolver:
-    """Solutions for falling strengths of one problem, each begun at the last one.
-
-    Parameters
-    ----------
-    problem : FeatureProblem
-
-    start : (columns, W, b) or None
-        Weights to begin with.
-    """
+class NewtonSolver(PathSolver):
+    """`PathSolver` by Newton steps on a working set."""
 
     def __init__(
-        self,
-        problem: FeatureProblem,
-        start: tuple[NDArray, NDArray, NDArray] | None = None,
+        self, problem: FeatureProblem, start: tuple[NDArray, ...] | None = None
     ) -> None:
-        self.problem = problem
+        super().__init__(problem, start)
         self.mu = _DAMPING
         self.P = np.empty((problem.n_lanes, problem.n_samples))
         self.Z = np.empty_like(self.P)
-        if start is None:
-            self.columns = np.empty(0, dtype=np.int32)
-            self.W = np.empty((0, problem.n_lanes))
-            self.b = problem.best_constants()
-        else:
-            self.columns, self.W, self.b = (part.copy() for part in start)
         self.Z[:] = self.b[:, None]
         lanes, rows = np.nonzero(self.W.T)
         kernels.spread(
@@ -478,10 +463,9 @@ class NewtonSolver:
         penalty: Any,
         goal: float,
         max_iter: int,
-        report: Callable[[float, float, int], bool] = lambda *_: False,
+        report: Report,
         screen: bool = True,
     ) -> Found:
-        """Rounds until the gap is at most `goal`; report: after each, True to stop."""
         problem = self.problem
         alive = np.arange(problem.n_features, dtype=np.int32)
         bound, idle, least, history = -np.inf, 0, (np.inf, np.inf), []
@@ -562,7 +546,7 @@ class NewtonSolver:
 
     def _search(self, model, penalty) -> bool:
         """A line search along the step of the model; whether the objective fell."""
-        change, db, D, bend = model.moves()
+        change, db, D, curvature = model.moves()
         old = penalty.value(self.columns, self.W)
         new = penalty.value(self.columns, self.W + change)
         before = self.loss + old
@@ -581,7 +565,7 @@ class NewtonSolver:
             step *= 0.5
             if step < 1e-8:
                 return False
-        predicted = -(slope + 0.5 * bend)
+        predicted = -(slope + 0.5 * curvature)
         ratio = (before - after) / max(predicted, 1e-300) if step == 1.0 else 0.0
         if ratio < 0.25:
             self.mu = min(max(self.mu, 1e-6) * _FACTOR, 1.0)

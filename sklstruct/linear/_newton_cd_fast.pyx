@@ -3,7 +3,7 @@
 With the current probabilities p and the weights v of the curvature, the Hessian of the
 loss along a move D = X dW (one row for each lane, that is class or label) is
 
-    one class a sample:  sum_i s_i [sum_k p_ik D_ik^2 - (sum_k p_ik D_ik)^2],
+    one class per sample:  sum_i s_i [sum_k p_ik D_ik^2 - (sum_k p_ik D_ik)^2],
                          v = s p,
     several labels:      sum_ik s_i p_ik (1 - p_ik) D_ik^2,   v = s p (1 - p).
 

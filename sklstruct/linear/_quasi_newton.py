@@ -9,7 +9,7 @@ most of its work: nodes of a level differ in size and in iterations.
 
 At large dense nodes of three outcomes and more, L-BFGS starts from a metric of the
 features (the formulas are in `_quasi_newton_fast`). Its moments and eigenvectors take
-n d² + d³ multiplications in the BLAS. `SortedProblems._pays` allows it if this is
+n d² + d³ multiplications in the BLAS. `NodeProblems._pays` allows it if this is
 estimated at five iterations or less and n >= 4 d; with fewer samples they are
 separable, and the products with the eigenvectors are not small beside those with X.
 It is not used where the curvatures hardly differ (`SPREAD`).
@@ -23,19 +23,20 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from .._checks import INT32_MAX, check_memory
 from .._parallel import ThreadMap, interruptible, single_blas_thread, stop_flag
 from . import _quasi_newton_fast as kernels
-from ._samples import is_sparse
+from ._samples import Samples, is_sparse, narrow_indices
 from ._targets import Targets
-from ._weights import Division, FittedStrip, lanes_of
+from ._weights import FittedStrip, SplitFeatures, lanes_of
 
 # `spread` below which the identity is about as good a metric. White features with
 # outcomes of equal size have 1 + d / n.
 SPREAD = 1.6
 
-# Tolerance of `SortedProblems.fit` in units of that of `LinearClassifier`. At the same
+# Tolerance of `NodeProblems.fit` in units of that of `LinearClassifier`. At the same
 # `tol` the objectives of both solvers then exceed the optimum by about as much.
 PER_TOL = 0.03
 
@@ -91,8 +92,8 @@ def spread(moment: NDArray, share: NDArray, lam: float) -> float:
     return square + flat * (2 - flat)
 
 
-class SortedProblems:
-    """The classification problems of a set of nodes over one sorted X.
+class NodeProblems:
+    """The classification problems of the nodes of a tree over one sorted X.
 
     Parameters
     ----------
@@ -106,15 +107,24 @@ class SortedProblems:
         For each node its m + 1 boundaries, m >= 2: outcome k has the rows
         ``bounds[v][k]`` to ``bounds[v][k + 1]``. No outcome is empty.
 
+    code : ndarray of shape (n_samples,), default=None
+        Class of each row, for folds that are stratified by class.
+
+    rows : ndarray of shape (n_samples,), default=None
+        Number of each row in the training set.
     """
 
     def __init__(
         self,
-        X: NDArray | sp.csr_matrix,
+        X: Samples,
         weight: NDArray,
         bounds: list[NDArray],
+        code: NDArray | None = None,
+        rows: NDArray | None = None,
     ) -> None:
         self.X: Any = X
+        self.code: Any = code
+        self.rows: Any = rows
         self.weight = np.ascontiguousarray(weight, dtype=np.float64)
         sizes = np.array([b.size for b in bounds], dtype=np.int64)
         self.ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -152,6 +162,36 @@ class SortedProblems:
     def bounds_of(self, v: int) -> NDArray:
         """The boundaries of the outcomes of a node."""
         return self.bounds[self.ptr[v] : self.ptr[v + 1]]
+
+    def targets_of(self, v: int) -> tuple[slice, Targets]:
+        """(the samples of a node, the outcome of each)."""
+        bound = self.bounds_of(v)
+        m = bound.size - 1
+        outcome = np.repeat(np.arange(m, dtype=np.int32), np.diff(bound))
+        return slice(bound[0], bound[-1]), Targets.one_each(outcome, m)
+
+    def subset(self, rows: NDArray) -> NodeProblems:
+        """The problems on some of their rows, which must leave no outcome empty."""
+        before = np.searchsorted(rows, self.bounds)
+        bounds = [before[a:b] for a, b in zip(self.ptr[:-1], self.ptr[1:])]
+        return NodeProblems(self.X[rows], self.weight[rows], bounds)
+
+    def loss(self, held: NDArray, coef: NDArray, intercept: NDArray) -> NDArray:
+        """Total loss of the rows `held` (ascending) at each node."""
+        loss = np.zeros(self.n_nodes)
+        lo, hi = (np.searchsorted(held, ends) for ends in (self.first, self.last))
+        with single_blas_thread():
+            for v in np.flatnonzero(hi > lo).tolist():
+                rows = held[lo[v] : hi[v]]
+                outcome = np.searchsorted(self.bounds_of(v), rows, side="right") - 1
+                a, b = self.row_ptr[v], self.row_ptr[v + 1]
+                z = self.X[rows] @ coef[a:b].T.astype(self.X.dtype)
+                z = np.asarray(z.toarray() if sp.issparse(z) else z) + intercept[a:b]
+                if z.shape[1] == 1:
+                    z = np.hstack([np.zeros_like(z), z])
+                own = z[np.arange(rows.size), outcome]
+                loss[v] = self.weight[rows] @ (logsumexp(z, axis=1) - own)
+        return loss
 
     def empty_coef(self) -> tuple[NDArray, NDArray]:
         """Weights (n_rows, n_features) and intercepts (n_rows,), all 0."""
@@ -208,7 +248,7 @@ class SortedProblems:
         samples = self.last[todo] - self.first[todo]
         rows = self.n_rows[todo]
         width = np.full(todo.size, X.shape[1], dtype=np.int64)
-        local = columns = index = np.empty(0, dtype=np.int32)
+        local = columns = index = np.empty(1, dtype=np.int32)
         if sp.issparse(X):
             nnz = self.indptr[self.last[todo]] - self.indptr[self.first[todo]]
             width = np.minimum(width, nnz)
@@ -237,20 +277,17 @@ class SortedProblems:
         )
         fwork = np.empty(int(scores.max()) + 1, dtype=X.dtype)
         shared = self._kernel_samples(), options, solution
-        if sp.issparse(X):
-            kernels.solve_sparse(*shared, todo, space, fwork)
-            return
         large = self._pays(todo) if curved is None else (rows > 1) & curved
+        large &= not sp.issparse(X)
         for v in todo[large]:
             moments = self._metric(v, C, constant, curved)
-            kernels.solve_dense(*shared, np.array([v]), space, fwork, moments)
-        if not large.all():
-            kernels.solve_dense(*shared, todo[~large], space, fwork, None)
+            kernels.solve(*shared, np.array([v]), space, fwork, moments)
+        kernels.solve(*shared, todo[~large], space, fwork, None)
 
     def _kernel_samples(self):
         X = self.X
         if sp.issparse(X):
-            X = X.data, X.indices, self.indptr
+            X = X.data, narrow_indices(X), self.indptr
         return kernels.SortedSamples(
             X, self.X.shape[1], self.weight, self.bounds, self.ptr, self.row_ptr
         )
@@ -383,7 +420,7 @@ class QuasiNewton:
 
     def __init__(
         self,
-        X: NDArray | sp.csr_matrix,
+        X: Samples,
         targets: Targets,
         weight: NDArray,
         held: NDArray,
@@ -402,7 +439,7 @@ class QuasiNewton:
             self._held = number[held]
         counts = np.bincount(outcome, minlength=targets.n_outcomes)
         bounds = np.concatenate([[0], np.cumsum(counts)])
-        self._problem = SortedProblems(X, self._weight, [bounds])
+        self._problem = NodeProblems(X, self._weight, [bounds])
         self._found: Any = None  # (coef, intercept)
 
     def _solve(self, weight, tol):
@@ -447,7 +484,7 @@ class QuasiNewton:
             self._solve(self._weight, settings.tol)
         return found, met and self._met
 
-    def strip(self, division: Division) -> FittedStrip:
+    def strip(self, division: SplitFeatures) -> FittedStrip:
         """The weights; `division` has no features of one sample alone."""
         (coef, intercept), settings = self._found, self._settings
         lanes = lanes_of(self.m)

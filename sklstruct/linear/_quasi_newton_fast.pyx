@@ -67,7 +67,7 @@ cimport cython
 from libc.math cimport INFINITY, exp, fabs, isfinite, log, log1p
 from libc.stdint cimport int32_t, int64_t
 
-from ._blas cimport daxpy, ddot, dgemm, dgemv, sgemm, sgemv
+from ._blas cimport daxpy, dot, gemm, gemv
 from .._watch cimport BREATH, Watch, over, propagate, watch_of
 
 cdef extern from "_softmax.h" nogil:
@@ -105,11 +105,6 @@ cdef double FLOOR = 1e-3
 MEMORY = HISTORY  # pairs (step, change of gradient) that L-BFGS keeps
 
 
-cdef inline double dot(Py_ssize_t n, double* x, double* y) noexcept nogil:
-    cdef int size = <int>n, one = 1
-    return ddot(&size, x, &one, y, &one)
-
-
 cdef inline void axpy(Py_ssize_t n, double a, double* x, double* y) noexcept nogil:
     cdef int size = <int>n, one = 1
     daxpy(&size, &a, x, &one, y, &one)
@@ -120,20 +115,10 @@ cdef void dense_scores(
     cython.floating* W, cython.floating* Z,
 ) noexcept nogil:
     """Z (n, r) = X W', W (r, d); all row-major, so BLAS sees the transposes."""
-    cdef int n_ = <int>n, d_ = <int>d, r_ = <int>r, one = 1
-    cdef cython.floating alpha = 1, beta = 0
-    cdef char* T = "T"
-    cdef char* N = "N"
-    if cython.floating is double:
-        if r == 1:
-            dgemv(T, &d_, &n_, &alpha, X, &d_, W, &one, &beta, Z, &one)
-        else:
-            dgemm(T, N, &r_, &n_, &d_, &alpha, W, &d_, X, &d_, &beta, Z, &r_)
+    if r == 1:
+        gemv("T", <int>d, <int>n, X, W, 1, Z)
     else:
-        if r == 1:
-            sgemv(T, &d_, &n_, &alpha, X, &d_, W, &one, &beta, Z, &one)
-        else:
-            sgemm(T, N, &r_, &n_, &d_, &alpha, W, &d_, X, &d_, &beta, Z, &r_)
+        gemm("T", "N", <int>r, <int>n, <int>d, W, <int>d, X, <int>d, Z)
 
 
 cdef void dense_gradient(
@@ -141,20 +126,10 @@ cdef void dense_gradient(
     cython.floating* R, Py_ssize_t stride, cython.floating* G,
 ) noexcept nogil:
     """G (r, d) = R' X, R (n, r) with rows `stride` numbers apart."""
-    cdef int n_ = <int>n, d_ = <int>d, r_ = <int>r, one = 1, s_ = <int>stride
-    cdef cython.floating alpha = 1, beta = 0
-    cdef char* T = "T"
-    cdef char* N = "N"
-    if cython.floating is double:
-        if r == 1:
-            dgemv(N, &d_, &n_, &alpha, X, &d_, R, &s_, &beta, G, &one)
-        else:
-            dgemm(N, T, &d_, &r_, &n_, &alpha, X, &d_, R, &s_, &beta, G, &d_)
+    if r == 1:
+        gemv("N", <int>d, <int>n, X, R, <int>stride, G)
     else:
-        if r == 1:
-            sgemv(N, &d_, &n_, &alpha, X, &d_, R, &s_, &beta, G, &one)
-        else:
-            sgemm(N, T, &d_, &r_, &n_, &alpha, X, &d_, R, &s_, &beta, G, &d_)
+        gemm("N", "T", <int>d, <int>r, <int>n, X, <int>d, R, <int>stride, G)
 
 
 cdef inline Py_ssize_t least(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
@@ -188,9 +163,9 @@ cdef struct LogisticNode:
 
 cdef inline double inner(LogisticNode* node, double* x, double* y) noexcept nogil:
     """The product whose square is the penalty."""
-    cdef double out = dot(node.size, x, y)
+    cdef double out = dot(<int>node.size, x, y)
     if node.intercept:
-        out += node.rho * dot(node.r, x + node.size, y + node.size)
+        out += node.rho * dot(<int>node.r, x + node.size, y + node.size)
     return out
 
 
@@ -218,20 +193,16 @@ cdef inline void rotate(
 ) noexcept nogil:
     """out (r, d) = x (r, d) basis ("N") or x basis' ("T")."""
     cdef int d = <int>node.d, r
-    cdef double one = 1, zero = 0
     cdef Py_ssize_t k = 0, step = slice_of(node.r, node.d * node.d)
     while k < node.r:
         r = <int>least(step, node.r - k)
-        dgemm(
-            transpose, "N", &d, &r, &d, &one, <double*>basis, &d, x + k * d, &d, &zero,
-            out + k * d, &d,
-        )
+        gemm(transpose, "N", d, r, d, <double*>basis, d, x + k * d, d, out + k * d)
         if over(node.watch, r * node.d * node.d):
             return
         k += step
 
 
-cdef void bend(LogisticNode* node, Metric* metric) noexcept nogil:
+cdef void update_inverse(LogisticNode* node, Metric* metric) noexcept nogil:
     """Compute `inverse` and `total` from the curvatures."""
     cdef Py_ssize_t j, k, d = node.d
     cdef double a
@@ -277,7 +248,7 @@ cdef void renew_metric(
     for k in range(r):
         e = max(1 - mean[k], 1e-12)
         a[k] = max(a[k] / e, FLOOR * metric.share[k])
-    bend(node, metric)
+    update_inverse(node, metric)
 
 
 cdef double precondition(
@@ -291,7 +262,7 @@ cdef double precondition(
     cdef double* total = metric.total
     cdef double* mean = metric.sums
     cdef double* kappa = mean + d
-    cdef double a, new, bend, out = 0, lam = node.lam, mean_b = 0
+    cdef double a, new, penalty, out = 0, lam = node.lam, mean_b = 0
     if node.intercept:
         for k in range(r):
             b[k] /= node.unit
@@ -319,10 +290,10 @@ cdef double precondition(
             u[k * d + j] = new
     if node.intercept:
         new = 0
-        bend = lam * node.rho / (node.unit * node.unit)
+        penalty = lam * node.rho / (node.unit * node.unit)
         for k in range(r):
             a = b[k] - mean_b
-            b[k] = a / (metric.curvature[k] + bend)
+            b[k] = a / (metric.curvature[k] + penalty)
             out += a * b[k]
             new += b[k] / r
         for k in range(r):
@@ -331,7 +302,7 @@ cdef double precondition(
         rotate(node, "T", metric.basis, u, x)
         if node.intercept:
             for k in range(r):
-                b[k] = (b[k] - dot(d, x + k * d, <double*>metric.mean)) / node.unit
+                b[k] = (b[k] - dot(<int>d, x + k * d, <double*>metric.mean)) / node.unit
     return out
 
 
@@ -510,17 +481,17 @@ cdef double steepest_step(
     under the model's probabilities, at most a quarter of their squared range.
     """
     cdef Py_ssize_t i, k, r = node.r
-    cdef double low, high, d, bend = node.lam * dd
+    cdef double low, high, d, curvature = node.lam * dd
     for i in range(node.n):
         low = high = D[i * r] if r > 1 else 0.0
         for k in range(r):
             d = D[i * r + k]
             low, high = min(low, d), max(high, d)
-        bend += (
+        curvature += (
             node.weight[node.bound[0] + i] * node.scale * (high - low) * (high - low)
             / 4
         )
-    return -slope / bend if bend > 0 else 1.0
+    return -slope / curvature if curvature > 0 else 1.0
 
 
 cdef void bound_curvatures(
@@ -553,18 +524,11 @@ cdef double promise(
 
     by_feature: g is (d, r).
     """
-    cdef Py_ssize_t j, k, d = node.d, r = node.r
-    cdef double most = 0, gj
-    if by_feature:
-        for j in range(d):
-            for k in range(r):
-                gj = g[j * r + k]
-                most = max(most, gj / (2 * bound[j]) * gj)
-    else:
-        for k in range(r):
-            for j in range(d):
-                gj = g[k * d + j]
-                most = max(most, gj / (2 * bound[j]) * gj)
+    cdef Py_ssize_t i, width = node.r if by_feature else node.d
+    cdef double most = 0, h
+    for i in range(node.size):
+        h = bound[i // width if by_feature else i % width]
+        most = max(most, g[i] / (2 * h) * g[i])
     return most
 
 
@@ -623,7 +587,7 @@ cdef int minimise(
         most_b = promise_of_intercepts(node, g)
         if first < 0:
             first = most
-        gg = dot(p, g, g)
+        gg = dot(<int>p, g, g)
         if not (isfinite(f) and isfinite(gg)):
             return 2
         # rounding leaves something where X says nothing
@@ -643,7 +607,7 @@ cdef int minimise(
         for q in range(stored):
             over(node.watch, 4 * p)
             k = (last - q + HISTORY) % HISTORY
-            alpha[k] = rho[k] * dot(p, S + k * p, step)
+            alpha[k] = rho[k] * dot(<int>p, S + k * p, step)
             axpy(p, -alpha[k], Y + k * p, step)
         if not plain:
             precondition(node, metric, step, True)
@@ -652,9 +616,9 @@ cdef int minimise(
                 step[i] *= gamma
         for q in range(stored - 1, -1, -1):
             k = (last - q + HISTORY) % HISTORY
-            a = rho[k] * dot(p, Y + k * p, step)
+            a = rho[k] * dot(<int>p, Y + k * p, step)
             axpy(p, alpha[k] - a, S + k * p, step)
-        slope_old = dot(p, step, g)
+        slope_old = dot(<int>p, step, g)
         if stored == 0 and not (slope_old < 0 and isfinite(slope_old)):
             plain = True
         fresh = stored == 0 and plain or not (slope_old < 0 and isfinite(slope_old))
@@ -706,8 +670,8 @@ cdef int minimise(
             Y[last * p + i] = -g[i]
         gradient(node, X, sparse, w, R, cast, g)
         axpy(p, 1.0, g, Y + last * p)
-        sy = dot(p, S + last * p, Y + last * p)
-        yy = dot(p, Y + last * p, Y + last * p)
+        sy = dot(<int>p, S + last * p, Y + last * p)
+        yy = dot(<int>p, Y + last * p, Y + last * p)
         # relative to the descent: relative to yy it would depend on the scale of X
         if sy > -1e-12 * t * slope_old and yy > 0:
             rho[last] = 1.0 / sy
@@ -783,12 +747,11 @@ cdef class SortedSamples:
     """The samples of all nodes, sorted by the leaf order of the tree.
 
     X: C-contiguous (n, d) array, or (data, indices, indptr) of a CSR matrix with d
-    columns, indptr int64. Outcome k of node v has the rows bounds[ptr[v] + k] ...
+    columns, indices int32 and indptr int64. Outcome k of node v has the rows bounds[ptr[v] + k] ...
     bounds[ptr[v] + k + 1]; its weight vectors are the rows row_ptr[v] ... of coef.
     """
     cdef void* X
-    cdef const int32_t* index32
-    cdef const int64_t* index64
+    cdef const int32_t* index
     cdef const int64_t* indptr
     cdef const double* weight
     cdef const int64_t* bounds
@@ -803,20 +766,15 @@ cdef class SortedSamples:
     ):
         cdef const double[::1] wide
         cdef const float[::1] narrow
-        cdef const int32_t[::1] index32
-        cdef const int64_t[::1] index64, indptr
+        cdef const int32_t[::1] index
+        cdef const int64_t[::1] indptr
         self.keep = X, weight, bounds, ptr, row_ptr
         self.d = d
-        self.index32, self.index64, self.indptr = NULL, NULL, NULL
+        self.index, self.indptr = NULL, NULL
         if isinstance(X, tuple):
-            data, indices, indptr = X
+            data, index, indptr = X
             self.indptr = &indptr[0]
-            if indices.dtype == "int32":
-                index32 = indices
-                self.index32 = &index32[0] if index32.shape[0] else NULL
-            else:
-                index64 = indices
-                self.index64 = &index64[0] if index64.shape[0] else NULL
+            self.index = &index[0] if index.shape[0] else NULL
         else:
             data = X.reshape(-1)
         self.X = NULL
@@ -944,15 +902,39 @@ cdef double* lay_out(
     return metric.inverse + node.size
 
 
-def solve_dense(
+cdef Py_ssize_t number_columns(
+    SortedSamples samples, Py_ssize_t v, LbfgsWorkspace space, Sparse* sparse,
+) noexcept nogil:
+    """Number the columns that the samples of node v use; returns how many there are."""
+    cdef const int64_t* bound = samples.bounds + samples.ptr[v]
+    cdef int64_t lo = samples.indptr[bound[0]], a
+    cdef int64_t hi = samples.indptr[bound[samples.ptr[v + 1] - samples.ptr[v] - 1]]
+    cdef Py_ssize_t i, j, d = 0
+    for a in range(lo, hi):
+        j = samples.index[a]
+        if space.local[j] < 0:
+            space.local[j] = <int32_t>d
+            space.columns[d] = <int32_t>j
+            d += 1
+        space.index[a - lo] = space.local[j]
+    for i in range(d):
+        space.local[space.columns[i]] = -1
+    sparse.indptr, sparse.base = samples.indptr + bound[0], lo
+    sparse.index = &space.index[0]
+    return d
+
+
+def solve(
     SortedSamples samples, LbfgsOptions options, Solution solution,
     const int64_t[::1] todo, LbfgsWorkspace space, cython.floating[::1] fwork,
     Moments moments,
 ):
     """Fit the nodes `todo`. fwork: room in the type of X. moments: the moments of the
-    features of the one node in `todo`, or None: start from a multiple of I."""
-    cdef Py_ssize_t at, v, i, k, d = samples.d, first
+    dense features of the one node in `todo`, or None: start from a multiple of I."""
+    cdef Py_ssize_t at, v, i, k, j, d = samples.d, first, by_row, by_column
     cdef LogisticNode node
+    cdef Sparse found
+    cdef Sparse* sparse = &found if samples.indptr != NULL else NULL
     cdef Watch watch = watch_of(options.stop)
     cdef double* w = &space.work[0]
     cdef double* work
@@ -965,108 +947,47 @@ def solve_dense(
     with nogil:
         for at in range(todo.shape[0]):
             v = todo[at]
-            describe(&node, samples, options, v, d, &watch)
             first = samples.row_ptr[v]
+            if sparse != NULL:
+                d = number_columns(samples, v, space, sparse)
+            describe(&node, samples, options, v, d, &watch)
+            # the layout of w: dense (r, d), sparse (d, r)
+            by_row, by_column = d, 1
+            X = <cython.floating*>samples.X
+            if sparse != NULL:
+                by_row, by_column = 1, node.r
+            else:
+                X += node.bound[0] * d
             bound = w + node.p
             work = bound + d
             if use:
                 work = lay_out(&node, &metric, moments, work)
-            X = <cython.floating*>samples.X + node.bound[0] * d
-            bound_curvatures(&node, X, NULL, bound)
+            bound_curvatures(&node, X, sparse, bound)
             steep = -1
             if options.warm:
-                steep = steepness(&node, X, NULL, w, bound, work, &fwork[0])
+                steep = steepness(&node, X, sparse, w, bound, work, &fwork[0])
                 for k in range(node.r):
                     for i in range(d):
-                        w[k * d + i] = solution.coef[first + k, i]
+                        j = space.columns[i] if sparse != NULL else i
+                        w[k * by_row + i * by_column] = solution.coef[first + k, j]
                     if node.intercept:
                         w[node.size + k] = solution.intercept[first + k] / node.unit
             else:
                 start(&node, w)
             solution.status[v] = minimise(
-                &node, X, NULL, w, &metric if use else NULL, bound, steep, work,
+                &node, X, sparse, w, &metric if use else NULL, bound, steep, work,
                 &fwork[0], &count,
             )
             if watch.stop[0]:
                 break
             solution.n_iter[v] = count
             for k in range(node.r):
+                if sparse != NULL:
+                    for j in range(samples.d):
+                        solution.coef[first + k, j] = 0
                 for i in range(d):
-                    solution.coef[first + k, i] = w[k * d + i]
-                if node.intercept:
-                    solution.intercept[first + k] = node.unit * w[node.size + k]
-    propagate()
-
-
-def solve_sparse(
-    SortedSamples samples, LbfgsOptions options, Solution solution,
-    const int64_t[::1] todo, LbfgsWorkspace space, cython.floating[::1] fwork,
-):
-    """`solve_dense` for CSR X, without a metric."""
-    cdef Py_ssize_t at, v, i, k, j, d, first
-    cdef int64_t a, lo, hi
-    cdef LogisticNode node
-    cdef Sparse sparse
-    cdef Watch watch = watch_of(options.stop)
-    cdef const int64_t* bound
-    cdef cython.floating* X
-    cdef double steep
-    cdef double* limit
-    cdef double* work
-    cdef double* w = &space.work[0]
-    cdef int32_t* local = &space.local[0]
-    cdef int32_t* columns = &space.columns[0]
-    cdef int32_t* index = &space.index[0]
-    cdef int count
-    with nogil:
-        for at in range(todo.shape[0]):
-            v = todo[at]
-            first = samples.row_ptr[v]
-            bound = samples.bounds + samples.ptr[v]
-            lo = samples.indptr[bound[0]]
-            hi = samples.indptr[bound[samples.ptr[v + 1] - samples.ptr[v] - 1]]
-            d = 0
-            for a in range(lo, hi):
-                if samples.index32 != NULL:
-                    j = samples.index32[a]
-                else:
-                    j = samples.index64[a]
-                if local[j] < 0:
-                    local[j] = <int32_t>d
-                    columns[d] = <int32_t>j
-                    d += 1
-                index[a - lo] = local[j]
-            for i in range(d):
-                local[columns[i]] = -1
-            describe(&node, samples, options, v, d, &watch)
-            sparse.indptr = samples.indptr + bound[0]
-            sparse.index = index
-            sparse.base = lo
-            # entries of indptr are positions in the whole data array
-            X = <cython.floating*>samples.X
-            limit, work = w + node.p, w + node.p + d
-            bound_curvatures(&node, X, &sparse, limit)
-            steep = -1
-            if options.warm:
-                steep = steepness(&node, X, &sparse, w, limit, work, &fwork[0])
-                for k in range(node.r):
-                    for i in range(d):
-                        w[i * node.r + k] = solution.coef[first + k, columns[i]]
-                    if node.intercept:
-                        w[node.size + k] = solution.intercept[first + k] / node.unit
-            else:
-                start(&node, w)
-            solution.status[v] = minimise(
-                &node, X, &sparse, w, NULL, limit, steep, work, &fwork[0], &count,
-            )
-            if watch.stop[0]:
-                break
-            solution.n_iter[v] = count
-            for k in range(node.r):
-                for i in range(samples.d):
-                    solution.coef[first + k, i] = 0
-                for i in range(d):
-                    solution.coef[first + k, columns[i]] = w[i * node.r + k]
+                    j = space.columns[i] if sparse != NULL else i
+                    solution.coef[first + k, j] = w[k * by_row + i * by_column]
                 if node.intercept:
                     solution.intercept[first + k] = node.unit * w[node.size + k]
     propagate()

@@ -14,9 +14,8 @@ from sklearn.utils.class_weight import compute_class_weight
 from .._checks import INT32_MAX, check_squares
 from .._compat import _check_sample_weight
 
-# C of the multinomial candidate of loss="auto", in units of C: its curvature is
-# C p (1 - p), smaller than the 2 C of the squared hinge.
-AUTO_C = 10.0
+# What kernels and node models read.
+Samples = NDArray | sp.csr_matrix
 
 # Ratio of the lengths of two rows, or of a length and 1, from which a warning is given.
 _UNEVEN = 10.0
@@ -27,7 +26,16 @@ def is_sparse(X: object) -> TypeGuard[sp.csr_matrix]:
     return sp.issparse(X)
 
 
-def single(X: NDArray | sp.csr_matrix) -> NDArray | sp.csr_matrix:
+def narrow_indices(X: sp.csr_matrix) -> NDArray:
+    """Indices of X in 32 bits; ValueError for more columns."""
+    if X.shape[1] > INT32_MAX:
+        raise ValueError(
+            f"X has {X.shape[1]} columns, more than 2^31 - 1; use fewer (FeatureHasher)"
+        )
+    return X.indices.astype(np.int32, copy=False)
+
+
+def single(X: Samples) -> Samples:
     """A checked X in single precision, with 32-bit indices, sorted, none twice.
 
     Raises
@@ -38,16 +46,8 @@ def single(X: NDArray | sp.csr_matrix) -> NDArray | sp.csr_matrix:
     check_squares(X, np.float32)
     if not is_sparse(X):
         return np.ascontiguousarray(X, dtype=np.float32)
-    if X.shape[1] > INT32_MAX:
-        raise ValueError(
-            f"X has {X.shape[1]} columns, more than 2^31 - 1; use fewer (FeatureHasher)"
-        )
     out = sp.csr_matrix(
-        (
-            X.data.astype(np.float32, copy=False),
-            X.indices.astype(np.int32, copy=False),
-            X.indptr,
-        ),
+        (X.data.astype(np.float32, copy=False), narrow_indices(X), X.indptr),
         shape=X.shape,
     )
     if not out.has_canonical_format:
@@ -69,7 +69,7 @@ def check_class_weight(class_weight: Mapping | str | None) -> None:
 
 
 def sample_weights(
-    X: NDArray | sp.csr_matrix,
+    X: Samples,
     y: NDArray,
     sample_weight: ArrayLike | None,
     class_weight: Mapping | str | None,
@@ -114,8 +114,8 @@ def costs(C: float, weight: NDArray) -> NDArray:
     return cost
 
 
-def warn_uneven(X: NDArray | sp.csr_matrix, stacklevel: int) -> None:
-    """Warn where rows are far from unit length, or one much longer than another."""
+def warn_uneven(X: Samples, stacklevel: int) -> None:
+    """Warn if rows are far from unit length, or one much longer than another."""
     data = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
     length = np.sqrt(np.asarray(data, dtype=np.float64).ravel())
     length = length[length > 0]

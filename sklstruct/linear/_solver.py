@@ -32,6 +32,7 @@ W_before scores the fold of the batch: its samples are unseen by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,9 +41,9 @@ from numpy.typing import NDArray
 
 from . import _dual_fast as kernels
 from ._quasi_newton import QuasiNewton
-from ._samples import costs
+from ._samples import Samples, costs
 from ._targets import Targets
-from ._weights import Division, FittedStrip, Piece, lanes_of, packed, whole
+from ._weights import FittedStrip, Piece, SplitFeatures, lanes_of, packed, whole
 
 # Tolerance of the descent without the fold, in units of that of the whole.
 _ROUGH = 2.0
@@ -93,12 +94,7 @@ class DescentSettings(NamedTuple):
         cls, estimator: Any, loss: str, C: float, threshold: float, stop: NDArray
     ) -> DescentSettings:
         """Those of a `LinearClassifier`, with another loss, C and threshold."""
-        constant = 0.0
-        if estimator.fit_intercept:
-            constant = float(estimator.intercept_scaling)
-            if not estimator.penalize_intercept:
-                constant = np.inf
-        most = estimator.max_iter
+        constant, most = float(estimator.intercept_scaling), estimator.max_iter
         epochs, iterations = MOST_STEPS if most is None else (most, most)
         return cls(
             loss, C, constant, estimator.tol, epochs, threshold, stop, estimator.solver,
@@ -226,7 +222,7 @@ class Descent:
         self._descend(every, self.settings.tol, self.settings.max_iter)
         return found, self._met(self.settings.tol)
 
-    def strip(self, division: Division) -> FittedStrip:
+    def strip(self, division: SplitFeatures) -> FittedStrip:
         """The weights; `division` is that of the node."""
         return FittedStrip(self.W, self.dual, self.m)
 
@@ -273,7 +269,7 @@ class Relay:
             found, met = self._now.finish()
         return found, met
 
-    def strip(self, division: Division) -> FittedStrip:
+    def strip(self, division: SplitFeatures) -> FittedStrip:
         return self._now.strip(division)
 
 
@@ -286,14 +282,12 @@ class NodeSolver:
     Parameters
     ----------
     X : ndarray or CSR matrix of float32, indices int32
-
-    start, stop : int
-        The rows of X that are the samples of the node.
+        The samples of the node.
 
     targets : Targets
         Outcomes of each of these samples.
 
-    weight : ndarray of shape (stop - start,)
+    weight : ndarray of shape (n_samples,)
         Positive.
 
     held : ndarray of int32
@@ -306,18 +300,19 @@ class NodeSolver:
 
     def __init__(
         self,
-        X: NDArray | sp.csr_matrix,
-        start: int,
-        stop: int,
+        X: Samples,
         targets: Targets,
         weight: NDArray,
         held: NDArray,
         divide: bool = True,
     ) -> None:
-        self.targets, self.weight, self.held = targets, weight, held
-        self.division = Division.of(X, start, stop, divide)
-        self.n_rows = targets.n_rows
-        self._samples = X, start, stop
+        self.X, self.targets, self.weight, self.held = X, targets, weight, held
+        self.divide, self.n_rows = divide, targets.n_rows
+
+    @cached_property
+    def division(self) -> SplitFeatures:
+        """The features of the samples."""
+        return SplitFeatures.of(self.X, self.divide)
 
     def blocks(self, settings: DescentSettings) -> list[tuple[int, int]]:
         """(first, last) outcomes of each call of `fit`."""
@@ -333,14 +328,14 @@ class NodeSolver:
             return "dual" if settings.solver == "auto" else settings.solver
         if np.isinf(constant):  # which the dual cannot have
             return "quasi_newton"
-        X, start, stop = self._samples
-        if sp.issparse(X):
+        if sp.issparse(self.X):
             return "dual"
         if self.n_rows == 1:
             return "quasi_newton"
-        if stop - start >= TALL * X.shape[1]:
+        n, d = self.X.shape
+        if n >= TALL * d:
             strength = float(self._squares(0.0) @ (settings.C * self.weight))
-            if strength >= STRONG * (stop - start):
+            if strength >= STRONG * n:
                 return "quasi_newton"
         return "relay" if settings.max_iter > PATIENCE else "dual"
 
@@ -357,9 +352,7 @@ class NodeSolver:
         cost, solver = costs(settings.C, self.weight), self.solver(settings)
 
         def quasi_newton():
-            X, start, stop = self._samples
-            rows = X[start:stop]
-            return QuasiNewton(rows, self.targets, self.weight, self.held, settings)
+            return QuasiNewton(self.X, self.targets, self.weight, self.held, settings)
 
         if solver == "quasi_newton":
             yield quasi_newton()
@@ -382,29 +375,30 @@ class NodeSolver:
         settings: DescentSettings,
         seed: int,
         before: Piece | None = None,
-        begun: Iterable[Fit] | None = None,
+        paused: Iterable[Fit] | None = None,
     ) -> BlockFit:
         """Fit some outcomes.
 
-        before: their weights after the earlier batches. begun: their `descents`, which
-        were halted.
+        before: their weights after the earlier batches. paused: their `descents`, which
+        have begun.
         """
         m = block[1] - block[0]
         fold_scores = np.empty((self.held.size, m), dtype=np.float32)
         n_iter, converged = 0, True
-        unit, division, solver = settings.unit, self.division, "dual"
+        unit, solver = settings.unit, "dual"
         if before is not None:  # the problem of a batch is that of the dual
             settings = settings._replace(solver="dual")
-        elif self.solver(settings) == "quasi_newton" and division.lone_x.size:
-            division = Division.of(*self._samples, divide=False)
+        division = self.division
+        if self.solver(settings) == "quasi_newton" and division.lone_x.size:
+            division = SplitFeatures.of(self.X, divide=False)
         old = None if before is None else self._weights_of(before, settings.constant)
-        if begun is None:
-            begun = self.descents(block, settings, seed)
+        if paused is None:
+            paused = self.descents(block, settings, seed)
 
         def strips():
             nonlocal n_iter, converged, solver
             first = 0
-            for descent in begun:
+            for descent in paused:
                 lanes = slice(first, first + descent.m)
                 if old is not None and isinstance(descent, Descent):
                     scores, met = descent.batch(old[:, lanes])

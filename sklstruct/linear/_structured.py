@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -45,7 +46,7 @@ from .._parallel import (
 )
 from .._progress import Progress
 from ._feature_bounds import ProximalTerm
-from ._feature_problem import FeatureProblem, Found
+from ._feature_problem import FeatureProblem, Found, Report
 from ._fista import AcceleratedSolver
 from ._labels import LabelsMixin, read_training
 from ._newton_cd import NewtonSolver
@@ -57,102 +58,6 @@ _UNEVEN = 1e8
 
 # The largest over the smallest C where `Cs` is a number.
 _RANGE = 1000.0
-
-# Blocks of the docstrings of classes; see `shared_docs`.
-_OF_CLASS = {
-    "penalty": """
-penalty : {"l1", "elastic_net", "group_lasso"} or object, default="l1"
-    :math:`\\Omega`: `L1`, `ElasticNet`, `GroupLasso`, `L2` or `TreeNorm`; the names
-    are those with default parameters. Or an object with ``value(W)`` and
-    ``prox(W, kappa)`` for W of shape (n_rows, n_features), the latter the minimiser
-    over U of :math:`\\tfrac12 \\|U - W\\|^2 + \\kappa\\, \\Omega(U)`, for a norm. For a
-    convex :math:`\\Omega` that is not a norm it also has ``conjugate(V)``, the largest
-    :math:`\\langle V, W \\rangle - \\Omega(W)`.
-""",
-    "settings": """
-fit_intercept : bool, default=True
-    Whether there are intercepts b, which are not penalised.
-
-class_weight : dict or "balanced", default=None
-    Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
-    Weight 0 removes the class. None with several labels.
-
-tol : float, default=1e-4
-    Largest duality gap, in nats per sample (per unit of weight), positive: the
-    objective is at most that much above the minimum.
-
-max_iter : int, default=100
-    Largest number of rounds, at least 1. A round has one duality gap, and up to 30
-    Newton steps on a working set or 20 accelerated proximal gradient steps.
-""",
-    "attributes": """
-classes_ : ndarray of shape (n_classes,)
-    Sorted labels; with several labels a sample the numbers of the columns of y.
-
-multilabel_ : bool
-    Whether y was an indicator matrix.
-
-label_columns_ : LabelColumns or None
-    With several labels the columns of y: ``known`` are those with a positive, to
-    which rows of ``coef_`` belong; others have probability 0.
-
-coef_ : CSR array or matrix of shape (n_classes, n_features)
-    Weights; (1, n_features) with two classes or one.
-
-intercept_ : ndarray of shape (n_classes,)
-    Intercepts, or (1,).
-
-gap_ : float
-    Duality gap in nats, of all samples together.
-
-objective_ : ndarray of shape (`n_iter_`,)
-    Total loss + :math:`\\Omega(W) / C` in nats, at the end of each round.
-
-n_alive_ : int
-    Number of features that are not proved to have weight 0 at the minimum.
-
-n_iter_ : int
-    Number of rounds.
-
-lam_max_ : float
-    The least 1 / C at which all weights are 0; infinite for `L2`.
-
-n_features_in_ : int
-    Number of columns of X.
-
-feature_names_in_ : ndarray of shape (`n_features_in_`,)
-    Names of the columns of X, if it had string names.
-""",
-}
-
-# And of `fit`.
-_OF_FIT = {
-    "samples": """
-X : array-like or sparse matrix of shape (n_samples, n_features)
-    Features.
-
-y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
-    Labels; several a sample as a dense or sparse matrix of 0 and 1.
-
-sample_weight : array-like of shape (n_samples,), default=None
-    Non-negative weights; weight 0 is as if absent.
-""",
-    "raises": """
-Raises
-------
-ValueError
-    If X is not finite or so large that squares overflow, if weights are negative or
-    all 0, or if the penalty does not fit the features; the message names the column.
-
-MemoryError
-    If the working arrays need more than this machine's memory; says how much.
-
-Warns
------
-ConvergenceWarning
-    If `max_iter` rounds do not reach `tol`; says the gap.
-""",
-}
 
 
 class LinearPath(NamedTuple):
@@ -183,6 +88,36 @@ class LinearPath(NamedTuple):
     gap: NDArray
     n_iter: NDArray
     n_alive: NDArray
+
+    def plot(self, ax: Any) -> Any:
+        """Draw the weights over C, a line for each weight that is not 0 in all models.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes
+            Where the lines are drawn.
+
+        Returns
+        -------
+        ax : matplotlib Axes
+            The same, with a logarithmic axis of C.
+
+        Examples
+        --------
+        >>> import matplotlib.pyplot as plt
+        >>> from sklearn.datasets import load_iris
+        >>> from sklstruct.linear import StructuredLogisticRegression
+        >>> X, y = load_iris(return_X_y=True)
+        >>> path = StructuredLogisticRegression().coef_path(X, y, Cs=4)
+        >>> len(path.plot(plt.figure().gca()).lines)
+        6
+        """
+        rows = [sp.csr_array(coef).reshape((1, -1)) for coef in self.coefs]
+        weights = sp.vstack(rows, format="csc")
+        used = np.flatnonzero(np.diff(weights.indptr))
+        ax.plot(self.Cs, weights[:, used].toarray(), marker=".")
+        ax.set(xscale="log", xlabel="C", ylabel="weight")
+        return ax
 
 
 class _Samples(NamedTuple):
@@ -320,11 +255,7 @@ class _SparseFeatures(CallbackSupportMixin, LabelsMixin, BaseEstimator):
     def _check_fitted(self):
         """ValueError if the fitted attributes of a damaged pickle cannot be used."""
         check_sparse(self.coef_, "coef_")
-        columns, n_rows = self.label_columns_, self.classes_.size
-        if columns is not None:
-            n_rows = columns.known.size
-        elif n_rows <= 2:
-            n_rows = 1
+        n_rows = max(self._n_rows(), 1)
         shapes = self.coef_.shape, np.shape(self.intercept_)
         if shapes != ((n_rows, self.n_features_in_), (n_rows,)):
             raise ValueError(
@@ -406,27 +337,6 @@ class _SparseFeatures(CallbackSupportMixin, LabelsMixin, BaseEstimator):
 
         self._blocks(X, finish)
 
-    def _target(self, X, code):
-        out = np.empty(X.shape[0])
-
-        def use(part, log_proba):
-            out[part] = log_proba[np.arange(log_proba.shape[0]), code[part]]
-
-        self._log_proba_blocks(X, use)
-        return out
-
-    def _find_top_k(self, X, k):
-        rows = self._read(X)
-        best = np.empty((rows.shape[0], k), dtype=np.int64)
-        log_proba = np.empty((rows.shape[0], k))
-
-        def use(part, log_p):
-            best[part] = np.argsort(-log_p, axis=1, kind="stable")[:, :k]
-            log_proba[part] = np.take_along_axis(log_p, best[part], axis=1)
-
-        self._log_proba_blocks(rows, use)
-        return best, log_proba
-
 
 def largest_lam(problem: FeatureProblem, term: Any) -> float:
     """The least strength of a term at which all weights are 0."""
@@ -437,7 +347,6 @@ def largest_lam(problem: FeatureProblem, term: Any) -> float:
     return term.largest_pull(problem.gradient(columns, P))
 
 
-@shared_docs(**_OF_CLASS)
 class StructuredLogisticRegression(_SparseFeatures):
     r"""Logistic regression with few weights, groups or trees of features.
 
@@ -446,7 +355,7 @@ class StructuredLogisticRegression(_SparseFeatures):
 
     with sample weights :math:`s_i` and the multinomial log-loss; for two classes the
     binary one, with one row of weights for the second class against the first. With
-    several labels a sample (y an indicator matrix) each label has a binary log-loss,
+    several labels per sample (y an indicator matrix) each label has a binary log-loss,
     and all labels share X and the penalty. Strengths :math:`\lambda = 1 / C` are those
     of the language models in `sklstruct.loglinear`: of the total loss.
 
@@ -455,13 +364,32 @@ class StructuredLogisticRegression(_SparseFeatures):
 
     Parameters
     ----------
-    {penalty}
+    penalty : {"l1", "elastic_net", "group_lasso"} or object, default="l1"
+        :math:`\Omega`: `L1`, `ElasticNet`, `GroupLasso`, `L2` or `TreeNorm`; the names
+        are those with default parameters. Or an object with ``value(W)`` and
+        ``prox(W, kappa)`` for W of shape (n_rows, n_features), the latter the minimiser
+        over U of :math:`\tfrac12 \|U - W\|^2 + \kappa\, \Omega(U)`, for a norm. For a
+        convex :math:`\Omega` that is not a norm it also has ``conjugate(V)``, the
+        largest :math:`\langle V, W \rangle - \Omega(W)`.
 
     C : float, default=1.0
         Inverse of the strength, positive and finite. Below 1 / `lam_max_` all weights
         are 0.
 
-    {settings}
+    fit_intercept : bool, default=True
+        Whether there are intercepts b, which are not penalised.
+
+    class_weight : dict or "balanced", default=None
+        Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.
+        Weight 0 removes the class. None with several labels.
+
+    tol : float, default=1e-4
+        Largest duality gap, in nats per sample (per unit of weight), positive: the
+        objective is at most that much above the minimum.
+
+    max_iter : int, default=100
+        Largest number of rounds, at least 1. A round has one duality gap, and up to 30
+        Newton steps on a working set or 20 accelerated proximal gradient steps.
 
     warm_start : bool, default=False
         Whether `fit` begins at the weights of the last fit, of the same features and
@@ -472,7 +400,42 @@ class StructuredLogisticRegression(_SparseFeatures):
 
     Attributes
     ----------
-    {attributes}
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels; with several labels per sample the numbers of the columns of y.
+
+    multilabel_ : bool
+        Whether y was an indicator matrix.
+
+    label_columns_ : LabelColumns or None
+        With several labels the columns of y: ``known`` are those with a positive, to
+        which rows of ``coef_`` belong; others have probability 0.
+
+    coef_ : CSR array or matrix of shape (n_classes, n_features)
+        Weights; (1, n_features) with two classes or one.
+
+    intercept_ : ndarray of shape (n_classes,)
+        Intercepts, or (1,).
+
+    gap_ : float
+        Duality gap in nats, of all samples together.
+
+    objective_ : ndarray of shape (`n_iter_`,)
+        Total loss + :math:`\Omega(W) / C` in nats, at the end of each round.
+
+    n_alive_ : int
+        Number of features that are not proved to have weight 0 at the minimum.
+
+    n_iter_ : int
+        Number of rounds.
+
+    lam_max_ : float
+        The least 1 / C at which all weights are 0; infinite for `L2`.
+
+    n_features_in_ : int
+        Number of columns of X.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns of X, if it had string names.
 
     See Also
     --------
@@ -534,7 +497,6 @@ class StructuredLogisticRegression(_SparseFeatures):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    @shared_docs(**_OF_FIT)
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> StructuredLogisticRegression:
@@ -542,14 +504,34 @@ class StructuredLogisticRegression(_SparseFeatures):
 
         Parameters
         ----------
-        {samples}
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
+            Labels; several a sample as a dense or sparse matrix of 0 and 1.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; weight 0 is as if absent.
 
         Returns
         -------
         self : StructuredLogisticRegression
             Fitted estimator.
 
-        {raises}
+        Raises
+        ------
+        ValueError
+            If X is not finite or so large that squares overflow, if weights are
+            negative or all 0, or if the penalty does not fit the features; the message
+            names the column.
+
+        MemoryError
+            If the working arrays need more than this machine's memory; says how much.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` rounds do not reach `tol`; says the gap.
         """
         old = self._fitted() if self.warm_start else None
         samples = self._read_samples(X, y, sample_weight)
@@ -595,7 +577,6 @@ class StructuredLogisticRegression(_SparseFeatures):
         b = intercept if self.fit_intercept else np.zeros(problem.n_lanes)
         return columns, np.ascontiguousarray(W), b
 
-    @shared_docs(raises=_OF_FIT["raises"])
     def coef_path(
         self,
         X: ArrayLike,
@@ -625,7 +606,20 @@ class StructuredLogisticRegression(_SparseFeatures):
         path : LinearPath
             Weights, gaps and objectives.
 
-        {raises}
+        Raises
+        ------
+        ValueError
+            If X is not finite or so large that squares overflow, if weights are
+            negative or all 0, or if the penalty does not fit the features; the message
+            names the column.
+
+        MemoryError
+            If the working arrays need more than this machine's memory; says how much.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` rounds do not reach `tol`; says the gap.
 
         Examples
         --------
@@ -658,7 +652,21 @@ class StructuredLogisticRegression(_SparseFeatures):
         )
 
 
-@shared_docs(**_OF_CLASS)
+def _lines(first: str, behind: str) -> str:
+    """The docstring of StructuredLogisticRegression from a line to that before another.
+
+    The lines begin with the given words.
+    """
+    text = "\n" + inspect.cleandoc(StructuredLogisticRegression.__doc__ or "")
+    _, _, text = text.partition(f"\n{first}")
+    return first + text.partition(f"\n{behind}")[0]
+
+
+@shared_docs(
+    penalty=_lines("penalty :", "C :"),
+    settings=_lines("fit_intercept :", "warm_start :"),
+    attributes=_lines("classes_ :", "See Also"),
+)
 class StructuredLogisticRegressionCV(_SparseFeatures):
     r"""`StructuredLogisticRegression` with C chosen by cross-validation.
 
@@ -674,7 +682,7 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
         1 / `lam_max_`, where weights enter, to 1000 / `lam_max_`.
 
     cv : int, cross-validation generator or iterable, default=None
-        As in scikit-learn; None is 5 folds, stratified with one label a sample.
+        As in scikit-learn; None is 5 folds, stratified with one label per sample.
 
     scoring : str or callable, default=None
         Score of the held-out samples, larger is better, as in scikit-learn. None: the
@@ -760,7 +768,6 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    @shared_docs(**_OF_FIT)
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> StructuredLogisticRegressionCV:
@@ -768,14 +775,34 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
 
         Parameters
         ----------
-        {samples}
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
+            Labels; several a sample as a dense or sparse matrix of 0 and 1.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights; weight 0 is as if absent.
 
         Returns
         -------
         self : StructuredLogisticRegressionCV
             Fitted estimator.
 
-        {raises}
+        Raises
+        ------
+        ValueError
+            If X is not finite or so large that squares overflow, if weights are
+            negative or all 0, or if the penalty does not fit the features; the message
+            names the column.
+
+        MemoryError
+            If the working arrays need more than this machine's memory; says how much.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `max_iter` rounds do not reach `tol`; says the gap.
         """
         samples = self._read_samples(X, y, sample_weight)
         labels = self._labels_of(samples)
@@ -863,7 +890,7 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
         return int(np.flatnonzero(mean >= mean[best] - error)[0])
 
 
-def reporter(progress: Progress, total: float) -> Callable[[float, float, int], bool]:
+def reporter(progress: Progress, total: float) -> Report:
     """A report of rounds as steps of a task; total: the sum of the weights."""
 
     def report(objective, gap, n_iter):

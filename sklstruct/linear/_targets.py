@@ -70,7 +70,7 @@ class Targets(NamedTuple):
     def among(self, outcomes: NDArray) -> tuple[NDArray, Targets]:
         """(samples, their targets) of the problem of some outcomes, ascending.
 
-        With one outcome a sample these are the samples of the outcomes, else all.
+        With one outcome per sample these are the samples of the outcomes, else all.
         """
         number = np.full(self.n_outcomes, -1, dtype=np.int32)
         number[outcomes] = np.arange(outcomes.size, dtype=np.int32)

@@ -8,8 +8,8 @@ loss is continued to the fit.
 
 The logistic loss has the smaller log-loss where labels are not certain: where equal
 samples have different ones. Then the squared hinge cannot have all of its training
-samples on the right side. If it has, with one label a sample, the logistic loss is not
-fitted at all.
+samples on the right side. If it has, with one label per sample, the logistic loss is
+not fitted at all.
 """
 
 from __future__ import annotations
@@ -18,14 +18,11 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._parallel import ThreadMap
 from ._calibration import both_outcomes, evidence, fit_answers, fit_scale, fold_size
-from ._samples import AUTO_C
 from ._solver import Descent, DescentSettings, Fit, NodeSolver, peak_bytes
-from ._targets import Targets
 
 # Least number of outcomes that are tried, and the number of fold samples that they
 # should have. Of noisy labels a smaller part looks more certain than the whole.
@@ -42,44 +39,37 @@ _ROUGH = 10.0
 # the wrong side of its own class by the squared hinge.
 _CERTAIN = 0.001
 
-# The logistic loss is chosen if its log-loss is smaller by so many nats a sample: where
-# labels are nearly certain its predictions are no better. The multinomial one must also
-# be smaller by a part: its descent takes up to one and a half times as long as that of
-# the squared hinge, and where the two losses are close it predicts a little less well.
-# The yes/no losses of several labels take at most about twice as long.
+# Margins by which the logistic loss must win: nats per sample, and the part of the
+# log-loss for each logistic loss. The descent of the multinomial loss takes up to one
+# and a half times as long as that of the squared hinge.
 _NATS = 0.01
 _WORTH = {"log_loss": 0.03, "ovr_log_loss": 0.0}
 
+# C of the logistic candidate, in units of C: its curvature is C p (1 - p), smaller than
+# the 2 C of the squared hinge.
+_STRONGER = 10.0
 
-class Trial(NamedTuple):
-    """A problem on which losses are tried."""
 
-    X: NDArray | sp.csr_matrix
-    start: int
-    stop: int
-    targets: Targets
-    weight: NDArray
-    held: NDArray  # the fold, positions among the samples, ascending
-    divide: bool = True  # as in `NodeSolver`, for the multinomial loss
+def part_of(node: NodeSolver, seed: int) -> NodeSolver:
+    """The problem of some of the outcomes of a node."""
+    m = node.targets.n_outcomes
+    most = n_tried(m, node.held.size)
+    if most == m:
+        return node
+    chosen = np.random.RandomState(seed).permutation(m)[:most]
+    rows, targets = node.targets.among(np.sort(chosen))
+    held = np.flatnonzero(np.isin(rows, node.held)).astype(np.int32)
+    X, weight = node.X, node.weight
+    if not targets.several:
+        X, weight = X[rows], weight[rows]
+    return NodeSolver(X, targets, weight, held, node.divide)
 
-    def solver(self, loss: str) -> NodeSolver:
-        X, start, stop, targets, weight, held, divide = self
-        divide = divide or loss != "log_loss"
-        return NodeSolver(X, start, stop, targets, weight, held, divide)
 
-    def part(self, seed: int) -> Trial:
-        """The problem of some of the outcomes."""
-        m = self.targets.n_outcomes
-        most = n_tried(m, self.held.size)
-        if most == m:
-            return self
-        chosen = np.random.RandomState(seed).permutation(m)[:most]
-        rows, targets = self.targets.among(np.sort(chosen))
-        held = np.flatnonzero(np.isin(rows, self.held)).astype(np.int32)
-        if self.targets.several:
-            return self._replace(targets=targets)
-        X = self.X[rows + self.start]
-        return Trial(X, 0, rows.size, targets, self.weight[rows], held, self.divide)
+def whole_of(node: NodeSolver, loss: str) -> NodeSolver:
+    """The solver of all outcomes with a loss; `divide` is for the multinomial loss."""
+    if node.divide or loss == "log_loss":
+        return node
+    return NodeSolver(node.X, node.targets, node.weight, node.held)
 
 
 def n_tried(n_outcomes: int, n_held: int) -> int:
@@ -99,14 +89,16 @@ def trial_bytes(n_samples: int, n_columns: int, n_outcomes: int, n_rows: int) ->
     return one if tried < n_outcomes else 2 * one
 
 
-class Begun(NamedTuple):
-    """The descents of all outcomes of a problem with one loss, halted."""
+class PausedDescents(NamedTuple):
+    """The descents of all outcomes of a node with one loss, before the fold."""
 
     solver: NodeSolver
     blocks: list[list[Fit]]  # as `NodeSolver.blocks`
 
     @classmethod
-    def of(cls, solver: NodeSolver, settings: DescentSettings, seed: int) -> Begun:
+    def of(
+        cls, solver: NodeSolver, settings: DescentSettings, seed: int
+    ) -> PausedDescents:
         """The descents of the trial."""
         blocks = [
             list(solver.descents(block, settings, seed + k))
@@ -137,11 +129,11 @@ class Choice(NamedTuple):
 
     loss: str
     C: float
-    begun: Begun | None
+    paused: PausedDescents | None
 
 
 def choose_loss(
-    trials: Sequence[Trial],
+    nodes: Sequence[NodeSolver],
     settings_of: Callable[[str, float], DescentSettings],
     C: float,
     seeds: NDArray,
@@ -149,49 +141,43 @@ def choose_loss(
 ) -> Choice:
     """The loss of the smaller log-loss on the fold; without fold the logistic.
 
-    Its descents are returned if there is one trial, and that of all of its problem.
+    Its descents are returned if there is one node, and all of its outcomes are tried.
     """
-    several = trials[0].targets.several
+    several = nodes[0].targets.several
     second = "ovr_log_loss" if several else "log_loss"
-    hinge, other = ("squared_hinge", C), (second, AUTO_C * C)
-    if not any(t.held.size for t in trials):
+    hinge, other = ("squared_hinge", C), (second, _STRONGER * C)
+    if not any(node.held.size for node in nodes):
         return Choice(*other, None)
-    parts = [t.part(int(seed)) for t, seed in zip(trials, seeds)]
-    kept = len(parts) == 1 and parts[0] is trials[0]
+    parts = [part_of(node, int(seed)) for node, seed in zip(nodes, seeds)]
+    kept = len(parts) == 1 and parts[0] is nodes[0]
 
-    def tried(candidate, solvers):
-        """[(fold scores, n_wrong)], and what is `begun`."""
+    def tried(candidate):
+        """The scores of the folds, the number of wrong samples, what is paused."""
         settings = settings_of(*candidate)
 
-        def scores(k):
-            solver = solvers[k] or parts[k].solver(settings.loss)
-            begun = Begun.of(solver, settings, int(seeds[k]))
-            return begun.fold_scores, begun.n_wrong, begun if kept else None
+        def run(k):
+            node = whole_of(parts[k], settings.loss)
+            paused = PausedDescents.of(node, settings, int(seeds[k]))
+            return paused.fold_scores, paused.n_wrong, paused if kept else None
 
-        found = parallel(scores, range(len(parts)))
-        return found, found[0][-1]
+        scores, wrong, paused = zip(*parallel(run, range(len(parts))))
+        return scores, sum(wrong), paused[0]
 
-    def log_loss(found, loss):
-        return fold_log_loss(parts, [scores for scores, *_ in found], loss)
-
-    found, begun = tried(hinge, [None] * len(parts))
-    if not several:
-        n_samples = sum(part.targets.n_samples for part in parts)
-        if sum(n_wrong for _, n_wrong, _ in found) <= _CERTAIN * n_samples:
-            return Choice(*hinge, begun)
-    least = log_loss(found, "squared_hinge")
+    scores, n_wrong, paused = tried(hinge)
+    n_samples = sum(part.targets.n_samples for part in parts)
+    if not several and n_wrong <= _CERTAIN * n_samples:
+        return Choice(*hinge, paused)
+    least = fold_log_loss(parts, scores, "squared_hinge")
     most = min(least * (1 - _WORTH[second]), least - _NATS)
     if most <= 0:  # no log-loss is below 0
-        return Choice(*hinge, begun)
-    shared = begun.solver if kept and trials[0].divide else None
-    found, then = tried(other, [shared] * len(parts))
-    if most <= log_loss(found, second):
-        return Choice(*hinge, begun)
-    return Choice(*other, then)
+        return Choice(*hinge, paused)
+    scores, _, then = tried(other)
+    better = fold_log_loss(parts, scores, second) < most
+    return Choice(*other, then) if better else Choice(*hinge, paused)
 
 
 def fold_log_loss(
-    parts: Sequence[Trial], scores: Sequence[NDArray], loss: str
+    parts: Sequence[NodeSolver], scores: Sequence[NDArray], loss: str
 ) -> float:
     """Mean log-loss of the folds of some problems, with one calibration for all."""
     held = [t.targets.take(t.held) for t in parts]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .._checks import CheckedState, as_ids, check_length, check_pointers
 from . import _weights_fast as kernels
-from ._samples import is_sparse
+from ._samples import Samples, is_sparse, narrow_indices
 
 LANES = 16  # outcomes are padded to a multiple
 
@@ -61,7 +61,7 @@ class Features(NamedTuple):
         return out
 
 
-class Division(NamedTuple):
+class SplitFeatures(NamedTuple):
     """The features of some samples: the shared ones, and those of one sample alone."""
 
     features: Features
@@ -73,12 +73,10 @@ class Division(NamedTuple):
     own: NDArray  # (n,) sums of the squares of lone_x
 
     @classmethod
-    def of(
-        cls, X: NDArray | sp.csr_matrix, start: int, stop: int, divide: bool = True
-    ) -> Division:
-        """For rows start to stop of X (float32, int32); all shared if not `divide`."""
-        n, d = stop - start, X.shape[1]
-        rows = as_rows(X, start, stop)
+    def of(cls, X: Samples, divide: bool = True) -> SplitFeatures:
+        """For the rows of X (float32, int32); all shared if not `divide`."""
+        n, d = X.shape
+        rows = as_rows(X)
         own = np.zeros(n, dtype=np.float32)
         lone_ptr = np.zeros(n + 1, dtype=np.int64)
         if not is_sparse(X):
@@ -86,7 +84,7 @@ class Division(NamedTuple):
             lone_x = nothing.view(np.float32)
             features = Features.of(every, d)
             return cls(features, rows, every, lone_ptr, lone_x, nothing, own)
-        index = X.indices[X.indptr[start] : X.indptr[stop]]
+        index = X.indices
         once = np.zeros(d // 64 + 1, dtype=np.uint64)
         again = np.zeros_like(once)
         kernels.mark_again(index, once, again)
@@ -165,7 +163,10 @@ class FittedStrip(NamedTuple):
 
 
 def whole(
-    division: Division, strips: Iterable[FittedStrip], n_outcomes: int, constant: float
+    division: SplitFeatures,
+    strips: Iterable[FittedStrip],
+    n_outcomes: int,
+    constant: float,
 ) -> Piece:
     """The weights of all outcomes of the strips; `strips` is consumed one by one."""
     M = lanes_of(n_outcomes)
@@ -186,7 +187,7 @@ def whole(
 
 
 def packed(
-    division: Division,
+    division: SplitFeatures,
     strips: Iterable[FittedStrip],
     n_outcomes: int,
     constant: float,
@@ -398,15 +399,12 @@ class NodeWeights(CheckedState):
         return columns[row[:n]], outcome[:n], weight[:n]
 
 
-def as_rows(
-    X: NDArray | sp.csr_matrix, start: int = 0, stop: int | None = None
-) -> kernels.FloatRows:
-    """Rows of a float32 X as the kernels read them; indices of X must be int32."""
-    stop = X.shape[0] if stop is None else stop
+def as_rows(X: Samples) -> kernels.FloatRows:
+    """A float32 X as the kernels read it; indices of X must be int32."""
     if not is_sparse(X):
-        return kernels.FloatRows.dense(X[start:stop])
-    indptr = X.indptr[start : stop + 1].astype(np.int64)
-    return kernels.FloatRows.sparse(X.data, X.indices[indptr[0] : indptr[-1]], indptr)
+        return kernels.FloatRows.dense(X)
+    indptr = X.indptr.astype(np.int64)
+    return kernels.FloatRows.sparse(X.data, narrow_indices(X), indptr)
 
 
 def _ptr(sizes):

@@ -16,6 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklstruct import HierarchicalClassifier
 from sklstruct.datasets import make_sparse_classes
 from sklstruct.hierarchical import PerNodeC
+from sklstruct.hierarchical._dual_nodes import DualNodes
 from sklstruct.linear import LinearClassifier
 
 K = 12
@@ -281,7 +282,7 @@ def test_bad_later_batches(data):
         ((X, y, range(K + 1)), "classes differ"),
         ((X, y + 1), "has the label 12, which is not among the classes"),
         ((X[:, 1:], y), "features"),
-        ((X, np.eye(K, dtype=int)[y]), "one label a sample"),
+        ((X, np.eye(K, dtype=int)[y]), "one label per sample"),
         ((X * np.nan, y), "NaN"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -291,25 +292,51 @@ def test_bad_later_batches(data):
 
 
 @pytest.mark.parametrize(
-    ("params", "message"),
+    "params",
     [
-        ({"taxonomy": "cut"}, "a given taxonomy"),
-        ({"taxonomy": (GROUPS, "cut"), "n_taxonomies": 2}, "n_taxonomies=1"),
-        ({"estimator": GaussianNB()}, "LinearClassifier"),
-        ({"estimator": logistic()}, "penalize_intercept=True"),
-        ({"prediction": "greedy"}, "greedy"),
-        ({"estimator": PerNodeC()}, "LinearClassifier"),
-        ({"estimator": LinearClassifier("log_loss", solver="quasi_newton")}, "solver"),
-        ({"class_weight": "balanced"}, "class_weight"),
+        {"taxonomy": "cut"},
+        {"taxonomy": (GROUPS, "cut"), "n_taxonomies": 2},
+        {"estimator": GaussianNB()},
+        {"estimator": logistic()},
+        {"prediction": "greedy"},
+        {"estimator": PerNodeC()},
+        {"estimator": LinearClassifier("log_loss", solver="quasi_newton")},
+        {"class_weight": "balanced"},
     ],
 )
-def test_parameters_without_batches(data, params, message):
+def test_parameters_without_batches(data, params):
     X, y, _, _ = data
     model = HierarchicalClassifier(**{"taxonomy": GROUPS} | params)
     assert not hasattr(model, "partial_fit")
     with pytest.raises(AttributeError) as refused:
         model.partial_fit(X, y, range(K))
-    assert re.search(message, str(refused.value.__cause__))
+    assert re.search("one given tree.*estimator None", str(refused.value.__cause__))
+
+
+@pytest.mark.parametrize("taxonomy", [GROUPS, [[0, 1], [*range(2, K)]]])
+@pytest.mark.parametrize("dense", [False, True])
+def test_plain_nodes_go_on_after_a_fit(data, taxonomy, dense):
+    """Batches begin at the weights and the probabilities of `fit`."""
+    X, y, Z, T = data
+    X, Z = (X.toarray(), Z.toarray()) if dense else (X, Z)
+    node = LinearClassifier("log_loss", C=10.0, calibration=None, tol=1e-4)
+    model = HierarchicalClassifier(taxonomy, estimator=node, random_state=0)
+    model.fit(X[:500], y[:500])
+    P, coef, score = model.predict_proba(Z), model.coef_, model.score(Z, T)
+    same = DualNodes.of_chain(model.nodes_, node)
+    found = np.empty_like(P)
+
+    def use(part, log_proba):
+        found[part] = np.exp(log_proba)
+
+    same.rows(Z, use, 1)
+    np.testing.assert_allclose(found, P, atol=1e-6)
+    np.testing.assert_array_equal(same.coef.toarray(), coef)
+    # what the nodes know already hardly moves them
+    again = clone(model).fit(X[:500], y[:500]).partial_fit(X[:1], y[:1])
+    assert np.abs(again.predict_proba(Z) - P).max() < 0.3
+    model.partial_fit(X[500:], y[500:])
+    assert model.score(Z, T) > score
 
 
 def test_fitted_models_without_batches(data):

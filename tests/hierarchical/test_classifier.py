@@ -81,7 +81,7 @@ VARIANTS = {
     "chain": {"taxonomy": [[[[[[[[[0, 1], 2], 3], 4], 5], 6], 7], 8], 9]},
     "three": {"n_taxonomies": 3},
     "mixed": {"taxonomy": ("cut", NESTED, "rand"), "n_taxonomies": 3},
-    "no_intercept": {"estimator": logistic(fit_intercept=False)},
+    "no_intercept": {"estimator": logistic(intercept_scaling=0)},
     "estimator": {"estimator": GaussianNB(), "taxonomy": NESTED},
     "estimator_three": {"estimator": GaussianNB(), "n_taxonomies": 3},
 }
@@ -207,7 +207,7 @@ def test_decision_function_is_the_log_probability(train, classes):
 
 @pytest.mark.parametrize("n_taxonomies", [1, 3])
 @pytest.mark.parametrize("max_depth", [None, 2])
-def test_best_first_is_the_joint_argmax(n_taxonomies, max_depth):
+def test_the_search_finds_the_joint_argmax(n_taxonomies, max_depth):
     X, y = clouds(40, 15, spread=0.7)
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(10_000, X.shape[1])) * 1.5
@@ -215,13 +215,11 @@ def test_best_first_is_the_joint_argmax(n_taxonomies, max_depth):
         "rand", n_taxonomies=n_taxonomies, max_depth=max_depth, random_state=0
     ).fit(X, y)
     joint = model.classes_[model.predict_log_proba(Z).argmax(axis=1)]
-    for prediction in ("joint", "best_first"):
-        model.set_params(prediction=prediction)
-        assert_array_equal(model.predict(Z), joint)
-        products = model.n_dot_products(Z)
-        # a sample that is undecided in single precision is searched twice
-        assert (products <= model.coef_.shape[0]).mean() > 0.999
-        assert (products <= 2 * model.coef_.shape[0]).all()
+    assert_array_equal(model.predict(Z), joint)
+    products = model.n_dot_products(Z)
+    # a sample that is undecided in single precision is searched twice
+    assert (products <= model.coef_.shape[0]).mean() > 0.999
+    assert (products <= 2 * model.coef_.shape[0]).all()
     if n_taxonomies == 1:
         greedy = model.set_params(prediction="greedy").predict(Z)
         fewest = model.n_dot_products(Z)
@@ -229,17 +227,14 @@ def test_best_first_is_the_joint_argmax(n_taxonomies, max_depth):
         assert fewest.mean() < products.mean() < model.coef_.shape[0]
 
 
-def test_best_first_breaks_ties_like_argmax():
+def test_the_search_breaks_ties_like_argmax():
     # constant features: only priors, and classes of equal size are exactly tied
     y = np.repeat(np.arange(8), 4)
     model = HierarchicalClassifier("rand", random_state=0).fit(np.ones((32, 2)), y)
     Z = np.ones((3, 2))
-    joint = model.predict(Z)
     assert_array_equal(
-        model.set_params(prediction="best_first").predict(Z),
-        model.classes_[model.predict_log_proba(Z).argmax(1)],
+        model.predict(Z), model.classes_[model.predict_log_proba(Z).argmax(1)]
     )
-    assert_array_equal(joint, model.predict(Z))
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])
@@ -413,7 +408,7 @@ class Refuses(DecisionTreeClassifier):
         return proba
 
 
-@pytest.mark.parametrize("prediction", ["joint", "best_first", "greedy"])
+@pytest.mark.parametrize("prediction", ["joint", "greedy"])
 @pytest.mark.parametrize("answer", [np.nan, 0.0, -1.0, np.inf])
 def test_node_model_without_a_distribution(train, prediction, answer, monkeypatch):
     X, y = train
@@ -428,7 +423,7 @@ def test_node_model_without_a_distribution(train, prediction, answer, monkeypatc
 
 @pytest.mark.parametrize(
     ("prediction", "n_taxonomies"),
-    [("joint", 1), ("best_first", 1), ("greedy", 1), ("joint", 2), ("best_first", 2)],
+    [("joint", 1), ("greedy", 1), ("joint", 2)],
 )
 def test_compiled_and_generic_routes_agree(train, test, prediction, n_taxonomies):
     """scikit-learn's LogisticRegression as node model finds the same as ours."""
@@ -449,7 +444,7 @@ def test_compiled_and_generic_routes_agree(train, test, prediction, n_taxonomies
     assert_array_equal(theirs.predict(X), ours.predict(X))
     if n_taxonomies == 1 and prediction == "greedy":
         assert_array_equal(theirs.n_dot_products(X), ours.n_dot_products(X))
-    elif n_taxonomies == 1 and prediction == "best_first":
+    elif n_taxonomies == 1:
         # down to a class first looks into some nodes that a queue of all would not
         fewest, products = theirs.n_dot_products(X), ours.n_dot_products(X)
         assert (fewest <= products).all()
@@ -521,9 +516,7 @@ def test_one_class(train, test):
     X, _ = train
     for options in ({}, {"taxonomy": [[7]]}, {"n_taxonomies": 2}):
         model = HierarchicalClassifier(**options).fit(X, np.full(len(X), 7))
-        for prediction in ("joint", "best_first", "greedy")[
-            : 4 - len(model.taxonomies_)
-        ]:
+        for prediction in ("joint", "greedy")[: 3 - len(model.taxonomies_)]:
             model.set_params(prediction=prediction)
             assert (model.predict(test[0]) == 7).all()
             assert (model.n_dot_products(test[0]) == 0).all()
@@ -600,7 +593,7 @@ def test_csr_is_dense(train, test):
         Z = sp.csr_matrix(test[0])
         assert_allclose(sparse.predict_proba(Z), dense.predict_proba(test[0]),
                         atol=1e-5)  # fmt: skip
-        for prediction in ("best_first", "greedy")[: 3 - len(dense.taxonomies_)]:
+        for prediction in ("joint", "greedy")[: 3 - len(dense.taxonomies_)]:
             dense.set_params(prediction=prediction)
             sparse.set_params(prediction=prediction)
             assert_array_equal(sparse.predict(Z), dense.predict(test[0]))
@@ -622,9 +615,7 @@ def test_csr_with_wide_indices_duplicates_and_empty_rows(train):
     twice = sp.csr_matrix(
         (np.repeat(S.data / 2, 2), np.repeat(S.indices, 2), S.indptr * 2), shape=S.shape
     )
-    base = HierarchicalClassifier(
-        NESTED, estimator=logistic(tol=1e-9), prediction="best_first"
-    ).fit(S, y)
+    base = HierarchicalClassifier(NESTED, estimator=logistic(tol=1e-9)).fit(S, y)
     for other in (wide, twice, S.tocsc()):
         model = clone(base).fit(other, y)
         assert_allclose(model.predict_proba(other), base.predict_proba(S), atol=1e-5)
@@ -645,7 +636,6 @@ def test_float32_stays_float32(train, test):
     proba = narrow.predict_proba(Z)
     assert_allclose(proba.sum(axis=1), 1, rtol=0, atol=1e-12)
     assert_allclose(proba, wide.predict_proba(test[0]), atol=2e-2)
-    narrow.set_params(prediction="best_first")
     assert (narrow.predict(Z) == wide.predict(test[0])).mean() > 0.98
 
 
@@ -713,10 +703,7 @@ def test_n_jobs_does_not_change_the_answer(train, test):
     assert_array_equal(one.coef_, two.coef_)
     assert_array_equal(one.C_, two.C_)
     X = np.tile(test[0], (20, 1))
-    for prediction in ("joint", "best_first"):
-        one.set_params(prediction=prediction)
-        two.set_params(prediction=prediction)
-        assert_array_equal(one.predict(X), two.predict(X))
+    assert_array_equal(one.predict(X), two.predict(X))
     assert_array_equal(one.predict_proba(X), two.predict_proba(X))
 
 
@@ -757,14 +744,14 @@ def test_indep_chooses_by_held_out_loss():
     """One node: scikit-learn's own cross-validation over the same folds agrees."""
     X, y = clouds(2, 60, d=30, spread=0.25)
     C = np.array([1e-4, 1e-2, 1.0, 100.0])
-    search = PerNodeC(C, n_folds=4, estimator=logistic(tol=1e-8))
+    search = PerNodeC(C, estimator=logistic(tol=1e-8))
     model = HierarchicalClassifier([[0], [1]], estimator=search, random_state=0)
     model.fit(X, y)
     order = np.argsort(y, kind="stable")
     X, y = X[order], y[order]
-    fold = folds(y, 4, np.random.RandomState(0))
+    fold = folds(y, np.random.RandomState(0))
     loss = np.zeros(C.size)
-    for f in range(4):
+    for f in range(3):
         for i, c in enumerate(C):
             flat = LogisticRegression(C=c, tol=1e-8, max_iter=10_000)
             flat.fit(X[fold != f], y[fold != f])
@@ -776,7 +763,7 @@ def test_indep_chooses_by_held_out_loss():
 
 def test_folds_keep_every_class_in_training():
     code = np.repeat(np.arange(6), [1, 2, 3, 7, 1, 40])
-    fold = folds(code, 3, np.random.RandomState(0))
+    fold = folds(code, np.random.RandomState(0))
     assert (fold[[0, 13]] == -1).all()
     for f in range(3):
         assert set(code[fold != f]) == set(range(6))
@@ -846,10 +833,9 @@ def test_any_classifier(train, test, estimator):
     model = HierarchicalClassifier(NESTED, estimator=estimator).fit(*train)
     proba = model.predict_proba(test[0])
     assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
-    for prediction in ("joint", "best_first", "greedy"):
+    for prediction in ("greedy", "joint"):
         model.set_params(prediction=prediction)
         assert (model.predict(test[0]) == test[1]).mean() > 0.6
-    model.set_params(prediction="best_first")
     # trees give exact zeros and exact ties
     assert_array_equal(model.predict(test[0]), model.classes_[proba.argmax(1)])
 
@@ -861,7 +847,7 @@ def test_nan_is_passed_on_to_the_estimator(train, test, sparse):
     X[::5, 0] = T[::7, 1] = np.nan
     kind = sp.csr_matrix if sparse else np.asarray
     mean = SimpleImputer().fit(X)
-    for prediction in ("joint", "greedy", "best_first"):
+    for prediction in ("joint", "greedy"):
         node = make_pipeline(FunctionTransformer(mean.transform), LogisticRegression())
         model = HierarchicalClassifier(NESTED, estimator=node, prediction=prediction)
         if sparse:  # the transformer reads one form
@@ -1100,7 +1086,6 @@ def test_degenerate_data(name, case):
         ({"estimator": logistic(C=np.inf)}, "'C' parameter"),
         ({"estimator": PerNodeC([0.1, -1.0])}, "candidates must be positive"),
         ({"estimator": PerNodeC([])}, "candidates must be"),
-        ({"estimator": PerNodeC(n_folds=1)}, "'n_folds' parameter of PerNodeC"),
         ({"estimator": GammaPrior(1.0)}, "shape"),
         ({"estimator": GammaPrior([2, 1])}, "shape must be greater than 1"),
         ({"estimator": GammaPrior(2, np.nan)}, "rate"),
@@ -1195,10 +1180,10 @@ def test_forest_estimator_in_threads(train, test):
 def test_searches_are_parameters(train):
     """clone, get_params, set_params and a grid search reach into the objects."""
     model = HierarchicalClassifier(NESTED, estimator=PerNodeC([0.1, 1.0]))
-    other = clone(model).set_params(estimator__n_folds=2)
-    assert other.get_params()["estimator__n_folds"] == 2
-    assert model.estimator.n_folds == 3
-    assert "n_folds=2" in repr(other)
+    other = clone(model).set_params(estimator__candidates=[2.0])
+    assert other.get_params()["estimator__candidates"] == [2.0]
+    assert model.estimator.candidates == [0.1, 1.0]
+    assert "candidates=[2.0]" in repr(other)
     search = GridSearchCV(
         HierarchicalClassifier(NESTED, estimator=GammaPrior(2, 1)),
         {"estimator__rate": [1e5, 10.0]},
@@ -1208,7 +1193,7 @@ def test_searches_are_parameters(train):
     assert search.best_params_ == {"estimator__rate": 10.0}
     search = GridSearchCV(
         HierarchicalClassifier(NESTED, random_state=0),
-        {"estimator": [None, logistic(), PerNodeC(n_folds=2), GammaPrior()]},
+        {"estimator": [None, logistic(), PerNodeC(), GammaPrior()]},
         cv=2,
     ).fit(*train)
     scores = search.cv_results_["mean_test_score"]
@@ -1231,15 +1216,15 @@ def test_gamma_chooses_by_held_out_loss():
     """One node: the definition, with scikit-learn's models, over the same folds."""
     X, y = clouds(2, 60, d=30, spread=0.25)
     shapes, rates = [2.0, 30.0], [0.3, 3.0, 300.0]
-    prior = GammaPrior(shapes, rates, n_folds=4, estimator=logistic(tol=1e-8))
+    prior = GammaPrior(shapes, rates, estimator=logistic(tol=1e-8))
     model = HierarchicalClassifier([[0], [1]], estimator=prior, random_state=0).fit(
         X, y
     )
     order = np.argsort(y, kind="stable")
     X, y = X[order], y[order]
-    fold = folds(y, 4, np.random.RandomState(0))
+    fold = folds(y, np.random.RandomState(0))
     loss = {(a, b): 0.0 for a in shapes for b in rates}
-    for f in range(4):
+    for f in range(3):
         for a, b in loss:
             C = 1.0
             for _ in range(10):
@@ -1281,7 +1266,7 @@ def test_greedy_is_for_one_tree(train):
         model.fit(*train)
     model.set_params(prediction="joint").fit(*train).set_params(prediction="greedy")
     for call in (model.predict, model.n_dot_products, model.decision_path):
-        with pytest.raises(ValueError, match="prediction=.*best_first"):
+        with pytest.raises(ValueError, match="prediction=.*joint"):
             call(train[0])
     assert model.predict_proba(train[0]).shape == (600, 10)
 

@@ -48,7 +48,7 @@ def test_common_scale_of_the_features(kind, scale):
         200, 5, n_informative=3, random_state=0, flip_y=0.1
     )  # fmt: skip
     model = HierarchicalClassifier(
-        [[0], [1]], estimator=logistic(fit_intercept=False, tol=1e-10)
+        [[0], [1]], estimator=logistic(intercept_scaling=0, tol=1e-10)
     )
     plain = model.set_params(estimator__C=1e12).fit(X, y).predict_proba(X)
     with warnings.catch_warnings():

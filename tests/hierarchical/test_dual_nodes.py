@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from _nodes import logistic
+from _nodes import leaves, logistic
 from scipy.optimize import check_grad, minimize
 from scipy.special import logsumexp
 from sklearn.base import clone
@@ -170,10 +170,10 @@ def loss(request):
 def fitted(request, loss, data):
     n_leaves = {"binary": 1, "two levels": 1}.get(request.param, 2)
     model = HierarchicalClassifier(
-        TREES[request.param], estimator=dual(loss, C=3), n_leaves=n_leaves,
-        random_state=0,
-    )  # fmt: skip
-    return model.fit(*data)
+        TREES[request.param], estimator=dual(loss, C=3), random_state=0
+    )
+    with leaves(n_leaves):
+        return model.fit(*data)
 
 
 def test_is_the_formula(fitted, new):
@@ -186,9 +186,10 @@ def test_is_the_formula(fitted, new):
 
 def test_several_trees_are_the_mean(new, data):
     model = HierarchicalClassifier(
-        (ONE_LEVEL, TWO_LEVELS, BINARY), n_taxonomies=3, estimator=dual(),
-        n_leaves=1, random_state=0,
-    ).fit(*data)  # fmt: skip
+        (ONE_LEVEL, TWO_LEVELS, BINARY), estimator=dual(), random_state=0
+    )
+    with leaves(1):
+        model.fit(*data)
     X = new[0][:40]
     expected = by_definition(model, X.toarray())
     np.testing.assert_allclose(model.predict_proba(X), expected, rtol=2e-4, atol=1e-9)
@@ -205,10 +206,9 @@ def test_random_trees(seed):
     n_trees = int(rng.integers(1, 4))
     model = HierarchicalClassifier(
         tuple(trees[:n_trees]), n_taxonomies=n_trees,
-        estimator=dual(LOSSES[seed % 3], max_iter=20, C=10),
-        n_leaves=int(rng.integers(1, 4)), random_state=seed,
+        estimator=dual(LOSSES[seed % 3], max_iter=20, C=10), random_state=seed,
     )  # fmt: skip
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), leaves(int(rng.integers(1, 4))):
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)
     # numbers that no fit would find
@@ -236,9 +236,10 @@ def test_leaves_that_are_evaluated(n_leaves, data, new):
     trees = {4: ONE_LEVEL, 20: [[k, k + 20] for k in range(20)]}
     n_all = 4 if n_leaves <= 4 else 20
     X, y = data if n_all == 4 else (X, y)
-    model = HierarchicalClassifier(
-        trees[n_all], estimator=dual(), n_leaves=n_leaves, random_state=0
-    ).fit(X, y)
+    with leaves(n_leaves):
+        model = HierarchicalClassifier(
+            trees[n_all], estimator=dual(), random_state=0
+        ).fit(X, y)
     # the evidence of leaves that are not evaluated, -c, is not that of the others
     model.nodes_.numbers = np.array([[0.3, 1.0, 0.8, -1.0, 0.0]])
     proba = model.predict_proba(X[:40])
@@ -282,9 +283,10 @@ def test_answers_agree_whatever_is_looked_into(fitted, new, n_leaves):
 def test_ties_of_leaves_go_to_the_first_class():
     """A leaf of the mass of the best class so far may hold a class before it."""
     X, y = text(n=400, n_classes=6)
-    node = dual("squared_hinge", fit_intercept=False)
+    node = dual("squared_hinge", intercept_scaling=0)
     tree = [[4, 5], [3], [2], [0], [1]]
-    model = HierarchicalClassifier(tree, estimator=node, n_leaves=1).fit(X, y)
+    with leaves(1):
+        model = HierarchicalClassifier(tree, estimator=node).fit(X, y)
     model.nodes_.numbers = np.array([[1.0, 1.0, 0.0, 5.0, 0.0]])
     nothing = sp.csr_matrix((1, X.shape[1]))  # all scores are 0
     P = model.predict_proba(nothing)[0]
@@ -298,7 +300,7 @@ def test_ties_of_leaves_go_to_the_first_class():
 @pytest.mark.parametrize("tree", TREES)
 def test_without_evidence_it_is_the_chain(tree, data, new):
     """The product of conditionals, that of the dense solver too."""
-    params = {"calibration": None, "fit_intercept": False, "max_iter": 2000}
+    params = {"calibration": None, "intercept_scaling": 0, "max_iter": 2000}
     # the least threshold keeps all weights and the other posterior
     other = dual("log_loss", tol=1e-5, weight_threshold=1e-12, **params)
     chain = HierarchicalClassifier(TREES[tree], estimator=other, random_state=0)
@@ -306,7 +308,7 @@ def test_without_evidence_it_is_the_chain(tree, data, new):
     assert isinstance(chain.nodes_, DualNodes)
     X = new[0]
     for node, kind in (
-        (logistic(tol=1e-7, fit_intercept=False), sp.csr_matrix.toarray),
+        (logistic(tol=1e-7, intercept_scaling=0), sp.csr_matrix.toarray),
         (dual("log_loss", tol=1e-5, **params), sp.csr_matrix),
     ):
         plain = HierarchicalClassifier(TREES[tree], estimator=node, random_state=0)
@@ -377,9 +379,10 @@ def test_numbers_minimise_the_fold_and_their_gradient_is_right(monkeypatch, data
     monkeypatch.setattr(numbers, "minimize", spy)
     for tree, n_leaves in ((ONE_LEVEL, 2), (BINARY, 1), (UNEQUAL, 1), (TWO_LEVELS, 4)):
         for loss in LOSSES:
-            HierarchicalClassifier(
-                tree, estimator=dual(loss), n_leaves=n_leaves, random_state=0
-            ).fit(*data)
+            with leaves(n_leaves):
+                HierarchicalClassifier(tree, estimator=dual(loss), random_state=0).fit(
+                    *data
+                )
     assert len(seen) == 12
 
 
@@ -532,12 +535,11 @@ def test_leaves_that_are_looked_into(monkeypatch, loss, data):
     X, y = data
     params = {"estimator": dual(loss, C=3), "random_state": 0}
     groups = [[k for k in range(K) if k % 8 == j] for j in range(8)]  # hard to route
-    fold = {
-        b: HierarchicalClassifier(groups, n_leaves=b, **params)
-        .fit(X, y)
-        .nodes_.fold_log_loss[0]
-        for b in (2, 3, 5, 8)
-    }
+    fold = {}
+    for b in (2, 3, 5, 8):
+        with leaves(b):
+            model = HierarchicalClassifier(groups, **params).fit(X, y)
+        fold[b] = model.nodes_.fold_log_loss[0]
     for worth in (0.5, 0.02, 0.001):
         monkeypatch.setattr(_dual_nodes, "_TOLERANCE", worth)
         good = [b for b in fold if fold[b] <= (1 + worth) * min(fold.values())]
@@ -689,10 +691,9 @@ def test_bad_input(data, monkeypatch):
     def fit(**params):
         return HierarchicalClassifier(**params).fit(X, y)
 
-    with pytest.raises(ValueError, match="calibration=None"):
-        fit(estimator=dual(calibration=None))
-    with pytest.raises(ValueError, match="loss.*calibration"):
-        fit(estimator=dual("auto", calibration=None))
+    for loss in ("squared_hinge", "auto"):  # they have no probabilities
+        with pytest.raises(ValueError, match="'estimator' parameter.*predict_proba"):
+            fit(estimator=dual(loss, calibration=None))
     with pytest.raises(ValueError, match="class_weight"):
         fit(estimator=dual(class_weight="balanced"))
     with pytest.raises(ValueError, match="solver"):
@@ -701,12 +702,6 @@ def test_bad_input(data, monkeypatch):
         fit(estimator=dual(), prediction="greedy")
     with pytest.raises(ValueError, match="C"):
         fit(estimator=dual(C=-1))
-    with pytest.raises(ValueError, match="n_leaves"):
-        fit(estimator=dual(), n_leaves=0)
-    with pytest.raises(ValueError, match="n_leaves=3 needs calibrated nodes"):
-        fit(estimator=logistic(), n_leaves=3)
-    with pytest.raises(ValueError, match="n_leaves=3 needs calibrated nodes"):
-        HierarchicalClassifier(n_leaves=3).fit(X.toarray(), y)
     with pytest.raises(TypeError, match="unexpected"):
         HierarchicalClassifier(estimator=dual()).fit(X, y, check_input=True)
     with pytest.warns(UserWarning, match="rows of lengths"):

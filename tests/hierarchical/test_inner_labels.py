@@ -212,7 +212,7 @@ def test_bad_maps(data):
         InnerLabels.of({1: 0, 2: "label 0"}, 9)
     for other in ("cut", [[0, 1], [2]], {"a": [0, 1]}, {0: ("a",)}, {0: "a"}):
         assert InnerLabels.of(other, 9) is None
-    # with one label a sample a class is a leaf
+    # with one label per sample a class is a leaf
     with pytest.raises(ValueError, match="missing labels|inner node"):
         HierarchicalClassifier(PARENTS).fit(X, np.arange(len(Y)) % 9)
 

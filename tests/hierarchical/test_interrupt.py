@@ -11,7 +11,7 @@ from sklstruct._parallel import ThreadMap, interruptible
 from sklstruct.hierarchical import HierarchicalClassifier
 from sklstruct.hierarchical._forest_fast import ForestArrays, LogisticForest, SampleRows
 from sklstruct.hierarchical._problems import NodeProblems
-from sklstruct.hierarchical._search_fast import follow, search, targets
+from sklstruct.hierarchical._search_fast import search
 from sklstruct.hierarchical._walks_fast import narrow_rows, walk
 
 
@@ -61,7 +61,7 @@ def flat():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("call", ["walk", "greedy", "search", "follow", "targets"])
+@pytest.mark.parametrize("call", ["walk", "walk greedily", "best", "greedy", "given"])
 def test_predict(interrupt, flat, call):
     model, X, narrow = flat
     n = len(X)
@@ -70,19 +70,16 @@ def test_predict(interrupt, flat, call):
     log_proba, stop = np.full((n, 1), 9.0), np.zeros(1, np.int32)
     with pytest.raises(KeyboardInterrupt):
         interrupt(working=True)
-        if call in ("walk", "greedy"):
-            greedy = call == "greedy"
+        if call.startswith("walk"):
+            greedy = call == "walk greedily"
             walk(model, samples, z, narrow, greedy, best[:, 0], n_dots, stop)
-        elif call == "search":
-            search(model, samples, z, best, log_proba, n_dots, stop)
-        elif call == "follow":
-            follow(model, samples, z, best, n_dots, stop)
         else:
-            targets(model, samples, z, np.zeros(n, np.int32), log_proba[:, 0], stop)
+            code = np.zeros((n, 1), np.int32) if call == "given" else best
+            search(model, samples, z, call, code, log_proba, n_dots, stop)
     assert stop[0] == 1
-    answered = (log_proba if call == "targets" else best)[:, 0]
-    assert answered[-1] == (9.0 if call == "targets" else -9)
-    assert answered[0] != (9.0 if call == "targets" else -9)
+    answered = (log_proba if call == "given" else best)[:, 0]
+    assert answered[-1] == (9.0 if call == "given" else -9)
+    assert answered[0] != (9.0 if call == "given" else -9)
 
 
 def test_a_set_flag_stops_at_once(flat):
@@ -90,7 +87,10 @@ def test_a_set_flag_stops_at_once(flat):
     model, X, _ = flat
     best, n_dots = np.full((1000, 1), -9, np.int32), np.zeros(1000, np.int64)
     rows = SampleRows.dense(X[:1000])
-    follow(model, rows, np.empty(800), best, n_dots, np.ones(1, np.int32))
+    stop = np.ones(1, np.int32)
+    search(
+        model, rows, np.empty(800), "greedy", best, np.empty((1000, 1)), n_dots, stop
+    )
     assert (best[1:] == -9).all()
 
 

@@ -210,7 +210,7 @@ def test_nodes_of_several_labels(n_taxonomies):
                 below = model.predict_proba(X)[:, tree.classes_below(v)]
                 assert (P[:, v] >= below.max(axis=1) * (1 - 1e-12)).all()
     for method in (model.predict_at, model.predict_set):
-        with pytest.raises(ValueError, match="one label a sample"):
+        with pytest.raises(ValueError, match="one label per sample"):
             method(X)
 
 

@@ -213,7 +213,7 @@ def test_texts_frames_and_weights():
     node = HierarchicalClassifier(estimator=logistic())
     sparse = PathClassifier(node).fit(sp.csr_matrix(X), y)
     assert_allclose(sparse.predict_proba(sp.csr_matrix(X)), model.predict_proba(frame), atol=1e-3)  # fmt: skip  # noqa: E501
-    with pytest.raises(ValueError, match="takes none"):
+    with pytest.raises(ValueError, match="does not take weights"):
         PathClassifier(KNeighborsClassifier()).fit(X, y, sample_weight=np.ones(70))
 
 
@@ -521,7 +521,7 @@ def test_equal_samples_and_bad_weights_of_senses():
     X, y = np.zeros((120, 2)), np.arange(120) % 2
     model = SenseClassifier(LogisticRegression(), random_state=0).fit(X, y)
     assert model.sense_class_.tolist() == [0, 1]
-    with pytest.raises(ValueError, match="takes none"):
+    with pytest.raises(ValueError, match="does not take weights"):
         SenseClassifier(KNeighborsClassifier()).fit(X, y, sample_weight=np.ones(120))
     for name in ("n_senses", "min_samples", "n_rounds"):
         with pytest.raises(ValueError, match=name):

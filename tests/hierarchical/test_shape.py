@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from _nodes import logistic
+from _nodes import leaves, logistic
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.naive_bayes import GaussianNB
 
@@ -104,7 +104,7 @@ def test_auto_of_dense_samples(texts, monkeypatch, node):
         {"n_taxonomies": 2},
         {"prediction": "greedy"},
         {"estimator": GaussianNB()},
-        {"estimator": PerNodeC(n_folds=2)},
+        {"estimator": PerNodeC([0.1, 1.0])},
     ):
         assert (
             fitted("auto", 30, **params).taxonomy_
@@ -145,9 +145,10 @@ def test_two_routing_levels():
         3000, 300, 2000, n_groups=6, class_share=0.4, random_state=0
     )
     node = LinearClassifier(max_iter=20, tol=0.1)
-    model = HierarchicalClassifier(
-        "kmeans", estimator=node, max_leaf=2, n_leaves=5, random_state=0
-    ).fit(X[:2700], y[:2700])
+    with leaves(5):
+        model = HierarchicalClassifier(
+            "kmeans", estimator=node, max_leaf=2, random_state=0
+        ).fit(X[:2700], y[:2700])
     assert model.taxonomy_.depth == 2
     assert np.diff(model.taxonomy_.child_ptr).max() == 16
     proba = model.predict_proba(X[2700:])
@@ -173,12 +174,13 @@ def test_more_than_20000_classes():
          6 * np.arange(y.size + 1)), shape=shape,
     )  # fmt: skip
     node = LinearClassifier(max_iter=2, weight_threshold=0.02)
-    model = HierarchicalClassifier(
-        "rand", estimator=node, max_leaf=100, n_leaves=2, random_state=0
-    ).fit(X, y)
+    with leaves(2):
+        model = HierarchicalClassifier(
+            "rand", estimator=node, max_leaf=100, random_state=0
+        ).fit(X, y)
     tree = model.taxonomy_
-    leaves, _ = sizes(tree)
-    assert tree.depth == 2 and leaves.max() <= 100
+    of_leaves, _ = sizes(tree)
+    assert tree.depth == 2 and of_leaves.max() <= 100
     assert np.diff(tree.child_ptr).max() <= 128
     # more nodes at the second level than the beam holds
     assert (~tree.is_leaf).sum() - 1 > 4 * model.n_leaves_
@@ -284,8 +286,8 @@ def test_searches_with_the_solver_of_each_node(texts):
         "log_loss", calibration=None, solver="dual", tol=1e-3, max_iter=2000
     )
     for search in (
-        PerNodeC([1.0, 30.0], n_folds=2, estimator=node),
-        GammaPrior(2, [1.0, 100.0], n_folds=2, estimator=node),
+        PerNodeC([1.0, 30.0], estimator=node),
+        GammaPrior(2, [1.0, 100.0], estimator=node),
     ):
         model = HierarchicalClassifier(groups, estimator=search, random_state=0)
         model.fit(X, y)

@@ -23,9 +23,9 @@ from sklstruct.linear._samples import single
 from sklstruct.linear._solver import DescentSettings, NodeSolver
 from sklstruct.linear._targets import Targets
 from sklstruct.linear._weights import (
-    Division,
     FittedStrip,
     NodeWeights,
+    SplitFeatures,
     lanes_of,
     packed,
     whole,
@@ -142,7 +142,7 @@ def test_dense_rows_are_sparse_rows(loss, n_classes):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n, n_classes", [(400, 130), (403, 150), (407, 200)])
-@pytest.mark.parametrize("intercept_scaling", [None, 3.0])
+@pytest.mark.parametrize("intercept_scaling", [0.0, 3.0])
 def test_blocks_of_dense_rows_take_the_steps_of_single_rows(
     n, n_classes, intercept_scaling
 ):
@@ -151,8 +151,7 @@ def test_blocks_of_dense_rows_take_the_steps_of_single_rows(
     X = X[:, np.flatnonzero(np.diff(X.tocsc().indptr))].tocsr()
     params = {
         "C": 10.0, "max_iter": 2, "tol": 1e-9,
-        "fit_intercept": intercept_scaling is not None,
-        "intercept_scaling": intercept_scaling or 1.0,
+        "intercept_scaling": intercept_scaling,
     }  # fmt: skip
     a, b = (exact("log_loss", **params).fit(rows, y) for rows in (X, X.toarray()))
     assert np.abs(a.coef_).max() > 0.5
@@ -170,7 +169,7 @@ def test_intercept(loss):
     scaled = sp.hstack([X, np.full((X.shape[0], 1), a)]).tocsr()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows of length 5
-        inside = exact(loss, fit_intercept=False).fit(scaled, y)
+        inside = exact(loss, intercept_scaling=0).fit(scaled, y)
     assert not inside.intercept_.any()
     again = objective(loss, X, y, inside.coef_[:, :-1], inside.coef_[:, -1] * a, a=a)
     assert best == pytest.approx(again, rel=1e-5)
@@ -351,7 +350,7 @@ def test_packed_weights():
     d = 400
     X = sp.random(40, d, 0.02, "csr", np.float32, rng)
     X.indices = X.indices.astype(np.int32)
-    division = Division.of(X, 0, 40)
+    division = SplitFeatures.of(X, 0, 40)
     uses = np.bincount(X.indices, minlength=d)
     assert (np.flatnonzero(uses) == division.features.columns()).all()
     assert division.shared.size == (uses > 1).sum() < (uses > 0).sum()
@@ -442,10 +441,10 @@ def test_part_that_losses_are_tried_on(several, n_classes, monkeypatch):
         )  # fmt: skip
     held = np.sort(rng.choice(n, 60, replace=False)).astype(np.int32)
     weight = rng.random(n)
-    trial = _trial.Trial(X, 50, 350, targets, weight, held)
+    trial = NodeSolver(X[50:350], targets, weight, held)
     monkeypatch.setattr(_trial, "_MEMBERS", 30)
     monkeypatch.setattr(_trial, "_FEWEST", 16)
-    part = trial.part(5)
+    part = _trial.part_of(trial, 5)
     if n_classes <= 16:
         assert part is trial
         return
@@ -476,18 +475,16 @@ def test_halted_descents_continue(loss, most, threshold):
     """The fit is the same bit by bit, wherever it was halted."""
     X, y = text(n=900, n_classes=40)
     held = np.arange(0, len(y), 9, dtype=np.int32)
-    node = NodeSolver(
-        single(X), 0, len(y), Targets.one_each(y, 40), np.ones(len(y)), held
-    )
+    node = NodeSolver(single(X), Targets.one_each(y, 40), np.ones(len(y)), held)
     stop = np.zeros(1, dtype=np.int32)
     settings = DescentSettings(loss, 2.0, 1.0, 0.01, 50, threshold, stop)
     (block,) = node.blocks(settings)
-    begun = list(node.descents(block, settings, 3))
-    for descent in begun:
+    paused = list(node.descents(block, settings, 3))
+    for descent in paused:
         descent.without_fold(0.05, most)
         assert descent.n_iter <= most
-    early = np.hstack([d.fold_scores() for d in begun])
-    found = node.fit(block, settings, 3, begun=begun)
+    early = np.hstack([d.fold_scores() for d in paused])
+    found = node.fit(block, settings, 3, paused=paused)
     expected = node.fit(block, settings, 3)
     for a, b in zip(found.piece, expected.piece):
         if isinstance(a, np.ndarray):
@@ -517,15 +514,13 @@ def test_samples_on_the_wrong_side(n_classes):
 
     for held in (np.empty(0, np.int32), np.arange(0, y.size, 9, dtype=np.int32)):
         targets = Targets.one_each(y, n_classes)
-        node = NodeSolver(X, 0, y.size, targets, weight, held)
+        node = NodeSolver(X, targets, weight, held)
         (block,) = node.blocks(settings)
         descents = list(node.descents(block, settings, 3))
         for descent in descents:
             descent.without_fold(settings.tol, settings.max_iter)
         others = np.delete(np.arange(y.size), held)
-        apart = NodeSolver(
-            X[others], 0, others.size, targets.take(others), weight[others], held[:0]
-        )
+        apart = NodeSolver(X[others], targets.take(others), weight[others], held[:0])
         fits = [apart.fit(b, settings, 3) for b in apart.blocks(settings)]
         weights = NodeWeights([fit.piece for fit in fits], X.shape[1])
         expected = n_wrong(weights.dense(), weights.intercepts(), others)
@@ -559,7 +554,7 @@ def test_multinomial_steps_of_any_width(n_classes, longer):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = LinearClassifier(
-            "log_loss", C=C, calibration=None, fit_intercept=False, tol=1e-5,
+            "log_loss", C=C, calibration=None, intercept_scaling=0, tol=1e-5,
             max_iter=3000, random_state=0,
         ).fit(X, y)  # fmt: skip
     value = loss(model.coef_.ravel().astype(float))[0]
@@ -613,11 +608,13 @@ def test_log_loss_that_decides(monkeypatch):
     X, y = text()
     held = np.arange(0, len(y), 9, dtype=np.int32)
     targets = Targets.one_each(y, 7)
-    trial = _trial.Trial(single(X), 0, len(y), targets, np.ones(len(y)), held)
+    trial = NodeSolver(single(X), targets, np.ones(len(y)), held)
     stop = np.zeros(1, dtype=np.int32)
 
     def count(wrong):
-        monkeypatch.setattr(_trial.Begun, "n_wrong", property(lambda begun: wrong))
+        monkeypatch.setattr(
+            _trial.PausedDescents, "n_wrong", property(lambda paused: wrong)
+        )
 
     def chosen(hinge, logistic):
         found.update(squared_hinge=hinge, log_loss=logistic)
@@ -661,13 +658,6 @@ def test_answers_that_no_machine_can_hold(monkeypatch):
         assert call(X[:300]).shape == (300, 7)
         with pytest.raises(MemoryError, match=r"301 rows"):
             call(X[:301])
-
-
-def test_every_block_of_classes_says_that_it_is_done(capsys):
-    X, y = text()
-    exact("squared_hinge", verbose=1).fit(X, y)
-    said = capsys.readouterr().out
-    assert "[LinearClassifier] squared_hinge, C=1: classes 0 to 7, " in said
 
 
 def test_string_labels_and_pickles():

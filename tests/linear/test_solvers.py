@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler, normalize
 
 from sklstruct.linear import LinearClassifier
-from sklstruct.linear._quasi_newton import SortedProblems
+from sklstruct.linear._quasi_newton import NodeProblems
 
 
 def digits(n=500):
@@ -62,7 +62,7 @@ def test_both_solvers_have_one_optimum(data, kind, a):
     X, y = data()
     weight = np.random.default_rng(1).uniform(0.2, 2, y.size)
     rows = sp.csr_matrix(X) if kind == "sparse" else X
-    params = {"fit_intercept": a > 0, "intercept_scaling": a or 1.0, "C": 3.0}
+    params = {"intercept_scaling": a, "C": 3.0}
     column = np.full((y.size, 1), a)
     other = LogisticRegression(C=3, fit_intercept=False, tol=1e-9, max_iter=20_000)
     other.fit(np.hstack([X, column]), y, weight)
@@ -81,7 +81,7 @@ def test_intercepts_that_are_not_penalised(data):
     X, y = data()
     other = LogisticRegression(C=3, tol=1e-9, max_iter=20_000).fit(X, y)
     for rows in (X, sp.csr_matrix(X)):
-        model = exact(penalize_intercept=False, C=3.0).fit(rows, y)
+        model = exact(intercept_scaling=np.inf, C=3.0).fit(rows, y)
         assert model.solver_ == "quasi_newton"
         np.testing.assert_allclose(
             model.predict_proba(rows), other.predict_proba(X), atol=2e-4
@@ -105,7 +105,7 @@ def test_penalty_of_intercepts_by_finite_differences(constant):
         return 2 * weight @ loss + 0.5 * ((W**2).sum() + ((b / constant) ** 2).sum())
 
     for curved in (False, True):
-        coef, intercept, _, status = SortedProblems(X, weight, bounds).fit(
+        coef, intercept, _, status = NodeProblems(X, weight, bounds).fit(
             np.array([2.0]), constant=constant, tol=1e-9, curved=curved
         )
         assert status[0] == 0
@@ -169,10 +169,10 @@ def test_fold_scores_are_those_of_a_fit_without_the_fold(monkeypatch):
     )
 
 
-@pytest.mark.parametrize("penalize", [True, False])
-def test_small_weights_are_dropped(penalize):
+@pytest.mark.parametrize("scaling", [1.0, np.inf])
+def test_small_weights_are_dropped(scaling):
     X, y = digits()
-    params = {"C": 5.0, "penalize_intercept": penalize}
+    params = {"C": 5.0, "intercept_scaling": scaling}
     full = exact("quasi_newton", **params).fit(X, y)
     cut = exact("quasi_newton", weight_threshold=0.1, **params).fit(X, y)
     W = full.coef_.copy()
@@ -258,7 +258,7 @@ def test_large_columns_do_not_hide_small_ones(kind):
         600, 4, n_informative=4, n_redundant=0, random_state=0, flip_y=0.2
     )
     scale = np.array([1e3, 1.0, 1e-3, 10.0])
-    params = {"penalize_intercept": False, "max_iter": 5000}
+    params = {"intercept_scaling": np.inf, "max_iter": 5000}
     # the penalty is small in all units
     one = exact("quasi_newton", tol=1e-4, C=1e9, **params).fit(kind(X), y)
     two = exact("quasi_newton", tol=0.01, C=1e9, **params).fit(kind(X * scale), y)
@@ -289,18 +289,13 @@ def test_order_of_samples_and_threads_do_not_matter():
 @pytest.mark.parametrize(
     ("loss", "params", "text"),
     [
-        ("squared_hinge", {"solver": "quasi_newton"}, 'solver.*"auto" or "dual"'),
-        ("auto", {"solver": "quasi_newton"}, 'solver.*"auto" or "dual"'),
-        ("ovr_log_loss", {"penalize_intercept": False}, "penalize_intercept.*True"),
+        ("squared_hinge", {"solver": "quasi_newton"}, 'loss.*solver.*"log_loss"'),
+        ("auto", {"solver": "quasi_newton"}, 'loss.*solver.*"log_loss"'),
+        ("ovr_log_loss", {"intercept_scaling": np.inf}, "loss.*intercept_scaling"),
         (
             "log_loss",
-            {"penalize_intercept": False, "solver": "dual"},
-            'penalize_intercept.*solver="quasi_newton"',
-        ),
-        (
-            "log_loss",
-            {"penalize_intercept": False, "intercept_scaling": 3.0},
-            "intercept_scaling",
+            {"intercept_scaling": np.inf, "solver": "dual"},
+            'intercept_scaling.*solver="quasi_newton"',
         ),
     ],
 )
@@ -317,7 +312,7 @@ def test_rare_things():
     zero = exact("quasi_newton").fit(np.zeros_like(X), y)
     share = np.bincount(y) / y.size
     assert np.abs(zero.coef_).max() == 0
-    free = exact("quasi_newton", penalize_intercept=False).fit(np.zeros_like(X), y)
+    free = exact("quasi_newton", intercept_scaling=np.inf).fit(np.zeros_like(X), y)
     np.testing.assert_allclose(free.predict_proba(X[:1])[0], share, atol=1e-5)
     with pytest.warns(ConvergenceWarning, match="max_iter=2 "):
         exact("quasi_newton", max_iter=2).fit(X, y)

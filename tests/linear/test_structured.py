@@ -179,7 +179,7 @@ def test_a_conic_solver_finds_no_better_weights_in_many_problems(name):
 
 
 def objective_of(model, X, y, coef, intercept):
-    """Total loss + penalty / C of the l1 or l2 norm, one label a sample."""
+    """Total loss + penalty / C of the l1 or l2 norm, one label per sample."""
     Z = X @ np.asarray(coef).T + intercept
     if Z.shape[1] == 1:
         Z = np.hstack([np.zeros_like(Z), Z])
@@ -387,7 +387,7 @@ def test_screening_changes_nothing(name, several):
     )  # fmt: skip
     term = bind(PENALTIES[name](), problem).scaled(1.5)
     on, off = (
-        NewtonSolver(problem).solve(term, 1e-9, 100, screen=screen)
+        NewtonSolver(problem).solve(term, 1e-9, 100, lambda *_: False, screen)
         for screen in (True, False)
     )
     assert off.n_alive == 8
