@@ -1110,7 +1110,7 @@ def _problems_of(taxonomy, data, n_below=None):
     known, K = data.known, taxonomy.n_classes
     counts = np.bincount(data.code[known], minlength=K)
     position = np.empty(K, dtype=np.int64)
-    position[taxonomy.leaf_order()] = np.arange(K)
+    position[taxonomy.class_sets.order] = np.arange(K)
     code, stopped = data.code, None
     if data.n_candidates is None:
         rows = np.argsort(position[code], kind="stable")
