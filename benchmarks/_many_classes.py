@@ -53,9 +53,9 @@ def split(X, y, seed, test_size=0.25):
     return [(scale.transform(X[part]), y[part]) for part in (train, valid, test)]
 
 
-def clustered(preset):
+def clustered(variance):
     def load(seed):
-        X, y = make_clustered_classes(preset=preset, random_state=seed)
+        X, y = make_clustered_classes(variance=variance, random_state=seed)
         return split(X, y, seed, test_size=0.4)
 
     return load
@@ -213,8 +213,8 @@ GRIDS = {
 }
 
 SECTIONS = {
-    "ws50": clustered("WS50"),
-    "po50": clustered("PO50"),
+    "ws50": clustered(8.0),
+    "po50": clustered(17.0),
     "letter": table("letter", "letter.csv.gz", ["class"]),
     "isolet": table("isolet", "isolet.csv.gz", ["class"]),
     "leaves100": table("leaves100", "leaves100.csv.gz", ["species"]),

@@ -106,6 +106,6 @@ figure.legend(title=title, loc="outside upper center", ncols=2)
 
 # %%
 # Blocks whose diagnoses share words come out, such as diabetes, burns and poisonings.
-# Where the diagnoses of a block have few words in common, the words say another
-# grouping.
+# If the diagnoses of a block have few words in common, the tree groups them in another
+# way.
 plt.show()

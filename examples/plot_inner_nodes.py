@@ -4,9 +4,9 @@ Coarse answers where fine ones are uncertain
 
 A classifier that is not sure of the class may still be sure of a group of classes.
 `predict_at` answers with the deepest node of the tree that has a given probability.
-What such an answer is worth depends on the tree: it helps where the classes that the
-model confuses are below one node, and a tree whose groups cut through these confusions
-leaves nothing to say but "some digit".
+The value of such an answer depends on the tree: it helps if the classes that the model
+confuses are below one node, and a tree whose groups cut through these confusions leaves
+nothing to say but "some digit".
 """
 
 # %%

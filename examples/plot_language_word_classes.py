@@ -3,8 +3,8 @@ Word classes to look at
 =======================
 
 Words with the same neighbours belong together. Exchange clustering finds such classes
-from running text alone, here from the texts of Python's own help: nobody told it what
-a verb is, or a type.
+from running text alone, here from the texts of Python's own help: the algorithm is
+not told what a verb is, or a type.
 """
 
 import matplotlib.pyplot as plt
@@ -42,7 +42,7 @@ for word in ("the", "is", "method", "must", "of"):
     print(word, "→", *sorted(members, key=lambda w: -count[w])[:12])
 
 # %%
-# A word that the clustering never saw is in a class of its own:
+# A word that the clustering never saw is in a separate class:
 
 print(ahead.classes_of(["method", "aardvark"]))
 
@@ -83,5 +83,5 @@ fine = ExchangeClustering(n_clusters=150, offsets=(-1, 1)).fit(sentences)
 tree = class_taxonomy(fine, sentences)
 frequent = sorted(fine.symbols_, key=lambda word: -count[word])[:70]
 _, ax = plt.subplots(figsize=(8, 11), layout="constrained")
-display = TaxonomyDisplay.from_taxonomy(tree.restrict(frequent), ax=ax)
+display = TaxonomyDisplay(tree.restrict(frequent)).plot(ax)
 _ = display.ax_.set_title("The 70 most frequent words of Python's help")

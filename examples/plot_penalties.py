@@ -55,8 +55,8 @@ display.ax_.set_title("Perplexity of other sentences by order")
 # The order matters more than the penalty: with squares or with subtrees, all come
 # within about a percent of each other and of Kneser-Ney smoothing. l1 stays behind by
 # some percent and keeps a third of the weights, and the tree penalties go on gaining
-# where the others have stopped. What goes beyond all of them on the same text are other
-# contexts and mixtures: see the ladder of language models.
+# where the others have stopped. Other contexts and mixtures go
+# beyond all of them on the same text: see the ladder of language models.
 
 print(f"{'':12s}" + "".join(f"{f'order {n}':>18s}" for n in orders))
 for name, of_name in models.items():

@@ -160,7 +160,7 @@ ax.spines[:].set_visible(False)
 # %%
 # What was learned about two successive mentions of one person: the weight of each pair
 # of kinds that always counts, whatever the distance. Red pairs are sought, blue ones
-# avoided. Weights rank states; they are no probabilities.
+# avoided. Weights rank states; they are not probabilities.
 names = vectorizer.edge_feature_names_["entity 1"].tolist()
 weights = model.edge_coef_["entity 1"][names.index("any")]
 kinds = [str(kind) for kind in model.kinds_]

@@ -20,10 +20,11 @@ so that one half says what the counts of the other are worth.
 # r = 2 and one for more. The other curves are the counts that models of two words
 # expect, :math:`c(h) P(w \mid h)`, less r.
 #
-# What a model takes off a pair it gives back in part, when it mixes with the shorter
-# context: a frequent word gets more. Witten-Bell and Jelinek-Mercer smoothing scale all
-# counts of a context, and take the more, the larger the count is. Katz smoothing takes
-# nothing off counts above k, here 3: the text is too small for the usual 5.
+# A model gives back a part of the count that it takes off a pair, when it mixes with
+# the shorter context: a frequent word gets more. Witten-Bell and Jelinek-Mercer
+# smoothing scale all counts of a context, and take the more, the larger the count is.
+# Katz smoothing takes nothing off counts above k, here 3: the text is too small for the
+# usual 5.
 
 import warnings
 
@@ -104,11 +105,12 @@ _ = ax.legend()
 # -------------------------
 # The share of its probability that a context leaves to the shorter one, by the number
 # of times that it was seen (means; the last half). A context seen once leaves
-# most; the more it has seen, the less. Absolute discounts take one number a kind of
+# most; the more it has seen, the less. Absolute discounts take one number per kind of
 # follower, so that contexts that are followed by many kinds leave more, however often
 # they were seen; those of Kneser-Ney smoothing are the same in the longest contexts.
 # Jelinek-Mercer smoothing finds a weight for contexts of like counts, on the text
-# itself. Katz smoothing backs off, and what it leaves is no such share.
+# itself. Katz smoothing backs off, and its mass for shorter contexts is not such a
+# share.
 
 seen = np.bincount(X[:, 0], minlength=n_words)
 context = np.flatnonzero(seen)

@@ -111,6 +111,6 @@ print(f"{bits(spread[best]):.3f} with spread {best}")
 # manual itself. It is larger where the vocabulary is many times that of the training
 # text and the graph knows more than endings, as :ref:`the benchmark
 # <benchmark_unigrams>` with WordNet shows. With ten times the text there is next to
-# nothing left to gain: then take any of the smoothers above. Where training and test
+# nothing left to gain: then take any of the smoothers above. If training and test
 # text differ in kind, none of them helps against that, and adding one may look best
 # because it trusts the training text least.

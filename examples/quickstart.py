@@ -40,9 +40,9 @@ class Rung(NamedTuple):
 
 
 def read_text(path):
-    """Sentences of a text file, one a line; of Python's help without a path."""
+    """Sentences of a text file, one per line; of Python's help without a path."""
     if path is None:
-        # Its longer sentences once each: a test sentence met in training is no test.
+        # Its longer sentences once each: test sentences must not be training sentences.
         return load_python_topics(drop_repeated=True)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 import sklearn
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import (
     HasMethods,
     Interval,
@@ -194,6 +195,7 @@ __all__ = [
     "_check_sample_weight",
     "_fit_context",
     "_routing_enabled",
+    "_safe_indexing",
     "available_if",
     "column_or_1d",
     "validate_params",

@@ -96,7 +96,6 @@ TRUSTED_TYPES = tuple(
             "sklstruct.taxonomy._forest.Forest",
             "sklstruct.taxonomy._label_paths.LabelTree",
             "sklstruct.taxonomy._taxonomy.Taxonomy",
-            "sklstruct.taxonomy.builders._given.GivenTaxonomy",
             "sklstruct.taxonomy.builders._refine.RefinedTaxonomy",
             "sklstruct.word_classes._exchange.ExchangeClustering",
             "sklstruct.word_classes._refiner.ContextRefiner",

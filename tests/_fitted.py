@@ -72,7 +72,6 @@ from sklstruct.smoothing import (
 )
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
-    GivenTaxonomy,
     RefinedTaxonomy,
     Taxonomy,
 )
@@ -344,7 +343,7 @@ def fitted():
     parts = [kind() for kind in (PerNodeC, GammaPrior, *PENALTIES.values())]
     parts += [kind() for kind in (*SOLVERS.values(), *TAXONOMY_BUILDERS.values())]
     parts += [
-        GivenTaxonomy(GROUPS), RefinedTaxonomy(GROUPS), Checkpoint("folder"),
+        RefinedTaxonomy(GROUPS), Checkpoint("folder"),
         EditDistanceChannel(), KeypadChannel(), LikelihoodScorer(),
         ClassifierEmission(MultinomialNB()), TreeNorm([-1, 0]), GroupLasso(),
     ]  # fmt: skip

@@ -97,10 +97,10 @@ def classes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     assert_type(code_length(leaves, X, y), float)
     PathClassifier(leaves).fit(X, y).predict_proba(X)
     SenseClassifier(leaves, n_senses=2).fit(X, y).predict(X)
-    builders: list[TaxonomyBuilder] = [ConfusionSplit(n_folds=3), CutSplit(rank=5)]
-    builders += [DiffracSplit(max_rank=4), GreedyMerge(n_rounds=2), HungarianMerge()]
+    builders: list[TaxonomyBuilder] = [ConfusionSplit(smoothing=0.1), CutSplit(rank=5)]
+    builders += [DiffracSplit(delta=4.0), GreedyMerge(n_rounds=2), HungarianMerge()]
     builders += [KMeansSplit(balanced=True), RandomSplit(random_state=0)]
-    builders += [SpectralSplit(), WardMerge(whiten=True), GivenTaxonomy({"a": ["b"]})]
+    builders += [SpectralSplit(), WardMerge(n_rounds=2)]
     assert_type(RefinedTaxonomy("ward", "cut").build(X, y), Taxonomy)
     assert_type(builders[0].build(X, y), Taxonomy)
     net = StructuredLogisticRegression(ElasticNet(0.5), C=2.0)

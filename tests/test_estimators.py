@@ -105,7 +105,6 @@ from sklstruct.smoothing import (
 )
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
-    GivenTaxonomy,
     RefinedTaxonomy,
     TaxonomyBuilder,
 )
@@ -284,7 +283,7 @@ ELSEWHERE = {
     ),
     TaxonomyBuilder: "tests/taxonomy (builders build from (X, y) and do not fit)",
     **dict.fromkeys(
-        [*TAXONOMY_BUILDERS.values(), GivenTaxonomy, RefinedTaxonomy],
+        [*TAXONOMY_BUILDERS.values(), RefinedTaxonomy],
         "tests/taxonomy (as TaxonomyBuilder)",
     ),
     **dict.fromkeys(

@@ -70,14 +70,6 @@ def automaton(path):
     assert (found.expected_windows(2).sample_weight >= 0).all()
 
 
-def sparse_classes(path):
-    from sklstruct.datasets import load_sparse_classes
-
-    [(X, y)] = load_sparse_classes(path)
-    X.check_format()
-    assert X.shape[0] == len(y) and np.isfinite(X.data).all()
-
-
 def sparse_labels(path):
     from sklstruct.datasets import load_sparse_labels
 
@@ -114,7 +106,6 @@ def taxonomy(path):
         made = Taxonomy.from_linkage(tree["linkage"])
     else:
         made = Taxonomy.from_nested(tree)
-    made.to_newick()
     made.export_text()
     Taxonomy.from_nested(made.to_nested())
 
@@ -133,7 +124,6 @@ TARGETS = {
     "any": formats(None),
     "kenlm_module": kenlm,
     "automaton": automaton,
-    "sparse_classes": sparse_classes,
     "sparse_labels": sparse_labels,
     "grec": grec,
     "text": text,
@@ -181,9 +171,6 @@ def write_corpora():
         "small",
         b"0 1 the the 0.5\n1 2 cat 1.0\n1 2 dog\n0 2 a 1.2\n2 0.25\n",
     )
-    put("sparse_classes", "plain", b"3 1:0.5 4:2\n1 2:1e-3\n3 1:-7 5:1\n")
-    put("sparse_classes", "sizes", b"2 6 4\n3 0:0.5 4:2\n1 2:1e-3 5:1\n")
-    put("sparse_classes", "names", b"sport 1:0.5 4:2\nnews 2:1\n# nothing\n")
     X, Y = [[0, 0.25, 1], [1, 0, 0], [0, 0, 3]], [[1, 1, 0], [0, 0, 0], [0, 1, 1]]
     put("sparse_labels", "sizes", lambda path: save_sparse_labels(path, X, Y))
     put("sparse_labels", "plain", b"1,2 1:0.5 4:2\n 2:1\n0 3:1e5\n")

@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from _prose import hits
 
 pytestmark = pytest.mark.house
 
@@ -496,6 +497,29 @@ def classes_with_addresses():
     }
 
 
+# The folders that `plain_words` reads.
+PLAIN = (
+    "docs/benchmarks",
+    "examples",
+    "sklstruct/datasets",
+    "sklstruct/plotting",
+    "sklstruct/symbols",
+    "sklstruct/taxonomy",
+    "sklstruct/word_classes",
+)
+
+
+def plain_words():
+    """Comments, docstrings, messages and pages are plain English, names are terms."""
+    kinds = ["sklstruct/**/*", "examples/*.py", "docs/**/*.rst", "README.md"]
+    suffixes = (".py", ".pyx", ".pxd", ".h", ".rst", ".md")
+    for path in sorted({path for kind in kinds for path in ROOT.glob(kind)}):
+        name = path.relative_to(ROOT).as_posix()
+        if path.suffix in suffixes and name.startswith(PLAIN):
+            for line, what in hits(path):
+                yield name, line, what
+
+
 def kept_addresses():
     """A class that stores an address stores in `keep` who owns it, or frees it."""
     for name, lines in kernels().items():
@@ -535,6 +559,7 @@ RULES = [
     api_page,
     one_largest_id,
     lazy_faces,
+    plain_words,
     kept_addresses,
 ]
 

@@ -172,9 +172,7 @@ def entries():
     from sklstruct.taxonomy import (
         TAXONOMY_BUILDERS,
         ClassStatistics,
-        GivenTaxonomy,
         RefinedTaxonomy,
-        refine,
     )
 
     rng = np.random.default_rng(0)
@@ -248,16 +246,10 @@ def entries():
             lambda X, b=builder: b().build(X, label),
         )
     groups = {c: ["left" if c < 2 else "right"] for c in range(5)}
-    found["GivenTaxonomy"] = (
-        features,
-        lambda X: GivenTaxonomy(groups).build(X, label),
-    )
     found["RefinedTaxonomy"] = (
         features,
         lambda X: RefinedTaxonomy(groups).build(X, label),
     )
-    tree = GivenTaxonomy(groups).build(features, label)
-    found["refine"] = (features, lambda X: refine(tree, X, label))
     found["ClassStatistics"] = (features, lambda X: ClassStatistics(X, label))
     found["HierarchicalClassifier.fit"] = (
         features,

@@ -49,7 +49,6 @@ from sklstruct.smoothing import GrownLM, PrunedKneserNeyLM, WittenBellLM
 from sklstruct.symbols import TextFile
 from sklstruct.taxonomy import (
     TAXONOMY_BUILDERS,
-    GivenTaxonomy,
     RefinedTaxonomy,
     Taxonomy,
 )
@@ -80,7 +79,7 @@ def part_models():
             penalty=next(fitting), solver=kind()
         )
     builders = [kind(max_leaf=2) for kind in TAXONOMY_BUILDERS.values()]
-    for builder in (*builders, GivenTaxonomy(GROUPS), RefinedTaxonomy(GROUPS)):
+    for builder in (*builders, RefinedTaxonomy(GROUPS)):
         found[f"builder {type(builder).__name__}"] = HierarchicalClassifier(
             builder, estimator=logistic(), random_state=0
         )

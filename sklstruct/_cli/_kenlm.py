@@ -30,7 +30,7 @@ from ..symbols import (
     TextFile,
     VocabularyRules,
 )
-from ..symbols._text import LargeText
+from ..symbols._text_file import LargeText
 from ._files import is_pickle, source_of
 from ._write import write_model
 

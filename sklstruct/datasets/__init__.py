@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from ._grec import load_grec as load_grec
     from ._python_topics import load_python_topics as load_python_topics
     from ._sparse_classes import make_sparse_classes as make_sparse_classes
-    from ._svmlight import load_pd_sparse as load_pd_sparse
-    from ._svmlight import load_sparse_classes as load_sparse_classes
     from ._svmlight import load_sparse_labels as load_sparse_labels
     from ._svmlight import save_sparse_labels as save_sparse_labels
 else:

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
+
 import numpy as np
 from numpy.random import Generator, RandomState
 from numpy.typing import NDArray
 
 from .._checks import as_random_state
-
-_PRESETS = {
-    "WS50": {"disperse": 5.0, "variance": 8.0},
-    "PO50": {"disperse": 5.0, "variance": 17.0},
-}
-_DEFAULTS = {
-    "n_classes": 50,
-    "n_features": 200,
-    "n_samples_per_class": 200,
-    "disperse": 5.0,
-    "variance": 8.0,
-}
+from .._compat import Interval, validate_params
 
 
+@validate_params(
+    {
+        "n_classes": [Interval(Integral, 1, None, closed="left")],
+        "n_features": [Interval(Integral, 1, None, closed="left")],
+        "n_samples_per_class": [Interval(Integral, 1, None, closed="left")],
+        "disperse": [Interval(Real, 0, None, closed="left")],
+        "variance": [Interval(Real, 0, None, closed="left")],
+        "shuffle": ["boolean"],
+        "return_centers": ["boolean"],
+    },
+    prefer_skip_nested_validation=True,
+)
 def make_clustered_classes(
-    preset: str | None = None,
     *,
-    n_classes: int | None = None,
-    n_features: int | None = None,
-    n_samples_per_class: int | None = None,
-    disperse: float | None = None,
-    variance: float | None = None,
+    n_classes: int = 50,
+    n_features: int = 200,
+    n_samples_per_class: int = 200,
+    disperse: float = 5.0,
+    variance: float = 8.0,
     shuffle: bool = True,
     return_centers: bool = False,
     random_state: int | RandomState | Generator | None = None,
@@ -48,11 +50,6 @@ def make_clustered_classes(
 
     Parameters
     ----------
-    preset : {"WS50", "PO50"}, default=None
-        "WS50" is well separated (variance 8), "PO50" has partial overlap (variance 17);
-        both have 50 classes of 200 samples in 200 dimensions and disperse 5. Other
-        arguments that are given replace those of the preset.
-
     n_classes : int, default=50
         Number of classes, >= 1.
 
@@ -67,8 +64,9 @@ def make_clustered_classes(
         on the side of the digit 0), >= 0.
 
     variance : float, default=8.0
-        Width of the clouds per coordinate, >= 0. Called variance in the source; the
-        variance proper is its square over 12.
+        Width of the clouds per coordinate, >= 0: 8 is the set WS50 of the source, whose
+        classes are well separated, 17 the set PO50, whose classes overlap. Called
+        variance in the source; the variance proper is its square over 12.
 
     shuffle : bool, default=True
         Shuffle the samples; otherwise they are sorted by class.
@@ -82,8 +80,10 @@ def make_clustered_classes(
     Returns
     -------
     X : float64 ndarray of shape (n_classes * n_samples_per_class, n_features)
+        Samples.
 
     y : int64 ndarray of shape (n_classes * n_samples_per_class,)
+        Classes, 0 to n_classes - 1.
 
     centers : float64 ndarray of shape (n_classes, n_features)
         Only with ``return_centers=True``.
@@ -91,7 +91,7 @@ def make_clustered_classes(
     Raises
     ------
     ValueError
-        Unknown preset, a size below 1, a negative or infinite `disperse` or `variance`.
+        If a parameter is out of its range.
 
     Notes
     -----
@@ -106,30 +106,11 @@ def make_clustered_classes(
     Examples
     --------
     >>> from sklstruct.datasets import make_clustered_classes
-    >>> X, y = make_clustered_classes("PO50", n_samples_per_class=4, random_state=0)
+    >>> X, y = make_clustered_classes(n_samples_per_class=4, random_state=0)
     >>> X.shape, y.max()
     ((200, 200), np.int64(49))
     """
-    if preset is not None and preset not in _PRESETS:
-        raise ValueError(f"preset must be one of {sorted(_PRESETS)}, got {preset!r}")
-    given = {
-        "n_classes": n_classes,
-        "n_features": n_features,
-        "n_samples_per_class": n_samples_per_class,
-        "disperse": disperse,
-        "variance": variance,
-    }
-    value = _DEFAULTS | ({} if preset is None else _PRESETS[preset])
-    value |= {name: v for name, v in given.items() if v is not None}
-    for name in ("n_classes", "n_features", "n_samples_per_class"):
-        if value[name] != int(value[name]) or value[name] < 1:
-            raise ValueError(f"{name} must be an integer >= 1, got {value[name]!r}")
-    for name in ("disperse", "variance"):
-        if not np.isfinite(value[name]) or value[name] < 0:
-            raise ValueError(f"{name} must be finite and >= 0, got {value[name]!r}")
-    k, d, m = (
-        int(value[name]) for name in ("n_classes", "n_features", "n_samples_per_class")
-    )
+    k, d, m = n_classes, n_features, n_samples_per_class
     rng = as_random_state(random_state)
 
     orthant = np.arange(k)
@@ -138,10 +119,10 @@ def make_clustered_classes(
     # Most significant digit first; digits beyond the 63 of an int64 are 0.
     shift = np.minimum(np.arange(d)[::-1], 62)
     digit = (orthant[:, None] >> shift) & 1
-    centers = value["disperse"] * np.where(digit == 0, 2.0, -1.0)
+    centers = disperse * np.where(digit == 0, 2.0, -1.0)
     centers += rng.standard_normal((k, d))
     X = rng.random_sample((k * m, d))
-    X *= value["variance"]
+    X *= variance
     X += np.repeat(centers, m, axis=0)
     y = np.repeat(np.arange(k), m)
     if shuffle:

@@ -134,9 +134,10 @@ def _checked(document: Any, where: str) -> dict[str, Any]:
         for key in sorted(_MENTION_KEYS - {"form"}):
             kind = (int, float) if key in ("pos", "sentence") else str
             if not isinstance(mention[key], kind):
+                wanted = "string" if kind is str else "number"
                 raise ValueError(
-                    f"{where}: mention {i} has the {key} {mention[key]!r}, which is no "
-                    + ("string" if kind is str else "number")
+                    f"{where}: {key} of mention {i} must be a {wanted}, got "
+                    f"{mention[key]!r}"
                 )
     return document
 

@@ -21,7 +21,7 @@ def load_python_topics(*, drop_repeated: bool = False) -> list[list[str]]:
 
     Nothing is downloaded. The text changes with the version of Python (3.11: about
     64 000 words, 3 100 of them distinct, in 5 000 sentences), so numbers measured on
-    it compare models on one machine, and are no benchmark. Some passages stand in
+    it compare models on one machine, and are not a benchmark. Some passages stand in
     several texts word for word.
 
     Parameters

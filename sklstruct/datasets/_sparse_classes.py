@@ -12,12 +12,33 @@ from numpy.random import Generator, RandomState
 from numpy.typing import DTypeLike, NDArray
 
 from .._checks import INT32_MAX, as_random_state, check_memory
-from .._compat import _align_api_if_sparse
+from .._compat import Interval, _align_api_if_sparse, validate_params
 
-# Words drawn at a time: the arrays of a block take about 60 bytes a word.
+# Words drawn at a time: the arrays of a block take about 60 bytes per word.
 _BLOCK = 2**20
 
 
+_COUNT = [Interval(Integral, 1, INT32_MAX, closed="both")]
+_SHARE = [Interval(Real, 0, 1, closed="both")]
+
+
+@validate_params(
+    {
+        "n_samples": _COUNT,
+        "n_classes": _COUNT,
+        "n_features": _COUNT,
+        "n_groups": [*_COUNT, None],
+        "n_words": _COUNT,
+        "n_class_words": _COUNT,
+        "n_group_words": _COUNT,
+        "class_share": _SHARE,
+        "group_share": _SHARE,
+        "exponent": [Interval(Real, 0, None, closed="neither")],
+        "return_groups": ["boolean"],
+        "return_words": ["boolean"],
+    },
+    prefer_skip_nested_validation=True,
+)
 def make_sparse_classes(
     n_samples: int = 10_000,
     n_classes: int = 1000,
@@ -116,8 +137,8 @@ def make_sparse_classes(
     Raises
     ------
     ValueError
-        A size below 1, more groups than classes, shares that are negative or of a sum
-        above 1, an exponent that is not positive, another `dtype`.
+        If a parameter is out of its range, there are more groups than classes, or the
+        shares have a sum above 1.
 
     MemoryError
         A matrix beyond this machine's memory.
@@ -136,37 +157,16 @@ def make_sparse_classes(
     >>> bool(abs((X.multiply(X)).sum(axis=1) - 1).max() < 1e-6)
     True
     """
-    sizes = {
-        "n_samples": n_samples,
-        "n_classes": n_classes,
-        "n_features": n_features,
-        "n_words": n_words,
-        "n_class_words": n_class_words,
-        "n_group_words": n_group_words,
-    }
-    for name, value in sizes.items():
-        if not isinstance(value, Integral) or not 1 <= value <= INT32_MAX:
-            raise ValueError(
-                f"{name} must be an integer from 1 to 2^31 - 1, got {value!r}"
-            )
-    if n_groups is None:
-        n_groups = isqrt(n_classes)
-    if not isinstance(n_groups, Integral) or not 1 <= n_groups <= n_classes:
+    n_groups = isqrt(n_classes) if n_groups is None else n_groups
+    if n_groups > n_classes:
         raise ValueError(
-            f"n_groups must be an integer from 1 to n_classes={n_classes}, got "
-            f"{n_groups!r}"
+            f"n_groups must be at most n_classes={n_classes}, got {n_groups}"
         )
-    shares = {"class_share": class_share, "group_share": group_share}
-    for name, value in shares.items():
-        if not isinstance(value, Real) or not 0 <= value <= 1:
-            raise ValueError(f"{name} must be from 0 to 1, got {value!r}")
     if class_share + group_share > 1:
         raise ValueError(
             "class_share and group_share must have a sum of at most 1, got "
             f"{class_share + group_share!r}"
         )
-    if not isinstance(exponent, Real) or not 0 < exponent < np.inf:
-        raise ValueError(f"exponent must be positive and finite, got {exponent!r}")
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype}")
@@ -186,7 +186,7 @@ def make_sparse_classes(
     y = rng.randint(n_classes, size=n_samples)
 
     def words(label: NDArray) -> NDArray:
-        """Drawn words, a row a sample."""
+        """Drawn words, one row per sample."""
         shape = label.size, n_words
         source = rng.random_sample(shape)
         place = rng.random_sample(shape)

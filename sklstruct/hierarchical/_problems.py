@@ -27,7 +27,7 @@ def problems_of(
     known, K = data.known, taxonomy.n_classes
     counts = np.bincount(data.code[known], minlength=K)
     position = np.empty(K, dtype=np.int64)
-    position[taxonomy.leaf_order()] = np.arange(K)
+    position[taxonomy.class_sets.order] = np.arange(K)
     code, stopped = data.code, None
     if data.n_candidates is None:
         rows = np.argsort(position[code], kind="stable")
@@ -115,11 +115,11 @@ def outcome_bounds(
     """Boundaries of the outcomes of each node that has a model.
 
     counts: number of samples of each class. If samples are sorted by the position of
-    their class in ``taxonomy.leaf_order()``, the classes below a node are a range, and
-    so are their samples. stopped: for each node the number of samples whose class is
-    known down to this node only; they follow the others of the node, lower nodes first.
-    The nodes are those of `Forest.model_nodes`, in order; a node of m outcomes has
-    m + 1 boundaries.
+    their class in ``taxonomy.class_sets.order``, the classes below a node are a range,
+    and so are their samples. stopped: for each node the number of samples whose class
+    is known down to this node only; they follow the others of the node, lower nodes
+    first. The nodes are those of `Forest.model_nodes`, in order; a node of m outcomes
+    has m + 1 boundaries.
     """
     order, start, stop = taxonomy.class_sets
     ends = np.concatenate([[0], np.cumsum(counts[order])])

@@ -11,13 +11,7 @@ from sklearn.base import clone
 
 from .._checks import INT32_MAX
 from ..linear._samples import Samples, is_sparse
-from ..taxonomy import (
-    GivenTaxonomy,
-    Taxonomy,
-    TreeShape,
-    as_taxonomy,
-    choose_shape,
-)
+from ..taxonomy import Taxonomy, TreeShape, as_taxonomy, choose_shape
 from ..taxonomy.builders._named import named_builder
 from ._nodes import TrainingSet, seeded
 
@@ -133,7 +127,7 @@ def tree_sources(
         again = any(_same(spec, other) for other in seen)
         if not again:
             seen.append(spec)
-        elif isinstance(spec, GivenTaxonomy | Taxonomy):
+        elif isinstance(spec, Taxonomy):
             raise ValueError(
                 "n_taxonomies averages different trees, but this one is given and "
                 "would come twice; give a tuple of n_taxonomies trees or builders"

@@ -58,7 +58,8 @@ from ..symbols import (
     prepare_for_ids,
 )
 from ..symbols._sentences import DEEPEST
-from ..symbols._text import ANALYZERS, BLANK, Analyzer, LargeText
+from ..symbols._text import ANALYZERS, BLANK, Analyzer
+from ..symbols._text_file import LargeText
 from ._positions import score_positions
 from ._predictors import (
     TextPredictor,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from itertools import chain
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from .._likelihood import innermost
 from ..language_model import LanguageModel
 from ..loglinear import StructuredLogLinearLM
 from ..symbols import SentenceEncoder, number_sentences, stream_windows
-from ._display import Display, by_name, draw_curves
+from ._display import Display, by_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,7 @@ class DepthLossDisplay(Display):
         Number of tokens of each depth.
 
     gain : mapping of str to array-like of shape (n_depths,)
-        :math:`\Delta_k` of each model, in nats a token; NaN where there is none.
+        :math:`\Delta_k` of each model, in nats per token; NaN without tokens.
 
     baseline : str, default="baseline"
         Name of the model of comparison.
@@ -96,7 +96,7 @@ class DepthLossDisplay(Display):
         Figure that holds them.
 
     lines_ : list of matplotlib Line2D
-        One line a model.
+        One line per model.
 
     References
     ----------
@@ -111,16 +111,10 @@ class DepthLossDisplay(Display):
     'symbols of the context that were seen together'
     """
 
-    def __init__(
-        self,
-        n_tokens: ArrayLike,
-        gain: Mapping[str, ArrayLike],
-        *,
-        baseline: str = "baseline",
-    ):
-        self.n_tokens = n_tokens
-        self.gain = gain
-        self.baseline = baseline
+    n_tokens: ArrayLike
+    gain: Mapping[str, ArrayLike]
+    _: KW_ONLY
+    baseline: str = "baseline"
 
     @classmethod
     def from_estimator(
@@ -170,7 +164,7 @@ class DepthLossDisplay(Display):
         return cls(n_tokens, gain, baseline=baseline_name).plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> DepthLossDisplay:
-        """Draw one line a model, and the number of tokens as bars.
+        """Draw one line per model, and the number of tokens as bars.
 
         Parameters
         ----------
@@ -184,7 +178,7 @@ class DepthLossDisplay(Display):
         Raises
         ------
         ValueError
-            If there is no model, or one has not a value for each depth.
+            If there are no models, or a model does not have a value for each depth.
         """
         n_tokens = np.asarray(self.n_tokens)
         if not self.gain:
@@ -204,11 +198,13 @@ class DepthLossDisplay(Display):
         ax.set_zorder(self.count_ax_.get_zorder() + 1)
         ax.patch.set_visible(False)
         ax.axhline(0, color="0.4", linewidth=0.8)
-        self.lines_ = draw_curves(ax, {k: (depth, v) for k, v in self.gain.items()})
-        ax.set_xticks(depth)
-        ax.set_xlabel("symbols of the context that were seen together")
-        ax.set_ylabel(f"gain over {self.baseline}, nats a token")
-        ax.legend()
+        self._draw_curves(
+            ax,
+            {name: (depth, values) for name, values in self.gain.items()},
+            xticks=depth,
+            xlabel="symbols of the context that were seen together",
+            ylabel=f"gain over {self.baseline}, nats per token",
+        )
         return self
 
 
@@ -262,20 +258,12 @@ class WordLossDisplay(Display):
     'log'
     """
 
-    def __init__(
-        self,
-        loss: ArrayLike,
-        baseline_loss: ArrayLike,
-        frequency: ArrayLike,
-        *,
-        name: str = "model",
-        baseline: str = "baseline",
-    ):
-        self.loss = loss
-        self.baseline_loss = baseline_loss
-        self.frequency = frequency
-        self.name = name
-        self.baseline = baseline
+    loss: ArrayLike
+    baseline_loss: ArrayLike
+    frequency: ArrayLike
+    _: KW_ONLY
+    name: str = "model"
+    baseline: str = "baseline"
 
     @classmethod
     def from_estimator(
@@ -327,22 +315,14 @@ class WordLossDisplay(Display):
         reference = _finite_losses(baseline_name, baseline.token_log_proba(sentences))
         if loss.size != reference.size:
             raise ValueError(
-                "model and baseline do not predict the same tokens: one has an end "
-                "mark, the other has none"
+                "model and baseline do not predict the same tokens: only one has an "
+                "end mark"
             )
         words = _words(model, sentences)
         number = {word: i for i, word in enumerate(dict.fromkeys(words))}
         at = np.fromiter((number[w] for w in words), np.int64, len(words))
         times = np.bincount(at)
-        text = _read(train, model)
-        known = set(model.vocabulary_.tolist())
-        frequency = dict.fromkeys(number, 0.0)
-        for word, count in Counter(chain.from_iterable(text)).items():
-            word = word if word in known else model.unknown
-            if word in frequency:
-                frequency[word] += count
-        if model.end is not None:
-            frequency[model.end] = len(text)
+        frequency = Counter(_words(model, _read(train, model)))
         return cls(
             np.bincount(at, loss) / times,
             np.bincount(at, reference) / times,
@@ -352,7 +332,7 @@ class WordLossDisplay(Display):
         ).plot(ax, kind=kind)
 
     def plot(self, ax: Axes | None = None, *, kind: str = "scatter") -> WordLossDisplay:
-        """Draw one point a word.
+        """Draw one point per word.
 
         Parameters
         ----------
@@ -392,15 +372,16 @@ class WordLossDisplay(Display):
                 reference[order], loss[order], c=np.log10(seen[order]), s=6,
                 cmap="viridis", linewidths=0,
             )  # fmt: skip
-            low, high = (
-                min(loss.min(), reference.min()),
-                max(loss.max(), reference.max()),
+            ends = np.ptp(np.append(loss, reference)) * np.arange(2) + min(
+                loss.min(), reference.min()
             )
-            ax.plot([low, high], [low, high], color="0.4", linewidth=0.8)
+            ax.plot(ends, ends, color="0.4", linewidth=0.8)
             bar = ax.figure.colorbar(self.points_, ax=ax)
             bar.set_label("log10 of the frequency in training")
-            ax.set_xlabel(f"log-loss of {self.baseline}, nats")
-            ax.set_ylabel(f"log-loss of {self.name}, nats")
+            ax.set(
+                xlabel=f"log-loss of {self.baseline}, nats",
+                ylabel=f"log-loss of {self.name}, nats",
+            )
         else:
             gain = reference - loss
             self.points_ = ax.scatter(seen, gain, s=4, color="0.7", linewidths=0)
@@ -413,9 +394,11 @@ class WordLossDisplay(Display):
                 x, np.bincount(at, gain) / size, "o", markersize=7, label="mean"
             )
             ax.axhline(0, color="0.4", linewidth=0.8)
-            ax.set_xscale("log")
-            ax.set_xlabel("frequency in training")
-            ax.set_ylabel(f"gain of {self.name} over {self.baseline}, nats")
+            ax.set(
+                xscale="log",
+                xlabel="frequency in training",
+                ylabel=f"gain of {self.name} over {self.baseline}, nats",
+            )
             ax.legend()
         return self
 
@@ -453,7 +436,7 @@ class WeightsByDepthDisplay(Display):
         Figure that holds them.
 
     lines_ : list of matplotlib Line2D
-        One line a model.
+        One line per model.
 
     References
     ----------
@@ -468,8 +451,7 @@ class WeightsByDepthDisplay(Display):
     'log'
     """
 
-    def __init__(self, n_weights: Mapping[str, ArrayLike]):
-        self.n_weights = n_weights
+    n_weights: Mapping[str, ArrayLike]
 
     @classmethod
     def from_estimator(
@@ -510,7 +492,7 @@ class WeightsByDepthDisplay(Display):
         return cls(counts).plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> WeightsByDepthDisplay:
-        """Draw one line a model.
+        """Draw one line per model.
 
         Parameters
         ----------
@@ -524,7 +506,7 @@ class WeightsByDepthDisplay(Display):
         Raises
         ------
         ValueError
-            If there is no model, or a number is negative.
+            If there are no models, or a number is negative.
         """
         if not self.n_weights:
             raise ValueError("n_weights is empty: there is no model to plot")
@@ -532,16 +514,16 @@ class WeightsByDepthDisplay(Display):
         for name, curve in curves.items():
             if curve.ndim != 1 or not (curve >= 0).all():
                 raise ValueError(
-                    f"n_weights[{name!r}] must be numbers of at least 0, one a depth"
+                    f"n_weights[{name!r}] must be numbers of at least 0, one per depth"
                 )
         ax = self._axes(ax)
-        self.lines_ = draw_curves(
-            ax, {name: (np.arange(y.size), y) for name, y in curves.items()}
+        self._draw_curves(
+            ax,
+            {name: (np.arange(y.size), y) for name, y in curves.items()},
+            yscale="log",
+            xticks=np.arange(max(c.size for c in curves.values())),
+            xlabel="depth (length of the context)",
+            ylabel="weights",
         )
-        ax.set_yscale("log")
-        ax.set_xticks(np.arange(max(c.size for c in curves.values())))
-        ax.set_xlabel("depth (length of the context)")
-        ax.set_ylabel("weights")
         ax.grid(axis="y", alpha=0.3)
-        ax.legend()
         return self

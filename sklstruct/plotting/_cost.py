@@ -37,7 +37,7 @@ class CostDisplay(Display):
 
     Attributes
     ----------
-    figures : dict
+    figures : mapping
         As given.
 
     ax_ : matplotlib Axes
@@ -47,7 +47,7 @@ class CostDisplay(Display):
         Figure that holds them.
 
     points_ : list of matplotlib PathCollection
-        One a model that has both figures.
+        One per model that has both figures.
 
     Examples
     --------
@@ -60,8 +60,7 @@ class CostDisplay(Display):
     2
     """
 
-    def __init__(self, figures: Mapping[str, Mapping[str, float]]) -> None:
-        self.figures = {name: dict(values) for name, values in figures.items()}
+    figures: Mapping[str, Mapping[str, float]]
 
     @classmethod
     def from_estimator(
@@ -91,8 +90,11 @@ class CostDisplay(Display):
         y : array-like of shape (n_samples,)
             True labels. Those that a model does not know are left out of its log-loss.
 
-        x, value
-            As in `plot`.
+        x : {"milliseconds", "megabytes"}, default="milliseconds"
+            The cost.
+
+        value : {"accuracy", "log_loss"}, default="accuracy"
+            The figure on the other axis.
 
         ax : matplotlib Axes, default=None
             Axes to plot on; None makes a figure.
@@ -126,7 +128,7 @@ class CostDisplay(Display):
         x: str = "milliseconds",
         value: str = "accuracy",
     ) -> CostDisplay:
-        """Draw one point a model; costs are on a logarithmic axis.
+        """Draw one point per model; costs are on a logarithmic axis.
 
         Parameters
         ----------
@@ -163,10 +165,11 @@ class CostDisplay(Display):
             if not cost > 0:
                 raise ValueError(f"figures[{name!r}][{x!r}] must be > 0, got {cost!r}")
         ax = self._axes(ax)
-        self.points_ = []
-        for name, (cost, bought) in points.items():
-            self.points_.append(ax.scatter([cost], [bought], label=name, zorder=3))
-        ax.set_xscale("log")
+        self.points_ = [
+            ax.scatter([cost], [bought], label=name, zorder=3)
+            for name, (cost, bought) in points.items()
+        ]
+        ax.set(xscale="log", xlabel=_X[x], ylabel=_Y[value])
         # Costs often span less than a decade, in which the usual labels are few or
         # overlap.
         ax.xaxis.set_major_locator(
@@ -174,8 +177,6 @@ class CostDisplay(Display):
         )
         ax.xaxis.set_major_formatter("{x:g}")
         ax.xaxis.set_minor_formatter("")
-        ax.set_xlabel(_X[x])
-        ax.set_ylabel(_Y[value])
         ax.grid(alpha=0.3)
         ax.legend()
         return self

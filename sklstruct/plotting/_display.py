@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +13,6 @@ from numpy.typing import ArrayLike
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
 
 _MARKERS = "osD^vPX*"
 
@@ -29,26 +29,33 @@ def import_pyplot() -> ModuleType:
     return plt
 
 
+@dataclass_transform(eq_default=False)
 class Display:
     """Base of the displays: figures, which `plot` draws.
 
-    A subclass has the figures as parameters of its constructor, a class method
-    `from_estimator`, whose first parameter is one fitted estimator or several by name
-    (see `by_name`), and ``plot(ax=None)``, which draws on what `_axes` gives, and
-    returns self.
+    The figures of a subclass are annotated attributes; the constructor is generated
+    from them. A subclass has a class method `from_estimator`, whose first parameter is
+    one fitted estimator or several by name (see `by_name`), and ``plot(ax=None)``,
+    which draws on what `_axes` gives, and returns self.
     """
 
-    ax_: Any  # Axes; an array of them where `_n_axes` is above 1
-    figure_: Figure
+    if TYPE_CHECKING:
+        ax_: ClassVar[Any]  # Axes; an array of them where `_n_axes` is above 1
+        figure_: ClassVar[Figure]
+        lines_: ClassVar[Any]
     _figsize: ClassVar[tuple[float, float]] = (6.4, 4.2)  # inches
     _n_axes: ClassVar[int] = 1
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclass(repr=False, eq=False)(cls)
+
     def plot(self, ax: Any = None) -> Self:
-        """Draw the figures on `ax`, or on a figure of their own."""
+        """Draw the figures on `ax`, or on a new figure."""
         raise NotImplementedError
 
     def _axes(self, ax: Any, figsize: tuple[float, float] | None = None) -> Any:
-        """Axes to draw on, a new figure's if there are none; sets ax_ and figure_."""
+        """Axes to draw on, None: those of a new figure; sets ax_ and figure_."""
         plt = import_pyplot()
         if ax is None:
             _, ax = plt.subplots(
@@ -64,17 +71,29 @@ class Display:
         self.figure_ = axes[0].figure
         return self.ax_
 
+    def _draw_curves(
+        self,
+        ax: Axes,
+        curves: Mapping[str, tuple[ArrayLike, ArrayLike]],
+        style: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ) -> None:
+        """Draw one line for each name, from its (x, y), with a legend; sets lines_.
 
-def draw_curves(
-    ax: Axes, curves: Mapping[str, tuple[ArrayLike, ArrayLike]]
-) -> list[Line2D]:
-    """One line for each name, from its (x, y); each has a marker of its own."""
-    return [
-        ax.plot(
-            np.asarray(x), np.asarray(y), marker=_MARKERS[i % len(_MARKERS)], label=name
-        )[0]
-        for i, (name, (x, y)) in enumerate(curves.items())
-    ]
+        style: of all lines; without it each line has another marker. settings: of the
+        axes.
+        """
+        self.lines_ = [
+            ax.plot(
+                np.asarray(x),
+                np.asarray(y),
+                label=name,
+                **({"marker": _MARKERS[i % len(_MARKERS)]} if style is None else style),
+            )[0]
+            for i, (name, (x, y)) in enumerate(curves.items())
+        ]
+        ax.set(**settings)
+        ax.legend()
 
 
 def by_name(estimator: Any) -> dict[str, Any]:

@@ -35,13 +35,18 @@ class LatticeDisplay(Display):
         Labels below the positions: the best path.
 
     trace : list of (log_q, log_p, n_states), default=()
-        One entry an iteration of the refinement.
+        One entry per iteration of the refinement.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
+        Axes with the curves, after `plot`.
 
     figure_ : matplotlib Figure
+        Figure that holds them.
+
+    lines_ : list of two matplotlib Line2D
+        The curves.
 
     Examples
     --------
@@ -55,17 +60,10 @@ class LatticeDisplay(Display):
     ['D', 'N', 'V']
     """
 
-    def __init__(
-        self,
-        states: np.ndarray,
-        pruned: np.ndarray,
-        labels: Sequence | np.ndarray,
-        trace: Sequence = (),
-    ) -> None:
-        self.states = states
-        self.pruned = pruned
-        self.labels = labels
-        self.trace = trace
+    states: np.ndarray
+    pruned: np.ndarray
+    labels: Sequence | np.ndarray
+    trace: Sequence = ()
 
     @classmethod
     def from_estimator(
@@ -80,12 +78,14 @@ class LatticeDisplay(Display):
 
         Parameters
         ----------
-        estimator : fitted HighOrderHMM or NoisyChannelDecoder
+        estimator : HighOrderHMM or NoisyChannelDecoder
+            Fitted.
 
-        sequence : sequence of observations
+        sequence : sequence
+            Observations.
 
         ax : matplotlib Axes, default=None
-            None: a new figure.
+            Axes to plot on; None makes a figure.
 
         **kwargs : dict
             Passed to :meth:`matplotlib.axes.Axes.plot`.
@@ -105,7 +105,7 @@ class LatticeDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None: a new figure.
+            Axes to plot on; None makes a figure.
 
         **kwargs : dict
             Passed to :meth:`matplotlib.axes.Axes.plot`.
@@ -116,16 +116,17 @@ class LatticeDisplay(Display):
         """
         ax = self._axes(ax)
         place = np.arange(len(self.states))
-        style = {"marker": ".", **kwargs}
-        ax.plot(place, self.states, label="all states", **style)
-        ax.plot(place, self.pruned, label="after pruning", **style)
-        ax.set_yscale("log")
-        ax.set_ylabel("states")
+        curves = {
+            "all states": (place, self.states),
+            "after pruning": (place, self.pruned),
+        }
+        self._draw_curves(
+            ax, curves, {"marker": ".", **kwargs}, yscale="log", ylabel="states"
+        )
         names = [str(label) for label in self.labels]
         ends = len(self.states) - 1 - len(names)
         names = ["start", *names, *["end"] * ends]
         ax.set_xticks(place, names, rotation=60, parse_math=False)  # words may hold "$"
-        ax.legend()
         return self
 
     def plot_bound(self, ax: Axes | None = None, **kwargs: Any) -> LatticeDisplay:
@@ -134,7 +135,7 @@ class LatticeDisplay(Display):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            None: a new figure.
+            Axes to plot on; None makes a figure.
 
         **kwargs : dict
             Passed to :meth:`matplotlib.axes.Axes.plot`.
@@ -145,11 +146,14 @@ class LatticeDisplay(Display):
         """
         ax = self._axes(ax)
         log_q = [q for q, _, _ in self.trace]
-        log_p = np.maximum.accumulate([p for _, p, _ in self.trace] or [-np.inf])
-        ax.plot(log_q, label="bound: log q of its best path", **kwargs)
-        ax.plot(log_p[: len(log_q)], label="best path found: log p", **kwargs)
-        ax.set_xlabel("iteration")
+        log_p = np.maximum.accumulate([p for _, p, _ in self.trace])
+        number = np.arange(len(log_q))
+        curves = {
+            "bound: log q of its best path": (number, log_q),
+            "best path found: log p": (number, log_p),
+        }
+        self._draw_curves(
+            ax, curves, kwargs, xlabel="iteration", ylabel="log-probability"
+        )
         ax.locator_params(axis="x", integer=True)
-        ax.set_ylabel("log-probability")
-        ax.legend()
         return self

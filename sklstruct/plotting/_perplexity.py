@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ..language_model import LanguageModel
-from ._display import Display, by_name, draw_curves
+from ._display import Display, by_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +33,7 @@ class PerplexityDisplay(Display):
         Figure that holds them.
 
     lines_ : list of matplotlib Line2D
-        One line a model, in the order of `perplexity`.
+        One line per model, in the order of `perplexity`.
 
     Examples
     --------
@@ -47,8 +45,7 @@ class PerplexityDisplay(Display):
     'order n (contexts of up to n − 1 symbols)'
     """
 
-    def __init__(self, perplexity: Mapping[str, Mapping[int, float]]):
-        self.perplexity = perplexity
+    perplexity: Mapping[str, Mapping[int, float]]
 
     @classmethod
     def from_estimator(
@@ -94,7 +91,7 @@ class PerplexityDisplay(Display):
         return cls(values).plot(ax=ax)
 
     def plot(self, ax: Axes | None = None) -> PerplexityDisplay:
-        """Draw one line a model.
+        """Draw one line per model.
 
         Parameters
         ----------
@@ -108,8 +105,8 @@ class PerplexityDisplay(Display):
         Raises
         ------
         ValueError
-            If there is no model, or an order is not an integer of at least 1, or a
-            perplexity below 1.
+            If there are no models, or an order is not an integer of at least 1, or a
+            perplexity is below 1.
         """
         if not self.perplexity:
             raise ValueError("perplexity is empty: there is no model to plot")
@@ -125,11 +122,12 @@ class PerplexityDisplay(Display):
             name: (sorted(curve), [curve[n] for n in sorted(curve)])
             for name, curve in self.perplexity.items()
         }
-        self.lines_ = draw_curves(ax, curves)
-        orders = sorted({n for curve in self.perplexity.values() for n in curve})
-        ax.set_xticks(np.array(orders))
-        ax.set_xlabel("order n (contexts of up to n − 1 symbols)")
-        ax.set_ylabel("perplexity per token")
+        self._draw_curves(
+            ax,
+            curves,
+            xticks=sorted({n for curve in self.perplexity.values() for n in curve}),
+            xlabel="order n (contexts of up to n − 1 symbols)",
+            ylabel="perplexity per token",
+        )
         ax.grid(axis="y", alpha=0.3)
-        ax.legend()
         return self

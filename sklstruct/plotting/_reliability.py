@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,8 +66,8 @@ class ReliabilityDisplay(Display):
     Raises
     ------
     ValueError
-        Lengths that differ, no samples, a confidence outside of 0 to 1, bins that are
-        none.
+        Lengths that differ, no samples, a confidence outside of 0 to 1, wrong
+        `n_bins` or `strategy`.
 
     References
     ----------
@@ -82,7 +82,8 @@ class ReliabilityDisplay(Display):
     0.275
     """
 
-    line_: Line2D
+    if TYPE_CHECKING:
+        line_: ClassVar[Line2D]
     _figsize = (4.8, 4.6)
 
     def __init__(
@@ -152,8 +153,14 @@ class ReliabilityDisplay(Display):
         y : array-like of shape (n_samples,)
             True labels; one that the classifier does not know is never right.
 
-        n_bins, strategy, name
-            As in the constructor; `name` is that of the class if None.
+        n_bins : int, default=10
+            Number of bins, >= 1.
+
+        strategy : {"uniform", "quantile"}, default="uniform"
+            Bins of equal width, or of about as many samples each.
+
+        name : str, default=None
+            Label of the line; None takes the name of the class.
 
         ax : matplotlib Axes, default=None
             Axes to plot on; None makes a figure.
@@ -202,8 +209,14 @@ class ReliabilityDisplay(Display):
         classes : array-like of shape (n_classes,)
             Labels of the columns.
 
-        n_bins, strategy, name
-            As in the constructor.
+        n_bins : int, default=10
+            Number of bins, >= 1.
+
+        strategy : {"uniform", "quantile"}, default="uniform"
+            Bins of equal width, or of about as many samples each.
+
+        name : str, default=None
+            Label of the line.
 
         ax : matplotlib Axes, default=None
             Axes to plot on; None makes a figure.
@@ -243,8 +256,12 @@ class ReliabilityDisplay(Display):
         (self.line_,) = ax.plot(
             self.mean_confidence_, self.accuracy_, marker="o", ms=4, label=label
         )
-        ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        ax.set_xlabel("probability of the predicted class")
-        ax.set_ylabel("share of right answers")
+        ax.set(
+            xlim=(0, 1),
+            ylim=(0, 1),
+            aspect="equal",
+            xlabel="probability of the predicted class",
+            ylabel="share of right answers",
+        )
         ax.legend()
         return self

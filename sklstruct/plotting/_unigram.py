@@ -36,8 +36,10 @@ class UnigramDiffusionDisplay(Display):
     Attributes
     ----------
     ax_ : matplotlib Axes
+        Axes with the curves, after `plot`.
 
     figure_ : matplotlib Figure
+        Figure that holds them.
 
     lines_ : list of matplotlib Line2D
         The empirical line first, then the smoothers in their order.
@@ -56,11 +58,8 @@ class UnigramDiffusionDisplay(Display):
     ['empirical', 'add one', 'diffusion']
     """
 
-    def __init__(
-        self, curves: dict[str, tuple[np.ndarray, np.ndarray]], n_tokens: float
-    ) -> None:
-        self.curves = curves
-        self.n_tokens = n_tokens
+    curves: dict[str, tuple[np.ndarray, np.ndarray]]
+    n_tokens: float
 
     @classmethod
     def from_estimator(
@@ -80,7 +79,7 @@ class UnigramDiffusionDisplay(Display):
             names of their classes.
 
         ax : matplotlib Axes, default=None
-            None: a new figure.
+            Axes to plot on; None makes a figure.
 
         max_count : float, default=None
             Counts above are not shown.
@@ -127,8 +126,14 @@ class UnigramDiffusionDisplay(Display):
         proba : array-like of shape (n_classes,) or dict of str to such
             Probability of each class; several with their names.
 
-        ax, max_count, **kwargs
-            As in `from_estimator`.
+        ax : matplotlib Axes, default=None
+            Axes to plot on; None makes a figure.
+
+        max_count : float, default=None
+            Counts above are not shown.
+
+        **kwargs : dict
+            Passed to :meth:`matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -159,8 +164,14 @@ class UnigramDiffusionDisplay(Display):
 
         Parameters
         ----------
-        ax, max_count, **kwargs
-            As in `from_estimator`.
+        ax : matplotlib Axes, default=None
+            Axes to plot on; None makes a figure.
+
+        max_count : float, default=None
+            Counts above are not shown.
+
+        **kwargs : dict
+            Passed to :meth:`matplotlib.axes.Axes.plot`.
 
         Returns
         -------
@@ -174,15 +185,18 @@ class UnigramDiffusionDisplay(Display):
         ax.set_xscale("symlog", linthresh=1.0)
         ax.set_yscale("log")
         line = np.array([1.0, max(top, 1.0)])
-        self.lines_ = ax.plot(
+        (empirical,) = ax.plot(
             line, line / self.n_tokens, color="0.5", linestyle="--", label="empirical"
         )
+        shown = {
+            name: (value[keep], proba[keep])
+            for name, (value, proba) in self.curves.items()
+            for keep in [(value <= top) & (proba > 0)]
+        }
         style = {"marker": ".", "markersize": 4, "linewidth": 1, **kwargs}
-        for name, (value, proba) in self.curves.items():
-            shown = (value <= top) & (proba > 0)
-            self.lines_ += ax.plot(value[shown], proba[shown], label=name, **style)
+        self._draw_curves(
+            ax, shown, style, xlabel="count", ylabel="probability of one class"
+        )
+        self.lines_ = [empirical, *self.lines_]
         ax.set_xlim(left=-0.2)
-        ax.set_xlabel("count")
-        ax.set_ylabel("probability of one class")
-        ax.legend()
         return self

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ._ids import prepare_for_ids
     from ._labels import Labels as Labels
     from ._labels import read_vocabulary, sort_symbols, union_labels
+    from ._number import number_sentences
     from ._sentences import ContextWindows as ContextWindows
     from ._sentences import (
         SentenceEncoder,
@@ -29,11 +30,10 @@ if TYPE_CHECKING:
     from ._text import (
         NumberedText,
         join_symbols,
-        number_sentences,
         odd_spaces,
         seems_unsplit,
         split_string,
     )
-    from ._text import TextFile as TextFile
+    from ._text_file import TextFile as TextFile
 else:
     __all__, __getattr__, __dir__ = face(__name__)

@@ -130,7 +130,7 @@ def learn_symbols(
         Left out. None leaves None out.
 
     name : str
-        What error messages call the array.
+        Name of the array in error messages.
     """
     flat = _flat(values)
     if flat.dtype.kind == "O":
@@ -204,7 +204,7 @@ def _learn_objects(values, padding, name):
             + (
                 ". None marks missing history only with padding=None"
                 if "NoneType" in names and name == "X"
-                else ", of which NaN is no symbol"
+                else ", of which NaN is not a symbol"
                 if numbers
                 else ""
             )
@@ -223,9 +223,9 @@ def _is_padding(value, padding):
 class SymbolIndex:
     """Ids of symbols: the position of each in an array of distinct labels.
 
-    Three ways to look up, chosen once: a table over the range of small integers (for
-    the ids 0, 1, ... no more than a check), bisection in sorted numbers or strings, a
-    dictionary for objects.
+    Three ways to look up: a table over the range of small integers (for the ids 0, 1,
+    ... no more than a check), bisection in sorted numbers or strings, a dictionary for
+    objects and for values of another kind than the labels.
 
     Parameters
     ----------
@@ -298,67 +298,28 @@ class SymbolIndex:
 
     def _from_array(self, flat, unknown):
         symbols = self.symbols
-        if symbols.size == 0 or (symbols.dtype.kind in "SU") != (
-            flat.dtype.kind in "SU"
-        ):
-            ids = np.full(flat.size, unknown, dtype=np.int32)
-        elif flat.dtype.kind in "SU":
-            if flat.dtype.kind != symbols.dtype.kind:
-                return np.full(flat.size, unknown, dtype=np.int32)
-            ids = self._bisect(flat, symbols, unknown)
-        elif flat.dtype.kind == "f" or symbols.dtype.kind == "f":
-            ids = self._from_floats(flat, unknown)
-        else:
-            ids = self._from_integers(_integers(flat), unknown)
+        if self._table is not None and flat.dtype.kind in "biu":
+            return self._from_table(_integers(flat), unknown)
+        if symbols.size == 0 or flat.dtype.kind != symbols.dtype.kind:
+            # NumPy would compare numbers of two kinds as float64, which merges
+            # neighbours above 2**53; Python compares them exactly.
+            return self._from_dict(flat, unknown)
+        ids = self._bisect(flat, symbols, unknown)
         if flat.dtype.kind == "f":
             ids[np.isnan(flat)] = -1
         return ids
 
-    def _from_integers(self, flat, unknown):
-        if self._table is not None:
-            ids = np.full(flat.size, unknown, dtype=np.int32)
-            high = self._low + self._table.size - 1
-            # Python integers: numpy compares them exactly with every integer type.
-            inside = (flat >= self._low) & (flat <= high)
-            if inside.all():
-                ids = self._table[_minus(flat, self._low)]
-                inside = None
-            else:
-                ids[inside] = self._table[_minus(flat[inside], self._low)]
-            if unknown != -1:
-                gap = ids == -1
-                ids[gap] = unknown
-            return ids
-        symbols = _integers(self.symbols)
-        if flat.dtype == symbols.dtype or np.uint64 not in (flat.dtype, symbols.dtype):
-            return self._bisect(flat, symbols, unknown)
-        # numpy would compare int64 with uint64 as float64, which merges neighbours
-        # above 2**53: compare in one of the types, outside of which nothing matches.
-        limits = np.iinfo(symbols.dtype)
-        inside = (flat >= limits.min) & (flat <= limits.max)
+    def _from_table(self, flat, unknown):
         ids = np.full(flat.size, unknown, dtype=np.int32)
-        ids[inside] = self._bisect(flat[inside].astype(symbols.dtype), symbols, unknown)
-        return ids
-
-    def _from_floats(self, flat, unknown):
-        symbols = self.symbols
-        if symbols.dtype.kind == "f" and flat.dtype.kind == "f":
-            return self._bisect(flat, symbols, unknown)
-        # A float equals an integer only if it is one; then compare as integers.
-        ids = np.full(flat.size, unknown, dtype=np.int32)
-        if flat.dtype.kind == "f":
-            # 2.0**63 and below are exact bounds of int64.
-            whole = (flat == np.floor(flat)) & (np.abs(flat) < 2.0**63)
-            ids[whole] = self._from_integers(flat[whole].astype(np.int64), unknown)
-            large = (flat == np.floor(flat)) & (flat >= 2.0**63) & (flat < 2.0**64)
-            if large.any():
-                ids[large] = self._from_integers(flat[large].astype(np.uint64), unknown)
-            return ids
-        values = _integers(flat)
-        as_float = values.astype(np.float64)
-        exact = np.abs(as_float) < 2.0**63
-        exact[exact] = as_float[exact].astype(np.int64) == values[exact]
-        ids[exact] = self._bisect(as_float[exact], symbols, unknown)
+        high = self._low + self._table.size - 1
+        # Python integers: numpy compares them exactly with every integer type.
+        inside = (flat >= self._low) & (flat <= high)
+        if inside.all():
+            ids = self._table[_minus(flat, self._low)]
+        else:
+            ids[inside] = self._table[_minus(flat[inside], self._low)]
+        if unknown != -1:
+            ids[ids == -1] = unknown
         return ids
 
     def _bisect(self, flat, symbols, unknown):
@@ -398,7 +359,7 @@ def encode_labels(
         The known labels; None to learn them from y, sorted.
 
     name : str
-        What error messages call `y`.
+        Name of `y` in error messages.
     """
     if classes is None:
         classes = learn_symbols(y, name=name)

@@ -1,4 +1,4 @@
-"""Estimators that learn from ids: what `__sklstruct_ids__` says is set in them."""
+"""Estimators that learn from ids: the parameters of `__sklstruct_ids__` are set."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def prepare_for_ids(estimator: Any, labels: Labels) -> None:
         Changed in place.
 
     labels : Labels
-        What the ids stand for.
+        The labels that the ids stand for.
 
     Raises
     ------

@@ -17,7 +17,8 @@ from ._encoding import (
     pack_strings,
     unpack_strings,
 )
-from ._text import ANALYZERS, Analyzer, TextFile, plain_list
+from ._text import ANALYZERS, Analyzer, plain_list
+from ._text_file import TextFile
 
 _FIELDS = ("classes", "symbols", "start", "end", "unknown", "analyzer")
 
@@ -57,7 +58,7 @@ class Labels:
 
     A *class* is what a model predicts, a *symbol* what its contexts hold; most words
     are both. A *token* is either: tokens number the symbols first and then the
-    classes that are no symbol, so that a text has one numbering from the reader to
+    classes that are not symbols, so that a text has one numbering from the reader to
     the tree,
 
     .. math::
@@ -75,14 +76,15 @@ class Labels:
         which symbol (text, files, sampling of sequences) works.
 
     start : hashable, default=None
-        The label of a sentence start: a context symbol that is no class. None: none.
+        The label of a sentence start: a context symbol that is not a class. None: no
+        start mark.
 
     end : hashable, default=None
-        The label of a sentence end, one of `classes`. None: there is none.
+        The label of a sentence end, one of `classes`. None: no end mark.
 
     unknown : hashable, default=None
         The label that stands for all others, among `classes`, `symbols` or both.
-        None: there is none.
+        None: no unknown word.
 
     analyzer : {"word", "kenlm", "char"}, default="word"
         The rule by which a string is split into labels: "word" as ``str.split()``;
@@ -146,7 +148,7 @@ class Labels:
         if start is not None and self.class_id(start) >= 0:
             raise ValueError(
                 f"start={start!r} is one of classes: a sentence start is never "
-                "predicted. Give start a symbol of its own"
+                "predicted. Give start a symbol that is not a class"
             )
         if end is not None and self.class_id(end) < 0:
             raise ValueError(
@@ -223,31 +225,31 @@ class Labels:
         return self.symbols
 
     def class_id(self, label: Any) -> int:
-        """Class id of one label, -1 if it is no class."""
+        """Class id of one label, -1 if it is not a class."""
         return self._class_index.code.get(label, -1)
 
     def symbol_id(self, label: Any) -> int:
-        """Symbol id of one label, -1 if it is no context symbol."""
+        """Symbol id of one label, -1 if it is not a context symbol."""
         return self._symbol_index.code.get(label, -1)
 
     @property
     def start_id(self) -> int:
-        """Symbol id of the sentence start, -1 if there is none."""
+        """Symbol id of the sentence start, -1 without start mark."""
         return -1 if self.start is None else self.symbol_id(self.start)
 
     @property
     def end_id(self) -> int:
-        """Class id of the sentence end, -1 if there is none."""
+        """Class id of the sentence end, -1 without end mark."""
         return -1 if self.end is None else self.class_id(self.end)
 
     @property
     def unknown_id(self) -> int:
-        """Class id of the unknown word, -1 if there is none."""
+        """Class id of the unknown word, -1 without unknown word."""
         return -1 if self.unknown is None else self.class_id(self.unknown)
 
     @cached_property
     def symbol_of_class(self) -> np.ndarray:
-        """(n_classes,) int32: each class as context symbol, -1 if it is none."""
+        """(n_classes,) int32: the context symbol of each class, or -1."""
         code = self._symbol_index.code
         return np.array(
             [code.get(c, -1) for c in self.classes.tolist()], dtype=np.int32
@@ -255,7 +257,7 @@ class Labels:
 
     @property
     def class_of_symbol(self) -> np.ndarray:
-        """(n_symbols,) int32: the class of each context symbol, -1 if it has none."""
+        """(n_symbols,) int32: the class of each context symbol, or -1."""
         n_symbols = 0 if self.symbols is None else self.symbols.size
         return self.class_of_token[:n_symbols]
 
@@ -270,7 +272,7 @@ class Labels:
 
     @cached_property
     def class_of_token(self) -> np.ndarray:
-        """(n_tokens + 1,) int32: the class of each token, -1 if it has none.
+        """(n_tokens + 1,) int32: the class of each token, or -1.
 
         The last entry is the token of a word that the labels do not know, -2.
         """
@@ -301,8 +303,8 @@ class Labels:
         Returns
         -------
         ids : int32 ndarray of the same shape
-            A label that is no context symbol becomes the id of `unknown`, or -1 (which
-            ends the history) where there is no such symbol.
+            A label that is not a context symbol becomes the id of `unknown`, or,
+            without such a symbol, -1, which ends the history.
         """
         index = self._symbol_index
         unknown = -1 if self.unknown is None else index.code.get(self.unknown, -1)
@@ -319,8 +321,8 @@ class Labels:
         Returns
         -------
         ids : int32 ndarray of the same shape
-            A label that is no class becomes the class of `unknown`, or -1 where there
-            is none. ``None`` and NaN become -1.
+            A label that is not a class becomes the class of `unknown`, or -1 without
+            unknown word. ``None`` and NaN become -1.
         """
         return _ids(self._class_index, y, self.unknown_id)
 
@@ -348,7 +350,7 @@ class Labels:
 
     def __getstate__(self):
         state = {name: vars(self)[name] for name in _FIELDS}
-        # A string a label takes a hundred times the time of two arrays.
+        # One string per label takes a hundred times the time of two arrays.
         for name in ("classes", "symbols"):
             values = state[name]
             if values is not None and values.dtype == object:
@@ -358,7 +360,7 @@ class Labels:
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take pickled labels; ValueError if they are none."""
+        """Take pickled labels; ValueError if the state is not that of labels."""
         arrays = []
         for name in ("classes", "symbols"):
             values = state[name]

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import least_weight
+from .._checks import check_count, least_weight
 from .._lazy import stored
 from . import _text_fast as _fast
 from ._encoding import is_missing, object_array, plain
 from ._labels import Labels, read_vocabulary, sort_symbols
-from ._text import (
-    Analyzer,
-    LargeText,
-    NumberedText,
-    check_tokens,
-    number_sentences,
-    split_string,
-)
+from ._number import number_sentences
+from ._text import Analyzer, NumberedText, check_tokens, split_string
+from ._text_file import LargeText
 
 # The longest context: as many marks stand before a text, for its first symbols.
 DEEPEST = 1 << 24
@@ -72,7 +66,7 @@ class VocabularyRules(NamedTuple):
     Parameters
     ----------
     start, end, unknown : object
-        Distinct and hashable. None: there is no such mark.
+        Distinct and hashable. None leaves the mark out.
 
     min_count : int
         Words that occur less often are left out.
@@ -408,7 +402,7 @@ class SentenceEncoder:
     ) -> np.ndarray:
         """As `encode`; a ValueError names the first word that has no token.
 
-        name: what the error calls the text.
+        name: of the text in the error.
         """
         tokens = self.encode(text, front=front)
         lost = self.first_lost(text) if (tokens == self.lost).any() else None
@@ -495,7 +489,7 @@ def context_windows(
         (\langle s\rangle w_1 \ldots w_L) \to \langle /s\rangle ,
 
     each context cut to its `max_depth` most recent symbols. All contexts and
-    targets are strided views of one integer array, 4 bytes a token.
+    targets are strided views of one integer array, 4 bytes per token.
 
     Parameters
     ----------
@@ -521,10 +515,10 @@ def context_windows(
     Raises
     ------
     ValueError
-        If there is no sentence, or a mark occurs inside one (the message names the
-        sentence).
+        If there are no sentences, or a mark occurs inside a sentence (the message names
+        the sentence).
     TypeError
-        If `sentences` is a single string, or its symbols cannot be sorted.
+        If `sentences` is a single string.
 
     Examples
     --------
@@ -540,37 +534,16 @@ def context_windows(
     . <s> -> b
     <s> b -> </s>
     """
-    if not isinstance(max_depth, numbers.Integral) or not 1 <= max_depth <= DEEPEST:
-        raise ValueError(
-            f"max_depth must be an integer from 1 to {DEEPEST}, got {max_depth!r}"
-        )
+    if check_count("max_depth", max_depth, 1) > DEEPEST:
+        raise ValueError(f"max_depth must be at most {DEEPEST}, got {max_depth}")
     text = number_sentences(sentences, "sentences")
     if not text.n_sentences:
         raise ValueError("sentences is empty: there is nothing to learn from")
-    code = dict(zip(text.symbols, range(len(text.symbols))))
-    for name, mark in (("start", start), ("end", end)):
-        if mark is not None and mark in code:
-            raise ValueError(
-                f"the {name} mark {mark!r} occurs in {text.where_is(code[mark])}; "
-                f"remove it or choose another mark with {name}="
-            )
-    try:
-        vocabulary = sorted(code)
-    except TypeError as exc:
-        raise TypeError(f"the symbols must all be of one kind: {exc}") from exc
-    marks = [m for m in (start, end) if m is not None]
-    symbols = object_array(vocabulary + marks)
-    code = {s: i for i, s in enumerate(symbols)}
-    table = np.array([code[s] for s in text.symbols], dtype=np.int32)
-    tokens = token_stream(
-        text,
-        table,
-        start=None if start is None else code[start],
-        end=None if end is None else code[end],
-        front=max_depth - 1,
-    )
+    rules = VocabularyRules(start, end, unknown=None)
+    rules.check()
+    labels = rules.find_labels(text)
+    encoder = SentenceEncoder(labels)
+    tokens = encoder.encode(text, front=max_depth - 1)
     windows, targets = stream_windows(tokens, max_depth)
-    weight = (targets >= 0).astype(np.float64)
-    if start is not None:
-        weight[targets == code[start]] = 0.0
-    return ContextWindows(windows, targets, weight, tokens, symbols)
+    weight = encoder.is_target(targets).astype(np.float64)
+    return ContextWindows(windows, targets, weight, tokens, labels.known_symbols(""))

@@ -16,8 +16,8 @@ from libc.string cimport memcmp, memcpy
 # Entries of `state`, and what `number_words` returns.
 POSITION, WORDS, TOKENS, LINES, IN_LINE, LINE_START, N_ODD, ODD_AT = range(8)
 DONE, FULL, BAD_UTF8, NUL, LONG_LINE = range(5)
-# What separates words: white space of Unicode (`str.split`), the five bytes of KenLM,
-# or nothing, as each character is a word.
+# Separators of words: white space of Unicode (`str.split`), the five bytes of KenLM, or
+# no separators, as each character is a word.
 UNICODE, KENLM, CHARACTERS = range(3)
 
 cdef enum:
@@ -47,7 +47,7 @@ cdef inline bint kenlm_space(uint8_t c) noexcept nogil:
 
 
 cdef inline bint ascii_space(uint8_t c) noexcept nogil:
-    """What `str.isspace` says of a byte of ASCII."""
+    """`str.isspace` of a byte of ASCII."""
     return c == 32 or (9 <= c <= 13) or (28 <= c <= 31)
 
 
@@ -58,7 +58,7 @@ cdef inline bint separates(uint8_t c, int rule) noexcept nogil:
 
 cdef inline int sequence_length(const uint8_t *p, const uint8_t *end,
                                 bint surrogates) noexcept nogil:
-    """Bytes of the valid sequence at p, whose first byte is no ASCII; 0: invalid."""
+    """Bytes of the valid sequence at p, whose first byte is not ASCII; 0: invalid."""
     cdef uint8_t a = p[0], b
     if a < 0xC2 or end - p < 2:
         return 0

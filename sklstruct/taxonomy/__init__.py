@@ -19,14 +19,12 @@ if TYPE_CHECKING:
     from .builders._confusion import ConfusionSplit as ConfusionSplit
     from .builders._cut import CutSplit as CutSplit
     from .builders._diffrac import DiffracSplit as DiffracSplit
-    from .builders._given import GivenTaxonomy as GivenTaxonomy
     from .builders._greedy import GreedyMerge as GreedyMerge
     from .builders._hungarian import HungarianMerge as HungarianMerge
     from .builders._kmeans import KMeansSplit as KMeansSplit
     from .builders._named import TAXONOMY_BUILDERS as TAXONOMY_BUILDERS
     from .builders._random import RandomSplit as RandomSplit
     from .builders._refine import RefinedTaxonomy as RefinedTaxonomy
-    from .builders._refine import refine as refine
     from .builders._spectral import SpectralSplit as SpectralSplit
     from .builders._ward import WardMerge as WardMerge
 else:

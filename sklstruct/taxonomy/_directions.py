@@ -25,7 +25,7 @@ _CHUNK = 2**15
 _LARGE = 1e15
 
 
-def class_means(X: Any, codes: NDArray, weight: NDArray, n_classes: int) -> Any:
+def weighted_means(X: Any, codes: NDArray, weight: NDArray, n_classes: int) -> Any:
     """Weighted means of the classes, (K, d), CSR for CSR, in the precision of X."""
     n = codes.size
     share = weight / np.bincount(codes, weight, minlength=n_classes)[codes]

@@ -44,7 +44,7 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
           `Taxonomy.from_parents`.
 
     classes : array-like of shape (n_classes,)
-        Labels that the tree must have; others of its own are left out.
+        Labels that the tree must have; its other labels are left out.
 
     Returns
     -------
@@ -81,12 +81,11 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
     there = among(classes, tree.classes)
     if there.all():
         return tree.restrict(classes)
-    if not _are_positions(classes):
-        tree.check_classes(classes)
-    if there.any() or tree.n_classes != classes.size:
+    encoded = _are_positions(classes)
+    if not encoded or there.any() or tree.n_classes != classes.size:
         raise ValueError(
             "missing labels: the taxonomy has no place for "
-            f"{listed(classes[~there])}. {_encoded(classes)}"
+            f"{listed(classes[~there])}" + (f". {_encoded(classes)}" if encoded else "")
         )
     return Taxonomy(tree.parent, tree.leaf_of_class, names=tree.names)
 
@@ -97,7 +96,7 @@ def _are_positions(classes: NDArray) -> bool:
 
 
 def _encoded(classes: NDArray) -> str:
-    """What a message says of the classes 0 ... K - 1 that a taxonomy lacks."""
+    """The remedy, for a message, if a taxonomy lacks the classes 0 ... K - 1."""
     return (
         f"The classes are 0 ... {classes.size - 1}: if a meta-estimator "
         "(CalibratedClassifierCV, StackingClassifier, VotingClassifier, "

@@ -7,16 +7,13 @@ nodes. Nothing here is recursive.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import as_floats
-from ._labels import as_labels, as_scalar, check_integer, is_absent
-
-if TYPE_CHECKING:
-    import networkx
+from .._checks import as_floats, check_count
+from ._labels import as_scalar, is_absent
 
 Parts: TypeAlias = tuple[NDArray, NDArray, list, list | None]
 # A `Taxonomy`; its module imports this one.
@@ -93,9 +90,7 @@ def _children(nest: Sequence | Mapping | NDArray) -> Iterator[tuple[Any, Any]]:
     return ((None, item) for item in nest)
 
 
-def read_parents(
-    parents: Mapping[Hashable, Hashable], classes: ArrayLike | None = None
-) -> Parts:
+def read_parents(parents: Mapping[Hashable, Hashable]) -> Parts:
     """A map from each node to its parent."""
     if not isinstance(parents, Mapping):
         raise ValueError(
@@ -117,13 +112,6 @@ def read_parents(
     name = list(number)
     inner = set(parent)
     label_node = [v for v in range(len(parent)) if v not in inner]
-    if classes is not None:
-        for label in as_labels(classes).tolist():
-            if label in number and number[label] in inner:
-                raise ValueError(
-                    f"class {label!r} is an inner node of parents: classes are "
-                    f"leaves; add a leaf with another name below it"
-                )
     if not label_node:
         raise ValueError(f"cycle: no node of parents is a leaf, e.g. {name[0]!r}")
     roots = [v for v, p in enumerate(parent) if p < 0]
@@ -263,7 +251,7 @@ def reject_cycle(
             done[v] = True
             trail.append(v)
             v = parent[v]
-        # The walk ended at one of its own nodes: a cycle.
+        # The walk ended at a node that it had visited: a cycle.
         if trail and v in set(trail):
             loop = [str(name[u]) for u in trail[trail.index(v) :]]
             shown = " -> ".join([*loop[:5], *(["..."] if len(loop) > 5 else [])])
@@ -303,34 +291,16 @@ def write_nested(tree: Tree) -> list:
     return lists[0]
 
 
-def write_networkx(tree: Tree) -> networkx.DiGraph:
-    try:
-        import networkx as nx
-    except ImportError as exc:
-        raise ImportError(
-            "to_networkx needs networkx: install it with `pip install "
-            '"sklstruct[plot]"` or `pip install networkx`'
-        ) from exc
-    held = labels_of_leaves(tree)
-    graph = nx.DiGraph()
-    for v in range(tree.n_nodes):
-        graph.add_node(
-            v, classes=held.get(v), name=tree.names[v] if tree.names else None
-        )
-    graph.add_edges_from((p, v) for v, p in enumerate(tree.parent.tolist()) if p >= 0)
-    return graph
-
-
 def write_text(tree: Tree, max_depth: int | None, max_labels: int) -> str:
     if max_depth is not None:
-        max_depth = check_integer(max_depth, "max_depth", 0)
+        max_depth = check_count("max_depth", max_depth, 0)
     elif tree.depth > _MAX_TEXT_DEPTH:
         raise ValueError(
             f"the tree has {tree.depth} levels, and the text grows with their "
             f"square; give max_depth, the deepest level to show (None draws at "
             f"most {_MAX_TEXT_DEPTH})"
         )
-    max_labels = check_integer(max_labels, "max_labels", 1)
+    max_labels = check_count("max_labels", max_labels, 1)
     held = labels_of_leaves(tree)
     sizes = tree.class_sets.stop - tree.class_sets.start
     lines = []
@@ -351,32 +321,3 @@ def write_text(tree: Tree, max_depth: int | None, max_labels: int) -> str:
             text = text if name is None else f"{name} {text}"
         lines.append("|    " * (level - 1) + "|--- " * (level > 0) + text)
     return "\n".join(lines)
-
-
-def write_newick(tree: Tree) -> str:
-    held = labels_of_leaves(tree)
-    out: list[str] = []
-    close: list[tuple[int, str]] = []  # levels of open nodes
-    last_level = -1
-    for v, level in preorder(tree):
-        while close and close[-1][0] >= level:
-            out.append(")" + close.pop()[1])
-        if out and level <= last_level:
-            out.append(",")
-        name = None if tree.names is None else tree.names[v]
-        name = "" if name is None else _newick_name(name)
-        if v in held:
-            text = ",".join(_newick_name(label) for label in held[v])
-            out.append(text if len(held[v]) == 1 else f"({text}){name}")
-        else:
-            out.append("(")
-            close.append((level, name))
-        last_level = level
-    out.extend(")" + name for _, name in reversed(close))
-    return "".join(out) + ";"
-
-
-def _newick_name(name) -> str:
-    text = str(name)
-    plain = all(c.isalnum() or c in ".+-" for c in text) and text
-    return text if plain else "'" + text.replace("'", "''") + "'"

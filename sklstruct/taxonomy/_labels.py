@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -75,11 +74,3 @@ def listed(labels: Iterable, most: int = 5) -> str:
     text = ", ".join(repr(as_scalar(label)) for label in labels[:most])
     more = len(labels) - most
     return text + (f" and {more} more" if more > 0 else "")
-
-
-def check_integer(value: Any, name: str, least: int) -> int:
-    """`value` as an int; 2.0 is 2."""
-    number: Any = value  # numbers.Real has no type that `int` takes
-    if not isinstance(value, Real) or number % 1 != 0 or number < least:
-        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
-    return int(number)

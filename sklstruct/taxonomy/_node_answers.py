@@ -5,35 +5,16 @@ They take arrays, so that `Taxonomy`, `Forest` and `LabelTree` share them.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-
-class _Tree(Protocol):
-    """The attributes of a `Taxonomy` that the functions read."""
-
-    parent: NDArray
-    level_ptr: NDArray
-    leaf_of_class: NDArray
-    classes: NDArray
-    names: tuple | None
-
-    @property
-    def n_nodes(self) -> int: ...
-
-    @property
-    def is_leaf(self) -> NDArray: ...
-
-    @property
-    def level_of_node(self) -> NDArray: ...
-
-    @property
-    def class_sets(self) -> tuple[NDArray, NDArray, NDArray]: ...
+# A `Taxonomy`; its module imports this one.
+Tree: TypeAlias = Any
 
 
-def sums_below(tree: _Tree, values: NDArray) -> NDArray:
+def sums_below(tree: Tree, values: NDArray) -> NDArray:
     """(n, n_nodes) sums of values (n, n_classes) over the classes below each node."""
     order, start, _ = tree.class_sets
     leaves = np.flatnonzero(tree.is_leaf)
@@ -80,7 +61,7 @@ def walk_down(
     return at
 
 
-def texts_of_nodes(tree: _Tree) -> NDArray:
+def texts_of_nodes(tree: Tree) -> NDArray:
     """A text for each node, unique among its siblings; "" at the root.
 
     The label of a leaf of one class, else the name of the node or "node 3".
@@ -105,13 +86,13 @@ def texts_of_nodes(tree: _Tree) -> NDArray:
     return texts
 
 
-def write_paths(tree: _Tree, place: NDArray) -> NDArray:
+def write_paths(tree: Tree, place: NDArray) -> NDArray:
     """(n, n_levels) paths of node v, or of class c at place n_nodes + c."""
     n, leaf = tree.n_nodes, tree.leaf_of_class
     if (tree.classes == "").any():
         raise ValueError('the label "" has no path: there it says that a path ends')
     level = tree.level_of_node
-    # a class has an entry of its own unless its leaf is its
+    # A class has its own entry unless it is alone in its leaf.
     alone = (np.bincount(leaf, minlength=n) == 1)[leaf] & (leaf > 0)
     width = int((level[leaf] + ~alone).max())
     out = np.full((place.size, width), "", dtype=object)

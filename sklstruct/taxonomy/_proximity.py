@@ -13,8 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import check_memory
-from ._samples import DEFAULT_BYTES
+from .._checks import as_ids, check_ids, check_length, check_memory
 
 
 class ClassProximity:
@@ -81,18 +80,13 @@ class ClassProximity:
         r""":math:`N^{-1/2} A`, for classes of unequal size."""
         return self.factor / np.sqrt(self.weight)[:, None]
 
-    def matrix(
-        self, *, normalize: bool = False, max_bytes: int = DEFAULT_BYTES
-    ) -> NDArray:
+    def matrix(self, *, normalize: bool = False) -> NDArray:
         r"""The dense matrix Q, or :math:`N^{-1/2} Q N^{-1/2}`.
 
         Parameters
         ----------
         normalize : bool, default=False
             Whether to scale by class size.
-
-        max_bytes : int, default=2**31
-            Largest size of the matrix.
 
         Returns
         -------
@@ -101,14 +95,14 @@ class ClassProximity:
         Raises
         ------
         MemoryError
-            If Q is larger than `max_bytes`; the message has the size.
+            If Q does not fit into the memory of the machine; the message has the size.
         """
         k = self.n_classes
         check_memory(
             8 * k * k,
-            max_bytes,
+            None,
             f"a dense {k} x {k} proximity matrix",
-            "work with the factor A or raise max_bytes",
+            "work with the factor A",
         )
         a = self.normalized_factor if normalize else self.factor
         q = -(a @ a.T)
@@ -156,17 +150,9 @@ class ClassProximity:
         ValueError
             If `group` is not one integer >= 0 for each class, or a group is empty.
         """
-        group = np.asarray(group)
-        if group.shape != self.weight.shape or group.dtype.kind not in "iu":
-            raise ValueError(
-                f"group must be {self.n_classes} integers, got shape {group.shape} and "
-                f"dtype {group.dtype}"
-            )
-        if group.min() < 0 or group.max() >= self.n_classes:
-            raise ValueError(
-                f"group must be from 0 to {self.n_classes - 1}, got {group.min()} to "
-                f"{group.max()}"
-            )
+        group = as_ids("group", group, 1, np.int64)
+        check_length("group", group, self.n_classes, "one per class")
+        check_ids("group", group, 0, self.n_classes, "group")
         order = np.argsort(group, kind="stable")
         size = np.bincount(group)
         if not size.all():

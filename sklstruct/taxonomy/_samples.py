@@ -10,11 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._checks import check_sparse, check_squares
+from .._checks import check_memory, check_sparse, check_squares
 from .._compat import _check_sample_weight
 from ._labels import as_labels
-
-DEFAULT_BYTES = 2**31
 
 
 def check_samples(
@@ -64,3 +62,16 @@ def sum_by_class(
     weight = np.ones(n) if weight is None else weight
     indicator = sp.csr_array((weight, codes, np.arange(n + 1)), shape=(n, n_classes))
     return to_dense(indicator.T @ X)
+
+
+def class_means(X: Any, codes: NDArray, weight: NDArray) -> NDArray:
+    """Dense weighted means of the classes, float64."""
+    k = int(codes.max()) + 1
+    check_memory(
+        8 * k * X.shape[1],
+        None,
+        f"{k} x {X.shape[1]} class means",
+        "reduce the features",
+    )
+    total = np.bincount(codes, weight, minlength=k)[:, None]
+    return sum_by_class(X, codes, k, weight) / total

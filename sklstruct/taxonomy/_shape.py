@@ -10,8 +10,9 @@ bounded by a limit.
 from __future__ import annotations
 
 from math import ceil, log2
-from numbers import Integral
 from typing import NamedTuple
+
+from .._checks import check_count
 
 # Up to this number of classes the tree is one node.
 _FLAT = 100
@@ -115,9 +116,7 @@ def choose_shape(
     optional = {"n_entries": n_entries, "max_leaf": max_leaf}
     sizes |= {name: value for name, value in optional.items() if value is not None}
     for name, value in sizes.items():
-        if not isinstance(value, Integral) or value < (name != "n_entries"):
-            least = int(name != "n_entries")
-            raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+        check_count(name, value, int(name != "n_entries"))
     if not max_bytes > 0:
         raise ValueError(f"max_bytes must be positive, got {max_bytes!r}")
     entries = _ENTRIES if n_entries is None else n_entries / n_samples

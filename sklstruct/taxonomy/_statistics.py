@@ -10,16 +10,10 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import check_memory
-from ._directions import class_means, leading_directions
+from .._checks import as_ids, check_ids, check_memory
+from ._directions import leading_directions, weighted_means
 from ._proximity import ClassProximity
-from ._samples import (
-    DEFAULT_BYTES,
-    check_samples,
-    encode_classes,
-    sum_by_class,
-    to_dense,
-)
+from ._samples import check_samples, encode_classes, sum_by_class, to_dense
 
 # Rows per block of the pass over dense X; 4096 x 200 float64 is 6.5 MB.
 _CHUNK = 4096
@@ -31,9 +25,8 @@ _RIDGE_FLOOR = 1e-10
 # Largest d or n whose Gram matrix "auto" makes: 2048² float64 is 32 MB, its Cholesky
 # factorisation takes 0.1 s.
 _MAX_PRIMAL = 2048
-# Pivots of "low_rank"; largest number of classes for which "class_means" keeps the
-# whole span of the means, and number of directions for more classes.
-_PIVOTS = 512
+# Largest number of classes for which "class_means" keeps the whole span of the means,
+# and number of directions for more classes.
 _ALL_DIRECTIONS = 512
 _DIRECTIONS = 64
 
@@ -53,14 +46,12 @@ class ClassStatistics:
     sample_weight : array-like of shape (n_samples,), default=None
         Weights >= 0; samples of weight 0 count as absent.
 
-    form : {"auto", "primal", "dual", "low_rank", "class_means"}, default="auto"
+    form : {"auto", "primal", "dual", "class_means"}, default="auto"
         Coordinates in which the statistics are kept.
 
         - "primal": the features; one d × d Gram matrix. O(nd²).
         - "dual": an orthonormal basis of the n centred rows, from the eigenvectors of
           the n × n Gram; the same Q, for n < d. O(n²d + n³).
-        - "low_rank": XcXcᵀ ≈ RRᵀ by an incomplete Cholesky factorisation with
-          pivoting, n × `rank`. O(n rank²).
         - "class_means": features projected on the span of the class means, or, for
           more than `rank` classes, on its `rank` leading directions, with sparse means.
           **Q differs** from that of the other forms, see Notes. O(ndK), or
@@ -69,15 +60,12 @@ class ClassStatistics:
           class_means.
 
     rank : int, default=None
-        Largest number of pivots of "low_rank" and of directions of "class_means", >= 1.
-        None: 512 pivots; all directions for up to 512 classes, else 64.
+        Largest number of directions of "class_means", >= 1. None: all for up to 512
+        classes, else 64.
 
     keep_rows : bool, default=False
         Whether to store a copy of the rows, sorted by class. ``gram="exact"`` of
         `proximity` computes the Grams of subsets of classes from it.
-
-    max_bytes : int, default=2**31
-        Largest size of one dense array.
 
     Attributes
     ----------
@@ -107,23 +95,23 @@ class ClassStatistics:
         or NaN, or none is positive.
 
     MemoryError
-        If a dense array is larger than `max_bytes`; the message has the size.
+        If a dense array does not fit into the memory of the machine; the message has
+        the size.
 
     Notes
     -----
-    "primal" and "dual" give the same Q, up to rounding; "low_rank" approaches it as
-    `rank` grows. "class_means" does not: with P the projection on the span of the
-    centred class means, it replaces :math:`X_c^\top X_c + \delta I` by
-    :math:`P (X_c^\top X_c) P + \delta P`, so that Q is that of the projected samples.
-    Features outside of the span, whose within-class noise is correlated with that in
-    the span, can then not cancel this noise. The two Q are equal if the within-class
-    scatter maps the span to itself, as for spherical classes.
+    "primal" and "dual" give the same Q, up to rounding. "class_means" does not: with P
+    the projection on the span of the centred class means, it replaces :math:`X_c^\top
+    X_c + \delta I` by :math:`P (X_c^\top X_c) P + \delta P`, so that Q is that of the
+    projected samples. Features outside of the span, whose within-class noise is
+    correlated with that in the span, can then not cancel this noise. The two Q are
+    equal if the within-class scatter maps the span to itself, as for spherical classes.
 
     "auto" nevertheless uses "class_means" if n and d are larger than 2048: its trees
-    are about as accurate as those of the exact Q, at a fraction of the cost of
-    "low_rank" of equal accuracy. Classes in G groups differ in about G directions by
-    more than their own noise, so that a few dozen directions suffice for thousands of
-    classes. For the Q of the formula itself choose "primal" or "dual".
+    are about as accurate as those of the exact Q, at a fraction of the cost. Classes in
+    G groups differ in about G directions by more than their own noise, so that a few
+    dozen directions suffice for thousands of classes. For the Q of the formula itself
+    choose "primal" or "dual".
 
     Examples
     --------
@@ -145,13 +133,11 @@ class ClassStatistics:
         form: str = "auto",
         rank: int | None = None,
         keep_rows: bool = False,
-        max_bytes: int = DEFAULT_BYTES,
     ):
         rows, labels, weight = check_samples(X, y, sample_weight)
         if rank is not None and rank < 1:
             raise ValueError(f"rank must be >= 1, got {rank!r}")
         self.classes, codes = encode_classes(labels)
-        self.max_bytes = max_bytes
         n, d = rows.shape
         k = self.classes.size
         if form == "auto":
@@ -164,34 +150,28 @@ class ClassStatistics:
         self.form = form
         basis = None
         if rank is None:
-            rank = _PIVOTS
-            if form == "class_means":
-                rank = k if k <= _ALL_DIRECTIONS else _DIRECTIONS
+            rank = k if k <= _ALL_DIRECTIONS else _DIRECTIONS
         if form == "dual":
-            check_memory(8 * n * n, max_bytes, f"a dense {n} x {n} Gram", _LOW_RANK)
+            check_memory(8 * n * n, None, f"a dense {n} x {n} Gram", _PROJECT)
             rows = _dual_coordinates(rows, weight)
-        elif form == "low_rank":
-            check_memory(8 * n * min(rank, n), max_bytes, "the factor R", "lower rank")
-            rows = _incomplete_cholesky(rows, weight, rank)
         elif form == "class_means" and k > rank:
             room = rows.dtype.itemsize * (rank + 10) * (d + k)
-            check_memory(room, max_bytes, f"{d} x {rank} directions", "lower rank")
-            basis = leading_directions(class_means(rows, codes, weight, k), rank)
+            check_memory(room, None, f"{d} x {rank} directions", "lower rank")
+            basis = leading_directions(weighted_means(rows, codes, weight, k), rank)
             if keep_rows:
-                check_memory(8 * n * rank, max_bytes, "the projection", "lower rank")
+                check_memory(8 * n * rank, None, "the projection", "lower rank")
                 rows, basis = np.asarray(rows @ basis, dtype=np.float64), None
         elif form == "class_means":
-            check_memory(8 * n * min(k, d), max_bytes, "the projection", _LOW_RANK)
-            check_memory(8 * k * d, max_bytes, f"{k} x {d} class sums", _FEWER)
+            check_memory(8 * n * min(k, d), None, "the projection", _FEWER)
+            check_memory(8 * k * d, None, f"{k} x {d} class sums", _FEWER)
             rows = _class_mean_coordinates(rows, codes, weight, k)
         elif form != "primal":
             raise ValueError(
-                f"form must be 'auto', 'primal', 'dual', 'low_rank' or 'class_means', "
-                f"got {form!r}"
+                f"form must be 'auto', 'primal', 'dual' or 'class_means', got {form!r}"
             )
         d = rows.shape[1] if basis is None else basis.shape[1]
-        check_memory(8 * d * d, max_bytes, f"a dense {d} x {d} Gram", _LOW_RANK)
-        check_memory(8 * k * d, max_bytes, f"{k} x {d} class sums", _FEWER)
+        check_memory(8 * d * d, None, f"a dense {d} x {d} Gram", _PROJECT)
+        check_memory(8 * k * d, None, f"{k} x {d} class sums", _FEWER)
         self.weight = np.bincount(codes, weight, minlength=k)
         self._one_pass(rows, codes, weight, basis)
         self._rows = None
@@ -392,23 +372,18 @@ class ClassStatistics:
         return gram
 
     def _check_members(self, members) -> NDArray:
-        index = np.asarray(members)
-        k = self.n_classes
-        if index.ndim != 1 or index.size == 0 or index.dtype.kind not in "iu":
-            raise ValueError(
-                f"members must be a 1-D array of at least one integer, got shape "
-                f"{index.shape} and dtype {index.dtype}"
-            )
-        if index.min() < 0 or index.max() >= k:
-            raise ValueError(f"members must be from 0 to {k - 1}, got {index}")
+        index = as_ids("members", members, 1, np.int64)
+        if index.size == 0:
+            raise ValueError("members is empty: give at least one class")
+        check_ids("members", index, 0, self.n_classes, "index of a class")
         # Builders pass sorted members, for which np.unique is not needed.
         if (index[1:] <= index[:-1]).any() and np.unique(index).size < index.size:
             raise ValueError(f"members must be distinct, got {index}")
-        return index.astype(np.intp, copy=False)
+        return index
 
 
-_LOW_RANK = "use form='low_rank' with a smaller rank, or raise max_bytes"
-_FEWER = "reduce the features or raise max_bytes"
+_PROJECT = "use form='class_means'"
+_FEWER = "reduce the features"
 
 
 def _cholesky(matrix, step) -> NDArray:
@@ -440,39 +415,6 @@ def _dual_coordinates(X, weight) -> NDArray:
     if not keep.any():
         return np.zeros((X.shape[0], 1))
     return u[:, keep] * np.sqrt(s2[keep])
-
-
-def _incomplete_cholesky(X, weight, rank) -> NDArray:
-    """n × m factor R, m <= rank, of XcXcᵀ ≈ RRᵀ; the pivot has the largest residual.
-
-    A column of the Gram costs one product with X, so the n × n matrix is never made.
-    """
-    n = X.shape[0]
-    mean = _weighted_mean(X, weight)
-    cross = np.asarray(X @ mean).ravel()
-    square = (
-        X.astype(np.float64).power(2).sum(axis=1)
-        if sp.issparse(X)
-        else np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    )
-    left = np.asarray(square, dtype=np.float64).ravel() - 2 * cross + mean @ mean
-    tolerance = 1e-12 * max(left.sum(), 0)
-    rank = min(rank, n)
-    out = np.zeros((rank, n))  # rows are the columns of R: contiguous updates
-    for j in range(rank):
-        p = int(np.argmax(left))
-        if left[p] <= 0 or left.sum() <= tolerance:
-            out = out[: max(j, 1)]
-            break
-        row = to_dense(X[[p]]).ravel()
-        column = np.asarray(X @ row).ravel() - cross - cross[p] + mean @ mean
-        column -= out[:j, p] @ out[:j]
-        column /= np.sqrt(left[p])
-        out[j] = column
-        left -= column**2
-        left[p] = 0.0
-        np.maximum(left, 0, out=left)
-    return np.ascontiguousarray(out.T)
 
 
 def _class_mean_coordinates(X, codes, weight, n_classes) -> NDArray:

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from difflib import get_close_matches
-from heapq import heapify, heappop, heappush
 from html import escape
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import INT32_MAX
+from .._checks import as_ids, check_count
 from ._io import (
-    Parts,
     read_linkage,
     read_nested,
     read_parents,
     read_paths,
-    reject_cycle,
     write_nested,
-    write_networkx,
-    write_newick,
     write_text,
 )
-from ._labels import among, as_labels, check_integer, is_absent, listed
+from ._labels import among, as_labels, is_absent, listed
 from ._node_answers import sums_below, write_paths
-
-if TYPE_CHECKING:
-    import networkx
+from ._numbering import breadth_first, widened
 
 
 class ClassSets(NamedTuple):
@@ -66,8 +59,8 @@ class Taxonomy:
         `leaf_of_class`) if they are not.
 
     names : sequence of length n_nodes, default=None
-        Names of the nodes, None for a node without a name. `export_text`, `to_newick`
-        and plots use them; the comparison ``==`` ignores them.
+        Names of the nodes, None for a node without a name. `export_text` and plots use
+        them; the comparison ``==`` ignores them.
 
     Attributes
     ----------
@@ -120,7 +113,7 @@ class Taxonomy:
     |    |--- bus, tram
     >>> tree.parent
     array([-1,  0,  0,  2,  2], dtype=int32)
-    >>> tree.classes[tree.leaf_order()]
+    >>> tree.classes[tree.class_sets.order]
     array(['cat', 'dog', 'car', 'bus', 'tram'], dtype='<U4')
     >>> tree.cut(1).to_nested()
     [['cat', 'dog'], ['bus', 'car', 'tram']]
@@ -131,11 +124,10 @@ class Taxonomy:
         parent: ArrayLike,
         leaf_of_class: ArrayLike,
         classes: ArrayLike | None = None,
-        *,
         names: Sequence | None = None,
     ):
-        parent = _int_vector(parent, "parent")
-        leaf = _int_vector(leaf_of_class, "leaf_of_class")
+        parent = as_ids("parent", parent, 1, np.int64)
+        leaf = as_ids("leaf_of_class", leaf_of_class, 1, np.int64)
         if leaf.size == 0:
             raise ValueError(
                 "leaf_of_class is empty; a taxonomy has at least one class"
@@ -163,7 +155,7 @@ class Taxonomy:
                 raise ValueError(
                     f"names has {len(names)} entries for {parent.size} nodes"
                 )
-        parent, leaf, names = _breadth_first(parent, leaf, names)
+        parent, leaf, names = breadth_first(parent, leaf, names)
         self._set(parent, leaf, names, labels)
 
     def _set(self, parent, leaf, names, labels):
@@ -204,9 +196,7 @@ class Taxonomy:
     # ------------------------------------------------------------ given trees
 
     @classmethod
-    def from_nested(
-        cls, nested: Sequence | Mapping | NDArray, classes: ArrayLike | None = None
-    ) -> Taxonomy:
+    def from_nested(cls, nested: Sequence | Mapping | NDArray) -> Taxonomy:
         """Taxonomy of nested lists of labels, or of nested mappings that name them.
 
         Parameters
@@ -217,9 +207,6 @@ class Taxonomy:
             them is a leaf with one class. A mapping is an inner node whose children
             have names: each value is the list or mapping of the child named by its key.
 
-        classes : array-like, default=None
-            Exactly the labels that `nested` must have. None accepts any labels.
-
         Returns
         -------
         taxonomy : Taxonomy
@@ -227,8 +214,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            If a label is repeated, missing or unknown, or a list is empty or contains
-            itself.
+            If a label is repeated, or a list is empty or contains itself.
 
         Examples
         --------
@@ -245,12 +231,10 @@ class Taxonomy:
         |    |--- tram
         |    |--- road: bus, car
         """
-        return cls._from_parts(read_nested(nested), classes)
+        return cls(*read_nested(nested))
 
     @classmethod
-    def from_parents(
-        cls, parents: Mapping[Hashable, Hashable], classes: ArrayLike | None = None
-    ) -> Taxonomy:
+    def from_parents(cls, parents: Mapping[Hashable, Hashable]) -> Taxonomy:
         """Taxonomy of a map from each node to its parent.
 
         Parameters
@@ -262,9 +246,6 @@ class Taxonomy:
             the class labels. An inner node whose children are all labels becomes one
             leaf with these classes.
 
-        classes : array-like, default=None
-            Exactly the labels that `parents` must have. None accepts any labels.
-
         Returns
         -------
         taxonomy : Taxonomy
@@ -272,8 +253,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            If there is a cycle, a label is missing or unknown, or a class is an inner
-            node.
+            If there is a cycle.
 
         Examples
         --------
@@ -285,12 +265,10 @@ class Taxonomy:
         |--- animal: cat, dog
         |--- vehicle: bus, car
         """
-        return cls._from_parts(read_parents(parents, classes), classes)
+        return cls(*read_parents(parents))
 
     @classmethod
-    def from_paths(
-        cls, paths: Mapping[Hashable, Sequence], classes: ArrayLike | None = None
-    ) -> Taxonomy:
+    def from_paths(cls, paths: Mapping[Hashable, Sequence]) -> Taxonomy:
         """Taxonomy of a table that gives each label its path of groups.
 
         Parameters
@@ -303,9 +281,6 @@ class Taxonomy:
             two groups. A group of labels only is one leaf; in a group with subgroups
             each label that is in none of them is a leaf.
 
-        classes : array-like, default=None
-            Exactly the labels that `paths` must have. None accepts any labels.
-
         Returns
         -------
         taxonomy : Taxonomy
@@ -313,8 +288,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            If a label is missing or unknown, a path is not a sequence, or a group
-            stands below a missing one.
+            If a path is not a sequence, or a group stands below a missing one.
 
         Examples
         --------
@@ -323,7 +297,7 @@ class Taxonomy:
         ...                      4: ("even",)}).to_nested()
         [[1, 3], [[2], [4]]]
         """
-        return cls._from_parts(read_paths(paths), classes)
+        return cls(*read_paths(paths))
 
     @classmethod
     def from_linkage(
@@ -364,14 +338,6 @@ class Taxonomy:
         """The taxonomy of depth 0: the root is one leaf with all classes."""
         labels = as_labels(classes)
         return cls([-1], np.zeros(labels.size, dtype=np.int32), labels)
-
-    @classmethod
-    def _from_parts(cls, parts: Parts, classes: ArrayLike | None) -> Taxonomy:
-        parent, leaf, labels, names = parts
-        taxonomy = cls(parent, leaf, labels, names=names)
-        if classes is not None:
-            taxonomy.check_classes(classes)
-        return taxonomy
 
     # ------------------------------------------------------------------ shape
 
@@ -478,10 +444,6 @@ class Taxonomy:
         order, start, stop = self.class_sets
         return order[start[node] : stop[node]]
 
-    def leaf_order(self) -> NDArray:
-        """Indices of the classes in the order of the leaves from left to right."""
-        return self.class_sets.order
-
     # ------------------------------------------------------------ node answers
 
     def find(self, name: Hashable) -> int:
@@ -560,7 +522,7 @@ class Taxonomy:
         paths : ndarray of str, shape (n_nodes, n_levels)
             From below the root down to the node, filled up with "". A leaf of one
             class has the label of the class, any other node its name, or its number
-            ("node 3") if it has none. If siblings have the same name, their numbers
+            ("node 3") if it has no name. If siblings have the same name, their numbers
             follow it.
 
         Examples
@@ -633,7 +595,7 @@ class Taxonomy:
         >>> Taxonomy.from_nested([[[1], [2]], [3]]).cut(0).to_nested()
         [1, 2, 3]
         """
-        depth = check_integer(depth, "depth", 0)
+        depth = check_count("depth", depth, 0)
         if depth >= self.depth:
             return self
         n = int(self.level_ptr[depth + 1])
@@ -674,7 +636,7 @@ class Taxonomy:
         >>> tree.stop_at(2).to_nested()
         [[[1], [2, 3]], [4, 5]]
         """
-        max_leaf = check_integer(max_leaf, "max_leaf", 1)
+        max_leaf = check_count("max_leaf", max_leaf, 1)
         _, start, stop = self.class_sets
         divided = (stop - start > max_leaf) & ~self.is_leaf
         keep = np.ones(self.n_nodes, dtype=bool)
@@ -727,37 +689,12 @@ class Taxonomy:
         >>> tree.widen(5).to_nested()
         [[1], [2], [3, 4], [5], [6]]
         """
-        max_children = check_integer(max_children, "max_children", 2)
-        _, start, stop = self.class_sets
-        size, start = (stop - start).tolist(), start.tolist()
-        ptr = self.child_ptr.tolist()
-        parent, kept = [-1], [0]
-        for number, v in enumerate(kept):  # grows while it is read
-            children = list(range(ptr[v], ptr[v + 1]))
-            n_children = len(children)
-            found = []
-            inner = [(-size[c], c) for c in children if ptr[c + 1] > ptr[c]]
-            heapify(inner)
-            children = [c for c in children if ptr[c + 1] == ptr[c]]
-            while inner:
-                _, c = heappop(inner)
-                more = ptr[c + 1] - ptr[c]
-                if n_children - 1 + more > max_children:
-                    found.append(c)
-                    continue
-                n_children += more - 1
-                for grandchild in range(ptr[c], ptr[c + 1]):
-                    if ptr[grandchild + 1] > ptr[grandchild]:
-                        heappush(inner, (-size[grandchild], grandchild))
-                    else:
-                        children.append(grandchild)
-            children = sorted(children + found, key=start.__getitem__)
-            kept += children
-            parent += [number] * len(children)
+        max_children = check_count("max_children", max_children, 2)
+        parent, kept = widened(self, max_children)
         new = np.full(self.n_nodes, -1, dtype=np.int32)
         new[kept] = np.arange(len(kept), dtype=np.int32)
         return self._trusted(
-            np.array(parent, dtype=np.int32),
+            parent,
             new[self.leaf_of_class],
             self.classes,
             self.names and tuple(self.names[v] for v in kept),
@@ -778,7 +715,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            If a label is unknown or repeated, or there is none.
+            If a label is unknown or repeated, or there are no labels.
         """
         labels = as_labels(classes)
         known = among(labels, self.classes)
@@ -819,33 +756,6 @@ class Taxonomy:
             names = tuple(self.names[v] for v in back)
         return self._trusted(out, number[self.leaf_of_class], self.classes, names)
 
-    def check_classes(self, classes: ArrayLike) -> None:
-        """Check that the labels are exactly those of the taxonomy.
-
-        Parameters
-        ----------
-        classes : array-like
-            Labels, in any order and number.
-
-        Raises
-        ------
-        ValueError
-            If the taxonomy lacks a label, or has a class that is not among the labels.
-        """
-        labels = np.unique(as_labels(classes))
-        extra = self.classes[~among(self.classes, labels)]
-        missing = labels[~among(labels, self.classes)]
-        if missing.size:
-            raise ValueError(
-                f"missing labels: the taxonomy has no place for {listed(missing)}"
-            )
-        if extra.size:
-            raise ValueError(
-                f"unknown labels: the taxonomy has {listed(extra)}, which "
-                f"{'is' if extra.size == 1 else 'are'} not among the classes; "
-                f"`restrict` drops them"
-            )
-
     # ----------------------------------------------------------------- output
 
     def to_nested(self) -> list:
@@ -855,20 +765,6 @@ class Taxonomy:
         nodes, which are lost.
         """
         return write_nested(self)
-
-    def to_networkx(self) -> networkx.DiGraph:
-        """A ``networkx.DiGraph`` with edges from parents to children.
-
-        Nodes are 0 ... n_nodes - 1 with the attributes ``classes`` (labels of a leaf,
-        else None) and ``name``.
-
-        Raises
-        ------
-        ImportError
-            If networkx is not installed: ``pip install "sklstruct[plot]"`` or
-            ``pip install networkx``.
-        """
-        return write_networkx(self)
 
     def export_text(self, *, max_depth: int | None = None, max_labels: int = 8) -> str:
         """The tree as text, one node per line.
@@ -894,15 +790,6 @@ class Taxonomy:
             of its range.
         """
         return write_text(self, max_depth, max_labels)
-
-    def to_newick(self) -> str:
-        """The tree in Newick format, e.g. ``((cat,dog),bus);``.
-
-        In this format a leaf with several classes is written as an inner node with
-        these classes as children. Labels with characters other than letters, digits
-        and ``.+-`` are quoted; an unquoted underscore would mean a blank.
-        """
-        return write_newick(self)
 
     def _repr_html_(self) -> str:
         depth = 3 if self.n_nodes > 200 else None  # about a screenful
@@ -931,107 +818,3 @@ class Taxonomy:
 
     def __sklearn_clone__(self) -> Taxonomy:
         return self  # immutable: the clones of an estimator can share it
-
-
-def _int_vector(values: ArrayLike, name: str) -> NDArray:
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise ValueError(
-            f"{name} must be a 1-D array of integers, got shape {array.shape} and "
-            f"dtype {array.dtype}"
-        )
-    if array.size > INT32_MAX:
-        raise ValueError(f"{name} has {array.size} entries, at most {INT32_MAX}")
-    return array.astype(np.int64)
-
-
-def _breadth_first(parent, leaf, names):
-    """Checked, collapsed and renumbered (parent, leaf_of_class, names), int32."""
-    n = parent.size
-    only = _check_tree(parent, leaf)
-    if not (
-        only.any()
-        or (parent[:1] >= 0).any()
-        or (np.diff(parent) < 0).any()
-        or (parent >= np.arange(n)).any()
-    ):
-        return parent.astype(np.int32), leaf.astype(np.int32), names
-
-    # `first` and `following` are linked lists of the children of every node, in the
-    # order of their numbers.
-    above, only = parent.tolist(), only.tolist()
-    first, following = [-1] * n, [-1] * n
-    for v in range(n - 1, -1, -1):
-        if above[v] >= 0:
-            following[v] = first[above[v]]
-            first[above[v]] = v
-
-    def bottom(v):
-        while only[v]:
-            v = first[v]
-        return v
-
-    number = [-1] * n
-    order = [bottom(above.index(-1))]
-    new_parent = [-1]
-    for i, v in enumerate(order):  # grows while it is read
-        number[v] = i
-        child = first[v]
-        while child >= 0:
-            order.append(bottom(child))
-            new_parent.append(i)
-            child = following[child]
-    if names is not None:
-        names = tuple(_name_of_chain(v, names, above, only) for v in order)
-    return (
-        np.array(new_parent, dtype=np.int32),
-        np.array(number, dtype=np.int32)[leaf],
-        names,
-    )
-
-
-def _name_of_chain(v, names, above, only):
-    """The lowest name in a chain of nodes with a single child, which ends at node v."""
-    while names[v] is None and above[v] >= 0 and only[above[v]]:
-        v = above[v]
-    return names[v]
-
-
-def _check_tree(parent, leaf):
-    """ValueError unless a tree; returns (n_nodes,) bool: nodes with a single child."""
-    n = parent.size
-    if n == 0:
-        raise ValueError("parent is empty; a taxonomy has at least a root")
-    if (parent >= n).any() or (parent < -1).any():
-        bad = np.flatnonzero((parent >= n) | (parent < -1))[0]
-        raise ValueError(
-            f"parent must hold node numbers from 0 to {n - 1} or -1 for the root, got "
-            f"parent[{bad}] = {parent[bad]}"
-        )
-    if leaf.min() < 0 or leaf.max() >= n:
-        raise ValueError(
-            f"leaf_of_class must hold node numbers from 0 to {n - 1}, got "
-            f"{leaf.min() if leaf.min() < 0 else leaf.max()}"
-        )
-    roots = np.flatnonzero(parent < 0)
-    if roots.size > 1:
-        raise ValueError(
-            f"parent has {roots.size} roots (-1), e.g. nodes {listed(roots)}; a "
-            f"taxonomy has one"
-        )
-    if roots.size == 0:
-        raise ValueError("cycle: parent has no root (-1)")
-    reject_cycle(parent.tolist(), [], roots, range(n))
-    n_children = np.bincount(parent[parent >= 0], minlength=n)
-    n_classes = np.bincount(leaf, minlength=n)
-    if (bad := np.flatnonzero((n_children > 0) & (n_classes > 0))).size:
-        raise ValueError(
-            f"leaf_of_class puts classes into the inner node {bad[0]}; classes are "
-            f"held by leaves only"
-        )
-    if (bad := np.flatnonzero((n_children == 0) & (n_classes == 0))).size:
-        raise ValueError(
-            f"empty node: leaf {bad[0]} of parent holds no class"
-            f"{'' if bad.size == 1 else f', nor do {bad.size - 1} others'}"
-        )
-    return n_children == 1

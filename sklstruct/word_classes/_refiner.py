@@ -315,40 +315,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         refined : int32 ndarray of shape (n_samples, n_steps)
             The first step of the path in the last column; -1 for missing symbols.
         """
-        check_is_fitted(self)
-        X = check_windows(self, X, self.padding, reset=False)
-        refined = np.empty((X.shape[0], len(self.path_)), dtype=np.int32)
-        # Blocks stay in the processor's cache for all steps of the path.
-        for rows in row_blocks(X.shape[0], _ROWS):
-            ids = self._encoder.ids(X[rows], unknown=self._known.size)
-            refined[rows] = self.refine_ids(ids)
-        return refined
-
-    def refine_ids(self, ids: np.ndarray) -> np.ndarray:
-        """`transform` of windows of ids.
-
-        Parameters
-        ----------
-        ids : int32 ndarray of shape (n_samples, n_columns)
-            Positions in ``symbols_``; -1 is missing history.
-
-        Returns
-        -------
-        refined : int32 ndarray of shape (n_samples, n_steps)
-            As `transform`.
-        """
-        n, width = ids.shape
-        refined = np.empty((n, len(self.path_)), dtype=np.int32)
-        # In a sliding view the symbols before missing history belong to the previous
-        # sentence, and count as missing.
-        ended, gone = np.zeros(n, dtype=bool), {}
-        for position in range(1, max(p for _, p in self.path_) + 1):
-            ended = gone[position] = ended | self._missing[ids[:, width - position]]
-        for step, (clustering, position) in enumerate(self.path_):
-            column = self._tables[clustering + 1][ids[:, width - position]]
-            column[gone[position]] = -1
-            refined[:, -1 - step] = column
-        return refined
+        return self.columns(X).windows()
 
     def columns(self, X: np.ndarray) -> Columns:
         """`transform`, one step of the path at a time when it is read.
@@ -366,18 +333,18 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = check_windows(self, X, self.padding, reset=False)
         n, width = X.shape
+        ids = self._encoder.ids(X, unknown=self._known.size)
 
         def make(k):
             clustering, position = self.path_[k - 1]
             table = self._tables[clustering + 1]
             made = np.empty(n, dtype=np.int32)
             for rows in row_blocks(n, _ROWS):
-                ids = self._encoder.ids(
-                    np.ascontiguousarray(X[rows, width - position :]),
-                    unknown=self._known.size,
-                )
-                column = table[ids[:, 0]]
-                column[self._missing[ids].any(axis=1)] = -1
+                seen = ids[rows, width - position :]
+                column = table[seen[:, 0]]
+                # In a sliding view the symbols before missing history belong to the
+                # previous sentence, and count as missing.
+                column[self._missing[seen].any(axis=1)] = -1
                 made[rows] = column
             return made
 
@@ -511,7 +478,8 @@ def fit_clusterings(
     todo: dict = {}
     for refiner in refiners:
         for key, clustering in unfitted_clusterings(refiner, X.shape[1]).items():
-            # Of one without a key of its own nobody would find the fit.
+            # A clustering that cannot be hashed has no key under which the refiner
+            # would find its fit.
             if key[1] != id(clustering):
                 todo[key] = clustering
     with ThreadMap(n_jobs) as parallel:

@@ -47,28 +47,21 @@ def test_more_classes_than_orthants_share_them():
     assert len(np.unique(centers, axis=0)) == 11
 
 
-def test_presets():
-    for name, width in {"WS50": 8, "PO50": 17}.items():
-        X, y, centers = make_clustered_classes(
-            name, return_centers=True, random_state=0
-        )
-        assert X.shape == (10_000, 200) and len(centers) == 50
-        offset = X - centers[y]
-        assert offset.min() >= 0 and width - 0.01 < offset.max() <= width
-    X, _ = make_clustered_classes("PO50", n_features=7, random_state=0)
-    assert X.shape == (10_000, 7)
+def test_defaults():
+    X, y, centers = make_clustered_classes(return_centers=True, random_state=0)
+    assert X.shape == (10_000, 200) and len(centers) == 50
+    offset = X - centers[y]
+    assert offset.min() >= 0 and 7.99 < offset.max() <= 8
 
 
 def test_seed_and_order():
-    a = make_clustered_classes("WS50", n_samples_per_class=3, random_state=1)
-    b = make_clustered_classes("WS50", n_samples_per_class=3, random_state=1)
-    c = make_clustered_classes("WS50", n_samples_per_class=3, random_state=2)
+    a = make_clustered_classes(n_samples_per_class=3, random_state=1)
+    b = make_clustered_classes(n_samples_per_class=3, random_state=1)
+    c = make_clustered_classes(n_samples_per_class=3, random_state=2)
     assert_array_equal(a[0], b[0])
     assert_array_equal(a[1], b[1])
     assert not np.array_equal(a[0], c[0])
-    X, y = make_clustered_classes(
-        "WS50", n_samples_per_class=3, shuffle=False, random_state=1
-    )
+    X, y = make_clustered_classes(n_samples_per_class=3, shuffle=False, random_state=1)
     assert_array_equal(y, np.repeat(np.arange(50), 3))
     assert_array_equal(np.sort(X, axis=None), np.sort(a[0], axis=None))
 
@@ -76,13 +69,9 @@ def test_seed_and_order():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"preset": "WS51"}, "preset must be"),
-        ({"n_classes": 0}, "n_classes must be"),
-        ({"n_features": 1.5}, "n_features must be"),
-        ({"n_samples_per_class": -1}, "n_samples_per_class must be"),
-        ({"variance": -1.0}, "variance must be"),
-        ({"disperse": np.nan}, "disperse must be"),
-        ({"disperse": -5}, "disperse must be finite and >= 0"),
+        ({"n_classes": 0}, "'n_classes' parameter of make_clustered_classes"),
+        ({"variance": -1.0}, "'variance' parameter"),
+        ({"disperse": np.nan}, "'disperse' parameter"),
     ],
 )
 def test_bad_input(change, message):

@@ -1,4 +1,4 @@
-"""Files of several labels a sample: round trips, and files that are none."""
+"""Files of samples with several labels: round trips, and damaged files."""
 
 import gzip
 
@@ -10,7 +10,6 @@ from sklearn import config_context
 from sklearn.datasets import load_svmlight_file
 
 from sklstruct.datasets import (
-    load_sparse_classes,
     load_sparse_labels,
     make_sparse_classes,
     save_sparse_labels,
@@ -84,13 +83,17 @@ def test_files_have_the_same_columns(tmp_path):
         ("1 3 4\n4 0:1\n", "label 4, and there are 4"),
         ("1,1 0:1\n", "sample 1: label 1 comes twice"),
         ("1,2,1 0:1\n", "sample 1: label 1 comes twice"),
-        ("0 0:1\n-1 0:1\n", "sample 2: label -1 is no integer"),
+        ("0 0:1\n-1 0:1\n", "sample 2: label -1 is not an integer"),
         ("0.5 0:1\n", "label 0.5"),
         ("nan 0:1\n", "label nan"),
-        ("99999999999 0:1\n", "no integer"),
-        ("1 0:x\n", "no sample"),
-        ("1 2:1 0:1\n", "no sample"),
-        ("1 0:inf\n", "not finite"),
+        ("99999999999 0:1\n", "not an integer"),
+        ("1 0:x\n", "not a sample"),
+        ("1 2:1 0:1\n", "not a sample"),
+        ("1 0:1\n2 0:inf\n", "not finite in float32, first in sample 2"),
+        ("1 0:1e39\n", "not finite"),
+        ("1 -3:1\n", "not a sample"),
+        ("1 3:1 3:1\n", "sorted and unique"),
+        ("1 2147483648:1\n", r"too large|2\^31"),
     ],
 )
 def test_odd_files(tmp_path, text, message):
@@ -103,15 +106,13 @@ def test_odd_files(tmp_path, text, message):
 @pytest.mark.parametrize("setting", sparse_settings())
 def test_sparse_interface(tmp_path, setting):
     kind = sp.sparray if "sparray" in setting.values() else sp.spmatrix
-    path, one = tmp_path / "a.txt", tmp_path / "b.txt"
+    path = tmp_path / "a.txt"
     path.write_text("0,1 0:1\n 1:1\n")
-    one.write_text("0 0:1\n1 1:1\n")
     with config_context(**setting):
         [(X, Y)] = load_sparse_labels(path)
-        [(Z, _)] = load_sparse_classes(one)
         made_X, _ = make_sparse_classes(20, 4, 50, random_state=0)
         save_sparse_labels(tmp_path / "c.txt", X, Y)
-    for matrix in (X, Y, Z, made_X):
+    for matrix in (X, Y, made_X):
         assert isinstance(matrix, kind) and matrix.format == "csr"
 
 
@@ -135,10 +136,12 @@ def test_byte_order_mark_and_blank_lines(tmp_path, head, compress):
 
 
 def test_damaged_and_missing(tmp_path):
+    whole = gzip.compress(b"1 0:1\n" * 100)
     path = tmp_path / "a.gz"
-    path.write_bytes(gzip.compress(b"1 0:1\n" * 100)[:-12])
-    with pytest.raises(ValueError, match="damaged"):
-        load_sparse_labels(path)
+    for data in (b"1 0:1\n", whole[:-12], whole[:12] + b"x" * 9 + whole[21:]):
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=r"a\.gz is damaged or not compressed"):
+            load_sparse_labels(path)
     with pytest.raises(FileNotFoundError, match="no file"):
         load_sparse_labels(tmp_path / "nothing")
     with pytest.raises(ValueError, match="paths is empty"):
@@ -156,8 +159,8 @@ def test_bad_samples_leave_the_old_file(tmp_path):
     save_sparse_labels(path, X, Y)
     before = path.read_bytes()
     for Z, T, message in [
-        (X, 2 * Y, "0 and 1, has 2"),
-        (X[:1], [[1, 4, 3]], "0 and 1, has 4"),
+        (X, 2 * Y, "0 and 1, and has 2"),
+        (X[:1], [[1, 4, 3]], "0 and 1, and has 4"),
         (X[1:], Y, "inconsistent"),
         (odd, Y, "X contains"),
     ]:

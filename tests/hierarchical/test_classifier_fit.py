@@ -22,7 +22,6 @@ from sklstruct.hierarchical._trees import another_view
 from sklstruct.taxonomy import (
     ConfusionSplit,
     CutSplit,
-    GivenTaxonomy,
     RandomSplit,
     Taxonomy,
 )
@@ -330,10 +329,10 @@ def test_callback_stops_trees(train, estimator):
 
 def test_a_given_tree_is_not_averaged_with_itself(train):
     tree = Taxonomy.from_nested(NESTED)
-    for given in (tree, NESTED, GivenTaxonomy(NESTED), (tree, GivenTaxonomy(NESTED))):
+    for given in (tree, NESTED, (tree, NESTED)):
         count = 3 if isinstance(given, tuple) else 2
         with pytest.raises(ValueError, match="would come twice"):
             HierarchicalClassifier(given, n_taxonomies=count).fit(*train)
-    two = (GivenTaxonomy(NESTED), GivenTaxonomy([[0, 1, 2, 3], [4, 5, 6, 7, 8, 9]]))
+    two = (NESTED, [[0, 1, 2, 3], [4, 5, 6, 7, 8, 9]])
     model = HierarchicalClassifier(two, n_taxonomies=2).fit(*train)
     assert model.taxonomies_[0].to_nested() != model.taxonomies_[1].to_nested()

@@ -20,7 +20,7 @@ from sklearn.preprocessing import LabelEncoder
 from sklstruct import HierarchicalClassifier
 from sklstruct.datasets import make_sparse_classes
 from sklstruct.linear import LinearClassifier
-from sklstruct.taxonomy import GivenTaxonomy, Taxonomy
+from sklstruct.taxonomy import RefinedTaxonomy, Taxonomy
 
 K = 12
 GROUPS = [[0, 1, 2, 3], [4, 5], [6, 7, 8], [9, 10, 11]]
@@ -99,7 +99,7 @@ TREES = {
     "paths": {"dog": ["life", "animal"], "cat": ["life", "animal"], "oak": ["life"],
               "tram": ["rail"], "bus": ["road"]},
     "taxonomy": Taxonomy.from_nested([["tram", "bus"], [["oak"], ["dog", "cat"]]]),
-    "builder": GivenTaxonomy({"a": ["dog", "cat"], "b": ["tram", "bus", "oak"]}),
+    "builder": RefinedTaxonomy({"a": ["dog", "cat"], "b": ["tram", "bus", "oak"]}),
     "learned": "ward",
 }  # fmt: skip
 

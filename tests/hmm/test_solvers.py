@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from _cases import pairwise
 from _hmm_problems import only, random_model
 from scipy.special import logsumexp
 from scipy.stats import chisquare
@@ -66,22 +67,15 @@ def enumerate_paths(model, c):
 
 
 KINDS = ["additive", "kneser-ney", "witten-bell", "katz", "zeros"]
-CASES = [
-    (kind, order, n_words, length, seed)
-    for kind in KINDS
-    for seed, (order, n_words, length) in enumerate(
-        [(2, 2, 6), (2, 5, 4), (3, 3, 5), (3, 5, 3), (4, 2, 6), (4, 3, 5), (5, 2, 6),
-         (5, 3, 5), (5, 4, 4), (3, 4, 1), (1, 3, 3), (4, 2, 0)]
-    )
-]  # fmt: skip
+# Order of the model, number of words, length of the sequence.
+SHAPES = [(2, 2, 6), (2, 5, 4), (3, 3, 5), (3, 5, 3), (4, 2, 6), (4, 3, 5), (5, 2, 6),
+          (5, 3, 5), (5, 4, 4), (3, 4, 1), (2, 3, 3), (4, 2, 0)]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("marks", [True, False])
-def test_lattice_equals_enumeration(case, marks):
-    kind, order, n_words, length, seed = case
-    if order == 1:
-        order, kind = 2, kind
+@pytest.mark.parametrize(*pairwise(kind=KINDS, shape=SHAPES, marks=[True, False]))
+def test_lattice_equals_enumeration(kind, shape, marks):
+    order, n_words, length = shape
+    seed = SHAPES.index(shape)
     model = random_model(kind, order, n_words, seed, marks)
     rng = np.random.RandomState(seed)
     c = random_candidates(model, length, rng)
@@ -123,11 +117,14 @@ def test_lattice_equals_enumeration(case, marks):
         assert scores[i] == pytest.approx(score, abs=1e-9)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("marks", [True, False])
-@pytest.mark.parametrize("refine", ["row", "literal"])
-def test_refinement_equals_enumeration(case, marks, refine):
-    kind, order, n_words, length, seed = case
+@pytest.mark.parametrize(
+    *pairwise(
+        kind=KINDS, shape=SHAPES, marks=[True, False], refine=["row", "literal"]
+    )
+)
+def test_refinement_equals_enumeration(kind, shape, marks, refine):
+    order, n_words, length = shape
+    seed = SHAPES.index(shape)
     model = random_model(kind, max(order, 2), n_words, seed, marks)
     c = random_candidates(model, length, np.random.RandomState(seed))
     paths, scores = enumerate_paths(model, c)
@@ -174,12 +171,8 @@ def test_refinement_samples_follow_the_posterior(kind, refine, batch_size):
 
 
 @pytest.mark.parametrize(
-    "kind", ["additive", "kneser-ney", "witten-bell", "katz", "zeros"]
+    *pairwise(kind=KINDS, order=[2, 3, 4, 5], n_words=[2, 3, 5], marks=[True, False])
 )
-@pytest.mark.parametrize("order, n_words", [
-    (2, 2), (2, 5), (3, 2), (3, 3), (3, 5), (4, 2), (4, 3), (4, 5), (5, 2), (5, 3),
-])  # fmt: skip
-@pytest.mark.parametrize("marks", [True, False])
 def test_max_backoff_table(kind, order, n_words, marks):
     model = random_model(kind, order, n_words, order, marks)
     a = ContextAutomaton(model)

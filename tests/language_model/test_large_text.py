@@ -19,15 +19,15 @@ from sklstruct.context_tree._runs import CountRuns
 from sklstruct.context_tree._tokens import count_tokens
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import JelinekMercerLM, KneserNeyLM, WittenBellLM
-from sklstruct.symbols import TextFile
-from sklstruct.symbols import _text as text_module
-from sklstruct.symbols._text import LargeText, NumberedText
+from sklstruct.symbols import TextFile, _text, _text_file
+from sklstruct.symbols._text import NumberedText
+from sklstruct.symbols._text_file import LargeText
 
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
     """A text of several blocks, each of which is beyond the limits below."""
-    monkeypatch.setattr(text_module, "_BLOCK", 1 << 9)
+    monkeypatch.setattr(_text_file, "_BLOCK", 1 << 9)
     rng = np.random.default_rng(0)
     words = np.array([f"w{i}" for i in range(60)])
     lines = [
@@ -136,7 +136,7 @@ def test_what_is_refused(path, monkeypatch):
         with pytest.raises(ValueError, match="memory must be a positive and finite"):
             TextFile(path, memory=memory)
     for memory in ("4G", True):
-        with pytest.raises(TypeError, match="memory must be a number"):
+        with pytest.raises(ValueError, match="memory must be a positive"):
             TextFile(path, memory=memory)
     closed = LanguageModel(WittenBellLM(), vocabulary=["w0"], unknown=None)
     with pytest.raises(ValueError, match=r"the word 'w\d+' of line \d+ of .*text"):
@@ -181,7 +181,8 @@ def test_more_positions_than_can_be_numbered(path, monkeypatch):
     lm = LanguageModel(KneserNeyLM(discount=0.6), max_depth=3)
     whole = lm.fit(TextFile(path))
     n_tokens = TextFile(path).number().tokens.size
-    monkeypatch.setattr(text_module, "MOST_TOKENS", 3000)
+    monkeypatch.setattr(_text, "MOST_TOKENS", 3000)
+    monkeypatch.setattr(_text_file, "MOST_TOKENS", 3000)
     assert n_tokens > 3000
     numbered = TextFile(path).number_or_count(256)
     assert isinstance(numbered, LargeText) and numbered.n_tokens == n_tokens
@@ -287,7 +288,7 @@ def test_files_that_may_not_grow(path, tmp_path):
 
 KILLED = """
     import os, signal, sys
-    import sklstruct.symbols._text
+    import sklstruct.symbols._text_file
     from sklstruct.context_tree._runs import CountRuns
     from sklstruct.language_model import LanguageModel
     from sklstruct.smoothing import WittenBellLM
@@ -302,7 +303,7 @@ KILLED = """
             os.kill(os.getpid(), signal.SIGKILL)
 
     CountRuns.add = killing
-    sklstruct.symbols._text._BLOCK = 1 << 9
+    sklstruct.symbols._text_file._BLOCK = 1 << 9
     text = TextFile(sys.argv[1], memory=100_000, folder=sys.argv[2])
     LanguageModel(WittenBellLM()).fit(text)
 """

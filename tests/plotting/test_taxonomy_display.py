@@ -48,7 +48,7 @@ def model(digits):
 @pytest.mark.parametrize("name", ["$1 to $2", r"$\frac{$", "a $5 b", r"\$"])
 def test_dollar_signs_are_no_formulas(name):
     tree = Taxonomy.from_nested({name: [name + "a", name + "b"], "other": ["c", "d"]})
-    display = TaxonomyDisplay.from_taxonomy(tree)
+    display = TaxonomyDisplay(tree).plot()
     display.figure_.canvas.draw()  # a broken formula would raise
     texts = [*display.labels_, *display.names_]
     assert {name, name + "a", name + "b"} <= {text.get_text() for text in texts}
@@ -160,14 +160,12 @@ def test_layout_is_a_tree(model):
     assert display.nodes_ is None
 
 
-def test_from_taxonomy_draws_the_tree_alone(model):
+def test_the_tree_alone(model):
     tree = model.taxonomies_[0]
-    display = TaxonomyDisplay.from_taxonomy(tree, node_names=False)
+    display = TaxonomyDisplay(tree).plot(node_names=False)
     assert display.nodes_ is None and display.names_ == []
     names = [text.get_text() for text in display.labels_]
-    assert names == [str(c) for c in tree.classes[tree.leaf_order()]]
-    with pytest.raises(TypeError, match="taxonomy must be a Taxonomy, got Hierarch"):
-        TaxonomyDisplay.from_taxonomy(model)
+    assert names == [str(c) for c in tree.classes[tree.class_sets.order]]
 
 
 def test_readable_at_150_classes():
@@ -225,8 +223,8 @@ def test_bad_arguments(model):
         TaxonomyDisplay(tree, node_accuracy=[0.5]).plot()
     with pytest.raises(ValueError, match="proba must have"):
         TaxonomyDisplay.from_predictions(tree, np.ones((3, 4)), [0, 1, 2])
-    for code, message in (([-1], "got -1"), ([10], "got 10"), ([0.0], "integer")):
-        with pytest.raises(ValueError, match=f"code must be .*{message}"):
+    for code, message in (([-1], "= -1"), ([10], "= 10"), ([0.0], "integer")):
+        with pytest.raises(ValueError, match=f"^code.*{message}"):
             TaxonomyDisplay.from_predictions(tree, np.ones((1, 10)), code)
 
 

@@ -20,10 +20,10 @@ from sklstruct.exchange import read
 from sklstruct.language_model import CacheLM, compare, interpolate
 from sklstruct.smoothing import AdditiveLM, WittenBellLM
 from sklstruct.symbols import Labels, TextFile
+from sklstruct.symbols._number import number_sentences
 from sklstruct.symbols._text import (
     ANALYZERS,
     join_symbols,
-    number_sentences,
     odd_spaces,
     split_string,
 )
@@ -92,7 +92,7 @@ def test_one_reader(tmp_path, monkeypatch, analyzer, skip, pack):
     path = tmp_path / "text"
     path.write_bytes(pack(raw))
     for block in (1 << 20, 7):
-        monkeypatch.setattr("sklstruct.symbols._text._BLOCK", block)
+        monkeypatch.setattr("sklstruct.symbols._text_file._BLOCK", block)
         with open(path, "rb") as file:
             for source in (path, io.BytesIO(pack(raw)), file):
                 text = TextFile(source, skip_blank_lines=skip)

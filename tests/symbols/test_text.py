@@ -17,8 +17,9 @@ import pytest
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import AdditiveLM
 from sklstruct.symbols import TextFile, context_windows
-from sklstruct.symbols import _text as text_module
-from sklstruct.symbols._text import number_sentences, number_strings, number_symbols
+from sklstruct.symbols import _text_file as text_module
+from sklstruct.symbols._number import number_sentences
+from sklstruct.symbols._text import number_strings, number_symbols
 
 SPACES = [chr(i) for i in range(sys.maxunicode + 1) if chr(i).isspace()]
 ALPHABET = ["a", "b", "ß", "é", "€", "語", "🙂", "\u200b", "\ufeff", "\u0301", "\x7f"]
@@ -252,9 +253,9 @@ def test_paths_are_checked(tmp_path):
     path = write(tmp_path / "text", "a")
     with pytest.raises(ValueError, match="max_line_bytes"):
         TextFile(path, max_line_bytes=0)
-    with pytest.raises(TypeError, match="max_line_bytes"):
+    with pytest.raises(ValueError, match="max_line_bytes"):
         TextFile(path, max_line_bytes=1.5)
-    with pytest.raises(NotADirectoryError, match="folder is no"):
+    with pytest.raises(NotADirectoryError, match="folder is not"):
         TextFile(path, folder=tmp_path / "none")
 
 

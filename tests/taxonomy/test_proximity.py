@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _cases import pairwise
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, load_iris, load_wine
 
+from sklstruct import _checks
 from sklstruct.taxonomy import ClassProximity, ClassStatistics
 
 
@@ -58,14 +60,10 @@ def test_factored_equals_n_by_n_equals_brute_force(data, delta):
         for gram in ("pooled", "exact", "root"):
             got = stats.proximity(delta=delta, gram=gram).matrix()
             assert_allclose(got, expected, rtol=1e-8, atol=1e-8, err_msg=gram)
-    # A full-rank incomplete Cholesky factor is exact.
-    full = ClassStatistics(X, y, form="low_rank", rank=len(X))
-    got = full.proximity(delta=delta).matrix()
-    assert_allclose(got, expected, rtol=1e-8, atol=1e-7 * abs(expected).max())
 
 
 @pytest.mark.parametrize("density", [0.03, 0.5])
-@pytest.mark.parametrize("form", ["primal", "dual", "low_rank", "class_means"])
+@pytest.mark.parametrize("form", ["primal", "dual", "class_means"])
 def test_sparse_equals_dense(density, form):
     rng = np.random.default_rng(0)
     S = sp.random_array((90, 20), density=density, random_state=rng, format="csr")
@@ -178,15 +176,6 @@ def test_whitened_means_have_the_within_class_covariance_one():
     )
 
 
-def test_float32_low_rank_does_not_overflow():
-    X, y = synthetic()
-    want = ClassStatistics(X * 1e25, y, form="low_rank").proximity().matrix()
-    X = (X * 1e25).astype(np.float32)
-    for other in (X, sp.csr_array(X)):
-        got = ClassStatistics(other, y, form="low_rank").proximity().matrix()
-        assert_allclose(got, want, rtol=1e-4, atol=1e-4)
-
-
 def test_merge_of_several_groups():
     near = ClassStatistics(*synthetic()).proximity()
     group = np.array([0, 1, 0, 2, 2, 3, 0, 1, 3])
@@ -196,12 +185,9 @@ def test_merge_of_several_groups():
     assert_array_equal(merged.classes, [0, 1, 3, 5])
     with pytest.raises(ValueError, match="group 1 is empty"):
         near.merge([0, 2, 0, 2, 2, 3, 0, 2, 3])
-    for bad in ([0, 1], np.zeros(9), 3, [[0] * 9]):
-        with pytest.raises(ValueError, match="group must be 9 integers"):
+    for bad in ([0, 1], np.zeros(9), 3, [[0] * 9], [0] * 8 + [-1], [0] * 8 + [9]):
+        with pytest.raises(ValueError, match="^group"):
             near.merge(bad)
-    for bad in (-1, 9):
-        with pytest.raises(ValueError, match="group must be from 0 to 8"):
-            near.merge([0] * 8 + [bad])
 
 
 def test_residual_is_the_residual_of_ridge_regression():
@@ -221,26 +207,6 @@ def test_residual_is_the_residual_of_ridge_regression():
         assert_allclose(near.residual(z, normalize=normalize), z @ q @ z, rtol=1e-10)
 
 
-def test_low_rank_converges():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 5)) @ rng.normal(size=(5, 40))
-    X += 1e-3 * rng.normal(size=X.shape)
-    y = rng.integers(0, 6, 200)
-    expected = brute_force(X, y)
-    errors = [
-        abs(
-            ClassStatistics(X, y, form="low_rank", rank=r).proximity().matrix()
-            - expected
-        ).max()
-        for r in (2, 5, 40)
-    ]
-    assert errors[0] > errors[1] > errors[2]
-    assert errors[1] < 1e-2 * errors[0]
-    assert errors[2] < 1e-8
-    stats = ClassStatistics(X, y, form="low_rank", rank=7)
-    assert stats.scatter.shape == (7, 7)
-
-
 def test_class_mean_coordinates_are_exact_for_spherical_classes():
     rng = np.random.default_rng(0)
     basis = np.linalg.qr(rng.normal(size=(30, 30)))[0]
@@ -255,9 +221,13 @@ def test_class_mean_coordinates_are_exact_for_spherical_classes():
     assert_allclose(projected.proximity().matrix(), full, atol=1e-8)
 
 
-@pytest.mark.parametrize("gram", ["pooled", "exact", "root"])
-@pytest.mark.parametrize("form", ["primal", "dual", "low_rank", "class_means"])
-@pytest.mark.parametrize("delta", [0.0, 1.0])
+@pytest.mark.parametrize(
+    *pairwise(
+        gram=["pooled", "exact", "root"],
+        form=["primal", "dual", "class_means"],
+        delta=[0.0, 1.0],
+    )
+)
 def test_degenerate_data_stay_finite(gram, form, delta):
     cases = {
         "constant features": (np.ones((12, 3)), np.arange(12) % 4),
@@ -291,7 +261,7 @@ def test_automatic_form():
     assert ClassStatistics(S, y).form == "class_means"
 
 
-def test_memory_is_asked_for_before_it_is_used():
+def test_memory_is_asked_for_before_it_is_used(monkeypatch):
     near = ClassProximity(np.arange(200_000), np.ones(200_000), np.zeros((200_000, 1)))
     with pytest.raises(MemoryError, match=r"200000 x 200000 .* 298 GiB"):
         near.matrix()
@@ -300,12 +270,11 @@ def test_memory_is_asked_for_before_it_is_used():
         MemoryError, match=r"1000000 x 1000000 Gram needs 7.45e\+03 GiB"
     ):
         ClassStatistics(S, [0, 1, 1], form="primal")
+    monkeypatch.setattr(_checks, "physical_memory", lambda: 50_000.0)
     with pytest.raises(MemoryError, match="3000 x 3000 Gram"):
-        ClassStatistics(
-            np.ones((3000, 2)), np.arange(3000) % 2, form="dual", max_bytes=10**6
-        )
+        ClassStatistics(np.ones((3000, 2)), np.arange(3000) % 2, form="dual")
     with pytest.raises(MemoryError, match="class sums"):
-        ClassStatistics(np.ones((400, 30)), range(400), max_bytes=50_000)
+        ClassStatistics(np.ones((400, 30)), range(400))
 
 
 @pytest.mark.parametrize(
@@ -339,11 +308,11 @@ def test_bad_calls():
     for members, message in (
         ([0, 0, 1], "distinct"),
         ([2, 0, 2], "distinct"),
-        ([-1, 0], "from 0 to 8"),
-        ([0, 9], "from 0 to 8"),
-        ([], "at least one integer"),
-        ([0.0, 1.0], "at least one integer"),
-        ([[0, 1]], "1-D"),
+        ([-1, 0], "= -1"),
+        ([0, 9], "= 9"),
+        ([], "at least one class"),
+        ([0.0, 1.0], "integers"),
+        ([[0, 1]], "1-dimensional"),
     ):
         with pytest.raises(ValueError, match=message):
             stats.proximity(members)

@@ -45,11 +45,11 @@ def test_shapes_describe_the_tree_that_is_built():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_classes": 0}, "^n_classes must be an integer >= 1"),
-        ({"n_samples": 2.5}, "^n_samples must be an integer >= 1"),
-        ({"n_features": None}, "^n_features must be an integer >= 1"),
-        ({"n_entries": -1}, "^n_entries must be an integer >= 0"),
-        ({"max_leaf": 0}, "^max_leaf must be an integer >= 1"),
+        ({"n_classes": 0}, "^n_classes must be an integer of"),
+        ({"n_samples": 2.5}, "^n_samples must be an integer of"),
+        ({"n_features": None}, "^n_features must be an integer of"),
+        ({"n_entries": -1}, "^n_entries must be an integer of"),
+        ({"max_leaf": 0}, "^max_leaf must be an integer of"),
         ({"max_bytes": 0}, "^max_bytes must be positive"),
         ({"max_bytes": np.nan}, "^max_bytes must be positive"),
     ],

@@ -53,7 +53,7 @@ def test_invariants_of_the_arrays(seed):
             assert set.union(*parts) == below
         else:
             assert below == set(np.flatnonzero(tree.leaf_of_class == v).tolist())
-    assert sorted(tree.leaf_order()) == list(range(tree.n_classes))
+    assert sorted(tree.class_sets.order) == list(range(tree.n_classes))
     levels = np.split(np.arange(n), tree.level_ptr[1:-1])
     assert len(levels) == tree.depth + 1
     for k, nodes in enumerate(levels):
@@ -89,7 +89,7 @@ def test_round_trips(seed):
     # As parent map and as paths, labels renamed so that no group has their name.
     above = {f"node {v}": f"node {p}" for v, p in enumerate(tree.parent) if p >= 0}
     above |= {k: f"node {v}" for k, v in enumerate(tree.leaf_of_class.tolist())}
-    mapped = Taxonomy.from_parents(above, classes=tree.classes)
+    mapped = Taxonomy.from_parents(above)
     assert mapped == tree
     assert mapped.names is not None
     paths = {
@@ -99,7 +99,7 @@ def test_round_trips(seed):
     assert Taxonomy.from_paths(paths) == tree
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_cut(seed):
     rng = np.random.default_rng(seed)
     tree = random_taxonomy(30, rng)
@@ -118,9 +118,9 @@ def test_cut(seed):
             assert cut.cut(smaller) == tree.cut(smaller)
         # A cut tree is as valid as one that went through all checks.
         assert Taxonomy(cut.parent, cut.leaf_of_class, cut.classes) == cut
-    assert tree.cut(1.0) == tree.cut(np.int64(1)) == tree.cut(1)
+    assert tree.cut(np.int64(1)) == tree.cut(1)
     for bad in (-1, 1.5, None, "1", np.nan, np.inf):
-        with pytest.raises(ValueError, match="depth must be an integer >= 0"):
+        with pytest.raises(ValueError, match="depth must be an integer of at least 0"):
             tree.cut(bad)
 
 
@@ -132,7 +132,7 @@ def test_nodes_are_not_counted_from_the_end():
                 call(bad)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_restrict(seed):
     rng = np.random.default_rng(seed)
     tree = random_taxonomy(30, rng)
@@ -150,13 +150,13 @@ def test_restrict(seed):
     with pytest.raises(ValueError, match="unknown label '1'"):
         tree.restrict(["1", "2"])
     with pytest.raises(ValueError, match="missing labels: .* no place for '1'"):
-        tree.check_classes(["1", "2"])
+        as_taxonomy(tree, ["1", "2"])
     with pytest.raises(ValueError, match="at least one class"):
         tree.restrict([])
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_canonical_and_check_classes(seed):
+@pytest.mark.parametrize("seed", range(3))
+def test_canonical(seed):
     rng = np.random.default_rng(seed)
     tree = random_taxonomy(30, rng)
     canonical = tree.canonical()
@@ -171,12 +171,6 @@ def test_canonical_and_check_classes(seed):
     ).canonical()
     assert_array_equal(mirrored.parent, canonical.parent)
     assert_array_equal(mirrored.leaf_of_class, canonical.leaf_of_class)
-
-    tree.check_classes(rng.permutation(np.arange(60) % 30))
-    with pytest.raises(ValueError, match="missing labels: .* no place for 30"):
-        tree.check_classes(range(31))
-    with pytest.raises(ValueError, match="unknown labels: .* has 29, which is not"):
-        tree.check_classes(range(29))
 
 
 def test_equality_ignores_the_order_of_siblings_only():
@@ -276,7 +270,6 @@ def test_ten_thousand_levels():
     assert len(pickle.dumps(tree)) < 12 * tree.n_nodes + 2000
     assert tree.cut(50).depth == 50
     assert tree.restrict(np.arange(100)).depth == 99
-    assert tree.to_newick().count("(") == depth
     assert tree.export_text(max_depth=3).count("\n") == 6
     with pytest.raises(ValueError, match="10000 levels.*give max_depth"):
         tree.export_text()
@@ -286,7 +279,7 @@ def test_ten_thousand_levels():
         "(9001 classes)",
     )  # fmt: skip
     assert tree.classes_below(0).size == depth + 1
-    assert_array_equal(tree.leaf_order(), np.arange(depth + 1))
+    assert_array_equal(tree.class_sets.order, np.arange(depth + 1))
 
 
 def test_from_linkage():
@@ -305,12 +298,9 @@ def test_from_linkage():
         Taxonomy.from_linkage([0, 1])
 
 
-def test_text_and_newick():
+def test_text():
     tree = Taxonomy.from_paths(
         {"it's": ("pet",), "dog": ("pet",), 'a "b"': ("car", "x"), "c": ("car",)}
-    )
-    assert tree.to_newick() == "(('it''s',dog)pet,('a \"b\"',c)car);".replace(
-        "'it''s',dog", "dog,'it''s'"
     )
     assert tree.export_text(max_depth=0) == "root"
     text = Taxonomy.from_nested([list(range(20)), [20]]).export_text(max_labels=2)
@@ -318,37 +308,6 @@ def test_text_and_newick():
     for bad in ({"max_depth": -1}, {"max_depth": 0.5}, {"max_labels": 0}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             tree.export_text(**bad)
-    # A strict reader takes an unquoted underscore for a blank.
-    underscored = Taxonomy.from_paths({"a_b": ("g_1",), "c": ("g_1",), "d.+-": ()})
-    assert underscored.to_newick() == "(('a_b',c)'g_1',d.+-);"
-    assert Taxonomy.flat([5]).to_newick() == "5;"
-    assert Taxonomy.from_nested([["a"], [["b"], ["c"]]]).to_newick() == "(a,(b,c));"
-    assert Taxonomy.from_nested([[["a"], ["b"]], ["c"]]).to_newick() == "((a,b),c);"
-
-
-def test_networkx():
-    nx = pytest.importorskip("networkx")
-    tree = Taxonomy.from_paths({"x": "g", "y": "g", "z": "h"})
-    graph = tree.to_networkx()
-    assert nx.is_arborescence(graph)
-    assert graph.nodes[1] == {"classes": ["x", "y"], "name": "g"}
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_networkx_is_the_same_tree(seed):
-    nx = pytest.importorskip("networkx")
-    rng = np.random.default_rng(seed)
-    tree = random_taxonomy(int(rng.integers(1, 40)), rng)
-    graph = tree.to_networkx()
-    assert graph.number_of_nodes() == tree.n_nodes
-    parent = [next(graph.predecessors(v), -1) for v in range(tree.n_nodes)]
-    assert_array_equal(parent, tree.parent)
-    below = nx.single_source_shortest_path_length(graph, 0)
-    assert_array_equal([below[v] for v in range(tree.n_nodes)], tree.level_of_node)
-    for v, classes in graph.nodes(data="classes"):
-        assert (classes is None) == (not tree.is_leaf[v])
-        if classes:
-            assert classes == np.sort(tree.classes[tree.classes_below(v)]).tolist()
 
 
 def test_nested_mappings_name_the_groups():
@@ -500,19 +459,20 @@ def self_containing():
             lambda: Taxonomy.from_nested([[1.0], [float("nan")]]),
             "labels must not be missing, got nan",
         ),
-        (lambda: Taxonomy.from_nested([["a"], ["b"]], ["a"]), "unknown labels.*'b'"),
-        (lambda: Taxonomy.from_nested([["a"], ["b"]], ["a", "b", "c"]), "missing.*'c'"),
-        (lambda: Taxonomy.from_nested([["a"], ["b"]], [1, 2]), "labels"),
+        (lambda: as_taxonomy([["a"], ["b"]], ["a", "b", "c"]), "missing.*'c'"),
+        (
+            lambda: as_taxonomy([["a"], ["b"]], [1, 2]),
+            "missing.* no place for 1",
+        ),
+        (lambda: as_taxonomy({"a": "p", "b": "p"}, ["p"]), "missing labels.*'p'"),
         (lambda: Taxonomy.from_nested(self_containing()), "cycle"),
         (lambda: Taxonomy.from_parents({"a": "b", "b": "a"}), "cycle"),
         (lambda: Taxonomy.from_parents({"a": "a", "b": "c"}), "cycle: a -> a"),
         (lambda: Taxonomy.from_parents({"x": "a", "a": "b", "b": "a"}), "cycle"),
         (lambda: Taxonomy.from_parents({}), "empty"),
         (lambda: Taxonomy.from_parents([-1, 0]), "mapping"),
-        (lambda: Taxonomy.from_parents({"a": "p", "b": "p"}, ["p"]), "inner node"),
         (lambda: Taxonomy.from_paths({}), "empty"),
         (lambda: Taxonomy.from_paths([("a",)]), "mapping"),
-        (lambda: Taxonomy.from_paths({"a": "g"}, ["a", "b"]), "missing"),
         (lambda: Taxonomy([-1, 0, 0], [1, 1]), "empty node: leaf 2"),
         (lambda: Taxonomy([-1, 0, 0], [1, 2, 0]), "inner node 0"),
         (lambda: Taxonomy([-1, -1], [0, 1]), "2 roots"),
@@ -542,7 +502,7 @@ def families(tree):
     return {s: {below[c] for c in tree.children(v)} for v, s in enumerate(below)}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("max_leaf", [1, 2, 5, 17, 60])
 def test_stop_at_keeps_the_large_nodes_and_their_children(seed, max_leaf):
     tree = random_taxonomy(60, np.random.default_rng(seed))
@@ -556,7 +516,7 @@ def test_stop_at_keeps_the_large_nodes_and_their_children(seed, max_leaf):
     assert stopped.stop_at(max_leaf) is stopped
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("max_children", [2, 3, 4, 7, 16, 60])
 def test_widen_keeps_the_leaves_and_drops_nodes_while_children_fit(seed, max_children):
     tree = random_taxonomy(60, np.random.default_rng(seed))
@@ -570,7 +530,7 @@ def test_widen_keeps_the_leaves_and_drops_nodes_while_children_fit(seed, max_chi
         for child in parts:  # none of them fits, or it would have been replaced
             more = len(before[child])
             assert not more or len(parts) - 1 + more > max_children
-    assert_array_equal(wide.leaf_order(), tree.leaf_order())
+    assert_array_equal(wide.class_sets.order, tree.class_sets.order)
     again = Taxonomy(wide.parent, wide.leaf_of_class, wide.classes)
     assert_array_equal(again.parent, wide.parent)
     if max_children == 60:
@@ -591,9 +551,9 @@ def test_fewer_levels_keep_names_and_refuse_bad_numbers():
     assert tree.widen(3).names == (None, "b", "c", "f", "d", "e")
     assert tree.widen(4).names == (None, "b", "d", "e", "f")
     for bad in (0, 1.5, "x", None):
-        with pytest.raises(ValueError, match="^max_leaf must be an integer >= 1"):
+        with pytest.raises(ValueError, match="^max_leaf must be an integer of"):
             tree.stop_at(bad)
-        with pytest.raises(ValueError, match="^max_children must be an integer >= 2"):
+        with pytest.raises(ValueError, match="^max_children must be an integer of"):
             tree.widen(bad)
 
 

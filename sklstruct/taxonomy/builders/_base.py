@@ -33,13 +33,13 @@ class TaxonomyBuilder(BaseEstimator):
     ``_tree(X, codes, weight, classes)``. Builders store no data.
 
     The parameters of a subclass are annotated attributes with their defaults
-    (``n_folds: int = 3``). They are keywords of the constructor, beside those of the
+    (``n_init: int = 4``). They are keywords of the constructor, beside those of the
     base classes. `TAXONOMY_BUILDERS` has the builders with a name.
 
     Parameters
     ----------
     max_depth : int, default=None
-        Largest depth of the tree, >= 0; None is no limit.
+        Largest depth of the tree, >= 0; None does not limit it.
 
     max_leaf : int, default=None
         Nodes of at most so many classes are not divided, >= 1; see `Taxonomy.stop_at`.
@@ -56,6 +56,11 @@ class TaxonomyBuilder(BaseEstimator):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls._parameter_constraints = {
+            name: constraint
+            for base in reversed(cls.__mro__)
+            for name, constraint in vars(base).get("_parameter_constraints", {}).items()
+        }
         _with_parameters(cls)
 
     def build(
@@ -90,8 +95,8 @@ class TaxonomyBuilder(BaseEstimator):
             or NaN, or none is positive.
 
         MemoryError
-            If a dense array is larger than `max_bytes`, for builders with this
-            parameter; the message has the size and the remedy.
+            If a dense array does not fit into the memory of the machine; the message
+            has the size and the remedy.
         """
         self._validate_params()
         X, y, weight = check_samples(X, y, sample_weight)
@@ -128,26 +133,17 @@ class ProximityBuilder(TaxonomyBuilder):
 
     delta: float = 1.0
     normalize: bool = True
-    form: Literal["auto", "primal", "dual", "low_rank", "class_means"] = "auto"
+    form: Literal["auto", "primal", "dual", "class_means"] = "auto"
     rank: int | None = None
-    max_bytes: int = 2**31
 
     _parameter_constraints: ClassVar[dict] = {
-        **TaxonomyBuilder._parameter_constraints,
         "delta": [Interval(Real, 0, None, closed="left")],
         "normalize": ["boolean"],
-        "form": [StrOptions({"auto", "primal", "dual", "low_rank", "class_means"})],
+        "form": [StrOptions({"auto", "primal", "dual", "class_means"})],
         "rank": [Interval(Integral, 1, None, closed="left"), None],
-        "max_bytes": [Interval(Integral, 1, None, closed="left")],
     }
 
     def _statistics(self, X, codes, weight, **options) -> ClassStatistics:
         return ClassStatistics(
-            X,
-            codes,
-            weight,
-            form=self.form,
-            rank=self.rank,
-            max_bytes=self.max_bytes,
-            **options,
+            X, codes, weight, form=self.form, rank=self.rank, **options
         )

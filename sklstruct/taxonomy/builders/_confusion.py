@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +19,8 @@ from ..._compat import HasMethods, Interval
 from ._base import TaxonomyBuilder
 from ._top_down import sides, split_top_down
 
+# Folds of the held-out predictions.
+_FOLDS = 3
 # Eigenvalues closer than this count as equal: their eigenvectors are not unique.
 _DEGENERATE = 1e-9
 
@@ -26,8 +28,8 @@ _DEGENERATE = 1e-9
 class ConfusionSplit(TaxonomyBuilder):
     r"""Top-down bisection by the confusions of a surrogate classifier ("conf").
 
-    With C the confusion matrix on held-out folds, each sample counted with its weight,
-    rows scaled to sum to one,
+    With C the confusion matrix on three held-out folds, each sample counted with its
+    weight, rows scaled to sum to one,
 
     .. math::
 
@@ -44,21 +46,15 @@ class ConfusionSplit(TaxonomyBuilder):
         Surrogate with ``fit`` and ``predict``; None is ``RidgeClassifier()``. If its
         ``fit`` takes no `sample_weight`, only the confusions are weighted.
 
-    n_folds : int, default=3
-        Folds of the held-out predictions, >= 2.
-
     smoothing : float, default=0.01
         Mass >= 0 spread evenly over each row.
 
     max_depth : int, default=None
-        Largest depth of the tree, >= 0; None is no limit.
+        Largest depth of the tree, >= 0; None does not limit it.
 
     max_leaf : int, default=None
         Nodes of at most so many classes are not divided, >= 1. None divides down
         to single classes.
-
-    max_bytes : int, default=2**31
-        Largest dense array; K classes need 8 K² bytes.
 
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the random splits.
@@ -75,7 +71,8 @@ class ConfusionSplit(TaxonomyBuilder):
     Raises
     ------
     MemoryError
-        From `build`: the K × K confusion matrix beyond `max_bytes`.
+        From `build`: the K × K confusion matrix, of 8 K² bytes, beyond the memory of
+        the machine.
 
     References
     ----------
@@ -93,17 +90,12 @@ class ConfusionSplit(TaxonomyBuilder):
     """
 
     estimator: Any = field(default=None, kw_only=False)
-    n_folds: int = 3
     smoothing: float = 0.01
-    max_bytes: int = 2**31
     random_state: int | RandomState | None = None
 
     _parameter_constraints: ClassVar[dict] = {
-        **TaxonomyBuilder._parameter_constraints,
         "estimator": [HasMethods(["fit", "predict"]), None],
-        "n_folds": [Interval(Integral, 2, None, closed="left")],
         "smoothing": [Interval(Real, 0, None, closed="left")],
-        "max_bytes": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
 
@@ -111,9 +103,9 @@ class ConfusionSplit(TaxonomyBuilder):
         k = int(codes.max()) + 1
         check_memory(
             8 * k * k,
-            self.max_bytes,
+            None,
             f"the dense {k} x {k} confusion matrix of 'conf'",
-            "use the builder 'cut' or raise max_bytes",
+            "use the builder 'cut'",
         )
         confusion = self._held_out_confusion(X, codes, weight, rng)
         affinity = 0.5 * (confusion + confusion.T) + self.smoothing / k
@@ -141,11 +133,11 @@ class ConfusionSplit(TaxonomyBuilder):
         shuffled = rng.permutation(codes.size)
         order = shuffled[np.argsort(codes[shuffled], kind="stable")]
         fold = np.empty(codes.size, dtype=np.int64)
-        fold[order] = np.arange(codes.size) % self.n_folds
+        fold[order] = np.arange(codes.size) % _FOLDS
         confusion = np.zeros((k, k))
         surrogate = RidgeClassifier() if self.estimator is None else self.estimator
         weighted = (weight != 1).any() and has_fit_parameter(surrogate, "sample_weight")
-        for f in range(self.n_folds):
+        for f in range(_FOLDS):
             test = fold == f
             train = ~test
             known = np.unique(codes[train])

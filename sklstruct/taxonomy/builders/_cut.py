@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._compat import Interval
 from ._diffrac import relax
 from ._signs import best_polished, bound_of, objective, round_directions
 from ._top_down import TopDownBuilder
@@ -27,22 +25,19 @@ class CutSplit(TopDownBuilder):
         \quad\text{by}\quad
         z \leftarrow \operatorname{sign}(A A^\top z),
 
-    in which the convex :math:`\|A^\top z\|^2` never decreases, from starts in the span
-    of the leading eigenvectors. The best results are improved by flips of single signs
-    and, up to 256 classes, of pairs. Nodes of up to 10 classes are solved exactly.
+    in which the convex :math:`\|A^\top z\|^2` never decreases, from the signs of the
+    six leading eigenvectors and of the sums and differences of their pairs. The best
+    results are improved by flips of single signs and, up to 256 classes, of pairs.
+    Nodes of up to 10 classes are solved exactly.
 
     Parameters
     ----------
-    n_directions : int, default=6
-        Number t >= 1 of leading eigenvectors. The t² starts are these, and the sums and
-        differences of their pairs.
-
     certify : bool, default=False
         Whether the splits are compared with an upper bound, which the semidefinite
         relaxation of `DiffracSplit` gives, up to 2048 classes; the largest eigenvalue
         for more.
 
-    max_depth, max_leaf, delta, normalize, gram, form, rank, max_bytes
+    max_depth, max_leaf, delta, normalize, gram, form, rank
         See `SpectralSplit`.
 
     Attributes
@@ -64,12 +59,9 @@ class CutSplit(TopDownBuilder):
     [[[0, 4, 6], [5, 7]], [[1, 8, 9], [2, 3]]]
     """
 
-    n_directions: int = 6
     certify: bool = False
 
     _parameter_constraints: ClassVar[dict] = {
-        **TopDownBuilder._parameter_constraints,
-        "n_directions": [Interval(Integral, 1, None, closed="left")],
         "certify": ["boolean"],
     }
 
@@ -81,10 +73,10 @@ class CutSplit(TopDownBuilder):
     def _bisect(self, factor, diagonal):
         if factor.shape[0] <= _EXHAUSTIVE:
             return exhaustive(factor)
-        z = sign_ascent(factor, self.n_directions)
+        z = sign_ascent(factor)
         if self.certify:
             found = objective(factor, z)
-            most = bound_of(factor, relax(factor, 16, tol=1e-9, max_iter=5000))
+            most = bound_of(factor, relax(factor, tol=1e-9, max_iter=5000))
             if most > 0.0:
                 self.gap_ = max(self.gap_, (most - found) / most)
         return z
@@ -104,9 +96,9 @@ def exhaustive(factor: NDArray) -> NDArray:
     return signs[np.argmax(value)]
 
 
-def sign_ascent(factor: NDArray, n_directions: int) -> NDArray:
+def sign_ascent(factor: NDArray) -> NDArray:
     """The best of the ascents from the leading eigenvectors."""
-    rounded = z = round_directions(factor, n_directions)
+    rounded = z = round_directions(factor)
     for _ in range(100):  # ends when no sign changes, usually within ten steps
         y = factor.T @ z
         better = np.where(factor @ y >= 0, 1.0, -1.0)

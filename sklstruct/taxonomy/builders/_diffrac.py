@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._compat import Interval
 from ._signs import best_polished, round_directions
 from ._top_down import TopDownBuilder, leading_vectors
+
+# Columns of V: the relaxation is exact from sqrt(2K) columns on.
+_RANK = 16
 
 
 class DiffracSplit(TopDownBuilder):
@@ -21,25 +20,18 @@ class DiffracSplit(TopDownBuilder):
         \min_Z \operatorname{tr}(Z Q) \quad\text{s.t.}\quad
         \operatorname{diag} Z = 1,\; Z \succeq 0,
 
-    with Z = VVᵀ, V of `max_rank` columns with rows on the unit sphere, by the
+    with Z = VVᵀ, V of at most 16 columns with rows on the unit sphere, by the
     generalised power method V ← AAᵀV with rows scaled to norm one, in which
     :math:`\|A^\top V\|_F` never decreases. The signs of the leading eigenvectors of Z,
     and of the sums and differences of their pairs, are roundings of Z; the best one
-    after flips of single signs and pairs splits the classes. Features are centred at
+    after flips of single signs and pairs splits the classes (the source takes the signs
+    of the first eigenvector). Features are centred at
     the node, so the constant vector has the largest objective, and the term κ11ᵀ of the
     source is not needed.
 
     Parameters
     ----------
-    max_rank : int, default=16
-        Largest number of columns of V, >= 2. The relaxation is exact from sqrt(2K)
-        columns on.
-
-    polish : bool, default=True
-        Whether roundings are improved by flips. False: the signs of the first
-        eigenvector split the classes, as in the source.
-
-    max_depth, max_leaf, delta, normalize, gram, form, rank, max_bytes
+    max_depth, max_leaf, delta, normalize, gram, form, rank
         See `SpectralSplit`.
 
     References
@@ -56,28 +48,14 @@ class DiffracSplit(TopDownBuilder):
     [[0], [[1], [2]]]
     """
 
-    max_rank: int = 16
-    polish: bool = True
-
-    _parameter_constraints: ClassVar[dict] = {
-        **TopDownBuilder._parameter_constraints,
-        "max_rank": [Interval(Integral, 2, None, closed="left")],
-        "polish": ["boolean"],
-    }
-
     def _bisect(self, factor, diagonal):
-        v = relax(factor, self.max_rank)
-        if self.polish:
-            return best_polished(factor, round_directions(v, 6))
-        return leading_vectors(v, 1)[0][:, 0]
+        return best_polished(factor, round_directions(relax(factor)))
 
 
-def relax(
-    factor: NDArray, max_rank: int, *, tol: float = 1e-5, max_iter: int = 500
-) -> NDArray:
+def relax(factor: NDArray, *, tol: float = 1e-5, max_iter: int = 500) -> NDArray:
     """V of the relaxation, (K, rank)."""
     k = factor.shape[0]
-    rank = int(min(max_rank, np.ceil(np.sqrt(2 * k)) + 1, k))
+    rank = int(min(_RANK, np.ceil(np.sqrt(2 * k)) + 1, k))
     u, s = leading_vectors(factor, rank)
     v = _unit_rows(u * s)
     last = -np.inf

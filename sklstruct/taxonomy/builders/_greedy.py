@@ -7,7 +7,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._checks import check_memory
 from ._base import ProximityBuilder
 from ._bottom_up import N_ROUNDS, merges_in_rounds, parents_of_merges
 
@@ -38,7 +37,7 @@ class GreedyMerge(ProximityBuilder):
         clusters become the children of the root; 0 is the flat tree. None merges to the
         end. (`max_depth` counts from the root.)
 
-    max_depth, delta, form, rank, max_bytes
+    max_depth, max_leaf, delta, form, rank
         See `SpectralSplit`.
 
     Notes
@@ -61,15 +60,11 @@ class GreedyMerge(ProximityBuilder):
 
     n_rounds: int | None = None
 
-    _parameter_constraints: ClassVar[dict] = {
-        **ProximityBuilder._parameter_constraints,
-        "n_rounds": N_ROUNDS,
-    }
+    _parameter_constraints: ClassVar[dict] = {"n_rounds": N_ROUNDS}
 
     def _parents(self, X, codes, weight, rng):
         near = self._statistics(X, codes, weight).proximity(delta=self.delta)
         k = near.n_classes
-        check_memory(8 * _BLOCK * k, self.max_bytes, "a block of Q", "raise max_bytes")
         n_merges = merges_in_rounds(k, self.n_rounds)
         merges = merge_greedily(near.factor, near.weight, self.normalize, n_merges)
         return parents_of_merges(merges, k, self.n_rounds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
@@ -10,10 +9,12 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from ..._checks import check_memory
-from ..._compat import Interval
 from ..._parallel import interruptible
 from ._base import ProximityBuilder
 from ._bottom_up import N_ROUNDS, parents_of_merges
+
+# Dummy columns of the assignment, as a share of the clusters.
+_DUMMIES = 0.1
 
 
 class HungarianMerge(ProximityBuilder):
@@ -21,35 +22,30 @@ class HungarianMerge(ProximityBuilder):
 
     .. math::
 
-        \min_B \operatorname{tr}\bigl(B^\top [\,Q + \eta I \;\; \gamma 1\,]\bigr),
-        \qquad B \text{ an assignment of } K \text{ rows to } K + \varphi K
+        \min_B \operatorname{tr}\bigl(B^\top [\,Q + \eta I \;\; 0\,]\bigr),
+        \qquad B \text{ an assignment of } K \text{ rows to } 1.1\,K
         \text{ columns,}
 
-    η large, so that no cluster is assigned to itself, and φK dummy columns of cost γ
-    for clusters that are not paired on this level. Assignments make cycles and chains;
-    each is cut into as many pairs as possible, of the least cost. A cycle or chain of
-    odd length leaves one cluster to the next level.
+    η large, so that no cluster is assigned to itself, and K/10 dummy columns for
+    clusters that are not paired on this level. Their cost 0 is that of two classes with
+    :math:`a_p^\top a_q = 0`. Assignments make cycles and chains; each is cut into as
+    many pairs as possible, of the least cost. A cycle or chain of odd length leaves one
+    cluster to the next level.
 
     Parameters
     ----------
-    dummy_fraction : float, default=0.1
-        φ in [0, 0.9]; φK is rounded down.
-
-    dummy_cost : float, default=0.0
-        γ, finite; 0 is the cost of two classes with :math:`a_p^\top a_q = 0`.
-
     n_rounds : int, default=None
         Depth d >= 0 counted from the leaves: after d rounds the remaining clusters
         become the children of the root; 0 is the flat tree. None pairs to the end.
         (`max_depth` counts from the root.)
 
-    normalize, max_depth, delta, form, rank, max_bytes
+    normalize, max_depth, max_leaf, delta, form, rank
         See `GreedyMerge`.
 
     Raises
     ------
     MemoryError
-        From `build`: the K × (1 + φ)K assignment matrix beyond `max_bytes`.
+        From `build`: the K × 1.1 K assignment matrix beyond the memory of the machine.
 
     References
     ----------
@@ -64,25 +60,18 @@ class HungarianMerge(ProximityBuilder):
     10
     """
 
-    dummy_fraction: float = 0.1
-    dummy_cost: float = 0.0
     n_rounds: int | None = None
 
-    _parameter_constraints: ClassVar[dict] = {
-        **ProximityBuilder._parameter_constraints,
-        "dummy_fraction": [Interval(Real, 0, 0.9, closed="both")],
-        "dummy_cost": [Interval(Real, None, None, closed="neither"), Integral],
-        "n_rounds": N_ROUNDS,
-    }
+    _parameter_constraints: ClassVar[dict] = {"n_rounds": N_ROUNDS}
 
     def _parents(self, X, codes, weight, rng):
         k = int(codes.max()) + 1
-        columns = k + int(self.dummy_fraction * k)
+        columns = k + int(_DUMMIES * k)
         check_memory(
             8 * k * columns,
-            self.max_bytes,
+            None,
             f"the dense {k} x {columns} assignment matrix of 'hung'",
-            "use the builder 'cut' or 'obyo', or raise max_bytes",
+            "use the builder 'cut' or 'obyo'",
         )
         near = self._statistics(X, codes, weight).proximity(delta=self.delta)
         name, merges = np.arange(k), []
@@ -92,7 +81,7 @@ class HungarianMerge(ProximityBuilder):
             if m <= 2:
                 break
             scaled = near.normalized_factor if self.normalize else near.factor
-            pairs = pair_level(scaled, self.dummy_fraction, self.dummy_cost)
+            pairs = pair_level(scaled)
             group = np.arange(m)
             for p, q in pairs:
                 merges.append((int(name[p]), int(name[q])))
@@ -103,19 +92,17 @@ class HungarianMerge(ProximityBuilder):
         return parents_of_merges(merges, k, self.n_rounds)
 
 
-def pair_level(
-    rows: NDArray, dummy_fraction: float, dummy_cost: float
-) -> list[tuple[int, int]]:
+def pair_level(rows: NDArray) -> list[tuple[int, int]]:
     """Disjoint pairs, at least one, by an optimal assignment.
 
     The cost of a pair is the off-diagonal entry -a_pᵀa_q.
     """
     k = rows.shape[0]
-    wide = np.full((k, k + int(dummy_fraction * k)), float(dummy_cost))
+    wide = np.zeros((k, k + int(_DUMMIES * k)))
     cost = wide[:, :k]
     np.matmul(-rows, rows.T, out=cost)
     # A diagonal entry costs more than any assignment without one.
-    most = max(cost.max(), -cost.min(), abs(dummy_cost), 1e-300)
+    most = max(cost.max(), -cost.min(), 1e-300)
     np.fill_diagonal(cost, 2.0 * k * most)
     _, to = interruptible(linear_sum_assignment, wide)
     pairs = pairs_of_assignment(np.where(to < k, to, -1), cost)

@@ -9,15 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.random import RandomState
 from numpy.typing import NDArray
+from sklearn.preprocessing import normalize
 
-from ..._checks import check_memory
 from ..._compat import Interval
-from .._directions import class_means
-from ._class_means import ClassMeansBuilder
+from .._directions import weighted_means
+from .._samples import class_means
+from ._base import TaxonomyBuilder
 from ._top_down import leading_vectors, sides, split_top_down
 
 
-class KMeansSplit(ClassMeansBuilder):
+class KMeansSplit(TaxonomyBuilder):
     r"""Bisecting 2-means of the class means ("kmeans").
 
     With :math:`\mu_c` the mean of class c, every node is divided into A and B so that
@@ -50,17 +51,16 @@ class KMeansSplit(ClassMeansBuilder):
         Largest number of iterations from a start, >= 1. Spherical splits of texts
         rarely take more than 20.
 
-    max_depth, max_leaf, whiten, delta, max_bytes
-        See `WardMerge`; no K × K matrix is made. `whiten` and `spherical` exclude each
-        other.
+    max_depth, max_leaf
+        See `WardMerge`; no K × K matrix is made.
 
     random_state : int, RandomState or None, default=None
         Seed of the starts.
 
     Raises
     ------
-    ValueError
-        From `build`: `whiten` with `spherical`.
+    MemoryError
+        From `build`: if dense class means do not fit into the memory of the machine.
 
     References
     ----------
@@ -82,7 +82,6 @@ class KMeansSplit(ClassMeansBuilder):
     random_state: int | RandomState | None = None
 
     _parameter_constraints: ClassVar[dict] = {
-        **ClassMeansBuilder._parameter_constraints,
         "balanced": ["boolean"],
         "spherical": ["boolean"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
@@ -91,13 +90,9 @@ class KMeansSplit(ClassMeansBuilder):
     }
 
     def _parents(self, X, codes, weight, rng):
-        if self.whiten and self.spherical:
-            raise ValueError(
-                "whiten is for distances and spherical for directions: set one of them"
-            )
         options = self.n_init, rng, self.balanced, self.max_iter
         if self.spherical:
-            points = self._directions(X, codes, weight)
+            points = class_directions(X, codes, weight)
 
             def split(members, points):
                 side = two_directions(points, *options)
@@ -109,37 +104,18 @@ class KMeansSplit(ClassMeansBuilder):
             return split_top_down(
                 points.shape[0], split, self.max_depth, self.max_leaf, points
             )
-        means = self._means(X, codes, weight)
+        means = class_means(X, codes, weight)
 
         def split_means(members, _):
             return sides(members, two_means(means[members], *options))
 
         return split_top_down(len(means), split_means, self.max_depth, self.max_leaf)
 
-    def _directions(self, X: Any, codes: NDArray, weight: NDArray) -> Any:
-        """Class means of unit length; all-zero means stay zero."""
-        k = int(codes.max()) + 1
-        if not sp.issparse(X):
-            check_memory(
-                X.dtype.itemsize * k * X.shape[1],
-                self.max_bytes,
-                f"{k} x {X.shape[1]} class means",
-                "pass X as a CSR matrix, reduce the features or raise max_bytes",
-            )
-        means = class_means(X, codes, weight, k)
-        if sp.issparse(means):
-            square = np.bincount(
-                np.repeat(np.arange(k), np.diff(means.indptr)),
-                means.data.astype(np.float64) ** 2,
-                minlength=k,
-            )
-        else:
-            square = np.einsum("ij,ij->i", means, means, dtype=np.float64)
-        scale = (1 / np.sqrt(np.where(square > 0, square, 1))).astype(means.dtype)
-        if sp.issparse(means):
-            means.data *= np.repeat(scale, np.diff(means.indptr))
-            return means
-        return means * scale[:, None]
+
+def class_directions(X: Any, codes: NDArray, weight: NDArray) -> Any:
+    """Class means of unit length, sparse for sparse X; all-zero means stay zero."""
+    k = int(codes.max()) + 1
+    return normalize(weighted_means(X, codes, weight, k), copy=False)
 
 
 def _part(points: Any, side: NDArray) -> Any:

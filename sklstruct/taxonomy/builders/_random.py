@@ -16,7 +16,7 @@ class RandomSplit(TaxonomyBuilder):
     Parameters
     ----------
     max_depth : int, default=None
-        Largest depth of the tree, >= 0; None is no limit.
+        Largest depth of the tree, >= 0; None does not limit it.
 
     max_leaf : int, default=None
         Nodes of at most so many classes are not divided, >= 1. None divides down
@@ -36,7 +36,6 @@ class RandomSplit(TaxonomyBuilder):
     random_state: int | RandomState | None = None
 
     _parameter_constraints: ClassVar[dict] = {
-        **TaxonomyBuilder._parameter_constraints,
         "random_state": ["random_state"],
     }
 

@@ -18,6 +18,8 @@ _DENSE_GRAM = 2048
 # Up to this K all starts are improved by flips, and pairs of signs are flipped too: K²
 # sums a step. Single flips alone miss the best cut of well separated classes.
 _PAIRS = 256
+# Leading singular vectors t that are rounded.
+_DIRECTIONS = 6
 
 
 def objective(factor: NDArray, z: NDArray) -> float:
@@ -88,9 +90,9 @@ def flip_columns(gram: NDArray, z: NDArray) -> None:
         z[i, on] = -z[i, on]
 
 
-def round_directions(factor: NDArray, n_directions: int) -> NDArray:
+def round_directions(factor: NDArray) -> NDArray:
     """Signs of the leading singular vectors, their sums and differences, (K, t²)."""
-    u, s = leading_vectors(factor, n_directions)
+    u, s = leading_vectors(factor, _DIRECTIONS)
     u = u * s
     starts = [u]
     pairs = list(combinations(range(u.shape[1]), 2))

@@ -55,13 +55,14 @@ class SpectralSplit(TopDownBuilder):
         Gram matrix below the root; see `ClassStatistics.proximity`. "exact" reads the
         rows again, once per level at most.
 
-    form, rank, max_bytes
+    form, rank
         See `ClassStatistics`.
 
     Raises
     ------
     MemoryError
-        From `build`: if a dense array of the statistics is larger than `max_bytes`.
+        From `build`: if a dense array of the statistics does not fit into the memory of
+        the machine.
 
     References
     ----------
@@ -78,7 +79,6 @@ class SpectralSplit(TopDownBuilder):
     threshold: Literal["zero", "median"] = "zero"
 
     _parameter_constraints: ClassVar[dict] = {
-        **TopDownBuilder._parameter_constraints,
         "threshold": [StrOptions({"zero", "median"})],
     }
 

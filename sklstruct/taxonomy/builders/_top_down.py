@@ -31,7 +31,6 @@ class TopDownBuilder(ProximityBuilder, metaclass=ABCMeta):
     gram: Literal["pooled", "exact", "root"] = "pooled"
 
     _parameter_constraints: ClassVar[dict] = {
-        **ProximityBuilder._parameter_constraints,
         "gram": [StrOptions({"pooled", "exact", "root"})],
     }
 

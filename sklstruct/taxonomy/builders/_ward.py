@@ -8,11 +8,12 @@ import numpy as np
 from scipy.cluster.hierarchy import ward
 
 from ..._checks import check_memory
+from .._samples import class_means
+from ._base import TaxonomyBuilder
 from ._bottom_up import N_ROUNDS, merges_in_rounds, parents_of_merges
-from ._class_means import ClassMeansBuilder
 
 
-class WardMerge(ClassMeansBuilder):
+class WardMerge(TaxonomyBuilder):
     r"""Ward's agglomerative clustering of the class means ("ward").
 
     .. math::
@@ -26,7 +27,7 @@ class WardMerge(ClassMeansBuilder):
     Parameters
     ----------
     max_depth : int, default=None
-        Largest depth of the tree, >= 0; None is no limit.
+        Largest depth of the tree, >= 0; None does not limit it.
 
     max_leaf : int, default=None
         Nodes of at most so many classes are not divided, >= 1. None divides down
@@ -37,21 +38,11 @@ class WardMerge(ClassMeansBuilder):
         :math:`\lceil K / 2^d \rceil` clusters become the children of the root. None
         merges to the end. See `GreedyMerge`.
 
-    whiten : bool, default=False
-        Whether distances use the inverse of the pooled within-class covariance (plus
-        the ridge `delta`).
-
-    delta : float, default=1.0
-        Ridge >= 0 of the covariance; used with ``whiten=True`` only.
-
-    max_bytes : int, default=2**31
-        Largest dense array; K classes need 8 K² bytes.
-
     Raises
     ------
     MemoryError
-        From `build`: if the distances, class means or a Gram matrix are larger than
-        `max_bytes`.
+        From `build`: if the distances (8 K² bytes) or class means do not fit into the
+        memory of the machine.
 
     Examples
     --------
@@ -63,19 +54,16 @@ class WardMerge(ClassMeansBuilder):
 
     n_rounds: int | None = None
 
-    _parameter_constraints: ClassVar[dict] = {
-        **ClassMeansBuilder._parameter_constraints,
-        "n_rounds": N_ROUNDS,
-    }
+    _parameter_constraints: ClassVar[dict] = {"n_rounds": N_ROUNDS}
 
     def _parents(self, X, codes, weight, rng):
         k = int(codes.max()) + 1
         check_memory(
             8 * k * k,
-            self.max_bytes,
+            None,
             f"the distances of {k} classes in 'ward'",
-            "use the builder 'cut' or 'kmeans', or raise max_bytes",
+            "use the builder 'cut' or 'kmeans'",
         )
-        merges = ward(self._means(X, codes, weight))[:, :2].astype(np.int64).tolist()
+        merges = ward(class_means(X, codes, weight))[:, :2].astype(np.int64).tolist()
         merges = merges[: merges_in_rounds(k, self.n_rounds)]
         return parents_of_merges(merges, k, self.n_rounds)

@@ -1,0 +1,137 @@
+"""Numbers of the nodes of a tree: checked, breadth-first, with fewer levels."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._io import reject_cycle
+from ._labels import listed
+
+
+def breadth_first(
+    parent: NDArray, leaf: NDArray, names: tuple | None
+) -> tuple[NDArray, NDArray, tuple | None]:
+    """Checked, collapsed and renumbered (parent, leaf_of_class, names), int32."""
+    n = parent.size
+    only = _check_tree(parent, leaf)
+    if not (
+        only.any()
+        or (parent[:1] >= 0).any()
+        or (np.diff(parent) < 0).any()
+        or (parent >= np.arange(n)).any()
+    ):
+        return parent.astype(np.int32), leaf.astype(np.int32), names
+
+    # `first` and `following` are linked lists of the children of every node, in the
+    # order of their numbers.
+    above, only = parent.tolist(), only.tolist()
+    first, following = [-1] * n, [-1] * n
+    for v in range(n - 1, -1, -1):
+        if above[v] >= 0:
+            following[v] = first[above[v]]
+            first[above[v]] = v
+
+    def bottom(v):
+        while only[v]:
+            v = first[v]
+        return v
+
+    number = [-1] * n
+    order = [bottom(above.index(-1))]
+    new_parent = [-1]
+    for i, v in enumerate(order):  # grows while it is read
+        number[v] = i
+        child = first[v]
+        while child >= 0:
+            order.append(bottom(child))
+            new_parent.append(i)
+            child = following[child]
+    if names is not None:
+        names = tuple(_name_of_chain(v, names, above, only) for v in order)
+    return (
+        np.array(new_parent, dtype=np.int32),
+        np.array(number, dtype=np.int32)[leaf],
+        names,
+    )
+
+
+def _name_of_chain(v, names, above, only):
+    """The lowest name in a chain of nodes with a single child, which ends at node v."""
+    while names[v] is None and above[v] >= 0 and only[above[v]]:
+        v = above[v]
+    return names[v]
+
+
+def _check_tree(parent, leaf):
+    """ValueError unless a tree; returns (n_nodes,) bool: nodes with a single child."""
+    n = parent.size
+    if n == 0:
+        raise ValueError("parent is empty; a taxonomy has at least a root")
+    if (parent >= n).any() or (parent < -1).any():
+        bad = np.flatnonzero((parent >= n) | (parent < -1))[0]
+        raise ValueError(
+            f"parent must hold node numbers from 0 to {n - 1} or -1 for the root, got "
+            f"parent[{bad}] = {parent[bad]}"
+        )
+    if leaf.min() < 0 or leaf.max() >= n:
+        raise ValueError(
+            f"leaf_of_class must hold node numbers from 0 to {n - 1}, got "
+            f"{leaf.min() if leaf.min() < 0 else leaf.max()}"
+        )
+    roots = np.flatnonzero(parent < 0)
+    if roots.size > 1:
+        raise ValueError(
+            f"parent has {roots.size} roots (-1), e.g. nodes {listed(roots)}; a "
+            f"taxonomy has one"
+        )
+    if roots.size == 0:
+        raise ValueError("cycle: parent has no root (-1)")
+    reject_cycle(parent.tolist(), [], roots, range(n))
+    n_children = np.bincount(parent[parent >= 0], minlength=n)
+    n_classes = np.bincount(leaf, minlength=n)
+    if (bad := np.flatnonzero((n_children > 0) & (n_classes > 0))).size:
+        raise ValueError(
+            f"leaf_of_class puts classes into the inner node {bad[0]}; classes are "
+            f"held by leaves only"
+        )
+    if (bad := np.flatnonzero((n_children == 0) & (n_classes == 0))).size:
+        raise ValueError(
+            f"empty node: leaf {bad[0]} of parent holds no class"
+            f"{'' if bad.size == 1 else f', nor do {bad.size - 1} others'}"
+        )
+    return n_children == 1
+
+
+def widened(tree: Any, max_children: int) -> tuple[NDArray, list[int]]:
+    """(parents, nodes that stay) of `Taxonomy.widen`."""
+    _, start, stop = tree.class_sets
+    size, start = (stop - start).tolist(), start.tolist()
+    ptr = tree.child_ptr.tolist()
+    parent, kept = [-1], [0]
+    for number, v in enumerate(kept):  # grows while it is read
+        children = list(range(ptr[v], ptr[v + 1]))
+        n_children = len(children)
+        found = []
+        inner = [(-size[c], c) for c in children if ptr[c + 1] > ptr[c]]
+        heapify(inner)
+        children = [c for c in children if ptr[c + 1] == ptr[c]]
+        while inner:
+            _, c = heappop(inner)
+            more = ptr[c + 1] - ptr[c]
+            if n_children - 1 + more > max_children:
+                found.append(c)
+                continue
+            n_children += more - 1
+            for grandchild in range(ptr[c], ptr[c + 1]):
+                if ptr[grandchild + 1] > ptr[grandchild]:
+                    heappush(inner, (-size[grandchild], grandchild))
+                else:
+                    children.append(grandchild)
+        children = sorted(children + found, key=start.__getitem__)
+        kept += children
+        parent += [number] * len(children)
+    return np.array(parent, dtype=np.int32), kept

@@ -1,0 +1,23 @@
+"""Choice of the cases of a test with several parameters."""
+
+from itertools import combinations, product
+
+
+def pairwise(**values):
+    """Arguments of `parametrize`: every value of a parameter meets every other value.
+
+    Two parameters have all pairs of their values, and so have any two of more: a fault
+    that needs certain values of two parameters has a case that shows it, in a fraction
+    of the cases of the product. The first case holds the first value of each.
+    """
+    rows = list(product(*(range(len(list(v))) for v in values.values())))
+    seen, cases = set(), []
+    while rows:
+        pairs = [set(combinations(enumerate(row), 2)) - seen for row in rows]
+        best = max(range(len(rows)), key=lambda i: len(pairs[i]))
+        if not pairs[best]:
+            break
+        seen |= pairs[best]
+        cases.append(tuple(v[i] for v, i in zip(values.values(), rows[best])))
+        rows = [row for row, new in zip(rows, pairs) if new and row != rows[best]]
+    return ",".join(values), cases

@@ -1,0 +1,177 @@
+"""The prose of a file: comments, docstrings, messages; phrases that are not plain."""
+
+import ast
+import io
+import re
+import tokenize
+
+_UNIT = r"nats?|bits?|bytes?|seconds?|digits?|samples|tokens|words|floats"
+_ITEM = (
+    "sample|token|word|node|class|pair|lane|depth|symbol|context|character|entry|row|"
+    "column|edge|line|feature|group|sentence|position|step|pass|model|tree"
+)
+_AFTER_OWN = (
+    "and|or|as|in|to|with|for|is|are|has|have|unless|by|if|while|at|on|so|that|which|"
+    "from|before|after|when"
+)
+_COMPARED = (
+    "longer|more|less|fewer|worse|better|larger|greater|smaller|faster|slower|higher|"
+    "lower"
+)
+# (pattern, plain form); a run of white space is one blank.
+PHRASES = [
+    (
+        rf"(?<!\bthere )\b(?:is|are|was|were|be|being) no (?!(?:{_COMPARED})\b)(?=\w)",
+        '"is not a X" or "has no X" for "is no X"',
+    ),
+    (
+        rf"\bof (?:its|their) own\b(?=[.,;:)]| (?:{_AFTER_OWN})\b|$)",
+        '"its own X" for "X of its own"',
+    ),
+    (
+        r"\b(?:has|have|had|having|is|are|was|were) (?-i:none)\b(?! of\b)",
+        'say what is absent for "there is none"',
+    ),
+    (r"\bnobody\b", 'say who for "nobody"'),
+    (
+        r"(?-i:(?:^|(?<=[.;!?] ))(?:What|Where|Who|Whose|Whoever|Whatever|Wherever)\b)"
+        r"(?=[^?.]*(?:[.,;:]|$))",
+        "begin with the subject of the sentence",
+    ),
+    (rf"\b(?:{_UNIT}) an? (?:{_ITEM})\b", '"per X" for "a X"'),
+    (rf"\bone an? (?:{_ITEM})\b", '"one per X" for "one a X"'),
+]
+PHRASES = [(re.compile(pattern, re.IGNORECASE), plain) for pattern, plain in PHRASES]
+# Names that say less than a term of the field.
+NAMES = {
+    "BREATH": "OPS_BETWEEN_SIGNAL_CHECKS",
+    "Begun": "PausedDescents",
+    "Division": "SplitFeatures",
+    "Reading": "TransformCache",
+    "Unread": "LazyTransform",
+    "_Given": "_PeekableReader",
+    "_Unpacked": "_Decompressed",
+    "_Whole": "_FullWriter",
+    "_is_free": "_auto_shape_allowed",
+    "_is_plain": "_any_node_model_allowed",
+    "_is_users": "_third_party_nodes",
+    "_melted": "_unwrap_frozen",
+    "_through": "_codec",
+    "bend": "update_inverse",
+    "go_on": "set_state",
+    "in_ids": "with_ids",
+    "pass_on": "subtree_residual",
+    "refusal_of_labels": "a private name",
+    "renew_metric": "update_metric",
+    "turn": "what it changes",
+    "undivided": "all_counts",
+}
+_NAME = re.compile(rf"\b(?:{'|'.join(NAMES)})\b")
+# Lines that begin a new sentence: examples, items of lists, fields, rows of tables.
+_BREAK = re.compile(r"\s*(>>> |\.\.\. |[-*|:] |\.\. |\d+\. |[-=~^]{3,}$)")
+_TITLE = re.compile(r"\s*([-=~^])\1{2,}$")  # the line below a title
+_FIELD = re.compile(r"\s*[\w*, ]+ : ")  # of a section of a docstring
+
+
+def python_prose(text):
+    """Lists of (line, text) of the strings and comments of Python."""
+    tree = ast.parse(text)
+    inner = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            inner.update(map(id, ast.walk(node)))
+            parts = [getattr(value, "value", "") for value in node.values]
+            whole = "".join(p if isinstance(p, str) else "X" for p in parts)
+            yield [(node.lineno, line) for line in whole.split("\n")]
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in inner
+        ):
+            lines = node.value.split("\n")
+            long = node.end_lineno - node.lineno + 1 == len(lines)
+            yield [(node.lineno + i * long, line) for i, line in enumerate(lines)]
+    block, last = [], 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            number = token.start[0]
+            if number != last + 1 or token.line[: token.start[1]].strip():
+                yield block
+                block = []
+            block.append((number, token.string.lstrip("#")))
+            last = number
+    yield block
+
+
+def kernel_prose(text):
+    """The same of Cython and C: comments, docstrings and strings."""
+    block, quoted = [], False
+    for number, line in enumerate(text.split("\n"), 1):
+        if quoted or '"""' in line:
+            block.append((number, line.replace('"""', "")))
+            quoted ^= line.count('"""') % 2 == 1
+        elif found := re.match(r"\s*(?:#+ |//|/?\*)(.*)", line):
+            block.append((number, found[1]))
+        else:
+            yield block
+            block = []
+            yield [
+                (number, found) for found in re.findall(r'(?<=  # ).*|"[^"]+"', line)
+            ]
+    yield block
+
+
+def page_prose(text):
+    """The same of a page: its paragraphs without titles and blocks of code."""
+    block, fenced = [], False
+    lines = text.split("\n")
+    for number, (line, following) in enumerate(zip(lines, [*lines[1:], ""]), 1):
+        fenced ^= line.startswith("```")
+        title = line.startswith("#") or re.fullmatch(r"([-=~^\"'])\1{2,}", following)
+        if fenced or title:
+            yield block
+            block = []
+        else:
+            block.append((number, line))
+    yield block
+
+
+def _sentences(block):
+    """(line of each character, text) of parts between blank lines and `_BREAK`."""
+    at, text = [], ""
+    for number, line in [*block, (0, "")]:
+        field = _FIELD.match(line)
+        if not line.strip() or field or _BREAK.match(line):
+            if text and not _TITLE.match(line):
+                yield at, text.rstrip()
+            at, text = [], ""
+            line = re.sub(r"^\s*([-*|]\s+)+", "", line)
+            if field or re.match(r"\s*(>>> |\.\.\. |\.\. |:)", line):
+                continue
+        words = " ".join(line.split())
+        if words:
+            text += words + " "
+            at += [number] * (len(words) + 1)
+
+
+def hits(path):
+    """(line, what is wrong) of a file."""
+    text = path.read_text(encoding="utf-8")
+    page = path.suffix in (".rst", ".md")
+    code = path.suffix == ".py"
+    for block in (page_prose if page else python_prose if code else kernel_prose)(text):
+        for at, sentence in _sentences(block):
+            for pattern, plain in PHRASES:
+                for found in pattern.finditer(sentence):
+                    near = sentence[max(0, found.start() - 20) : found.end() + 20]
+                    yield at[found.start()], f"{plain}: ...{near.strip()}..."
+    if code:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.NAME and token.string in NAMES:
+                what = f"name `{token.string}` {NAMES[token.string]}"
+                yield token.start[0], what
+    elif not page:
+        blank = re.sub(r'"""[\s\S]*?"""', lambda m: "\n" * m[0].count("\n"), text)
+        for number, line in enumerate(blank.split("\n"), 1):
+            for found in _NAME.finditer(re.sub(r"#.*|//.*|^[^=(]*$", "", line)):
+                yield number, f"name `{found[0]}` {NAMES[found[0]]}"
