@@ -9,7 +9,7 @@ from .._checks import as_shares
 from ..context_tree import ContextTree, Histories, Pairs, pairs_of_keys
 from ..symbols import Labels, union_labels
 from ._model import BackoffModel, check_model
-from ._prune import renormalize
+from ._selected import renormalize
 from ._wider import WiderModel
 
 

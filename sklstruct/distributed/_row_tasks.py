@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._files import open_write
-from ..backoff import Counted
+from ..backoff import Counted, count_windows
 from ..context_tree import Columns
 from ..mixture._parts import Reader
 from ..symbols import Labels, NumberedText, SentenceEncoder, encode, learn_symbols
@@ -210,7 +210,7 @@ def count_shard(
     n = sum(piece.last - piece.first for piece in pieces)
     labels = Labels.of_ids(totals.size, n_symbols)
     try:
-        counted = Counted.of_windows(
+        counted = count_windows(
             Columns(column, n, depth), column(0), labels, min_count=min_count
         )
     except FileNotFoundError as exc:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checkpoint import NO_KEEPER, Checkpoint, FitKeeper, Keeper
-from ..backoff import BackoffClassifier, Counted
+from ..backoff import BackoffClassifier, Counted, count_text
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays
 from ..context_tree._shards import PairShard, cut_pairs, pairs_by_symbol
 from ..exchange._arpa_shards import ArpaPlan, ArpaShard
@@ -94,7 +94,7 @@ def count_part(
     """The pairs of a part of a text and their counts."""
     encoder = SentenceEncoder(labels)
     tokens = encoder.encode_known(text, front=max_depth - 1)
-    counted = Counted.of_tokens(
+    counted = count_text(
         tokens, labels, max_depth, depth=estimator.max_depth, skip=encoder.start
     )
     # Words are not sent with the counts of each part.

@@ -41,8 +41,16 @@ from .._compat import (
 from .._description import Description, pickled_bytes
 from .._likelihood import innermost, sums_by_depth, weighted_sum
 from .._warnings import warn
-from ..backoff import BackoffClassifier, BackoffModel, Counted
-from ..backoff._counted import bytes_per_token, check_forgetting
+from ..backoff import (
+    BackoffClassifier,
+    BackoffModel,
+    Batches,
+    Counted,
+    add_batch,
+    bytes_per_token,
+    check_forgetting,
+    count_text,
+)
 from ..backoff._estimator import vectorized_model
 from ..backoff._model import check_model
 from ..context_tree import SuffixTreeVectorizer
@@ -206,7 +214,7 @@ class LanguageModel(
     1.681
     """
 
-    _so_far: Counted | None
+    _so_far: Batches | None
 
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit"]), StrOptions(set(QUALITIES)), None],
@@ -429,13 +437,13 @@ class LanguageModel(
         labels.forget_tables()
 
         count = partial(
-            Counted.of_tokens, tokens, labels, self.max_depth, folder=folder, **options
+            count_text, tokens, labels, self.max_depth, folder=folder, **options
         )
         if estimator.memory is None or not isinstance(tokens, np.ndarray):
             return count()
         sizes = labels.n_classes, labels.n_symbols, self.max_depth
         key = tokens, *sizes, *options.values()
-        return replace(estimator.memory.counted(key, count), labels=labels)
+        return estimator.memory.counted(key, count).with_labels(labels)
 
     def _check_counted(self, counted, estimator, sample_weight, X_val):
         """Errors about counts that are given in the place of sentences."""
@@ -444,7 +452,7 @@ class LanguageModel(
                 "X was counted already: give sample_weight and X_val to count"
             )
         labels = counted.labels
-        weight = counted.undivided.count[: labels.n_classes]
+        weight = counted.all_counts.count[: labels.n_classes]
         self._vocabulary_rules().check_labels(labels, weight)
         depth = self.max_depth
         if estimator.max_depth is not None:
@@ -539,11 +547,11 @@ class LanguageModel(
         refuse_in_batches(self.checkpoint)
         estimator.partial_fit  # noqa: B018  its error says why there is none
         batch = self._count(estimator, X, sample_weight)
-        counted = batch.added_to(before, decay=decay, window=window)
+        counted, so_far = add_batch(before, batch, decay=decay, window=window)
         prepare_for_ids(estimator, counted.labels)
         estimator.fit_counted(counted.in_ids())
         self._set_fitted(estimator, counted.labels)
-        self._so_far = counted.compact()
+        self._so_far = so_far
         return self
 
     def _check_parameters(self, n_words=1000):

@@ -58,7 +58,7 @@ def with_pairs_of(
             f"data up to {counted.depth}, so that the fit would not see them; set "
             "max_depth to that of the prior, or more"
         )
-    pairs, count = counted.trie()
+    pairs, count = counted.expanded()
     closed = close_model(prior, labels.class_of_symbol)
     own = pairs_of_arrays(closed.tree, closed.pair_ptr, closed.target)
     tree, (here, there) = ContextTree.merge([pairs.tree, closed.tree])

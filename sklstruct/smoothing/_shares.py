@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backoff import selected_nodes
 from ..backoff._discounts import find_discounts
-from ..backoff._prune import selected_nodes
 from ..context_tree import Pairs
 from . import _smoothing_fast as _fast
 

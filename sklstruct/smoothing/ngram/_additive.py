@@ -139,7 +139,7 @@ class AdditiveLM(BackoffClassifier):
         self.classes = classes
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
-        pairs, count = with_parent_pairs(*counted.trie())
+        pairs, count = with_parent_pairs(*counted.expanded())
         return Fitted(pairs, *self._fit_tree(pairs, count))
 
     def _fit_tree(self, pairs, count):

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..._checks import as_numbers
 from ..._compat import Interval, StrOptions
-from ...backoff import Counted, Fitted
+from ...backoff import Counted, DeferredCounts, Fitted
 from ...backoff._discounts import check_discount
 from ...backoff._held_out import (
     VALIDATION_CONSTRAINT,
@@ -164,7 +164,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         spread = None
         if self.keeps_positions:
             counted, spread = self._fit_blocks(counted)
-        pairs, count = counted.trie(copy=not overwrite)
+        pairs, count = counted.expanded(copy=not overwrite)
         keep = _shares.reached(pairs, count, self.min_count)
         count = self._used_counts(pairs, count)
         root = count[: pairs.n_classes].copy()
@@ -184,14 +184,14 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
 
     def _fit_blocks(self, samples: Counted) -> tuple[Counted, np.ndarray]:
         """(the counts, blocks in which each pair occurred), with `discounts_` set."""
-        if samples.positions is None:
+        if not isinstance(samples, DeferredCounts):
             raise ValueError(
                 "discount='by_block' needs the samples in the order of the text: dense "
                 "context windows, or sentences of a LanguageModel with this estimator"
             )
-        counted = samples.complete()
+        counted = samples.count_now()
         blocks = Blocks.of(samples, counted, self.block_size)
-        pairs, count = counted.trie(copy=True)
+        pairs, count = counted.expanded(copy=True)
         used = self._used_counts(pairs, count.copy())
         adjusted = used if self._counts_contexts else None
         base, first = self._base_level(used[: pairs.n_classes])
