@@ -27,7 +27,6 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
-from sklstruct.backoff import PrunedLM
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.factor_graph import (
     ConditionalRandomField,
@@ -195,7 +194,6 @@ def fitted():
     # contexts
     for smoother in (
         *smoothers([PrunedKneserNeyLM(discount=0.5, threshold=0.1), GrownLM(lam=0.1)]),
-        PrunedLM(WittenBellLM(), 1e-6),
         StructuredLogLinearLM(max_iter=20), StructuredLogLinearLMCV(max_fits=2),
         JointLogLinear(max_iter=5), AdditiveUnigram(), AbsoluteDiscountUnigram(),
         GoodTuringUnigram(), GraphDiffusionUnigram(), GraphSpreadUnigram(),

@@ -33,7 +33,6 @@ def windows(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     JelinekMercerLM().fit(X, y).predict_proba(X)
     KatzLM(k=3).fit(X, y).predict_log_proba(X)
     PrunedKneserNeyLM(threshold=0.5).fit(X, y).score(X, y)
-    PrunedLM(WittenBellLM(), 1e-6).fit(X, y).score(X, y)
     GrownLM(lam=0.1).fit(X, y).score(X, y)
     FactoredLM().fit(X, y).predict_top_k(X, 3)
     MixtureLM([("kn", KneserNeyLM())]).fit(X, y).predict_weights(X)

@@ -26,7 +26,7 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
-from sklstruct.backoff import Counted, PrunedLM
+from sklstruct.backoff import Counted
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.factor_graph import (
     ConditionalRandomField,
@@ -313,7 +313,6 @@ def test_language_models_answer_and_are_the_same_again(name, text):
         KneserNeyLM(discount=0.5),
         PrunedKneserNeyLM(discount=0.5, threshold=0.05),
         GrownLM(lam=0.1),
-        PrunedLM(WittenBellLM(), 1e-6),
         StructuredLogLinearLM(penalty="l2", tol=1e-8, max_iter=5_000),
         make_pipeline(
             ContextRefiner([(ExchangeClustering(2, random_state=0), 1), ("word", 1)]),

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ._distribution import single_precision
     from ._estimator import BackoffClassifier
     from ._mix import mix as mix
-    from ._mix import mix_over
     from ._model import BackoffModel as BackoffModel
     from ._model import Fitted
     from ._prune import prune as prune

@@ -1401,7 +1401,6 @@ class LanguageModel(
         path: str | os.PathLike[str] | BinaryIO,
         *,
         format: str | None = None,
-        method: str = "exact",
         **options: Any,
     ) -> None:
         """Write the model to a file that other programs read.
@@ -1417,19 +1416,14 @@ class LanguageModel(
             ``"kenlm"``, the probing binary of KenLM, or ``"native"``. None: that of the
             suffix, such as ``.arpa``, ``.bin`` (KenLM) or ``.sklm`` (native).
 
-        method : {"exact", "union"}, default="exact"
-            ``"union"`` writes a :class:`~sklstruct.mixture.MixtureLM` of models of
-            words with constant weights, over the union of their contexts. Explicit
-            n-grams have the probability of the mixture, others an approximate one; see
-            `sklstruct.backoff.mix`.
-
         **options
             Options of the format; see `sklstruct.exchange.write`.
 
         Raises
         ------
         AttributeError
-            If there is no `backoff_model_`; a model over refined contexts has none.
+            If there is no `backoff_model_`: a mixture and a model over refined contexts
+            do not have one. `sklstruct.backoff.mix` makes one model of several.
         ValueError
             If a symbol cannot be written (empty, or with white space in it).
         TypeError
@@ -1440,18 +1434,14 @@ class LanguageModel(
         load : The reverse.
         """
         check_is_fitted(self)
-        if method not in ("exact", "union"):
-            raise ValueError(f"method must be 'exact' or 'union', got {method!r}")
         format = exchange.format_to_write(path, format, "path")
-        model = self._union_model() if method == "union" else self._tree("save")
-        exchange.write(model, path, format=format, **options)
+        exchange.write(self._tree("save"), path, format=format, **options)
 
     def to_arpa(
         self,
         path: str | os.PathLike[str] | BinaryIO,
         *,
         precision: int | None = None,
-        method: str = "exact",
     ) -> None:
         """`save` with ``format="arpa"``, the files of KenLM and SRILM.
 
@@ -1462,22 +1452,8 @@ class LanguageModel(
 
         precision : int, default=None
             Decimals of the log10 values, 1 to 15. None: the digits of single precision.
-
-        method : {"exact", "union"}, default="exact"
-            As in `save`.
         """
-        self.save(path, format="arpa", method=method, precision=precision)
-
-    def _union_model(self):
-        from ..mixture import MixtureLM
-
-        if not isinstance(self.estimator_, MixtureLM):
-            raise ValueError(
-                "method='union' is for a MixtureLM, and the estimator is a "
-                f"{type(self.estimator_).__name__}"
-            )
-        model = self.estimator_.to_backoff_model()
-        return model.renamed(model.tree, model.labels.symbols, self._labels)
+        self.save(path, format="arpa", precision=precision)
 
     @classmethod
     def load(

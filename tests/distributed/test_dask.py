@@ -32,7 +32,7 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
-from sklstruct.backoff import Counted
+from sklstruct.backoff import count_text
 from sklstruct.distributed import DaskLanguageModel, SchedulerLost
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import Checkpoint, FitMemory
@@ -1021,7 +1021,7 @@ def test_workers_with_other_versions(client, monkeypatch):
     # A worker that comes later is asked again.
     monkeypatch.setattr(client, "run", lambda _: {})
     tokens = np.array([-1, 0, 1], np.int32)
-    counted = Counted.of_tokens(tokens, Labels.of_ids(2, 2), 1)
+    counted = count_text(tokens, Labels.of_ids(2, 2), 1)
     with pytest.raises(RuntimeError, match="a worker has sklstruct"):
         _cluster.tasks.ShardFit(
             counted, WittenBellLM(), 0, 2, None, {**own, "sklstruct": "9"}
@@ -1139,7 +1139,7 @@ def test_dask_knows_how_large_counts_are():
     from dask.sizeof import sizeof
 
     tokens = np.arange(-1, 999, dtype=np.int32)
-    counted = Counted.of_tokens(tokens, Labels.of_ids(999, 999), 3)
+    counted = count_text(tokens, Labels.of_ids(999, 999), 3)
     size = len(pickle.dumps(counted, protocol=5))
     assert 0.8 * size < sizeof(counted) < 1.2 * size
 

@@ -236,7 +236,7 @@ def test_contexts_of_few_samples_are_left_out(client, least, n_shards, tmp_path)
 
 def test_shards_count_what_files_hold(tmp_path):
     """Against the counts of the same columns in memory; a shard has some of them."""
-    from sklstruct.backoff import Counted
+    from sklstruct.backoff import count_windows
 
     rng = np.random.default_rng(0)
     columns = rng.integers(0, 5, (4, 300)).astype(np.int32)  # the class, contexts
@@ -250,7 +250,7 @@ def test_shards_count_what_files_hold(tmp_path):
         piece = Piece(str(tmp_path / "part"), first, last)
         got = count_shard([piece], totals, 5, 3, 4)
         here = np.ascontiguousarray(columns[:, order[first:last]])
-        want = Counted.of_windows(
+        want = count_windows(
             Columns(lambda k, here=here: here[k], last - first, 3), here[0],
             Labels.of_ids(5, 5), min_count=4,
         )  # fmt: skip
