@@ -26,8 +26,8 @@ train = [s for s, t in zip(sentences, is_test) if not t]
 test = [s for s, t in zip(sentences, is_test) if t]
 
 # %%
-# The text is counted once. A fitted model is pruned at several thresholds; the third way
-# prunes while it estimates, and has to be fitted for each.
+# The text is counted once. A fitted model is pruned at several thresholds. The third
+# way prunes while it estimates, and has to be fitted for each threshold.
 
 lm = LanguageModel(KneserNeyLM(), max_depth=4, min_count=2)
 counted = lm.count(train)

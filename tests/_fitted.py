@@ -27,7 +27,6 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
-from sklstruct.distributed import DaskLanguageModel
 from sklstruct.factor_graph import (
     ConditionalRandomField,
     FactorGraphVectorizer,
@@ -290,10 +289,6 @@ def fitted():
     tree = Taxonomy.from_nested([["cat", "dog"], ["sat", "ran"]])
     found["TaxonomyClustering"] = (
         lambda: TaxonomyClustering(tree, depth=1).fit(TEXT), "words", ["cat"], None
-    )  # fmt: skip
-    found["DaskLanguageModel"] = (
-        lambda: DaskLanguageModel.from_backoff(base.backoff_model_),
-        "sentences", NEW, None,
     )  # fmt: skip
     for step in (
         PerplexityTransformer(FrozenEstimator(base)),

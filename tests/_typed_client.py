@@ -81,7 +81,9 @@ def sentences(X: list[str]) -> float:
     decoder.decode([X])
     NoisyChannelDecoder(lm, KeypadChannel()).fit([X]).predict_k([X], 3)
     LikelihoodScorer("perplexity").score(lm, X, X)
-    return DaskLanguageModel(KneserNeyLM()).fit(X).perplexity(X)
+    return (
+        DaskLanguageModel(LanguageModel(KneserNeyLM())).fit(X).compute().perplexity(X)
+    )
 
 
 def classes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
