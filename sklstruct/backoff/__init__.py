@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         selected_nodes,
         without_zero_weights,
     )
+    from ._slots import HeldOut
     from ._targets import (
         read_sample_weight,
         read_targets,

@@ -19,6 +19,7 @@ from ...backoff._held_out import (
     HeldOutClassifier,
 )
 from .. import _engine
+from .._chains import leave_one_out
 from .._mixture_weights import Mixtures, fit_weights
 
 _N_BUCKETS = 32
@@ -211,15 +212,10 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
 
     def _delete(self, pairs, count):
         """Weights by the training samples, each scored without itself."""
-        left = np.maximum(count - 1.0, 0.0)
-        own = count - left  # what one sample adds to its pair's count
-        total = np.repeat(pairs.node_sums(count), np.diff(pairs.ptr)) - own
-        distinct = pairs.node_sums(np.minimum(count, 1.0))
-        distinct = np.repeat(distinct, np.diff(pairs.ptr))
-        distinct += np.minimum(left, 1.0) - np.minimum(count, 1.0)
+        left, total, distinct = leave_one_out(pairs, count)
         with np.errstate(divide="ignore", invalid="ignore"):
             # Without its only sample a context is unknown.
-            share = np.where(total > 1e-12 * own, left / total, np.nan)
+            share = np.where(total > 0, left / total, np.nan)
         bucket = bucket_of(self.bucket, total, distinct)
         self._expect(pairs, count, pairs.terminal_counts(count), share, bucket)
 
