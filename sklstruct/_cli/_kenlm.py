@@ -15,7 +15,7 @@ from ..backoff import BackoffModel, bytes_per_token, count_text
 from ..backoff._backoff_fast import counts_of_counts
 from ..backoff._discounts import FALLBACK, discounts_of_counts
 from ..compat import kenlm
-from ..context_tree import Pairs
+from ..context_tree import Pairs, renumber_pairs
 from ..smoothing._shares import (
     discount_levels,
     hand_down,
@@ -191,7 +191,7 @@ def _without_words(
         for mask in (stays, known)
     ]
     n_symbols = int(known.sum())
-    smaller, _ = pairs.renumber(ids[0], fewer.n_classes, ids[1], n_symbols)
+    smaller, _ = renumber_pairs(pairs, ids[0], fewer.n_classes, ids[1], n_symbols)
     return smaller, fewer
 
 

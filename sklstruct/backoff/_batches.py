@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checks import INT32_MAX, check_count
-from ..context_tree import ContextTree
+from ..context_tree import merge_trees, renumber_pairs
 from ._counted import Counted, Numbering
 
 # Pairs of fewer samples than this are forgotten.
@@ -151,8 +151,8 @@ def _place_in(old, ids, new):
         here = tree.level(k)
         stays[here] = stays[tree.parent[here]] & (symbol_ids[tree.symbol[here]] >= 0)
     moved, kept = old.select(stays[old.nodes()] & (class_ids[old.target] >= 0))
-    moved, place = moved.renumber(*ids)
-    tree, (of_moved, of_new) = ContextTree.merge([moved.tree, new.tree])
+    moved, place = renumber_pairs(moved, *ids)
+    tree, of_moved, of_new = merge_trees(moved.tree, new.tree)
     node = np.full(tree.n_nodes, -1, dtype=np.int32)
     node[of_new] = np.arange(of_new.size, dtype=np.int32)
     node = node[of_moved[moved.nodes()]]

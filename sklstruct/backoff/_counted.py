@@ -15,19 +15,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from .._checks import check_count, last_share, least_weight
-from ..context_tree import ContextTree, Pairs, expand_pairs, tree_of_arrays
+from ..context_tree import (
+    Pairs,
+    expand_pairs,
+    merge_counts,
+    renumber_pairs,
+    tree_of_arrays,
+)
 from ..symbols import Labels, encode, learn_symbols, object_array, sort_symbols
 from ._readers import PathReader, PathTree, WindowReader
 from ._samples import Positions
 from ._selected import selected_nodes
 from ._slots import HeldOut
 
-# The arguments of `Pairs.renumber`: for classes and for symbols the new ids, in rising
+# The arguments of `renumber_pairs`: for classes and for symbols the new ids, in rising
 # order, and their number. -1 marks an id that is gone; its counts are 0.
 Numbering = tuple[np.ndarray, int, np.ndarray, int]
 
@@ -142,13 +149,7 @@ class Counted:
         if labels is None:
             labels = _labels_of_all([part.labels for part in parts])
         moved = [_renumbered(p.pairs, p.count, p.numbering(labels)) for p in parts]
-        if len(moved) == 1:
-            pairs, count = moved[0]
-        else:
-            tree, index = ContextTree.merge([pairs.tree for pairs, _ in moved])
-            pairs, count = Pairs.merge(
-                tree, [(*part, of_part) for part, of_part in zip(moved, index)]
-            )
+        pairs, count = reduce(lambda a, b: merge_counts(a, b)[:2], moved)
         return cls(pairs, count, labels, *depths)
 
     def select(self, keep: np.ndarray) -> Counted:
@@ -495,7 +496,7 @@ def _renumbered(pairs, count, ids):
     if same and class_ids.min(initial=0) >= 0 and symbol_ids.min(initial=0) >= 0:
         # Rising ids without a gap equal the old ones.
         return pairs, np.asarray(count, dtype=np.float64)
-    pairs, place = pairs.renumber(*ids)
+    pairs, place = renumber_pairs(pairs, *ids)
     out = np.zeros(pairs.n_pairs)
     there = place >= 0
     out[place[there]] = count[there]

@@ -10,7 +10,14 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ..context_tree import Columns, ContextTree, Histories, Pairs, expand_pairs
+from ..context_tree import (
+    Columns,
+    ContextTree,
+    Histories,
+    Pairs,
+    expand_pairs,
+    tree_of_paths,
+)
 from ..symbols import Labels
 from ._readers import PathReader, PathTree
 
@@ -92,7 +99,7 @@ class PathRows(NamedTuple):
 
     def tree(self, labels: Labels) -> tuple[Pairs, np.ndarray, PathTree]:
         """(pairs, counts, the tree of the columns)."""
-        tree, terminal, node_of_column = ContextTree.from_paths(self.X)
+        tree, terminal, node_of_column = tree_of_paths(self.X)
         counted = Pairs.count(
             tree, terminal, self.target, labels.n_classes, self.weight
         )

@@ -20,7 +20,7 @@ import numpy as np
 
 from .._checkpoint import NO_KEEPER, Checkpoint, FitKeeper, Keeper
 from ..backoff import BackoffClassifier, Counted, count_text
-from ..context_tree import ContextTree, Pairs, pairs_of_arrays
+from ..context_tree import Pairs, merge_counts, pairs_of_arrays
 from ..context_tree._shards import PairShard, cut_pairs, pairs_by_symbol
 from ..exchange._arpa_shards import ArpaPlan, ArpaShard
 from ..symbols import (
@@ -118,11 +118,8 @@ def cut_part(counted: Counted, symbols: tuple[int, int]) -> Counted:
 
 def merge_counted(a: Counted, b: Counted) -> Counted:
     """The sum of two counts of `cut_part`."""
-    tree, (of_a, of_b) = ContextTree.merge([a.pairs.tree, b.pairs.tree])
-    pairs, count = Pairs.merge_two(
-        tree, (a.pairs, a.count, of_a), (b.pairs, b.count, of_b)
-    )
-    return replace(a, pairs=pairs, count=count)
+    merged = merge_counts((a.pairs, a.count), (b.pairs, b.count))
+    return replace(a, pairs=merged.pairs, count=merged.count)
 
 
 # -------------------------------------------------------------------- fitting
