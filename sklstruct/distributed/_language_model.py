@@ -30,7 +30,9 @@ from ..language_model._unknown import warn_of_unsplit
 from ..mixture import MixtureLM
 from ..symbols import Labels, SentenceEncoder, prepare_for_ids
 from ._arpa import ArpaWriter
-from ._cluster import Cluster, ShardDriver, find_client
+from ._client import find_client
+from ._cluster import Cluster
+from ._driver import ShardDriver
 from ._models import sharded_fit
 from ._parts import Vocabulary, text_parts
 from ._rows import TextRows, check_composed, for_workers

@@ -33,7 +33,12 @@ from sklstruct import (
     SuffixTreeVectorizer,
 )
 from sklstruct.backoff import count_text
-from sklstruct.distributed import DaskLanguageModel, SchedulerLost
+from sklstruct.distributed import (
+    DaskLanguageModel,
+    SchedulerLost,
+    _client,
+    _driver,
+)
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import Checkpoint, FitMemory
 from sklstruct.mixture import MixtureLM
@@ -231,7 +236,7 @@ class Chaos:
     """Does something at the n-th answer that the shards get."""
 
     def __init__(self, patch, at, what):
-        from sklstruct.distributed._cluster import ShardDriver
+        from sklstruct.distributed._driver import ShardDriver
 
         answer, self.n = ShardDriver._answer, 0
         self.reports = []
@@ -272,7 +277,7 @@ def test_a_lost_shard_is_made_again(client, monkeypatch, tmp_path, at, checkpoin
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("status", ["finished", "pending", "lost", "error"])
 def test_a_shard_lives_while_its_worker_and_its_fit_do(known, status):
-    from sklstruct.distributed._cluster import ShardDriver
+    from sklstruct.distributed._driver import ShardDriver
 
     driver = object.__new__(ShardDriver)
     driver.client = SimpleNamespace(
@@ -284,7 +289,7 @@ def test_a_shard_lives_while_its_worker_and_its_fit_do(known, status):
 
 
 def test_a_shard_that_is_lost_again_and_again(client, monkeypatch):
-    from sklstruct.distributed._cluster import ShardDriver
+    from sklstruct.distributed._driver import ShardDriver
 
     place = ShardDriver._place
     monkeypatch.setattr(
@@ -327,7 +332,7 @@ class Unsendable(Exception):
     ids=lambda error: type(error).__name__,
 )
 def test_errors_of_the_program_reach_the_caller(client, monkeypatch, name, error):
-    from sklstruct.distributed._cluster import ShardDriver
+    from sklstruct.distributed._driver import ShardDriver
 
     def lose(self, lost):
         raise AssertionError("taken for the loss of a worker")
@@ -377,10 +382,9 @@ class Never:
 
 def lose_answers(patch, methods, what=lambda answer: Never()):
     """The answers to some methods of the shards do not arrive at the client."""
-    from sklstruct.distributed import _cluster
 
-    patch.setattr(_cluster, "_DOUBT", 0.01)
-    begin, lost = _cluster.ShardDriver.begin, []
+    patch.setattr(_driver, "_DOUBT", 0.01)
+    begin, lost = _driver.ShardDriver.begin, []
 
     def losing(driver, k, method, *arguments):
         call = begin(driver, k, method, *arguments)
@@ -389,16 +393,15 @@ def lose_answers(patch, methods, what=lambda answer: Never()):
             call = call._replace(answer=what(call.answer))
         return call
 
-    patch.setattr(_cluster.ShardDriver, "begin", losing)
+    patch.setattr(_driver.ShardDriver, "begin", losing)
     return lost
 
 
 def test_answers_that_do_not_arrive_are_asked_for_again(client, monkeypatch):
-    from sklstruct.distributed import _cluster
 
     text = sentences(50)
     one = LanguageModel(WittenBellLM()).fit(text)
-    monkeypatch.setattr(_cluster, "_PIECE", 100)
+    monkeypatch.setattr(_driver, "_PIECE", 100)
     lost = lose_answers(monkeypatch, {"describe", "pairs", "model"})
     many = on_cluster(WittenBellLM(), n_shards=2).fit(text)
     same_model(one, many, exact=True)
@@ -427,18 +430,17 @@ def test_answers_that_are_too_large_for_the_client(client, monkeypatch):
 
 def test_calls_that_take_long_are_waited_for(client, monkeypatch):
     """Questions about a call come behind its end."""
-    from sklstruct.distributed import _cluster
     from sklstruct.distributed._tasks import ShardFit
 
-    begin, ask_about = _cluster.ShardDriver.begin, _cluster.ShardDriver._ask_about
-    describe, limits = ShardFit.describe, (_cluster._DOUBT, _cluster._NEVER_ARRIVED)
+    begin, ask_about = _driver.ShardDriver.begin, _driver.ShardDriver._ask_about
+    describe, limits = ShardFit.describe, (_driver._DOUBT, _driver._NEVER_ARRIVED)
     begun, asked = threading.Event(), threading.Event()
 
     def beginning(driver, k, method, *arguments):
         # Other calls may be slow, too, on a busy machine.
         doubt, never = (0.01, 0.0) if method == "describe" else limits
-        monkeypatch.setattr(_cluster, "_DOUBT", doubt)
-        monkeypatch.setattr(_cluster, "_NEVER_ARRIVED", never)
+        monkeypatch.setattr(_driver, "_DOUBT", doubt)
+        monkeypatch.setattr(_driver, "_NEVER_ARRIVED", never)
         return begin(driver, k, method, *arguments)
 
     def asking(driver, k, call, *arguments):
@@ -452,8 +454,8 @@ def test_calls_that_take_long_are_waited_for(client, monkeypatch):
         time.sleep(0.1)  # the question arrives
         return describe(self)
 
-    monkeypatch.setattr(_cluster.ShardDriver, "begin", beginning)
-    monkeypatch.setattr(_cluster.ShardDriver, "_ask_about", asking)
+    monkeypatch.setattr(_driver.ShardDriver, "begin", beginning)
+    monkeypatch.setattr(_driver.ShardDriver, "_ask_about", asking)
     monkeypatch.setattr(ShardFit, "describe", slow)
     model = on_cluster(WittenBellLM(), n_shards=3).fit(sentences(50))
     assert asked.is_set()
@@ -461,7 +463,6 @@ def test_calls_that_take_long_are_waited_for(client, monkeypatch):
 
 
 def test_calls_that_do_not_arrive(client, monkeypatch):
-    from sklstruct.distributed import _cluster
     from sklstruct.distributed._tasks import ShardFit
 
     do = ShardFit.do
@@ -472,7 +473,7 @@ def test_calls_that_do_not_arrive(client, monkeypatch):
 
     monkeypatch.setattr(ShardFit, "do", deaf)
     lose_answers(monkeypatch, {"describe"})
-    monkeypatch.setattr(_cluster, "_NEVER_ARRIVED", 0.2)
+    monkeypatch.setattr(_driver, "_NEVER_ARRIVED", 0.2)
     with pytest.raises(RuntimeError, match="a call to shard 0 did not arrive at its w"):
         on_cluster(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
 
@@ -534,9 +535,8 @@ class HeldRequests:
 
 def hold_requests(patch, client, method, then):
     """Hold them from the first task of a name on; `then` is called when one waits."""
-    from sklstruct.distributed import _cluster
 
-    held, look = HeldRequests(client), _cluster.WorkersWatch.look
+    held, look = HeldRequests(client), _client.WorkersWatch.look
     submit, begun = client.submit, []
 
     def submitting(function, *arguments, **options):
@@ -551,8 +551,8 @@ def hold_requests(patch, client, method, then):
         look(watch)
 
     patch.setattr(client, "submit", submitting)
-    patch.setattr(_cluster.WorkersWatch, "look", looking)
-    patch.setattr(_cluster, "_PATIENCE", 0.001)
+    patch.setattr(_client.WorkersWatch, "look", looking)
+    patch.setattr(_client, "PATIENCE", 0.001)
     return held
 
 
@@ -602,9 +602,8 @@ def test_an_interrupt_leaves_the_client_usable(client, monkeypatch, method):
 
 def test_many_results_and_a_busy_loop(client, monkeypatch):
     """The event loop of the client has much else to do, as on a busy machine."""
-    from sklstruct.distributed import _cluster
 
-    monkeypatch.setattr(_cluster, "_PATIENCE", 0.003)
+    monkeypatch.setattr(_client, "PATIENCE", 0.003)
     futures = client.map(abs, range(300), pure=False)
     over = threading.Event()
 
@@ -689,7 +688,7 @@ def test_fewer_sentences_than_threads(client, max_depth, tmp_path):
 
 
 def test_errors_of_the_client_reach_the_caller(client, monkeypatch):
-    from sklstruct.distributed._cluster import ShardDriver
+    from sklstruct.distributed._driver import ShardDriver
 
     def broken(driver):
         driver._actors[0] = object()  # without the methods of an actor
@@ -794,7 +793,7 @@ def test_a_model_on_its_workers(client, tmp_path):
 )  # fmt: skip
 def test_arpa_while_a_shard_is_lost(client, monkeypatch, shard, method, at):
     from sklstruct.distributed import _arpa
-    from sklstruct.distributed._cluster import ShardDriver
+    from sklstruct.distributed._driver import ShardDriver
 
     monkeypatch.setattr(_arpa, "_MOST_WEIGHTS", 50)
     monkeypatch.setattr(_arpa, "_MOST_LINES", 40)
@@ -1033,10 +1032,9 @@ def test_a_worker_that_is_lost_while_it_is_asked_for_its_versions(client, monkey
 @pytest.mark.parametrize("method", ["read_part", "ShardFit"])
 def test_workers_that_are_paused(monkeypatch, method):
     """As Dask does where memory is short: what is not begun then waits."""
-    from sklstruct.distributed import _cluster
 
-    monkeypatch.setattr(_cluster, "_PATIENCE", 0.05)
-    monkeypatch.setattr(_cluster, "_PAUSED", 0.3)
+    monkeypatch.setattr(_client, "PATIENCE", 0.05)
+    monkeypatch.setattr(_client, "PAUSED", 0.3)
     with local_client(n_workers=1, memory_limit=0) as client:
         submit = client.submit
 
@@ -1061,10 +1059,9 @@ def test_workers_that_are_paused(monkeypatch, method):
 
 @pytest.mark.parametrize("method", ["read_part", "ShardFit"])
 def test_workers_that_do_not_come_back(monkeypatch, method):
-    from sklstruct.distributed import _cluster
 
-    monkeypatch.setattr(_cluster, "_PATIENCE", 0.05)
-    monkeypatch.setattr(_cluster, "_WORKERS_BACK", 0.3)
+    monkeypatch.setattr(_client, "PATIENCE", 0.05)
+    monkeypatch.setattr(_client, "WORKERS_BACK", 0.3)
     with local_client(n_workers=1) as client:
         submit = client.submit
 
@@ -1212,7 +1209,7 @@ def test_a_worker_process_that_is_killed(monkeypatch):
 @pytest.mark.slow
 def test_a_worker_process_that_is_killed_while_it_writes(tmp_path, monkeypatch):
     from sklstruct.distributed import _arpa
-    from sklstruct.distributed._cluster import ShardDriver
+    from sklstruct.distributed._driver import ShardDriver
 
     monkeypatch.setattr(_arpa, "_MOST_LINES", 100)
     path, begin, seen = tmp_path / "model.arpa", ShardDriver.begin, []

@@ -31,7 +31,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
 from sklstruct import HierarchicalClassifier, KneserNeyLM, StructuredLogLinearLM
-from sklstruct.distributed._cluster import Cluster, ShardDriver
+from sklstruct.distributed import _driver
+from sklstruct.distributed._cluster import Cluster
+from sklstruct.distributed._driver import ShardDriver
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import FitMemory
 from sklstruct.smoothing import WittenBellLM
@@ -321,9 +323,8 @@ def fail_with_what_cannot_be_read():
 @pytest.mark.parametrize("direct", [False, True])
 def test_answers_that_cannot_be_received(monkeypatch, direct):
     """Dask's future of a call stays open for ever: it is asked for again."""
-    from sklstruct.distributed import _cluster
 
-    monkeypatch.setattr(_cluster, "_DOUBT", 1.0)
+    monkeypatch.setattr(_driver, "_DOUBT", 1.0)
     with local_client(1, processes=True, direct_to_workers=direct) as client:
         model = on_cluster(WittenBellLM(), n_shards=2, client=client)
         client.run(answer_what_cannot_be_read)
@@ -335,13 +336,13 @@ def test_answers_that_cannot_be_received(monkeypatch, direct):
             model.fit(sentences(50))
         assert "On the worker of a shard" in "".join(info.value.__notes__)
         # A call that the worker cannot receive.
-        ask_all = _cluster.ShardDriver.ask_all
+        ask_all = _driver.ShardDriver.ask_all
 
         def unreadable(driver, method):
-            monkeypatch.setattr(_cluster, "_NEVER_ARRIVED", 2.0)
+            monkeypatch.setattr(_driver, "_NEVER_ARRIVED", 2.0)
             return ask_all(driver, method, Unreadable())
 
-        monkeypatch.setattr(_cluster.ShardDriver, "ask_all", unreadable)
+        monkeypatch.setattr(_driver.ShardDriver, "ask_all", unreadable)
         with pytest.raises(RuntimeError, match="call to shard 0 did not arrive at its"):
             model.fit(sentences(50))
 

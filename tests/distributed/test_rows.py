@@ -15,7 +15,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.context_tree import Columns
-from sklstruct.distributed._cluster import Cluster, ShardDriver
+from sklstruct.distributed._cluster import Cluster
+from sklstruct.distributed._driver import ShardDriver
 from sklstruct.distributed._row_tasks import (
     Piece,
     count_shard,
