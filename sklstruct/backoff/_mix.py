@@ -51,7 +51,7 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     Raises
     ------
     ValueError
-        If there is no model, models and weights differ in number, a weight is negative
+        If models is empty, models and weights differ in number, a weight is negative
         or all are 0, or marks differ.
 
     See Also

@@ -27,7 +27,7 @@ from ._model import BackoffModel, check_model
 from ._selected import Masses, next_contexts, renormalize, without_pairs
 
 METHODS: tuple[str, ...] = ("entropy", "weighted_difference", "count")
-# A model with a row that misses the sum 1 by more is told about.
+# A warning names a model with a row that misses the sum 1 by more.
 _TOLERANCE = 1e-3
 _UNITS = {"k": 1e3, "M": 1e6, "G": 1e9}
 
@@ -352,7 +352,7 @@ def log_marginals(model: BackoffModel) -> np.ndarray:
     -------
     log_prob : ndarray of shape (n_nodes,)
         A start mark, which is never predicted, is as frequent as the end mark; other
-        symbols that are no class have probability 1.
+        symbols that are not a class have probability 1.
     """
     tree, labels = model.tree, model.labels
     labels.known_symbols("the probability of a context")

@@ -70,7 +70,7 @@ class PathReader:
         self._tree, self._node_of_column = paths
         self.kept: np.ndarray | None = None
         self._nearest: np.ndarray | None = None
-        # Suffix j of the node n of a collapsed tree is a node of its own in the trie.
+        # Suffix j of the node n of a collapsed tree is a separate node of the trie.
         self._index = None if self._tree.span is None else expand_tree(self._tree)[1]
 
     def find(self, X: Any) -> np.ndarray:

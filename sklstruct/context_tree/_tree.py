@@ -295,13 +295,12 @@ class ContextTree:
         return numbers
 
     def nearest(self, number: np.ndarray) -> np.ndarray:
-        """The number of each node, or where it has none that of the deepest node above
-        it that has one.
+        """The number of each node, or that of the deepest node above it with a number.
 
         Parameters
         ----------
         number : int32 ndarray of shape (n_nodes,)
-            Of the nodes, -1 for none; the root has one.
+            Of the nodes, -1 for a node without number; the root has a number.
 
         Returns
         -------

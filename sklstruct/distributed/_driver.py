@@ -217,7 +217,7 @@ class ShardDriver:
         The text, counted.
 
     estimator : BackoffClassifier
-        Unfitted; without a checkpoint of its own.
+        Unfitted, and without its checkpoint.
 
     checkpoint : Checkpoint or None
         Place of the states of the shards.
@@ -501,7 +501,7 @@ class ShardDriver:
 
     def _make(self, which):
         """Put shards on workers of the scheduler's choice."""
-        self._workers()  # SchedulerLost if there is no cluster
+        self._workers()  # SchedulerLost if the cluster is gone
         checkpoint = None
         if self._manifest is not None:
             checkpoint = self._manifest.path, self._manifest.number

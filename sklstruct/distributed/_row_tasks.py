@@ -43,7 +43,8 @@ class PartRows(NamedTuple):
 def encode_part(text: NumberedText, labels: Labels, exclude: bool) -> np.ndarray:
     """The tokens of a part.
 
-    exclude: a word that has none ends the history of those after it, and is no error.
+    exclude: True: a word without a class ends the history of the words after it. False:
+    such a word is an error.
     """
     encoder = SentenceEncoder(labels)
     tokens = encoder.encode(text) if exclude else encoder.encode_known(text)

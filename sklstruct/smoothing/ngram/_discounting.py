@@ -30,10 +30,10 @@ DOCS: dict[str, str] = {
     "attributes": _engine.ATTRIBUTES,
     "validation": VALIDATION_FRACTION,
     "values": r"""
-- ``"modified"``: three a depth, :math:`D_i = i - (i + 1) Y n_{i+1} / n_i`
+- ``"modified"``: three per depth, :math:`D_i = i - (i + 1) Y n_{i+1} / n_i`
   for i = 1, 2 and 3 (for 3 and more), :math:`Y = n_1 / (n_1 + 2 n_2)`.
-- ``"single"``: one a depth, Y.
-- ``"tuned"``: three a depth, those of the largest likelihood of held-out
+- ``"single"``: one per depth, Y.
+- ``"tuned"``: three per depth, those of the largest likelihood of held-out
   samples, found from the modified ones on by exact derivatives: on `X_val` of
   `fit`, or the last `validation_fraction` of the samples. Needs `interpolate`.
 - a number, 0 < D <= 1: for every count and depth.
@@ -47,7 +47,7 @@ data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
 (single), and one warning names all such depths and the reasons.
 """,
     "by_block": """
-``"by_block"``: sixteen a depth, for the counts 1, 2, 3, 4 and more of pairs that
+``"by_block"``: sixteen per depth, for the counts 1, 2, 3, 4 and more of pairs that
 occurred in 1, 2, 3, 4 and more blocks of the text; modified ones for the unigrams. They
 are those of the largest likelihood of the training samples, each scored by the counts
 without its section, a run of blocks. `X` must be dense and in the order of the text.

@@ -146,7 +146,7 @@ class GrownLM(BackoffClassifier):
         keep[:n_classes] = True
         left = np.ones(tree.n_nodes)
 
-        # The pair "h" of each context h, -1 where its newest symbol is no class.
+        # The pair "h" of each context h, -1 if its newest symbol is not a class.
         ahead = next_contexts(pairs, counted.labels)
         prefix = np.full(tree.n_nodes, -1, dtype=np.int64)
         known = np.flatnonzero(ahead >= 0)
@@ -206,7 +206,7 @@ class GrownLM(BackoffClassifier):
         other[node] = total
         all_gain, begin = 0.0, 0
         for end in stop.tolist():
-            p = by_rank[begin:end]  # at most one pair a node
+            p = by_rank[begin:end]  # at most one pair per node
             begin = end
             n = node[p]
             r, s, rest = mass[n], parent_mass[n], other[n]

@@ -75,7 +75,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
         - ``"mean_count"``: c(n) over the number of distinct classes that followed n,
           to a quarter of a power of 2; the choice of [2]_.
         - ``"count"``: c(n), to a power of 2.
-        - ``"depth"``: none; a depth has one weight.
+        - ``"depth"``: the depth alone, which has one weight.
 
         Given weights do not use it.
 
@@ -85,7 +85,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
         Most iterations of expectation-maximisation, at least 1.
 
     tol : float, default=1e-6
-        Stop when an iteration gains no more than this, in nats a sample; at least 0.
+        Stop when an iteration gains no more than this, in nats per sample; at least 0.
 
     base : "uniform" or unigram estimator, default="uniform"
         The distribution above the empty context. An estimator is cloned, fitted to
@@ -229,7 +229,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
         if gain > self.tol:
             warnings.warn(
                 f"JelinekMercerLM: the weights did not converge in max_iter="
-                f"{self.max_iter} iterations: the last one gained {gain:.2g} nats a "
+                f"{self.max_iter} iterations: the last one gained {gain:.2g} nats per "
                 f"sample, more than tol={self.tol:g}",
                 ConvergenceWarning,
                 stacklevel=2,

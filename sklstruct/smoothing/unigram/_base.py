@@ -154,7 +154,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         Returns
         -------
         self : object
-            Fitted estimator. ``classes_`` and the arrays with one entry a class are
+            Fitted estimator. ``classes_`` and the arrays with one entry per class are
             sorted by class.
 
         Raises
@@ -313,7 +313,7 @@ def check_counts(counts: ArrayLike, labels: np.ndarray | None = None) -> np.ndar
         raise ValueError(f"counts must be numbers: {exc}") from exc
     if counts.ndim != 1:
         raise ValueError(
-            f"counts must be 1-dimensional, one number a class, got {counts.ndim} "
+            f"counts must be 1-dimensional, one number per class, got {counts.ndim} "
             "dimensions"
         )
     if counts.size == 0:
@@ -345,7 +345,8 @@ def label_array(labels: ArrayLike, name: str) -> np.ndarray:
     labels = np.asarray(labels)
     if labels.ndim != 1:
         raise ValueError(
-            f"{name} must be 1-dimensional, one label a class, got shape {labels.shape}"
+            f"{name} must be 1-dimensional, one label per class, got shape "
+            f"{labels.shape}"
         )
     return labels
 

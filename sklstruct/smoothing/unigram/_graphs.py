@@ -119,7 +119,7 @@ class CountGraph:
     def split(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Mean of a distribution in each class, and each word's difference from it.
 
-        The difference is None for the empirical distribution, which has none.
+        The difference is None for the empirical distribution, where it is 0.
         """
         if start is None:
             mass = self.classes.value * self.size
