@@ -112,7 +112,7 @@ def cut_part(counted: Counted, symbols: tuple[int, int]) -> Counted:
 
     It has no parents of pairs: they are found after the parts are merged.
     """
-    ((pairs, count),) = cut_pairs(counted.pairs, counted.count, [symbols])
+    pairs, count = cut_pairs(counted.pairs, counted.count, *symbols)
     return replace(counted, pairs=pairs, count=count)
 
 

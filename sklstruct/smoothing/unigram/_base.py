@@ -57,10 +57,6 @@ _SHARED = {
         backoff_model_ : BackoffModel
             The distribution as a model without contexts.
 
-        count_values_, count_sizes_, count_mass_ : ndarray of shape (n_values,)
-            The different counts j in increasing order; the number :math:`r_j` of
-            classes with count j; the total probability of these classes.
-
         unseen_mass_ : float
             Total probability of the classes with count 0.
 
@@ -227,26 +223,6 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         return BackoffModel(
             pairs, log_proba, [0.0], Labels(self.classes_, self.classes_)
         )
-
-    @property
-    def _groups(self):
-        return np.unique(self.counts_, return_inverse=True, return_counts=True)
-
-    @property
-    def count_values_(self) -> np.ndarray:
-        """The different counts of the classes, in increasing order."""
-        return self._groups[0]
-
-    @property
-    def count_sizes_(self) -> np.ndarray:
-        """r_j, the number of classes with each of the counts `count_values_`."""
-        return self._groups[2]
-
-    @property
-    def count_mass_(self) -> np.ndarray:
-        """Total probability of the classes with each of `count_values_`."""
-        _, group, _ = self._groups
-        return np.bincount(group, self.proba_)
 
     @property
     def unseen_mass_(self) -> float:
