@@ -47,7 +47,6 @@ TRUSTED_TYPES = tuple(
             "sklstruct.context_tree._pairs.Pairs",
             "sklstruct.context_tree._tree.ContextTree",
             "sklstruct.context_tree._vectorizer.SuffixTreeVectorizer",
-            "sklstruct.distributed._language_model.DaskLanguageModel",
             "sklstruct.factor_graph._crf.ConditionalRandomField",
             "sklstruct.factor_graph._pack.WeightLayout",
             "sklstruct.factor_graph._samplerank.SampleRankClassifier",

@@ -22,6 +22,7 @@ import numpy as np
 
 from .._checks import check_count, last_share, least_weight
 from ..context_tree import (
+    ContextTree,
     Pairs,
     expand_pairs,
     merge_counts,
@@ -482,7 +483,8 @@ class DeferredCounts(Counted):
         return int(self.positions.stored.length.max(initial=0))
 
 
-def too_long(tree, depth):
+def too_long(tree: ContextTree, depth: int) -> ValueError:
+    """The error about paths that are longer than `max_depth`."""
     return ValueError(
         f"max_depth={depth}, but the paths of X are up to {tree.max_depth} symbols "
         "long: set max_depth on SuffixTreeVectorizer, and leave it None here"

@@ -55,5 +55,5 @@ def group_graph(groups: Iterable[Hashable | None]) -> sp.csr_array:
     graph = sp.csr_array(member @ member.T)
     graph.setdiag(0.0)
     graph.eliminate_zeros()
-    graph.sort_indices()
+    graph.sum_duplicates()  # sorts the indices
     return graph
