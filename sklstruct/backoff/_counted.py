@@ -27,7 +27,6 @@ from ..context_tree import (
     expand_pairs,
     merge_counts,
     renumber_pairs,
-    tree_of_arrays,
 )
 from ..symbols import Labels, encode, learn_symbols, object_array, sort_symbols
 from ._readers import PathReader, PathTree, WindowReader
@@ -459,9 +458,7 @@ class DeferredCounts(Counted):
         cls, samples: Positions, labels: Labels, max_depth: int, depth: int
     ) -> Self:
         """Count the unigrams."""
-        root = tree_of_arrays(
-            *np.full((2, 1), -1, dtype=np.int32), np.array([0, 1]), labels.n_symbols
-        )
+        root = ContextTree(np.array([-1]), np.array([-1]), labels.n_symbols)
         node = np.zeros(samples.target.size, dtype=np.int32)
         counted = Pairs.count(
             root, node, samples.target, labels.n_classes, samples.weight

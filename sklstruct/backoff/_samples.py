@@ -82,7 +82,7 @@ class Positions(NamedTuple):
 
     def locate(self, tree: ContextTree) -> np.ndarray:
         """The deepest node of each context in the tree of other samples."""
-        return tree.find(self.histories)[0]
+        return tree.find(self.stored)[0]
 
 
 class PathRows(NamedTuple):

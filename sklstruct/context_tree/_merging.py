@@ -20,7 +20,7 @@ class MergedCounts(NamedTuple):
     """The pairs of two counts together."""
 
     pairs: Pairs
-    count: np.ndarray  # (n_pairs,) float64, the sums
+    total: np.ndarray  # (n_pairs,) float64, the summed counts
     index_a: np.ndarray  # (n_nodes of a,) int32, the node of each node
     index_b: np.ndarray
 
@@ -92,26 +92,29 @@ def merge_counts(
     merged : MergedCounts
         A pair is in it if it is in one of the two.
     """
-    (a, count_a), (b, count_b) = a, b
-    tree, index_a, index_b = merge_trees(a.tree, b.tree, empty=empty, scratch=scratch)
-    place_a = scratch(a.n_pairs, dtype=np.int32)
-    place_b = scratch(b.n_pairs, dtype=np.int32)
-    room = a.n_pairs + b.n_pairs
+    (pairs_a, count_a), (pairs_b, count_b) = a, b
+    tree, index_a, index_b = merge_trees(
+        pairs_a.tree, pairs_b.tree, empty=empty, scratch=scratch
+    )
+    place_a = scratch(pairs_a.n_pairs, dtype=np.int32)
+    place_b = scratch(pairs_b.n_pairs, dtype=np.int32)
+    room = pairs_a.n_pairs + pairs_b.n_pairs
     ptr = empty(tree.n_nodes + 1, dtype=np.int32)
     target = scratch(room, dtype=np.int32)
     count = scratch(room, dtype=np.float64)
     n = _merge.merge_pairs(
-        a.ptr, a.target, np.ascontiguousarray(count_a, dtype=np.float64), index_a,
-        b.ptr, b.target, np.ascontiguousarray(count_b, dtype=np.float64), index_b,
-        place_a, place_b, ptr, target, count,
+        pairs_a.ptr, pairs_a.target, np.ascontiguousarray(count_a, dtype=np.float64),
+        index_a, pairs_b.ptr, pairs_b.target,
+        np.ascontiguousarray(count_b, dtype=np.float64), index_b, place_a, place_b,
+        ptr, target, count,
     )  # fmt: skip
     check_size(n, "(context, class) pairs")
     parent = None  # if neither part has them, they are found at first use
-    if a.has_parents or b.has_parents:
+    if pairs_a.has_parents or pairs_b.has_parents:
         parent = empty(n, dtype=np.int32)
         parent[:] = -1
-        _merge.move_parents(a.parent, place_a, parent)
-        _merge.move_parents(b.parent, place_b, parent)
+        _merge.move_parents(pairs_a.parent, place_a, parent)
+        _merge.move_parents(pairs_b.parent, place_b, parent)
         if int(parent[int(ptr[1]) :].min(initial=0)) < 0:
             parent = None  # the parent of a pair may be in the other part only
     pairs = pairs_of_arrays(tree, ptr, _fitted(target, n, empty), parent)

@@ -118,7 +118,7 @@ class CountRuns:
     def _merge_last(self, empty):
         (*a, n_a), (*b, n_b) = self._runs[-2:]
         merged = merge_counts(a, b, empty=empty, scratch=self._folder.empty)
-        self._runs[-2:] = [(merged.pairs, merged.count, n_a + n_b)]
+        self._runs[-2:] = [(merged.pairs, merged.total, n_a + n_b)]
 
     def finish(self) -> tuple[Pairs, np.ndarray]:
         """The pairs and counts of all parts, in memory."""

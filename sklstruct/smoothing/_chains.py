@@ -22,8 +22,13 @@ from ..context_tree import Pairs
 class ChainLevel(Protocol):
     """The pairs of one depth."""
 
-    parent: np.ndarray  # pair of the level above; at the first level the class
-    weight: np.ndarray  # of the samples that end here
+    @property
+    def parent(self) -> np.ndarray:
+        """The pair of the level above; at the first level the class."""
+
+    @property
+    def weight(self) -> np.ndarray:
+        """Weight of the samples that end at each pair."""
 
 
 def log_likelihood(
