@@ -24,8 +24,13 @@ import numpy as np
 from _common import first_words, main, wikitext
 
 from sklstruct import KneserNeyLM, LanguageModel, StructuredLogLinearLM
-from sklstruct.backoff import Fitted, PrunedLM
-from sklstruct.backoff._prune import next_contexts, renormalize, selected_nodes
+from sklstruct.backoff import (
+    Fitted,
+    next_contexts,
+    prune,
+    renormalize,
+    selected_nodes,
+)
 from sklstruct.context_tree._links import drop_newest, extend_pairs
 from sklstruct.loglinear._penalties import TreeL2
 from sklstruct.loglinear._penalties._tree_l2 import BoundTreeL2
@@ -110,7 +115,7 @@ class QueueLM(GrownLM):
     every = 2000
 
     def _fit_counted(self, counted, overwrite):
-        pairs, count = counted.trie()
+        pairs, count = counted.expanded()
         tree, n_classes = pairs.tree, pairs.n_classes
         unigram = self._unigrams(count[:n_classes])
         ahead = next_contexts(pairs, counted.labels)
@@ -204,15 +209,20 @@ def estimator(model, strength):
         "l1": lambda: net("l1"),
         "grown": lambda: GrownLM(lam=strength),
         "queue": lambda: QueueLM(lam=strength),
-        "pruned": lambda: PrunedLM(KneserNeyLM(), strength),
+        "pruned": KneserNeyLM,
         "Kneser-Ney": KneserNeyLM,
     }[model]()
 
 
 def run(case):
     train = first_words(wikitext("train"), 200_000)
-    lm = LanguageModel(estimator(**case), max_depth=DEPTH, min_count=2).fit(train)
-    model, fitted = lm.backoff_model_, lm.estimator_
+    lm = LanguageModel(estimator(**case), max_depth=DEPTH, min_count=2)
+    counted = lm.count(train)
+    fitted = lm.fit(counted).estimator_
+    if case["model"] == "pruned":
+        smaller = prune(lm.backoff_model_, case["strength"], counts=counted)
+        lm = LanguageModel.from_backoff(smaller)
+    model = lm.backoff_model_
     used = np.ones(model.n_pairs, dtype=bool)
     if isinstance(fitted, StructuredLogLinearLM):
         used = fitted.coef_ != 0

@@ -18,7 +18,7 @@ import numpy as np
 from _common import main, timed, wikitext
 
 from sklstruct import StructuredLogLinearLM
-from sklstruct.backoff import PrunedLM
+from sklstruct.backoff import prune
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import (
     AbsoluteDiscountLM,
@@ -42,18 +42,7 @@ def active_set(penalty, lam):
 CURVES = {
     "Kneser-Ney": lambda _: KneserNeyLM(),
     "Kneser-Ney, order": lambda t: KneserNeyLM(int(t)),
-    "Kneser-Ney, entropy": lambda t: PrunedLM(KneserNeyLM(), t),
-    "Kneser-Ney, entropy by the model": lambda t: PrunedLM(
-        KneserNeyLM(), t, history="model"
-    ),
-    "Kneser-Ney, weighted difference": lambda t: PrunedLM(
-        KneserNeyLM(), t, method="weighted_difference"
-    ),
-    "Kneser-Ney, cut-off": lambda t: PrunedLM(KneserNeyLM(), [0, t], method="count"),
     "Kneser-Ney, counts returned": lambda t: PrunedKneserNeyLM(threshold=t),
-    "absolute discounts, entropy": lambda t: PrunedLM(
-        AbsoluteDiscountLM(discount="modified"), t
-    ),
     "grown": lambda t: GrownLM(lam=t),
     "tree_l2": lambda t: plain("tree_l2", t),
     "tree_linf": lambda t: plain("tree_linf", t),
@@ -62,10 +51,17 @@ CURVES = {
     "active set of tree_linf": lambda t: active_set("tree_linf", t),
     "active set of l1": lambda t: active_set("l1", t),
     "elastic net": lambda t: StructuredLogLinearLM(penalty="elastic_net", lam=t),
-    "elastic net, entropy": lambda t: PrunedLM(
-        StructuredLogLinearLM(penalty="elastic_net"), t
-    ),
-    "l1 0.5, entropy": lambda t: PrunedLM(plain("l1", 0.5), t),
+}
+# Whole models, and the arguments of `prune`, which takes the counts of the text; with
+# "by the model" it does not.
+PRUNED = {
+    "Kneser-Ney, entropy": (KneserNeyLM(), "entropy"),
+    "Kneser-Ney, entropy by the model": (KneserNeyLM(), "entropy"),
+    "Kneser-Ney, weighted difference": (KneserNeyLM(), "weighted_difference"),
+    "Kneser-Ney, cut-off": (KneserNeyLM(), "count"),
+    "absolute discounts, entropy": (AbsoluteDiscountLM(discount="modified"), "entropy"),
+    "elastic net, entropy": (StructuredLogLinearLM(penalty="elastic_net"), "entropy"),
+    "l1 0.5, entropy": (plain("l1", 0.5), "entropy"),
 }
 THRESHOLDS = {
     "Kneser-Ney": (0,),
@@ -98,13 +94,28 @@ def cases():
 
 
 def run(case):
-    estimator = CURVES[case["model"]](case["threshold"])
+    name, threshold = case["model"], case["threshold"]
+    if name in PRUNED:
+        estimator, method = PRUNED[name]
+    else:
+        estimator = CURVES[name](threshold)
     lm = LanguageModel(estimator, max_depth=DEPTH)
-    fit = timed(lm.fit, wikitext("train"), repeats=1)
+
+    def fit_and_prune():
+        counted = lm.count(wikitext("train"))
+        lm.fit(counted)
+        if name not in PRUNED:
+            return lm
+        counts = None if name.endswith("by the model") else counted
+        cut = [0, threshold] if method == "count" else threshold
+        small = prune(lm.backoff_model_, cut, method=method, counts=counts)
+        return LanguageModel.from_backoff(small)
+
+    fit = timed(fit_and_prune, repeats=1)
+    fitted, lm = lm.estimator_, fit.result
     model = lm.backoff_model_
     used, more = model.n_pairs, {}
-    fitted = lm.estimator_
-    if isinstance(estimator, StructuredLogLinearLM):
+    if isinstance(estimator, StructuredLogLinearLM) and name not in PRUNED:
         used = model.n_classes + np.count_nonzero(fitted.coef_[model.n_classes :])
         more = {"objective": fitted.objective_[-1], "built": model.n_pairs}
         if estimator.active_set:

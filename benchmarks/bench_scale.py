@@ -63,6 +63,7 @@ import contextlib
 import filecmp
 import functools
 import gzip
+import itertools
 import os
 import resource
 import shutil
@@ -192,21 +193,28 @@ def sent_bytes(dask_worker):
     return dask_worker.transfer_outgoing_bytes_total
 
 
+def n_ngrams(path):
+    """The number of n-grams that the header of an ARPA file gives."""
+    with open(path, encoding="utf-8") as lines:
+        header = itertools.takewhile(lambda line: "-grams:" not in line, lines)
+        return sum(int(line.split("=")[1]) for line in header if "=" in line)
+
+
 def shards(case):
     with tempfile.TemporaryDirectory() as folder:
         path, _ = text_file(case["text"], folder)
         arpa = Path(folder, "model.arpa")
         before = peak_mb()
         with two_workers(folder) as client:
-            lm = DaskLanguageModel(KneserNeyLM(), max_depth=DEPTH, gather=False)
+            lm = DaskLanguageModel(LanguageModel(KneserNeyLM(), max_depth=DEPTH))
             fit = timed(lm.fit, TextFile(path), repeats=1)
             fit_mb = max(client.run(peak_mb).values())
             moved = sum(client.run(sent_bytes).values())
-            write = timed(lambda: lm.to_arpa(arpa), repeats=1)
+            write = timed(lambda: lm.save(arpa), repeats=1)
             worker_mb = max(client.run(peak_mb).values())
             figures = {
                 "cores": len(os.sched_getaffinity(0)),
-                "pairs": sum(n for _, _, n in lm.shard_sizes_) - lm.vocabulary_.size,
+                "pairs": n_ngrams(arpa) - 1,  # the start mark is not a pair
                 "larger_shard": max(n for _, _, n in lm.shard_sizes_),
                 "fit_seconds": fit.wall,
                 "arpa_seconds": write.wall,
@@ -235,8 +243,13 @@ def on_cluster(case):
     with tempfile.TemporaryDirectory() as folder:
         path, n_words = text_file(case["text"], folder)
         with two_workers(folder) as client:
-            many = DaskLanguageModel(estimator, max_depth=DEPTH)
-            fit = timed(many.fit, TextFile(path), repeats=1)
+            trainer = DaskLanguageModel(LanguageModel(estimator, max_depth=DEPTH))
+
+            def train():
+                return trainer.fit(TextFile(path)).compute()
+
+            fit = timed(train, repeats=1)
+            many = fit.result
             worker_mb = max(client.run(peak_mb).values())
             client_mb = peak_mb()
         one = LanguageModel(estimator, max_depth=DEPTH)
@@ -258,8 +271,8 @@ def on_cluster(case):
         figures["iterations"] = iterations
         figures["one_iterations"] = one.estimator_.n_iter_
         figures["objective_difference"] = abs(ends[1] / ends[0] - 1.0)
-    figures["exchanges"] = many.n_exchanges_ / iterations
-    figures["exchanged_mb"] = many.n_bytes_exchanged_ / iterations / 1e6
+    figures["exchanges"] = trainer.n_exchanges_ / iterations
+    figures["exchanged_mb"] = trainer.n_bytes_exchanged_ / iterations / 1e6
     return figures
 
 
@@ -405,7 +418,8 @@ def named(case):
 
 def named_on_workers(case):
     with named_text(case) as (path, n_words, valid, test):
-        lm = DaskLanguageModel(named_model(case, "good"), max_depth=DEPTH)
+        good = LanguageModel(named_model(case, "good"), max_depth=DEPTH)
+        lm = DaskLanguageModel(good)
         with two_workers(str(path.parent)) as client:
             pids = client.run(os.getpid)
             before = client.run(time.process_time)
@@ -421,9 +435,9 @@ def named_on_workers(case):
         "worker_mb": max(watch.peaks[1:]),
         "sum_mb": watch.sum_mb,
         "exchanged_mb": lm.n_bytes_exchanged_ / 1e6,
-        "validation": lm.perplexity(valid),
-        "test": lm.perplexity(test),
-        "pairs": lm.estimator_.distribution_.models[0].pairs.n_pairs,
+        "validation": lm.model_.perplexity(valid),
+        "test": lm.model_.perplexity(test),
+        "pairs": lm.model_.estimator_.distribution_.models[0].pairs.n_pairs,
     }
 
 

@@ -27,6 +27,7 @@ import os
 import numpy as np
 import scipy.sparse as sp
 from _common import fastest, main, wikitext
+from _wordnet import wordnet_graph
 from scipy.stats import ks_2samp
 
 from sklstruct.smoothing import (
@@ -36,7 +37,6 @@ from sklstruct.smoothing import (
     GraphDiffusionUnigram,
     GraphSpreadUnigram,
     group_graph,
-    wordnet_graph,
 )
 
 K = 100_000

@@ -42,6 +42,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
+from sklstruct.backoff import mix
 from sklstruct.language_model import CacheLM, LanguageModel, named_estimator
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
@@ -347,7 +348,7 @@ def clusters(case):
 
 def depths(case):
     valid, test = wikitext("valid"), wikitext("test")
-    figures, parts = {}, []
+    figures, parts, models = {}, [], []
     for name, estimator in (
         ("kn", KneserNeyLM()),
         ("tree_l2", StructuredLogLinearLM(penalty="tree_l2")),
@@ -356,6 +357,7 @@ def depths(case):
         figures[f"{name}_seconds"] = timed(lm.fit, wikitext("train"), repeats=1).cpu
         figures[f"{name}_test"] = lm.perplexity(test)
         parts.append((name, FrozenEstimator(lm.estimator_)))
+        models.append(lm.backoff_model_)
     depth_of = parts[0][1].estimator
     for weights in ("em", "by_depth"):
         model = LanguageModel(MixtureLM(parts, weights=weights), max_depth=DEPTH)
@@ -364,9 +366,8 @@ def depths(case):
         figures[f"{weights}_test"] = model.perplexity(test)
         if weights == "em":
             figures.update(one_of_two(model, depth_of, valid, test))
-            with tempfile.NamedTemporaryFile(suffix=".arpa") as file:
-                model.to_arpa(file.name, method="union")
-                union = LanguageModel.from_arpa(file.name)
+            union = mix(models, model.estimator_.weights_)
+            union = LanguageModel.from_backoff(union)
             figures["union_test"] = union.perplexity(test)
     return figures
 

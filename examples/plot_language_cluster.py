@@ -33,14 +33,15 @@ client = Client(cluster)
 # symbol come together, and each of four shards has some of these branches.
 
 text = dask.bag.from_sequence(sentences, npartitions=4)
-model = DaskLanguageModel(estimator, max_depth=3, n_shards=4).fit(text)
-for _, contexts, pairs in model.shard_sizes_:
+trainer = DaskLanguageModel(LanguageModel(estimator, max_depth=3), n_shards=4).fit(text)
+for _, contexts, pairs in trainer.shard_sizes_:
     print(f"{contexts:6} contexts, {pairs:6} pairs")
 
 # %%
-# The result is that of one process: the solver takes the same steps on all shards, as
-# if they were one tree.
+# ``compute`` copies the model to this process. The result is that of one process: the
+# solver takes the same steps on all shards, as if they were one tree.
 
+model = trainer.compute()
 one = LanguageModel(estimator, max_depth=3).fit(sentences)
 difference = np.abs(model.estimator_.coef_ - one.estimator_.coef_).max()
 print(f"largest difference of a weight: {difference:.1e}")
@@ -54,13 +55,13 @@ ax.legend()
 plt.show()
 
 # %%
-# What the shards tell each other are sums of one number a class. Their number does not
+# The shards tell each other sums of one number per class. The number of sums does not
 # depend on how many contexts there are:
 
 n_iterations = model.estimator_.n_iter_
-exchanged = model.n_bytes_exchanged_ / n_iterations / len(model.shard_sizes_)
+exchanged = trainer.n_bytes_exchanged_ / n_iterations / len(trainer.shard_sizes_)
 print(f"{model.vocabulary_.size} classes, {model.backoff_model_.n_pairs} pairs")
-print(f"{exchanged / 1024:.0f} KiB an iteration to and from a shard")
+print(f"{exchanged / 1024:.0f} KiB per iteration to and from a shard")
 
 client.close()
 cluster.close()

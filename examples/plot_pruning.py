@@ -13,7 +13,7 @@ The text is that of Python's own help, so nothing is downloaded.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sklstruct.backoff import PrunedLM
+from sklstruct.backoff import prune
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import KneserNeyLM, PrunedKneserNeyLM
@@ -26,30 +26,38 @@ train = [s for s, t in zip(sentences, is_test) if not t]
 test = [s for s, t in zip(sentences, is_test) if t]
 
 # %%
-# An estimator with one number that says how small. Each is fitted at several values.
+# The text is counted once. A fitted model is pruned at several thresholds. The third
+# way prunes while it estimates, and has to be fitted for each threshold.
+
+lm = LanguageModel(KneserNeyLM(), max_depth=4, min_count=2)
+counted = lm.count(train)
+whole = lm.fit(counted).backoff_model_
+
+
+def pruned_while_estimated(threshold):
+    estimator = PrunedKneserNeyLM(threshold=threshold)
+    return lm.set_params(estimator=estimator).fit(counted).backoff_model_
+
 
 ways = {
     "count cut-off": [
-        PrunedLM(KneserNeyLM(), [0, k], method="count") for k in (1, 2, 4)
+        prune(whole, [0, k], method="count", counts=counted) for k in (1, 2, 4)
     ],
     "relative entropy": [
-        PrunedLM(KneserNeyLM(), t) for t in (3e-7, 1e-6, 3e-6, 1e-5, 3e-5)
+        prune(whole, t, counts=counted) for t in (3e-7, 1e-6, 3e-6, 1e-5, 3e-5)
     ],
-    "counts returned": [
-        PrunedKneserNeyLM(threshold=t) for t in (0.03, 0.1, 0.3, 1.0, 3.0)
-    ],
+    "counts returned": [pruned_while_estimated(t) for t in (0.03, 0.1, 0.3, 1.0, 3.0)],
 }
 
 
-def size_and_perplexity(estimator):
-    lm = LanguageModel(estimator, max_depth=4, min_count=2).fit(train)
-    return lm.backoff_model_.n_pairs, lm.perplexity(test)
+def size_and_perplexity(model):
+    return model.n_pairs, LanguageModel.from_backoff(model).perplexity(test)
 
 
-whole = size_and_perplexity(KneserNeyLM())
+whole = size_and_perplexity(whole)
 curves = {
-    name: np.array([size_and_perplexity(e) for e in estimators])
-    for name, estimators in ways.items()
+    name: np.array([size_and_perplexity(model) for model in models])
+    for name, models in ways.items()
 }
 print(f"whole model: {whole[0]} n-grams, perplexity {whole[1]:.1f}")
 for name, curve in curves.items():

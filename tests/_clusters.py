@@ -50,3 +50,17 @@ def new_client(cluster, n_workers=2, default=True, **settings):
     with distributed.Client(cluster, set_as_default=default, **settings) as client:
         client.wait_for_workers(n_workers, timeout=HANGS)
         yield client
+
+
+def on_cluster(estimator=None, *, client=None, n_shards=None, folder=None, **params):
+    """A `DaskLanguageModel` of an estimator, and of parameters of `LanguageModel`."""
+    from sklstruct.distributed import DaskLanguageModel
+    from sklstruct.language_model import LanguageModel
+
+    model = LanguageModel(estimator, **params)
+    return DaskLanguageModel(model, client=client, n_shards=n_shards, folder=folder)
+
+
+def here(model):
+    """The fitted `LanguageModel` in this process."""
+    return model.compute() if hasattr(model, "compute") else model

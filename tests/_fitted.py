@@ -27,8 +27,6 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
-from sklstruct.backoff import PrunedLM
-from sklstruct.distributed import DaskLanguageModel
 from sklstruct.factor_graph import (
     ConditionalRandomField,
     FactorGraphVectorizer,
@@ -194,7 +192,6 @@ def fitted():
     # contexts
     for smoother in (
         *smoothers([PrunedKneserNeyLM(discount=0.5, threshold=0.1), GrownLM(lam=0.1)]),
-        PrunedLM(WittenBellLM(), 1e-6),
         StructuredLogLinearLM(max_iter=20), StructuredLogLinearLMCV(max_fits=2),
         JointLogLinear(max_iter=5), AdditiveUnigram(), AbsoluteDiscountUnigram(),
         GoodTuringUnigram(), GraphDiffusionUnigram(), GraphSpreadUnigram(),
@@ -290,10 +287,6 @@ def fitted():
     tree = Taxonomy.from_nested([["cat", "dog"], ["sat", "ran"]])
     found["TaxonomyClustering"] = (
         lambda: TaxonomyClustering(tree, depth=1).fit(TEXT), "words", ["cat"], None
-    )  # fmt: skip
-    found["DaskLanguageModel"] = (
-        lambda: DaskLanguageModel.from_backoff(base.backoff_model_),
-        "sentences", NEW, None,
     )  # fmt: skip
     for step in (
         PerplexityTransformer(FrozenEstimator(base)),

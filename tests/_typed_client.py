@@ -33,7 +33,6 @@ def windows(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     JelinekMercerLM().fit(X, y).predict_proba(X)
     KatzLM(k=3).fit(X, y).predict_log_proba(X)
     PrunedKneserNeyLM(threshold=0.5).fit(X, y).score(X, y)
-    PrunedLM(WittenBellLM(), 1e-6).fit(X, y).score(X, y)
     GrownLM(lam=0.1).fit(X, y).score(X, y)
     FactoredLM().fit(X, y).predict_top_k(X, 3)
     MixtureLM([("kn", KneserNeyLM())]).fit(X, y).predict_weights(X)
@@ -82,7 +81,9 @@ def sentences(X: list[str]) -> float:
     decoder.decode([X])
     NoisyChannelDecoder(lm, KeypadChannel()).fit([X]).predict_k([X], 3)
     LikelihoodScorer("perplexity").score(lm, X, X)
-    return DaskLanguageModel(KneserNeyLM()).fit(X).perplexity(X)
+    return (
+        DaskLanguageModel(LanguageModel(KneserNeyLM())).fit(X).compute().perplexity(X)
+    )
 
 
 def classes(X: np.ndarray, y: np.ndarray) -> np.ndarray:

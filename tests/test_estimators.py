@@ -43,7 +43,7 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
-from sklstruct.backoff import BackoffClassifier, PrunedLM
+from sklstruct.backoff import BackoffClassifier
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.factor_graph import (
     ConditionalRandomField,
@@ -226,7 +226,6 @@ TABLE = [
     Entry(JelinekMercerLM()),
     Entry(PrunedKneserNeyLM(discount=0.5, threshold=0.1)),
     Entry(GrownLM(lam=0.1)),
-    Entry(PrunedLM(WittenBellLM(), 1e-6)),
     unigram(AdditiveUnigram(), suite=True),
     unigram(AbsoluteDiscountUnigram()),
     unigram(GoodTuringUnigram()),

@@ -163,8 +163,6 @@ def entries():
         AdditiveUnigram,
         GraphDiffusionUnigram,
         GraphSpreadUnigram,
-        cooccurrence_graph,
-        neighbors_graph,
     )
     from sklstruct.smoothing import (
         KneserNeyLM as KN,
@@ -208,8 +206,6 @@ def entries():
             y[:, None], y
         ),
     )
-    found["cooccurrence_graph"] = (w, cooccurrence_graph)
-    found["neighbors_graph"] = (w, lambda X: neighbors_graph(X, 3))
 
     # path matrices
     windows = rng.integers(0, 4, (40, 3))

@@ -11,12 +11,11 @@ import numpy as np
 
 from .. import exchange
 from .._checks import physical_memory
-from ..backoff import BackoffModel, Counted
+from ..backoff import BackoffModel, bytes_per_token, count_text
 from ..backoff._backoff_fast import counts_of_counts
-from ..backoff._counted import bytes_per_token
 from ..backoff._discounts import FALLBACK, discounts_of_counts
 from ..compat import kenlm
-from ..context_tree import Pairs
+from ..context_tree import Pairs, renumber_pairs
 from ..smoothing._shares import (
     discount_levels,
     hand_down,
@@ -81,7 +80,7 @@ def lmplz(arguments: argparse.Namespace) -> None:
         tokens = encoder.encode_known(text, front=front)
         options["extend"] = True  # for the file of the n-grams
     del text
-    counted = Counted.of_tokens(tokens, encoder.labels, width, **options)
+    counted = count_text(tokens, encoder.labels, width, **options)
     del tokens, encoder
     labels, pairs, count = counted.labels, counted.pairs, counted.count
     del counted
@@ -192,7 +191,7 @@ def _without_words(
         for mask in (stays, known)
     ]
     n_symbols = int(known.sum())
-    smaller, _ = pairs.renumber(ids[0], fewer.n_classes, ids[1], n_symbols)
+    smaller, _ = renumber_pairs(pairs, ids[0], fewer.n_classes, ids[1], n_symbols)
     return smaller, fewer
 
 

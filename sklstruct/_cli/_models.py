@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any
 
 import numpy as np
 
 from .._compat import HAS_CALLBACKS
 from .._description import shown
+from ..backoff import mix
 from ..language_model import LanguageModel, interpolate
 from ..loglinear import StructuredLogLinearLM
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
@@ -42,14 +42,12 @@ def load(path: str, **options: Any) -> LanguageModel:
     return load_pickle(path).set_params(**options)
 
 
-def save(lm: LanguageModel, path: str, method: str = "exact") -> None:
+def save(lm: LanguageModel, path: str) -> None:
     """Write a model of sentences in the format of the suffix of the path."""
     if is_pickle(path):
         save_pickle(lm, path)
-    elif method == "exact":
-        write_model(lm.backoff_model_, path)
     else:
-        lm.save(sys.stdout.buffer if path == "-" else path, method=method)
+        write_model(lm.backoff_model_, path)
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -175,9 +173,13 @@ def mix_models(arguments: argparse.Namespace) -> None:
             lm = interpolate(models, text)
         else:
             lm = interpolate(models, weights=arguments.weights)
-    with progress(arguments, f"writing {arguments.output}"):
-        save(lm, arguments.output, method="union")
     mixture = lm.estimator_
+    with progress(arguments, f"writing {arguments.output}"):
+        if is_pickle(arguments.output):
+            save_pickle(lm, arguments.output)
+        else:
+            tables = [model.backoff_model_ for model in models]
+            write_model(mix(tables, mixture.weights_), arguments.output)
     figures = {
         "weights": dict(zip(arguments.models, mixture.weights_.tolist())),
         "weight_gap": mixture.weight_gap_,

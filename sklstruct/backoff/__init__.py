@@ -5,20 +5,28 @@ from typing import TYPE_CHECKING
 from .._lazy import face
 
 if TYPE_CHECKING:
+    from ._batches import Batches, ExtendedCounts, add_batch, check_forgetting
     from ._classifier import DistributionClassifier
-    from ._closure import ClosedModel, close_model
+    from ._closure import ClosedModel, close_model, with_all_contexts
     from ._counted import Counted as Counted
+    from ._counted import DeferredCounts, HeldOutSplit
+    from ._counting import bytes_per_token, count_paths, count_text, count_windows
     from ._distribution import Distribution as Distribution
     from ._distribution import single_precision
     from ._estimator import BackoffClassifier
     from ._mix import mix as mix
-    from ._mix import mix_over
     from ._model import BackoffModel as BackoffModel
     from ._model import Fitted
     from ._prune import prune as prune
-    from ._prune import without_zero_weights
-    from ._pruned import PrunedLM as PrunedLM
     from ._restrict import restrict as restrict
+    from ._samples import Positions
+    from ._selected import (
+        next_contexts,
+        renormalize,
+        selected_nodes,
+        without_zero_weights,
+    )
+    from ._slots import HeldOut
     from ._targets import (
         read_sample_weight,
         read_targets,

@@ -42,7 +42,7 @@ class DistributionClassifier(TopKMixin):
         Returns
         -------
         at : array or tuple of arrays
-            With a row a sample, for the methods of ``distribution_``.
+            With a row per sample, for the methods of ``distribution_``.
         """
 
     def predict_log_proba(self, X: Any) -> NDArray:

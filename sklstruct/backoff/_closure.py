@@ -2,7 +2,7 @@
 
 A file of n-grams needs both: it names the context of each n-gram and has a line for the
 n-gram without its oldest symbol. So does an automaton: its arc (h, y) leads to the
-context "h y" or to the longest suffix of it that is a context.
+context "h y" or to the longest suffix of "h y" that is a context.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..context_tree import ContextTree, find_pairs
+from ..context_tree import ContextTree, find_pairs, pairs_of_arrays
 from ..context_tree._find_fast import mark_parents
 from ..context_tree._links import (
     close_links,
@@ -76,7 +76,7 @@ def close_model(
         Over a trie.
 
     class_of_symbol : int32 ndarray of shape (n_symbols,)
-        Class of each context symbol, -1 for a symbol that is no class.
+        Class of each context symbol, -1 for a symbol that is not a class.
 
     single : bool, default=False
         True: the probability of an additional pair is the sum of log10 values in single
@@ -164,6 +164,32 @@ def close_model(
         tree, pair_ptr, target, log_prob, log_backoff, link, extension,
         file_ngrams=file_ngrams,
     )  # fmt: skip
+
+
+def with_all_contexts(model: BackoffModel) -> tuple[BackoffModel, np.ndarray]:
+    """The closure as a model, which a cursor reaches every context of.
+
+    Parameters
+    ----------
+    model : BackoffModel
+        Over a trie. If its labels have no symbols, nothing is added.
+
+    Returns
+    -------
+    model : BackoffModel
+
+    place : int32 ndarray of shape (n_pairs before,)
+        The number of each pair of the model before.
+    """
+    pairs = model.pairs
+    if model.labels.symbols is None:
+        return model, np.arange(pairs.n_pairs, dtype=np.int32)
+    closed = close_model(model, model.labels.class_of_symbol)
+    more = pairs_of_arrays(closed.tree, closed.pair_ptr, closed.target)
+    node = closed.tree.find_windows(model.tree.windows())
+    place = more.find(node[pairs.nodes()], pairs.target)
+    out = BackoffModel(more, closed.log_prob, closed.log_backoff, model.labels)
+    return out, place
 
 
 def _add_up_in_single(tree, pair_ptr, target, log_prob, log_backoff, new, nodes):

@@ -8,7 +8,6 @@ predicts.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -25,7 +24,9 @@ from ..context_tree import (
 )
 from ..symbols import Labels, encode, is_nan
 from ..symbols._encoding import plain
-from ._counted import Counted, check_forgetting
+from ._batches import Batches, add_batch, check_forgetting
+from ._counted import Counted, CountedPaths
+from ._counting import count_paths, count_windows
 from ._model import BackoffModel, Fitted
 from ._readers import WindowReader, read_paths
 from ._targets import (
@@ -123,7 +124,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         overwrite : bool
             True: the counts may be overwritten.
         """
-        pairs, count = counted.trie(copy=not overwrite)
+        pairs, count = counted.expanded(copy=not overwrite)
         return Fitted(pairs, *self._fit_tree(pairs, count))
 
     memory: Any = None  # a FitMemory, which keeps the counts of samples
@@ -135,7 +136,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
 
     @property
     def held_out_share(self) -> float | None:
-        """Share of the samples that is held out to choose numbers on; None: none."""
+        """Share of the samples that is held out to choose numbers on, or None."""
         return None
 
     @property
@@ -176,8 +177,9 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         self._check_params()
         counted = count_samples(self, X, y, sample_weight, held_out)
         self._learn(counted)
-        if counted.paths is None and hasattr(self, "partial_fit"):
-            self._so_far = counted.compact()
+        if hasattr(self, "partial_fit") and not isinstance(counted, CountedPaths):
+            fixed = self.classes is not None
+            self._so_far = Batches.first(counted, fixed_classes=fixed)
         return self
 
     @shared_docs(batch=BATCH)
@@ -236,16 +238,19 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
                 "matrix belong to the tree of one batch"
             )
         if before is not None:
-            _check_closed(classes, before)
-            classes = before.labels.classes if before.closed else None
+            _check_fixed(classes, before)
+            known = before.counted.labels.classes
+            classes = known if before.fixed_classes else None
         elif self.classes is not None:
             classes = self.classes
         batch = count_samples(
             self, X, y, sample_weight, classes=classes, reset=before is None
         )
-        counted = batch.added_to(before, decay=decay, window=window)
+        counted, so_far = add_batch(
+            before, batch, decay=decay, window=window, fixed_classes=classes is not None
+        )
         self._learn(counted)
-        self._so_far = counted.compact()
+        self._so_far = so_far
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -255,8 +260,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         Parameters
         ----------
         counted : Counted
-            From `LanguageModel.count`, or a constructor of `Counted`. Contexts longer
-            than `max_depth` are left out.
+            From `LanguageModel.count`. Contexts longer than `max_depth` are left out.
 
         overwrite : bool, default=False
             True: the counts may be overwritten, which saves memory; `counted` cannot be
@@ -295,19 +299,17 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
     def _learn(self, counted: Counted, overwrite: bool = False) -> Self:
         """Fit the model, and drop the state of earlier fits."""
         self._so_far = None  # `partial_fit` sets it afterwards
-        if counted.positions is not None and not self.keeps_positions:
-            counted = counted.complete(self.least_context)
+        if not self.keeps_positions:
+            counted = counted.count_now(self.least_context)
         counted = counted.frequent(self.least_context)
         self.classes_ = counted.labels.classes
-        numbers = self._fit_divided(counted, overwrite)
-        counted, (pairs, log_prob, log_backoff, place, zero) = (
-            counted.undivided,
-            numbers,
-        )
+        fitted = self._fit_divided(counted, overwrite)
+        pairs, log_prob, log_backoff, place, zero = fitted
+        counted = counted.all_counts
         self.depth_ = counted.longest
         self._reader: Any = counted.reader(self.padding)
         if place is not None:
-            self._reader.renumber(counted.trie()[0].tree, place)
+            self._reader.renumber(counted.expanded()[0].tree, place)
         self.backoff_model_ = BackoffModel(pairs, log_prob, log_backoff, counted.labels)
         self.backoff_model_.zero_weight = zero
         if overwrite:
@@ -316,7 +318,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
 
     def _fit_divided(self, counted: Counted, overwrite: bool) -> Fitted:
         """The model of all counts, of which `counted` may hold some out."""
-        return self._fit_counted(counted.undivided, overwrite)
+        return self._fit_counted(counted.all_counts, overwrite)
 
     def adopt(self, model: BackoffModel, max_depth: int) -> Self:
         """Take over a fitted model, such as that of the workers of a cluster.
@@ -349,7 +351,7 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         """Logarithm of the prior density at the fitted model, up to a constant.
 
         The fit maximises the log-likelihood plus this number. It is 0 for a smoothing
-        that is no maximum a posteriori estimate.
+        that is not a maximum a posteriori estimate.
         """
         return 0.0
 
@@ -447,21 +449,19 @@ def count_samples(
     elif share is not None:
         options["share"] = share
     if has_paths:
-        return Counted.of_paths(data, target, labels, **options)
-    options |= {"closed": classes is not None}
+        return count_paths(data, target, labels, **options)
     options |= {"keep_positions": estimator.keeps_positions}
     options |= {"min_count": estimator.least_context}
 
     def count():
-        return Counted.of_windows(data, target, labels, **options)
+        return count_windows(data, target, labels, **options)
 
     if held_out is not None or estimator.memory is None:
         return count()
     sizes = labels.n_classes, labels.n_symbols
     counted = estimator.keeps_positions, estimator.least_context
     key = data, target, weight, *sizes, estimator.max_depth, share, *counted
-    found = estimator.memory.counted(key, count)
-    return replace(found, labels=labels)
+    return estimator.memory.counted(key, count).with_labels(labels)
 
 
 def _spread(values, keep):
@@ -505,16 +505,16 @@ def _read_held_out(estimator, held_out, symbols, classes):
     return data, target, weight
 
 
-def _check_closed(given, before):
+def _check_fixed(given, before):
     """ValueError if a later batch names other classes than the first."""
     if given is None:
         return
-    known = before.labels.classes
-    if not before.closed or not np.array_equal(np.unique(np.asarray(given)), known):
+    known, fixed = before.counted.labels.classes, before.fixed_classes
+    if not fixed or not np.array_equal(np.unique(np.asarray(given)), known):
         raise ValueError(
             "classes must be those of the first call of partial_fit, or None: the "
             "model has "
-            + (f"{known.size} others" if before.closed else "classes as they are seen")
+            + (f"{known.size} others" if fixed else "classes as they are seen")
         )
 
 

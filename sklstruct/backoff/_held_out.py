@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from .._compat import Interval, available_if
 from .._docs import shared_docs
 from ..context_tree import Pairs
-from ._counted import Counted
+from ._counted import Counted, HeldOutSplit
 from ._estimator import SAMPLES, BackoffClassifier, HeldOutData
 from ._model import Fitted
 from ._slots import HeldOut
@@ -116,15 +116,15 @@ class HeldOutClassifier(BackoffClassifier):
 
     def _fit_divided(self, counted: Counted, overwrite: bool) -> Fitted:
         if self._uses_held_out():
-            self._tune(*counted.trie(), self._held_out(counted))
+            self._tune(*counted.expanded(), self._held_out(counted))
         return super()._fit_divided(counted, overwrite)
 
     def _held_out(self, counted: Counted) -> HeldOut:
-        if counted.held_out is None:
+        if not isinstance(counted, HeldOutSplit):
             raise ValueError(
                 f"counted: this {type(self).__name__} chooses numbers on held-out "
-                "samples, and there are none; count with X_val, or by a LanguageModel "
-                "that has this estimator"
+                "samples, but no sample is held out; count with X_val, or by a "
+                "LanguageModel that has this estimator"
             )
         fraction = counted.held_out.fraction
         if fraction not in (None, self.validation_fraction):

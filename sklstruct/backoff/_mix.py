@@ -9,7 +9,7 @@ from .._checks import as_shares
 from ..context_tree import ContextTree, Histories, Pairs, pairs_of_keys
 from ..symbols import Labels, union_labels
 from ._model import BackoffModel, check_model
-from ._prune import renormalize
+from ._selected import renormalize
 from ._wider import WiderModel
 
 
@@ -22,7 +22,7 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     for the contexts n of any of the models and the classes y that are explicit in one
     of them after n. The other classes have :math:`b(n) P(y \mid
     \mathrm{parent}(n))`, with b(n) such that the row sums to 1: there the exact
-    mixture, whose models back off by weights of their own, has no back-off form.
+    mixture, whose models back off by their own weights, does not have a back-off form.
 
     Models may have different words. A word that a model lacks is its unknown word: in a
     context it is read as that, and the probability of the unknown word is shared in
@@ -51,13 +51,13 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     Raises
     ------
     ValueError
-        If there is no model, models and weights differ in number, a weight is negative
+        If models is empty, models and weights differ in number, a weight is negative
         or all are 0, or marks differ.
 
     See Also
     --------
-    sklstruct.language_model.interpolate : The exact mixture, with weights that are
-        learnt.
+    sklstruct.language_model.interpolate : The exact mixture of fitted language models,
+        as a language model; learns the weights.
 
     Notes
     -----
@@ -87,32 +87,10 @@ def mix(models: list[BackoffModel], weights: ArrayLike) -> BackoffModel:
     labels = union_labels([model.labels for model in models])
     if labels.symbols is None and len({model.n_symbols for model in models}) > 1:
         raise ValueError("models have different numbers of symbols, without labels")
-    return mix_over(models, shares / shares.sum(), labels)
-
-
-def mix_over(
-    models: list[BackoffModel], weights: np.ndarray, labels: Labels
-) -> BackoffModel:
-    """`mix` in the order of given labels, which hold all classes and symbols.
-
-    Parameters
-    ----------
-    models : list of BackoffModel
-
-    weights : ndarray of shape (n_models,)
-        They sum to 1.
-
-    labels : Labels
-        Without symbols only if the models have these labels.
-
-    Returns
-    -------
-    model : BackoffModel
-    """
     pairs = _union(models, labels)
     windows, nodes = pairs.tree.windows(), pairs.nodes()
     proba = np.zeros(pairs.n_pairs)
-    for model, weight in zip(models, weights):
+    for model, weight in zip(models, shares / shares.sum()):
         own = model.labels
         at = model.tree.find_windows(_ids(own, labels, model.n_symbols)[windows])
         wider = WiderModel(model, own, labels)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._checks import check_sparse
-from ..context_tree import ContextTree, expand_tree
+from ..context_tree import ContextTree, expand_tree, find_paths
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -70,12 +70,12 @@ class PathReader:
         self._tree, self._node_of_column = paths
         self.kept: np.ndarray | None = None
         self._nearest: np.ndarray | None = None
-        # Suffix j of the node n of a collapsed tree is a node of its own in the trie.
+        # Suffix j of the node n of a collapsed tree is a separate node of the trie.
         self._index = None if self._tree.span is None else expand_tree(self._tree)[1]
 
     def find(self, X: Any) -> np.ndarray:
         """The deepest node of each path in the trie that was counted."""
-        node, matched = self._tree.find_paths(X, self._node_of_column)
+        node, matched = find_paths(self._tree, X, self._node_of_column)
         if self._index is not None:
             offset = np.cumsum(self._tree.span, dtype=np.int64) - self._tree.span
             node = self._index[offset[node] + matched - 1]

@@ -15,7 +15,7 @@ from ._model import BackoffModel, check_model
 def restrict(
     model: BackoffModel, vocabulary: ArrayLike | TextFile, *, unknown: Any = "<unk>"
 ) -> BackoffModel:
-    r"""The same model over fewer words; the others become the unknown word.
+    r"""The same model over fewer words; the other words become the unknown word.
 
     .. math::
         P'(\langle unk\rangle \mid n) = P(\langle unk\rangle \mid n) + \sum_{w
@@ -35,7 +35,7 @@ def restrict(
         Marks stay in any case.
 
     unknown : object, default="<unk>"
-        Name of the unknown word, if the model has none.
+        Name of the unknown word, if the model lacks it.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def restrict(
         raise ValueError(f"unknown={unknown!r} must be a word that the model lacks")
     if old.unknown_id < 0:
         classes.append(unknown)
-    # Symbols that are no class, such as the start mark, stay.
+    # Symbols that are not a class, such as the start mark, stay.
     class_of_symbol = old.class_of_symbol
     stays = np.append(keep, True)[class_of_symbol]
     of_objects = old.classes.dtype == object

@@ -20,7 +20,7 @@ class HeldOut(NamedTuple):
 
     pairs: Pairs
     weight: np.ndarray  # (n_pairs,) of the samples that end at each pair
-    slot: np.ndarray  # (n_pairs,) int32, the model's pair, -1 where it has none
+    slot: np.ndarray  # (n_pairs,) int32, the model's pair, -1 if the model lacks it
     fraction: float | None = None  # of all samples; None: they are other samples
 
     @classmethod

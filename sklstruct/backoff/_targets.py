@@ -57,8 +57,8 @@ def read_sample_weight(
 
 
 def require_targets(estimator: Any, y: Any, X: Any = None) -> None:
-    """Raise ValueError if there are no targets, in the words of scikit-learn, or
-    TypeError if X, samples where there should be contexts, are sentences."""
+    """Raise ValueError if targets are missing, with scikit-learn's message, or
+    TypeError if X holds sentences in the place of contexts."""
     name = type(estimator).__name__
     hint = (
         f"{name} learns from contexts X and the symbols y that followed them; from "

@@ -8,8 +8,10 @@ if TYPE_CHECKING:
     from ._histories import Columns
     from ._histories import Histories as Histories
     from ._links import find_pairs
+    from ._merging import merge_counts, merge_trees, renumber_pairs
     from ._pairs import Pairs as Pairs
     from ._pairs import pairs_of_arrays, pairs_of_keys
+    from ._paths import find_paths, tree_of_paths
     from ._suffix_tree import expand_pairs as expand_pairs
     from ._suffix_tree import expand_tree as expand_tree
     from ._suffix_tree import suffix_tree as suffix_tree

@@ -105,7 +105,7 @@ def find_pairs(
 cdef inline Py_ssize_t at_least(
     const int[::1] target, Py_ssize_t lo, Py_ssize_t end, int y
 ) noexcept nogil:
-    """First place from `lo` on whose class is not below y; `end` if there is none."""
+    """First place from `lo` on whose class is not below y; `end` if all are below."""
     cdef Py_ssize_t hi = lo, mid, step = 1
     while hi < end and target[hi] < y:
         lo = hi + 1

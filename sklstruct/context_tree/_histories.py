@@ -34,7 +34,7 @@ class Histories(NamedTuple):
         return int(self.length.max(initial=0))
 
     def column(self, k: int) -> np.ndarray:
-        """(n_samples,) int32: the k-th most recent symbols, -1 where there is none."""
+        """(n_samples,) int32: the k-th most recent symbols, -1 beyond the history."""
         symbol = np.empty(self.n_samples, dtype=np.int32)
         _fast.column(self.flat, self.offset, self.length, k, symbol)
         return symbol
@@ -109,10 +109,10 @@ class Columns(NamedTuple):
     depth: int
 
     def check(self, n_symbols: int | None = None) -> None:
-        """Nothing: `column` checks what is made."""
+        """Do nothing: `column` checks each column that is made."""
 
     def column(self, k: int) -> np.ndarray:
-        """The k-th symbols of all samples, -1 where there is none."""
+        """The k-th symbols of all samples, -1 beyond the history."""
         symbol = self.make(k)
         if symbol.shape != (self.n_samples,) or symbol.dtype != np.int32:
             raise ValueError("columns must be int32 arrays of n_samples symbols")

@@ -35,7 +35,7 @@ def drop_newest(
     const int[::1] child_ptr,
     int[::1] out,
 ):
-    """Node of each context without its most recent symbol, -1 where there is none.
+    """Node of each context without its most recent symbol, -1 if the tree lacks it.
 
     The root and its children give the root.
     """

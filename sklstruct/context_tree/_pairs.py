@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,9 @@ from .._checks import (
     check_pointers,
     check_sorted_groups,
 )
-from . import _merge_fast as _merge
 from . import _tree_fast as _fast
 from ._find_fast import find_pairs, parent_pairs
-from ._tree import ContextTree, check_size, fitted, tree_of_arrays
+from ._tree import ContextTree, check_size
 
 
 class Pairs:
@@ -195,141 +193,6 @@ class Pairs:
         del targets
         pairs = pairs_of_arrays(tree, ptr, joined, parent)
         return pairs, np.concatenate(counts[::-1])
-
-    @classmethod
-    def merge(cls, tree: ContextTree, parts: Any) -> tuple[Pairs, np.ndarray]:
-        """The pairs of several counts over one tree, and their summed counts.
-
-        Parameters
-        ----------
-        tree : ContextTree
-            The merged tree, from `ContextTree.merge`.
-
-        parts : list of (Pairs, ndarray, ndarray)
-            Pairs, their counts, and the node of `tree` for each node of theirs.
-            Classes are numbered alike; there may be more of them in one than in
-            another.
-
-        Returns
-        -------
-        pairs : Pairs
-            A pair is in it if it is in one of the parts; the root has every class.
-
-        count : float64 ndarray of shape (n_pairs,)
-            The sums, added in the order of the parts.
-        """
-        for pairs, part, index in parts:
-            check_length("counts", np.asarray(part), pairs.n_pairs, "one per pair")
-            check_length("nodes", index, pairs.tree.n_nodes, "one per node of the part")
-            check_ids("nodes", index, 0, tree.n_nodes, "node of the merged tree")
-            if (index[1:] <= index[:-1]).any() or index[0] != 0:
-                raise ValueError(
-                    "nodes must rise from 0, the root: pass the index of "
-                    "ContextTree.merge"
-                )
-        n_classes = max(pairs.n_classes for pairs, _, _ in parts)
-        # The root has all classes, with count 0 for those that no part has counted.
-        merged = pairs_of_arrays(
-            ContextTree(np.array([-1]), np.array([-1])),
-            np.array([0, n_classes], dtype=np.int32),
-            np.arange(n_classes, dtype=np.int32),
-            np.full(n_classes, -1, dtype=np.int32),
-        )
-        count, nodes = np.zeros(n_classes), np.zeros(1, dtype=np.int32)
-        for pairs, part, index in parts:
-            merged, count = cls.merge_two(
-                tree, (merged, count, nodes), (pairs, part, index)
-            )
-            nodes = np.arange(tree.n_nodes, dtype=np.int32)
-        return merged, count
-
-    @classmethod
-    def merge_two(
-        cls,
-        tree: ContextTree,
-        part_a: tuple[Pairs, np.ndarray, np.ndarray],
-        part_b: tuple[Pairs, np.ndarray, np.ndarray],
-        *,
-        empty: Callable = np.empty,
-        scratch: Callable = np.empty,
-    ) -> tuple[Pairs, np.ndarray]:
-        """`merge` of two parts without checks; one of them has all classes.
-
-        `empty` allocates the arrays of the result, `scratch` the others.
-        """
-        (a, count_a, index_a), (b, count_b, index_b) = part_a, part_b
-        place_a = scratch(a.n_pairs, dtype=np.int32)
-        place_b = scratch(b.n_pairs, dtype=np.int32)
-        room = a.n_pairs + b.n_pairs
-        ptr = empty(tree.n_nodes + 1, dtype=np.int32)
-        target = scratch(room, dtype=np.int32)
-        count = scratch(room, dtype=np.float64)
-        n = _merge.merge_pairs(
-            a.ptr, a.target, np.ascontiguousarray(count_a, dtype=np.float64),
-            np.ascontiguousarray(index_a, dtype=np.int32), b.ptr, b.target,
-            np.ascontiguousarray(count_b, dtype=np.float64),
-            np.ascontiguousarray(index_b, dtype=np.int32), place_a, place_b,
-            ptr, target, count,
-        )  # fmt: skip
-        check_size(n, "(context, class) pairs")
-        parent = None  # if neither part has them, they are found at first use
-        if a.has_parents or b.has_parents:
-            parent = empty(n, dtype=np.int32)
-            parent[:] = -1
-            _merge.move_parents(a.parent, place_a, parent)
-            _merge.move_parents(b.parent, place_b, parent)
-            if int(parent[int(ptr[1]) :].min(initial=0)) < 0:
-                parent = None  # the parent of a pair may be in the other part only
-        pairs = pairs_of_arrays(tree, ptr, fitted(target, n, empty), parent)
-        return pairs, fitted(count, n, empty)
-
-    def renumber(
-        self,
-        class_ids: np.ndarray,
-        n_classes: int,
-        symbol_ids: np.ndarray,
-        n_symbols: int,
-    ) -> tuple[Pairs, np.ndarray]:
-        """The same pairs under new ids, with more classes and symbols.
-
-        Parameters
-        ----------
-        class_ids : int32 ndarray of shape (`n_classes` before,)
-            The new id of each class, rising.
-
-        n_classes : int
-            Number of classes, at the root too.
-
-        symbol_ids : int32 ndarray of shape (`n_symbols` before,)
-            The new id of each context symbol, rising.
-
-        n_symbols : int
-            Number of symbols.
-
-        Returns
-        -------
-        pairs : Pairs
-            Over a tree with the same nodes.
-
-        place : int32 ndarray of shape (n_pairs before,)
-            The new number of each pair.
-        """
-        tree = self.tree
-        symbol = np.empty_like(tree.symbol)
-        _merge.renumber(tree.symbol, symbol_ids, symbol)
-        tree = tree_of_arrays(tree.parent, symbol, tree.level_ptr, n_symbols)
-        more = n_classes - self.n_classes
-        place = np.arange(more, self.n_pairs + more, dtype=np.int32)
-        place[: self.n_classes] = class_ids
-        ptr = self.ptr + np.int32(more)
-        ptr[0] = 0
-        target = np.empty(self.n_pairs + more, dtype=np.int32)
-        target[:n_classes] = np.arange(n_classes, dtype=np.int32)
-        _merge.renumber(self.target[self.n_classes :], class_ids, target[n_classes:])
-        parent = np.empty(target.size, dtype=np.int32)
-        parent[:n_classes] = -1
-        _merge.renumber(self.parent[self.n_classes :], place, parent[n_classes:])
-        return pairs_of_arrays(tree, ptr, target, parent), place
 
     def select(self, keep: Any) -> tuple[Pairs, np.ndarray]:
         """The pairs of some nodes, or some of the pairs.

@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from ._merging import merge_counts
 from ._pairs import Pairs, pairs_of_arrays
-from ._tree import ContextTree, tree_of_arrays
+from ._tree import tree_of_arrays
 
 
 class _Folder:
@@ -115,14 +116,9 @@ class CountRuns:
             self._merge_last(self._folder.empty)
 
     def _merge_last(self, empty):
-        (a, count_a, n_a), (b, count_b, n_b) = self._runs[-2:]
-        scratch = self._folder.empty
-        tree, index = ContextTree.merge([a.tree, b.tree], empty=empty, scratch=scratch)
-        pairs, count = Pairs.merge_two(
-            tree, (a, count_a, index[0]), (b, count_b, index[1]), empty=empty,
-            scratch=scratch,
-        )  # fmt: skip
-        self._runs[-2:] = [(pairs, count, n_a + n_b)]
+        (*a, n_a), (*b, n_b) = self._runs[-2:]
+        merged = merge_counts(a, b, empty=empty, scratch=self._folder.empty)
+        self._runs[-2:] = [(merged.pairs, merged.total, n_a + n_b)]
 
     def finish(self) -> tuple[Pairs, np.ndarray]:
         """The pairs and counts of all parts, in memory."""

@@ -128,9 +128,9 @@ def shard_bounds(sizes: np.ndarray, n_shards: int) -> list[tuple[int, int]]:
 
 
 def cut_pairs(
-    pairs: Pairs, count: np.ndarray, bounds: list[tuple[int, int]]
-) -> list[tuple[Pairs, np.ndarray]]:
-    """The branches of each range of symbols, below a root with all its counts.
+    pairs: Pairs, count: np.ndarray, first: int, last: int
+) -> tuple[Pairs, np.ndarray]:
+    """The branches of a range of symbols, below a root with all its counts.
 
     Parameters
     ----------
@@ -139,19 +139,15 @@ def cut_pairs(
 
     count : float64 ndarray of shape (n_pairs,)
 
-    bounds : list of (int, int)
-        Ranges of the symbols on the first level.
+    first, last : int
+        The first symbol of the range on the first level, and the one after the last.
 
     Returns
     -------
-    shards : list of (Pairs, ndarray)
-        Pairs and counts.
+    pairs, count : Pairs, ndarray
+        Of the range.
     """
     pairs.tree.check_trie("cut_pairs")
-    return [_cut(pairs, count, *range_) for range_ in bounds]
-
-
-def _cut(pairs, count, first, last):
     tree = pairs.tree
     lo, hi = [0], [1]
     if tree.n_levels > 1:

@@ -44,7 +44,7 @@ def count_tokens(
         Positive weight of each position that is predicted; None: 1.
 
     extend : bool, default=False
-        Whether the pairs store their `extension`, four bytes a pair.
+        Whether the pairs store their `extension`, four bytes per pair.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def count_tokens(
     if wrong.any():
         raise ValueError(
             f"tokens hold {n_classes + int(np.flatnonzero(wrong)[-1])}, which is "
-            f"predicted but no class: n_classes={n_classes}"
+            f"predicted but not a class: n_classes={n_classes}"
         )
     order = _sort(tokens, separators, symbol_ptr[:-1], depth + 1)
     short = np.int8 if depth + 1 <= np.iinfo(np.int8).max else np.int32

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from .._checks import INT32_MAX, as_ids, check_ids, check_length, least_weight
 from .._lazy import stored
-from . import _merge_fast as _merge
 from . import _tree_fast as _fast
 from ._find_fast import find_nodes
 from ._histories import Columns, Histories
@@ -202,146 +200,6 @@ class ContextTree:
         )  # fmt: skip
         return tree, node
 
-    @classmethod
-    def from_paths(cls, X: Any) -> tuple[ContextTree, np.ndarray, np.ndarray]:
-        """Read the nodes back from a path matrix.
-
-        Parameters
-        ----------
-        X : CSR matrix of shape (n_samples, n_columns)
-            Row = path of a sample (see `SuffixTreeVectorizer`), indices sorted.
-
-        Returns
-        -------
-        tree : ContextTree
-            Nodes are the columns that occur. Symbols are numbers of columns: they are
-            distinct among siblings and have no other meaning.
-
-        terminal : int32 ndarray of shape (n_samples,)
-            The deepest node of each sample.
-
-        column_to_node : int32 ndarray of shape (n_columns,)
-            -1 for a column that does not occur.
-
-        Raises
-        ------
-        ValueError
-            If a row is not a path of one tree.
-        """
-        indptr, indices, data = _path_arrays(X)
-        n_columns = X.shape[1]
-        # The arrays below take memory for each column.
-        if n_columns > 10_000_000 + 100 * data.size:
-            raise ValueError(
-                f"X has {n_columns} columns for {data.size} entries: a path matrix has "
-                "one for each context that occurs; fit SuffixTreeVectorizer on these "
-                "samples themselves"
-            )
-        parent = np.full(n_columns, -2, dtype=np.int32)
-        value = np.zeros(n_columns)
-        terminal = np.empty(X.shape[0], dtype=np.int32)
-        _raise_path_error(
-            *_fast.read_paths(indptr, indices, data, parent, value, terminal)
-        )
-        _raise_path_error(0, 5 * (value[0] > 1.0))
-        used = np.flatnonzero(parent > -2).astype(np.int32)
-        if used.size == 0:  # no sample: the tree of the root alone
-            used = np.zeros(1, dtype=np.int32)
-            parent[0], value[0] = -1, 1.0
-        level = np.full(n_columns, -1, dtype=np.int32)
-        _fast.node_levels(parent, used, level)  # parents have smaller columns
-        # Canonical order level by level: by the parent's new number, then column.
-        column_to_node = np.full(n_columns, -1, dtype=np.int32)
-        columns = np.empty(used.size, dtype=np.int32)
-        level_ptr = [0]
-        by_level = used[np.argsort(level[used], kind="stable")]
-        bounds = np.concatenate([[0], np.cumsum(np.bincount(level[used]))])
-        for k in range(bounds.size - 1):
-            here = by_level[bounds[k] : bounds[k + 1]]
-            if k:
-                here = here[np.argsort(column_to_node[parent[here]], kind="stable")]
-            columns[bounds[k] : bounds[k + 1]] = here
-            column_to_node[here] = np.arange(bounds[k], bounds[k + 1], dtype=np.int32)
-            level_ptr.append(bounds[k + 1])
-        new_parent = np.full(used.size, -1, dtype=np.int32)
-        new_parent[1:] = column_to_node[parent[columns[1:]]]
-        symbol = columns.copy()
-        symbol[0] = -1
-        span = value[columns]
-        if np.any(span != np.round(span)) or span.max() > INT32_MAX:
-            column = columns[np.argmax(span != np.round(span))]
-            raise ValueError(
-                f"X is not a path matrix: column {column} has the value "
-                f"{value[column]:g}, which is not a number of suffixes. Pass the "
-                "sparse output of SuffixTreeVectorizer unchanged (unscaled)"
-            )
-        tree = tree_of_arrays(
-            new_parent,
-            symbol,
-            np.asarray(level_ptr, np.int64),
-            n_columns,
-            span=span.astype(np.int32) if np.any(span != 1) else None,
-        )
-        return tree, column_to_node[terminal], column_to_node
-
-    @classmethod
-    def merge(
-        cls, trees: Any, *, empty: Callable = np.empty, scratch: Callable = np.empty
-    ) -> tuple[ContextTree, list[np.ndarray]]:
-        """The tree of the contexts of several tries over the same symbols.
-
-        Parameters
-        ----------
-        trees : list of ContextTree
-            Tries with one numbering of their symbols.
-
-        empty, scratch : callables
-            Allocators of the arrays of the tree, and of temporary ones: ``np.empty``,
-            or one of arrays in files.
-
-        Returns
-        -------
-        tree : ContextTree
-            The union of the contexts. It does not depend on the order of `trees`. Each
-            merge takes time in proportion to the size of the result.
-
-        index : list of int32 ndarray of shape (n_nodes of the tree,)
-            For each of `trees` the node of the merged tree for each of its nodes.
-        """
-        if not trees:
-            raise ValueError("trees is empty: there is nothing to merge")
-        for tree in trees:
-            tree.check_trie("merge")
-        if len(trees) == 1:
-            return trees[0], [np.arange(trees[0].n_nodes, dtype=np.int32)]
-        merged, *index = cls._merge_two(trees[0], trees[1], empty, scratch)
-        for tree in trees[2:]:
-            merged, moved, own = cls._merge_two(merged, tree, empty, scratch)
-            index = [*(moved[i] for i in index), own]
-        return merged, index
-
-    @classmethod
-    def _merge_two(cls, a, b, empty, scratch):
-        n_levels = max(a.n_levels, b.n_levels)
-        index_a = scratch(a.n_nodes, dtype=np.int32)
-        index_b = scratch(b.n_nodes, dtype=np.int32)
-        room = a.n_nodes + b.n_nodes - 1
-        parent = scratch(room, dtype=np.int32)
-        symbol = scratch(room, dtype=np.int32)
-        level_ptr = np.zeros(n_levels + 1, dtype=np.int64)
-        _merge.merge_nodes(
-            a.parent, a.symbol, a.level_ptr, b.parent, b.symbol, b.level_ptr,
-            index_a, index_b, level_ptr, parent, symbol,
-        )  # fmt: skip
-        n = check_size(level_ptr[-1], "contexts")
-        tree = tree_of_arrays(
-            fitted(parent, n, empty),
-            fitted(symbol, n, empty),
-            level_ptr,
-            max(a.n_symbols, b.n_symbols),
-        )
-        return tree, index_a, index_b
-
     def select(self, keep: Any) -> tuple[ContextTree, np.ndarray]:
         """The tree of some of the nodes and their ancestors.
 
@@ -437,13 +295,12 @@ class ContextTree:
         return numbers
 
     def nearest(self, number: np.ndarray) -> np.ndarray:
-        """The number of each node, or where it has none that of the deepest node above
-        it that has one.
+        """The number of each node, or that of the deepest node above it with a number.
 
         Parameters
         ----------
         number : int32 ndarray of shape (n_nodes,)
-            Of the nodes, -1 for none; the root has one.
+            Of the nodes, -1 for a node without number; the root has a number.
 
         Returns
         -------
@@ -575,51 +432,6 @@ class ContextTree:
         )  # fmt: skip
         return node, matched
 
-    def find_paths(self, X: Any, column_to_node: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Deepest known node of each row of a path matrix; see `find`."""
-        indptr, indices, data = _path_arrays(X)
-        column_to_node = as_ids("column_to_node", column_to_node, 1)
-        check_ids("column_to_node", column_to_node, -1, self.n_nodes, "node")
-        if X.shape[1] > column_to_node.size:
-            raise ValueError(
-                f"X has {X.shape[1]} columns, but the tree was read from "
-                f"{column_to_node.size}"
-            )
-        node = np.empty(X.shape[0], dtype=np.int32)
-        matched = np.empty(X.shape[0], dtype=np.int32)
-        _raise_path_error(
-            *_fast.find_paths(
-                indptr,
-                indices,
-                data,
-                column_to_node,
-                self.parent,
-                self.spans(),
-                node,
-                matched,
-            )
-        )
-        return node, matched
-
-    def paths(
-        self, node: np.ndarray, matched: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """CSR arrays (data, indices, indptr) of the paths to the given nodes."""
-        node, matched = as_ids("node", node, 1), as_ids("matched", matched, 1)
-        check_length("matched", matched, node.size, "one per node")
-        check_ids("node", node, 0, self.n_nodes, "node")
-        level = self.levels()
-        indptr = np.zeros(node.size + 1, dtype=np.int64)
-        np.cumsum(level[node] + 1, out=indptr[1:])
-        indices = np.empty(indptr[-1], dtype=np.int32)
-        data = np.empty(indptr[-1])
-        _fast.fill_paths(
-            self.parent, level, self.spans(), node, matched, indptr, indices, data
-        )
-        if indptr[-1] <= INT32_MAX:
-            indptr = indptr.astype(np.int32)
-        return data, indices, indptr
-
     def contexts(self, nodes: Any = None) -> list[np.ndarray]:
         """Symbol ids of contexts, oldest first: a list of int arrays."""
         if nodes is None:
@@ -739,13 +551,6 @@ def _fault(parent: np.ndarray, symbol: np.ndarray) -> str:
     )
 
 
-def fitted(array: np.ndarray, n: int, empty: Callable) -> np.ndarray:
-    """The first n entries, in an array of their size."""
-    out = empty(n, dtype=array.dtype)
-    out[:] = array[:n]
-    return out
-
-
 def check_samples(n: int) -> None:
     """ValueError for more samples than 32-bit ids can number."""
     if n > INT32_MAX - 1:
@@ -765,40 +570,6 @@ def check_size(size: Any, what: str) -> int:
             "shards of it (sklstruct.distributed)"
         )
     return int(size)
-
-
-def _path_arrays(X):
-    if X.nnz > INT32_MAX:
-        raise ValueError(f"X: a path matrix may hold at most {INT32_MAX} entries")
-    if not X.has_sorted_indices or not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return (
-        np.ascontiguousarray(X.indptr, dtype=np.int32),
-        np.ascontiguousarray(X.indices, dtype=np.int32),
-        np.ascontiguousarray(X.data, dtype=np.float64),
-    )
-
-
-_PATH_ERRORS = {
-    1: "does not start at column 0, the root",
-    2: "is not a path: a column has another parent column than in an earlier row",
-    3: (
-        "has a value below 1, or another value than the same column in an earlier row "
-        "(rows that match a part of a merged edge cannot be trained on)"
-    ),
-    4: "has a value larger than the number of suffixes that its column merges",
-    5: "has another value than 1, or several entries, in column 0, the root",
-}
-
-
-def _raise_path_error(row, code):
-    if code:
-        raise ValueError(
-            f"sparse X is not a path matrix: row {row} {_PATH_ERRORS[code]}. Pass the "
-            "output of SuffixTreeVectorizer unchanged, or a dense array of context "
-            "windows"
-        )
 
 
 def tree_of_arrays(

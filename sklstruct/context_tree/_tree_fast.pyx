@@ -13,7 +13,7 @@ oldest on. Cost O((n + S + N) m) time and O(n + N) memory, with no hashing and n
 Python object.
 
 Pairs: with the samples in the order of their target, one counting sort by
-node a level makes equal (node, target) pairs neighbours; O((n + N) m).
+node per level makes equal (node, target) pairs neighbours; O((n + N) m).
 
 The order of nodes (by level, then lexicographic) is canonical: it does not
 depend on the order of the samples.

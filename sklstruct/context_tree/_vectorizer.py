@@ -22,6 +22,7 @@ from .._compat import (
 )
 from ..symbols import Labels, encode, is_missing, is_nan, learn_symbols
 from ._histories import Histories
+from ._paths import path_arrays
 from ._suffix_tree import suffix_tree
 from ._tree import ContextTree
 
@@ -377,7 +378,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
                 f"{shape[1]} contexts",
                 "use sparse_output=True, or a smaller max_depth",
             )
-        data, indices, indptr = self.tree_.paths(node, matched)
+        data, indices, indptr = path_arrays(self.tree_, node, matched)
         paths = _align_api_if_sparse(
             sp.csr_matrix(
                 (data.astype(self.dtype, copy=False), indices, indptr), shape=shape

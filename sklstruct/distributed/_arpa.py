@@ -10,7 +10,7 @@ import numpy as np
 
 from ..exchange._arpa_shards import ArpaPlan
 from ..exchange._arpa_write import END, header, section_header
-from ._cluster import ShardDriver
+from ._driver import ShardDriver
 
 # Contexts with weights, and lines, of one message: a few MB.
 _MOST_WEIGHTS = 1 << 18

@@ -35,7 +35,7 @@ class ShardModel(NamedTuple):
 
     log_prob: np.ndarray  # (n_pairs,)
     log_backoff: np.ndarray  # (n_nodes,)
-    of_pairs: dict[str, np.ndarray]  # fitted attributes with an entry a pair
+    of_pairs: dict[str, np.ndarray]  # fitted attributes with an entry per pair
     fitted: dict[str, Any]  # the others, the same in all shards
     # (n_nodes,) weight of the samples in each context, for the gate of a mixture
     node_weight: np.ndarray | None = None
@@ -106,7 +106,7 @@ class LogLinearFit(ShardedFit):
             )
         if estimator.gap_tol is not None:
             raise ValueError(
-                "gap_tol: there is no duality gap on the shards of a tree; set it to "
+                "gap_tol: the shards of a tree do not have a duality gap; set it to "
                 "None"
             )
         if estimator.prior is not None:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._files import open_write
-from ..backoff import Counted
+from ..backoff import Counted, count_windows
 from ..context_tree import Columns
 from ..mixture._parts import Reader
 from ..symbols import Labels, NumberedText, SentenceEncoder, encode, learn_symbols
@@ -43,7 +43,8 @@ class PartRows(NamedTuple):
 def encode_part(text: NumberedText, labels: Labels, exclude: bool) -> np.ndarray:
     """The tokens of a part.
 
-    exclude: a word that has none ends the history of those after it, and is no error.
+    exclude: True: a word without a class ends the history of the words after it. False:
+    such a word is an error.
     """
     encoder = SentenceEncoder(labels)
     tokens = encoder.encode(text) if exclude else encoder.encode_known(text)
@@ -210,7 +211,7 @@ def count_shard(
     n = sum(piece.last - piece.first for piece in pieces)
     labels = Labels.of_ids(totals.size, n_symbols)
     try:
-        counted = Counted.of_windows(
+        counted = count_windows(
             Columns(column, n, depth), column(0), labels, min_count=min_count
         )
     except FileNotFoundError as exc:

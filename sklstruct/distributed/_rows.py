@@ -37,7 +37,8 @@ from ..word_classes import ContextRefiner, ExchangeClustering
 from ..word_classes._counts import check_offsets
 from ..word_classes._refiner import store_clustering, unfitted_clusterings
 from . import _row_tasks as tasks
-from ._cluster import Cluster, ShardDriver
+from ._cluster import Cluster
+from ._driver import ShardDriver
 from ._models import sharded_fit
 
 

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checkpoint import NO_KEEPER, Checkpoint, FitKeeper, Keeper
-from ..backoff import BackoffClassifier, Counted
-from ..context_tree import ContextTree, Pairs, pairs_of_arrays
+from ..backoff import BackoffClassifier, Counted, count_text
+from ..context_tree import Pairs, merge_counts, pairs_of_arrays
 from ..context_tree._shards import PairShard, cut_pairs, pairs_by_symbol
 from ..exchange._arpa_shards import ArpaPlan, ArpaShard
 from ..symbols import (
@@ -94,7 +94,7 @@ def count_part(
     """The pairs of a part of a text and their counts."""
     encoder = SentenceEncoder(labels)
     tokens = encoder.encode_known(text, front=max_depth - 1)
-    counted = Counted.of_tokens(
+    counted = count_text(
         tokens, labels, max_depth, depth=estimator.max_depth, skip=encoder.start
     )
     # Words are not sent with the counts of each part.
@@ -112,17 +112,14 @@ def cut_part(counted: Counted, symbols: tuple[int, int]) -> Counted:
 
     It has no parents of pairs: they are found after the parts are merged.
     """
-    ((pairs, count),) = cut_pairs(counted.pairs, counted.count, [symbols])
+    pairs, count = cut_pairs(counted.pairs, counted.count, *symbols)
     return replace(counted, pairs=pairs, count=count)
 
 
 def merge_counted(a: Counted, b: Counted) -> Counted:
     """The sum of two counts of `cut_part`."""
-    tree, (of_a, of_b) = ContextTree.merge([a.pairs.tree, b.pairs.tree])
-    pairs, count = Pairs.merge_two(
-        tree, (a.pairs, a.count, of_a), (b.pairs, b.count, of_b)
-    )
-    return replace(a, pairs=pairs, count=count)
+    merged = merge_counts((a.pairs, a.count), (b.pairs, b.count))
+    return replace(a, pairs=merged.pairs, count=merged.total)
 
 
 # -------------------------------------------------------------------- fitting

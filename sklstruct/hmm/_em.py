@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
-from ..context_tree import ContextTree, Histories, pairs_of_arrays
+from ..context_tree import ContextTree, Histories, merge_trees, pairs_of_arrays
 from ._automaton import ContextAutomaton
 from ._candidates import Candidates
 from ._factors import Factors, candidate_rows
@@ -200,7 +200,7 @@ def with_histories(model: BackoffModel, windows: np.ndarray) -> BackoffModel:
     whole, _ = ContextTree.from_histories(
         Histories.from_windows(windows, windows.shape[1]), model.n_symbols
     )
-    tree, (index, _) = ContextTree.merge([model.tree, whole])
+    tree, index, _ = merge_trees(model.tree, whole)
     sizes = np.zeros(tree.n_nodes, dtype=np.int64)
     sizes[index] = np.diff(model.pairs.ptr)
     log_backoff = np.zeros(tree.n_nodes)

@@ -59,7 +59,6 @@ def interpolate(
         Its ``estimator_`` is a :class:`~sklstruct.mixture.MixtureLM`, whose
         ``weights_`` are the weights, and whose ``weight_gap_`` bounds the gain of
         better constants.
-        ``save(path, method="union")`` writes one back-off model over all n-grams.
 
     Raises
     ------
@@ -71,7 +70,8 @@ def interpolate(
 
     See Also
     --------
-    sklstruct.backoff.mix : One back-off model that approximates a mixture of several.
+    sklstruct.backoff.mix : One back-off model of several, for a file.
+    sklstruct.mixture.MixtureLM : Trains several models on one text, and mixes them.
 
     Notes
     -----

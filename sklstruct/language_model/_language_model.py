@@ -41,8 +41,16 @@ from .._compat import (
 from .._description import Description, pickled_bytes
 from .._likelihood import innermost, sums_by_depth, weighted_sum
 from .._warnings import warn
-from ..backoff import BackoffClassifier, BackoffModel, Counted
-from ..backoff._counted import bytes_per_token, check_forgetting
+from ..backoff import (
+    BackoffClassifier,
+    BackoffModel,
+    Batches,
+    Counted,
+    add_batch,
+    bytes_per_token,
+    check_forgetting,
+    count_text,
+)
 from ..backoff._estimator import vectorized_model
 from ..backoff._model import check_model
 from ..context_tree import SuffixTreeVectorizer
@@ -207,7 +215,7 @@ class LanguageModel(
     1.681
     """
 
-    _so_far: Counted | None
+    _so_far: Batches | None
 
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit"]), StrOptions(set(QUALITIES)), None],
@@ -430,13 +438,13 @@ class LanguageModel(
         labels.forget_tables()
 
         count = partial(
-            Counted.of_tokens, tokens, labels, self.max_depth, folder=folder, **options
+            count_text, tokens, labels, self.max_depth, folder=folder, **options
         )
         if estimator.memory is None or not isinstance(tokens, np.ndarray):
             return count()
         sizes = labels.n_classes, labels.n_symbols, self.max_depth
         key = tokens, *sizes, *options.values()
-        return replace(estimator.memory.counted(key, count), labels=labels)
+        return estimator.memory.counted(key, count).with_labels(labels)
 
     def _check_counted(self, counted, estimator, sample_weight, X_val):
         """Errors about counts that are given in the place of sentences."""
@@ -445,7 +453,7 @@ class LanguageModel(
                 "X was counted already: give sample_weight and X_val to count"
             )
         labels = counted.labels
-        weight = counted.undivided.count[: labels.n_classes]
+        weight = counted.all_counts.count[: labels.n_classes]
         self._vocabulary_rules().check_labels(labels, weight)
         depth = self.max_depth
         if estimator.max_depth is not None:
@@ -540,11 +548,11 @@ class LanguageModel(
         refuse_in_batches(self.checkpoint)
         estimator.partial_fit  # noqa: B018  its error says why there is none
         batch = self._count(estimator, X, sample_weight)
-        counted = batch.added_to(before, decay=decay, window=window)
+        counted, so_far = add_batch(before, batch, decay=decay, window=window)
         prepare_for_ids(estimator, counted.labels)
         estimator.fit_counted(counted.in_ids())
         self._set_fitted(estimator, counted.labels)
-        self._so_far = counted.compact()
+        self._so_far = so_far
         return self
 
     def _check_parameters(self, n_words=1000):
@@ -1394,7 +1402,6 @@ class LanguageModel(
         path: str | os.PathLike[str] | BinaryIO,
         *,
         format: str | None = None,
-        method: str = "exact",
         **options: Any,
     ) -> None:
         """Write the model to a file that other programs read.
@@ -1410,19 +1417,14 @@ class LanguageModel(
             ``"kenlm"``, the probing binary of KenLM, or ``"native"``. None: that of the
             suffix, such as ``.arpa``, ``.bin`` (KenLM) or ``.sklm`` (native).
 
-        method : {"exact", "union"}, default="exact"
-            ``"union"`` writes a :class:`~sklstruct.mixture.MixtureLM` of models of
-            words with constant weights, over the union of their contexts. Explicit
-            n-grams have the probability of the mixture, others an approximate one; see
-            `sklstruct.backoff.mix`.
-
         **options
             Options of the format; see `sklstruct.exchange.write`.
 
         Raises
         ------
         AttributeError
-            If there is no `backoff_model_`; a model over refined contexts has none.
+            If there is no `backoff_model_`: a mixture and a model over refined contexts
+            do not have one. `sklstruct.backoff.mix` makes one model of several.
         ValueError
             If a symbol cannot be written (empty, or with white space in it).
         TypeError
@@ -1433,18 +1435,14 @@ class LanguageModel(
         load : The reverse.
         """
         check_is_fitted(self)
-        if method not in ("exact", "union"):
-            raise ValueError(f"method must be 'exact' or 'union', got {method!r}")
         format = exchange.format_to_write(path, format, "path")
-        model = self._union_model() if method == "union" else self._tree("save")
-        exchange.write(model, path, format=format, **options)
+        exchange.write(self._tree("save"), path, format=format, **options)
 
     def to_arpa(
         self,
         path: str | os.PathLike[str] | BinaryIO,
         *,
         precision: int | None = None,
-        method: str = "exact",
     ) -> None:
         """`save` with ``format="arpa"``, the files of KenLM and SRILM.
 
@@ -1455,22 +1453,8 @@ class LanguageModel(
 
         precision : int, default=None
             Decimals of the log10 values, 1 to 15. None: the digits of single precision.
-
-        method : {"exact", "union"}, default="exact"
-            As in `save`.
         """
-        self.save(path, format="arpa", method=method, precision=precision)
-
-    def _union_model(self):
-        from ..mixture import MixtureLM
-
-        if not isinstance(self.estimator_, MixtureLM):
-            raise ValueError(
-                "method='union' is for a MixtureLM, and the estimator is a "
-                f"{type(self.estimator_).__name__}"
-            )
-        model = self.estimator_.to_backoff_model()
-        return model.renamed(model.tree, model.labels.symbols, self._labels)
+        self.save(path, format="arpa", precision=precision)
 
     @classmethod
     def load(

@@ -38,7 +38,7 @@ from .._checkpoint import (
 )
 from .._digest import digest
 from .._parallel import ThreadMap
-from ..backoff._counted import Positions
+from ..backoff import Positions
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays, tree_of_arrays
 from ..context_tree._tree import check_size
 from ._fit import Fit, Settings, counted_on

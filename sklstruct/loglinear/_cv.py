@@ -300,7 +300,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
             alpha=_value(given.alpha), depth_weight=_value(given.depth_weight),
         )  # fmt: skip
         with ThreadMap(self.n_jobs) as parallel:
-            search = _Search(self, *counted.trie(), held_out, parallel)
+            search = _Search(self, *counted.expanded(), held_out, parallel)
             best = search.run(settings)
         self.penalty_, self.lam_ = best.penalty, best.lam
         self.alpha_, self.depth_weight_ = best.alpha, best.depth_weight
@@ -308,7 +308,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         search.record.close()
         # The last fit has a file of its own in a folder, else that of the search.
         record = None if search.record.keeper.in_folder else search.record
-        return self._fit_settings(counted.undivided, best, record)
+        return self._fit_settings(counted.all_counts, best, record)
 
 
 class _Record(FitKeeper):

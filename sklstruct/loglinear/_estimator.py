@@ -28,10 +28,18 @@ from .._docs import shared_docs
 from .._parallel import ThreadMap
 from .._progress import Progress
 from .._warnings import warn
-from ..backoff import BackoffClassifier, BackoffModel, Counted, Fitted
-from ..backoff._counted import Positions
+from ..backoff import (
+    BackoffClassifier,
+    BackoffModel,
+    Counted,
+    DeferredCounts,
+    ExtendedCounts,
+    Fitted,
+    Positions,
+    selected_nodes,
+    with_all_contexts,
+)
 from ..backoff._estimator import BATCH, SAMPLES
-from ..backoff._prune import add_prefixes, selected_nodes
 from ..symbols import Labels
 from ._active_set import check_active_set, grow
 from ._fit import (
@@ -567,9 +575,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     def _carried(self, counted: Counted, settings: Settings) -> Carried | None:
         """The weights of the batches before, if this fit continues from them."""
-        if counted.growth is None or not hasattr(self, "coef_"):
+        if not isinstance(counted, ExtendedCounts) or not hasattr(self, "coef_"):
             return None
-        before = counted.growth.before
+        before = counted.before
         if self.coef_.size != before.pairs.n_pairs:
             return None
         base = None
@@ -581,13 +589,12 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 problem = settings.problem(before.pairs, count, parallel)
                 l1_ratio = settings.penalty.bind(problem).l1_ratio
                 base = kneser_ney_weights(problem, l1_ratio)
-        place = counted.growth.place(counted.pairs)
-        return Carried(place, self.coef_, base, counted.growth.weight)
+        return Carried(counted.place(), self.coef_, base, counted.weight)
 
     def _grow_counted(self, counted):
-        if counted.positions is not None:
+        if isinstance(counted, DeferredCounts):
             return self._grow(counted, counted.positions)
-        pairs, count = counted.trie()
+        pairs, count = counted.expanded()
         tree = pairs.tree
         fitted = self._grow(counted, Positions.of_counts(pairs, count))
         node = fitted.pairs.tree.find_windows(tree.windows())
@@ -609,7 +616,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         keep[: pairs.n_classes] = True
         smaller, kept = pairs.select(keep)
         index = selected_nodes(pairs, keep)
-        model, place = add_prefixes(
+        model, place = with_all_contexts(
             BackoffModel(
                 smaller, log_prob[kept], log_backoff[index >= 0], counted.labels
             )

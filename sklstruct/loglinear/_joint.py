@@ -32,7 +32,9 @@ from .._parallel import ThreadMap, single_blas_thread
 from .._progress import Progress
 from ..backoff import (
     Counted,
+    DeferredCounts,
     DistributionClassifier,
+    count_windows,
     read_sample_weight,
     read_targets,
     require_targets,
@@ -319,7 +321,7 @@ class JointLogLinear(
                 self._steps.append(step)
                 self._step_symbols.append(symbols)
                 labels = Labels(self.classes_, symbols)
-                yield Counted.of_windows(
+                yield count_windows(
                     made, outcome, labels, sample_weight=sample_weight,
                     keep_positions=True,
                 )  # fmt: skip
@@ -356,7 +358,7 @@ class JointLogLinear(
         Parameters
         ----------
         counted : iterable of Counted
-            The same samples as each path reads them, made by `Counted.of_windows` with
+            The same samples as each path reads them, made by `count_windows` with
             ``keep_positions=True``. Of a generator, which takes less memory, one is
             held at a time.
 
@@ -466,7 +468,7 @@ class JointLogLinear(
         # A generator makes a path when there is memory for it again.
         while some := list(islice(counted, parallel.n_threads)):
             for path in some:
-                if path.positions is None:
+                if not isinstance(path, DeferredCounts):
                     raise ValueError(_NO_POSITIONS)
                 _, own_target, own_weight = path.positions
                 if target is None:
@@ -614,7 +616,7 @@ class JointLogLinear(
 
 _NO_POSITIONS = (
     "counted must hold a Counted with positions for each path; make them by "
-    "Counted.of_windows with keep_positions=True"
+    "count_windows with keep_positions=True"
 )
 
 

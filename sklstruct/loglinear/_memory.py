@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock, RLock
@@ -27,7 +28,7 @@ class _Entry:
         self.counted: Counted | None = None
 
     def size(self) -> int:
-        return 0 if self.counted is None else self.counted.nbytes
+        return 0 if self.counted is None else sys.getsizeof(self.counted)
 
 
 class FitMemory:

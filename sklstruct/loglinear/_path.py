@@ -17,7 +17,7 @@ from .._checks import INT32_MAX, as_floats
 from .._compat import BaseEstimator, Interval, validate_params
 from .._docs import shared_docs
 from .._parallel import ThreadMap
-from ..backoff import BackoffModel, Counted
+from ..backoff import BackoffModel, Counted, HeldOutSplit
 from ..backoff._estimator import HeldOutData, check_parameters, count_samples
 from ..context_tree import Pairs
 from ..symbols import Labels
@@ -188,7 +188,7 @@ def _solutions(model, counted, lams, largest):
             w[kept] = result.w
             # Pairs that take no part are held at zero, and add nothing to the gap.
             fits.append(_row_of(model, lam, result, fit.gap(result.w), w))
-            if counted.held_out is not None:
+            if isinstance(counted, HeldOutSplit):
                 # Its contexts are nodes of the whole tree.
                 fits[-1]["held_out_loss"] = held_out_loss(counted.held_out, whole, w)
     return fits, whole.beta_by_depth

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..backoff import BackoffModel, Counted, close_model
-from ..context_tree import ContextTree, Pairs, pairs_of_arrays
+from ..context_tree import Pairs, merge_counts, pairs_of_arrays
 from ..symbols import Labels
 
 
@@ -58,13 +58,12 @@ def with_pairs_of(
             f"data up to {counted.depth}, so that the fit would not see them; set "
             "max_depth to that of the prior, or more"
         )
-    pairs, count = counted.trie()
+    pairs, count = counted.expanded()
     closed = close_model(prior, labels.class_of_symbol)
     own = pairs_of_arrays(closed.tree, closed.pair_ptr, closed.target)
-    tree, (here, there) = ContextTree.merge([pairs.tree, closed.tree])
-    merged, total = Pairs.merge(
-        tree, [(pairs, count, here), (own, np.zeros(own.n_pairs), there)]
-    )
+    zeros = np.zeros(own.n_pairs)
+    merged, total, _, there = merge_counts((pairs, count), (own, zeros))
+    tree = merged.tree
     nearest = np.full(tree.n_nodes, -1, dtype=np.int32)
     nearest[there] = np.arange(closed.tree.n_nodes, dtype=np.int32)
     nearest = tree.nearest(nearest)

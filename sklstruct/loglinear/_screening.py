@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import brentq
 
-from ..backoff._prune import selected_nodes
+from ..backoff import selected_nodes
 from ._problem import pull
 
 if TYPE_CHECKING:

@@ -15,11 +15,8 @@ from .._compat import BaseEstimator, Interval, StrOptions
 from .._likelihood import innermost
 from .._members import NamedMembers
 from ..backoff import (
-    BackoffModel,
     Distribution,
     DistributionClassifier,
-    WiderModel,
-    mix_over,
 )
 from ..backoff._distribution import by_group, count_rows, take
 from ..symbols import Labels
@@ -216,7 +213,8 @@ class MixtureLM(NamedMembers, ModelClassifier):
     --------
     FactoredLM : Models of classes and of words in them; mixtures may be its factors.
     sklstruct.language_model.interpolate : Mixes fitted models and files.
-    sklstruct.backoff.mix : One back-off model that approximates a mixture of several.
+    sklstruct.language_model.interpolate : A mixture of fitted language models.
+    sklstruct.backoff.mix : One back-off model of several, for a file.
 
     Notes
     -----
@@ -390,49 +388,3 @@ class MixtureLM(NamedMembers, ModelClassifier):
         out = np.full((target.size, len(self.models)), np.nan)
         out[known] = self.distribution_.targets(at, target[known])
         return out
-
-    def to_backoff_model(self) -> BackoffModel:
-        """One back-off model that approximates the mixture.
-
-        Returns
-        -------
-        model : BackoffModel
-            Over the union of the contexts; see `sklstruct.backoff.mix`. Its symbols are
-            those that any of the models saw.
-
-        Raises
-        ------
-        ValueError
-            If weights depend on the history, or a model has no back-off model over
-            windows of X itself: one below a transformer looks at other symbols.
-        """
-        check_is_fitted(self)
-        if self.weights_ is None:
-            raise ValueError(
-                f"weights={self.weights!r} depend on the history, and a back-off model "
-                "has no such weights; use weights='em'"
-            )
-        found, ids = [], np.arange(self.classes_.size, dtype=np.int32)
-        for name, part, model in zip(
-            self.part_.names, self.part_.parts, self.distribution_.models
-        ):
-            own = None
-            if isinstance(model, WiderModel):
-                own, model = model.own, model.model
-            elif isinstance(model, BackoffModel):  # numbered like the classes here
-                own = Labels(ids, model.labels.symbols)
-            if (
-                not isinstance(model, BackoffModel)
-                or part.transforms
-                or own is None
-                or own.symbols is None
-            ):
-                raise ValueError(
-                    f"models: {name!r} is no back-off model over the words of the "
-                    "history, so that the mixture is none; mix smoothers and "
-                    "log-linear models of windows, without transformers"
-                )
-            found.append(model.relabel(own))
-        symbols = np.unique(np.concatenate([m.labels.symbols for m in found]))
-        mixed = mix_over(found, self.weights_, Labels(ids, symbols))
-        return mixed.relabel(Labels(self.classes_, symbols))

@@ -32,9 +32,9 @@ from .._warnings import FallbackWarning
 from ..backoff import (
     BackoffClassifier,
     BackoffModel,
-    Counted,
     Distribution,
     DistributionClassifier,
+    count_windows,
     single_precision,
 )
 from ..backoff._classifier import ClassifierModel
@@ -147,9 +147,9 @@ class Unread:
         options["sample_weight"] = samples.own_weight
         at_once = options["share"] is not None or options["keep_positions"]
         windows = columns.windows() if at_once else columns
-        counted = Counted.of_windows(windows, samples.outcome, labels, **options)
+        counted = count_windows(windows, samples.outcome, labels, **options)
         del windows
-        whole, weight = counted.undivided, None
+        whole, weight = counted.all_counts, None
         if facts:
             weight = single_precision(whole.pairs.node_sums(whole.count))
         estimator.fit_counted(counted, overwrite=True)
@@ -448,7 +448,7 @@ class JointPart(Part):
             options = {"sample_weight": here.own_weight, "keep_positions": True}
             # One path after the other: the windows of all take much memory.
             counted = (
-                Counted.of_windows(
+                count_windows(
                     columns, here.outcome, Labels(outcomes, reader.symbols), **options
                 )
                 for columns, reader in zip(here.contexts, self.readers)

@@ -5,10 +5,7 @@ from typing import TYPE_CHECKING
 from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._word_graphs import cooccurrence_graph as cooccurrence_graph
     from ._word_graphs import group_graph as group_graph
-    from ._word_graphs import neighbors_graph as neighbors_graph
-    from ._word_graphs import wordnet_graph as wordnet_graph
     from .ngram._absolute_discount import AbsoluteDiscountLM as AbsoluteDiscountLM
     from .ngram._additive import AdditiveLM as AdditiveLM
     from .ngram._grown import GrownLM as GrownLM

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..backoff import Counted
+from ..backoff import Counted, DeferredCounts
 from ..context_tree import Pairs
 from . import _smoothing_fast as _fast
 from ._tuned_discounts import ChainLikelihood, DiscountedLevel, discount_weights
@@ -46,13 +46,12 @@ class Blocks(NamedTuple):
     spread: np.ndarray  # (n_pairs,) int32, blocks in which each pair occurred
 
     @classmethod
-    def of(cls, samples: Counted, counted: Counted, size: int) -> Blocks:
+    def of(cls, samples: DeferredCounts, counted: Counted, size: int) -> Blocks:
         """Locate the samples.
 
         Parameters
         ----------
-        samples : Counted
-            With positions.
+        samples : DeferredCounts
 
         counted : Counted
             The same with their contexts.
@@ -60,9 +59,8 @@ class Blocks(NamedTuple):
         size : int
             Samples of a block, if there are so many.
         """
-        positions, pairs = samples.positions, counted.trie()[0]
-        assert positions is not None  # the estimator has asked for them
-        slot = pairs.find(positions.locate(counted), positions.target)
+        positions, pairs = samples.positions, counted.pairs
+        slot = pairs.find(counted.locate(positions), positions.target)
         weight = positions.weight
         weight = np.ones(slot.size) if weight is None else weight
         size = max(1, min(size, slot.size // _LEAST_BLOCKS))

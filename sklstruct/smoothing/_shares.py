@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backoff import selected_nodes
 from ..backoff._discounts import find_discounts
-from ..backoff._prune import selected_nodes
 from ..context_tree import Pairs
 from . import _smoothing_fast as _fast
 
@@ -41,7 +41,7 @@ def discounts_by_level(
 def discount_levels(
     pairs: Pairs, count: np.ndarray, discounts: np.ndarray, first_level: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(own, held) of absolute discounting with one row of discounts a level.
+    """(own, held) of absolute discounting with one row of discounts per level.
 
     own takes the place of the counts.
     """

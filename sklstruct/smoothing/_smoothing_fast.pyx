@@ -4,7 +4,7 @@ Pairs are in the order of `ContextTree`: node by node, parents before children,
 the targets of a node sorted, the root dense over all V classes. A smoother gives the
 mass that each context keeps for its classes and the mass that it holds back for its
 parent's (`discount`, or plain arithmetic); `interpolate` or `back_off` then sweeps once
-from the root down. O(pairs) time and no memory of their own; `back_off` also reads a
+from the root down. O(pairs) time, without memory for results; `back_off` also reads a
 parent's pairs again for the few nodes which cover nearly all of its mass.
 
 Weights may be fractional. A function of an integer count (its discount, the number of
@@ -12,7 +12,7 @@ pairs that have this count, the indicator of a distinct successor) is extended t
 reals by linear interpolation between neighbouring integers. So a weight of 2 is a
 repetition and a weight of 0 an absence. Between 0 and 1, however, the part of a count
 that is *not* discounted is (1 - D_1) a^2. With (1 - D_1) a a context of vanishing
-weight would keep the share 1 - D_1 of its own row; with the square its row tends to its
+weight would keep the share 1 - D_1 of its row; with the square its row tends to its
 parent's. The discount min(a, D_1) would make probabilities 0 without interpolation.
 """
 

@@ -6,9 +6,8 @@ With the discounts D of every depth the interpolated probability of a sample is
 
 at each context on its way from the root, with a and A the counts of the pair and of the
 context. P, D(a) and the sum are linear in the discounts of each depth, with a fixed
-part for fractional counts. One sweep down the pairs of the samples gives the likelihood
-and one sweep up its derivatives. The counts are read once, when the linear maps are
-made, so that an evaluation costs O(held-out pairs). (Povey's pocolm optimises discounts
+part for fractional counts. The counts are read once, when the linear maps are made, so
+that an evaluation costs O(held-out pairs). (Povey's pocolm optimises discounts
 in this way; MITLM searches.)
 """
 
@@ -19,8 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from ..backoff._slots import HeldOut
+from ..backoff import HeldOut
 from ..context_tree import Pairs
+from ._chains import log_likelihood, parents_in_level
 
 # Discounts stay above this: D = 0 would leave nothing for unseen symbols.
 _LEAST = 1e-3
@@ -84,34 +84,19 @@ class ChainLikelihood:
         Returns
         -------
         value : float
-            Nats a sample.
+            Nats per sample.
 
         gradient : ndarray, shaped like `discounts`
         """
-        above, links, value = self.base, [], 0.0
-        for d, level in zip(discounts, self.levels):
-            up = above[level.parent]
-            held = level.held + level.held_slope @ d
-            proba = level.own + level.own_slope @ d + held * up
-            links.append((up, held, proba))
-            at = level.weight > 0
-            value -= float(level.weight[at] @ np.log(proba[at]))
-            above = proba
+        shares = [
+            (level.own + level.own_slope @ d, level.held + level.held_slope @ d)
+            for d, level in zip(discounts, self.levels)
+        ]
+        value, slopes = log_likelihood(self.base, self.levels, shares)
         gradient = np.empty_like(discounts)
-        mass = None
-        for k in range(len(self.levels) - 1, -1, -1):
-            level, (up, held, proba) = self.levels[k], links[k]
-            slope = np.zeros(proba.size)
-            at = level.weight > 0
-            slope[at] = level.weight[at] / proba[at]
-            if mass is not None:
-                slope += mass
-            gradient[k] = -(level.own_slope.T @ slope)
-            gradient[k] -= level.held_slope.T @ (slope * up)
-            if k:
-                size = self.levels[k - 1].weight.size
-                mass = np.bincount(level.parent, slope * held, size)
-        return value / self.size, gradient / self.size
+        for row, level, (slope, up, _) in zip(gradient, self.levels, slopes):
+            row[:] = level.own_slope.T @ slope + level.held_slope.T @ (slope * up)
+        return -value / self.size, -gradient / self.size
 
     def minimize(
         self, start: np.ndarray, tol: float = 1e-13, fixed: int = 0
@@ -203,12 +188,9 @@ class DiscountLikelihood(ChainLikelihood):
             known = np.where(slot >= 0, count[np.maximum(slot, 0)], 0.0)
             fixed, w = discount_weights(known, n_discounts)
             n, a = node[here], total[node[here]]
-            above = np.arange(slot.size) if k == 0 else samples.parent[here]
-            if k > 0:
-                above = above - samples.level(k - 1).start
             levels.append(
                 DiscountedLevel(
-                    above.astype(np.int64),
+                    parents_in_level(samples, k),
                     held_out.weight[here],
                     (known - fixed) / a,
                     -w / a[:, None],

@@ -11,15 +11,14 @@ import pytest
 from _oracles import following_text, make_model, random_corpus
 
 from sklstruct import StructuredLogLinearLM
-from sklstruct.backoff import BackoffModel, PrunedLM, prune
-from sklstruct.backoff._prune import renormalize
+from sklstruct.backoff import BackoffModel, Counted, prune, renormalize
+from sklstruct.backoff._estimator import count_samples
 from sklstruct.context_tree import Pairs
 from sklstruct.exchange import read, write
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import (
     AbsoluteDiscountLM,
     AdditiveLM,
-    AdditiveUnigram,
     KneserNeyLM,
     WittenBellLM,
 )
@@ -36,6 +35,13 @@ def fitted(estimator=None, seed=0, max_depth=2, **params):
     estimator = WittenBellLM() if estimator is None else estimator
     lm = LanguageModel(estimator, max_depth=max_depth, **params)
     return lm.fit(random_text(seed)).backoff_model_
+
+
+def pruned_by_counts(estimator, X, y, threshold, **options):
+    """(the whole model, the model pruned with the counts of the samples)."""
+    counted = count_samples(estimator, X, y)
+    whole = estimator.fit_counted(counted).backoff_model_
+    return whole, prune(whole, threshold, counts=counted, **options)
 
 
 def names(model):
@@ -152,9 +158,8 @@ def test_equals_kaldingram(threshold, tmp_path):
 
 def test_counts_give_the_frequency_of_contexts():
     X, y = random_corpus(0, 8, 500, 2)
-    whole = WittenBellLM(padding=-1, classes=range(9)).fit(X, y)
-    model = whole.backoff_model_
-    pruned = PrunedLM(WittenBellLM(padding=-1, classes=range(9)), 1e-3).fit(X, y)
+    estimator = WittenBellLM(padding=-1, classes=range(9))
+    model, pruned = pruned_by_counts(estimator, X, y, 1e-3)
     reference = Reference(model)
     count = {}
     for row in X.tolist():
@@ -163,21 +168,18 @@ def test_counts_give_the_frequency_of_contexts():
             count[h[len(h) - k :]] = count.get(h[len(h) - k :], 0) + 1
     reference.marginal = lambda h: count[h] / len(y)
     expected = reference.prune(1e-3, "entropy")
-    assert set(names(pruned.backoff_model_)) == set(expected)
-    assert pruned.n_pruned_ == model.n_pairs - pruned.backoff_model_.n_pairs > 0
-    by_model = PrunedLM(
-        WittenBellLM(padding=-1, classes=range(9)), 1e-3, history="model"
-    ).fit(X, y)
-    assert by_model.backoff_model_ == prune(model, 1e-3)
+    assert set(names(pruned)) == set(expected)
+    assert pruned.n_pairs < model.n_pairs
+    assert pruned != prune(model, 1e-3)
 
 
 @pytest.mark.parametrize("threshold", [0, 1, 3, [0, 2], [1, 1, 5]])
 def test_count_cut_offs(threshold):
     X, y = random_corpus(0, 8, 500, 3)
-    model = PrunedLM(WittenBellLM(padding=-1), threshold, method="count").fit(X, y)
-    whole = WittenBellLM(padding=-1).fit(X, y).backoff_model_
+    estimator = WittenBellLM(padding=-1)
+    whole, model = pruned_by_counts(estimator, X, y, threshold, method="count")
     least = np.atleast_1d(threshold)
-    kept = names(model.backoff_model_)
+    kept = names(model)
     count = {}
     for row, target in zip(X.tolist(), y.tolist()):
         h = tuple(s for s in row if s >= 0)
@@ -192,7 +194,7 @@ def test_count_cut_offs(threshold):
         return any(k[0] == longer and stays(*k) for k in count)
 
     assert set(kept) == {key for key in names(whole) if stays(*key)}
-    assert model.backoff_model_.check_normalized() < 1e-12
+    assert model.check_normalized() < 1e-12
 
 
 @pytest.mark.parametrize(
@@ -213,11 +215,12 @@ def test_any_model_stays_normalised_and_a_cursor_walks_it(estimator, method, tmp
     if isinstance(estimator, AdditiveLM) and method == "weighted_difference":
         pytest.skip("backs off to more than it has: every pair has a negative cost")
     thresholds = (1, 4) if method == "count" else (1e-5, 1e-3)
-    sizes = []
+    sizes, whole = [], LanguageModel(estimator, max_depth=3)
+    counted = whole.count(random_text(2))
+    whole.fit(counted)
     for threshold in thresholds:
-        pruner = PrunedLM(estimator, threshold, method=method)
-        lm = LanguageModel(pruner, max_depth=3).fit(random_text(2))
-        model = lm.backoff_model_
+        model = prune(whole.backoff_model_, threshold, method=method, counts=counted)
+        lm = LanguageModel.from_backoff(model)
         sizes.append(model.n_pairs)
         assert model.check_normalized() < 1e-12
         nodes = np.arange(min(model.n_nodes, 200))
@@ -251,12 +254,12 @@ def test_a_context_with_every_class_is_not_emptied():
     """Each of its pairs follows from the others; all of them do not from nothing."""
     X = np.repeat([[0], [1]], 100, axis=0)
     y = np.r_[np.repeat([0, 1, 2], [80, 15, 5]), np.repeat([0, 1, 2], [5, 15, 80])]
-    model = PrunedLM(WittenBellLM(), 1e-4).fit(X, y)
-    whole = WittenBellLM().fit(X, y)
-    p, q = whole.predict_proba([[0], [1]]), model.predict_proba([[0], [1]])
+    whole, model = pruned_by_counts(WittenBellLM(), X, y, 1e-4)
+    p, q = (np.exp(m.rows(m.tree.find_windows([[0], [1]]))) for m in (whole, model))
     np.testing.assert_allclose(p, q, atol=2e-3)
     y = np.tile([0, 1, 2], 100)  # the same after both
-    assert PrunedLM(WittenBellLM(), 1e-4).fit(X[:100], y[:100]).n_pruned_ == 3
+    whole, model = pruned_by_counts(WittenBellLM(), X[:100], y[:100], 1e-4)
+    assert whole.n_pairs - model.n_pairs == 3
 
 
 def test_a_file_that_is_rounded_is_normalised(tmp_path):
@@ -283,27 +286,6 @@ def test_a_context_that_nearly_covers_its_parent():
     assert same.log_backoff[1] == pytest.approx(np.log(0.2 / tiny))
 
 
-def test_batches_and_held_out_numbers():
-    X, y = random_corpus(0, 8, 500, 2)
-    whole = PrunedLM(WittenBellLM(padding=-1), 1e-3).fit(X, y)
-    parts = PrunedLM(WittenBellLM(padding=-1), 1e-3)
-    for part in (slice(0, 200), slice(200, 500)):
-        parts.partial_fit(X[part], y[part])
-    np.testing.assert_array_equal(whole.predict_proba(X), parts.predict_proba(X))
-    tuned = PrunedLM(KneserNeyLM(discount="tuned", padding=-1), 1e-4).fit(X, y)
-    assert tuned.n_pruned_ > 0 and not hasattr(tuned, "partial_fit")
-    assert tuned.backoff_model_.check_normalized() < 1e-12
-
-
-def test_grid_search_finds_a_threshold():
-    from sklearn.model_selection import GridSearchCV
-
-    lm = LanguageModel(PrunedLM(WittenBellLM()), max_depth=2)
-    search = GridSearchCV(lm, {"estimator__threshold": [0.0, 1e-4, 1.0]}, cv=2)
-    search.fit(random_text(0))
-    assert search.best_params_["estimator__threshold"] < 1.0
-
-
 @pytest.mark.parametrize(
     "threshold, params, match",
     [
@@ -314,26 +296,45 @@ def test_grid_search_finds_a_threshold():
         ([[1]], {"method": "count"}, "one for each depth"),
         (1, {"method": "count"}, "counts must be given"),
         (1, {"method": "katz"}, "method must be one of"),
-        (1, {"counts": np.ones(3)}, "counts"),
-        (1, {"counts": "nan"}, "finite and at least 0"),
-        (1, {"counts": "zero"}, "all 0"),
     ],
 )
 def test_bad_parameters(threshold, params, match):
-    model = fitted()
-    fill = {"nan": np.nan, "zero": 0.0}
-    if isinstance(params.get("counts"), str):
-        params = {"counts": np.full(model.n_pairs, fill[params["counts"]])}
     with pytest.raises(ValueError, match=match):
-        prune(model, threshold, **params)
+        prune(fitted(), threshold, **params)
+
+
+def test_counts_of_another_text_are_refused():
+    lm = LanguageModel(WittenBellLM(), max_depth=2)
+    counted = lm.count(random_text(0))
+    model = lm.fit(counted).backoff_model_
+    with pytest.raises(TypeError, match="^counts must be a Counted, as"):
+        prune(model, 0.1, counts=np.ones(model.n_pairs))
+    with pytest.raises(ValueError, match="^counts: the words that were counted are"):
+        prune(model, 0.1, counts=lm.count(["other words"]))
+    none = Counted(counted.pairs, 0 * counted.count, counted.labels, 2, 2)
+    with pytest.raises(ValueError, match="^counts of the empty context are all 0"):
+        prune(model, 0.1, counts=none)
+
+
+def test_counts_with_held_out_samples_are_those_of_all():
+    text = random_text(0)
+    lm = LanguageModel(KneserNeyLM(discount="tuned"), max_depth=2)
+    counted = lm.count(text)
+    model = lm.fit(counted).backoff_model_
+    plain = LanguageModel(WittenBellLM(), max_depth=2).count(text)
+    assert prune(model, 2, method="count", counts=counted) == prune(
+        model, 2, method="count", counts=plain
+    )
+    # A smoother without pairs that occurred once: their counts are nowhere.
+    lm = LanguageModel(KneserNeyLM(discount=0.5, min_count=2), max_depth=3)
+    counted = lm.count(text)
+    small = prune(lm.fit(counted).backoff_model_, 1e-3, counts=counted)
+    assert small.check_normalized() < 1e-12
 
 
 def test_what_is_no_model():
     with pytest.raises(TypeError, match="model must be a BackoffModel"):
         prune(3, 0.1)
-    for other in (3, AdditiveUnigram()):
-        with pytest.raises(ValueError, match="'estimator' parameter"):
-            PrunedLM(other).fit([[0], [1]], [0, 1])
     nothing = make_model(
         [-1], [-1], [0, 2], [0, 1], [-np.inf, -np.inf], [0.0], n_symbols=1
     )

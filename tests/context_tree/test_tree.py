@@ -14,8 +14,13 @@ from sklstruct.context_tree import (
     Pairs,
     expand_pairs,
     expand_tree,
+    find_paths,
+    merge_counts,
+    merge_trees,
     suffix_tree,
+    tree_of_paths,
 )
+from sklstruct.context_tree._paths import path_arrays
 from sklstruct.symbols._encoding import sliding_base
 
 BUILD = {False: ContextTree.from_histories, True: suffix_tree}
@@ -380,14 +385,18 @@ def test_merging_parts_is_counting_the_whole(seed):
         part, ends = ContextTree.from_histories(Histories.from_windows(X[rows], 4), 3)
         # A part may not have met the last classes.
         n_classes = int(y[rows].max()) + 1
-        parts.append((part, *Pairs.count(part, ends, y[rows], n_classes, weight[rows])))
-    merged, index = ContextTree.merge([part for part, _, _ in parts])
-    assert merged == tree
-    assert np.array_equal(merged.level_ptr, tree.level_ptr)
-    both = Pairs.merge(merged, [(p, c, i) for (_, p, c), i in zip(parts, index)])
-    assert both[0] == pairs
-    assert np.array_equal(both[0].parent, pairs.parent)
-    assert np.array_equal(both[1], count)
+        parts.append(Pairs.count(part, ends, y[rows], n_classes, weight[rows]))
+    merged, sums = parts[0]
+    for part in parts[1:]:
+        both = merge_counts((merged, sums), part)
+        for (old, _), index in (((merged, sums), both.index_a), (part, both.index_b)):
+            names = contexts_of(both.pairs.tree)
+            assert [names[i] for i in index] == contexts_of(old.tree)
+        merged, sums = both[:2]
+    assert merged == pairs
+    assert np.array_equal(merged.tree.level_ptr, tree.level_ptr)
+    assert np.array_equal(merged.parent, pairs.parent)
+    assert np.array_equal(sums, count)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -445,20 +454,18 @@ def test_too_few_symbols_and_other_misuse():
     with pytest.raises(ValueError, match="n_symbols=3 is below"):
         ContextTree([-1, 0], [-1, 3], 3)
     tree = ContextTree([-1, 0], [-1, 3])
-    with pytest.raises(ValueError, match="trees is empty"):
-        ContextTree.merge([])
     with pytest.raises(ValueError, match="keep must have 2 entries"):
         tree.select([True])
     last, _ = suffix_tree(Histories.from_windows(np.zeros((1, 3), np.int32), 3), 1)
     for method in (
         lambda t: t.select([True, True]),
-        lambda t: ContextTree.merge([t]),
+        lambda t: merge_trees(t, t),
         lambda t: t.find_windows([[0]]),
     ):
         with pytest.raises(ValueError, match="collapsed; expand it first"):
             method(last)
     with pytest.raises(ValueError, match="columns"):
-        tree.find_paths(sparse.csr_matrix(np.ones((1, 3))), np.zeros(2, np.int32))
+        find_paths(tree, sparse.csr_matrix(np.ones((1, 3))), np.zeros(2, np.int32))
 
 
 BAD_QUERIES = {
@@ -468,15 +475,11 @@ BAD_QUERIES = {
     "floats": (lambda t, p: p.find([0.5], [0]), "integers"),
     "counts": (lambda t, p: p.terminal_counts([1.0]), "count must have"),
     "numbers": (lambda t, p: p.node_sums(np.ones(99)), "numbers must have"),
-    "node of a path": (lambda t, p: t.paths([9], [1]), r"node\[0\] = 9"),
-    "matched": (lambda t, p: t.paths([0], []), "matched must have 1"),
+    "node of a path": (lambda t, p: path_arrays(t, [9], [1]), r"node\[0\] = 9"),
+    "matched": (lambda t, p: path_arrays(t, [0], []), "matched must have 1"),
     "context": (lambda t, p: t.contexts([-1]), r"nodes\[0\] = -1"),
-    "part": (
-        lambda t, p: Pairs.merge(t, [(p, np.ones(p.n_pairs), np.array([0, 9]))]),
-        r"nodes\[1\] = 9 is no node of the merged tree",
-    ),
     "columns": (
-        lambda t, p: t.find_paths(sparse.csr_matrix((1, 1)), [9]),
+        lambda t, p: find_paths(t, sparse.csr_matrix((1, 1)), [9]),
         r"column_to_node\[0\] = 9",
     ),
 }
@@ -522,14 +525,14 @@ def test_matrices_that_are_no_paths(case):
     rows, message = NO_PATHS[case]
     X = np.array([[row.get(j, 0) for j in range(4)] for row in rows], dtype=float)
     with pytest.raises(ValueError, match=message):
-        ContextTree.from_paths(sparse.csr_array(X))
+        tree_of_paths(sparse.csr_array(X))
 
 
 def test_matrix_with_more_suffixes_than_a_column_merges():
     tree = ContextTree([-1, 0], [-1, 0])
     X = sparse.csr_array(np.array([[1.0, 2.0]]))
     with pytest.raises(ValueError, match="larger than the number of suffixes"):
-        tree.find_paths(X, [0, 1])
+        find_paths(tree, X, [0, 1])
 
 
 @pytest.mark.parametrize("end", [[], [3], [3, 3]])

@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline, make_union
 
 from sklstruct import SuffixTreeVectorizer
-from sklstruct.context_tree import ContextTree
+from sklstruct.context_tree import tree_of_paths
 from sklstruct.symbols import context_windows
 
 WORDS = np.array(
@@ -82,7 +82,7 @@ def test_tree_is_read_back_from_the_matrix_alone(collapse):
     X = np.random.default_rng(0).integers(0, 4, size=(300, 6))
     vectorizer = SuffixTreeVectorizer(max_depth=6, collapse=collapse)
     paths = vectorizer.fit_transform(X)
-    tree, terminal, column_to_node = ContextTree.from_paths(paths)
+    tree, terminal, column_to_node = tree_of_paths(paths)
     assert np.array_equal(tree.parent, vectorizer.tree_.parent)
     assert np.array_equal(tree.spans(), vectorizer.tree_.spans())
     assert np.array_equal(column_to_node, np.arange(paths.shape[1]))
@@ -92,7 +92,7 @@ def test_tree_is_read_back_from_the_matrix_alone(collapse):
     order = np.lexsort((rng.random(depth.size), depth))
     shuffled = paths[:, order].tocsr()
     shuffled.sort_indices()
-    again, _, mapping = ContextTree.from_paths(shuffled)
+    again, _, mapping = tree_of_paths(shuffled)
     assert np.array_equal(np.bincount(again.levels()), np.bincount(tree.levels()))
     assert sorted(mapping) == list(range(depth.size))
 

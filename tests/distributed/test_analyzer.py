@@ -9,7 +9,8 @@ distributed = pytest.importorskip(
 )
 pytest.importorskip("dask.bag", reason='dask is missing: pip install ".[peers]"')
 
-from sklstruct.distributed import DaskLanguageModel  # noqa: E402
+from _clusters import on_cluster  # noqa: E402
+
 from sklstruct.language_model import LanguageModel  # noqa: E402
 from sklstruct.smoothing import WittenBellLM  # noqa: E402
 from sklstruct.symbols import TextFile  # noqa: E402
@@ -46,7 +47,8 @@ def test_workers_split_by_the_rule_of_the_model(client, tmp_path, analyzer):
     for X in (TEXT, TextFile(path), *bags):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = DaskLanguageModel(WittenBellLM(), client=client, **options).fit(X)
+            found = on_cluster(WittenBellLM(), client=client, **options).fit(X)
+            found = found.compute()
             assert found.perplexity(TEXT) == perplexity
         assert found.vocabulary_.tolist() == expected.vocabulary_.tolist()
         assert found.backoff_model_ == expected.backoff_model_

@@ -18,7 +18,7 @@ import joblib
 import numpy as np
 import pytest
 from _callbacks import StopAfter, needs_callbacks
-from _clusters import HANGS, local_client, until
+from _clusters import HANGS, here, local_client, on_cluster, until
 from _oracles import wikitext
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -32,8 +32,13 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
-from sklstruct.backoff import Counted
-from sklstruct.distributed import DaskLanguageModel, SchedulerLost
+from sklstruct.backoff import count_text
+from sklstruct.distributed import (
+    DaskLanguageModel,
+    SchedulerLost,
+    _client,
+    _driver,
+)
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import Checkpoint, FitMemory
 from sklstruct.mixture import MixtureLM
@@ -61,7 +66,7 @@ def sentences(n=400, seed=0):
 
 
 def same_model(a, b, exact):
-    a, b = a.backoff_model_, b.backoff_model_
+    a, b = here(a).backoff_model_, here(b).backoff_model_
     assert a.pairs == b.pairs
     assert a.labels.classes.tolist() == b.labels.classes.tolist()
     for name in ("log_prob", "log_backoff"):
@@ -86,19 +91,20 @@ MODELS = [
 def test_equal_to_one_process(client, estimator, exact):
     text = sentences()
     one = LanguageModel(estimator, max_depth=3, min_count=2).fit(text)
-    many = DaskLanguageModel(estimator, max_depth=3, min_count=2, n_shards=3).fit(text)
+    many = on_cluster(estimator, max_depth=3, min_count=2, n_shards=3).fit(text)
     same_model(one, many, exact)
-    assert many.vocabulary_.tolist() == one.vocabulary_.tolist()
+    lm = many.compute()
+    assert lm.vocabulary_.tolist() == one.vocabulary_.tolist()
     test = sentences(20, seed=1)
-    assert many.perplexity(test) == pytest.approx(one.perplexity(test), rel=1e-8)
+    assert lm.perplexity(test) == pytest.approx(one.perplexity(test), rel=1e-8)
     if not exact:
-        a, b = one.estimator_, many.estimator_
+        a, b = one.estimator_, lm.estimator_
         np.testing.assert_allclose(b.objective_, a.objective_, rtol=1e-8)
         np.testing.assert_allclose(b.coef_, a.coef_, atol=1e-7)
     assert len(many.shard_sizes_) == 3
     pairs = sum(n for _, _, n in many.shard_sizes_)
-    V = many.vocabulary_.size
-    assert pairs == many.backoff_model_.n_pairs + 2 * V
+    V = lm.vocabulary_.size
+    assert pairs == lm.backoff_model_.n_pairs + 2 * V
     assert many.n_lost_shards_ == 0
 
 
@@ -111,7 +117,7 @@ def test_bag_files_and_sentences_are_one_text(client, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("\n".join(text) + "\n")
     estimator = WittenBellLM()
-    model = DaskLanguageModel(estimator, max_depth=2, n_shards=2)
+    model = on_cluster(estimator, max_depth=2, n_shards=2)
     one = LanguageModel(estimator, max_depth=2).fit(text)
     for X in (
         text,
@@ -128,15 +134,16 @@ def test_bag_files_and_sentences_are_one_text(client, tmp_path):
 def test_the_number_of_workers_does_not_matter(client):
     text = sentences()
     estimator = StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9)
-    model = DaskLanguageModel(estimator, max_depth=3, n_shards=3)
-    first = model.fit(text).estimator_.coef_
+    model = on_cluster(estimator, max_depth=3, n_shards=3)
+    lm = model.fit(text).compute()
+    first = lm.estimator_.coef_
     assert model.n_exchanges_ > 10
-    V = model.vocabulary_.size
+    V = lm.vocabulary_.size
     most = 2 * 3 * 8 * (3 * V + 3) * model.n_exchanges_
     assert 0 < model.n_bytes_exchanged_ <= most
     worker = next(iter(client.cluster.workers.values()))
     with local_client(1, n_threads=2, direct_to_workers=True) as other:
-        again = model.set_params(client=other).fit(text).estimator_.coef_
+        again = model.set_params(client=other).fit(text).compute().estimator_.coef_
     assert worker.status.name == "running"
     np.testing.assert_array_equal(first, again)
 
@@ -150,27 +157,27 @@ def test_parameters_of_the_text(client):
         {"end": None, "unknown": None},
     ):
         one = LanguageModel(WittenBellLM(), max_depth=2, **params).fit(text)
-        many = DaskLanguageModel(WittenBellLM(), max_depth=2, n_shards=3, **params)
+        many = on_cluster(WittenBellLM(), max_depth=2, n_shards=3, **params)
         same_model(one, many.fit(text), exact=True)
 
 
 def test_more_shards_than_words(client):
     text = ["a b", "b a", "a"]
     one = LanguageModel(WittenBellLM(), max_depth=2).fit(text)
-    many = DaskLanguageModel(WittenBellLM(), max_depth=2, n_shards=9).fit(text)
+    many = on_cluster(WittenBellLM(), max_depth=2, n_shards=9).fit(text)
     same_model(one, many, exact=True)
     one = LanguageModel(StructuredLogLinearLM(penalty="l2"), max_depth=5).fit(text)
-    many = DaskLanguageModel(
-        StructuredLogLinearLM(penalty="l2"), max_depth=5, n_shards=4
-    ).fit(text)
+    many = on_cluster(StructuredLogLinearLM(penalty="l2"), max_depth=5, n_shards=4).fit(
+        text
+    )
     same_model(one, many, exact=False)
 
 
 def test_warnings_reach_the_caller(client):
     with pytest.warns(UserWarning, match="KneserNeyLM: counts of counts do not give"):
-        DaskLanguageModel(KneserNeyLM(), max_depth=2, n_shards=2).fit(["a b c"] * 3)
+        on_cluster(KneserNeyLM(), max_depth=2, n_shards=2).fit(["a b c"] * 3)
     with pytest.warns(UserWarning, match="the solver stopped at max_iter=1"):
-        DaskLanguageModel(
+        on_cluster(
             StructuredLogLinearLM(tol=1e-9, max_iter=1), max_depth=2, n_shards=2
         ).fit(sentences(50))
 
@@ -179,17 +186,16 @@ def test_a_memory_of_fits_stays_here(client, tmp_path):
     """`memory` says where fits of this machine are kept, and no worker is told."""
     text = sentences(60)
     estimator = StructuredLogLinearLM(penalty="l2", memory=FitMemory())
-    model = DaskLanguageModel(estimator, max_depth=2, n_shards=2).fit(text)
+    model = on_cluster(estimator, max_depth=2, n_shards=2).fit(text).compute()
     want = StructuredLogLinearLM(penalty="l2")
-    want = DaskLanguageModel(want, max_depth=2, n_shards=2).fit(text)
+    want = on_cluster(want, max_depth=2, n_shards=2).fit(text).compute()
     np.testing.assert_array_equal(model.estimator_.coef_, want.estimator_.coef_)
     assert model.estimator_.memory is not None
-    assert model.estimator is estimator
 
 
 def test_verbose_prints_here(client, capsys):
     model = StructuredLogLinearLM(penalty="l2", verbose=1)
-    DaskLanguageModel(model, max_depth=2, n_shards=2).fit(sentences(50))
+    on_cluster(model, max_depth=2, n_shards=2).fit(sentences(50))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("[StructuredLogLinearLM] iteration 0: objective")
     assert len(lines) == len(set(lines))
@@ -200,10 +206,9 @@ def test_a_callback_stops_the_fit(client):
     stop = StopAfter("iteration", 2)
     stop.max_propagation_depth = None
     estimator = StructuredLogLinearLM(penalty="l2", tol=1e-12)
-    model = DaskLanguageModel(estimator, max_depth=2, n_shards=2)
+    model = on_cluster(estimator, max_depth=2, n_shards=2)
     model.set_callbacks(stop)
-    model.fit(sentences(50))
-    assert model.estimator_.n_iter_ <= 3
+    assert model.fit(sentences(50)).compute().estimator_.n_iter_ <= 3
 
 
 @needs_callbacks
@@ -217,7 +222,7 @@ def test_every_task_that_begins_ends(client):
     ledger = Ledger("none")
     ledger.ended = []
     estimator = StructuredLogLinearLM(penalty="l2", max_iter=3, tol=0.5)
-    model = DaskLanguageModel(estimator, max_depth=2, n_shards=2)
+    model = on_cluster(estimator, max_depth=2, n_shards=2)
     model.set_callbacks(ledger)
     model.fit(sentences(50))
     assert sorted(ledger.tasks) == sorted(ledger.ended)
@@ -231,7 +236,7 @@ class Chaos:
     """Does something at the n-th answer that the shards get."""
 
     def __init__(self, patch, at, what):
-        from sklstruct.distributed._cluster import ShardDriver
+        from sklstruct.distributed._driver import ShardDriver
 
         answer, self.n = ShardDriver._answer, 0
         self.reports = []
@@ -257,22 +262,22 @@ def lose_actor(driver):
 def test_a_lost_shard_is_made_again(client, monkeypatch, tmp_path, at, checkpoint):
     text = sentences()
     estimator = StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9)
-    model = DaskLanguageModel(estimator, max_depth=3, n_shards=3)
-    want = model.fit(text).estimator_
+    model = on_cluster(estimator, max_depth=3, n_shards=3)
+    want = model.fit(text).compute().estimator_
     if checkpoint:
         path = Checkpoint(tmp_path / "fit.ckpt", interval=0)
-        model.set_params(estimator__checkpoint=path)
+        model.set_params(model__estimator__checkpoint=path)
     Chaos(monkeypatch, at, lose_actor)
-    got = model.fit(text)
-    assert got.n_lost_shards_ == 1
-    np.testing.assert_array_equal(got.estimator_.coef_, want.coef_)
-    np.testing.assert_array_equal(got.estimator_.objective_, want.objective_)
+    got = model.fit(text).compute().estimator_
+    assert model.n_lost_shards_ == 1
+    np.testing.assert_array_equal(got.coef_, want.coef_)
+    np.testing.assert_array_equal(got.objective_, want.objective_)
 
 
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("status", ["finished", "pending", "lost", "error"])
 def test_a_shard_lives_while_its_worker_and_its_fit_do(known, status):
-    from sklstruct.distributed._cluster import ShardDriver
+    from sklstruct.distributed._driver import ShardDriver
 
     driver = object.__new__(ShardDriver)
     driver.client = SimpleNamespace(
@@ -284,14 +289,14 @@ def test_a_shard_lives_while_its_worker_and_its_fit_do(known, status):
 
 
 def test_a_shard_that_is_lost_again_and_again(client, monkeypatch):
-    from sklstruct.distributed._cluster import ShardDriver
+    from sklstruct.distributed._driver import ShardDriver
 
     place = ShardDriver._place
     monkeypatch.setattr(
         ShardDriver, "_place", lambda self, k: None if k else place(self, k)
     )
     with pytest.raises(RuntimeError, match="the worker of shard 1 was lost 4 times"):
-        DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+        on_cluster(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
 
 
 # ----------------------------------------------------- errors that are not losses
@@ -327,7 +332,7 @@ class Unsendable(Exception):
     ids=lambda error: type(error).__name__,
 )
 def test_errors_of_the_program_reach_the_caller(client, monkeypatch, name, error):
-    from sklstruct.distributed._cluster import ShardDriver
+    from sklstruct.distributed._driver import ShardDriver
 
     def lose(self, lost):
         raise AssertionError("taken for the loss of a worker")
@@ -335,7 +340,7 @@ def test_errors_of_the_program_reach_the_caller(client, monkeypatch, name, error
     monkeypatch.setattr(ShardDriver, "_lose", lose)
     break_method(monkeypatch, name, error)
     with pytest.raises(type(error), match=str(error.args[-1])[:9]) as info:
-        DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+        on_cluster(WittenBellLM(), n_shards=2).fit(["a b", "b a"]).compute()
     # With where it comes from.
     note = "".join(info.value.__notes__)
     assert "On the worker of a shard" in note
@@ -355,7 +360,7 @@ def test_errors_inside_a_fit_reach_the_caller(client, monkeypatch):
         shard.total(np.zeros(2))
 
     monkeypatch.setattr(WittenBellLM, "_fit_tree", fit_tree)
-    model = DaskLanguageModel(WittenBellLM(), n_shards=2)
+    model = on_cluster(WittenBellLM(), n_shards=2)
     with pytest.raises(MemoryError, match="not enough for the shard") as info:
         model.fit(["a b", "b a"])
     assert "IndexError" in "".join(info.value.__notes__)
@@ -377,10 +382,9 @@ class Never:
 
 def lose_answers(patch, methods, what=lambda answer: Never()):
     """The answers to some methods of the shards do not arrive at the client."""
-    from sklstruct.distributed import _cluster
 
-    patch.setattr(_cluster, "_DOUBT", 0.01)
-    begin, lost = _cluster.ShardDriver.begin, []
+    patch.setattr(_driver, "_DOUBT", 0.01)
+    begin, lost = _driver.ShardDriver.begin, []
 
     def losing(driver, k, method, *arguments):
         call = begin(driver, k, method, *arguments)
@@ -389,18 +393,17 @@ def lose_answers(patch, methods, what=lambda answer: Never()):
             call = call._replace(answer=what(call.answer))
         return call
 
-    patch.setattr(_cluster.ShardDriver, "begin", losing)
+    patch.setattr(_driver.ShardDriver, "begin", losing)
     return lost
 
 
 def test_answers_that_do_not_arrive_are_asked_for_again(client, monkeypatch):
-    from sklstruct.distributed import _cluster
 
     text = sentences(50)
     one = LanguageModel(WittenBellLM()).fit(text)
-    monkeypatch.setattr(_cluster, "_PIECE", 100)
+    monkeypatch.setattr(_driver, "_PIECE", 100)
     lost = lose_answers(monkeypatch, {"describe", "pairs", "model"})
-    many = DaskLanguageModel(WittenBellLM(), n_shards=2).fit(text)
+    many = on_cluster(WittenBellLM(), n_shards=2).fit(text)
     same_model(one, many, exact=True)
     assert sorted(lost) == ["describe"] * 2 + ["model"] * 10 + ["pairs"] * 2
     assert many.n_lost_shards_ == 0
@@ -410,7 +413,7 @@ def test_errors_that_do_not_arrive_are_asked_for_again(client, monkeypatch):
     lose_answers(monkeypatch, {"describe"})
     break_method(monkeypatch, "describe", MemoryError("too much"))
     with pytest.raises(MemoryError, match="too much") as info:
-        DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+        on_cluster(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
     assert "in broken" in "".join(info.value.__notes__)
 
 
@@ -421,24 +424,23 @@ def test_answers_that_are_too_large_for_the_client(client, monkeypatch):
     lose_answers(monkeypatch, {"describe"})
     monkeypatch.setattr(ShardFit, "pack", lambda self, number: 1 << 60)
     with pytest.raises(MemoryError) as info:
-        DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+        on_cluster(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
     assert "receiving an answer of shard 0" in "".join(info.value.__notes__)
 
 
 def test_calls_that_take_long_are_waited_for(client, monkeypatch):
     """Questions about a call come behind its end."""
-    from sklstruct.distributed import _cluster
     from sklstruct.distributed._tasks import ShardFit
 
-    begin, ask_about = _cluster.ShardDriver.begin, _cluster.ShardDriver._ask_about
-    describe, limits = ShardFit.describe, (_cluster._DOUBT, _cluster._NEVER_ARRIVED)
+    begin, ask_about = _driver.ShardDriver.begin, _driver.ShardDriver._ask_about
+    describe, limits = ShardFit.describe, (_driver._DOUBT, _driver._NEVER_ARRIVED)
     begun, asked = threading.Event(), threading.Event()
 
     def beginning(driver, k, method, *arguments):
         # Other calls may be slow, too, on a busy machine.
         doubt, never = (0.01, 0.0) if method == "describe" else limits
-        monkeypatch.setattr(_cluster, "_DOUBT", doubt)
-        monkeypatch.setattr(_cluster, "_NEVER_ARRIVED", never)
+        monkeypatch.setattr(_driver, "_DOUBT", doubt)
+        monkeypatch.setattr(_driver, "_NEVER_ARRIVED", never)
         return begin(driver, k, method, *arguments)
 
     def asking(driver, k, call, *arguments):
@@ -452,16 +454,15 @@ def test_calls_that_take_long_are_waited_for(client, monkeypatch):
         time.sleep(0.1)  # the question arrives
         return describe(self)
 
-    monkeypatch.setattr(_cluster.ShardDriver, "begin", beginning)
-    monkeypatch.setattr(_cluster.ShardDriver, "_ask_about", asking)
+    monkeypatch.setattr(_driver.ShardDriver, "begin", beginning)
+    monkeypatch.setattr(_driver.ShardDriver, "_ask_about", asking)
     monkeypatch.setattr(ShardFit, "describe", slow)
-    model = DaskLanguageModel(WittenBellLM(), n_shards=3).fit(sentences(50))
+    model = on_cluster(WittenBellLM(), n_shards=3).fit(sentences(50))
     assert asked.is_set()
     assert model.n_lost_shards_ == 0
 
 
 def test_calls_that_do_not_arrive(client, monkeypatch):
-    from sklstruct.distributed import _cluster
     from sklstruct.distributed._tasks import ShardFit
 
     do = ShardFit.do
@@ -472,9 +473,9 @@ def test_calls_that_do_not_arrive(client, monkeypatch):
 
     monkeypatch.setattr(ShardFit, "do", deaf)
     lose_answers(monkeypatch, {"describe"})
-    monkeypatch.setattr(_cluster, "_NEVER_ARRIVED", 0.2)
+    monkeypatch.setattr(_driver, "_NEVER_ARRIVED", 0.2)
     with pytest.raises(RuntimeError, match="a call to shard 0 did not arrive at its w"):
-        DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+        on_cluster(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
 
 
 def test_errors_of_counting_again_reach_the_caller(client, monkeypatch, tmp_path):
@@ -488,7 +489,7 @@ def test_errors_of_counting_again_reach_the_caller(client, monkeypatch, tmp_path
 
     Chaos(monkeypatch, 1, lose_text_and_actor)
     with pytest.raises(FileNotFoundError, match=r"text\.txt"):
-        DaskLanguageModel(KneserNeyLM(discount=0.5), n_shards=2).fit(TextFile(path))
+        on_cluster(KneserNeyLM(discount=0.5), n_shards=2).fit(TextFile(path))
 
 
 def test_a_file_that_a_worker_does_not_have(client, monkeypatch, tmp_path):
@@ -502,7 +503,7 @@ def test_a_file_that_a_worker_does_not_have(client, monkeypatch, tmp_path):
 
     monkeypatch.setattr(_tasks, "number_sentences", gone)
     with pytest.raises(FileNotFoundError, match=r"text\.txt") as info:
-        DaskLanguageModel(WittenBellLM()).fit(TextFile(path))
+        on_cluster(WittenBellLM()).fit(TextFile(path))
     assert "files must be there, under the same names" in "".join(info.value.__notes__)
 
 
@@ -534,9 +535,8 @@ class HeldRequests:
 
 def hold_requests(patch, client, method, then):
     """Hold them from the first task of a name on; `then` is called when one waits."""
-    from sklstruct.distributed import _cluster
 
-    held, look = HeldRequests(client), _cluster.WorkersWatch.look
+    held, look = HeldRequests(client), _client.WorkersWatch.look
     submit, begun = client.submit, []
 
     def submitting(function, *arguments, **options):
@@ -551,8 +551,8 @@ def hold_requests(patch, client, method, then):
         look(watch)
 
     patch.setattr(client, "submit", submitting)
-    patch.setattr(_cluster.WorkersWatch, "look", looking)
-    patch.setattr(_cluster, "_PATIENCE", 0.001)
+    patch.setattr(_client.WorkersWatch, "look", looking)
+    patch.setattr(_client, "PATIENCE", 0.001)
     return held
 
 
@@ -574,7 +574,7 @@ def test_results_that_wait_for_their_turn(client, monkeypatch, method):
     one = LanguageModel(WittenBellLM()).fit(text)
     held = hold_requests(monkeypatch, client, method, then)
     try:
-        model = DaskLanguageModel(WittenBellLM(), n_shards=3).fit(text)
+        model = on_cluster(WittenBellLM(), n_shards=3).fit(text)
     finally:
         held.let_go()
     same_model(one, model, exact=True)
@@ -592,19 +592,18 @@ def test_an_interrupt_leaves_the_client_usable(client, monkeypatch, method):
         held = hold_requests(patch, client, method, then)
         try:
             with pytest.raises(KeyboardInterrupt):
-                DaskLanguageModel(WittenBellLM(), n_shards=3).fit(sentences(40))
+                on_cluster(WittenBellLM(), n_shards=3).fit(sentences(40))
         finally:
             held.let_go()
     assert results_of_the_user(client) == [0, 1, 2]
     until(lambda: gc.collect() >= 0 and not stored(client) - before)
-    DaskLanguageModel(WittenBellLM(), n_shards=3).fit(["a b", "b a"])
+    on_cluster(WittenBellLM(), n_shards=3).fit(["a b", "b a"])
 
 
 def test_many_results_and_a_busy_loop(client, monkeypatch):
     """The event loop of the client has much else to do, as on a busy machine."""
-    from sklstruct.distributed import _cluster
 
-    monkeypatch.setattr(_cluster, "_PATIENCE", 0.003)
+    monkeypatch.setattr(_client, "PATIENCE", 0.003)
     futures = client.map(abs, range(300), pure=False)
     over = threading.Event()
 
@@ -616,7 +615,7 @@ def test_many_results_and_a_busy_loop(client, monkeypatch):
     client.loop.add_callback(work)
     try:
         for _ in range(3):
-            DaskLanguageModel(WittenBellLM(), n_shards=3).fit(sentences(40))
+            on_cluster(WittenBellLM(), n_shards=3).fit(sentences(40))
     finally:
         over.set()
     assert client.gather(futures) == list(range(300))
@@ -637,7 +636,7 @@ def test_a_client_that_is_broken_already(client):
     until(lambda: client._gather_future.cancelled())
     held.let_go()
     with pytest.raises(RuntimeError, match=r"client: .* make a new distributed.Client"):
-        DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+        on_cluster(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
 
 
 def test_partitions_that_are_empty(client):
@@ -645,7 +644,7 @@ def test_partitions_that_are_empty(client):
     halves = [text[:30], text[30:]]
     for estimator, exact in MODELS[:4]:
         one = LanguageModel(estimator, max_depth=3).fit(text)
-        model = DaskLanguageModel(estimator, max_depth=3, n_shards=3)
+        model = on_cluster(estimator, max_depth=3, n_shards=3)
         for parts in (
             [text],  # fewer than there are workers and shards
             [[], halves[0], [], [], halves[1], []],
@@ -668,35 +667,35 @@ def test_an_empty_part_anywhere(client, estimator, exact, max_depth):
     one = LanguageModel(estimator, max_depth=max_depth).fit(text)
     test = sentences(20, seed=1)
     want = one.perplexity(test)
-    model = DaskLanguageModel(estimator, max_depth=max_depth, n_shards=2)
+    model = on_cluster(estimator, max_depth=max_depth, n_shards=2)
     for at in range(3):
         parts = [text[:20], text[20:]]
         parts.insert(at, [])
         model.fit(bag.from_delayed([dask.delayed(part) for part in parts]))
         if exact:
             same_model(one, model, exact)
-        assert model.perplexity(test) == pytest.approx(want, rel=1e-8)
+        assert model.compute().perplexity(test) == pytest.approx(want, rel=1e-8)
 
 
 @pytest.mark.parametrize("max_depth", [1, 2])
 def test_fewer_sentences_than_threads(client, max_depth, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("a b a\n")
-    model = DaskLanguageModel(WittenBellLM(), max_depth=max_depth, n_shards=2)
+    model = on_cluster(WittenBellLM(), max_depth=max_depth, n_shards=2)
     one = LanguageModel(WittenBellLM(), max_depth=max_depth).fit(["a b a"])
     for X in (["a b a"], TextFile(path), bag.read_text(str(path), blocksize=2)):
         same_model(one, model.fit(X), exact=True)
 
 
 def test_errors_of_the_client_reach_the_caller(client, monkeypatch):
-    from sklstruct.distributed._cluster import ShardDriver
+    from sklstruct.distributed._driver import ShardDriver
 
     def broken(driver):
         driver._actors[0] = object()  # without the methods of an actor
 
     Chaos(monkeypatch, 1, broken)
     with pytest.raises(AttributeError, match="do"):
-        DaskLanguageModel(KneserNeyLM(discount=0.5), n_shards=2).fit(["a b", "b a"])
+        on_cluster(KneserNeyLM(discount=0.5), n_shards=2).fit(["a b", "b a"])
     monkeypatch.undo()
 
     def refuse(*_):
@@ -705,14 +704,14 @@ def test_errors_of_the_client_reach_the_caller(client, monkeypatch):
     monkeypatch.setattr(client, "nthreads", lambda: {"there": 1})
     monkeypatch.setattr(ShardDriver, "_place", refuse)
     with pytest.raises(ValueError, match="odd"):
-        DaskLanguageModel(KneserNeyLM(discount=0.5), n_shards=2).fit(["a b", "b a"])
+        on_cluster(KneserNeyLM(discount=0.5), n_shards=2).fit(["a b", "b a"])
 
 
 # ------------------------------------------------------------------ ARPA by shard
 
 
 def arpa(model, **options):
-    model.to_arpa(file := io.BytesIO(), **options)
+    model.save(file := io.BytesIO(), format="arpa", **options)
     return file.getvalue()
 
 
@@ -726,13 +725,15 @@ def test_arpa_from_the_workers(client, estimator, exact, n_shards, monkeypatch):
     monkeypatch.setattr(_arpa, "_MOST_WEIGHTS", 23)
     monkeypatch.setattr(_arpa, "_MOST_LINES", 17)
     text = sentences(150)
-    model = DaskLanguageModel(
-        estimator, max_depth=3, n_shards=n_shards, min_count=2, gather=False
-    ).fit(text)
-    assert not hasattr(model, "estimator_")
+    model = on_cluster(estimator, max_depth=3, n_shards=n_shards, min_count=2).fit(text)
+    assert not hasattr(model, "model_")
     got = arpa(model), arpa(model, precision=15)
-    model.compute()
-    assert got == (arpa(model), arpa(model, precision=15))
+    lm = model.compute()
+    assert (
+        got
+        == (arpa(lm), arpa(lm, precision=15))
+        == (arpa(model), arpa(lm, precision=15))
+    )
     assert len(got[0].splitlines()) > 400
     if exact:
         one = LanguageModel(estimator, max_depth=3, min_count=2).fit(text)
@@ -753,8 +754,8 @@ def test_arpa_from_the_workers(client, estimator, exact, n_shards, monkeypatch):
 )
 def test_arpa_of_other_vocabularies(client, params):
     """Also with more shards than words."""
-    params = {"max_depth": 2, "n_shards": 3, "gather": False} | params
-    model = DaskLanguageModel(WittenBellLM(), **params).fit(sentences(40))
+    params = {"max_depth": 2, "n_shards": 3} | params
+    model = on_cluster(WittenBellLM(), **params).fit(sentences(40))
     got = arpa(model)
     assert got == arpa(model.compute())
 
@@ -762,38 +763,25 @@ def test_arpa_of_other_vocabularies(client, params):
 def test_a_model_on_its_workers(client, tmp_path):
     before = stored(client)
     text = sentences(60)
-    model = DaskLanguageModel(WittenBellLM(), n_shards=2, gather=False).fit(text)
+    model = on_cluster(WittenBellLM(), n_shards=2).fit(text)
     assert stored(client) - before
-    for use in (
-        lambda model: model.perplexity(text),
-        lambda model: model.sample(3),
-        lambda model: model.backoff_model_,
-    ):
-        with pytest.raises(
-            AttributeError, match=r"gather=False: .* compute\(\) copies"
-        ):
-            use(model)
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(model)
-    with pytest.raises(ValueError, match="continues only what partial_fit has begun"):
-        model.partial_fit(text)
-    with pytest.raises(ValueError, match="method='union' is for a MixtureLM"):
-        model.to_arpa(tmp_path / "bad.arpa", method="union")
-    with pytest.raises(ValueError, match="method must be 'exact' or 'union'"):
-        model.to_arpa(tmp_path / "bad.arpa", method="other")
     with pytest.raises(ValueError, match="precision must be an integer in 1..15"):
-        model.to_arpa(tmp_path / "bad.arpa", precision=16)
+        model.save(tmp_path / "bad.arpa", precision=16)
     with pytest.raises(FileNotFoundError):
-        model.to_arpa(tmp_path / "no" / "model.arpa")
-    assert clone(model).gather is False
-    model.to_arpa(tmp_path / "model.arpa.gz")
-    again = LanguageModel.from_arpa(tmp_path / "model.arpa.gz")
+        model.save(tmp_path / "no" / "model.arpa")
+    with pytest.raises(ValueError, match="format must be 'arpa' while the model is on"):
+        model.save(tmp_path / "model.bin")
+    model.save(tmp_path / "model.arpa.gz")
+    again = LanguageModel.load(tmp_path / "model.arpa.gz")
     one = LanguageModel(WittenBellLM()).fit(text)
     assert again.perplexity(text) == pytest.approx(one.perplexity(text), rel=1e-6)
-    assert model.compute() is model
-    same_model(model, one, exact=True)
-    assert model.compute() is model
+    lm = model.compute()
+    same_model(lm, one, exact=True)
+    assert lm is model.compute() is model.model_
     model.fit(text)
+    assert not hasattr(model, "model_")
     del model
     until(lambda: gc.collect() >= 0 and not stored(client) - before)
 
@@ -805,13 +793,11 @@ def test_a_model_on_its_workers(client, tmp_path):
 )  # fmt: skip
 def test_arpa_while_a_shard_is_lost(client, monkeypatch, shard, method, at):
     from sklstruct.distributed import _arpa
-    from sklstruct.distributed._cluster import ShardDriver
+    from sklstruct.distributed._driver import ShardDriver
 
     monkeypatch.setattr(_arpa, "_MOST_WEIGHTS", 50)
     monkeypatch.setattr(_arpa, "_MOST_LINES", 40)
-    model = DaskLanguageModel(
-        WittenBellLM(), max_depth=3, n_shards=3, gather=False
-    ).fit(sentences(60))
+    model = on_cluster(WittenBellLM(), max_depth=3, n_shards=3).fit(sentences(60))
     want = arpa(model)
     begin, seen = ShardDriver.begin, []
 
@@ -833,7 +819,7 @@ def test_calls_to_a_shard_that_was_made_again(client, monkeypatch):
     from sklstruct.distributed import _arpa
 
     monkeypatch.setattr(_arpa, "_MOST_LINES", 10)
-    model = DaskLanguageModel(WittenBellLM(), n_shards=2, gather=False)
+    model = on_cluster(WittenBellLM(), n_shards=2)
     model.fit(sentences(60))
     want = arpa(model)
     driver = model._remote.driver
@@ -859,11 +845,9 @@ def test_calls_to_a_shard_that_was_made_again(client, monkeypatch):
 
 def test_a_cluster_that_is_gone_has_no_model():
     with local_client(1) as client:
-        model = DaskLanguageModel(
-            WittenBellLM(), client=client, n_shards=2, gather=False
-        )
+        model = on_cluster(WittenBellLM(), client=client, n_shards=2)
         model.fit(["a b", "b a"])
-    for use in (model.compute, lambda: model.to_arpa(io.BytesIO())):
+    for use in (model.compute, lambda: arpa(model)):
         with pytest.raises(SchedulerLost, match="the scheduler of the cluster is gone"):
             use()
 
@@ -873,7 +857,7 @@ def test_a_file_that_fails_leaves_the_old_one(client, tmp_path, monkeypatch):
 
     path = tmp_path / "model.arpa"
     path.write_text("old")
-    model = DaskLanguageModel(WittenBellLM(), n_shards=2, gather=False).fit(["a b"])
+    model = on_cluster(WittenBellLM(), n_shards=2).fit(["a b"])
     lines = ArpaWriter._lines
 
     def failing(self, order):
@@ -883,10 +867,10 @@ def test_a_file_that_fails_leaves_the_old_one(client, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
         patch.setattr(ArpaWriter, "_lines", failing)
-        model.to_arpa(path)
+        model.save(path)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["model.arpa"]
-    model.to_arpa(path)
+    model.save(path)
     assert path.read_bytes() == arpa(model.compute())
 
 
@@ -905,17 +889,16 @@ def halt(driver):
 def test_a_fit_goes_on_from_its_checkpoint(client, tmp_path, name):
     text = sentences()
     estimator = StructuredLogLinearLM(penalty=name, lam=0.3, alpha=0.9, tol=1e-3)
-    model = DaskLanguageModel(estimator, max_depth=3, n_shards=3)
-    want = model.fit(text).estimator_
-    model.set_params(
-        estimator__checkpoint=Checkpoint(tmp_path / "fit.ckpt", interval=0)
-    )
+    model = on_cluster(estimator, max_depth=3, n_shards=3)
+    want = model.fit(text).compute().estimator_
+    path = Checkpoint(tmp_path / "fit.ckpt", interval=0)
+    model.set_params(model__estimator__checkpoint=path)
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Halt):
         before = Chaos(patch, 60, halt)
         model.fit(text)
     with pytest.MonkeyPatch.context() as patch:
         after = Chaos(patch, -1, None)
-        got = model.fit(text).estimator_
+        got = model.fit(text).compute().estimator_
     # At most the iteration that was under way is computed again.
     assert before.reports[-1] > 1
     assert after.reports[0] in (before.reports[-1], before.reports[-1] + 1)
@@ -929,13 +912,13 @@ def test_checkpoints_of_other_fits_are_refused(client, tmp_path):
     estimator = StructuredLogLinearLM(
         penalty="l2", lam=0.3, checkpoint=Checkpoint(path, interval=0)
     )
-    model = DaskLanguageModel(estimator, max_depth=2, n_shards=2).fit(text)
-    again = clone(model).fit(text)
-    np.testing.assert_array_equal(again.estimator_.coef_, model.estimator_.coef_)
+    model = on_cluster(estimator, max_depth=2, n_shards=2).fit(text)
+    again, lm = clone(model).fit(text).compute(), model.compute()
+    np.testing.assert_array_equal(again.estimator_.coef_, lm.estimator_.coef_)
     with pytest.raises(ValueError, match="checkpoint: .* belongs to 2 shards.*are 3"):
         clone(model).set_params(n_shards=3).fit(text)
     with pytest.raises(ValueError, match="checkpoint: .* belongs to another fit .lam"):
-        clone(model).set_params(estimator__lam=0.4).fit(text)
+        clone(model).set_params(model__estimator__lam=0.4).fit(text)
     with pytest.raises(
         ValueError, match=r"belongs to another fit \(cont|belongs to an"
     ):
@@ -955,40 +938,44 @@ def test_checkpoints_of_other_fits_are_refused(client, tmp_path):
 def test_refusals(client, tmp_path):
     text = ["a b", "b a"]
     with pytest.raises(TypeError, match="estimator: AdditiveLM cannot be fitted on"):
-        DaskLanguageModel(AdditiveLM()).fit(text)
+        on_cluster(AdditiveLM()).fit(text)
     with pytest.raises(TypeError, match="estimator: Pipeline cannot be fitted on the"):
-        DaskLanguageModel(
-            make_pipeline(SuffixTreeVectorizer(), StructuredLogLinearLM())
-        ).fit(text)
+        on_cluster(make_pipeline(SuffixTreeVectorizer(), StructuredLogLinearLM())).fit(
+            text
+        )
     with pytest.raises(TypeError, match="client must be a distributed.Client"):
-        DaskLanguageModel(client=3).fit(text)
+        on_cluster(client=3).fit(text)
+    with pytest.raises(ValueError, match="^model: checkpoint of the LanguageModel is"):
+        on_cluster("fast", checkpoint=tmp_path / "fit.ckpt").fit(text)
+    with pytest.raises(ValueError, match="'model' parameter of DaskLanguageModel must"):
+        DaskLanguageModel(WittenBellLM()).fit(text)
     with pytest.raises(ValueError, match="X is empty"):
-        DaskLanguageModel(WittenBellLM()).fit([])
+        on_cluster(WittenBellLM()).fit([])
     with pytest.raises(ValueError, match="the end mark '</s>' occurs in sentence 3"):
-        DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a"] * 3 + ["b </s>"] * 9)
+        on_cluster(WittenBellLM(), n_shards=2).fit(["a"] * 3 + ["b </s>"] * 9)
     with pytest.raises(ValueError, match="sentence 1 holds the missing value None"):
-        DaskLanguageModel(WittenBellLM()).fit([["a"], ["b", None]])
+        on_cluster(WittenBellLM()).fit([["a"], ["b", None]])
     with pytest.raises(ValueError, match="the word 'b' of sentence 0 is not in vocab"):
-        DaskLanguageModel(WittenBellLM(), vocabulary=["a"], unknown=None).fit(text)
+        on_cluster(WittenBellLM(), vocabulary=["a"], unknown=None).fit(text)
     with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
-        DaskLanguageModel(
-            StructuredLogLinearLM(checkpoint=tmp_path / "no" / "fit.ckpt")
-        ).fit(text)
+        on_cluster(StructuredLogLinearLM(checkpoint=tmp_path / "no" / "fit.ckpt")).fit(
+            text
+        )
     with pytest.raises(ValueError, match="alpha"):
-        DaskLanguageModel(StructuredLogLinearLM(alpha=[1.0, 1.0])).fit(text)
-    with pytest.raises(ValueError, match="gap_tol: there is no duality gap"):
-        DaskLanguageModel(StructuredLogLinearLM(gap_tol=0.1)).fit(text)
+        on_cluster(StructuredLogLinearLM(alpha=[1.0, 1.0])).fit(text)
+    with pytest.raises(ValueError, match="gap_tol: the shards of a tree"):
+        on_cluster(StructuredLogLinearLM(gap_tol=0.1)).fit(text)
     bad = tmp_path / "bad.txt"
     bad.write_bytes(b"a b\n\xff\n")
     with pytest.raises(ValueError, match="bad.txt, line 2: invalid UTF-8"):
-        DaskLanguageModel(WittenBellLM()).fit(TextFile(bad))
+        on_cluster(WittenBellLM()).fit(TextFile(bad))
 
 
 def test_no_client():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distributed, "get_client", raise_no_client)
         with pytest.raises(ValueError, match="client: there is no Dask client"):
-            DaskLanguageModel().fit(["a"])
+            on_cluster().fit(["a"])
 
 
 def raise_no_client(*_, **__):
@@ -1005,7 +992,7 @@ def test_workers_with_other_versions(client, monkeypatch):
     with pytest.raises(
         RuntimeError, match="worker tcp://there:1 has sklstruct 0.0.1, but the client"
     ):
-        DaskLanguageModel(WittenBellLM()).fit(["a"])
+        on_cluster(WittenBellLM()).fit(["a"])
 
     for error in (
         ModuleNotFoundError("No module named 'sklstruct'"),
@@ -1017,11 +1004,11 @@ def test_workers_with_other_versions(client, monkeypatch):
 
         monkeypatch.setattr(client, "run", missing)
         with pytest.raises(RuntimeError, match="a worker cannot import sklstruct"):
-            DaskLanguageModel(WittenBellLM()).fit(["a"])
+            on_cluster(WittenBellLM()).fit(["a"])
     # A worker that comes later is asked again.
     monkeypatch.setattr(client, "run", lambda _: {})
     tokens = np.array([-1, 0, 1], np.int32)
-    counted = Counted.of_tokens(tokens, Labels.of_ids(2, 2), 1)
+    counted = count_text(tokens, Labels.of_ids(2, 2), 1)
     with pytest.raises(RuntimeError, match="a worker has sklstruct"):
         _cluster.tasks.ShardFit(
             counted, WittenBellLM(), 0, 2, None, {**own, "sklstruct": "9"}
@@ -1038,17 +1025,16 @@ def test_a_worker_that_is_lost_while_it_is_asked_for_its_versions(client, monkey
         return run(function)
 
     monkeypatch.setattr(client, "run", losing)
-    DaskLanguageModel(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
+    on_cluster(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
     assert len(asked) == 3
 
 
 @pytest.mark.parametrize("method", ["read_part", "ShardFit"])
 def test_workers_that_are_paused(monkeypatch, method):
     """As Dask does where memory is short: what is not begun then waits."""
-    from sklstruct.distributed import _cluster
 
-    monkeypatch.setattr(_cluster, "_PATIENCE", 0.05)
-    monkeypatch.setattr(_cluster, "_PAUSED", 0.3)
+    monkeypatch.setattr(_client, "PATIENCE", 0.05)
+    monkeypatch.setattr(_client, "PAUSED", 0.3)
     with local_client(n_workers=1, memory_limit=0) as client:
         submit = client.submit
 
@@ -1062,7 +1048,7 @@ def test_workers_that_are_paused(monkeypatch, method):
             return submit(function, *arguments, **options)
 
         monkeypatch.setattr(client, "submit", pausing)
-        model = DaskLanguageModel(WittenBellLM(), n_shards=2, client=client)
+        model = on_cluster(WittenBellLM(), n_shards=2, client=client)
         with pytest.raises(RuntimeError, match="all workers have been paused for"):
             model.fit(["a b", "b a"])
         set_status(distributed.Status.running)
@@ -1073,10 +1059,9 @@ def test_workers_that_are_paused(monkeypatch, method):
 
 @pytest.mark.parametrize("method", ["read_part", "ShardFit"])
 def test_workers_that_do_not_come_back(monkeypatch, method):
-    from sklstruct.distributed import _cluster
 
-    monkeypatch.setattr(_cluster, "_PATIENCE", 0.05)
-    monkeypatch.setattr(_cluster, "_WORKERS_BACK", 0.3)
+    monkeypatch.setattr(_client, "PATIENCE", 0.05)
+    monkeypatch.setattr(_client, "WORKERS_BACK", 0.3)
     with local_client(n_workers=1) as client:
         submit = client.submit
 
@@ -1087,13 +1072,13 @@ def test_workers_that_do_not_come_back(monkeypatch, method):
             return submit(function, *arguments, **options)
 
         monkeypatch.setattr(client, "submit", losing)
-        model = DaskLanguageModel(WittenBellLM(), n_shards=2, client=client)
+        model = on_cluster(WittenBellLM(), n_shards=2, client=client)
         with pytest.raises(RuntimeError, match="the cluster has had no worker for"):
             model.fit(["a b", "b a"])
 
 
 def fit_inside():
-    DaskLanguageModel(WittenBellLM()).fit(["a"])
+    on_cluster(WittenBellLM()).fit(["a"])
 
 
 def test_fits_inside_a_task_are_refused(client):
@@ -1110,7 +1095,7 @@ def stored(client):
 
 
 def test_nothing_is_left_on_the_workers(client, monkeypatch):
-    model = DaskLanguageModel(StructuredLogLinearLM(), max_depth=2, n_shards=3)
+    model = on_cluster(StructuredLogLinearLM(), max_depth=2, n_shards=3)
     before = stored(client)
     Chaos(monkeypatch, 9, lose_actor)
     model.fit(sentences(50))
@@ -1125,12 +1110,13 @@ def test_nothing_is_left_on_the_workers(client, monkeypatch):
 def test_dask_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"pip install 'sklstruct\[distributed\]'"):
-        DaskLanguageModel().fit(["a"])
+        on_cluster().fit(["a"])
 
 
 def test_a_client_by_its_address(client):
-    model = DaskLanguageModel(WittenBellLM(), client=client.scheduler.address)
-    assert clone(model.fit(["a b", "b a"])).client == client.scheduler.address
+    model = on_cluster(WittenBellLM(), client=client.scheduler.address)
+    model.fit(["a b", "b a"]).compute()
+    assert clone(model).client == client.scheduler.address
     assert pickle.loads(pickle.dumps(model)).client == client.scheduler.address
 
 
@@ -1139,21 +1125,21 @@ def test_dask_knows_how_large_counts_are():
     from dask.sizeof import sizeof
 
     tokens = np.arange(-1, 999, dtype=np.int32)
-    counted = Counted.of_tokens(tokens, Labels.of_ids(999, 999), 3)
+    counted = count_text(tokens, Labels.of_ids(999, 999), 3)
     size = len(pickle.dumps(counted, protocol=5))
     assert 0.8 * size < sizeof(counted) < 1.2 * size
 
 
 def test_clones_share_the_client_and_pickles_have_none(client):
-    model = DaskLanguageModel(WittenBellLM(), client=client, n_shards=2)
+    model = on_cluster(WittenBellLM(), client=client, n_shards=2)
     assert clone(model).client is client
     model.fit(["a b", "b a"])
+    lm = model.compute()
     again = pickle.loads(pickle.dumps(model))
     assert again.client is None
-    assert again.perplexity(["a b"]) == model.perplexity(["a b"])
+    assert again.compute().perplexity(["a b"]) == lm.perplexity(["a b"])
     assert len(pickle.dumps(model)) < 20_000
-    model.to_arpa(path := io.BytesIO())
-    assert path.getvalue().startswith(b"\\data\\")
+    assert arpa(model).startswith(b"\\data\\")
 
 
 # --------------------------------------------------------- joblib on the cluster
@@ -1210,20 +1196,20 @@ def test_a_worker_process_that_is_killed(monkeypatch):
     text = sentences()
     estimator = StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9)
     with local_client(processes=True) as client:
-        model = DaskLanguageModel(estimator, max_depth=3, client=client, n_shards=2)
-        want = model.fit(text).estimator_
+        model = on_cluster(estimator, max_depth=3, client=client, n_shards=2)
+        want = model.fit(text).compute().estimator_
         one = LanguageModel(estimator, max_depth=3).fit(text)
         same_model(one, model, exact=False)
         Chaos(monkeypatch, 40, kill_a_worker)
-        got = model.fit(text)
-        assert got.n_lost_shards_ >= 1
-        np.testing.assert_array_equal(got.estimator_.coef_, want.coef_)
+        got = model.fit(text).compute().estimator_
+        assert model.n_lost_shards_ >= 1
+        np.testing.assert_array_equal(got.coef_, want.coef_)
 
 
 @pytest.mark.slow
 def test_a_worker_process_that_is_killed_while_it_writes(tmp_path, monkeypatch):
     from sklstruct.distributed import _arpa
-    from sklstruct.distributed._cluster import ShardDriver
+    from sklstruct.distributed._driver import ShardDriver
 
     monkeypatch.setattr(_arpa, "_MOST_LINES", 100)
     path, begin, seen = tmp_path / "model.arpa", ShardDriver.begin, []
@@ -1237,10 +1223,10 @@ def test_a_worker_process_that_is_killed_while_it_writes(tmp_path, monkeypatch):
 
     monkeypatch.setattr(ShardDriver, "begin", killing)
     with local_client(processes=True) as client:
-        model = DaskLanguageModel(
-            WittenBellLM(), max_depth=3, client=client, n_shards=2, gather=False
-        ).fit(sentences())
-        model.to_arpa(path)
+        model = on_cluster(WittenBellLM(), max_depth=3, client=client, n_shards=2).fit(
+            sentences()
+        )
+        model.save(path)
         assert model._remote.driver.n_losses >= 1
     one = LanguageModel(WittenBellLM(), max_depth=3).fit(sentences())
     assert path.read_bytes() == arpa(one)
@@ -1252,13 +1238,13 @@ def test_wikitext_on_two_processes(tmp_path):
     text = wikitext("train")
     l2 = StructuredLogLinearLM(penalty="l2", lam=0.1, alpha=0.7)
     with local_client(processes=True) as client:
-        counted = DaskLanguageModel(KneserNeyLM(), client=client, gather=False)
-        counted.fit(text).to_arpa(tmp_path / "shards.arpa")
+        counted = on_cluster(KneserNeyLM(), client=client)
+        counted.fit(text).save(tmp_path / "shards.arpa")
         counted.compute()
-        many = DaskLanguageModel(l2, client=client).fit(text)
+        many = on_cluster(l2, client=client).fit(text).compute()
     one = LanguageModel(KneserNeyLM()).fit(text)
     same_model(one, counted, exact=True)
-    one.to_arpa(tmp_path / "one.arpa")
+    one.save(tmp_path / "one.arpa")
     assert filecmp.cmp(tmp_path / "shards.arpa", tmp_path / "one.arpa", shallow=False)
     one = LanguageModel(l2).fit(text)
     np.testing.assert_allclose(
@@ -1301,11 +1287,11 @@ def test_a_scheduler_that_is_killed(tmp_path):
         try:
             address = start()
             with distributed.Client(address, set_as_default=False) as client:
-                model = DaskLanguageModel(
-                    want, max_depth=3, client=client, n_shards=2
-                ).fit(text)
-                want = model.estimator_
-                model.set_params(estimator=estimator)
+                model = on_cluster(want, max_depth=3, client=client, n_shards=2).fit(
+                    text
+                )
+                want = model.compute().estimator_
+                model.set_params(model__estimator=estimator)
                 with pytest.MonkeyPatch.context() as patch:
                     before = Chaos(patch, 60, lambda _: started[0].kill())
                     with pytest.raises(SchedulerLost, match="continues from"):
@@ -1316,7 +1302,7 @@ def test_a_scheduler_that_is_killed(tmp_path):
                 pytest.MonkeyPatch.context() as patch,
             ):
                 after = Chaos(patch, -1, None)
-                got = model.set_params(client=client).fit(text).estimator_
+                got = model.set_params(client=client).fit(text).compute().estimator_
         finally:
             for process in started:
                 process.kill()

@@ -16,7 +16,14 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
-from _clusters import HANGS, local_client, local_cluster, new_client, until
+from _clusters import (
+    HANGS,
+    local_client,
+    local_cluster,
+    new_client,
+    on_cluster,
+    until,
+)
 from _oracles import wikitext
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -24,8 +31,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
 from sklstruct import HierarchicalClassifier, KneserNeyLM, StructuredLogLinearLM
-from sklstruct.distributed import DaskLanguageModel
-from sklstruct.distributed._cluster import Cluster, ShardDriver
+from sklstruct.distributed import _driver
+from sklstruct.distributed._cluster import Cluster
+from sklstruct.distributed._driver import ShardDriver
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import FitMemory
 from sklstruct.smoothing import WittenBellLM
@@ -236,8 +244,8 @@ def assert_usable(client):
     text = sentences(100)
     model = LanguageModel(KneserNeyLM(discount=0.5))
     one = clone(model).fit(text)
-    many = DaskLanguageModel(KneserNeyLM(discount=0.5), n_shards=2).fit(text)
-    assert_same_model(one, many)
+    many = on_cluster(KneserNeyLM(discount=0.5), n_shards=2).fit(text)
+    assert_same_model(one, many.compute())
     search = GridSearchCV(model, {"max_depth": [2, 3]}, cv=2)
     with joblib.parallel_config("dask"):
         there = clone(search).fit(text)
@@ -274,7 +282,7 @@ def test_an_interrupted_fit(client, interrupts):
     estimator = StructuredLogLinearLM(penalty="tree_l2", tol=1e-300, max_iter=10**9)
     thread = interrupt_when(lambda: "ShardFit" in " ".join(of_fits(client)))
     with pytest.raises(KeyboardInterrupt):
-        DaskLanguageModel(estimator, max_depth=3, n_shards=2).fit(sentences())
+        on_cluster(estimator, max_depth=3, n_shards=2).fit(sentences())
     thread.join()
     assert_usable(client)
 
@@ -315,11 +323,10 @@ def fail_with_what_cannot_be_read():
 @pytest.mark.parametrize("direct", [False, True])
 def test_answers_that_cannot_be_received(monkeypatch, direct):
     """Dask's future of a call stays open for ever: it is asked for again."""
-    from sklstruct.distributed import _cluster
 
-    monkeypatch.setattr(_cluster, "_DOUBT", 1.0)
+    monkeypatch.setattr(_driver, "_DOUBT", 1.0)
     with local_client(1, processes=True, direct_to_workers=direct) as client:
-        model = DaskLanguageModel(WittenBellLM(), n_shards=2, client=client)
+        model = on_cluster(WittenBellLM(), n_shards=2, client=client)
         client.run(answer_what_cannot_be_read)
         with pytest.raises(ValueError, match="invalid literal.*unreadable") as info:
             model.fit(sentences(50))
@@ -329,13 +336,13 @@ def test_answers_that_cannot_be_received(monkeypatch, direct):
             model.fit(sentences(50))
         assert "On the worker of a shard" in "".join(info.value.__notes__)
         # A call that the worker cannot receive.
-        ask_all = _cluster.ShardDriver.ask_all
+        ask_all = _driver.ShardDriver.ask_all
 
         def unreadable(driver, method):
-            monkeypatch.setattr(_cluster, "_NEVER_ARRIVED", 2.0)
+            monkeypatch.setattr(_driver, "_NEVER_ARRIVED", 2.0)
             return ask_all(driver, method, Unreadable())
 
-        monkeypatch.setattr(_cluster.ShardDriver, "ask_all", unreadable)
+        monkeypatch.setattr(_driver.ShardDriver, "ask_all", unreadable)
         with pytest.raises(RuntimeError, match="call to shard 0 did not arrive at its"):
             model.fit(sentences(50))
 
@@ -365,7 +372,7 @@ def test_a_worker_with_another_version(tmp_path):
         text.replace(f"\nVersion: {mine}\n", "\nVersion: 999.1\n")
     )
     with local_client(1, processes=True) as client:
-        model = DaskLanguageModel(WittenBellLM(), client=client)
+        model = on_cluster(WittenBellLM(), client=client)
         model.fit(sentences(50))
         worker = started_worker(client.scheduler.address, tmp_path, other.parent)
         try:
@@ -436,23 +443,23 @@ def test_workers_killed_at_random_moments(cluster, client, estimator):
     """Also both, one after the other; the result is that without losses."""
     text = wikitext("train")[:8000]
     one = LanguageModel(estimator, max_depth=3).fit(text)
-    model = DaskLanguageModel(estimator, max_depth=3, n_shards=2)
+    model = on_cluster(estimator, max_depth=3, n_shards=2)
     model.fit(text[:10])  # workers import what they need
     with pytest.MonkeyPatch.context() as patch:
         events = Events(patch, cluster)
-        model.fit(text)
-    want = model.backoff_model_
-    assert_same_model(one, model, rtol=1e-8)
+        lm = model.fit(text).compute()
+    want = lm.backoff_model_
+    assert_same_model(one, lm, rtol=1e-8)
     rng = random.Random(0)
     for seed in range(6):
         at = rng.sample(range(events.n), 1 + seed % 2)
         with pytest.MonkeyPatch.context() as patch:
             losses = Events(patch, cluster, at, seed)
-            model.fit(text)
+            lm = model.fit(text).compute()
         assert len(losses.killed) == len(at)
-        np.testing.assert_array_equal(model.backoff_model_.log_prob, want.log_prob)
+        np.testing.assert_array_equal(lm.backoff_model_.log_prob, want.log_prob)
         if hasattr(one.estimator_, "objective_"):
             np.testing.assert_allclose(
-                model.estimator_.objective_, one.estimator_.objective_, rtol=1e-8
+                lm.estimator_.objective_, one.estimator_.objective_, rtol=1e-8
             )
         client.wait_for_workers(2, timeout=HANGS)

@@ -8,15 +8,15 @@ import warnings
 
 import numpy as np
 import pytest
-from _clusters import local_client
+from _clusters import local_client, on_cluster
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.context_tree import Columns
-from sklstruct.distributed import DaskLanguageModel
-from sklstruct.distributed._cluster import Cluster, ShardDriver
+from sklstruct.distributed._cluster import Cluster
+from sklstruct.distributed._driver import ShardDriver
 from sklstruct.distributed._row_tasks import (
     Piece,
     count_shard,
@@ -92,6 +92,7 @@ def same_classes(a, b):
 
 
 def same_mixture(one, many):
+    many = many.compute()
     a, b = one.estimator_, many.estimator_
     assert many.vocabulary_.tolist() == one.vocabulary_.tolist()
     for x, y in zip(a.distribution_.models, b.distribution_.models):
@@ -115,14 +116,14 @@ def test_a_mixture_is_that_of_one_process(client, n_shards, held_out):
     text = sentences()
     options = {"X_val": sentences(60, seed=2)} if held_out else {}
     one = LanguageModel(mixture(), max_depth=3, min_count=2).fit(text, **options)
-    many = DaskLanguageModel(mixture(), max_depth=3, min_count=2, n_shards=n_shards)
+    many = on_cluster(mixture(), max_depth=3, min_count=2, n_shards=n_shards)
     same_mixture(one, many.fit(text, **options))
     # Two models, fitted without the held-out samples and again.
     assert len(many.shard_sizes_) == n_shards * (2 if held_out else 4)
     assert many.n_exchanges_ > 10 and many.n_bytes_exchanged_ > 0
     assert many.n_lost_shards_ == 0
-    again = pickle.loads(pickle.dumps(many))
-    assert again.perplexity(text[:9]) == many.perplexity(text[:9])
+    again = pickle.loads(pickle.dumps(many)).model_
+    assert again.perplexity(text[:9]) == many.model_.perplexity(text[:9])
 
 
 @pytest.mark.parametrize("weights", ["em", "by_depth", "by_count", [1.0, 3.0]])
@@ -131,13 +132,13 @@ def test_every_gate(client, weights):
     for refit in (False, True):
         estimator = mixture(weights, refit=refit)
         one = LanguageModel(estimator, max_depth=3).fit(text)
-        same_mixture(one, DaskLanguageModel(estimator, max_depth=3).fit(text))
+        same_mixture(one, on_cluster(estimator, max_depth=3).fit(text))
 
 
 def test_a_named_model(client):
     text = sentences()
     one = LanguageModel("good").fit(text)
-    many = DaskLanguageModel("good").fit(text)
+    many = on_cluster("good").fit(text)
     same_mixture(one, many)
 
 
@@ -154,11 +155,11 @@ def test_other_members_and_classes(client):
     ]
     estimator = MixtureLM(models, weights="em")
     one = LanguageModel(estimator, max_depth=3).fit(text)
-    same_mixture_of_trees(one, DaskLanguageModel(estimator, max_depth=3).fit(text))
+    same_mixture_of_trees(one, on_cluster(estimator, max_depth=3).fit(text))
 
 
 def same_mixture_of_trees(one, many):
-    a, b = one.estimator_, many.estimator_
+    a, b = one.estimator_, many.compute().estimator_
     for x, y in zip(a.distribution_.models, b.distribution_.models):
         same_tree(x, y)
     np.testing.assert_allclose(a.weights_, b.weights_, atol=1e-8)
@@ -186,7 +187,7 @@ def test_parts_of_any_size_are_one_text(client, params):
     )
     one = LanguageModel(estimator, **params).fit(text)
     for n in (4, len(text)):
-        many = DaskLanguageModel(estimator, **params)
+        many = on_cluster(estimator, **params)
         same_mixture(one, many.fit(bag.from_sequence(text, npartitions=n)))
 
 
@@ -210,7 +211,7 @@ def test_windows_of_parts_are_those_of_the_text():
 def test_a_pipeline(client):
     text = sentences()
     one = LanguageModel(refined(), max_depth=3).fit(text)
-    many = DaskLanguageModel(refined(), max_depth=3, n_shards=3).fit(text)
+    many = on_cluster(refined(), max_depth=3, n_shards=3).fit(text).compute()
     same_classes(one.estimator_[0], many.estimator_[0])
     a, b = (lm.estimator_[1] for lm in (one, many))
     assert a.n_iter_ == b.n_iter_
@@ -225,18 +226,17 @@ def test_contexts_of_few_samples_are_left_out(client, least, n_shards, tmp_path)
     text = sentences()
     model = StructuredLogLinearLM(penalty="l2", lam=0.1, min_count=least)
     one = LanguageModel(model).fit(text)
-    many = DaskLanguageModel(model, n_shards=n_shards, gather=False).fit(text)
-    many.to_arpa(tmp_path / "shards.arpa")
-    many.compute()
-    same_tree(one.backoff_model_, many.backoff_model_)
-    many.to_arpa(tmp_path / "here.arpa")
+    many = on_cluster(model, n_shards=n_shards).fit(text)
+    many.save(tmp_path / "shards.arpa")
+    same_tree(one.backoff_model_, many.compute().backoff_model_)
+    many.save(tmp_path / "here.arpa")
     shards, here = (tmp_path / f"{n}.arpa" for n in ("shards", "here"))
     assert shards.read_bytes() == here.read_bytes()
 
 
 def test_shards_count_what_files_hold(tmp_path):
     """Against the counts of the same columns in memory; a shard has some of them."""
-    from sklstruct.backoff import Counted
+    from sklstruct.backoff import count_windows
 
     rng = np.random.default_rng(0)
     columns = rng.integers(0, 5, (4, 300)).astype(np.int32)  # the class, contexts
@@ -250,7 +250,7 @@ def test_shards_count_what_files_hold(tmp_path):
         piece = Piece(str(tmp_path / "part"), first, last)
         got = count_shard([piece], totals, 5, 3, 4)
         here = np.ascontiguousarray(columns[:, order[first:last]])
-        want = Counted.of_windows(
+        want = count_windows(
             Columns(lambda k, here=here: here[k], last - first, 3), here[0],
             Labels.of_ids(5, 5), min_count=4,
         )  # fmt: skip
@@ -262,7 +262,7 @@ def test_shards_count_what_files_hold(tmp_path):
 @pytest.mark.parametrize("at", [1, 20])
 def test_a_lost_shard_is_counted_again_from_the_files(client, monkeypatch, at):
     text, answer, n = sentences(), ShardDriver._answer, [0]
-    want = DaskLanguageModel(mixture(), max_depth=3, n_shards=3).fit(text)
+    want = on_cluster(mixture(), max_depth=3, n_shards=3).fit(text)
 
     def losing(driver, kinds, requests, report):
         n[0] += 1
@@ -271,10 +271,10 @@ def test_a_lost_shard_is_counted_again_from_the_files(client, monkeypatch, at):
         return answer(driver, kinds, requests, report)
 
     monkeypatch.setattr(ShardDriver, "_answer", losing)
-    got = DaskLanguageModel(mixture(), max_depth=3, n_shards=3).fit(text)
+    got = on_cluster(mixture(), max_depth=3, n_shards=3).fit(text)
     assert got.n_lost_shards_ == 1
     test = sentences(20, seed=1)
-    assert got.perplexity(test) == want.perplexity(test)
+    assert got.compute().perplexity(test) == want.compute().perplexity(test)
 
 
 def test_what_is_sent_once_is_not_warned_of(client):
@@ -284,16 +284,16 @@ def test_what_is_sent_once_is_not_warned_of(client):
         warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
-        DaskLanguageModel(mixture(refit=False), max_depth=3).fit(sentences())
+        on_cluster(mixture(refit=False), max_depth=3).fit(sentences())
         client.submit(len, "x" * 100_000).result()
     large = [w for w in caught if "Sending large graph" in str(w.message)]
     assert len(large) == 1  # of this test itself
 
 
 def test_files_are_removed(client, tmp_path, monkeypatch):
-    model = DaskLanguageModel(mixture(), folder=tmp_path).fit(sentences())
+    model = on_cluster(mixture(), folder=tmp_path).fit(sentences())
     assert not list(tmp_path.iterdir())
-    model = DaskLanguageModel(L2, folder=tmp_path, gather=False).fit(sentences(99))
+    model = on_cluster(L2, folder=tmp_path).fit(sentences(99))
     assert list(tmp_path.iterdir())  # for lost shards
     model.compute()
     assert not list(tmp_path.iterdir())
@@ -303,14 +303,14 @@ def test_files_are_removed(client, tmp_path, monkeypatch):
 
     monkeypatch.setattr(ShardDriver, "run", fail)
     with pytest.raises(MemoryError, match="too much"):
-        DaskLanguageModel(mixture(), folder=tmp_path).fit(sentences())
+        on_cluster(mixture(), folder=tmp_path).fit(sentences())
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_a_worker_does_not_see(client, tmp_path, monkeypatch):
     from sklstruct.distributed import _row_tasks
 
-    model = DaskLanguageModel(L2, folder=tmp_path)
+    model = on_cluster(L2, folder=tmp_path)
     monkeypatch.setattr(
         _row_tasks, "_column_path", lambda path, k: os.path.join(path, "gone", "x")
     )
@@ -318,7 +318,7 @@ def test_a_folder_that_a_worker_does_not_see(client, tmp_path, monkeypatch):
         model.fit(sentences(50))
     assert "give DaskLanguageModel a shared folder" in "".join(info.value.__notes__)
     with pytest.raises(FileNotFoundError, match="no"):
-        DaskLanguageModel(L2, folder=tmp_path / "no").fit(sentences(50))
+        on_cluster(L2, folder=tmp_path / "no").fit(sentences(50))
 
 
 def refusals():
@@ -351,32 +351,30 @@ def test_what_is_refused_before_any_work(client, monkeypatch, other, error, matc
     monkeypatch.setattr(Cluster, "read", None)  # no work
     estimator = MixtureLM([("kn", KneserNeyLM()), ("other", other)])
     with pytest.raises(error, match=match):
-        DaskLanguageModel(estimator).fit(["a b"])
+        on_cluster(estimator).fit(["a b"])
 
 
 def test_other_refusals(client, monkeypatch):
     text = sentences(30)
     with pytest.raises(ValueError, match="y_val holds none|X_val is empty"):
-        DaskLanguageModel(mixture()).fit(text, X_val=[])
-    with pytest.raises(ValueError, match="gather=False: a MixtureLM is put together"):
-        DaskLanguageModel(mixture(), gather=False).fit(text)
+        on_cluster(mixture()).fit(text, X_val=[])
     with pytest.raises(ValueError, match="X_val: a KneserNeyLM chooses nothing"):
-        DaskLanguageModel(KneserNeyLM()).fit(text, X_val=text)
+        on_cluster(KneserNeyLM()).fit(text, X_val=text)
     with pytest.raises(ValueError, match="X_val: a Pipeline chooses nothing"):
-        DaskLanguageModel(refined()).fit(text, X_val=text)
+        on_cluster(refined()).fit(text, X_val=text)
     with pytest.raises(ValueError, match="X_val: this MixtureLM learns no weights"):
-        DaskLanguageModel(mixture([1, 1])).fit(text, X_val=text)
+        on_cluster(mixture([1, 1])).fit(text, X_val=text)
     factored = FactoredLM(ExchangeClustering(3), WittenBellLM(), WittenBellLM())
     with pytest.raises(TypeError, match="estimator: FactoredLM cannot be fitted on"):
-        DaskLanguageModel(factored).fit(text)
+        on_cluster(factored).fit(text)
     with pytest.raises(ValueError, match="none of their classes occurs before them"):
-        DaskLanguageModel(mixture(validation_fraction=0.5), end=None).fit(["a b"])
+        on_cluster(mixture(validation_fraction=0.5), end=None).fit(["a b"])
     with pytest.raises(ValueError, match="n_clusters=99 is more than the"):
-        DaskLanguageModel(refined("c99(1)")).fit(text)
+        on_cluster(refined("c99(1)")).fit(text)
     with pytest.raises(ValueError, match="every sentence is empty and end=None"):
-        DaskLanguageModel(mixture(), end=None).fit(["", ""])
+        on_cluster(mixture(), end=None).fit(["", ""])
     with pytest.raises(ValueError, match="the word 'b' of sentence 0 is not in vocab"):
-        DaskLanguageModel(mixture(), vocabulary=["a"], unknown=None).fit(["a b"])
+        on_cluster(mixture(), vocabulary=["a"], unknown=None).fit(["a b"])
 
 
 @pytest.fixture
@@ -390,7 +388,7 @@ def test_processes(text_file):
     good = named_estimator("good", n_words=60, max_depth=3)
     good.set_params(refined__structuredloglinearlm__min_count=3)
     with local_client(processes=True) as client:
-        many = DaskLanguageModel(good, max_depth=3, client=client).fit(text_file)
+        many = on_cluster(good, max_depth=3, client=client).fit(text_file)
     assert len({process for process, _, _ in many.shard_sizes_}) == 2
     same_mixture(LanguageModel(good, max_depth=3).fit(text_file), many)
 
@@ -423,7 +421,7 @@ def test_a_worker_process_that_is_killed(text_file, monkeypatch, task):
     monkeypatch.setattr(Cluster, "submit", submitting)
     monkeypatch.setattr(ShardDriver, "_answer", answering)
     with local_client(processes=True) as client:
-        many = DaskLanguageModel(mixture(), max_depth=3, client=client).fit(text_file)
+        many = on_cluster(mixture(), max_depth=3, client=client).fit(text_file)
     assert killed
     assert many.n_lost_shards_ >= (task == "answer")
     same_mixture(LanguageModel(mixture(), max_depth=3).fit(text_file), many)

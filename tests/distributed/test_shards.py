@@ -83,7 +83,7 @@ def counted_of(pairs, count, max_depth=3):
 
 def fit_sharded(model, pairs, count, n_shards, max_depth=3, stop_after=None):
     bounds = shard_bounds(pairs_by_symbol(pairs), n_shards)
-    parts = cut_pairs(pairs, count, bounds)
+    parts = [cut_pairs(pairs, count, *range_) for range_ in bounds]
 
     def function(part, numbers):
         def run(meeting):
@@ -124,7 +124,7 @@ def test_joined_shards_are_the_tree(n_shards, depth):
     bounds = shard_bounds(sizes, n_shards)
     assert [a for a, _ in bounds[1:]] == [b for _, b in bounds[:-1]]
     assert (bounds[0][0], bounds[-1][1]) == (0, pairs.tree.n_symbols)
-    parts = cut_pairs(pairs, count, bounds)
+    parts = [cut_pairs(pairs, count, *range_) for range_ in bounds]
     for part, numbers in parts:  # as the public constructors check them
         tree = ContextTree(part.tree.parent, part.tree.symbol, pairs.tree.n_symbols)
         assert tree == part.tree
@@ -157,7 +157,8 @@ def test_shards_are_of_about_equal_sizes():
 def test_counts_of_shards(weighted):
     """Terminal and adjusted counts at the root need all branches."""
     pairs, count = random_pairs(1, weighted=weighted)
-    parts = cut_pairs(pairs, count, shard_bounds(pairs_by_symbol(pairs), 3))
+    bounds = shard_bounds(pairs_by_symbol(pairs), 3)
+    parts = [cut_pairs(pairs, count, *range_) for range_ in bounds]
 
     def function(part, numbers):
         def run(meeting):
@@ -287,7 +288,8 @@ def test_an_early_end_is_told():
 def test_a_lost_shard_is_made_again_by_the_same_answers():
     pairs, count = random_pairs(7, n=2000)
     model = clone(MODELS["tree_l2"])
-    parts = cut_pairs(pairs, count, shard_bounds(pairs_by_symbol(pairs), 2))
+    bounds = shard_bounds(pairs_by_symbol(pairs), 2)
+    parts = [cut_pairs(pairs, count, *range_) for range_ in bounds]
 
     def make(k):
         def run(meeting):
@@ -332,7 +334,7 @@ def test_what_cannot_be_sharded_is_refused():
         sharded_fit(KneserNeyLM(discount="by_block"))
     with pytest.raises(ValueError, match="warm_start=True"):
         sharded_fit(StructuredLogLinearLM(warm_start=True))
-    with pytest.raises(ValueError, match="gap_tol: there is no duality gap"):
+    with pytest.raises(ValueError, match="gap_tol: the shards of a tree"):
         sharded_fit(StructuredLogLinearLM(gap_tol=0.1))
     other = KneserNeyLM(discount=0.5, padding=-1).fit([[0], [1], [1]], [1, 0, 1])
     with pytest.raises(ValueError, match="prior is not possible on the shards"):

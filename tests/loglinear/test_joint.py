@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import FunctionTransformer
 
 from sklstruct import StructuredLogLinearLM
-from sklstruct.backoff import Counted
+from sklstruct.backoff import count_windows
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import JointLogLinear, _joint_fast
 from sklstruct.loglinear._joint_model import JointObjective
@@ -557,7 +557,7 @@ def counted(X, y, weight=None, **more):
     options = {"sample_weight": weight, "keep_positions": True, **more}
     paths = [X if step == "passthrough" else step.transform(X) for _, step in PATHS]
     return [
-        Counted.of_windows(
+        count_windows(
             windows.astype(np.int32), y, Labels.of_ids(y.max() + 1, 6), **options
         )
         for windows in paths
@@ -630,9 +630,7 @@ def test_rare_contexts_are_as_if_the_windows_ended_before_them(least, weighted):
         cut = cut_to_frequent(np.asarray(made), weight, least)
         labels = Labels(np.unique(y), np.arange(made.max() + 1))
         counted.append(
-            Counted.of_windows(
-                cut, y, labels, sample_weight=weight, keep_positions=True
-            )
+            count_windows(cut, y, labels, sample_weight=weight, keep_positions=True)
         )
     by_hand = JointLogLinear(**options).fit_counted(counted)
     np.testing.assert_array_equal(model.coef_, by_hand.coef_)

@@ -9,7 +9,7 @@ from sklstruct import (
     StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
-from sklstruct.backoff import Counted
+from sklstruct.backoff import HeldOutSplit, count_windows
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import Checkpoint, FitMemory, StructuredLogLinearLMCV, lam_path
 from sklstruct.mixture import MixtureLM
@@ -64,7 +64,7 @@ def test_histories_end_at_the_last_frequent_context(kind, least, weighted):
 def test_windows_paths_and_counts_give_the_same_model(least):
     X, y, _ = samples()
     model = model_of(min_count=least, **L2).fit(X, y)
-    counted = Counted.of_windows(X, y, Labels(np.arange(5), np.arange(5)))
+    counted = count_windows(X, y, Labels(np.arange(5), np.arange(5)))
     of_counts = model_of(min_count=least, **L2).fit_counted(counted)
     np.testing.assert_array_equal(model.coef_, of_counts.coef_)
     vectorizer = SuffixTreeVectorizer(padding=-1)
@@ -91,21 +91,19 @@ def test_counts_of_windows_are_those_that_are_left_of_all():
         {"validation": (other, of_other, None)},
         {"depth": 2},
     ):
-        whole = Counted.of_windows(X, y, labels, **options)
+        whole = count_windows(X, y, labels, **options)
         for least in (2, 3, 8):
-            few = Counted.of_windows(X, y, labels, min_count=least, **options)
+            few = count_windows(X, y, labels, min_count=least, **options)
             left = whole.frequent(least)
             equal_counts(few, left)
             assert few.pairs.n_pairs < whole.pairs.n_pairs
-            for a, b in ((few.held_out, left.held_out), (few.whole, left.whole)):
-                assert (a is None) == (b is None)
-            if few.whole is not None:
-                equal_counts(few.whole, left.whole)
-            if few.held_out is not None:
+            equal_counts(few.all_counts, left.all_counts)
+            assert type(few) is type(left)
+            if isinstance(few, HeldOutSplit):
                 for a, b in zip(few.held_out.samples(), left.held_out.samples()):
                     np.testing.assert_allclose(a, b)
-    positions = Counted.of_windows(X, y, labels, keep_positions=True)
-    equal_counts(positions.complete(3), Counted.of_windows(X, y, labels).frequent(3))
+    positions = count_windows(X, y, labels, keep_positions=True)
+    equal_counts(positions.count_now(3), count_windows(X, y, labels).frequent(3))
     assert whole.frequent(1) is whole
 
 
@@ -140,7 +138,7 @@ def test_a_search_and_a_path_leave_out_the_same_contexts():
         atol=1e-3,
     )  # fmt: skip
     assert path.coefs.shape[0] == alone.coef_.size
-    counted = Counted.of_windows(X, y, Labels(np.arange(5), np.arange(5)))
+    counted = count_windows(X, y, Labels(np.arange(5), np.arange(5)))
     of_counts = lam_path(model_of(min_count=3, **L2), counted, lams=[1.0])
     of_windows = lam_path(model_of(min_count=3, **L2), X, y, lams=[1.0])
     np.testing.assert_array_equal(of_counts.coefs.toarray(), of_windows.coefs.toarray())

@@ -20,6 +20,7 @@ from sklearn.svm import LinearSVC
 
 from sklstruct import AdditiveLM, KneserNeyLM, StructuredLogLinearLM
 from sklstruct.backoff import mix
+from sklstruct.exchange import write
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM, _gates
@@ -526,25 +527,21 @@ def word_models():
     ]
 
 
-@pytest.mark.parametrize("frozen", [False, True])
-def test_union_of_contexts_as_an_arpa_file(tmp_path, frozen):
+def test_the_file_of_a_mixture(tmp_path):
     text = [*SENTENCES, "the dog ran home", "a cat sat"]
-    models = word_models()
-    if frozen:
-        models = [
-            (name, FrozenEstimator(LanguageModel(m, max_depth=2).fit(text).estimator_))
-            for name, m in models
-        ]
+    fitted = [LanguageModel(m, max_depth=2).fit(text) for _, m in word_models()]
+    models = [(f"m{k}", FrozenEstimator(lm.estimator_)) for k, lm in enumerate(fitted)]
     mixture = MixtureLM(models, weights=[0.4, 0.6])
     model = LanguageModel(mixture, max_depth=2).fit(text)
-    model.to_arpa(tmp_path / "mixed.arpa", precision=12, method="union")
-    union = LanguageModel.from_arpa(tmp_path / "mixed.arpa")
+    mixed = mix([lm.backoff_model_ for lm in fitted], [0.4, 0.6])
+    write(mixed, tmp_path / "mixed.arpa", precision=12)
+    union = LanguageModel.load(tmp_path / "mixed.arpa")
     assert union.backoff_model_.check_normalized(tol=1e-8) < 1e-8
     # Every n-gram of the training text is explicit in both.
     assert union.perplexity(text) == pytest.approx(model.perplexity(text), rel=1e-8)
     assert union.backoff_model_.order == 3
     with pytest.raises(AttributeError, match="save needs"):
-        model.to_arpa(tmp_path / "mixed.arpa")
+        model.save(tmp_path / "mixed.arpa")
 
 
 @pytest.mark.parametrize("name", ["classes", "weights"])
@@ -552,20 +549,6 @@ def test_models_are_not_called_as_parameters(name):
     model = LanguageModel(MixtureLM([(name, AdditiveLM())]))
     with pytest.raises(ValueError, match="conflict with constructor arguments"):
         model.fit(SENTENCES)
-
-
-def test_what_has_no_union(data, tmp_path):
-    with pytest.raises(ValueError, match="depend on the history"):
-        MixtureLM(parts(), weights="by_depth").fit(*data).to_backoff_model()
-    factored = FactoredLM(GROUPS, KneserNeyLM(padding=-1, discount=0.6))
-    model = MixtureLM([("f", factored), *parts()], weights=[1, 1, 1]).fit(*data)
-    with pytest.raises(ValueError, match="'f' is no back-off model"):
-        model.to_backoff_model()
-    lm = LanguageModel(word_models()[0][1]).fit(SENTENCES)
-    with pytest.raises(ValueError, match="is for a MixtureLM"):
-        lm.to_arpa(tmp_path / "x.arpa", method="union")
-    with pytest.raises(ValueError, match="method must be"):
-        lm.to_arpa(tmp_path / "x.arpa", method="mean")
 
 
 def test_mix_is_the_mixture_where_it_is_explicit():

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from sklstruct import SuffixTreeVectorizer
-from sklstruct.context_tree import ContextTree, Pairs
+from sklstruct.context_tree import Pairs, tree_of_paths
 from sklstruct.smoothing import AdditiveLM
 from sklstruct.smoothing.ngram import _additive as module
 
@@ -106,7 +106,7 @@ def test_path_matrix_gives_the_same_model(collapse):
 def test_parent_pairs_are_consistent():
     X, y = corpus()
     paths = SuffixTreeVectorizer(max_depth=3, padding=-1).fit_transform(X)
-    tree, terminal, _ = ContextTree.from_paths(sp.csr_array(paths))
+    tree, terminal, _ = tree_of_paths(sp.csr_array(paths))
     pairs, count = Pairs.count(tree, terminal, y.astype(np.int32), 7)
     new, more = module.with_parent_pairs(pairs, count)
     node = new.nodes()

@@ -7,7 +7,7 @@ import pytest
 from _oracles import random_corpus
 
 from sklstruct import SuffixTreeVectorizer
-from sklstruct.backoff import BackoffModel, Counted
+from sklstruct.backoff import BackoffModel, count_windows
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import (
     AbsoluteDiscountLM,
@@ -91,8 +91,8 @@ def history(row):
 
 def counted_blocks(X, y, n_classes, size, section=None):
     labels = Labels(np.arange(n_classes), np.arange(n_classes))
-    samples = Counted.of_windows(X, y, labels, keep_positions=True)
-    counted = samples.complete()
+    samples = count_windows(X, y, labels, keep_positions=True)
+    counted = samples.count_now()
     blocks = Blocks.of(samples, counted, size)
     return counted, blocks if section is None else blocks._replace(section=section)
 
@@ -123,7 +123,7 @@ def test_the_likelihood_is_that_of_counting_without_each_section(
     n_classes, size = 40, 9
     X, y = bursty(seed, n_symbols=n_classes)
     counted, blocks = counted_blocks(X, y, n_classes, size, section)
-    pairs, count = counted.trie(copy=True)
+    pairs, count = counted.expanded(copy=True)
     adjusted = pairs.adjusted_counts(count) if distinct else None
     rng = np.random.default_rng(seed)
     base = rng.dirichlet(np.ones(n_classes))
@@ -163,12 +163,12 @@ def test_weights_are_repetitions(distinct):
         (np.arange(y.size), times.astype(float), 8),
         (np.repeat(np.arange(y.size), times), None, int(times[:8].sum())),
     ):
-        samples = Counted.of_windows(
+        samples = count_windows(
             X[rows], y[rows], labels, sample_weight=weight, keep_positions=True
         )
-        counted = samples.complete()
+        counted = samples.count_now()
         blocks = Blocks.of(samples, counted, size)
-        pairs, count = counted.trie(copy=True)
+        pairs, count = counted.expanded(copy=True)
         adjusted = pairs.adjusted_counts(count) if distinct else None
         base = np.full(5, 0.2)
         likelihood = left_out(pairs, count, adjusted, blocks, base, 0)
@@ -209,7 +209,7 @@ def test_no_discounts_nearby_are_better(smoother):
     model = smoother(discount="by_block", block_size=16, padding=-1, classes=range(5))
     model.fit(X, y)
     counted, blocks = counted_blocks(X, y, 5, 16)
-    pairs, count = counted.trie(copy=True)
+    pairs, count = counted.expanded(copy=True)
     adjusted = pairs.adjusted_counts(count) if smoother is KneserNeyLM else None
     likelihood = left_out(pairs, count, adjusted, blocks, np.full(5, 0.2), 0)
     found = model.discounts_.reshape(-1, 16)
@@ -306,11 +306,11 @@ def test_fractional_weights_are_those_of_a_fit_without_the_section(distinct):
     table = table * (0.6 + 0.3 * rng.random(table.shape))
 
     def counted(rows):
-        samples = Counted.of_windows(
+        samples = count_windows(
             X[rows], y[rows], labels, sample_weight=weight[rows], keep_positions=True
         )
-        found = samples.complete()
-        pairs, count = found.trie(copy=True)
+        found = samples.count_now()
+        pairs, count = found.expanded(copy=True)
         adjusted = pairs.adjusted_counts(count) if distinct else None
         return pairs, count, adjusted, Blocks.of(samples, found, size)
 

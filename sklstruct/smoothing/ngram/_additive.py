@@ -16,7 +16,7 @@ from .. import _engine
 from .. import _smoothing_fast as _fast
 from .._base import base_distribution
 
-# 12 bytes a pair in the fitted model, 28 while it is fitted: 1.4 GB.
+# 12 bytes per pair in the fitted model, 28 while it is fitted: 1.4 GB.
 _MAX_PAIRS = 50_000_000
 
 
@@ -67,7 +67,7 @@ class AdditiveLM(BackoffClassifier):
     with n the longest suffix of the context that was seen in training, c(n, y) the
     number of times that y followed it, V the number of classes and :math:`P_0` the
     distribution `base`: with the uniform one the numerator is :math:`c(n, y) +
-    \delta`. There is no back-off, each context has a row of its own.
+    \delta`. The model does not back off: each context has its own row.
 
     A baseline for small vocabularies, e.g. of characters or tags: with many classes
     too much mass goes to the unseen ones.
@@ -139,7 +139,7 @@ class AdditiveLM(BackoffClassifier):
         self.classes = classes
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
-        pairs, count = with_parent_pairs(*counted.trie())
+        pairs, count = with_parent_pairs(*counted.expanded())
         return Fitted(pairs, *self._fit_tree(pairs, count))
 
     def _fit_tree(self, pairs, count):

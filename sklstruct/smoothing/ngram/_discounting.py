@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..._checks import as_numbers
 from ..._compat import Interval, StrOptions
-from ...backoff import Counted, Fitted
+from ...backoff import Counted, DeferredCounts, Fitted
 from ...backoff._discounts import check_discount
 from ...backoff._held_out import (
     VALIDATION_CONSTRAINT,
@@ -30,10 +30,10 @@ DOCS: dict[str, str] = {
     "attributes": _engine.ATTRIBUTES,
     "validation": VALIDATION_FRACTION,
     "values": r"""
-- ``"modified"``: three a depth, :math:`D_i = i - (i + 1) Y n_{i+1} / n_i`
+- ``"modified"``: three per depth, :math:`D_i = i - (i + 1) Y n_{i+1} / n_i`
   for i = 1, 2 and 3 (for 3 and more), :math:`Y = n_1 / (n_1 + 2 n_2)`.
-- ``"single"``: one a depth, Y.
-- ``"tuned"``: three a depth, those of the largest likelihood of held-out
+- ``"single"``: one per depth, Y.
+- ``"tuned"``: three per depth, those of the largest likelihood of held-out
   samples, found from the modified ones on by exact derivatives: on `X_val` of
   `fit`, or the last `validation_fraction` of the samples. Needs `interpolate`.
 - a number, 0 < D <= 1: for every count and depth.
@@ -47,7 +47,7 @@ data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
 (single), and one warning names all such depths and the reasons.
 """,
     "by_block": """
-``"by_block"``: sixteen a depth, for the counts 1, 2, 3, 4 and more of pairs that
+``"by_block"``: sixteen per depth, for the counts 1, 2, 3, 4 and more of pairs that
 occurred in 1, 2, 3, 4 and more blocks of the text; modified ones for the unigrams. They
 are those of the largest likelihood of the training samples, each scored by the counts
 without its section, a run of blocks. `X` must be dense and in the order of the text.
@@ -164,7 +164,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         spread = None
         if self.keeps_positions:
             counted, spread = self._fit_blocks(counted)
-        pairs, count = counted.trie(copy=not overwrite)
+        pairs, count = counted.expanded(copy=not overwrite)
         keep = _shares.reached(pairs, count, self.min_count)
         count = self._used_counts(pairs, count)
         root = count[: pairs.n_classes].copy()
@@ -184,14 +184,14 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
 
     def _fit_blocks(self, samples: Counted) -> tuple[Counted, np.ndarray]:
         """(the counts, blocks in which each pair occurred), with `discounts_` set."""
-        if samples.positions is None:
+        if not isinstance(samples, DeferredCounts):
             raise ValueError(
                 "discount='by_block' needs the samples in the order of the text: dense "
                 "context windows, or sentences of a LanguageModel with this estimator"
             )
-        counted = samples.complete()
+        counted = samples.count_now()
         blocks = Blocks.of(samples, counted, self.block_size)
-        pairs, count = counted.trie(copy=True)
+        pairs, count = counted.expanded(copy=True)
         used = self._used_counts(pairs, count.copy())
         adjusted = used if self._counts_contexts else None
         base, first = self._base_level(used[: pairs.n_classes])

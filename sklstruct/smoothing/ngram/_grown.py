@@ -10,8 +10,14 @@ from numpy.typing import ArrayLike
 
 from ..._compat import Interval
 from ..._docs import shared_docs
-from ...backoff import BackoffClassifier, Counted, Fitted
-from ...backoff._prune import next_contexts, renormalize, selected_nodes
+from ...backoff import (
+    BackoffClassifier,
+    Counted,
+    Fitted,
+    next_contexts,
+    renormalize,
+    selected_nodes,
+)
 from .. import _engine
 from .._base import base_distribution
 
@@ -76,7 +82,7 @@ class GrownLM(BackoffClassifier):
 
     See Also
     --------
-    sklstruct.backoff.PrunedLM : Pruning of a whole model.
+    sklstruct.backoff.prune : Pruning of a whole model.
 
     sklstruct.StructuredLogLinearLM : With ``active_set=True``, a model that grows under
         a penalty.
@@ -132,7 +138,7 @@ class GrownLM(BackoffClassifier):
         self.classes = classes
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
-        pairs, count = counted.trie()
+        pairs, count = counted.expanded()
         tree, n_classes = pairs.tree, pairs.n_classes
         proba = np.empty(pairs.n_pairs)
         proba[:n_classes] = self._unigrams(count[:n_classes])
@@ -140,7 +146,7 @@ class GrownLM(BackoffClassifier):
         keep[:n_classes] = True
         left = np.ones(tree.n_nodes)
 
-        # The pair "h" of each context h, -1 where its newest symbol is no class.
+        # The pair "h" of each context h, -1 if its newest symbol is not a class.
         ahead = next_contexts(pairs, counted.labels)
         prefix = np.full(tree.n_nodes, -1, dtype=np.int64)
         known = np.flatnonzero(ahead >= 0)
@@ -200,7 +206,7 @@ class GrownLM(BackoffClassifier):
         other[node] = total
         all_gain, begin = 0.0, 0
         for end in stop.tolist():
-            p = by_rank[begin:end]  # at most one pair a node
+            p = by_rank[begin:end]  # at most one pair per node
             begin = end
             n = node[p]
             r, s, rest = mass[n], parent_mass[n], other[n]

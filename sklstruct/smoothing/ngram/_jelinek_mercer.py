@@ -19,6 +19,7 @@ from ...backoff._held_out import (
     HeldOutClassifier,
 )
 from .. import _engine
+from .._chains import leave_one_out
 from .._mixture_weights import Mixtures, fit_weights
 
 _N_BUCKETS = 32
@@ -74,7 +75,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
         - ``"mean_count"``: c(n) over the number of distinct classes that followed n,
           to a quarter of a power of 2; the choice of [2]_.
         - ``"count"``: c(n), to a power of 2.
-        - ``"depth"``: none; a depth has one weight.
+        - ``"depth"``: the depth alone, which has one weight.
 
         Given weights do not use it.
 
@@ -84,7 +85,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
         Most iterations of expectation-maximisation, at least 1.
 
     tol : float, default=1e-6
-        Stop when an iteration gains no more than this, in nats a sample; at least 0.
+        Stop when an iteration gains no more than this, in nats per sample; at least 0.
 
     base : "uniform" or unigram estimator, default="uniform"
         The distribution above the empty context. An estimator is cloned, fitted to
@@ -211,15 +212,10 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
 
     def _delete(self, pairs, count):
         """Weights by the training samples, each scored without itself."""
-        left = np.maximum(count - 1.0, 0.0)
-        own = count - left  # what one sample adds to its pair's count
-        total = np.repeat(pairs.node_sums(count), np.diff(pairs.ptr)) - own
-        distinct = pairs.node_sums(np.minimum(count, 1.0))
-        distinct = np.repeat(distinct, np.diff(pairs.ptr))
-        distinct += np.minimum(left, 1.0) - np.minimum(count, 1.0)
+        left, total, distinct = leave_one_out(pairs, count)
         with np.errstate(divide="ignore", invalid="ignore"):
             # Without its only sample a context is unknown.
-            share = np.where(total > 1e-12 * own, left / total, np.nan)
+            share = np.where(total > 0, left / total, np.nan)
         bucket = bucket_of(self.bucket, total, distinct)
         self._expect(pairs, count, pairs.terminal_counts(count), share, bucket)
 
@@ -233,7 +229,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
         if gain > self.tol:
             warnings.warn(
                 f"JelinekMercerLM: the weights did not converge in max_iter="
-                f"{self.max_iter} iterations: the last one gained {gain:.2g} nats a "
+                f"{self.max_iter} iterations: the last one gained {gain:.2g} nats per "
                 f"sample, more than tol={self.tol:g}",
                 ConvergenceWarning,
                 stacklevel=2,

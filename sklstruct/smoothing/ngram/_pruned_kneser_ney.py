@@ -12,8 +12,7 @@ from scipy.special import rel_entr
 
 from ..._compat import Interval, StrOptions
 from ..._docs import shared_docs
-from ...backoff import Counted, Fitted
-from ...backoff._prune import next_contexts, selected_nodes
+from ...backoff import Counted, Fitted, next_contexts, selected_nodes
 from .. import _shares
 from .. import _smoothing_fast as _fast
 from .._base import DISCOUNT_CONSTRAINT
@@ -133,7 +132,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
         self.classes = classes
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
-        pairs, count = counted.trie()
+        pairs, count = counted.expanded()
         with warnings.catch_warnings():
             # The fit after pruning warns of its discounts.
             warnings.simplefilter("ignore", UserWarning)

@@ -14,6 +14,7 @@ from ..._compat import Interval, StrOptions
 from ..._docs import shared_docs
 from ...context_tree import Pairs
 from .. import _engine
+from .._chains import leave_one_out, log_likelihood, parents_in_level
 
 # Bounds of estimated strengths, and the weight of a normal prior on their logarithms,
 # which keeps the strength of a depth without repeated contexts near 1.
@@ -173,11 +174,11 @@ class WittenBellLM(_engine.NGramSmoother):
 class _DeletedLevel(NamedTuple):
     """The pairs of one depth, each with one sample of it taken out of the counts."""
 
-    parent: np.ndarray  # pair of the level above; at depth 0 the class
-    weight: np.ndarray  # of the samples that end here
+    parent: np.ndarray
+    weight: np.ndarray
     own: np.ndarray  # remaining count of the pair
-    total: np.ndarray  # remaining count of its context
-    distinct: np.ndarray  # remaining classes; 0 if the context had no other sample
+    total: np.ndarray  # remaining count of its context; 0: the context is unknown
+    distinct: np.ndarray  # remaining classes
 
 
 class _Deleted:
@@ -185,55 +186,32 @@ class _Deleted:
 
     def __init__(self, pairs: Pairs, count: np.ndarray, top: np.ndarray, first: int):
         self.top, self.levels = top, []
-        left = np.maximum(count - 1.0, 0.0)
-        sizes = np.diff(pairs.ptr)
-        total = np.repeat(pairs.node_sums(count), sizes) - (count - left)
-        distinct = np.repeat(pairs.node_sums(np.minimum(count, 1.0)), sizes)
-        distinct += np.minimum(left, 1.0) - np.minimum(count, 1.0)
-        known = total > 1e-12 * count
-        total, distinct = np.where(known, total, 1.0), np.where(known, distinct, 0.0)
+        deleted = leave_one_out(pairs, count)
         weight = pairs.terminal_counts(count)
         for k in range(first, pairs.tree.n_levels):
-            here = pairs.level(k)
-            parent = np.arange(here.stop - here.start)
-            if k:
-                parent = pairs.parent[here] - pairs.level(k - 1).start
-            self.levels.append(
-                _DeletedLevel(
-                    parent, weight[here], left[here], total[here], distinct[here]
-                )
-            )
+            here, parent = pairs.level(k), parents_in_level(pairs, k)
+            level = _DeletedLevel(parent, weight[here], *(x[here] for x in deleted))
+            self.levels.append(level)
 
     def __call__(self, log_strength: np.ndarray) -> tuple[float, np.ndarray]:
         """Negative logarithm of the posterior, in nats, and its gradient."""
-        above, links = self.top, []
-        value = 0.5 * _PRIOR * float(log_strength @ log_strength)
-        gradient = _PRIOR * log_strength
+        shares = []
         for kappa, level in zip(np.exp(log_strength), self.levels):
-            up, new = above[level.parent], kappa * level.distinct
-            # an unknown context has the probability of its parent
-            known = level.distinct > 0
+            # An unknown context has the probability of its parent.
+            known, new = level.total > 0, kappa * level.distinct
             total = np.where(known, level.total + new, 1.0)
-            held = np.where(known, new / total, 1.0)
-            above = np.where(known, level.own / total, 0.0) + held * up
-            links.append((up, held, above, known))
-            at = level.weight > 0
-            value -= float(level.weight[at] @ np.log(above[at]))
-        mass: np.ndarray | None = None
-        for k in range(len(self.levels) - 1, -1, -1):
-            level, (up, held, proba, known) = self.levels[k], links[k]
-            slope = np.zeros(proba.size)
-            at = level.weight > 0
-            slope[at] = level.weight[at] / proba[at]
-            if mass is not None:
-                slope += mass
-            # d P / d log kappa
-            moved = np.where(known, held * (up - proba), 0.0)
-            gradient[k] -= float(slope @ moved)
-            if k:
-                size = self.levels[k - 1].weight.size
-                mass = np.bincount(level.parent, slope * held, size)
-        return value, gradient
+            shares.append(
+                (
+                    np.where(known, level.own, 0.0) / total,
+                    np.where(known, new, 1.0) / total,
+                )
+            )
+        value, slopes = log_likelihood(self.top, self.levels, shares)
+        gradient = _PRIOR * log_strength
+        for k, (slope, up, proba) in enumerate(slopes):
+            # d P / d log kappa, 0 where held is 1
+            gradient[k] -= float(slope @ (shares[k][1] * (up - proba)))
+        return 0.5 * _PRIOR * float(log_strength @ log_strength) - value, gradient
 
     def best(self) -> np.ndarray:
         """The strengths of the local maximum that L-BFGS finds from 1."""

@@ -57,10 +57,6 @@ _SHARED = {
         backoff_model_ : BackoffModel
             The distribution as a model without contexts.
 
-        count_values_, count_sizes_, count_mass_ : ndarray of shape (n_values,)
-            The different counts j in increasing order; the number :math:`r_j` of
-            classes with count j; the total probability of these classes.
-
         unseen_mass_ : float
             Total probability of the classes with count 0.
 
@@ -154,7 +150,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         Returns
         -------
         self : object
-            Fitted estimator. ``classes_`` and the arrays with one entry a class are
+            Fitted estimator. ``classes_`` and the arrays with one entry per class are
             sorted by class.
 
         Raises
@@ -229,26 +225,6 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         )
 
     @property
-    def _groups(self):
-        return np.unique(self.counts_, return_inverse=True, return_counts=True)
-
-    @property
-    def count_values_(self) -> np.ndarray:
-        """The different counts of the classes, in increasing order."""
-        return self._groups[0]
-
-    @property
-    def count_sizes_(self) -> np.ndarray:
-        """r_j, the number of classes with each of the counts `count_values_`."""
-        return self._groups[2]
-
-    @property
-    def count_mass_(self) -> np.ndarray:
-        """Total probability of the classes with each of `count_values_`."""
-        _, group, _ = self._groups
-        return np.bincount(group, self.proba_)
-
-    @property
     def unseen_mass_(self) -> float:
         """Total probability of the classes with count 0."""
         return float(self.proba_[self.counts_ == 0].sum())
@@ -313,7 +289,7 @@ def check_counts(counts: ArrayLike, labels: np.ndarray | None = None) -> np.ndar
         raise ValueError(f"counts must be numbers: {exc}") from exc
     if counts.ndim != 1:
         raise ValueError(
-            f"counts must be 1-dimensional, one number a class, got {counts.ndim} "
+            f"counts must be 1-dimensional, one number per class, got {counts.ndim} "
             "dimensions"
         )
     if counts.size == 0:
@@ -345,7 +321,8 @@ def label_array(labels: ArrayLike, name: str) -> np.ndarray:
     labels = np.asarray(labels)
     if labels.ndim != 1:
         raise ValueError(
-            f"{name} must be 1-dimensional, one label a class, got shape {labels.shape}"
+            f"{name} must be 1-dimensional, one label per class, got shape "
+            f"{labels.shape}"
         )
     return labels
 

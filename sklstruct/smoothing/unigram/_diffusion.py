@@ -171,39 +171,33 @@ class GraphDiffusionUnigram(UnigramSmoother):
         check_rows(self.graph, in_order)
 
     def _smooth(self, counts: np.ndarray) -> np.ndarray:
-        walk = self.method == "normalized"
-        graph = read_graph(
-            self.graph, counts, self.classes_, self.self_weight if walk else 0.0
-        )
+        graph = read_graph(self.graph, counts, self.classes_)
         start = None
         if self.base is not None:
             start = base_distribution(self.base, counts, self.classes_)
         vars(self).pop("t_", None)
-        if walk:
+        if self.method == "normalized":
             proba = graph.normalized(start, self.self_weight, self.n_steps)
         else:
-            time = self._find_time(graph)
-            with np.errstate(over="ignore"):  # weights of 1e-320: t_ is inf
-                self.t_ = float(np.ldexp(time, -graph.exponent))
-            proba = graph.kernel(start, time, self.n_terms)
+            self.t_ = self._find_time(graph)
+            proba = graph.kernel(start, self.t_, self.n_terms)
         if not isinstance(graph, CountGraph):
             np.maximum(proba, 0.0, out=proba)  # rounding of 1 - t d / s = 0
             proba /= proba.sum()
         return add_floor(proba, self.floor)
 
     def _find_time(self, graph: Any) -> float:
-        """t in the unit of the graph."""
+        """The parameter t, or its default."""
         degree = float(graph.max_degree)
         if self.t is None:
             if not isinstance(graph, SparseGraph):
                 return 1.0 / graph.counts.size
             return 1.0 / degree if degree > 0 else 1.0
-        t = float(np.ldexp(self.t, graph.exponent))
+        t = float(self.t)
         exact = self.n_terms == "exact"
         n_terms = MAX_STEPS if exact else int(self.n_terms)
         if not t * max(degree, 1.0) < np.inf or t * degree > n_terms * (1 + 1e-12):
-            most = n_terms / max(degree, np.finfo(float).tiny)
-            largest = f"{np.ldexp(most, -graph.exponent):.6g}"
+            largest = f"{n_terms / max(degree, np.finfo(float).tiny):.6g}"
             if exact:
                 raise ValueError(
                     f"t={self.t:g} is too large: with n_terms='exact' the largest is "

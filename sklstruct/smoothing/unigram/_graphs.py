@@ -1,9 +1,8 @@
 """Graphs over the words (the classes), and diffusion on them.
 
 A graph has `normalized(start, self_weight, n_steps)`, the walk along w / d;
-`kernel(start, t, n_terms)`, the heat kernel; and `max_degree`, the largest d. d and
-1 / t are in units of 2 ** `exponent`; `self_weight` is not. A start of None is the
-empirical distribution.
+`kernel(start, t, n_terms)`, the heat kernel; and `max_degree`, the largest d. A start
+of None is the empirical distribution.
 """
 
 from __future__ import annotations
@@ -29,6 +28,9 @@ GRAPH_CONSTRAINT: list[Any] = [
 # Products with a graph in one fit. An exact exponential takes about
 # t * (largest degree) of them.
 MAX_STEPS = 1_000_000
+
+# Similarities, and their inverses, are at most this.
+_LARGEST = 1e150
 
 # Counts below this are looked up in a table of 512 KB.
 TABLE = 1 << 16
@@ -78,8 +80,6 @@ class CountGraph:
     classes of counts j - 1 and j + 1, if they are not empty.
     """
 
-    exponent = 0
-
     def __init__(self, counts: np.ndarray) -> None:
         self.counts = counts
         self.classes = CountClasses(counts)
@@ -119,7 +119,7 @@ class CountGraph:
     def split(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Mean of a distribution in each class, and each word's difference from it.
 
-        The difference is None for the empirical distribution, which has none.
+        The difference is None for the empirical distribution, where it is 0.
         """
         if start is None:
             mass = self.classes.value * self.size
@@ -177,8 +177,6 @@ class CountGraph:
 class CompleteGraph:
     """w(x, y) = 1 for all pairs of words: a mixture with the uniform distribution."""
 
-    exponent = 0
-
     def __init__(self, counts: np.ndarray) -> None:
         self.counts = counts
         self.max_degree = counts.size - 1.0
@@ -207,18 +205,11 @@ class CompleteGraph:
 
 
 class SparseGraph:
-    """Any symmetric similarity without a diagonal.
+    """Any symmetric similarity without a diagonal."""
 
-    exponent: the weights are `matrix` times 2 ** exponent; the sums of `matrix` stay
-    within the range of float64.
-    """
-
-    def __init__(
-        self, counts: np.ndarray, matrix: sp.csr_array, exponent: int = 0
-    ) -> None:
+    def __init__(self, counts: np.ndarray, matrix: sp.csr_array) -> None:
         self.counts = counts
         self.matrix = matrix
-        self.exponent = exponent
         self.degree = np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel()
 
     @property
@@ -229,23 +220,12 @@ class SparseGraph:
         self, start: np.ndarray | None, self_weight: float, n_steps: int
     ) -> np.ndarray:
         u = self.counts / self.counts.sum() if start is None else start
-        self_weight = float(np.ldexp(self_weight, -self.exponent))
         degree = self.degree + self_weight
         alone = degree == 0
         degree = np.where(alone, 1.0, degree)
-        matrix = self.matrix
-        # u / d may leave the range of float64 although w / d does not.
-        walk = degree.min() < 1e-290 or degree.max() > 1e150
-        if walk:
-            data = matrix.data / degree[matrix.indices]
-            matrix = sp.csr_array((data, matrix.indices, matrix.indptr), matrix.shape)
-            stay = np.where(alone, 1.0, self_weight / degree)
         for _ in range(n_steps):
-            if walk:
-                u = matrix @ u + stay * u
-            else:
-                share = np.where(alone, 0.0, u / degree)
-                u = matrix @ share + self_weight * share + np.where(alone, u, 0.0)
+            share = np.where(alone, 0.0, u / degree)
+            u = self.matrix @ share + self_weight * share + np.where(alone, u, 0.0)
         return u
 
     def step(self, u: np.ndarray, t: float) -> np.ndarray:
@@ -309,7 +289,7 @@ def check_rows(graph: Any, in_order: bool) -> None:
 
 
 def read_graph(
-    graph: Any, counts: np.ndarray, classes: np.ndarray, self_weight: float = 0.0
+    graph: Any, counts: np.ndarray, classes: np.ndarray
 ) -> CountGraph | CompleteGraph | SparseGraph:
     """The graph object of the parameter `graph`, with all checks."""
     if isinstance(graph, str):
@@ -334,6 +314,15 @@ def read_graph(
             f"graph holds a negative similarity ({matrix.data.min():g}); similarities "
             "must not be negative"
         )
+    for extreme in (
+        matrix.data.max(initial=1.0),
+        matrix.data[matrix.data > 0].min(initial=1.0),
+    ):
+        if not 1 / _LARGEST <= extreme <= _LARGEST:
+            raise ValueError(
+                f"graph holds the similarity {extreme:g}, and products of such numbers "
+                "leave the range of float64; multiply the graph by a constant"
+            )
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
@@ -344,7 +333,7 @@ def read_graph(
         matrix = sp.csr_array(
             (matrix.data[keep], (row[keep], matrix.indices[keep])), shape=(n, n)
         )
-    return SparseGraph(counts, *scale_weights(matrix, self_weight))
+    return SparseGraph(counts, matrix)
 
 
 def check_symmetric(matrix: sp.csr_array) -> None:
@@ -356,24 +345,3 @@ def check_symmetric(matrix: sp.csr_array) -> None:
             f"graph is not symmetric: [{i}, {j}] is {matrix[i, j]:g} but [{j}, {i}] is "
             f"{matrix[j, i]:g}; use e.g. graph.maximum(graph.T)"
         )
-
-
-def scale_weights(matrix: sp.csr_array, self_weight: float) -> tuple[sp.csr_array, int]:
-    """(matrix / 2 ** exponent, exponent); the exponent is 0 for ordinary weights.
-
-    Sums of weights of 1e308 overflow, and so do the inverses of 1e-320. Only ratios of
-    weights matter, and a power of 2 keeps them.
-    """
-    top = float(matrix.data.max(initial=0.0))
-    if 1e-150 < top < 1e150 or top <= min(self_weight, 1e-150):
-        return matrix, 0
-    exponent = int(np.frexp(max(top, self_weight))[1])
-    data = np.ldexp(matrix.data, -exponent)
-    low = data[matrix.data > 0].min(initial=1.0)
-    if low < np.finfo(np.float64).tiny:
-        least = matrix.data[matrix.data > 0].min()
-        raise ValueError(
-            f"graph has weights from {least:g} to {top:g}: their ratios leave the "
-            "range of float64"
-        )
-    return sp.csr_array((data, matrix.indices, matrix.indptr), matrix.shape), exponent

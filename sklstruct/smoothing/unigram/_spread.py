@@ -53,7 +53,7 @@ class GraphSpreadUnigram(UnigramSmoother):
 
     See Also
     --------
-    wordnet_graph, group_graph, neighbors_graph, cooccurrence_graph : Build graphs.
+    group_graph : Ties the words of a group.
 
     Examples
     --------

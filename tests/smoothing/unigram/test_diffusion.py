@@ -236,8 +236,8 @@ def test_exact_kernel_that_comes_to_rest():
         )
 
 
-# Weights of any size: all that counts is their ratio, and with it t.
-SIZES = [2.0**1000, 2.0**1021, 2.0**-1000, 2.0**-1060]
+# All that counts is the ratio of weights, and with it t.
+SIZES = [2.0**490, 2.0**100, 2.0**-100, 2.0**-490]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -264,21 +264,21 @@ def test_graphs_of_any_size_of_weights(size):
         assert model.t_ == t
 
 
-def test_a_word_whose_weights_are_all_tiny_walks_all_the_same():
+def test_a_word_whose_weights_are_all_small_walks_all_the_same():
     w = np.zeros((4, 4))
     w[0, 1] = w[1, 0] = 1.0
-    w[2, 3] = w[3, 2] = 5e-324
+    w[2, 3] = w[3, 2] = 1e-150
     model = GraphDiffusionUnigram(graph=w, self_weight=0.0).from_counts([1, 0, 3, 0])
     np.testing.assert_allclose(model.proba_, [0, 0.25, 0, 0.75])
     # Next to a weight of 1 to itself it stays where it is.
     model = GraphDiffusionUnigram(graph=w).from_counts([1, 0, 3, 0])
-    np.testing.assert_allclose(model.proba_, [0.125, 0.125, 0.75, 0], atol=1e-300)
+    np.testing.assert_allclose(model.proba_, [0.125, 0.125, 0.75, 0], atol=1e-140)
     model = GraphDiffusionUnigram(graph=w, self_weight=1e308).from_counts([1, 0, 3, 0])
-    np.testing.assert_allclose(model.proba_, [0.25, 0, 0.75, 0], atol=1e-300)
-    with pytest.raises(ValueError, match="graph has weights from 1 to 1e\\+308"):
-        w[0, 1] = w[1, 0] = 1e308
-        w[2, 3] = w[3, 2] = 1.0
-        GraphDiffusionUnigram(graph=w).from_counts([1, 0, 3, 0])
+    np.testing.assert_allclose(model.proba_, [0.25, 0, 0.75, 0], atol=1e-140)
+    for wrong in (1e151, 1e-151, 5e-324):
+        w[2, 3] = w[3, 2] = wrong
+        with pytest.raises(ValueError, match="^graph holds the similarity .* multiply"):
+            GraphDiffusionUnigram(graph=w).from_counts([1, 0, 3, 0])
 
 
 @pytest.mark.parametrize("beta", [0.5, 3.0])
@@ -323,9 +323,7 @@ def test_corner_cases_of_count_graphs():
     model = GraphDiffusionUnigram().from_counts([0, 0, 2, 2, 9])
     assert model.unseen_mass_ == 0
     assert model.proba_[4] == pytest.approx(9 / 13, rel=1e-15)
-    np.testing.assert_array_equal(model.count_values_, [0, 2, 9])
-    np.testing.assert_array_equal(model.count_sizes_, [2, 2, 1])
-    np.testing.assert_allclose(model.count_mass_, [0, 4 / 13, 9 / 13])
+    np.testing.assert_allclose(model.proba_, np.array([0, 0, 2, 2, 9]) / 13)
 
 
 def test_callable_graph_gets_the_classes():

@@ -1,0 +1,165 @@
+"""Batches: the running counts of `partial_fit`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._checks import INT32_MAX, check_count
+from ..context_tree import merge_trees, renumber_pairs
+from ._counted import Counted, Numbering
+
+# Pairs of fewer samples than this are forgotten.
+SMALLEST = 1e-9
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExtendedCounts(Counted):
+    """Counts to which a batch was added, for fits that continue from the last fit.
+
+    Parameters
+    ----------
+    before : Counted
+        The counts without the batch.
+
+    numbering : Numbering
+        The ids of the labels of `before` now.
+
+    weight : float
+        Sum of the weights of the samples of the batch.
+    """
+
+    before: Counted
+    numbers: Numbering
+    weight: float
+
+    def place(self) -> np.ndarray:
+        """The number of each pair before among those now, -1 where it is gone."""
+        return _place_in(self.before.pairs, self.numbers, self.pairs)
+
+
+class Batches(NamedTuple):
+    """The counts of the batches so far.
+
+    Counts are stored as four bytes, if that is exact.
+    """
+
+    counted: Counted
+    last: tuple[Counted, ...]  # those of each batch of a window; empty without window
+    fixed_classes: bool  # True: later batches may have no other classes
+
+    @classmethod
+    def first(
+        cls, batch: Counted, window: int | None = None, fixed_classes: bool = False
+    ) -> Batches:
+        """The first batch."""
+        small = _compact(batch)
+        return cls(small, () if window is None else (small,), fixed_classes)
+
+    def add(
+        self, batch: Counted, *, decay: float | None = None, window: int | None = None
+    ) -> tuple[ExtendedCounts, Batches]:
+        """The counts with one batch more, and the batches so far.
+
+        Parameters
+        ----------
+        batch : Counted
+
+        decay : float, default=None
+            Factor of the counts before.
+
+        window : int, default=None
+            Number of the last batches, this included, that are counted.
+        """
+        last: tuple[Counted, ...] = ()
+        if window is None:
+            old = self.counted if decay is None else decayed(self.counted, decay)
+            counted = Counted.merge([old, batch])
+        elif not self.last:
+            raise ValueError(
+                "window must be given from the first batch on: batches before it were "
+                "not kept apart"
+            )
+        else:
+            kept = self.last[max(0, len(self.last) - window + 1) :]
+            last = (*kept, _compact(batch))
+            counted = Counted.merge(last)
+        extended = ExtendedCounts(
+            **vars(counted),
+            before=self.counted,
+            numbers=self.counted.numbering(counted.labels),
+            weight=float(batch.count[: batch.labels.n_classes].sum()),
+        )
+        return extended, Batches(_compact(counted), last, self.fixed_classes)
+
+
+def add_batch(
+    before: Batches | None,
+    batch: Counted,
+    *,
+    decay: float | None = None,
+    window: int | None = None,
+    fixed_classes: bool = False,
+) -> tuple[Counted, Batches]:
+    """The counts to fit, and the batches so far; `before` is None in the first call."""
+    if before is None:
+        return batch, Batches.first(batch, window, fixed_classes)
+    return before.add(batch, decay=decay, window=window)
+
+
+def decayed(counted: Counted, factor: float) -> Counted:
+    """All counts times a factor, without pairs of less than 1e-9 samples.
+
+    All classes stay.
+    """
+    count = counted.count * float(factor)
+    keep = count >= SMALLEST
+    smaller = replace(counted, count=count)
+    return smaller if keep[counted.labels.n_classes :].all() else smaller.select(keep)
+
+
+def _compact(counted):
+    """The counts alone, of four bytes, if that is exact."""
+    count = counted.count
+    if count.dtype != np.int32 and count.max(initial=0.0) <= INT32_MAX:
+        small = count.astype(np.int32)
+        count = small if np.array_equal(small, count) else count
+    depths = counted.max_depth, counted.depth
+    return Counted(counted.pairs, count, counted.labels, *depths)
+
+
+def check_forgetting(decay: Any, window: Any) -> None:
+    """Errors about the arguments of `partial_fit`."""
+    if decay is not None and window is not None:
+        raise ValueError("decay and window both forget: give one of them")
+    if decay is not None and not (
+        isinstance(decay, Real) and 0.0 < float(decay) <= 1.0
+    ):
+        raise ValueError(f"decay must be above 0 and at most 1, got {decay!r}")
+    if window is not None:
+        check_count("window", window, 1)
+
+
+def _place_in(old, ids, new):
+    """The number of each old pair among new ones of another numbering, -1 for none."""
+    class_ids, _, symbol_ids, _ = ids
+    tree, stays = old.tree, np.ones(old.tree.n_nodes, dtype=bool)
+    for k in range(1, tree.n_levels):
+        here = tree.level(k)
+        stays[here] = stays[tree.parent[here]] & (symbol_ids[tree.symbol[here]] >= 0)
+    moved, kept = old.select(stays[old.nodes()] & (class_ids[old.target] >= 0))
+    moved, place = renumber_pairs(moved, *ids)
+    tree, of_moved, of_new = merge_trees(moved.tree, new.tree)
+    node = np.full(tree.n_nodes, -1, dtype=np.int32)
+    node[of_new] = np.arange(of_new.size, dtype=np.int32)
+    node = node[of_moved[moved.nodes()]]
+    there = np.flatnonzero(node >= 0)
+    at = np.full(moved.n_pairs, -1, dtype=np.int32)
+    at[there] = new.find(node[there], moved.target[there])
+    stays = place >= 0  # the root has the classes that are gone, too
+    out = np.full(old.n_pairs, -1, dtype=np.int32)
+    out[kept[stays]] = at[place[stays]]
+    return out

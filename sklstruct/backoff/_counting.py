@@ -1,0 +1,263 @@
+"""Counting: how often each class followed each context of some samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..context_tree import Columns, Histories
+from ..context_tree._runs import CountRuns
+from ..context_tree._tokens import count_tokens
+from ..symbols import Labels
+from ._counted import Counted, CountedPaths, DeferredCounts, HeldOutSplit, too_long
+from ._samples import PathRows, Positions
+
+# Upper bounds, in bytes, of the memory of counting: per token, and per token and depth
+# (a node and a pair).
+_BYTES_PER_TOKEN, _BYTES_PER_DEPTH = 64, 32
+
+
+def count_text(
+    tokens: np.ndarray | Iterator[np.ndarray],
+    labels: Labels,
+    max_depth: int,
+    *,
+    depth: int | None = None,
+    skip: int = -1,
+    sample_weight: np.ndarray | None = None,
+    share: float | None = None,
+    validation: np.ndarray | None = None,
+    keep_positions: bool = False,
+    extend: bool = False,
+    folder: str | None = None,
+) -> Counted:
+    """Count every position of a running text.
+
+    Parameters
+    ----------
+    tokens : int32 ndarray of shape (n_tokens,) or iterator of such
+        Tokens of `labels`, -1 before each sentence. The class of a symbol has its
+        id. An iterator gives the parts of a text that is larger than memory; their
+        counts are merged on the disk, and the options below do not apply, but for
+        `depth`, `skip` and `folder`.
+
+    labels : Labels
+        The meaning of the ids.
+
+    max_depth : int
+        Number of columns of the windows of the text.
+
+    depth : int, default=None
+        Longest context that is counted. None: `max_depth`.
+
+    skip : int, default=-1
+        A token that is never predicted.
+
+    sample_weight : float64 ndarray of shape (n_tokens,), default=None
+        Positive weight of each predicted position.
+
+    share : float, default=None
+        Share of the positions, the last ones, that is held out.
+
+    validation : int32 ndarray, default=None
+        A text that is held out instead, laid out as `tokens`.
+
+    keep_positions : bool, default=False
+        True: count unigrams only, and keep the positions.
+
+    extend : bool, default=False
+        True: the pairs keep their `extension`, for a file of the n-grams.
+
+    folder : str, default=None
+        Folder for the files of the counts of parts. None: that of the system for
+        temporary files.
+
+    Returns
+    -------
+    counted : Counted
+        A `HeldOutSplit` with `share` or `validation`, a `DeferredCounts` with
+        `keep_positions`.
+    """
+    depth = max_depth if depth is None else min(depth, max_depth)
+
+    def positions(tokens, weight=None):
+        return Positions.of_tokens(tokens, depth, skip, weight)
+
+    def count(samples):
+        return Counted(*samples.tree(labels), labels, max_depth, depth)
+
+    if keep_positions:
+        samples = positions(tokens, sample_weight)
+        return DeferredCounts.of_samples(samples, labels, max_depth, depth)
+    if share is not None:
+        samples = positions(tokens, sample_weight)
+        return HeldOutSplit.of_share(samples, share, count)
+    sizes = labels.known_symbols("counting").size, labels.n_classes
+    if isinstance(tokens, np.ndarray):
+        counts = count_tokens(
+            tokens, depth, *sizes, skip=skip, weight=sample_weight,
+            extend=extend,
+        )  # fmt: skip
+    else:
+        with CountRuns(folder) as runs:
+            for part in tokens:
+                runs.add(*count_tokens(part, depth, *sizes, skip=skip))
+                del part
+            counts = runs.finish()
+    counted = Counted(*counts, labels, max_depth, depth)
+    if validation is None:
+        return counted
+    return HeldOutSplit.of_samples(counted, positions(validation), counted)
+
+
+def count_windows(
+    windows: np.ndarray | Columns,
+    target: np.ndarray,
+    labels: Labels,
+    *,
+    depth: int | None = None,
+    sample_weight: np.ndarray | None = None,
+    share: float | None = None,
+    validation: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = None,
+    keep_positions: bool = False,
+    min_count: int = 1,
+) -> Counted:
+    """Count windows of context symbols and the classes that followed them.
+
+    Parameters
+    ----------
+    windows : int32 ndarray of shape (n_samples, n_columns), or Columns
+        Symbol ids of `labels`, the last column the most recent; -1 ends a
+        history. `Columns` without `share` and `validation`, and with positive
+        weights.
+
+    target : int32 ndarray of shape (n_samples,)
+        Class ids of `labels`.
+
+    labels : Labels
+        The meaning of the ids.
+
+    depth : int, default=None
+        Longest context that is counted. None: the number of columns.
+
+    sample_weight : float64 ndarray of shape (n_samples,), default=None
+        Non-negative weights; 0 is as if absent.
+
+    share : float, default=None
+        Share of the samples, the last ones, that is held out.
+
+    validation : tuple of ndarrays, default=None
+        Windows, targets and positive weights (None: 1) that are held out instead.
+
+    keep_positions : bool, default=False
+        True: count unigrams only, and keep the samples.
+
+    min_count : int, default=1
+        Contexts whose samples weigh less in sum are not made: with it the result
+        is that of `frequent`, and takes less memory.
+
+    Returns
+    -------
+    counted : Counted
+        A `HeldOutSplit` with `share` or `validation`, a `DeferredCounts` with
+        `keep_positions`.
+    """
+    max_depth = windows.depth if isinstance(windows, Columns) else windows.shape[1]
+    depth = max_depth if depth is None else min(depth, max_depth)
+
+    def positions(windows, target, weight):
+        if isinstance(windows, Columns):
+            histories = windows._replace(depth=depth)
+        else:
+            histories = Histories.from_windows(windows, depth)
+        return Positions(histories, target, weight)
+
+    def count(samples):
+        return Counted(*samples.tree(labels, min_count), labels, max_depth, depth)
+
+    samples = _of_weight(positions(windows, target, sample_weight))
+    if keep_positions:
+        return DeferredCounts.of_samples(samples, labels, max_depth, depth)
+    if validation is not None:
+        validation = positions(*validation)
+    return _split_or_whole(samples, share, validation, count)
+
+
+def count_paths(
+    X: Any,
+    target: np.ndarray,
+    labels: Labels,
+    *,
+    depth: int | None = None,
+    sample_weight: np.ndarray | None = None,
+    share: float | None = None,
+    validation: tuple[Any, np.ndarray, np.ndarray | None] | None = None,
+) -> Counted:
+    """Count the paths of a matrix and the classes that followed them.
+
+    Parameters
+    ----------
+    X : CSR matrix of shape (n_samples, n_columns)
+        Paths; see `SuffixTreeVectorizer`.
+
+    target : int32 ndarray of shape (n_samples,)
+        Class ids of `labels`.
+
+    labels : Labels
+        The meaning of the class ids; the symbols of the contexts are not known.
+
+    depth : int, default=None
+        Longest context that is allowed. None: any.
+
+    sample_weight : float64 ndarray of shape (n_samples,), default=None
+        Non-negative weights; 0 is as if absent.
+
+    share : float, default=None
+        Share of the samples, the last ones, that is held out.
+
+    validation : tuple, default=None
+        Path matrix, targets and positive weights (None: 1) that are held out
+        instead.
+
+    Returns
+    -------
+    counted : Counted
+        A `CountedPaths`; a `HeldOutSplit` with `share` or `validation`.
+    """
+
+    def count(samples):
+        *counts, paths = samples.tree(labels)
+        longest = paths.tree.max_depth
+        if depth is not None and longest > depth:
+            raise too_long(paths.tree, depth)
+        longest = longest if depth is None else depth
+        return CountedPaths(*counts, labels, X.shape[1], longest, paths)
+
+    samples = _of_weight(PathRows(X, target, sample_weight))
+    if validation is not None:
+        validation = PathRows(*validation)
+    return _split_or_whole(samples, share, validation, count)
+
+
+def _of_weight(samples):
+    """The samples of positive weight."""
+    if samples.weight is None or (samples.weight > 0).all():
+        return samples
+    return samples.select(samples.weight > 0)
+
+
+def _split_or_whole(samples, share, validation, count):
+    """The counts of samples; a `HeldOutSplit` if some are held out."""
+    if share is not None:
+        return HeldOutSplit.of_share(samples, share, count)
+    counted = count(samples)
+    if validation is None:
+        return counted
+    return HeldOutSplit.of_samples(counted, validation, counted)
+
+
+def bytes_per_token(max_depth: int) -> int:
+    """Upper bound, in bytes, of the memory of counting a text, for each token."""
+    return _BYTES_PER_TOKEN + _BYTES_PER_DEPTH * max_depth

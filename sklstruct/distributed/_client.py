@@ -1,0 +1,178 @@
+"""The client of a cluster: found, waited for, and missed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future, wait
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+# Seconds between two checks whether the cluster, or a worker that has not answered,
+# still exists.
+PATIENCE = 1.0
+
+# Longest time in seconds without any worker.
+WORKERS_BACK = 60.0
+
+# Longest time in seconds with all workers paused. Dask pauses workers that are short of
+# memory; they may be spilling to the disk.
+PAUSED = 300.0
+
+
+def import_distributed() -> Any:
+    """Dask's module `distributed`, or an error that says how to install it."""
+    try:
+        import_module("dask.bag")
+        return import_module("distributed")
+    except ImportError as exc:
+        raise ImportError(
+            "DaskLanguageModel needs Dask: pip install 'sklstruct[distributed]'"
+        ) from exc
+
+
+def find_client(client: Any) -> Any:
+    """The client of a cluster: given, by address, or the current one."""
+    distributed = import_distributed()
+    if isinstance(client, distributed.Client):
+        found = client
+    elif isinstance(client, str):
+        found = distributed.get_client(address=client)
+    elif client is None:
+        if _inside_a_task(distributed):
+            raise RuntimeError(
+                "client: a task of a cluster cannot train on the workers, because it "
+                "occupies one of them; use LanguageModel if whole fits are sent to "
+                "workers"
+            )
+        try:
+            found = distributed.get_client()
+        except ValueError as exc:
+            raise ValueError(
+                "client: there is no Dask client; make one before fit, "
+                "distributed.Client(address), or pass it as client"
+            ) from exc
+    else:
+        raise TypeError(
+            "client must be a distributed.Client, the address of a scheduler or None, "
+            f"got {type(client).__name__}"
+        )
+    if found.asynchronous:
+        raise TypeError(
+            "client must not be an asynchronous one: fit waits for the cluster"
+        )
+    return found
+
+
+def _inside_a_task(distributed):
+    try:
+        distributed.get_worker()
+    except ValueError:
+        return False
+    return True
+
+
+class SchedulerLost(RuntimeError):
+    """The scheduler of the cluster is lost, during a fit or with a model on workers."""
+
+
+def check_scheduler(client: Any) -> None:
+    """Raise an error if a client has lost its scheduler."""
+    if client.status != "running":
+        raise SchedulerLost("client: the scheduler of the cluster is gone")
+
+
+async def _gather(client, future):
+    [found] = await client.gather([future], asynchronous=True)
+    return found
+
+
+def wait_for(client: Any, future: Any, look: Callable[[], None]) -> Future:
+    """Wait until a task has ended and its result has arrived, or an error.
+
+    ``future.result(timeout=...)`` must not be used: all results of a client come
+    through one shared request. If a time-out or Ctrl-C cancels a wait just before this
+    request is sent, Dask keeps the cancelled request, and no result of this client can
+    be received any more (dask/distributed #8514). Here nothing cancels the request.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The client of the task.
+
+    future : distributed.Future
+        The task. It is cancelled if `look` raises an error, and by Ctrl-C.
+
+    look : callable
+        Called every `PATIENCE` seconds; it raises an error to end the wait.
+
+    Returns
+    -------
+    answer : concurrent.futures.Future
+        Has ended; ``answer.result()`` is the result or raises the error.
+    """
+    loop = client.loop.asyncio_loop
+    answer = asyncio.run_coroutine_threadsafe(_gather(client, future), loop)
+    try:
+        while not wait([answer], timeout=PATIENCE).done:
+            look()
+    except BaseException:
+        with suppress(OSError, CancelledError, RuntimeError):  # the cluster is gone
+            client.cancel([future])
+        raise
+    if answer.cancelled():
+        check_scheduler(client)
+        raise RuntimeError(
+            "client: it cannot receive results any more, because a time-out or Ctrl-C "
+            "in future.result() has cancelled its request for results (dask/"
+            "distributed #8514); make a new distributed.Client"
+        )
+    return answer
+
+
+class WorkersWatch:
+    """Finds out when a wait would never end: no workers, or all of them paused.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The client of the cluster.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._seen = self._worked = time.monotonic()
+
+    def look(self) -> None:
+        """Raise an error if there has long been no worker, or none that can work."""
+        check_scheduler(self._client)
+        now = time.monotonic()
+        try:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        except (OSError, CancelledError) as exc:
+            raise SchedulerLost("client: the scheduler of the cluster is gone") from exc
+        if workers:
+            self._seen = now
+        elif now - self._seen > WORKERS_BACK:
+            raise RuntimeError(
+                f"client: the cluster has had no worker for {WORKERS_BACK:g} seconds"
+            )
+        if not workers or any(_works(worker) for worker in workers):
+            self._worked = now
+        elif now - self._worked > PAUSED:
+            raise RuntimeError(
+                f"client: all workers have been paused for {PAUSED:g} seconds, as "
+                "they are short of memory; give the workers more"
+            )
+
+
+def _works(worker):
+    tasks_of = worker.get("metrics", {}).get("task_counts", {})
+    return worker.get("status") != "paused" or bool(tasks_of.get("executing"))
+
+
+def killed_worker() -> type[Exception]:
+    """Dask's error about a task whose workers were lost."""
+    return import_distributed().scheduler.KilledWorker

@@ -1,0 +1,551 @@
+"""The driver: the fits of all shards on the workers, in lockstep.
+
+A shard that is lost is counted again, and its state restored by the answers to all
+shards since the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pickle
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple, Protocol
+
+from .._checkpoint import Checkpoint
+from .._files import open_write
+from ..backoff import BackoffClassifier
+from ..context_tree._shards import Joined
+from ..symbols import Labels
+from . import _client
+from . import _tasks as tasks
+from ._client import SchedulerLost, WorkersWatch, killed_worker, wait_for
+from ._lockstep import DONE, ERROR, KEEP, LARGEST, REPORT, TOTAL, Request, answer
+from ._models import gather
+
+# Largest number of losses of a shard without an answer in between; beyond it the shard
+# is too large for the workers.
+_MOST_LOSSES = 3
+
+# After this time in seconds without an answer a shard is asked whether it has answered:
+# the answer may be lost. After the second time a call that it does not know is lost.
+_DOUBT = 20.0
+_NEVER_ARRIVED = 300.0
+
+# Bytes of a piece of an answer that did not arrive as a whole.
+_PIECE = 1 << 22
+
+# The result of a call to a shard whose worker is lost.
+_LOST = Request("lost")
+
+
+def _is_loss(error):
+    """True if the error of a task means that its workers were lost."""
+    if isinstance(error, killed_worker()):
+        return True
+    # Dask has no special class for this error.
+    return isinstance(error, RuntimeError) and str(error).startswith(
+        "Worker holding Actor was lost"
+    )
+
+
+@contextmanager
+def _noted(text):
+    """Errors inside get a note."""
+    try:
+        yield
+    except Exception as exc:
+        exc.add_note(text)
+        raise
+
+
+class AnswerLog:
+    """A file of the answers to the shards, which restore a lost shard."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="sklstruct-")  # noqa: SIM115
+        self._restart = 0  # where the answers before the first state end
+
+    def add(self, value: Any) -> None:
+        """Append an answer."""
+        self._file.seek(0, os.SEEK_END)
+        pickle.dump(value, self._file, protocol=5)
+
+    def mark_start(self) -> None:
+        """Keep the answers so far: they precede the load of any state."""
+        self._file.seek(0, os.SEEK_END)
+        self._restart = self._file.tell()
+
+    def restart(self) -> None:
+        """Drop the answers after `mark_start`: a state has been written."""
+        self._file.truncate(self._restart)
+
+    def __iter__(self) -> Iterator[Any]:
+        self._file.seek(0, os.SEEK_END)
+        end = self._file.tell()
+        at = 0
+        while at < end:
+            self._file.seek(at)
+            value = pickle.load(self._file)
+            at = self._file.tell()
+            yield value
+
+    def close(self) -> None:
+        """Delete the file."""
+        self._file.close()
+
+
+class Manifest:
+    """The file with the number of the last state that all shards have written.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        Its `path` is that of the manifest, and the prefix of the names of the states.
+
+    n_shards : int
+        Number of shards.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, n_shards: int) -> None:
+        self.path = os.path.abspath(os.fspath(checkpoint.path))
+        self._interval = float(checkpoint.interval)
+        self._n_shards = n_shards
+        self._written = time.monotonic()
+        self.number = self._read()
+
+    def _read(self):
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                found = json.load(file)
+            number, n_shards = int(found["number"]), int(found["n_shards"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError) as exc:
+            raise ValueError(
+                f"checkpoint: {self.path!r} is not a checkpoint of shards ({exc}); "
+                "remove the file to start a new fit"
+            ) from exc
+        if n_shards != self._n_shards:
+            raise ValueError(
+                f"checkpoint: {self.path!r} belongs to {n_shards} shards, and there "
+                f"are {self._n_shards}; set n_shards={n_shards}, or remove it to start "
+                "a new fit"
+            )
+        return number
+
+    def due(self) -> int | None:
+        """The number of the state to write now, None if it is not time."""
+        if time.monotonic() - self._written < self._interval:
+            return None
+        return 0 if self.number is None else self.number + 1
+
+    def commit(self, number: int, problems: list[str | None]) -> bool:
+        """Record that the shards have written a state; False if that failed."""
+        self._written = time.monotonic()
+        wrong = [problem for problem in problems if problem is not None]
+        try:
+            if not wrong:
+                text = json.dumps({"number": number, "n_shards": self._n_shards})
+                with open_write(self.path, name="checkpoint") as file:
+                    file.write(text.encode())
+        except OSError as exc:
+            wrong = [str(exc)]
+        if wrong:
+            warnings.warn(
+                f"checkpoint: {self.path!r} could not be written ({wrong[0]}); the fit "
+                "continues, and the old checkpoint is kept",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return False
+        self.number = number
+        return True
+
+
+class Shards(Protocol):
+    """The counts of a text, divided into shards.
+
+    Attributes
+    ----------
+    client : distributed.Client
+        The client of the cluster.
+
+    bounds : list of (int, int)
+        The newest symbols of the contexts of each shard.
+
+    n_levels : int
+        Number of levels of the whole tree.
+    """
+
+    client: Any
+    bounds: list[tuple[int, int]]
+    n_levels: int
+
+    def shard(self, k: int) -> Any:
+        """A future of the counts of a shard."""
+
+    def release(self) -> None:
+        """Free the memory; lost shards are counted again."""
+
+    def close(self) -> None:
+        """Free what is needed to count lost shards again."""
+
+
+class Call(NamedTuple):
+    """A running call to a shard."""
+
+    actor: Any  # that of the call; a restored shard has another one
+    number: int
+    answer: Any
+
+
+class ShardDriver:
+    """The fits of all shards, in lockstep.
+
+    Parameters
+    ----------
+    shards : Shards
+        The text, counted.
+
+    estimator : BackoffClassifier
+        Unfitted, and without its checkpoint.
+
+    checkpoint : Checkpoint or None
+        Place of the states of the shards.
+
+    facts : bool, default=False
+        Whether the models have the weight of the samples in each context.
+
+    Attributes
+    ----------
+    client : distributed.Client
+        Must be the current client when methods are called.
+
+    bounds : list of (int, int)
+        The newest symbols of the contexts of each shard.
+
+    n_exchanges : int
+        Number of sums and maxima over all shards.
+
+    n_bytes : int
+        Bytes of the arrays that the shards sent and received for them.
+
+    n_losses : int
+        Number of restored shards.
+    """
+
+    def __init__(
+        self,
+        shards: Shards,
+        estimator: BackoffClassifier,
+        checkpoint: Checkpoint | None = None,
+        facts: bool = False,
+    ) -> None:
+        self._shards, self._estimator, self._facts = shards, estimator, facts
+        # Actors use the current client, whichever it is: it must be this one when
+        # shards are called.
+        self.client = shards.client
+        self.bounds = shards.bounds
+        self.n_shards = len(shards.bounds)
+        self._manifest = None
+        if checkpoint is not None:
+            self._manifest = Manifest(checkpoint, self.n_shards)
+        self._futures: list = [None] * self.n_shards
+        self._actors: list = [None] * self.n_shards
+        self._addresses: list = [None] * self.n_shards
+        self._losses = [0] * self.n_shards
+        self._numbers = count(1)  # of calls
+        self._log = AnswerLog()
+        self._log.add(None)  # starts the fit
+        self._started = False  # True after the first KEEP request
+        self.n_exchanges = self.n_bytes = self.n_losses = 0
+
+    # ------------------------------------------------------------- one round
+
+    def run(
+        self, report: Callable[[int, float, float], bool]
+    ) -> list[tuple[str, type[Warning]]]:
+        """Drive the fits to their end; the warnings of the first shard."""
+        self._make(range(self.n_shards))
+        last = [None]
+        while True:
+            requests = self._round(last)
+            kinds = {request.kind for request in requests}
+            for request in requests:
+                if request.kind == ERROR:
+                    raise request.value.error()
+            if kinds == {DONE}:
+                return requests[0].value
+            last = [self._answer(kinds, requests, report)]
+            self._losses = [0] * self.n_shards
+
+    def _answer(self, kinds, requests, report):
+        kind = requests[0].kind
+        if len(kinds) > 1 or kind in (TOTAL, LARGEST):
+            reply = answer(requests)
+            self.n_exchanges += 1
+            self.n_bytes += self.n_shards * reply.nbytes
+            self.n_bytes += sum(r.value.nbytes for r in requests)
+        elif kind == REPORT:
+            reply = report(*requests[0].value)
+        elif kind == KEEP:
+            if not self._started:
+                self._log.mark_start()
+                self._started = True
+            reply = None if self._manifest is None else self._manifest.due()
+            self._due = reply
+        else:
+            reply = None
+            if self._manifest.commit(self._due, [r.value for r in requests]):
+                # A shard that loads this state asks KEEP first, as now.
+                self._log.restart()
+        self._log.add(reply)
+        return reply
+
+    def begin(self, k: int, method: str, *arguments: Any) -> Call | None:
+        """Begin a call to a shard, for `ask`; None if its worker is known to be lost.
+
+        Other errors are raised.
+        """
+        actor, number = self._actors[k], next(self._numbers)
+        answer = self._begin(k, actor, "do", number, method, *arguments)
+        return None if answer is None else Call(actor, number, answer)
+
+    def _begin(self, k, actor, method, *arguments):
+        if actor is None or not self._held(k):
+            return None
+        try:
+            return getattr(actor, method)(*arguments)
+        except RuntimeError:
+            # Dask raises it if it notices the loss now.
+            if self._held(k):
+                raise
+            return None
+
+    def _held(self, k):
+        """True if Dask knows a worker with the shard."""
+        return self._futures[k].status in ("finished", "pending")
+
+    def _wait(self, k, call):
+        """The result of a call to a shard, _LOST if its worker is lost."""
+        if call is None:
+            return _LOST
+        since = time.monotonic()
+        done = self._receive(k, call.answer, _DOUBT)
+        while done is None:
+            # Dask waits forever for an answer that could not be received.
+            answered = self._ask_about(k, call, "has_answered", call.number)
+            if answered is not _LOST:
+                done = self._receive(k, call.answer, _DOUBT)
+            if answered is _LOST or done is _LOST:
+                return _LOST
+            if done is None and answered:
+                done = self._fetch(k, call)
+            elif done is None and time.monotonic() - since > _NEVER_ARRIVED:
+                raise RuntimeError(
+                    f"client: a call to shard {k} did not arrive at its worker "
+                    f"{self._addresses[k]}; the log of the worker or of the client may "
+                    "say why"
+                )
+        if done is not _LOST and done.kind == ERROR:
+            raise done.value.error()
+        return done if done is _LOST else done.value
+
+    def _receive(self, k, answer, limit=math.inf):
+        """The answer of a shard: None if it takes too long, _LOST if it is lost."""
+        since = time.monotonic()
+        while answer is not None:
+            try:
+                return answer.result(timeout=min(_client.PATIENCE, limit))
+            except TimeoutError:
+                if not self._alive(k):
+                    return _LOST
+                if time.monotonic() - since > limit:
+                    return None
+            except (OSError, CancelledError):
+                # An error of the network: errors of the program are returned as values.
+                return _LOST
+        return _LOST
+
+    def _ask_about(self, k, call, method, *arguments):
+        """The result of a method about a call, such as `has_answered`."""
+        return self._receive(k, self._begin(k, call.actor, method, *arguments))
+
+    def _fetch(self, k, call):
+        """The answer to a call that did not arrive, in pieces."""
+        size = self._ask_about(k, call, "pack", call.number)
+        if isinstance(size, tasks.Failure):
+            raise size.error()
+        if size is _LOST:
+            return _LOST
+        note = (
+            f"client: raised while receiving an answer of shard {k}, of {size} bytes, "
+            f"from its worker {self._addresses[k]}"
+        )
+        with _noted(note):
+            packed = bytearray(size)
+        for at in range(0, size, _PIECE):
+            piece = self._ask_about(k, call, "packed", at, at + _PIECE)
+            if piece is _LOST:
+                return _LOST
+            packed[at : at + _PIECE] = piece
+        with _noted(note):
+            return pickle.loads(packed)
+
+    def ask(
+        self, k: int, method: str, *arguments: Any, call: Call | None = None,
+        again: Callable[[int], None] | None = None,
+    ) -> Any:  # fmt: skip
+        """The result of a method of a shard, which is restored if it is lost.
+
+        Parameters
+        ----------
+        k, method, arguments
+            Number of the shard, and a method of `tasks.ShardFit` with its arguments.
+
+        call : Call or None, default=None
+            The result of `begin` with the same arguments. If the shard has been
+            restored since, the call is made again.
+
+        again : callable, default=None
+            Called with k after the shard was restored and before the call is repeated.
+        """
+        if call is None or call.actor is not self._actors[k]:
+            call = self.begin(k, method, *arguments)
+        found = self._wait(k, call)
+        while found is _LOST:
+            self._lose([k])
+            self._make([k])
+            if self._replay(k) is not _LOST:
+                if again is not None:
+                    again(k)
+                found = self._wait(k, self.begin(k, method, *arguments))
+        self._losses[k] = 0
+        return found
+
+    def ask_all(self, method: str, *arguments: Any) -> list:
+        """The results of a method of all shards, at once."""
+        calls = [self.begin(k, method, *arguments) for k in range(self.n_shards)]
+        return [self.ask(k, method, *arguments, call=c) for k, c in enumerate(calls)]
+
+    def gather(
+        self, estimator: BackoffClassifier, max_depth: int, labels: Labels
+    ) -> None:
+        """Copy the model from the shards into an estimator; see `gather`."""
+        joined = Joined(self.ask_all("pairs"))
+        gather(estimator, joined, partial(self.ask_all, "model"), max_depth, labels)
+
+    def _round(self, answers):
+        """The requests of all shards after the answers; lost shards are restored."""
+        calls = [self.begin(k, "advance", answers) for k in range(self.n_shards)]
+        requests = [self._wait(k, call) for k, call in enumerate(calls)]
+        while any(request is _LOST for request in requests):
+            lost = [k for k, request in enumerate(requests) if request is _LOST]
+            self._lose(lost)
+            self._make(lost)
+            for k in lost:
+                requests[k] = self._replay(k)
+        return requests
+
+    def _replay(self, k):
+        """The request of a new shard after all answers so far; _LOST if it is lost."""
+        request = _LOST
+        for reply in self._log:
+            request = self._wait(k, self.begin(k, "advance", [reply]))
+            if request is _LOST:
+                break
+        return request
+
+    def _alive(self, k):
+        """True if the worker of a shard exists and still has it."""
+        workers = self._workers()
+        return self._addresses[k] in workers and self._held(k)
+
+    def _workers(self):
+        if self.client.status != "running":
+            raise self._gone()
+        try:
+            return self.client.nthreads()
+        except (OSError, CancelledError) as exc:
+            raise self._gone() from exc
+
+    def _gone(self):
+        text = "client: the scheduler of the cluster is gone, and the fit with it"
+        if self._manifest is not None and self._manifest.number is not None:
+            where = self._manifest.path
+            text += f"; the same fit on another cluster continues from {where!r}"
+        return SchedulerLost(text)
+
+    def _lose(self, lost):
+        for k in lost:
+            self._actors[k] = self._futures[k] = None
+            self.n_losses += 1
+            self._losses[k] += 1
+            if self._losses[k] > _MOST_LOSSES:
+                raise RuntimeError(
+                    f"client: the worker of shard {k} was lost {self._losses[k]} times "
+                    "in the same step; give the workers more memory, or increase "
+                    "n_shards and the number of workers"
+                )
+
+    # --------------------------------------------------------------- workers
+
+    def _make(self, which):
+        """Put shards on workers of the scheduler's choice."""
+        self._workers()  # SchedulerLost if the cluster is gone
+        checkpoint = None
+        if self._manifest is not None:
+            checkpoint = self._manifest.path, self._manifest.number
+        wanted = tasks.versions()
+        counts = {k: self._shards.shard(k) for k in which}
+        for k in which:
+            self._futures[k] = self.client.submit(
+                tasks.ShardFit, counts[k], self._estimator, k, self._shards.n_levels,
+                checkpoint, wanted, self._facts, actor=True, pure=False,
+            )  # fmt: skip
+        del counts
+        self._shards.release()
+        for k in which:
+            self._actors[k] = self._place(k)
+
+    def _place(self, k):
+        """The actor of a new shard; None if its worker is lost already."""
+        future, watch = self._futures[k], WorkersWatch(self.client)
+
+        def look():
+            self._workers()
+            watch.look()
+
+        answer = wait_for(self.client, future, look)
+        try:
+            actor = answer.result()
+            where = self.client.who_has([future])
+        except Exception as exc:
+            if future.status == "error":
+                if not _is_loss(exc):
+                    raise  # of counting, or of making the shard
+            elif future.status == "finished" and not isinstance(exc, OSError):
+                raise
+            self._workers()
+            return None
+        self._addresses[k] = next(iter(where[future.key]), None)
+        return actor
+
+    def close(self) -> None:
+        """Free the workers."""
+        self._actors = [None] * self.n_shards
+        # The cluster may be gone.
+        with suppress(OSError, CancelledError, RuntimeError):
+            self.client.cancel([f for f in self._futures if f is not None])
+        self._futures = [None] * self.n_shards
+        self._shards.close()
+        self._log.close()

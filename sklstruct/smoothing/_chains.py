@@ -1,0 +1,105 @@
+"""Chains: the probability of a sample along its contexts, and its derivatives.
+
+The interpolated probability of a sample is
+
+    P_k = own_k + held_k P_{k-1}
+
+at each context from the root to its longest one. Samples that share a context and a
+class share the chain above them, so one sweep down the pairs gives the likelihood of
+all samples, and one sweep up its derivatives by `own` and `held`. O(pairs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from ..context_tree import Pairs
+
+
+class ChainLevel(Protocol):
+    """The pairs of one depth."""
+
+    @property
+    def parent(self) -> np.ndarray:
+        """The pair of the level above; at the first level the class."""
+
+    @property
+    def weight(self) -> np.ndarray:
+        """Weight of the samples that end at each pair."""
+
+
+def log_likelihood(
+    base: np.ndarray,
+    levels: Sequence[ChainLevel],
+    shares: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> tuple[float, list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    """The log-likelihood of samples and its derivatives.
+
+    Parameters
+    ----------
+    base : ndarray of shape (n_classes,)
+        The distribution above the first level.
+
+    levels : sequence of ChainLevel
+        From the first level down.
+
+    shares : sequence of (own, held)
+        Of each level: arrays with an entry per pair.
+
+    Returns
+    -------
+    value : float
+        In nats.
+
+    slopes : list of (slope, up, proba)
+        Of each level: the derivative by `own`, P of the parent, and P. The derivative
+        by `held` is ``slope * up``.
+    """
+    above, chain, value = base, [], 0.0
+    for level, (own, held) in zip(levels, shares):
+        up = above[level.parent]
+        above = own + held * up
+        chain.append((up, above))
+        at = level.weight > 0
+        value += float(level.weight[at] @ np.log(above[at]))
+    slopes, mass = [], None
+    for k in range(len(levels) - 1, -1, -1):
+        level, (up, proba) = levels[k], chain[k]
+        slope = np.zeros(proba.size)
+        at = level.weight > 0
+        slope[at] = level.weight[at] / proba[at]
+        if mass is not None:
+            slope += mass
+        if k:
+            size = levels[k - 1].weight.size
+            mass = np.bincount(level.parent, slope * shares[k][1], size)
+        slopes.append((slope, up, proba))
+    return value, slopes[::-1]
+
+
+def parents_in_level(pairs: Pairs, k: int) -> np.ndarray:
+    """The parent of each pair of level k, counted from the first pair of its level; at
+    the root the class."""
+    here = pairs.level(k)
+    if k == 0:
+        return np.arange(here.stop - here.start)
+    return pairs.parent[here].astype(np.int64) - pairs.level(k - 1).start
+
+
+def leave_one_out(
+    pairs: Pairs, count: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(count of a pair, sum and number of classes of its context) without one sample.
+
+    The sum is 0 where the context has no other sample.
+    """
+    sizes = np.diff(pairs.ptr)
+    left = np.maximum(count - 1.0, 0.0)
+    total = np.repeat(pairs.node_sums(count), sizes) - (count - left)
+    distinct = np.repeat(pairs.node_sums(np.minimum(count, 1.0)), sizes)
+    distinct += np.minimum(left, 1.0) - np.minimum(count, 1.0)
+    total[total <= 1e-12 * (count - left)] = 0.0
+    return left, total, distinct
