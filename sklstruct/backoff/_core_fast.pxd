@@ -86,6 +86,7 @@ cdef class Path:
     cdef const int* position
     cdef const unsigned char* missing
     cdef int n_steps, n_symbols
+    cdef unsigned int n_tokens
     cdef const int* windows
     cdef Py_ssize_t n_windows, stride, width
 

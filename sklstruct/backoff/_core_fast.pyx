@@ -444,7 +444,8 @@ cdef class Path:
         1, 2, 3 ...
 
     missing : uint8 ndarray of shape (n_tokens,), default=None
-        1 for tokens that end the history, as negative ones do. None: no others.
+        1 for tokens that end the history, as those do that are negative or not in the
+        tables. None: no others.
 
     windows : int32 ndarray of shape (n, width), default=None
         The history is the row of this array whose number is the last token. None: it
@@ -464,9 +465,11 @@ cdef class Path:
         cdef const unsigned char[::1] ends
         cdef const int[:, :] rows
         cdef int k
-        self.n_steps, self.n_symbols = n_steps, n_symbols
+        self.n_steps = n_steps
+        self.n_symbols = self.n_tokens = n_symbols
         self.keep = keep = [tables, position, missing]
         if tables is not None:
+            self.n_tokens = min([table.size for table in tables])
             for one in {id(t): t for t in tables}.values():
                 if one.size and not -1 <= one.min() <= one.max() < n_symbols:
                     raise ValueError("tables of a path hold symbols of another tree")
@@ -518,13 +521,15 @@ cdef class Path:
             if known[0] >= i:
                 return -1
             token = tokens[i - 1 - known[0]]
-            if token < 0 or (self.missing != NULL and self.missing[token]):
+            if <unsigned int> token >= self.n_tokens:  # also if it is negative
+                return -1
+            if self.missing != NULL and self.missing[token]:
                 return -1
             known[0] += 1
         token = tokens[i - p]
         if self.table != NULL:
             return self.table[step][token]
-        return token if token < self.n_symbols else -1
+        return token
 
 
 cdef class Tree:
@@ -600,7 +605,7 @@ cdef class Backoff(Model):
         self.log_prob, self.log_backoff = model.log_prob, model.log_backoff
         self.weight, self.max_depth = model.node_weight, tree.max_depth
         self.n_classes, self.n_facts, self.room = model.n_classes, 2, sizeof(Node)
-        self.root_prob = model._root_prob
+        self.root_prob, self.node_of = model._root_prob, None
         if isinstance(source, Path) or source is None:
             self.tree = Tree(tree, source)
         else:

@@ -46,10 +46,15 @@ class WindowModel(CompiledDistribution):
     Parameters
     ----------
     kernel : Model
+        Compiled.
+
+    fact_depths : tuple of int
+        As of `Distribution`.
     """
 
-    def __init__(self, kernel: Model) -> None:
+    def __init__(self, kernel: Model, fact_depths: tuple[int, ...]) -> None:
         self.kernel, self.n_classes = kernel, kernel.n_classes
+        self.fact_depths = fact_depths
 
     def ask(self, at: TextWindows) -> tuple[Model, NDArray, NDArray]:
         """As `CompiledDistribution.ask`."""
@@ -120,6 +125,7 @@ class TextPredictor:
 
     def follow(self, states: NDArray, tokens: NDArray) -> NDArray:
         """States after one more token each."""
+        tokens = self._known(tokens)
         return np.column_stack([states[:, 1:], tokens]).astype(np.int32)
 
     @cached_property
@@ -140,7 +146,7 @@ class TextPredictor:
     @cached_property
     def model(self) -> Distribution:
         """The distribution whose places are those of `locate`."""
-        return WindowModel(self.kernel)
+        return WindowModel(self.kernel, self.distribution.fact_depths)
 
     @cached_property
     def step(self) -> Callable[[Any, Any], tuple[float, Any] | None]:
@@ -152,7 +158,7 @@ class TextPredictor:
         """States after histories, which are rows of tokens of any length."""
         states = np.full((len(history), self.width), -1, dtype=np.int32)
         n = min(self.width, history.shape[1])
-        states[:, self.width - n :] = history[:, history.shape[1] - n :]
+        states[:, self.width - n :] = self._known(history)[:, history.shape[1] - n :]
         return states
 
     def locate(self, states: NDArray) -> Any:

@@ -108,7 +108,7 @@ cdef class GateTable:
 
     def __init__(self, table, int fact=-1, deepest=None):
         self.table, self.fact = np.ascontiguousarray(table, dtype=np.float64), fact
-        self.n = self.table.shape[1]
+        self.n, self.deepest = self.table.shape[1], None
         self.reads_facts = fact >= 0 or deepest is not None
         n_rows = 1
         if deepest is not None:
@@ -397,7 +397,7 @@ cdef class Factored(Composed):
     cdef const unsigned char[::1] of_words
     cdef const double[::1] theta, prior
     cdef Py_ssize_t located, counts, totals, reach
-    cdef int most
+    cdef int most, n_tokens
 
     def __init__(self, models, model, history=None, group=None):
         tree, n = model.tree, len(models)
@@ -418,6 +418,7 @@ cdef class Factored(Composed):
         for one, n_child in zip(models, tree.n_child):
             if one is not None and one.n_classes != n_child:
                 raise ValueError("a model of a tree has other classes than its node")
+        self.theta = self.tokens = self.word_of_token = self.number = None
         if model.concentration is not None:
             self.theta = np.ascontiguousarray(model.concentration, dtype=np.float64)
             above = model.concentration[np.maximum(tree.parent, 0)]
@@ -428,7 +429,7 @@ cdef class Factored(Composed):
                 self.tokens, self.ends = history.tokens, history.end
                 self.reach = history.reach
             else:
-                self.word_of_token = history
+                self.word_of_token, self.n_tokens = history, len(history)
         self.n_facts = 2 * len(model.fact_depths)
         if group is not None:
             self.number = number_of_groups(model, group)
@@ -465,9 +466,9 @@ cdef class Factored(Composed):
     cdef inline int word(self, Here *here, Py_ssize_t j) noexcept nogil:
         """The number of the class of a token of the history; -1 if it ends there."""
         cdef int token = here.history[j]
-        if token >= 0 and self.word_of_token is not None:
-            return self.word_of_token[token]
-        return token
+        if self.word_of_token is None:
+            return token
+        return self.word_of_token[token] if 0 <= token < self.n_tokens else -1
 
     cdef char *at(self, char *place, int v) except NULL nogil:
         """The place of the model of a node."""

@@ -295,17 +295,19 @@ def test_contexts_beyond_a_block_are_those_of_single_ones():
 def test_contexts_of_any_length():
     """Deeper than the arrays that a kernel has without memory from the heap."""
     deepest = 150
-    contexts = {tuple([0, 1] * 75)[i:] for i in range(deepest + 1)}
+    both = tuple([0, 1] * 75), tuple([1, 0] * 75)
+    contexts = {whole[i:] for whole in both for i in range(deepest + 1)}
     rng = np.random.RandomState(0)
     pairs = {((), y): np.log(1 / 3) for y in range(3)}
-    pairs |= {(c, int(rng.randint(3))): np.log(0.1 + 0.8 * rng.rand()) for c in contexts
-              if c}  # fmt: skip
+    for c in sorted(contexts, key=len):
+        if c:
+            pairs[c, int(rng.randint(3))] = np.log(0.1 + 0.8 * rng.rand())
     bows = {c: -rng.rand() for c in contexts}
     model, order = build(contexts, pairs, bows, 3)
     assert model.max_depth == deepest
     nodes = np.arange(model.n_nodes)
     rows = model.rows(nodes)
-    for node in (0, 40, deepest):
+    for node in (0, 40, deepest, model.n_nodes - 1):
         for y in range(3):
             context, total = order[node], 0.0
             while (context, y) not in pairs:
@@ -316,8 +318,11 @@ def test_contexts_of_any_length():
             got, depth = model.target_depth([node], [y])
             assert got[0] == rows[node, y] and depth[0] == len(context)
     # After another symbol, the context of the newest ones that is known.
-    assert model.follow([deepest - 1], [1]).tolist() == [deepest]
-    assert model.follow([deepest], [0]).tolist() == [model.locate([[0]])[0]]
+    for context in (both[0], both[1][20:]):
+        node = order.index(context)
+        for symbol in (0, 1):
+            found = model.locate([[*context, symbol]])
+            assert model.follow([node], [symbol]).tolist() == found.tolist()
     assert set(model.draw(nodes, np.full(nodes.size, 0.5)).tolist()) <= {0, 1, 2}
 
 
