@@ -925,7 +925,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             return None
         predictor = self.base_.predictor
         at = predictor.locate(states)
-        return predictor.distribution.group_proba(at, self.class_of_)
+        return predictor.model.group_proba(at, self.class_of_)
 
     def rows(self, cursor: CacheCursor) -> np.ndarray:
         """Natural log-probabilities of all words after a cursor.

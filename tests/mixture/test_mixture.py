@@ -25,7 +25,6 @@ from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM, _gates
 from sklstruct.mixture._gates import GATES, em_weights, log_mixture, log_softmax
-from sklstruct.mixture._models import more_uniform
 from sklstruct.smoothing import GrownLM
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
@@ -373,15 +372,6 @@ def test_nothing_but_the_skipped_class():
         model.distribution_.draw(model.locate(X[:2]), np.array([0.2, 0.9]), skip=0)
 
 
-def test_further_numbers_are_uniform():
-    u = np.random.RandomState(0).random_sample(200_000)
-    for step in (0, 1, 1 << 20):
-        v = more_uniform(u, step)
-        assert 0 <= v.min() and v.max() < 1
-        assert np.abs(np.histogram(v, 20)[0] / v.size - 0.05).max() < 0.003
-        assert abs(np.corrcoef(u, v)[0, 1]) < 0.01
-
-
 def test_parameters_of_models_have_names(data):
     model = MixtureLM(parts())
     model.set_params(kn__discount=0.3, short=AdditiveLM(0, padding=-1))
@@ -697,8 +687,6 @@ def test_weights_of_the_logistic_gate_are_those_of_its_features():
     assert np.ptp(expected, axis=0).min() > 0.1
     got = gate.log_weights(facts)
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
-    one_by_one = list(map(gate.row_log_weights(), facts.tolist()))
-    np.testing.assert_allclose(one_by_one, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_models", [1, 2, 5])
