@@ -274,7 +274,7 @@ def fitted():
     words(
         CacheLM(
             FrozenEstimator(base), max_order=2, half_life=100, ngram_half_life=200,
-            class_half_life=50, word_classes=2, weights="em",
+            word_classes=2, weights="em",
         )
     )  # fmt: skip
     found["words counted in batches"] = (

@@ -41,7 +41,7 @@ __all__ = [
 
 
 class FullScoreReturn(NamedTuple):
-    """What `Model.BaseFullScore` returns."""
+    """The result of `Model.BaseFullScore`."""
 
     log_prob: float  # log10
     ngram_length: int
@@ -175,7 +175,7 @@ class Model(Tables):
             Over words: the ``backoff_model_`` of a fitted language model.
 
         path : bytes, default=b""
-            What `path` shall be.
+            Value of the attribute `path`.
 
         Returns
         -------
@@ -213,7 +213,7 @@ class Model(Tables):
         Parameters
         ----------
         sentences : iterable of str or bytes, or Arrow array of strings
-            Arrow arrays (pyarrow, and columns that have `to_arrow`) are not copied.
+            An Arrow array of pyarrow becomes a list.
 
         bos, eos : bool, default=True
             As in `score`.
@@ -222,13 +222,11 @@ class Model(Tables):
         -------
         log_prob : float32 ndarray of shape (n_sentences,)
         """
-        chunks = _string_chunks(sentences)
-        if chunks is None:
-            if isinstance(sentences, str | bytes):
-                raise TypeError("sentences must be a list of sentences, not one")
-            return self.score_texts(tuple(sentences), bos, eos)
-        parts = [self.score_column(*chunk, bos, eos) for chunk in chunks]
-        return np.concatenate([np.empty(0, dtype=np.float32), *parts])
+        if isinstance(sentences, str | bytes):
+            raise TypeError("sentences must be a list of sentences, not one")
+        if hasattr(sentences, "to_pylist"):
+            sentences = sentences.to_pylist()
+        return self.score_texts(tuple(sentences), bos, eos)
 
     def perplexity(self, sentence: str | bytes) -> float:
         """Perplexity per word, the end mark counted: 10^(-score / (words + 1)).
@@ -326,26 +324,6 @@ def _load(path: str) -> Any:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError):  # a pipe
             return file.read()
-
-
-def _string_chunks(column: Any) -> list[tuple[np.ndarray, np.ndarray]] | None:
-    """(bytes, offsets) of each chunk of an Arrow column; None for other things."""
-    if not hasattr(column, "buffers") and not hasattr(column, "iterchunks"):
-        return None
-    chunks = []
-    for chunk in column.iterchunks() if hasattr(column, "iterchunks") else [column]:
-        kinds = {"string": np.int32, "large_string": np.int64}
-        kind = kinds.get(str(chunk.type))
-        if kind is None:
-            return None
-        if chunk.null_count:
-            raise TypeError("sentences: the column holds nulls; fill or drop them")
-        _, offsets, data = chunk.buffers()
-        n = len(chunk) + 1
-        ptr = np.frombuffer(offsets, kind)[chunk.offset : chunk.offset + n]
-        text = np.frombuffer(b"" if data is None else data, np.uint8)
-        chunks.append((text, ptr.astype(np.int64)))
-    return chunks
 
 
 def install() -> None:

@@ -11,7 +11,7 @@ arithmetic, with a fixed number of decimals or with the digits that they need.
 """
 
 from libc.math cimport INFINITY, fabs, floor, isinf, isnan, log10, pow
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 
@@ -21,7 +21,7 @@ cdef enum:
 # Bytes that text and buffer of `format_block` have beyond what is used.
 SPARE_BYTES = SPARE
 
-# Results of parse_block. MORE and DONE are no errors.
+# Results of parse_block. MORE and DONE are not errors.
 MORE = 0
 DONE = 1
 BLANK = 2
@@ -329,33 +329,6 @@ def parse_block(
     return row, line, code, begin, pos if code > C_BLANK else begin
 
 
-cdef inline void put_pair(unsigned char* out, uint32_t value) noexcept nogil:
-    """Two digits."""
-    out[0] = <unsigned char>(48 + value // 10)
-    out[1] = <unsigned char>(48 + value % 10)
-
-
-cdef inline Py_ssize_t put_seven(unsigned char* out, uint32_t scaled) noexcept nogil:
-    """A number below 10 with seven decimals, the default; returns its length.
-
-    Divisions by constants are multiplications; the digits of a variable number of
-    decimals come one by one, each a division.
-    """
-    cdef uint32_t fraction = scaled % 10000000
-    cdef Py_ssize_t n = 9
-    out[0] = <unsigned char>(48 + scaled // 10000000)
-    if fraction == 0:
-        return 1
-    out[1] = c'.'
-    put_pair(out + 2, fraction // 100000)
-    put_pair(out + 4, fraction // 1000 % 100)
-    put_pair(out + 6, fraction // 10 % 100)
-    out[8] = <unsigned char>(48 + fraction % 10)
-    while out[n - 1] == 48:
-        n -= 1
-    return n
-
-
 cdef double[23] POWERS  # 10^0, ..., 10^22, all exact
 for _k in range(23):
     POWERS[_k] = float(10**_k)
@@ -466,8 +439,6 @@ cdef inline Py_ssize_t put_number(
     if value < 0 and scaled:
         out[at] = c'-'
         at += 1
-    if decimals == 7 and scaled < 100000000:
-        return put_seven(&out[at], <uint32_t>scaled) + at
     whole = scaled // <uint64_t>power
     fraction = scaled % <uint64_t>power
     while True:

@@ -24,7 +24,7 @@ from . import _arpa_fast
 _LN10 = np.log(10.0)
 # Bytes of a chunk: each is twice as long as the one before, up to the largest.
 _FIRST_CHUNK, _CHUNK = 1 << 16, 1 << 24
-# A few bytes of a compressed file can become gigabytes: text that is no n-gram is
+# A few bytes of a compressed file can become gigabytes: text that is not an n-gram is
 # refused before it fills the memory.
 _LONGEST_LINE = 1 << 24
 _MOST_FILLER = 1 << 20
@@ -217,7 +217,7 @@ def _read_counts(source: _Source) -> tuple[list[int], list[int], bytes]:
         match = re.fullmatch(rb"ngram[ \t]+0*(\d+)[ \t]*=[ \t]*0*(\d+)", line)
         if not match:
             raise source.fail(
-                f"{_quoted(line)} is no count: 'ngram 1=...' was expected",
+                f"{_quoted(line)} is not a count: 'ngram 1=...' was expected",
                 source.line - 1,
             )
         expected = str(len(counts) + 1).encode()
@@ -534,7 +534,7 @@ def _grow(
     Returns the tree, the node of the context of each n-gram by section, and by section
     the rows and nodes of the n-grams that have a back-off weight.
     """
-    # A weight of 1 needs no node. A word that is no context symbol, as </s> is in most
+    # A weight of 1 needs no node. A word that is not a context symbol, as </s> in most
     # files, is the last of its n-grams, which are then no contexts.
     rows = [
         np.flatnonzero((s.values[:, 1] != 0) & (symbols.of_word[s.ids[:, -1]] >= 0))
@@ -576,7 +576,7 @@ def _sorted_pairs(
     n_classes: int,
 ) -> np.ndarray | None:
     """The order of the rows by (node, class), None where they are in order."""
-    # -1 (the start mark as last word) gets a key of its own.
+    # -1 (the start mark as last word) gets its own key.
     key = node.astype(np.int64)
     key *= n_classes + 1
     key += target

@@ -130,7 +130,7 @@ class ArpaShard:
         self._class = plan.words.class_of_symbol
         tree = pairs.tree
         # Below the highest order all lines have a third column, of 0 where the n-gram
-        # is no context.
+        # is not a context.
         below = min(tree.n_levels, plan.order - 1)
         self._weight = np.zeros(pairs.level(below - 1).stop)
         first = np.arange(*tree.level_ptr[1:3]) if tree.n_levels > 1 else np.arange(0)
@@ -201,7 +201,7 @@ class ArpaShard:
         Raises
         ------
         ValueError
-            If there is no such pair.
+            If the pair of a weight is missing.
         """
         tree, level = self._pairs.tree, rows.shape[1]
         if not len(rows):

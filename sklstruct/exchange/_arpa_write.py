@@ -95,6 +95,7 @@ class NgramRows(NamedTuple):
     log_prob: np.ndarray  # log10
     log_backoff: np.ndarray  # log10; NaN: no third column
     further: np.ndarray | None = None  # (n_columns, n_rows): log10, after them
+    own: np.ndarray | None = None  # int32: the node of the n-gram, 0 if absent
 
 
 class Sections:
@@ -107,6 +108,9 @@ class Sections:
     ----------
     bounds : pair of ndarrays or None
         log10 of a further column for each pair, and of one for each node.
+
+    never : list of NgramRows
+        The n-grams of each order whose last word is never predicted.
     """
 
     bounds: tuple[np.ndarray, np.ndarray] | None = None
@@ -119,56 +123,57 @@ class Sections:
         # Contexts of the greatest depth without pairs still need their own section; and
         # KenLM does not load a file of unigrams only.
         self.order = max(2, tree.n_levels)
-        self._never: list[tuple[np.ndarray, NgramRows]] = []
-        for k, rows in enumerate(never_predicted(closed, words, single)):
-            weight = np.full(rows.node.size, 0.0 if k + 1 < self.order else np.nan)
-            own = rows.node > 0
-            weight[own] = log10_backoffs(closed.log_backoff[rows.node[own]], self.zero)
-            lines = NgramRows(rows.context, rows.word, rows.log_prob, weight)
-            self._never.append((rows.node, lines))
+        self.never = [
+            self._rows(k, rows.context, rows.word, rows.log_prob, rows.node)
+            for k, rows in enumerate(never_predicted(closed, words, single))
+        ]
         ptr = closed.pair_ptr
         self.counts = []
-        for k, (own, _) in enumerate(self._never):
+        for k, never in enumerate(self.never):
             nodes = tree.level(k)
-            self.counts.append(int(ptr[nodes.stop] - ptr[nodes.start]) + len(own))
+            self.counts.append(
+                int(ptr[nodes.stop] - ptr[nodes.start]) + never.node.size
+            )
+
+    def _rows(self, k, node, last, log_prob, own):
+        # Decoders take their words from lines of three columns, so every line below
+        # the highest order has three.
+        none = 0.0 if k + 1 < self.order or self.bounds is not None else np.nan
+        weight, known = np.full(node.size, none), own > 0
+        weight[known] = log10_backoffs(self.closed.log_backoff[own[known]], self.zero)
+        return NgramRows(node, last, log_prob, weight, None, own)
 
     def rows(self, k: int) -> Iterator[NgramRows]:
-        """The n-grams of order k + 1."""
+        """The n-grams of order k + 1 with their further columns."""
+        for rows, pairs in self.pairs(k):
+            yield self._with_bounds(rows, pairs)
+        yield self._with_bounds(self.never[k])
+
+    def pairs(self, k: int) -> Iterator[tuple[NgramRows, slice]]:
+        """The n-grams of order k + 1 that are pairs, and the pairs, part by part."""
         closed, nodes = self.closed, self.closed.tree.level(k)
         ptr = closed.pair_ptr[nodes.start : nodes.stop + 1]
         # Of the type of `ptr`, which would be converted as a whole otherwise.
         cuts = np.arange(ptr[0], ptr[-1], _ROWS, dtype=ptr.dtype) if ptr.size else ptr
         bounds = [*np.unique(np.searchsorted(ptr, cuts)).tolist(), ptr.size - 1]
-        # Decoders take their words from lines of three columns, so every line below
-        # the highest order has three.
-        none = 0.0 if k + 1 < self.order or self.bounds is not None else np.nan
         for first, last in pairwise(bounds):
             pairs = slice(int(ptr[first]), int(ptr[last]))
             node = np.repeat(
                 np.arange(first, last, dtype=np.int32) + np.int32(nodes.start),
                 np.diff(ptr[first : last + 1]),
             )
-            context = closed.extension[pairs]
-            known = context > 0
-            weight = np.full(len(node), none)
-            weight[known] = log10_backoffs(
-                closed.log_backoff[context[known]], self.zero
-            )
             log_prob = log10_probs(closed.log_prob[pairs], self.zero)
-            rows = NgramRows(node, closed.target[pairs], log_prob, weight)
-            yield self._with_bounds(rows, context, pairs)
-        context, rows = self._never[k]
-        yield self._with_bounds(rows, context)
+            own = closed.extension[pairs]
+            yield self._rows(k, node, closed.target[pairs], log_prob, own), pairs
 
-    def _with_bounds(self, rows, context, pairs=None):
-        """The rows with their further columns; the context of each, 0: it is none."""
+    def _with_bounds(self, rows, pairs=None):
         if self.bounds is None:
             return rows
         of_pair, of_node = self.bounds
-        further = np.zeros((2, len(context)))
+        further = np.zeros((2, rows.own.size))
         further[0] = rows.log_prob if pairs is None else of_pair[pairs]
-        known = np.flatnonzero(context)
-        further[1, known] = of_node[context[known]]
+        known = np.flatnonzero(rows.own)
+        further[1, known] = of_node[rows.own[known]]
         return rows._replace(further=further)
 
 
@@ -306,7 +311,7 @@ def format_rows(
     at = 0
     while at < len(rows.node):
         at, size = _arpa_fast.format_block(
-            text, words.ptr, tree.parent, tree.symbol, words.of_symbol, *rows,
+            text, words.ptr, tree.parent, tree.symbol, words.of_symbol, *rows[:5],
             decimals, longest, at, buffer,
         )  # fmt: skip
         yield buffer[:size].data

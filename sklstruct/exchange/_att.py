@@ -9,14 +9,12 @@ write.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._files import open_read
 from ..backoff import BackoffModel, close_model
 from ..context_tree import find_pairs
 from ._arpa_read import Section, build_model, names_of_marks
@@ -78,48 +76,6 @@ def _fields(parts, number, label):
         f"{label}: line {number}: not an arc (source target symbol [weight], or source "
         "target input output weight) and not a final state"
     )
-
-
-def read_symbols(path: str | os.PathLike[str]) -> dict[str, str]:
-    """The word of each number, of a table with lines "word number".
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        Plain or compressed; OpenFst's text, such as Kaldi's words.txt.
-
-    Returns
-    -------
-    words : dict of str
-        The numbers are strings, as they stand in a file of an automaton.
-
-    Raises
-    ------
-    ValueError
-        With the number of the line, if it is not such a table.
-    """
-    words: dict[str, str] = {}
-    with open_read(path, name="symbols") as (file, label):
-        data = b"".join(iter(lambda: file.read(_CHUNK), b""))
-    try:
-        lines = data.decode("utf-8").split("\n")
-    except UnicodeDecodeError as exc:
-        raise ValueError(
-            f"symbols: {label}: the file is not UTF-8 text: {exc}"
-        ) from exc
-    for number, line in enumerate(lines, start=1):
-        line = line.strip(" \t\r")
-        parts = _FIELDS.split(line)
-        if line and (len(parts) != 2 or not re.fullmatch(r"-?\d+", parts[1])):
-            raise ValueError(
-                f"symbols: {label}, line {number}: a word and its number were expected"
-            )
-        if line and words.setdefault(parts[1], parts[0]) != parts[0]:
-            raise ValueError(
-                f"symbols: {label}, line {number}: the number {parts[1]} is that of "
-                f"{words[parts[1]]!r} already"
-            )
-    return words
 
 
 # ---------------------------------------------------------------------- writing
@@ -228,18 +184,6 @@ def _cost(value):
     return "Infinity" if value == np.inf else f"{value + 0.0:.9g}"
 
 
-def _spelt(line, symbols, fail):
-    """A line with the words of a table in the place of their numbers."""
-    if symbols is None or len(line.words) == 1:
-        return line
-    out = []
-    for number in (line.words[2], line.output):
-        if number is not None and number not in symbols:
-            raise fail(f"symbols has no word for {number!r}", line.number)
-        out.append(None if number is None else symbols[number])
-    return line._replace(words=[*line.words[:2], out[0]], output=out[1])
-
-
 def _check_backoff(backoff):
     if not isinstance(backoff, str) or re.search("[\\s\0]|^$", backoff):
         raise ValueError(f"backoff must be one word, got {backoff!r}")
@@ -256,21 +200,17 @@ def read_att(
     end: str = "</s>",
     unknown: str = "<unk>",
     backoff: str = "<epsilon>",
-    symbols: str | os.PathLike[str] | None = None,
 ) -> BackoffModel:
     """See `sklstruct.exchange.read`."""
     names = names_of_marks(start, end, unknown)
     _check_backoff(backoff)
-    words = None if symbols is None else read_symbols(symbols)
-    return _Reader(file, label, backoff, words).model(names)
+    return _Reader(file, label, backoff).model(names)
 
 
 class _Reader:
     """The states of a file, and the contexts that they stand for."""
 
-    def __init__(
-        self, file: Any, label: str, backoff: str, symbols: dict[str, str] | None
-    ) -> None:
+    def __init__(self, file: Any, label: str, backoff: str) -> None:
         self.label, self.backoff = label, backoff
         self._empty: set[str] = set()  # labels that read nothing and are words here
         self.word = {"<s>": _START, "</s>": _END}
@@ -280,7 +220,7 @@ class _Reader:
         self.lower: list[tuple[int, float] | None] = []
         self.final: dict[int, float] = {}
         for line in att_lines(file, label):
-            self._take(_spelt(line, symbols, self.fail))
+            self._take(line)
         self._set_depths()
         self._set_contexts()
 
@@ -301,7 +241,7 @@ class _Reader:
         except ValueError:
             cost = np.nan
         if not cost > -np.inf:
-            raise self.fail(f"the weight {line.weight!r} is no number", line.number)
+            raise self.fail(f"the weight {line.weight!r} is not a number", line.number)
         backs_off = line.words[2:] == [self.backoff]
         if not backs_off:  # back-off weights may be above 1
             if cost < -1e-6:
@@ -316,7 +256,7 @@ class _Reader:
             self.final[state] = cost
             return
         target, read = self._state(line.words[1]), line.words[2]
-        # Where Kaldi's graphs back off they read a special label and write nothing.
+        # Arcs of Kaldi's graphs that back off read a special label and write nothing.
         empty = line.output in (*_EMPTY, "0")
         if line.output is not None and not (backs_off and empty):
             hint = ""
@@ -415,7 +355,7 @@ class _Reader:
         known = self.context.setdefault(state, context)
         if known != context or self.at.setdefault(context, state) != state:
             raise self.fail(
-                "states are no histories of a back-off model: two words or two states "
+                "states are not histories of a back-off model: two words or two states "
                 "are in one place",
                 line,
             )

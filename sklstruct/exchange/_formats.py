@@ -79,7 +79,7 @@ def format_to_write(
     Raises
     ------
     ValueError
-        If there is no such format, or no format has the suffix.
+        If the format is not known, or no format has the suffix.
     """
     if format is not None:
         _check_format(format)
@@ -113,23 +113,12 @@ def _check_format(name: str) -> None:
         raise ValueError(f"format must be one of {names}, got {name!r}")
 
 
-# First bytes of files that programs take for models of n-grams, and what they are.
+# First bytes of files that are handed to `read` by mistake, and what they are.
 _FOREIGN: dict[bytes, str] = {
     b"version https://git-lfs": "a pointer of git-lfs, not the file itself; run "
     "git lfs pull",
-    b"blmt": "a binary of IRSTLM; compile-lm --text=yes makes an ARPA file of it",
-    b"Qblmt": "a quantised binary of IRSTLM; compile-lm --text=yes makes an ARPA file",
     b"iARPA": "an iARPA file of IRSTLM; compile-lm --text=yes makes an ARPA file of it",
-    b"Trie Language Model": "a binary of pocketsphinx; read the ARPA file that it was "
-    "made from",
-    b"SRILM_BINARY": "a binary of SRILM; ngram -write-lm makes an ARPA file of it",
-    b"\0B<ConstArpaLm>": "a ConstArpaLm of Kaldi; read the ARPA file that it was made "
-    "from",
-    b"\xd6\xfd\xb2\x7e": "a binary of OpenFst; fstprint makes the text that "
-    "format='att' reads",
     b"\x80": "a pickle; load it, or let `sklstruct convert` make a file of n-grams",
-    b"<!DOCTYPE": "a web page",
-    b"<html": "a web page",
     NATIVE_MAGIC: "a native file of sklstruct; leave format out",
 }
 _TEXTS = {"arpa", "att"}
@@ -151,11 +140,6 @@ def what_is(head: bytes) -> str | None:
     """
     if not head:
         return "the file is empty"
-    if b"Darpa Trigram LM" in head[:24]:
-        return "a DMP file of Sphinx; sphinx_lm_convert makes an ARPA file of it"
-    if head[257:262] == b"ustar":
-        name = head[:100].rstrip(b"\0").decode("utf-8", "replace")
-        return f"a tar archive with {name!r}; unpack it first"
     if b"\\data\\\r" in head and b"\n" not in head:
         return "text whose lines end in CR alone; they must end in LF or CR LF"
     found = (what for magic, what in _FOREIGN.items() if head.startswith(magic))
@@ -182,8 +166,8 @@ def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any
     for option in options:
         if option not in known:
             raise TypeError(
-                f"{option} is no option to {way} the format {name!r}; its options are: "
-                f"{', '.join(known) or 'none'}"
+                f"{option} is not an option to {way} the format {name!r}, whose "
+                f"options are: {', '.join(known) or 'none'}"
             )
     return function
 
@@ -225,11 +209,9 @@ def read(
         Options of the format. Of files of other programs: `start`, `end`, `unknown`,
         the symbols that ``<s>``, ``</s>`` and ``<unk>`` become in the model, strings
         with these marks as defaults. Of ``"att"``: `backoff` ("<epsilon>"), the symbol
-        of the arcs that back off, and `symbols` (None), the path of a table with lines
-        "word number", such as Kaldi's words.txt, for files that hold numbers. Of
-        ``"native"``: `mmap` (True), whether a plain file is
-        mapped, so that its arrays take memory only where they are read and are shared
-        by processes, and `verify` (True), whether hashes are compared, so that a
+        of the arcs that back off. Of ``"native"``: `mmap` (True), whether a plain file
+        is mapped, so that its arrays take memory only where they are read and are
+        shared by processes, and `verify` (True), whether hashes are compared, so that a
         changed number is found; pointers and ids are checked in any case. Of
         ``"kenlm"``: `max_candidates` (1e11), the most candidates that are tried for the
         n-grams of one order.
@@ -387,7 +369,7 @@ def write(
         no format.
 
     TypeError
-        If `model` is no `BackoffModel`, or the format has no such option.
+        If `model` is not a `BackoffModel`, or the format lacks an option.
 
     OSError
         If the file cannot be stored, for example because the disk is full.
@@ -399,11 +381,11 @@ def write(
     Notes
     -----
     An n-gram ``h w`` with its log10 probability is the pair (node h, w); the third
-    column, below the highest order, is the log10 back-off weight of the node ``h w``,
-    0 where that is no node. KenLM wants the context and the suffix of every n-gram in
-    the file; where the model lacks one it is written with the probability that backing
-    off gives it, so that no score changes (with the digits of single precision it is
-    the sum of single precision that KenLM computes). A model without contexts is
+    column, below the highest order, is the log10 back-off weight of the node ``h w``, 0
+    where the node is missing. KenLM wants the context and the suffix of every n-gram in
+    the file. An n-gram that the model lacks is written with the probability that
+    backing off gives it, so that no score changes (with the digits of single precision
+    it is the sum of single precision that KenLM computes). A model without contexts is
     written with an empty section of bigrams, without which KenLM does not load it.
 
     The n-grams of weight 0 of a log-linear model are left out, unless an n-gram that is

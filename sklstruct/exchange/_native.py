@@ -123,7 +123,7 @@ def _mapped(file: Any) -> Any:
 def _model_of(data: memoryview, verify: bool) -> BackoffModel:
     first = len(MAGIC) + _HEAD.size
     if data[: len(MAGIC)] != MAGIC:
-        raise _WrongFile("no native file of sklstruct")
+        raise _WrongFile("not a native file of sklstruct")
     if len(data) < first:
         raise _WrongFile("cut short within its header")
     version, size, hashed = _HEAD.unpack(data[len(MAGIC) : first])
@@ -148,7 +148,7 @@ def _model_of(data: memoryview, verify: bool) -> BackoffModel:
         _labels_of(name, header["labels"], arrays) for name in ("classes", "symbols")
     )
     if classes is None:
-        raise _WrongFile("damaged: there are no classes")
+        raise _WrongFile("damaged: the classes are missing")
     marks = {name: header["marks"][name] for name in ("start", "end", "unknown")}
     labels = Labels(classes, symbols, analyzer=header["analyzer"], **marks)
     parent, symbol, ptr, target = (
@@ -177,7 +177,7 @@ def _model_of(data: memoryview, verify: bool) -> BackoffModel:
 def _array(data: memoryview, name: str, place: list[Any], verify: bool) -> np.ndarray:
     dtype, shape, at, hashed = place
     if dtype not in _TYPES or len(shape) != 1 or shape[0] < 0 or at < 0:
-        raise _WrongFile(f"damaged: {name} is no array of a known type")
+        raise _WrongFile(f"damaged: {name} is not an array of a known type")
     size = shape[0] * np.dtype(dtype).itemsize
     if at + size > len(data):
         raise _WrongFile(f"cut short: {name} ends behind the end of the file")

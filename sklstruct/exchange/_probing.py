@@ -9,24 +9,18 @@ little-endian.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._checks import check_byte_order
-from ..backoff import BackoffModel, ClosedModel, close_model
+from ..backoff import BackoffModel, ClosedModel
 from . import _probing_fast as _fast
 from ._arpa_read import Section, build_model, decode_words, names_of_marks
-from ._arpa_write import (
-    NeverPredicted,
-    log10_backoffs,
-    log10_probs,
-    never_predicted,
-    zero_of,
-)
-from ._words import FileWords, file_words
+from ._arpa_write import NgramRows, Sections, sections_of
+from ._words import FileWords
 
 _FAMILY = b"mmap lm http://kheafield.com/code "
 MAGIC = _FAMILY + b"format version 5\n"
@@ -187,78 +181,47 @@ def read_words(image: Any, layout: TableLayout, label: str) -> list[str]:
 # ---------------------------------------------------------------------- writing
 
 
-class _Ngrams(NamedTuple):
-    """Some n-grams of one order: the words of a node, then a last word."""
-
-    node: np.ndarray  # int32
-    last: np.ndarray  # uint32, id in the file
-    log_prob: np.ndarray  # log10
-    weight: np.ndarray  # log10; 0 where there is none
-    begins: np.ndarray  # bool: some longer n-gram begins with it
-    ends: np.ndarray  # bool: some longer n-gram ends with it
-
-    def numbers(self) -> tuple[np.ndarray, np.ndarray]:
-        """The bits of probability and weight; the signs hold `ends` and `begins`."""
-        with np.errstate(over="ignore"):  # beyond the range: -inf, as KenLM reads it
-            prob = self.log_prob.astype(np.float32).view(np.uint32)
-            weight = self.weight.astype(np.float32)
-        prob = np.where(self.ends, prob & ~_SIGN, prob | _SIGN)
-        weight[weight == 0.0] = 0.0  # -0 has a meaning of its own
-        bits = weight.view(np.uint32)
-        return prob, np.where(~self.begins & (weight == 0.0), _NO_LONGER, bits)
+_Bits = tuple[np.ndarray, np.ndarray]
 
 
-def _ngrams(
-    closed: ClosedModel, words: FileWords, id_of: np.ndarray
-) -> tuple[list[list[_Ngrams]], np.ndarray, np.ndarray]:
-    """(n-grams of each order, begins of each node, ends of each pair).
+def _numbers(rows: NgramRows, begins: np.ndarray, ends: np.ndarray) -> _Bits:
+    """The bits of probability and weight of n-grams.
 
-    These are the unigrams and the n-grams that end in a word that is never predicted.
-    The longer pairs, almost all n-grams, are written by `fill_pairs` without arrays.
+    begins, ends: whether some longer n-gram begins with each n-gram, and ends with it.
+    The sign of the probability holds `ends`, that of a weight of 0 `begins`.
     """
-    tree, ptr = closed.tree, closed.pair_ptr
-    never, zero = never_predicted(closed, words, single=True), zero_of(closed)
-    begins = np.diff(ptr) > 0
-    for part in never:  # "h w" with w never predicted begins with h
-        begins[part.context] = True
-    ends = closed.suffixes()
-    log_backoff = log10_backoffs(closed.log_backoff, zero)
-    rows = []
+    with np.errstate(over="ignore"):  # beyond the range: -inf, as KenLM reads it
+        prob = rows.log_prob.astype(np.float32).view(np.uint32)
+        weight = rows.log_backoff.astype(np.float32)
+    prob = np.where(ends, prob & ~_SIGN, prob | _SIGN)
+    none = weight == 0.0
+    weight[none] = 0.0  # -0 means: begins no longer n-gram
+    bits = weight.view(np.uint32)
+    bits[none & ~begins] = _NO_LONGER
+    return prob, bits
+
+
+def _ngrams(sections: Sections) -> Iterator[tuple[int, NgramRows, _Bits]]:
+    """(order, n-grams, their numbers) of all n-grams, part by part."""
+    closed = sections.closed
+    begins = np.diff(closed.pair_ptr) > 0
+    for rows in sections.never:  # "h w" with w never predicted begins with h
+        begins[rows.node] = True
+    begins[0] = False  # the node of an n-gram that is not a context
+    ends = closed.suffixes().astype(bool)
     # "h w" with w never predicted ends "x h w", if that is there.
-    more_of = [*(_suffixes(part, tree.parent) for part in never[1:]), set()]
-    for part, more in zip(never, more_of):
-        both = zip(part.context.tolist(), part.word.tolist())
-        rows.append(
-            [
-                _Ngrams(
-                    part.context,
-                    id_of[part.word],
-                    part.log_prob,
-                    np.where(part.node > 0, log_backoff[part.node], 0.0),
-                    (part.node > 0) & begins[part.node],
-                    np.array([row in more for row in both], dtype=bool),
-                )
-            ]
-        )
-    extension = closed.extension
-    context = extension[: ptr[1]]
-    known = context > 0
-    rows[0].append(
-        _Ngrams(
-            np.zeros(known.size, dtype=np.int32),
-            id_of[closed.target[: known.size]],
-            log10_probs(closed.log_prob[: known.size], zero),
-            np.where(known, log_backoff[context], 0.0),
-            known & begins[context],
-            ends[: known.size].astype(bool),
-        )
-    )
-    return rows, begins, ends
+    longer = [*(_suffixes(rows, closed) for rows in sections.never[1:]), set()]
+    for k, (never, more) in enumerate(zip(sections.never, longer)):
+        for rows, pairs in sections.pairs(k):
+            yield k + 1, rows, _numbers(rows, begins[rows.own], ends[pairs])
+        both = zip(never.node.tolist(), never.last.tolist())
+        ending = np.array([row in more for row in both], dtype=bool)
+        yield k + 1, never, _numbers(never, begins[never.own], ending)
 
 
-def _suffixes(part: NeverPredicted, parent: np.ndarray) -> set[tuple[int, int]]:
+def _suffixes(rows: NgramRows, closed: ClosedModel) -> set[tuple[int, int]]:
     """The n-grams without their oldest word, as (node, word)."""
-    return set(zip(parent[part.context].tolist(), part.word.tolist()))
+    return set(zip(closed.tree.parent[rows.node].tolist(), rows.last.tolist()))
 
 
 def image_of(
@@ -275,25 +238,18 @@ def image_of(
         raise ValueError(
             f"multiplier must be above 1 and at most 100, got {multiplier!r}"
         )
-    words = file_words(model, start, end, unknown)
     if model.order > _fast.MOST_ORDER:
         raise ValueError(
             f"model is of order {model.order}; KenLM binaries are written up to order "
             f"{_fast.MOST_ORDER}"
         )
+    sections, words = sections_of(model, start, end, unknown)
     # <unk> is word 0, the others follow in their order.
     of_unknown = words.special["unknown"]
     id_of = np.arange(1, words.n_words + 1, dtype=np.uint32)
     id_of[of_unknown:] -= np.uint32(1)
     id_of[of_unknown] = 0
-    closed = close_model(model, words.class_of_symbol, single=True)
-    rows, begins, ends = _ngrams(closed, words, id_of)
-    tree, ptr = closed.tree, closed.pair_ptr
-    counts = [sum(part.node.size for part in order) for order in rows]
-    for k in range(1, tree.n_levels):
-        nodes = tree.level(k)
-        counts[k] += int(ptr[nodes.stop] - ptr[nodes.start])
-    layout = layout_of(counts, words.n_words, float(np.float32(multiplier)))
+    layout = layout_of(sections.counts, words.n_words, float(np.float32(multiplier)))
     spelt = _spell(words, of_unknown)
     image = np.zeros(layout.end + len(spelt), dtype=np.uint8)
     head = header_of(layout)
@@ -308,32 +264,23 @@ def image_of(
         raise ValueError("two words of the model have one hash; rename one of them")
     unigrams = layout.table(image, 1).view(np.uint32).reshape(-1, 2)
     unigrams[0] = _ABSENT, 0
-    for part in rows[0]:
-        unigrams[part.last] = np.column_stack(part.numbers())
+    tree = sections.closed.tree
     word_of_node = np.zeros(tree.n_nodes, dtype=np.uint32)
     word_of_node[1:] = id_of[words.of_symbol[tree.symbol[1:]]]
-    for k, order in enumerate(rows[1:], 2):
-        table, width, nodes = layout.table(image, k), layout.width[k], tree.level(k - 1)
-        wrong = [
-            _fast.fill_pairs(
-                table, width, nodes.start, ptr[nodes.start : nodes.stop + 1],
-                closed.target, closed.log_prob, closed.extension, ends, tree.parent,
-                word_of_node, closed.log_backoff, begins.view(np.uint8), id_of,
-                zero_of(closed),
+    for order, rows, (prob, weight) in _ngrams(sections):
+        last = id_of[rows.last]
+        if order == 1:
+            unigrams[last] = np.column_stack([prob, weight])
+            continue
+        keys = np.empty(last.size, dtype=np.uint64)
+        _fast.row_keys(rows.node, last, tree.parent, word_of_node, keys)
+        table, width = layout.table(image, order), layout.width[order]
+        weight = none if order == layout.order else weight
+        if _fast.fill(table, width, keys, prob, weight) >= 0:
+            raise ValueError(
+                f"two n-grams of order {order} have one key: this model cannot be a "
+                "KenLM binary; write an ARPA file"
             )
-        ]  # fmt: skip
-        for part in order:
-            keys = np.empty(part.node.size, dtype=np.uint64)
-            _fast.row_keys(part.node, part.last, tree.parent, word_of_node, keys)
-            prob, weight = part.numbers()
-            weight = none if k == layout.order else weight
-            wrong.append(_fast.fill(table, width, keys, prob, weight))
-        for at in wrong:
-            if at >= 0:
-                raise ValueError(
-                    f"two n-grams of order {k} have one key: this model cannot be a "
-                    "KenLM binary; write an ARPA file"
-                )
     return image
 
 

@@ -19,7 +19,6 @@ of the contexts from its length up, the shortest first.
 from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.math cimport isinf, log
 from libc.string cimport memchr, memcpy
 
 from .._prefetch cimport prefetch
@@ -44,7 +43,6 @@ MOST_ORDER = MOST
 
 cdef uint32_t SIGN = 0x80000000u
 cdef uint32_t MINUS_ZERO = 0x80000000u  # a weight that says: begins no longer n-gram
-cdef double LN10 = log(10.0)
 cdef uint64_t A = 8978948897894561157u
 cdef uint64_t C = 17894857484156487943u
 
@@ -158,16 +156,16 @@ def row_keys(
     """The key of each n-gram: the words of a node, which lead from the oldest to the
     newest up to the root, then a last word."""
     cdef int64_t i
-    cdef int32_t k
+    cdef int32_t j, k = 0
     cdef uint32_t[MOST] words
     cdef uint64_t key
     with nogil:
         for i in range(out.shape[0]):
-            k = words_of(parent, word_of_node, node[i], words)
+            if i == 0 or node[i] != node[i - 1]:
+                k = words_of(parent, word_of_node, node[i], words)
             key = last[i]
-            while k > 0:
-                k -= 1
-                key = combine(key, words[k])
+            for j in range(k - 1, -1, -1):
+                key = combine(key, words[j])
             out[i] = key
 
 
@@ -197,114 +195,33 @@ def fill(
 ):
     """Put (key, first[, second]) into a table of zeros.
 
-    Returns a row that has the key of another one or a key of 0, -1 if there is none.
+    The rows are put in their order, in blocks whose buckets are prefetched. Returns a
+    row that has the key of another row or a key of 0, -1 if no row has.
     second: empty where a bucket has one number.
     """
     cdef uint64_t n = table.shape[0] // width
-    cdef int64_t i, at, wrong = -1
+    cdef uint64_t[BLOCK] home
+    cdef int64_t i, at, begin = 0, stop, wrong = -1
     cdef uint8_t* bucket
     cdef bint two = second.shape[0] > 0
     with nogil:
-        for i in range(key.shape[0]):
-            at = -1
-            if key[i]:
-                at = free_bucket(&table[0], width, n, key[i], key[i] % n)
-            if at < 0:
-                wrong = i
-                break
-            bucket = &table[0] + at * width
-            memcpy(bucket, &key[i], 8)
-            memcpy(bucket + 8, &first[i], 4)
-            if two:
-                memcpy(bucket + 12, &second[i], 4)
-    return wrong
-
-
-def fill_pairs(
-    uint8_t[::1] table,
-    int64_t width,
-    int64_t first,
-    const int32_t[::1] ptr,
-    const int32_t[::1] target,
-    const double[::1] log_prob,
-    const int32_t[::1] extension,
-    const uint8_t[::1] ends,
-    const int32_t[::1] parent,
-    const uint32_t[::1] word_of_node,
-    const double[::1] log_backoff,
-    const uint8_t[::1] begins,
-    const uint32_t[::1] id_of,
-    double zero,
-):
-    """`fill` with the pairs of the ``len(ptr) - 1`` nodes from `first` on.
-
-    The key, the probability with its sign and the weight of "h y" are computed here;
-    `_probing._Ngrams` defines them. The pairs are put in their order, in blocks, whose
-    buckets and weights are prefetched. zero: log10 of 0.
-
-    Returns
-    -------
-    wrong : int
-        A pair that has the key of another one or a key of 0, -1 if there is none.
-    """
-    cdef uint64_t n_buckets = table.shape[0] // width
-    cdef uint64_t[BLOCK] key, home
-    cdef int64_t node = 0, p, i, begin, stop, end = ptr[ptr.shape[0] - 1]
-    cdef int64_t at, wrong = -1
-    cdef int32_t n, k = 0, j, longer
-    cdef uint32_t[MOST] words
-    cdef uint32_t bits
-    cdef double value
-    cdef uint8_t* bucket
-    with nogil:
-        begin = ptr[0]
-        if begin < end:
-            k = words_of(parent, word_of_node, <int32_t>first, words)
-        while begin < end and wrong < 0:
-            stop = min(begin + BLOCK, end)
-            for p in range(begin, stop):
-                while p >= ptr[node + 1]:
-                    node += 1
-                    if p < ptr[node + 1]:
-                        n = <int32_t>(first + node)
-                        k = words_of(parent, word_of_node, n, words)
-                i = p - begin
-                key[i] = id_of[target[p]]
-                for j in range(k - 1, -1, -1):
-                    key[i] = combine(key[i], words[j])
-                home[i] = key[i] % n_buckets
-                prefetch(&table[0] + home[i] * width, 1)
-                if width == MIDDLE and extension[p] > 0:
-                    prefetch(&log_backoff[extension[p]], 1)
-            for p in range(begin, stop):
-                i = p - begin
+        while begin < key.shape[0] and wrong < 0:
+            stop = min(begin + BLOCK, key.shape[0])
+            for i in range(begin, stop):
+                home[i - begin] = key[i] % n
+                prefetch(&table[0] + home[i - begin] * width, 1)
+            for i in range(begin, stop):
                 at = -1
                 if key[i]:
-                    at = free_bucket(&table[0], width, n_buckets, key[i], home[i])
+                    at = free_bucket(&table[0], width, n, key[i], home[i - begin])
                 if at < 0:
-                    wrong = p
+                    wrong = i
                     break
                 bucket = &table[0] + at * width
-                value = min(log_prob[p] / LN10, 0.0)
-                if isinf(value):
-                    value = zero
-                bits = as_bits(<float>value)
-                bits = bits & ~SIGN if ends[p] else bits | SIGN
                 memcpy(bucket, &key[i], 8)
-                memcpy(bucket + 8, &bits, 4)
-                if width != MIDDLE:
-                    continue
-                longer = extension[p]
-                bits = MINUS_ZERO
-                if longer > 0:
-                    value = <float>(log_backoff[longer] / LN10)
-                    if isinf(value):
-                        value = zero
-                    if value != 0.0:
-                        bits = as_bits(<float>value)
-                    elif begins[longer]:
-                        bits = 0
-                memcpy(bucket + 12, &bits, 4)
+                memcpy(bucket + 8, &first[i], 4)
+                if two:
+                    memcpy(bucket + 12, &second[i], 4)
             begin = stop
     return wrong
 
@@ -521,7 +438,7 @@ cdef inline score_t step(
 cdef inline bint next_word(
     const uint8_t* text, int64_t size, int64_t* begin, int64_t* end
 ) noexcept nogil:
-    """Move begin and end to the next word from `end` on; False if there is none."""
+    """Move begin and end to the next word from `end` on; False at the end."""
     cdef int64_t i = end[0]
     while i < size and is_blank(text[i]):
         i += 1
@@ -797,32 +714,6 @@ cdef class Tables:
         finally:
             free(data)
             free(length)
-        checked(out.sum())
-        return out
-
-    def score_column(
-        self, const uint8_t[::1] text, const int64_t[::1] ptr, bint bos, bint eos
-    ):
-        """`score_text` of ``text[ptr[i]:ptr[i + 1]]``, as Arrow stores strings."""
-        cdef int64_t i, n = ptr.shape[0] - 1
-        cdef state_t start = self.begin(bos)
-        out = np.empty(n, dtype=np.float32)
-        stop = np.zeros(1, dtype=np.int32)
-        cdef float[::1] result = out
-        cdef int32_t[::1] stopped = stop
-        cdef Watch watch = watch_of(stopped)
-        cdef const uint8_t* data = &text[0] if text.shape[0] else NULL
-        for i in range(n):
-            if not 0 <= ptr[i] <= ptr[i + 1] <= text.shape[0]:
-                raise ValueError(f"sentences: damaged offsets at {i}")
-        with nogil:
-            for i in range(n):
-                if over(&watch, 100 * (ptr[i + 1] - ptr[i]) + 1000):
-                    break
-                result[i] = score_text(
-                    &self.t, &start, self.end, eos, data + ptr[i], ptr[i + 1] - ptr[i]
-                )
-        propagate()
         checked(out.sum())
         return out
 

@@ -1,478 +1,718 @@
-"""Counts of a cache: each word is looked up in the counts before it is added.
+"""Counts of a cache, and the probability of the next word given them.
 
-There are two kinds of counts, each with a kernel that walks over a text and writes for
-every position the counts *before* the word there was added, and weights of classes:
+`Counts` holds the words that were read, `Mixer` the weights of a `CacheLM`. Each number
+is computed in one place, for one word and for a text: `Counts.read` reads a text,
+`Counts.step` one word, and `Counts.row` asks about all words.
 
-*Decayed counts.* Each word has a value and the time when it was computed; at time t it
-is worth value * decay ** (t - time). A read and an addition are O(1) a word.
+*N-grams.* A trie of the n-grams of the text, from the oldest word to the newest: node 0
+is empty, its children are words, and node 1 is the start mark, which is not counted. A
+child is found by hashing (parent, word), so that different n-grams never collide. The
+contexts of a position are the nodes of its last 0, 1, ... words: a word takes one
+look-up for each length.
 
-*n-grams.* A trie of the n-grams of the text from the oldest word to the newest: node 0
-is the empty one, and a child is found by hashing (parent, word), so that different
-n-grams never collide. The node of an n-gram counts its occurrences; as a context it
-holds the sum over its children, how many of them have a count, and the list of its
-children. The contexts of a position are the nodes of its last 0, 1, ... words, so
-reading a word is one look-up for each length, O(order).
+*Decayed counts.* A sum of decay ** (t - i) over times i, stored with the latest of
+these times, at which the sum was computed: at time t the count is sum * decay ** (t -
+time). `value` has two such sums for each node: of its occurrences, and of the words
+that followed it. The share of a word among the followers of a context is the first over
+the second, at the time of the context, which is the latest of all its followers:
+nothing underflows, however long ago that was. Single words are counted for the caches
+of words and of words within their class, longer n-grams for those of n-grams.
+`class_value` has the sum of each class.
 
-`nodes` has a row for each node: count, total, distinct, first child, next sibling and
-word. `value` has its decayed counts: for each of the H decays the n-gram's count, for
-each the sum over its children, and the times of both, in words. The share of a child is
-its count, decayed to the time of its context, over the sum of the context. That time is
-the latest of all its children, so nothing underflows, however long ago it was. The
-children of node 0 have no decayed counts.
+*Weights of classes.* `weight` has a row of numbers, one for each class, for each
+context: row 0 for all histories, then one for each class of the last word and one for
+the start mark, then one for each last word. After each word the rows of its contexts
+take a step along the gradient of ln P of its class. They decay as counts do; the first
+column is the time.
 
-*Weights of classes.* A row of numbers, one a class, for each context: row 0 for all
-histories, rows 1 ... for the class of the last word (the last of them for the start
-mark), the others for the last word. After each word the rows of its contexts take a
-step along the gradient of ln P of its class. They decay as counts do.
+*Forgetting.* With a length, the text is read a second time, that many words later, and
+each word is taken away again: `past` is a ring of the last words, whether a sentence
+began with them, and their gradients. Nodes stay until the tables are full.
 
-The caller makes the tables large enough.
-Words are class ids; `first` marks the positions where a sentence begins, at which the
-context is the word `start` alone.
+Words are class ids, and n_words is the start mark. A negative word has no class: it
+takes no time, is not counted and ends the context.
 """
 
-from libc.math cimport log, pow
+import numpy as np
+
+from libc.math cimport INFINITY, NAN, exp, fabs, log, log1p, pow
 from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
+from libc.string cimport memset
 
 cdef extern from "_vector.h" nogil:
     double exp_sum "sklstruct_exp_sum"(
         Py_ssize_t n, const double* u, double top, double* e) noexcept
 
 cdef enum:
-    COUNT = 0
-    TOTAL = 1
-    DISTINCT = 2
-    CHILD = 3
-    SIBLING = 4
-    WORD = 5
+    LONGEST = 255  # n-grams
+    START = 1  # the node of the start mark
+    NEWEST = 0  # readers
+    OLDEST = 1
+    NEW_DOCUMENT = 2
+
+# Read before a word: nothing, the start of a sentence, that of a document.
+WITHIN, SENTENCE, DOCUMENT = 0, 1, NEW_DOCUMENT
+
+# Logarithms of counts are scaled to about 1 for the gate.
+cdef double SCALE = 0.3
 
 
-cdef inline Py_ssize_t _oldest(const int32_t[::1] words, Py_ssize_t begin,
-                               Py_ssize_t length, int64_t *time) noexcept nogil:
-    """Where the last `length` of words[:begin] begin; `begin` if it is -1. `time`, that
-    of words[begin], becomes the time of the word there."""
-    cdef Py_ssize_t at = begin
-    while at > 0 and begin - at < length:
-        at -= 1
-        if words[at] >= 0:
-            time[0] -= 1
-    return at
+cdef struct Node:
+    int32_t count  # of the n-gram
+    int32_t total  # of the words that followed it ...
+    int32_t distinct  # ... and how many of these differ
+    int32_t parent, word  # the last word
+    int32_t row  # of `weight`, of a word; -1 if absent
+
+_NODE = np.dtype([(name, np.int32) for name in (
+    "count", "total", "distinct", "parent", "word", "row")])
 
 
-def read_decayed(const int32_t[::1] words, Py_ssize_t begin, Py_ssize_t length,
-                 const int32_t[::1] group, double decay, int64_t now,
-                 double[::1] value, int64_t[::1] time, double[::1] group_value,
-                 int64_t[::1] group_time, double[::1] own, double[::1] total):
-    """own[i], total[i]: decayed counts of word `begin + i` and of its group, before it.
+cdef struct Reader:
+    int32_t[LONGEST] path  # nodes of the last 0, 1, ... words; -1: no such context
+    int32_t last  # node of the last word; -1: no word before
+    double time  # words that were read
 
-    words[:begin] were read before; of them, the last `length` are counted (-1: all).
-    group: the group of each word. A negative word is skipped and takes no time.
-    Returns the time after the last word.
+
+cdef struct Shape:
+    int32_t n_words  # that are predicted
+    int32_t order  # of the longest n-grams
+    int32_t n_class  # half-lives within classes
+    int32_t[2] n_own, n_sum  # decayed counts of a word, of a longer n-gram
+    int32_t n_groups  # classes of words; 0: there are none
+    int32_t n_parts, n_features
+    int64_t length  # words that are counted; -1: all
+    bint learns  # weights of classes
+    double[3] rate
+    double learning_decay
+
+
+cdef struct Progress:
+    int64_t n_read  # words
+    int32_t n_nodes, n_rows
+    Reader[2] readers  # of the newest word, and of the oldest one that is counted
+
+
+cdef class Mixer:
+    """Weights of the parts of a `CacheLM`.
+
+    Parameters
+    ----------
+    order : int32 ndarray of shape (n_parts,)
+        The n-gram order whose context each part needs.
+
+    theta : ndarray of shape (n_half_lives, n_groups) or None
+        Words in the cache that weigh as much as the base, within each class.
+
+    coef : ndarray of shape (n_parts, n_features) or None
+        Coefficients of the logistic gate.
+
+    weights : ndarray of shape (max_order + 1, n_parts) or None
+        Constant weights for each longest order whose context occurs. None, with no
+        `coef` either: all are 1.
     """
-    cdef Py_ssize_t i, tail
-    cdef int32_t w, g
-    cdef int64_t t = now, then = now
-    cdef double a, b
-    with nogil:
-        tail = _oldest(words, begin, length, &then)
-        for i in range(begin, words.shape[0]):
-            w = words[i]
-            if w < 0:
-                own[i - begin] = 0
-                total[i - begin] = 0
-            else:
-                g = group[w]
-                a = value[w] * pow(decay, <double> (t - time[w]))
-                b = group_value[g] * pow(decay, <double> (t - group_time[g]))
-                own[i - begin] = a
-                total[i - begin] = b
-                value[w] = a + 1
-                time[w] = t
-                group_value[g] = b + 1
-                group_time[g] = t
-                t += 1
-            if length >= 0 and i + 1 - tail > length:
-                w = words[tail]
-                tail += 1
-                if w < 0:
-                    continue
-                g = group[w]
-                value[w] -= pow(decay, <double> (time[w] - then))
-                group_value[g] -= pow(decay, <double> (group_time[g] - then))
-                then += 1
-                # A count of 0 may be below it by rounding.
-                if value[w] < 0:
-                    value[w] = 0
-                if group_value[g] < 0:
-                    group_value[g] = 0
-    return t
+
+    cdef const int32_t[::1] order
+    cdef const double[:, ::1] theta, coef, log_weights
+    cdef readonly Py_ssize_t n_parts
+
+    def __init__(self, order, theta, coef, weights):
+        self.order, self.theta, self.coef = order, theta, coef
+        self.n_parts = self.order.shape[0]
+        with np.errstate(divide="ignore"):
+            self.log_weights = None if weights is None else np.log(weights)
 
 
-cdef inline int64_t _slot(const int64_t[::1] keys, int64_t key,
-                          int64_t mask) noexcept nogil:
-    """The slot of a key, or the free slot for it."""
-    cdef uint64_t h = <uint64_t> key
-    cdef int64_t at
-    h ^= h >> 33
-    h *= <uint64_t> 0xff51afd7ed558ccd
-    h ^= h >> 33
-    h *= <uint64_t> 0xc4ceb9fe1a85ec53
-    h ^= h >> 33
-    at = <int64_t> (h & <uint64_t> mask)
-    while keys[at] != -1 and keys[at] != key:
-        at = (at + 1) & mask
-    return at
+cdef class Counts:
+    """The counts of the words of a text.
 
+    Parameters
+    ----------
+    settings : CacheSettings
+        Numbers in their valid ranges.
+    """
 
-cdef inline int32_t _child(const int64_t[::1] keys, const int32_t[::1] slots,
-                           int32_t node, int32_t word, int64_t n_words) noexcept nogil:
-    """The child of a node, -1 if there is none."""
-    cdef int64_t key = node * n_words + word
-    cdef int64_t at = _slot(keys, key, keys.shape[0] - 1)
-    return slots[at] if keys[at] == key else -1
+    cdef readonly object settings
+    cdef Shape shape
+    cdef Progress at
+    cdef bint busy
+    cdef const int32_t[::1] group  # the class of each word
+    cdef const double[:, ::1] decay  # of single words, of longer n-grams
+    cdef Node[::1] nodes
+    cdef int32_t[::1] table
+    cdef double[:, ::1] value, class_value, weight, past
+    cdef double[::1] scratch
+    cdef double scale, log_scale  # 1 over the sum of `proba`; ln of the sum
+    # Places in `scratch`.
+    cdef double *features
+    cdef double *log_weights
+    cdef double *parts
+    cdef double *mixed
+    cdef double *in_class  # counts of the word and of its class, for each half-life
+    cdef double *score  # sum of the learnt weights of each class
+    cdef double *proba  # P of each class with the learnt weights, up to a factor
+    cdef double *of_base  # P of each class in the base
+    cdef double *unseen  # ln of the factor of a word without counts, of each class
 
+    def __init__(self, settings):
+        cdef Shape *s = &self.shape
+        words, classes = settings.half_life, settings.class_half_life
+        ngrams, self.group = settings.ngram_half_life, settings.class_of
+        self.settings = settings
+        s.n_words, s.order = settings.n_classes, settings.max_order
+        s.n_class = len(classes)
+        s.n_own[0], s.n_sum[0] = len(words) + len(classes), len(words)
+        s.n_own[1] = s.n_sum[1] = len(ngrams)
+        if self.group is not None:
+            s.n_groups = int(settings.class_of.max(initial=-1)) + 1
+        s.n_parts = 1 + s.n_own[0] + (s.order - 1) * s.n_own[1]
+        s.n_features = 1 + 3 * s.order
+        s.length = -1 if settings.length is None else settings.length
+        s.rate = settings.learning_rate
+        s.learns = s.n_groups > 0 and any(settings.learning_rate)
+        s.learning_decay = 0.5 ** (1.0 / settings.learning_half_life)
+        decay = np.ones((2, max(s.n_own[0], s.n_own[1], 1)))
+        for row, half_lives in zip(decay, ([*words, *classes], ngrams)):
+            row[:len(half_lives)] = 0.5 ** (1.0 / np.array(half_lives, dtype=float))
+        self.decay = decay
+        self._take_scratch()
+        width = 2 + max(s.n_own[0], s.n_own[1]) + max(s.n_sum[0], s.n_sum[1])
+        self.nodes, self.value = np.zeros(32, dtype=_NODE), np.zeros((32, width))
+        self.table = np.full(64, -1, dtype=np.int32)
+        self.class_value = np.zeros((max(1, s.n_groups), 1 + s.n_class))
+        self.weight = np.zeros((s.n_groups + 2 if s.learns else 1, 1 + s.n_groups))
+        self.past = np.zeros((1, 2 + (s.n_groups if s.learns else 0)))
+        self.nodes[START].word = s.n_words
+        self._clear()
 
-cdef inline int32_t _make_child(int64_t[::1] keys, int32_t[::1] slots,
-                                int32_t[:, ::1] nodes, double[:, ::1] value,
-                                int32_t node, int32_t word, int64_t n_words,
-                                int32_t *n_nodes) noexcept nogil:
-    """The child of a node, made if there is none."""
-    cdef int64_t key = node * n_words + word
-    cdef int64_t at = _slot(keys, key, keys.shape[0] - 1)
-    cdef int32_t child
-    cdef Py_ssize_t h
-    if keys[at] == key:
-        return slots[at]
-    child = n_nodes[0]
-    n_nodes[0] += 1
-    keys[at] = key
-    slots[at] = child
-    nodes[child, COUNT] = 0
-    nodes[child, TOTAL] = 0
-    nodes[child, DISTINCT] = 0
-    nodes[child, CHILD] = -1
-    nodes[child, SIBLING] = nodes[node, CHILD]
-    nodes[child, WORD] = word
-    for h in range(value.shape[1]):
-        value[child, h] = 0
-    nodes[node, CHILD] = child
-    return child
+    cdef _take_scratch(self):
+        cdef Shape *s = &self.shape
+        self.scratch = np.empty(
+            s.n_features + 3 * s.n_parts + 2 * s.n_class + 4 * max(1, s.n_groups))
+        self.features = &self.scratch[0]
+        self.log_weights = self.features + s.n_features
+        self.parts = self.log_weights + s.n_parts
+        self.mixed = self.parts + s.n_parts
+        self.in_class = self.mixed + s.n_parts
+        self.score = self.in_class + 2 * s.n_class
+        self.proba = self.score + max(1, s.n_groups)
+        self.of_base = self.proba + max(1, s.n_groups)
+        self.unseen = self.of_base + max(1, s.n_groups)
 
+    @property
+    def n_read(self):
+        """Words since the last reset."""
+        return self.at.n_read
 
-cdef inline void _count(int32_t[:, ::1] nodes, double[:, ::1] value,
-                        const double[::1] decay, int32_t parent, int32_t child,
-                        int64_t time, int32_t sign) noexcept nogil:
-    """Add an occurrence now (sign 1), or remove one that was at `time` (-1)."""
-    cdef Py_ssize_t h, H = decay.shape[0]
-    cdef double *mine = &value[child, 0]
-    cdef double *its = &value[parent, H]
-    cdef double *own_time = &value[child, 2 * H]
-    cdef double *sum_time = &value[parent, 2 * H + 1]
-    nodes[child, COUNT] += sign
-    nodes[parent, TOTAL] += sign
-    if sign > 0 and nodes[child, COUNT] == 1:
-        nodes[parent, DISTINCT] += 1
-    elif sign < 0 and nodes[child, COUNT] == 0:
-        nodes[parent, DISTINCT] -= 1
-    if parent == 0:
-        return
-    for h in range(H):
-        if sign > 0:
-            mine[h] = mine[h] * pow(decay[h], time - own_time[0]) + 1
-            its[h] = its[h] * pow(decay[h], time - sum_time[0]) + 1
+    def reset(self):
+        """Forget all words."""
+        self._check_idle()
+        self._clear()
+
+    def copy(self):
+        """Independent counts, with the same settings."""
+        self._check_idle()
+        cdef Counts other = Counts.__new__(Counts)
+        other.settings, other.shape, other.at = self.settings, self.shape, self.at
+        other.group, other.decay = self.group, self.decay
+        other._take_scratch()
+        other.nodes, other.value = self.nodes.copy(), self.value.copy()
+        other.table, other.class_value = self.table.copy(), self.class_value.copy()
+        other.weight, other.past = self.weight.copy(), self.past.copy()
+        return other
+
+    def __reduce__(self):
+        self._check_idle()
+        used = self.at.n_nodes
+        arrays = [self.nodes[:used], self.value[:used], self.class_value, self.weight,
+                  self.past]
+        return Counts, (self.settings,), (self.at, [*map(np.array, arrays)])
+
+    def __setstate__(self, state):
+        self.at, arrays = state
+        self.nodes, self.value, self.class_value, self.weight, self.past = arrays
+        self._enter_all()
+
+    cdef _check_idle(self):
+        if self.busy:
+            raise ValueError(
+                "state: another thread is reading a text with this state; give each "
+                "thread its own copy"
+            )
+
+    # ------------------------------------------------------------------ memory
+
+    cdef void _clear(self) noexcept nogil:
+        cdef Reader *r = &self.at.readers[NEWEST]
+        cdef int32_t k
+        # In the reverse order a child leaves no gap before another.
+        for k in range(self.at.n_nodes - 1, START, -1):
+            self.table[self._slot(self.nodes[k].parent, self.nodes[k].word)] = -1
+        self.at.n_read, self.at.n_nodes = 0, START + 1
+        self.table[self._slot(0, self.shape.n_words)] = START
+        for k in range(START + 1):
+            self.nodes[k].total = self.nodes[k].distinct = 0
+            self.nodes[k].row = -1
+            memset(&self.value[k, 0], 0, self.value.shape[1] * sizeof(double))
+        self.class_value[:, :] = 0.0
+        self.at.n_rows = <int32_t> min(self.weight.shape[0], self.shape.n_groups + 2)
+        self.weight[:self.at.n_rows, :] = 0.0
+        for k in range(LONGEST):
+            r.path[k] = -1 if k else 0
+        r.last, r.time = -1, 0.0
+        self.at.readers[OLDEST] = r[0]
+
+    cdef int _grow(self, int64_t n) except -1:
+        """Room for n more words; the hash table stays half empty."""
+        cdef Shape *s = &self.shape
+        cdef int64_t need = self.at.n_nodes + s.order * n
+        if need > self.nodes.shape[0]:
+            if s.length >= 0:
+                self._drop_nodes()
+                need = self.at.n_nodes + s.order * n
+            if need > 2**31 - 1:
+                raise ValueError(
+                    f"state: the cache needs {need} n-grams, more than {2**31 - 1}: "
+                    "reset the state, or set length"
+                )
+            if 2 * need > self.nodes.shape[0]:
+                self.nodes = _enlarged(self.nodes, need)
+                self.value = _enlarged(self.value, need)
+            self._enter_all()
+        if s.learns:
+            need = min(self.at.n_rows + n, s.n_groups + 3 + s.n_words)
+            if need > self.weight.shape[0]:
+                self.weight = _enlarged(self.weight, need)
+        if s.length >= 0:
+            # Until it is full the ring is as long as the text.
+            need = min(s.length + 1, self.at.n_read + n)
+            if need > self.past.shape[0]:
+                self.past = _enlarged(self.past, need, s.length + 1)
+        return 0
+
+    cdef _drop_nodes(self):
+        """Leave out the nodes without counts, rows and children."""
+        cdef int32_t[::1] number = np.zeros(self.at.n_nodes, dtype=np.int32)
+        cdef int32_t i, n = 0
+        cdef Node *node
+        cdef Reader *r
+        cdef Py_ssize_t j, k
+        for j in range(2):
+            r = &self.at.readers[j]
+            for k in range(self.shape.order):
+                number[max(0, r.path[k])] = 1
+            number[max(0, r.last)] = 1
+        number[START] = 1
+        # Children have larger numbers than their parents.
+        for i in range(self.at.n_nodes - 1, 0, -1):
+            node = &self.nodes[i]
+            if number[i] or node.count or node.total or node.row >= 0:
+                number[i] = number[node.parent] = 1
+        for i in range(self.at.n_nodes):
+            if number[i]:
+                number[i] = n
+                self.nodes[n] = self.nodes[i]
+                self.nodes[n].parent = number[self.nodes[n].parent]
+                self.value[n, :] = self.value[i, :]
+                n += 1
+        for j in range(2):
+            r = &self.at.readers[j]
+            for k in range(self.shape.order):
+                r.path[k] = number[r.path[k]] if r.path[k] >= 0 else -1
+            r.last = number[r.last] if r.last >= 0 else -1
+        self.at.n_nodes = n
+
+    cdef _enter_all(self):
+        """Make the hash table anew."""
+        cdef int32_t i
+        size = 1 << (2 * self.nodes.shape[0] - 1).bit_length()
+        self.table = np.full(size, -1, dtype=np.int32)
+        for i in range(START, self.at.n_nodes):
+            self.table[self._slot(self.nodes[i].parent, self.nodes[i].word)] = i
+
+    cdef inline int64_t _slot(self, int32_t node, int32_t word) noexcept nogil:
+        """The slot of a child, or the free slot for it."""
+        cdef uint64_t h = node * <uint64_t> (self.shape.n_words + 1) + <uint64_t> word
+        cdef int64_t at, mask = self.table.shape[0] - 1
+        cdef int32_t child
+        h ^= h >> 33
+        h *= <uint64_t> 0xff51afd7ed558ccd
+        h ^= h >> 33
+        h *= <uint64_t> 0xc4ceb9fe1a85ec53
+        h ^= h >> 33
+        at = <int64_t> (h & <uint64_t> mask)
+        while True:
+            child = self.table[at]
+            if child < 0 or (
+                self.nodes[child].parent == node and self.nodes[child].word == word
+            ):
+                return at
+            at = (at + 1) & mask
+
+    cdef inline int32_t _child(self, int32_t node, int32_t word) noexcept nogil:
+        """The child of a node, -1 if absent or without a count."""
+        cdef int32_t child
+        if node < 0 or self.nodes[node].total == 0:
+            return -1
+        child = self.table[self._slot(node, word)]
+        return child if child >= 0 and self.nodes[child].count > 0 else -1
+
+    cdef inline int32_t _made_child(self, int32_t node, int32_t word) noexcept nogil:
+        """The child of a node, made if absent."""
+        cdef int64_t at = self._slot(node, word)
+        cdef int32_t child = self.table[at]
+        if child < 0:
+            child = self.table[at] = self.at.n_nodes
+            self.at.n_nodes += 1
+            self.nodes[child] = Node(0, 0, 0, node, word, -1)
+            memset(&self.value[child, 0], 0, self.value.shape[1] * sizeof(double))
+        return child
+
+    # ------------------------------------------------------- reading a word
+
+    cdef inline double *_own(self, int32_t node) noexcept nogil:
+        """Time and decayed counts of an n-gram."""
+        return &self.value[node, 0]
+
+    cdef inline double *_sum(self, int32_t node) noexcept nogil:
+        """Time and decayed counts of the words that followed an n-gram."""
+        cdef Shape *s = &self.shape
+        return &self.value[node, 1 + max(s.n_own[0], s.n_own[1])]
+
+    cdef void _begin(self, Reader *r) noexcept nogil:
+        """A sentence begins: the context is the start mark alone."""
+        cdef int32_t k
+        for k in range(1, self.shape.order):
+            r.path[k] = START if k == 1 else -1
+        r.last = START
+
+    cdef void _count(self, Reader *r, int32_t y, int32_t sign) noexcept nogil:
+        """Read a word, and count it (sign 1) or take its count away (-1)."""
+        cdef Shape *s = &self.shape
+        cdef int32_t k, node, child, long
+        cdef const double *decay
+        for k in range(s.order - 1, -1, -1):
+            node, child, long = r.path[k], -1, k > 0
+            if y >= 0 and node >= 0:
+                child, decay = self._made_child(node, y), &self.decay[long, 0]
+                self.nodes[child].count += sign
+                self.nodes[node].total += sign
+                if self.nodes[child].count == (sign > 0):
+                    self.nodes[node].distinct += sign
+                _change(self._own(child), decay, s.n_own[long], r.time, sign,
+                        self.nodes[child].count)
+                _change(self._sum(node), decay, s.n_sum[long], r.time, sign,
+                        self.nodes[node].total)
+            if k + 1 < s.order:
+                r.path[k + 1] = child
+        r.last = child
+        if y >= 0:
+            if s.n_class:
+                _change(&self.class_value[self.group[y], 0],
+                        &self.decay[0, s.n_sum[0]], s.n_class, r.time, sign, 1)
+            r.time += 1.0
+
+    cdef void _add(self, int32_t y, uint8_t first) noexcept nogil:
+        """Count a word, and forget the oldest one if there are too many."""
+        cdef double *then
+        self._count(&self.at.readers[NEWEST], y, 1)
+        if self.shape.length >= 0:
+            then = &self.past[self.at.n_read % self.past.shape[0], 0]
+            then[0], then[1] = y, first
+        self.at.n_read += 1
+        if 0 <= self.shape.length < self.at.n_read:
+            then = &self.past[
+                (self.at.n_read - 1 - self.shape.length) % self.past.shape[0], 0]
+            y = <int32_t> then[0]
+            if then[1] > 0:
+                self._begin(&self.at.readers[OLDEST])
+            if y >= 0 and self.shape.learns:
+                self._step(&self.at.readers[OLDEST], then + 2, -1)
+            self._count(&self.at.readers[OLDEST], y, -1)
+
+    # ---------------------------------------------------- weights of classes
+
+    cdef void _find_rows(self, const Reader *r, int32_t *rows) noexcept nogil:
+        """The rows of the three contexts of the next word, -1 without steps."""
+        cdef int32_t k, n = self.shape.n_groups
+        rows[0], rows[1], rows[2] = 0, -1, -1
+        if r.last >= 0:
+            rows[1] = 1 + (n if r.last == START
+                           else self.group[self.nodes[r.last].word])
+            rows[2] = self.nodes[r.last].row
+        for k in range(3):
+            if not self.shape.rate[k] > 0:
+                rows[k] = -1
+
+    cdef void _set_scores(self, const Reader *r, const double *of_base) noexcept nogil:
+        """`score` and `proba`; of_base: P of each class in the base."""
+        cdef int32_t[3] rows
+        cdef int32_t c, k, n = self.shape.n_groups
+        cdef double fade, top = -INFINITY, total = 0.0
+        cdef double *u = self.score
+        cdef double *p = self.proba
+        cdef const double *row
+        memset(u, 0, n * sizeof(double))
+        self._find_rows(r, rows)
+        for k in range(3):
+            if rows[k] >= 0:
+                row = &self.weight[rows[k], 0]
+                fade = pow(self.shape.learning_decay, r.time - row[0])
+                for c in range(n):
+                    u[c] += fade * row[1 + c]
+        for c in range(n):
+            top = max(top, u[c])
+        exp_sum(n, u, top, p)
+        for c in range(n):
+            p[c] *= of_base[c]
+            total += p[c]
+        self.scale, self.log_scale = 1.0 / total, top + log(total)
+
+    cdef void _learn(self, int32_t y, const double *of_base) noexcept nogil:
+        """A step after a word, along the gradient of ln P of its class."""
+        cdef Reader *r = &self.at.readers[NEWEST]
+        cdef int32_t c, n = self.shape.n_groups, g = self.group[y]
+        cdef double *gradient = self.proba
+        if of_base[g] > 0:
+            for c in range(n):
+                gradient[c] *= -self.scale
+            gradient[g] += 1.0
+            if r.last >= 0 and self.shape.rate[2] > 0 and self.nodes[r.last].row < 0:
+                self.nodes[r.last].row = self.at.n_rows
+                memset(&self.weight[self.at.n_rows, 0], 0, (1 + n) * sizeof(double))
+                self.at.n_rows += 1
+            self._step(r, gradient, 1)
         else:
-            mine[h] -= pow(decay[h], own_time[0] - time)
-            its[h] -= pow(decay[h], sum_time[0] - time)
-            # A count of 0 may be below it by rounding.
-            if nodes[child, COUNT] == 0 or mine[h] < 0:
-                mine[h] = 0
-            if nodes[parent, TOTAL] == 0 or its[h] < 0:
-                its[h] = 0
-    if sign > 0:
-        own_time[0] = <double> time
-        sum_time[0] = <double> time
+            memset(gradient, 0, n * sizeof(double))
+        if self.shape.length >= 0:
+            for c in range(n):
+                self.past[self.at.n_read % self.past.shape[0], 2 + c] = gradient[c]
 
-
-def rehash(const int64_t[::1] old_keys, const int32_t[::1] old_slots,
-           int64_t[::1] keys, int32_t[::1] slots):
-    """Enter all keys of one table into a larger one."""
-    cdef Py_ssize_t i
-    cdef int64_t at
-    with nogil:
-        for i in range(old_keys.shape[0]):
-            if old_keys[i] >= 0:
-                at = _slot(keys, old_keys[i], keys.shape[0] - 1)
-                keys[at] = old_keys[i]
-                slots[at] = old_slots[i]
-
-
-def read_ngrams(const int32_t[::1] words, const uint8_t[::1] first, Py_ssize_t begin,
-                Py_ssize_t length, const double[::1] decay, int64_t n_words,
-                int64_t now, int32_t[:, ::1] paths, int64_t[::1] keys,
-                int32_t[::1] slots, int32_t[:, ::1] nodes, double[:, ::1] value,
-                int32_t n_nodes, double[:, :, ::1] share, int32_t[:, :, ::1] facts):
-    """The shares of word `begin + i` among the followers of its contexts.
-
-    share[i, k, h]: the share of the word among the followers of the last k + 1 words,
-    by the h-th decay; 0 where there are no followers. facts[i, k]: the number of
-    followers of the last k words, and of different ones.
-
-    words[:begin] were read before; of them, the last `length` are counted (-1: all).
-    paths (2, order) is the state between calls: the nodes of the last 0 ... order - 1
-    words, -1 where there is no such context, and those of the oldest word that is
-    counted. n_words counts the start mark, the last of them; now is the number of words
-    before. A negative word is skipped, takes no time and ends the context. Returns the
-    number of nodes.
-    """
-    cdef Py_ssize_t i, h, H = decay.shape[0], order = paths.shape[1], tail
-    cdef int32_t k, w, node, child
-    cdef int32_t grown = n_nodes
-    cdef int64_t then = now
-    cdef double away
-    with nogil:
-        tail = _oldest(words, begin, length, &then)
-        for i in range(begin, words.shape[0]):
-            w = words[i]
-            if first[i]:
-                _begin(paths[0], keys, slots, nodes, value, n_words, &grown)
-            for k in range(<int32_t> order):
-                facts[i - begin, k, 0] = 0
-                facts[i - begin, k, 1] = 0
-                if k > 0:
-                    for h in range(H):
-                        share[i - begin, k - 1, h] = 0
-                node = paths[0, k]
-                if w < 0 or node < 0:
-                    continue
-                facts[i - begin, k, 0] = nodes[node, TOTAL]
-                facts[i - begin, k, 1] = nodes[node, DISTINCT]
-                if k == 0 or nodes[node, TOTAL] == 0:
-                    continue
-                child = _child(keys, slots, node, w, n_words)
-                if child < 0 or nodes[child, COUNT] == 0:
-                    continue
-                away = value[node, 2 * H + 1] - value[child, 2 * H]
-                for h in range(H):
-                    if value[node, H + h] > 0:
-                        share[i - begin, k - 1, h] = (
-                            value[child, h] * pow(decay[h], away) / value[node, H + h])
-            for k in range(<int32_t> order - 1, -1, -1):
-                node = paths[0, k]
-                child = -1
-                if w >= 0 and node >= 0:
-                    child = _make_child(keys, slots, nodes, value, node, w, n_words,
-                                        &grown)
-                    _count(nodes, value, decay, node, child, now, 1)
-                if k + 1 < order:
-                    paths[0, k + 1] = child
-            if w >= 0:
-                now += 1
-            if length >= 0 and i + 1 - tail > length:
-                w = words[tail]
-                _forget(w, first[tail], then, n_words, decay, paths[1], keys, slots,
-                        nodes, value, &grown)
-                tail += 1
-                if w >= 0:
-                    then += 1
-    return grown
-
-
-cdef void _forget(int32_t w, uint8_t first, int64_t time, int64_t n_words,
-                  const double[::1] decay, int32_t[::1] path, int64_t[::1] keys,
-                  int32_t[::1] slots, int32_t[:, ::1] nodes, double[:, ::1] value,
-                  int32_t *grown) noexcept nogil:
-    """Remove the oldest word; its nodes stay, with a count of 0."""
-    cdef int32_t k, node, child, order = <int32_t> path.shape[0]
-    if first:
-        _begin(path, keys, slots, nodes, value, n_words, grown)
-    for k in range(order - 1, -1, -1):
-        node = path[k]
-        child = -1
-        if w >= 0 and node >= 0:
-            child = _child(keys, slots, node, w, n_words)
-            if child >= 0:
-                _count(nodes, value, decay, node, child, time, -1)
-        if k + 1 < order:
-            path[k + 1] = child
-
-
-cdef inline void _begin(int32_t[::1] path, int64_t[::1] keys, int32_t[::1] slots,
-                        int32_t[:, ::1] nodes, double[:, ::1] value,
-                        int64_t n_words, int32_t *grown) noexcept nogil:
-    """The context at the start of a sentence; the mark itself is not counted."""
-    cdef Py_ssize_t k
-    for k in range(2, path.shape[0]):
-        path[k] = -1
-    if path.shape[0] > 1:
-        path[1] = _make_child(keys, slots, nodes, value, 0, <int32_t> (n_words - 1),
-                              n_words, grown)
-
-
-def start_context(int32_t[::1] path, int64_t n_words, int64_t[::1] keys,
-                  int32_t[::1] slots, int32_t[:, ::1] nodes, double[:, ::1] value,
-                  int32_t n_nodes):
-    """Set path to the start of a sentence; returns the number of nodes."""
-    cdef int32_t grown = n_nodes
-    _begin(path, keys, slots, nodes, value, n_words, &grown)
-    return grown
-
-
-def add_ngram_row(const int32_t[::1] path, const double[::1] decay,
-                  const double[:, ::1] weight, const int32_t[:, ::1] nodes,
-                  const double[:, ::1] value, double[::1] row):
-    """row[y] += sum over k, h of weight[k, h] times the share of y, see `read_ngrams`.
-    """
-    cdef Py_ssize_t h, k, H = decay.shape[0]
-    cdef int32_t node, child
-    cdef double away, s
-    with nogil:
-        for k in range(1, path.shape[0]):
-            node = path[k]
-            if node < 0 or nodes[node, TOTAL] == 0:
+    cdef void _step(self, const Reader *r, const double *gradient,
+                    int32_t sign) noexcept nogil:
+        """Add a step that is taken now (sign 1), or take one away (-1)."""
+        cdef int32_t[3] rows
+        cdef int32_t c, k
+        cdef double fade, rate, decay
+        cdef double *row
+        self._find_rows(r, rows)
+        for k in range(3):
+            if rows[k] < 0:
                 continue
-            child = nodes[node, CHILD]
-            while child >= 0:
-                if nodes[child, COUNT] > 0:
-                    away = value[node, 2 * H + 1] - value[child, 2 * H]
-                    s = 0
-                    for h in range(H):
-                        if value[node, H + h] > 0:
-                            s += weight[k - 1, h] * (
-                                value[child, h] * pow(decay[h], away)
-                                / value[node, H + h])
-                    row[nodes[child, WORD]] += s
-                child = nodes[child, SIBLING]
+            row, rate = &self.weight[rows[k], 0], self.shape.rate[k]
+            decay = pow(self.shape.learning_decay, fabs(r.time - row[0]))
+            fade = decay if sign > 0 else 1.0
+            rate *= 1.0 if sign > 0 else -decay
+            for c in range(self.shape.n_groups):
+                row[1 + c] = fade * row[1 + c] + rate * gradient[c]
+            row[0] = max(row[0], r.time)
+
+    # ------------------------------------------------------------ probabilities
+
+    cdef void _locate(self, Mixer m, const Reader *r,
+                      const double *of_base) noexcept nogil:
+        """Everything about the next word that does not depend on the word."""
+        cdef int32_t j, k, node, matched = 0, n = self.shape.n_parts
+        cdef double *f = self.features
+        cdef double *w = self.log_weights
+        cdef double total
+        memset(f, 0, self.shape.n_features * sizeof(double))
+        f[0] = 1.0
+        for k in range(self.shape.order):
+            node = r.path[k]
+            if node >= 0 and self.nodes[node].total > 0:
+                f[1 + 3 * k] = 1.0
+                f[2 + 3 * k] = SCALE * log1p(self.nodes[node].total)
+                f[3 + 3 * k] = SCALE * log1p(self.nodes[node].distinct)
+                matched += 1
+        for k in range(n):
+            w[k] = 0.0
+            if m.log_weights is not None:
+                w[k] = m.log_weights[matched, k]
+            elif m.coef is not None:
+                for j in range(self.shape.n_features):
+                    w[k] += m.coef[k, j] * f[j]
+                if m.order[k] > matched:
+                    w[k] = -INFINITY
+        if m.coef is not None:
+            total = _log_sum(w, n)
+            for k in range(n):
+                w[k] -= total
+        if self.shape.learns:
+            self._set_scores(r, of_base)
+
+    cdef double _log_prob(self, Mixer m, const Reader *r, int32_t y, int32_t g,
+                          double log_base, const double *of_base) noexcept nogil:
+        """ln P of a word after `_locate`.
+
+        Also `parts`, ln P in each part, and `in_class`. y: the word, or -1 for any word
+        of class g that has no counts. log_base: ln P of the word in the base.
+        """
+        cdef Shape *s = &self.shape
+        cdef int32_t j, k, child = self._child(0, y) if y >= 0 else -1, context, long
+        cdef double gain = 0.0, theta, age  # gain: of P of the class
+        cdef double *part = self.parts
+        cdef double *count = self.in_class
+        cdef const double *own
+        cdef const double *total
+        if s.learns and of_base[g] > 0:
+            gain = self.score[g] - self.log_scale
+        log_base += gain
+        part[0] = log_base
+        part += 1
+        for j in range(s.n_class):
+            theta, total = m.theta[j, g], &self.class_value[g, 0]
+            count[0] = 0.0
+            count[1] = total[1 + j] * pow(
+                self.decay[0, s.n_sum[0] + j], r.time - total[0])
+            part[j] = log(theta) + log_base
+            if child >= 0:
+                own, age = self._own(child), r.time - self._own(child)[0]
+                count[0] = own[1 + s.n_sum[0] + j] * pow(
+                    self.decay[0, s.n_sum[0] + j], age)
+                part[j] = _add_exp(part[j], log(of_base[g]) + gain + log(count[0]))
+            part[j] -= log(count[1] + theta)
+            count += 2
+        part += s.n_class
+        for k in range(s.order):
+            context, long = r.path[k], k > 0
+            if long and child >= 0:  # a longer n-gram occurs where the shorter does
+                child = self._child(context, y)
+            for j in range(s.n_sum[long]):
+                part[j] = -INFINITY
+                if child >= 0:
+                    # The share of the word among those that followed the context.
+                    own, total = self._own(child), self._sum(context)
+                    age = total[0] - own[0]
+                    part[j] = log(own[1 + j] * pow(self.decay[long, j], age)
+                                  / total[1 + j])
+            part += s.n_sum[long]
+        for k in range(s.n_parts):
+            self.mixed[k] = self.parts[k] + self.log_weights[k]
+        return _log_sum(self.mixed, s.n_parts)
+
+    cdef double _read(self, Mixer m, int32_t y, uint8_t first, double log_base,
+                      const double *of_base) noexcept nogil:
+        """ln P of the next word, which is then counted; NaN without a class."""
+        cdef Reader *r = &self.at.readers[NEWEST]
+        cdef double out = NAN
+        if first == NEW_DOCUMENT:
+            self._clear()
+        if first:
+            self._begin(r)
+        if y >= 0:
+            self._locate(m, r, of_base)
+            out = self._log_prob(m, r, y, self._class(y), log_base, of_base)
+            if self.shape.learns:
+                self._learn(y, of_base)
+        self._add(y, first)
+        return out
+
+    cdef inline int32_t _class(self, int32_t y) noexcept nogil:
+        return self.group[y] if self.shape.n_groups else 0
+
+    def read(self, Mixer m, const int32_t[::1] words, const uint8_t[::1] first,
+             const double[::1] log_base, const double[:, ::1] of_base, double[::1] out,
+             double[:, ::1] parts=None, double[:, ::1] features=None,
+             double[:, ::1] in_class=None):
+        """out[i] <- ln P of each word of a text given all words before it.
+
+        first: read before each word (WITHIN, SENTENCE or DOCUMENT). log_base, of_base:
+        ln P of the word and P of each class in the base; None if there are no classes.
+        Written for each word with a class, if they are given: parts, ln P of the word
+        in each part; features, those of the gate; in_class, decayed counts of the word
+        and of its class, for each half-life.
+        """
+        cdef Py_ssize_t i
+        cdef const double *p = NULL
+        self._check_idle()
+        self._grow(words.shape[0])
+        self.busy = True
+        with nogil:
+            for i in range(words.shape[0]):
+                if of_base is not None:
+                    p = &of_base[i, 0]
+                if parts is not None:
+                    self.parts, self.features = &parts[i, 0], &features[i, 0]
+                    self.in_class = &in_class[i, 0] if in_class.shape[1] else NULL
+                out[i] = self._read(m, words[i], first[i], log_base[i], p)
+        self._take_scratch()
+        self.busy = False
+
+    def step(self, Mixer m, int32_t y, uint8_t first, double log_base,
+             const double[::1] of_base):
+        """ln P of one word, which is then counted."""
+        self._check_idle()
+        self._grow(1)
+        return self._read(
+            m, y, first, log_base, NULL if of_base is None else &of_base[0])
+
+    def row(self, Mixer m, bint first, const double[::1] log_base, double[::1] out):
+        """out <- ln P of all words that may come next; nothing is counted."""
+        cdef Reader r = self.at.readers[NEWEST]
+        cdef int32_t y, g, n = max(1, self.shape.n_groups)
+        self._check_idle()
+        if first:
+            self._begin(&r)
+        memset(self.of_base, 0, n * sizeof(double))
+        for y in range(self.shape.n_words):
+            self.of_base[self._class(y)] += exp(log_base[y])
+        self._locate(m, &r, self.of_base)
+        for g in range(n):
+            self.unseen[g] = self._log_prob(m, &r, -1, g, 0.0, self.of_base)
+        for y in range(self.shape.n_words):
+            g = self._class(y)
+            if self._child(0, y) < 0:
+                out[y] = log_base[y] + self.unseen[g]
+            else:
+                out[y] = self._log_prob(m, &r, y, g, log_base[y], self.of_base)
 
 
-cdef inline void _find_rows(int32_t last, const int32_t[::1] group,
-                            const int32_t[::1] row_of_word, const double[::1] rates,
-                            Py_ssize_t n_groups, int32_t *rows) noexcept nogil:
-    """The rows of the three contexts after a word, -1 for one that has no steps."""
-    cdef int32_t n_words = <int32_t> group.shape[0]
-    rows[0] = 0 if rates[0] > 0 else -1
-    rows[1] = -1
-    rows[2] = -1
-    if last >= 0:
-        if rates[1] > 0:
-            rows[1] = 1 + (group[last] if last < n_words else <int32_t> n_groups)
-        if rates[2] > 0:
-            rows[2] = row_of_word[last]
+cdef _enlarged(array, need, most=None):
+    """A copy with at least `need` rows, and at least twice as many as before."""
+    old = np.asarray(array)
+    size = max(need, 2 * len(old))
+    size = size if most is None else min(size, most)
+    new = np.zeros((size, *old.shape[1:]), dtype=old.dtype)
+    new[:len(old)] = old
+    return new
 
 
-cdef inline void _add_weights(const int32_t *rows, const double[:, ::1] value,
-                              const int64_t[::1] time, double decay, int64_t now,
-                              double *fade, double *total) noexcept nogil:
-    """total += the weights of three rows, each times its decay until now, `fade`."""
-    cdef Py_ssize_t c, k
-    cdef const double *row
-    for k in range(3):
-        if rows[k] < 0:
-            continue
-        row = &value[rows[k], 0]
-        fade[k] = pow(decay, <double> (now - time[rows[k]]))
-        for c in range(value.shape[1]):
-            total[c] += fade[k] * row[c]
+cdef inline double _log_sum(const double *a, int32_t n) noexcept nogil:
+    """The logarithm of the sum of exp(a); -inf if all are."""
+    cdef int32_t k
+    cdef double top = -INFINITY, total = 0.0
+    for k in range(n):
+        top = max(top, a[k])
+    if top == -INFINITY:
+        return top
+    for k in range(n):
+        total += exp(a[k] - top)
+    return top + log(total)
 
 
-def add_class_weights(int32_t last, const int32_t[::1] group,
-                      const int32_t[::1] row_of_word, const double[::1] rates,
-                      double decay, int64_t now, const double[:, ::1] value,
-                      const int64_t[::1] time, double[::1] total):
-    """total += the weights of all classes after a word; see `learn_classes`."""
-    cdef int32_t[3] rows
-    cdef double[3] fade
-    _find_rows(last, group, row_of_word, rates, value.shape[1], rows)
-    _add_weights(rows, value, time, decay, now, fade, &total[0])
+cdef inline double _add_exp(double a, double b) noexcept nogil:
+    """ln(e^a + e^b)."""
+    if a == b:  # -inf perhaps
+        return a + log(2.0)
+    return max(a, b) + log1p(exp(-fabs(a - b)))
 
 
-def learn_classes(const int32_t[::1] words, const uint8_t[::1] first, Py_ssize_t begin,
-                  Py_ssize_t length, const int32_t[::1] group,
-                  const double[:, ::1] proba, const double[::1] rates, double decay,
-                  int64_t now, int32_t last, int32_t[::1] row_of_word,
-                  double[:, ::1] value, int64_t[::1] time, int32_t n_rows,
-                  double[:, ::1] past, double[:, ::1] scratch, double[::1] gain):
-    """gain[i]: ln of the factor by which the weights raise P of the class of a word.
+cdef inline void _change(double *v, const double *decay, int32_t n, double time,
+                         int32_t sign, int32_t left) noexcept nogil:
+    """Add an occurrence at `time`, which is now (sign 1), or take one away (-1).
 
-    proba[i]: P of each class at word `begin + i` without the weights. rates: the steps
-    of the three kinds of contexts. last: the word before words[begin], n_words for the
-    start mark, -1 for none. past[t % len(past)]: the gradient at time t, by which it is
-    forgotten; length + 1 rows, or one for each word so far. For the other parameters
-    see `read_decayed`. Returns the time, the last word and the number of rows.
+    v: the latest time, then a decayed count for each decay. left: 0 if no occurrence is
+    left.
     """
-    cdef Py_ssize_t i, j, c, k, n_groups = value.shape[1], tail
-    cdef Py_ssize_t n_past = past.shape[0]
-    cdef int32_t w, g, before, n_words = <int32_t> group.shape[0]
-    cdef int32_t[3] rows
-    cdef int64_t then = now
-    cdef double[3] fade
-    cdef double away, total, top
-    cdef double *u = &scratch[0, 0]
-    cdef double *e = &scratch[1, 0]
-    cdef const double *p
-    cdef double *row
-    with nogil:
-        tail = _oldest(words, begin, length, &then)
-        for i in range(begin, words.shape[0]):
-            j = i - begin
-            w = words[i]
-            gain[j] = 0
-            if first[i]:
-                last = n_words
-            if w >= 0:
-                p = &proba[j, 0]
-                g = group[w]
-                for c in range(n_groups):
-                    u[c] = 0
-                if p[g] > 0:
-                    if last >= 0 and rates[2] > 0 and row_of_word[last] < 0:
-                        row_of_word[last] = n_rows
-                        for c in range(n_groups):
-                            value[n_rows, c] = 0
-                        time[n_rows] = now
-                        n_rows += 1
-                    _find_rows(last, group, row_of_word, rates, n_groups, rows)
-                    _add_weights(rows, value, time, decay, now, fade, u)
-                    top = u[0]
-                    for c in range(1, n_groups):
-                        if u[c] > top:
-                            top = u[c]
-                    exp_sum(n_groups, u, top, e)
-                    total = 0
-                    for c in range(n_groups):
-                        e[c] *= p[c]
-                        total += e[c]
-                    gain[j] = u[g] - top - log(total)
-                    total = 1 / total
-                    for c in range(n_groups):
-                        u[c] = -e[c] * total
-                    u[g] += 1
-                    for k in range(3):
-                        if rows[k] < 0:
-                            continue
-                        row = &value[rows[k], 0]
-                        for c in range(n_groups):
-                            row[c] = fade[k] * row[c] + rates[k] * u[c]
-                        time[rows[k]] = now
-                if n_past:
-                    for c in range(n_groups):
-                        past[now % n_past, c] = u[c]
-                now += 1
-            last = w if w >= 0 else -1
-            if length >= 0 and i + 1 - tail > length:
-                w = words[tail]
-                if w >= 0:
-                    before = -1
-                    if first[tail]:
-                        before = n_words
-                    elif tail > 0:
-                        before = words[tail - 1]
-                    _find_rows(before, group, row_of_word, rates, n_groups, rows)
-                    for k in range(3):
-                        if rows[k] < 0:
-                            continue
-                        row = &value[rows[k], 0]
-                        away = rates[k] * pow(decay, <double> (time[rows[k]] - then))
-                        for c in range(n_groups):
-                            row[c] -= away * past[then % n_past, c]
-                    then += 1
-                tail += 1
-    return now, last, n_rows
+    cdef int32_t h
+    for h in range(n):
+        if sign > 0:
+            v[1 + h] = v[1 + h] * pow(decay[h], time - v[0]) + 1.0
+        else:
+            v[1 + h] -= pow(decay[h], v[0] - time)
+            # A count of 0 may be below it by rounding.
+            if left == 0 or v[1 + h] < 0:
+                v[1 + h] = 0.0
+    if sign > 0:
+        v[0] = time

@@ -63,7 +63,7 @@ def interpolate(
     Raises
     ------
     ValueError
-        If there is no model, marks differ, `X_val` is given with constant weights or
+        If `models` is empty, marks differ, `X_val` is given with constant weights or
         missing without them, weights are negative, all 0 or of another number.
     TypeError
         If a model is of another kind.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,35 +87,6 @@ def score_positions(model: Any, X: Iterable) -> Scored:
     unknown = ~known | (token == encoder.unknown)
     length, is_end = encoder.lengths(text), token == encoder.end
     return Scored(log_prob, known, token, length, depth, is_end, unknown)
-
-
-def score_groups(
-    model: Any, X: Iterable, group: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Every predicted position of a text, and the probabilities of groups of words.
-
-    Parameters
-    ----------
-    model : LanguageModel
-        Fitted.
-
-    X : iterable of sentences
-
-    group : int ndarray of shape (n_classes,)
-        The group of each word of ``vocabulary_``, from 0, without gaps.
-
-    Yields
-    ------
-    log_prob, token, proba : ndarrays of shapes (n,), (n,), (n, n_groups)
-        The next n positions: ln P of the word, its token, P of every group. NaN where
-        log_prob of `score_positions` is.
-
-    Raises
-    ------
-    ValueError
-        As `LanguageModel.token_log_proba`, before the first positions.
-    """
-    yield from model.predictor.score_groups(check_text(model, X), group)
 
 
 def _check_lists(text, labels):

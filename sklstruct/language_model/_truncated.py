@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import check_count
 from ..backoff import Distribution
 
 
@@ -87,14 +88,8 @@ def check_truncation(temperature: Any, top_k: Any, top_p: Any) -> None:
             f"temperature must be a finite number above 0, got {temperature!r}; near 0 "
             "the most probable symbol is drawn"
         )
-    whole = isinstance(top_k, Integral) and not isinstance(top_k, bool)
-    if top_k is not None and not (whole and top_k >= 1):
-        raise ValueError(
-            f"top_k must be None or an integer of at least 1, got {top_k!r}"
-        )
-    if (
-        not isinstance(top_p, Real)
-        or isinstance(top_p, bool)
-        or not 0 < float(top_p) <= 1
-    ):
+    if top_k is not None:
+        check_count("top_k", top_k, 1)
+    number = isinstance(top_p, Real) and not isinstance(top_p, bool)
+    if not number or not 0.0 < top_p <= 1.0:
         raise ValueError(f"top_p must be above 0 and at most 1, got {top_p!r}")

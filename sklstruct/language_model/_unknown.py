@@ -23,7 +23,7 @@ _OTHERWISE = (
     "the text may be of another language or domain than the training text, or split by "
     "another tokenizer"
 )
-# What subword tokenizers write at the beginning or end of pieces.
+# Marks of subword tokenizers at the beginning or end of pieces.
 _PIECES = ("\u2581", "\u0120", "##", "@@")
 
 
@@ -101,13 +101,13 @@ def warn_of_unknown(
         Of the model.
 
     name : str
-        What the message calls the text.
+        Name of the text in the message.
 
     hint : str
-        A cause that is known; empty: it is looked for.
+        A cause that is known. Empty: the cause is looked for.
 
     otherwise : str
-        What the message says if no cause is found.
+        End of the message if no cause is found.
     """
     UnknownWords.of(text, encoder).warn(encoder, name, hint, otherwise)
 
@@ -129,8 +129,8 @@ def warn_of_unsplit(text: Any, name: str = "X") -> None:
 
 
 def _cause(unknown: dict, encoder: SentenceEncoder) -> str:
-    """What to do, by the cause that explains most of the unknown words; empty: there
-    is no such cause."""
+    """The cause that explains most of the unknown words, and the remedy; empty if no
+    cause does."""
     labels = encoder.labels
     marks = {labels.start, labels.end, labels.unknown}
     known = {w for w in labels.classes.tolist() if isinstance(w, str)} - marks
@@ -209,7 +209,7 @@ def _as_characters(labels: Labels, characters: str) -> str:
 
 
 def _other_kind(unknown: dict, encoder: SentenceEncoder) -> str:
-    """What single unknown words say of a text that is split in another way.
+    """The message about single unknown words of a text that is split in another way.
 
     A string for a model of single characters, or a list of characters for a model of
     words, would else be unknown words, whose probabilities say nothing.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import MatrixRankWarning, spsolve
 
-from .._checks import INT32_MAX, as_floats, as_ids, check_ids, check_length
+from .._checks import (
+    INT32_MAX,
+    as_floats,
+    as_ids,
+    check_count,
+    check_ids,
+    check_length,
+)
 from .._files import open_read
 from ..exchange import att_lines
 from ..symbols import object_array
@@ -135,9 +141,7 @@ class WeightedAutomaton:
         for name, values in (("weight", weight), ("final", final)):
             if not (np.isfinite(values).all() and (values >= 0).all()):
                 raise ValueError(f"{name} must hold finite numbers of at least 0")
-        if isinstance(initial, bool) or not isinstance(initial, Integral):
-            raise ValueError(f"initial must be a state, got {initial!r}")
-        if not 0 <= initial < n:
+        if check_count("initial", initial, 0) >= n:
             raise ValueError(f"initial={initial} is not among the {n} states")
         if any(s is None for s in symbol):
             raise ValueError(
@@ -308,10 +312,7 @@ class WeightedAutomaton:
         ValueError
             If a parameter is out of range, or there are more than 20 million windows.
         """
-        if isinstance(max_depth, bool) or not isinstance(max_depth, Integral):
-            raise ValueError(f"max_depth must be an integer, got {max_depth!r}")
-        if max_depth < 1:
-            raise ValueError(f"max_depth must be at least 1, got {max_depth}")
+        max_depth = check_count("max_depth", max_depth, 1)
         if not 0 <= min_count < np.inf:
             raise ValueError(
                 f"min_count must be finite and at least 0, got {min_count!r}"
@@ -382,7 +383,7 @@ def _weight(cost, negative_log, i, label):
         value = (0.0 if negative_log else 1.0) if cost is None else float(cost)
     except ValueError:
         raise ValueError(
-            f"{label}: line {i}: the weight {cost!r} is no number"
+            f"{label}: line {i}: the weight {cost!r} is not a number"
         ) from None
     with np.errstate(over="ignore"):
         value = float(np.exp(-value)) if negative_log else value

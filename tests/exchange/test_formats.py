@@ -147,10 +147,12 @@ def test_language_models_are_saved_and_loaded(format, tmp_path):
 
 def test_options_belong_to_the_format(format):
     model, file = fitted().backoff_model_, io.BytesIO()
-    with pytest.raises(TypeError, match=r"no_such is no option to write the format"):
+    with pytest.raises(
+        TypeError, match=r"no_such is not an option to write the format"
+    ):
         exchange.write(model, file, format=format, no_such=1)
     assert not file.getvalue()
-    with pytest.raises(TypeError, match=r"no_such is no option to read the format"):
+    with pytest.raises(TypeError, match=r"no_such is not an option to read the format"):
         exchange.read("no such file", format=format, no_such=1)
     with pytest.raises(ValueError, match="no such format") as error:
         exchange.read(io.BytesIO(), format="no such format")

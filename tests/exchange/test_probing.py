@@ -252,7 +252,6 @@ def test_a_damaged_weight_is_told_by_the_score_that_meets_it(place):
     broken = ours._of_image(bytes(change(image, at, nan)), b"")
     state, after, end = ours.State(), ours.State(), ours.State()
     model.NullContextWrite(state)
-    column = np.frombuffer(b"of the the", np.uint8), np.array([0, 10])
 
     def word_by_word(score):
         score(state, "the", after)
@@ -262,7 +261,6 @@ def test_a_damaged_weight_is_told_by_the_score_that_meets_it(place):
         lambda: broken.score("of the the", bos=False),
         lambda: list(broken.full_scores("of the the", bos=False)),
         lambda: broken.score_many(["of", "of the the", "of"], bos=False),
-        lambda: broken.score_column(*column, False, True),
         lambda: word_by_word(broken.BaseScore),
         lambda: word_by_word(broken.BaseFullScore),
     ):
@@ -333,12 +331,12 @@ def test_orders_beyond_the_tables_are_refused():
 
 def test_collisions_are_refused(monkeypatch):
     """Two n-grams of one key cannot be in a file."""
-    fast, pairs = _probing._fast, _probing._fast.fill_pairs
+    fast, row_keys = _probing._fast, _probing._fast.row_keys
 
-    def same_ids(*args):
-        return pairs(*args[:-2], 0 * args[-2] + 1, args[-1])
+    def keys_of_one_word(node, last, *rest):
+        row_keys(node, 0 * last + 1, *rest)
 
-    monkeypatch.setattr(fast, "fill_pairs", same_ids)
+    monkeypatch.setattr(fast, "row_keys", keys_of_one_word)
     with pytest.raises(ValueError, match="one key"):
         image_of(MODELS["order 3"])
     key, number = np.array([5, 7, 5], np.uint64), np.zeros(3, np.uint32)

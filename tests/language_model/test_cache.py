@@ -1,6 +1,8 @@
 """CacheLM against its definition, computed from the text so far at every word."""
 
 import pickle
+import threading
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,8 +16,11 @@ from sklstruct.language_model import (
     CacheLM,
     CacheState,
     LanguageModel,
+    _cache,
     _predictors,
 )
+from sklstruct.language_model._cache_fast import SENTENCE, Mixer
+from sklstruct.language_model._cache_state import CacheSettings, Positions
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import AdditiveLM, WittenBellLM
 from sklstruct.symbols import number_sentences
@@ -32,8 +37,12 @@ TRAIN, HELD = random_text(0, 120), random_text(1, 40)
 BASE = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(TRAIN)
 
 
-def cached(base=BASE, held=HELD, **params):
-    return CacheLM(FrozenEstimator(base), **params).fit(held)
+def cached(base=BASE, held=HELD, class_half_life=(100, 1000), learning=2500, **params):
+    """A fitted model; half-lives of classes and of their weights are constants."""
+    with mock.patch.multiple(
+        _cache, _CLASS_HALF_LIVES=class_half_life, _LEARNING_HALF_LIFE=learning
+    ):
+        return CacheLM(FrozenEstimator(base), **params).fit(held)
 
 
 class Definition:
@@ -41,15 +50,16 @@ class Definition:
 
     def __init__(self, model):
         self.model = model
+        self.settings = model.new_state().counts.settings
         self.past = []  # (position in the count, words of the sentence before, word)
         self.steps = []  # (position, class and word before, gradient), as of `past`
         self.classes = model.vocabulary_.tolist()
 
     def window(self):
         past = [p for p in self.past if p is not None]
-        if self.model.length is None:
+        if self.settings.length is None:
             return past
-        n = self.model.length
+        n = self.settings.length
         recent = self.past[max(len(self.past) - n, 0) :]
         return [p for p in recent if p is not None]
 
@@ -64,14 +74,14 @@ class Definition:
 
     def weights(self, context):
         """The sum of the steps of what can be used, by class; its contexts."""
-        g, tau = self.model.class_of_, self.model.learning_half_life
+        g, tau = self.model.class_of_, self.settings.learning_half_life
         before = context[-1] if context else None
         of_class = before if before in ("<s>", None) else ("class", g[before])
         contexts = ["all", of_class, ("word", before)]
         now = sum(p is not None for p in self.past)
         alive = {p[0] for p in self.window()}
         total = np.zeros(g.max() + 1)
-        rates = np.broadcast_to(self.model.learning_rate, 3)
+        rates = self.settings.learning_rate
         for time, its, gradient in self.steps:
             for mine, other, rate in zip(contexts, its, rates):
                 if mine == "all" or (mine == other and before is not None):
@@ -97,9 +107,8 @@ class Definition:
     def parts(self, base_row, context):
         """(rows of the parts, NaN for those that have nothing to say; facts)."""
         model = self.model
-        words, classes, ngrams = model.half_lives_
         rows, facts = [base_row], []
-        for k, tau in enumerate(classes):
+        for k, tau in enumerate(self.settings.class_half_life):
             b = self.decayed(lambda _: True, tau)
             g = model.class_of_
             theta = model.theta_[k][g]
@@ -108,7 +117,7 @@ class Definition:
                 np.bincount(g, weights=b)[g] + theta
             )
             rows.append(mass * inner)
-        for tau in words:
+        for tau in self.settings.half_life:
             a = self.decayed(lambda _: True, tau)
             rows.append(a / a.sum() if a.any() else np.full(a.size, np.nan))
         for k in range(model.max_order):
@@ -121,7 +130,7 @@ class Definition:
 
             whole = self.decayed(follows, np.inf)
             facts.append((whole.sum(), (whole > 0).sum()))
-            for tau in ngrams if k else ():
+            for tau in self.settings.ngram_half_life if k else ():
                 count = self.decayed(follows, tau)
                 rows.append(count / count.sum() if count.any() else count * np.nan)
         return np.array(rows), np.array(facts)
@@ -176,8 +185,9 @@ SHORT = {"half_life": (5.0, np.inf), "ngram_half_life": (9.0, np.inf)}
         {},
         {"max_order": 1},
         {"max_order": 2, "half_life": np.inf, "weights": "em"},
-        {"word_classes": 3, "theta": 2.0, "class_half_life": 7.0, **SHORT},
-        {"word_classes": 3, "learning_rate": 0.9, "learning_half_life": 3, **SHORT},
+        {"word_classes": 3, "class_half_life": (7.0,), **SHORT},
+        {"word_classes": 3, "weights": [1] * 13, **SHORT},
+        {"word_classes": 3, "learning_rate": 0.9, "learning": 3, **SHORT},
         {"word_classes": 4, "learning_rate": (0, 0.7, 0), "class_half_life": ()},
         {"word_classes": 2, "learning_rate": (0.5, 0, 1), "length": 5, **SHORT},
         {"length": 6, **SHORT},
@@ -204,7 +214,7 @@ def test_every_word_by_definition(params):
         {},
         {"length": 7},
         {"word_classes": 3},
-        {"word_classes": 4, "learning_rate": 1, "learning_half_life": 9, "length": 5},
+        {"word_classes": 4, "learning_rate": 1, "learning": 9, "length": 5},
     ],
     ids=str,
 )
@@ -277,7 +287,7 @@ def test_classes_of_the_base_and_their_mass(path):
         with pytest.raises(ValueError, match="word_classes='base'"):
             cached(base, word_classes="base")
     else:
-        model = cached(base, word_classes="base", class_half_life=9)
+        model = cached(base, word_classes="base", class_half_life=(9,))
         assert np.unique(model.class_of_).size == np.unique(groups).size
         got = model.score_stream(HELD[:9])
         for a, b in zip(got, Definition(model).score(HELD[:9])):
@@ -451,6 +461,12 @@ def test_classes_that_were_fitted_before():
         assert np.unique(model.class_of_[same]).tolist() == [b]
 
 
+def without_refit(model, text):
+    """The model whose base does not see the held-out sentences."""
+    n = int(np.ceil(model.validation_fraction * len(text)))
+    return clone(model).fit(text[:-n], X_val=text[-n:])
+
+
 def test_fit_splits_in_order_and_refits():
     text = TRAIN + HELD
     model = CacheLM(clone(BASE), validation_fraction=0.25).fit(text)
@@ -460,7 +476,7 @@ def test_fit_splits_in_order_and_refits():
     np.testing.assert_allclose(model.gate_coef_, expected.gate_coef_)
     whole = clone(BASE).fit(text)
     assert model.base_.perplexity(HELD) == pytest.approx(whole.perplexity(HELD))
-    once = CacheLM(clone(BASE), validation_fraction=0.25, refit=False).fit(text)
+    once = without_refit(model, text)
     assert once.base_.perplexity(HELD) == pytest.approx(part.perplexity(HELD))
     given = CacheLM(clone(BASE)).fit(TRAIN, X_val=HELD)
     np.testing.assert_allclose(given.gate_coef_, cached().gate_coef_)
@@ -545,14 +561,12 @@ def test_words_without_class():
         ({"half_life": 0.5}, "half_life"),
         ({"half_life": [[3.0]]}, "half_life"),
         ({"ngram_half_life": ["x"]}, "ngram_half_life"),
-        ({"class_half_life": [3, np.nan]}, "class_half_life"),
-        ({"theta": 0}, "theta"),
+        ({"half_life": [3, np.nan]}, "half_life"),
         ({"learning_rate": -0.1}, "learning_rate"),
         ({"learning_rate": 1.5}, "learning_rate"),
         ({"learning_rate": [0.1, 0.1]}, "learning_rate must be a number in .0, 1., or"),
         ({"learning_rate": [0.1, 0.1, np.nan]}, "learning_rate"),
         ({"learning_rate": "fast"}, "learning_rate"),
-        ({"learning_half_life": 0.5}, "learning_half_life"),
         ({"length": -1}, "length"),
         ({"weights": [1, 0, 0]}, "weights must be 11 numbers, for base, word 60"),
         ({"weights": np.full(11, -0.5)}, "weights must be non-negative"),
@@ -607,11 +621,8 @@ def test_a_base_from_a_file_is_not_trained_again(tmp_path):
 
 def test_classes_see_no_held_out_sentences_while_weights_are_learnt():
     text = TRAIN + HELD
-    settings = {"word_classes": 3, "validation_fraction": 0.25}
-    model = CacheLM(clone(BASE), **settings).fit(text)
-    n = len(text) // 4
-    same = CacheLM(clone(BASE), **settings, refit=False)
-    same.fit(text[:-n], X_val=text[-n:])
+    model = CacheLM(clone(BASE), word_classes=3, validation_fraction=0.25).fit(text)
+    same = without_refit(model, text)
     np.testing.assert_allclose(model.gate_coef_, same.gate_coef_)
     clustering = ExchangeClustering(3, offsets=(-1, 1)).fit(text)
     labels = np.asarray(clustering.classes_of(model.vocabulary_))
@@ -619,67 +630,79 @@ def test_classes_see_no_held_out_sentences_while_weights_are_learnt():
     np.testing.assert_array_equal(model.class_of_, number)
 
 
-def test_words_and_classes_beyond_the_vocabulary_are_refused():
-    halves = (2.0,), (2.0,), (2.0,)
-    state = CacheState(3, 2, *halves, class_of=np.array([0, 1, 0], dtype=np.int32))
-    with pytest.raises(ValueError, match="no class id"):
-        state.read(np.array([0, 3], dtype=np.int32), np.zeros(2, dtype=bool))
-    learns = CacheState(
-        3, 2, *halves, class_of=np.zeros(3, dtype=np.int32), learning_rate=(0.1, 0, 0)
-    )
-    for proba in (None, np.ones((1, 2)), np.ones((2, 1))):
-        with pytest.raises(ValueError, match="proba must hold the probability of each"):
-            learns.read(np.zeros(1, np.int32), np.zeros(1, dtype=bool), proba)
-    for class_of, message in (([0, 1], "3 entries"), ([0, -1, 0], "class of words")):
-        with pytest.raises(ValueError, match=message):
-            CacheState(3, 2, *halves, class_of=np.array(class_of, dtype=np.int32))
+SETTINGS = CacheSettings(3, 2, (2.0,), (2.0,), (), None, None, (0.0,) * 3, 2500.0)
+MIXER = Mixer(np.array([0, 1, 2], dtype=np.int32), np.zeros((0, 2)), None, None)
 
 
-def test_steps_of_a_state_are_checked():
-    """The kernel reads three of them, whatever the state was given."""
-    halves = (2.0,), (2.0,), (2.0,)
-    for rate in ((0.1,) * 2, (0.1,) * 4, -0.1, (0, 0, np.nan), "fast", None):
-        with pytest.raises(ValueError, match="learning_rate must be"):
-            CacheState(3, 2, *halves, learning_rate=rate)
-    for half_life in (0, 0.9, -3, np.nan):
-        with pytest.raises(ValueError, match="learning_half_life must be at least 1"):
-            CacheState(3, 2, *halves, learning_half_life=half_life)
-    assert CacheState(3, 2, *halves, learning_rate=0.5).learning_rate == (0.5,) * 3
+def read_words(words, of_base, class_of=(0, 1, 1), **settings):
+    """Read words with given P of two classes; ln of the factor of P of each word."""
+    class_of = np.array(class_of, dtype=np.int32)
+    state = CacheState(SETTINGS._replace(class_of=class_of, **settings))
+    n = len(words)
+    first = np.zeros(n, dtype=np.uint8)
+    first[0] = SENTENCE
+    of_base = np.array(of_base) + np.zeros((n, 2))
+    at = Positions(np.array(words, dtype=np.int32), first, np.zeros(n), of_base)
+    return np.nan_to_num(state.recall(MIXER, [at]).log_parts[:, 0]), state
+
+
+def scores(state, first, of_base=(0.5, 0.5)):
+    """ln of the factors of P of both classes after a state."""
+    row = np.log(np.repeat(of_base, (1, 2)) / (1, 2, 2))
+    out = np.empty(3)
+    only_base = Mixer(
+        np.array([0, 1, 2], dtype=np.int32), np.zeros((0, 2)), None,
+        np.tile([1.0, 0.0, 0.0], (3, 1)),
+    )  # fmt: skip
+    state.counts.row(only_base, first, row, out)
+    return (out - row)[:2]
 
 
 def test_words_from_which_no_classes_are_learnt():
     """A word without class ends the context; a class of probability 0 takes no step."""
-    halves = (2.0,), (2.0,), (2.0,)
-    class_of = np.array([0, 1, 1], dtype=np.int32)
-
-    def read(words, proba, **params):
-        state = CacheState(3, 2, *halves, class_of=class_of, **params)
-        words = np.array(words, dtype=np.int32)
-        first = np.arange(words.size) == 0
-        found = state.read(words, first, np.array(proba) + np.zeros((words.size, 2)))
-        return found.gain, state
-
     words = [0, 1, 0, 1, 0, -1, 1]
-    gain, state = read(words, [0.5, 0.5], learning_rate=(0, 0.5, 0.5))
+    rates = {"learning_rate": (0, 0.5, 0.5)}
+    gain, state = read_words(words, [0.5, 0.5], **rates)
     assert (gain[3:5] > 0).all() and gain[5] == gain[6] == 0
-    assert np.abs(state.class_scores(begins=False)).max() > 0
-    gain, state = read([*words, -1], [0.5, 0.5], learning_rate=(0, 0.5, 0.5))
-    assert (state.class_scores(begins=False) == 0).all()
-    assert np.abs(state.class_scores(begins=True)).max() > 0
+    assert np.abs(scores(state, first=False)).max() > 0
+    gain, state = read_words([*words, -1], [0.5, 0.5], **rates)
+    np.testing.assert_allclose(scores(state, first=False), 0.0, rtol=0, atol=1e-15)
+    assert np.abs(scores(state, first=True)).max() > 0
+    rates = {"learning_rate": (1, 1, 1)}
     for length in (None, 1):
-        gain, state = read([1, 1, 0], [1.0, 0.0], learning_rate=1, length=length)
+        gain, state = read_words([1, 1, 0], [1.0, 0.0], **rates, length=length)
         assert (gain == 0).all()
-        assert (state.class_scores(begins=False) == 0).all()
+        found = scores(state, first=False)
+        np.testing.assert_allclose(found, 0.0, rtol=0, atol=1e-15)
     # Steps are forgotten once, also where words without one came after them.
     proba = [[0.5, 0.5]] * 3 + [[1.0, 0.0]] * 5
-    gain, state = read([1, 0, 1, 1, 1, 1, 1, 1], proba, learning_rate=1, length=1)
-    scores = state.class_scores(begins=False)
-    np.testing.assert_allclose(scores, 0.0, rtol=0, atol=1e-12)
+    gain, state = read_words([1, 0, 1, 1, 1, 1, 1, 1], proba, **rates, length=1)
+    np.testing.assert_allclose(scores(state, first=False), 0.0, rtol=0, atol=1e-12)
     words = [0, 1, -1, 0, 1, 1, -1, 0, -1, -1]
-    gain, state = read(words, [0.3, 0.7], learning_rate=1, length=2)
-    for begins in (False, True):
-        scores = state.class_scores(begins)
-        np.testing.assert_allclose(scores, 0.0, rtol=0, atol=1e-12)
+    gain, state = read_words(words, [0.3, 0.7], **rates, length=2)
+    for first in (False, True):
+        found = scores(state, first, (0.3, 0.7))
+        np.testing.assert_allclose(found, 0.0, rtol=0, atol=1e-12)
+
+
+def test_a_state_is_read_by_one_thread_at_a_time():
+    """The other thread gets an error, no memory that is written to at once."""
+    model, text = cached(), [["w1", "w2"]] * 200_000
+    state, errors = model.new_state(), []
+
+    def read():
+        try:
+            model.score_stream(text, state=state)
+        except ValueError as exc:
+            errors.append(str(exc))
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(600)
+    assert all("give each thread its own copy" in error for error in errors)
+    assert np.isfinite(model.perplexity(HELD, state=state))
 
 
 def test_a_length_beyond_the_text_takes_no_room():
@@ -702,8 +725,7 @@ def test_a_length_beyond_the_text_takes_no_room():
 
 def test_theta_is_the_most_likely_of_each_class():
     """Against plain loops over the held-out text, which the base has not seen."""
-    from sklstruct.language_model._cache import _PRIOR_POSITIONS, _THETAS
-    from sklstruct.symbols import number_sentences
+    from sklstruct.language_model._cache_fit import _PRIOR_POSITIONS, _THETAS
 
     rng = np.random.default_rng(0)
     words = [f"w{i}" for i in range(12)]
@@ -713,25 +735,30 @@ def test_theta_is_the_most_likely_of_each_class():
         text += [" ".join(rng.choice(own, 8)) for _ in range(4)]
     base = LanguageModel(KneserNeyLM(), max_depth=2).fit(text[:120])
     clustering = ExchangeClustering(3, offsets=(-1, 1)).fit(text[:120])
-    model = CacheLM(
-        FrozenEstimator(base), word_classes=FrozenEstimator(clustering), max_order=2,
+    model = cached(
+        base, text[120:], word_classes=FrozenEstimator(clustering), max_order=2,
         class_half_life=(5, 50),
-    ).fit(text[120:])  # fmt: skip
-    fixed = clone(model).set_params(theta=3.0, weights=[1] * 7).fit(text)
-    assert (fixed.theta_ == 3).all() and fixed.theta_.shape == model.theta_.shape
+    )  # fmt: skip
     given = clone(model).set_params(weights=[1] * 7).fit(text)
     assert (given.theta_ == 15).all()
     held, g = number_sentences(text[120:]), model.class_of_
     fit, n_used = np.zeros((*model.theta_.shape, _THETAS.size)), np.zeros(2)
-    for log_base, own, ids, found in model._read(held, model.new_state(), None):
-        for i, y in enumerate(ids.tolist()):
-            inside = np.exp(log_base[i]) / own[i]
-            for k in range(2):
-                a, total = found.in_class[i, k], found.class_total[i, k]
+    for block in model._positions(held):
+        past = []
+        for y, log_base, of_base in zip(
+            block.words.tolist(), block.log_base, block.of_base
+        ):
+            inside = np.exp(log_base) / of_base[g[y]]
+            for k, tau in enumerate((5, 50)):
+                age = len(past) - np.arange(len(past))
+                in_class = g[past] == g[y] if past else np.zeros(0, dtype=bool)
+                a = (2.0 ** (-age / tau))[np.array(past) == y].sum()
+                total = (2.0 ** (-age / tau))[in_class].sum()
                 if total == 0:
                     continue
                 n_used[k] += 1
                 fit[k, g[y]] += np.log((a + _THETAS * inside) / (total + _THETAS))
+            past.append(y)
     fit += _PRIOR_POSITIONS * fit.sum(axis=1, keepdims=True) / n_used[:, None, None]
     np.testing.assert_array_equal(model.theta_, _THETAS[fit.argmax(axis=2)])
     assert np.unique(model.theta_).size > 1
@@ -749,11 +776,11 @@ def test_theta_after_a_refit():
         base, word_classes=FrozenEstimator(clustering), max_order=2,
         validation_fraction=0.3,
     )  # fmt: skip
-    first = clone(model).set_params(refit=False).fit(text)
+    first = without_refit(model, text)
     np.testing.assert_allclose(model.fit(text).theta_, first.theta_, rtol=1e-12)
     # Other classes have a mean of those of their words.
     model.set_params(word_classes=3)
-    first = clone(model).set_params(refit=False).fit(text)
+    first = without_refit(model, text)
     other = clone(model).fit(text)
     read = " ".join(f"{s} </s>" for s in text).split()
     count = np.array([1.0 + read.count(w) for w in other.vocabulary_])
@@ -787,7 +814,7 @@ def test_theta_after_a_refit_with_other_words(params, word_classes):
     model = CacheLM(
         base, word_classes=word_classes, max_order=2, validation_fraction=0.3
     )
-    first = clone(model).set_params(refit=False).fit(text)
+    first = without_refit(model, text)
     other = model.fit(text)
     assert set(first.vocabulary_) != set(other.vocabulary_)
     assert np.unique(first.theta_).size > 1
@@ -813,7 +840,7 @@ def test_a_class_of_new_words_only():
         LanguageModel(WittenBellLM(), max_depth=1), word_classes=AToC(), max_order=1,
         validation_fraction=0.2,
     )  # fmt: skip
-    first = clone(model).set_params(refit=False).fit(text)
+    first = without_refit(model, text)
     other = model.fit(text)
     old = np.log(first.theta_[0, first.class_of_])  # a, b, <unk>, </s>
     weights = np.array([121.0, 121.0, 1.0, 51.0])

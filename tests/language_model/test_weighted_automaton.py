@@ -143,7 +143,7 @@ def test_files(tmp_path, suffix):
     [
         ("", "holds no automaton"),
         ("0 1 a b 1.0\n1\n", "line 1: not an arc of an acceptor"),
-        ("0 1 a x\n1\n", "line 1: the weight 'x' is no number"),
+        ("0 1 a x\n1\n", "line 1: the weight 'x' is not a number"),
         ("0 1 a\n1 nan\n", "line 2: the weight 'nan' is not allowed"),
         ("0 1 a 1 2 3\n", "line 1: not an arc"),
         ("0 1 a\n1 0 <epsilon> 0.5\n1\n", "line 2: an arc that reads nothing"),
@@ -177,7 +177,7 @@ def test_cycles_of_weight_one_are_refused(weight):
         ({"final": []}, "final is empty"),
         ({"final": [np.inf, 1]}, "final must hold finite"),
         ({"initial": 2}, "initial=2"),
-        ({"initial": 0.5}, "initial must be a state"),
+        ({"initial": 0.5}, "initial must be an integer"),
     ],
 )
 def test_malformed_arrays(change, match):
@@ -197,7 +197,7 @@ def test_symbols_that_are_not_hashable():
 @pytest.mark.parametrize(
     "params, match",
     [
-        ({"max_depth": 0}, "max_depth must be at least 1"),
+        ({"max_depth": 0}, "max_depth must be an integer of at least 1"),
         ({"max_depth": 1.5}, "max_depth must be an integer"),
         ({"max_depth": 1, "min_count": -1}, "min_count"),
         ({"max_depth": 1, "min_count": np.nan}, "min_count"),
