@@ -8,7 +8,6 @@ predicts.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -125,8 +124,6 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         """
         pairs, count = counted.trie(copy=not overwrite)
         return Fitted(pairs, *self._fit_tree(pairs, count))
-
-    memory: Any = None  # a FitMemory, which keeps the counts of samples
 
     @property
     def least_context(self) -> int:
@@ -451,17 +448,7 @@ def count_samples(
     options |= {"closed": classes is not None}
     options |= {"keep_positions": estimator.keeps_positions}
     options |= {"min_count": estimator.least_context}
-
-    def count():
-        return Counted.of_windows(data, target, labels, **options)
-
-    if held_out is not None or estimator.memory is None:
-        return count()
-    sizes = labels.n_classes, labels.n_symbols
-    counted = estimator.keeps_positions, estimator.least_context
-    key = data, target, weight, *sizes, estimator.max_depth, share, *counted
-    found = estimator.memory.counted(key, count)
-    return replace(found, labels=labels)
+    return Counted.of_windows(data, target, labels, **options)
 
 
 def _spread(values, keep):
