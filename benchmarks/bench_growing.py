@@ -32,7 +32,7 @@ from sklstruct.backoff import (
     selected_nodes,
 )
 from sklstruct.context_tree._links import drop_newest, extend_pairs
-from sklstruct.loglinear._penalties import TreeL2
+from sklstruct.loglinear import DiagonalSolver, TreeL2
 from sklstruct.loglinear._penalties._tree_l2 import BoundTreeL2
 from sklstruct.loglinear._problem import Problem
 from sklstruct.smoothing import GrownLM
@@ -199,8 +199,8 @@ class QueueLM(GrownLM):
 def estimator(model, strength):
     def net(penalty):
         return StructuredLogLinearLM(
-            penalty=penalty, lam=strength, alpha=0.9, depth_weight=1.0,
-            solver="diagonal", tol=3e-3, max_iter=1000,
+            penalty=penalty, lam=strength, alpha=0.9,
+            solver=DiagonalSolver(tol=3e-3, max_iter=1000),
         )  # fmt: skip
 
     return {

@@ -96,6 +96,7 @@ import numpy as np
 from _collapsed import CollapsedTree, Positions, PowerLaw, Queries
 from _common import data_folder, first_words, main, wikitext
 from _many_classes import GRID, GRIDS, default_node, fit, measure, parts_of, plain_node
+from bench_wikitext import BEGIN
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
@@ -110,11 +111,19 @@ from sklstruct.hierarchical import GammaPrior, HierarchicalClassifier, PerNodeC
 from sklstruct.hierarchical._searches import NodeFit
 from sklstruct.language_model import interpolate
 from sklstruct.linear import LinearClassifier
-from sklstruct.loglinear import PENALTIES, _path, lam_path
-from sklstruct.loglinear._fit import Fit, Settings, solver_of
+from sklstruct.loglinear import (
+    PENALTIES,
+    AutoSolver,
+    CoordinateDescentSolver,
+    DiagonalSolver,
+    ElasticNet,
+    _path,
+    lam_path,
+)
+from sklstruct.loglinear._fit import Fit, bind, penalty_of
 from sklstruct.loglinear._gap import duality_gap
 from sklstruct.loglinear._problem import pull
-from sklstruct.loglinear._screening import Sieve
+from sklstruct.loglinear._screening import SafeScreening
 from sklstruct.loglinear._solvers._stochastic import DECAY, DIAGONAL, _Steps
 from sklstruct.mixture import FactoredLM
 from sklstruct.smoothing import AbsoluteDiscountLM, WittenBellLM
@@ -227,7 +236,7 @@ def adaptation(words):
 
     def net(lam, **params):
         return StructuredLogLinearLM(
-            penalty="elastic_net", lam=lam, depth_weight=1.0, positive=False, **params
+            penalty=ElasticNet(depth_weight=1.0), lam=lam, **params
         )
 
     base = learn(KneserNeyLM(), large)
@@ -291,24 +300,22 @@ def additive(order):
 # -------------------------------------------------------------------- solvers
 
 
-def small_fit(solver, n_words, penalty="l2", **params):
+def small_fit(solver, n_words):
     """A `Fit` over the first words of WikiText-2."""
-    params = {"lam": 0.2, "alpha": 1.0} | params
-    model = StructuredLogLinearLM(penalty=penalty, solver=solver, **params)
+    model = StructuredLogLinearLM(penalty="l2", solver=solver)
     text = first_words(wikitext("train"), n_words)
     counted = LanguageModel(model, max_depth=2).count(text)
-    settings = Settings.of(model)
-    problem = settings.problem(counted.pairs, np.asarray(counted.count, float), None)
-    return Fit(settings, solver_of(model), problem)
+    count = np.asarray(counted.count, float)
+    return Fit(model, bind(model, counted.pairs, count, None))
 
 
 def exact_root():
     tol = 1e-4
-    made = small_fit("cd", 1000, tol=tol, max_iter=2000)
+    made = small_fit(CoordinateDescentSolver(tol, 2000), 1000)
     problem = made.problem
     w = np.zeros(problem.n_pairs)
     ours = made.solve(w.copy())
-    loss, lam = made.loss, made.settings.lam
+    loss, lam = made.loss, made.model.lam
     free = np.flatnonzero(problem.count > 0)
     g, start = np.empty_like(w), time.process_time()
     sweeps = steps = 0
@@ -415,7 +422,7 @@ class ForwardBackward(BatchSteps):
 
 
 def after_steps(kind, n_batches, n_steps, mu=0.0):
-    made = small_fit("diagonal", 50_000, tol=1e-6, max_iter=3000)
+    made = small_fit(DiagonalSolver(1e-6, 3000), 50_000)
     start = made.start()
     best = made.solve(start.copy()).objective
     steps = kind(made.problem, made.bound, n_batches, np.random.RandomState(0))
@@ -425,7 +432,7 @@ def after_steps(kind, n_batches, n_steps, mu=0.0):
         steps.step(w)
     seconds = time.process_time() - begin
     tokens = made.problem.total_weight
-    other = small_fit("diagonal", 50_000, tol=0.0, max_iter=n_steps)
+    other = small_fit(DiagonalSolver(0.0, n_steps), 50_000)
     with np.errstate(all="ignore"):
         plain = other.solve(start.copy()).objective
     return {
@@ -793,7 +800,7 @@ def proteins(order):
     models = {
         "Kneser-Ney": KneserNeyLM(), "Witten-Bell": WittenBellLM(),
         "elastic net": StructuredLogLinearLM(),
-        "tree_l2": StructuredLogLinearLM(penalty="tree_l2"),
+        "tree_l2": StructuredLogLinearLM(penalty="tree_l2", lam=0.9, alpha=1.2),
     }  # fmt: skip
     figures = {"residues": sum(map(len, train))}
     depth = max(order - 1, 1)
@@ -864,7 +871,9 @@ def weights(model, order):
         max_depth=order - 1, padding=-1, collapse=bool(kind)
     )
     lm = StructuredLogLinearLM(
-        penalty=name, alpha=1.0, depth_weight=1.0, tol=1e-3, max_iter=1000
+        penalty=PENALTIES[name](depth_weight=1.0),
+        lam=BEGIN[name]["lam"],
+        solver=AutoSolver(1e-3, 1000),
     )
     lm.fit(vectorizer.fit_transform(X), y)
     return {"pairs": lm.coef_.size, "weights": lm.n_parameters_}
@@ -878,9 +887,8 @@ def stop(penalty):
     words = sum(len(x) + 1 for x in train)
 
     def fit(tol=1e-2, gap_tol=None):
-        model = StructuredLogLinearLM(
-            penalty=penalty, tol=tol, gap_tol=gap_tol, max_iter=1000
-        )
+        solver = AutoSolver(tol, 1000, gap_tol=gap_tol)
+        model = StructuredLogLinearLM(**BEGIN[penalty], solver=solver)
         lm, start = LanguageModel(model, max_depth=4), time.process_time()
         lm.fit(train)
         seconds, fitted = time.process_time() - start, lm.estimator_
@@ -906,7 +914,7 @@ def stop(penalty):
 
 def path(penalty):
     text = first_words(wikitext("train"), 500_000)
-    model = StructuredLogLinearLM(penalty=penalty)
+    model = StructuredLogLinearLM(**BEGIN[penalty])
     lm = LanguageModel(model, max_depth=4)
     counted, seconds = lm.count(text), []
     screens = _path.screens
@@ -916,14 +924,10 @@ def path(penalty):
         found = lam_path(lm, counted)
         seconds.append(time.process_time() - start)
     lam = float(found.lams[-1])
-    settings = Settings.of(model)
     with ThreadMap(None) as parallel:
-        unit = settings._replace(lam=1.0).problem(
-            counted.pairs, counted.count, parallel
-        )
-        kept = Sieve(unit, settings.penalty.bind(unit)).may_move(lam)
-        now = settings._replace(lam=lam)
-        problem = now.problem(counted.pairs, counted.count, parallel)
+        unit = bind(model, counted.pairs, counted.count, parallel, lam=1.0)
+        kept = SafeScreening(unit, penalty_of(model).bind(unit)).may_move(lam)
+        problem = bind(model, counted.pairs, counted.count, parallel, lam=lam)
     out = {
         "lam": lam, "pairs": problem.n_pairs, "kept": kept.mean(),
         "weights": int(found.n_parameters[-1]) / problem.n_pairs,
@@ -932,7 +936,7 @@ def path(penalty):
     w = np.zeros(problem.n_pairs)
     at, values = found._columns[-1]
     w[at] = values
-    fit = Fit(now, None, problem)
+    fit = Fit(model, problem)
     out["gap"] = duality_gap(fit.loss, fit.bound, w)
     if not fit.bound.coupling:
         v = np.empty_like(w)

@@ -32,11 +32,11 @@ ENTROPY = (1e-8, 3e-8, 1e-7, 3e-7, 1e-6, 3e-6)
 
 
 def plain(penalty, lam):
-    return StructuredLogLinearLM(penalty=penalty, lam=lam, alpha=0.9, depth_weight=1.0)
+    return StructuredLogLinearLM(penalty=penalty, lam=lam, alpha=0.9)
 
 
 def active_set(penalty, lam):
-    return plain(penalty, lam).set_params(active_set=True)
+    return plain(penalty, lam).set_params(solver="active_set")
 
 
 CURVES = {
@@ -118,7 +118,7 @@ def run(case):
     if isinstance(estimator, StructuredLogLinearLM) and name not in PRUNED:
         used = model.n_classes + np.count_nonzero(fitted.coef_[model.n_classes :])
         more = {"objective": fitted.objective_[-1], "built": model.n_pairs}
-        if estimator.active_set:
+        if estimator.solver == "active_set":
             more["built"] = fitted.n_pairs_built_
             more["rounds"] = fitted.objective_.size
     return {

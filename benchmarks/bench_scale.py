@@ -84,6 +84,7 @@ from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.context_tree._runs import CountRuns
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.language_model import LanguageModel, named_estimator
+from sklstruct.loglinear import L2
 from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import TextFile
 
@@ -102,9 +103,9 @@ BEYOND_WORDS, MOST_FREQUENT = 2_600_000_000, 0.85
 BLOCK_WORDS, LINE_WORDS = 1 << 23, 32
 # The strengths of the pages of language models; l2 has one for each depth.
 PENALTIES = {
-    "l2": {"lam": 0.1, "alpha": 1.0, "depth_weight": [1.0, 1.5, 2.5, 4.0, 6.0]},
-    "tree_l2": {"lam": 0.5, "alpha": 0.9, "depth_weight": 1.0},
-    "tree_linf": {"lam": 0.5, "alpha": 0.8, "depth_weight": 1.0},
+    "l2": {"penalty": L2(depth_weight=[1.0, 1.5, 2.5, 4.0, 6.0]), "lam": 0.1},
+    "tree_l2": {"penalty": "tree_l2", "lam": 0.5, "alpha": 0.9},
+    "tree_linf": {"penalty": "tree_linf", "lam": 0.5, "alpha": 0.8},
 }
 TEXTS = ("WikiText-2", "1 M words", "large")
 
@@ -239,7 +240,7 @@ def on_cluster(case):
     estimator = KneserNeyLM()
     if case["model"] in PENALTIES:
         name = case["model"]
-        estimator = StructuredLogLinearLM(penalty=name, **PENALTIES[name])
+        estimator = StructuredLogLinearLM(**PENALTIES[name])
     with tempfile.TemporaryDirectory() as folder:
         path, n_words = text_file(case["text"], folder)
         with two_workers(folder) as client:
@@ -529,9 +530,7 @@ def beyond(case):
 
 
 def log_linear(case):
-    estimator = StructuredLogLinearLM(
-        penalty=case["penalty"], n_jobs=2, **PENALTIES[case["penalty"]]
-    )
+    estimator = StructuredLogLinearLM(n_jobs=2, **PENALTIES[case["penalty"]])
     with tempfile.TemporaryDirectory() as folder:
         path, n_words = text_file("large", folder)
         lm = LanguageModel(estimator, max_depth=DEPTH)
@@ -563,7 +562,7 @@ def constants():
     seconds_a_word = fit.cpu / n1
     with tempfile.TemporaryDirectory() as folder:
         path, _ = text_file("1 M words", folder)
-        estimator = StructuredLogLinearLM(penalty="l2", **PENALTIES["l2"])
+        estimator = StructuredLogLinearLM(**PENALTIES["l2"])
         lm = LanguageModel(estimator, max_depth=DEPTH)
         fit = timed(lm.fit, TextFile(path), repeats=1)
     n_iter = lm.estimator_.n_iter_

@@ -25,32 +25,34 @@ from sklearn.base import clone
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import ElasticNet, StructuredLogLinearLMCV
+from sklstruct.loglinear import L2, AutoSolver, ElasticNet, StructuredLogLinearLMCV
 
 DEPTH = 4
 
-# Strengths that are not said are the defaults of the penalty.
+# The values to begin with of the guide.
+BEGIN = {
+    "elastic_net": {"penalty": "elastic_net"},
+    "l1": {"penalty": "l1", "lam": 0.5, "alpha": 0.8},
+    "l2": {"penalty": "l2", "lam": 0.1, "alpha": 0.7},
+    "tree_l2": {"penalty": "tree_l2", "lam": 0.9, "alpha": 1.2},
+    "tree_linf": {"penalty": "tree_linf", "lam": 0.6, "alpha": 0.9},
+}
 MODELS = {
     "interpolated Kneser-Ney": (KneserNeyLM, {"discount": "single"}),
     "modified Kneser-Ney": (KneserNeyLM, {}),
-    "elastic_net": (StructuredLogLinearLM, {}),
+    **{name: (StructuredLogLinearLM, begin) for name, begin in BEGIN.items()},
     "elastic_net, count_weight": (
         StructuredLogLinearLM,
         {"penalty": ElasticNet(gamma=0.5, count_weight=[0.8, 1.0]), "lam": 0.24},
     ),
-    "l1": (StructuredLogLinearLM, {"penalty": "l1"}),
-    "l2": (StructuredLogLinearLM, {"penalty": "l2"}),
-    "tree_l2": (StructuredLogLinearLM, {"penalty": "tree_l2"}),
-    "tree_linf": (StructuredLogLinearLM, {"penalty": "tree_linf"}),
     # the best of the cases `tune` on the validation file
     "l2, weighted by depth": (
         StructuredLogLinearLM,
         {
-            "penalty": "l2",
+            "penalty": L2(depth_weight=[1.0, 1.0, 1.3, 1.0, 1.0]),
             "lam": 0.1,
             "alpha": 0.7,
-            "depth_weight": [1.0, 1.0, 1.3, 1.0, 1.0],
-            "tol": 3e-3,
+            "solver": AutoSolver(tol=3e-3),
         },
     ),
 }
@@ -83,18 +85,15 @@ DEPTH_WEIGHTS = [
 
 # Starts of `search` beside the defaults, and the number of its fits.
 SEARCHES = {
-    "elastic_net": ({}, 16),
-    "l1": ({"penalty": "l1"}, 16),
-    "l2": ({"penalty": "l2"}, 16),
-    "tree_l2": ({"penalty": "tree_l2"}, 16),
-    "tree_linf": ({"penalty": "tree_linf"}, 16),
+    **{name: (begin, None, 16) for name, begin in BEGIN.items()},
     "elastic_net, by depth": (
         {
-            "penalty": ElasticNet(gamma=np.full(DEPTH + 1, 0.5)),
-            "lam": 0.2,
-            "depth_weight": 1.33 ** np.arange(DEPTH + 1),
-            "search": ["depth_weight", "gamma"],
+            "penalty": ElasticNet(
+                gamma=np.full(DEPTH + 1, 0.5),
+                depth_weight=1.33 ** np.arange(DEPTH + 1),
+            )
         },
+        ["penalty__depth_weight", "penalty__gamma"],
         40,
     ),
 }
@@ -142,11 +141,10 @@ def models(case):
 
 def tune(case):
     model = StructuredLogLinearLM(
-        penalty="l2",
+        penalty=L2([float(w) for w in case["depth_weight"].split(",")]),
         lam=case["lam"],
         alpha=case["alpha"],
-        depth_weight=[float(w) for w in case["depth_weight"].split(",")],
-        tol=case["tol"],
+        solver=AutoSolver(tol=case["tol"]),
     )
     lm = LanguageModel(model, max_depth=DEPTH).fit(wikitext("train"))
     return {
@@ -157,17 +155,14 @@ def tune(case):
 
 def search(case):
     train, valid = wikitext("train"), wikitext("valid")
-    begin, max_fits = SEARCHES[case["model"]]
-    model = StructuredLogLinearLMCV(**begin, max_fits=max_fits)
+    begin, searched, max_fits = SEARCHES[case["model"]]
+    model = StructuredLogLinearLMCV(
+        StructuredLogLinearLM(**begin), search=searched, max_fits=max_fits
+    )
     lm = LanguageModel(model, max_depth=DEPTH)
     fit = timed(lm.fit, train, X_val=valid, repeats=1)
     found = fit.result.estimator_
-    single = StructuredLogLinearLM(
-        penalty=found.penalty_,
-        lam=found.lam_,
-        alpha=found.alpha_,
-        depth_weight=found.depth_weight_,
-    )
+    single = clone(found.best_estimator_)
     once = timed(LanguageModel(single, max_depth=DEPTH).fit, train, repeats=1)
 
     def show(value):
@@ -175,10 +170,10 @@ def search(case):
 
     results = found.search_results_
     return {
-        "lam": show(found.lam_),
-        "alpha": show(found.alpha_),
-        "depth_weight": show(found.depth_weight_),
-        "gamma": show(getattr(found.penalty_, "gamma", np.nan)),
+        "lam": show(single.lam),
+        "alpha": show(single.alpha),
+        "depth_weight": show(single.penalty.depth_weight),
+        "gamma": show(getattr(single.penalty, "gamma", np.nan)),
         "begin": float(np.exp(results[0]["held_out_loss"])),
         "validation": lm.perplexity(valid),
         "test": lm.perplexity(wikitext("test")),

@@ -44,7 +44,7 @@ from sklearn.preprocessing import normalize
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.backoff import mix
 from sklstruct.language_model import CacheLM, LanguageModel, named_estimator
-from sklstruct.loglinear import JointLogLinear
+from sklstruct.loglinear import AutoSolver, JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.symbols import number_sentences
 from sklstruct.taxonomy import CutSplit
@@ -83,7 +83,7 @@ def factored(*paths):
 def joint(paths, lam, alpha):
     """Several refined trees in one softmax."""
     steps = [(f"path{i}", ContextRefiner(path)) for i, path in enumerate(paths)]
-    return JointLogLinear(steps, lam=lam, alpha=alpha, tol=0.03)
+    return JointLogLinear(steps, lam=lam, alpha=alpha, solver=AutoSolver(tol=0.03))
 
 
 def factored_joint():
@@ -351,7 +351,7 @@ def depths(case):
     figures, parts, models = {}, [], []
     for name, estimator in (
         ("kn", KneserNeyLM()),
-        ("tree_l2", StructuredLogLinearLM(penalty="tree_l2")),
+        ("tree_l2", StructuredLogLinearLM(penalty="tree_l2", lam=0.9, alpha=1.2)),
     ):
         lm = LanguageModel(estimator, max_depth=DEPTH)
         figures[f"{name}_seconds"] = timed(lm.fit, wikitext("train"), repeats=1).cpu

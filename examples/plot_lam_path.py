@@ -35,7 +35,7 @@ penalties = {
 }
 paths = {}
 for title, penalty in penalties.items():
-    model = StructuredLogLinearLM(penalty=penalty, alpha=1.0, depth_weight=1.0)
+    model = StructuredLogLinearLM(penalty=penalty)
     lm = LanguageModel(model, max_depth=3, min_count=2)
     path = lam_path(lm, train, n_lams=28, eps=1e-3, X_val=test)
     paths[title] = path

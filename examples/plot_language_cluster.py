@@ -16,9 +16,11 @@ from sklstruct import StructuredLogLinearLM
 from sklstruct.datasets import load_python_topics
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.language_model import LanguageModel
+from sklstruct.loglinear import AutoSolver
 
 sentences = load_python_topics(drop_repeated=True)[:1500]
-estimator = StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9, tol=1e-3)
+solver = AutoSolver(tol=1e-3)
+estimator = StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9, solver=solver)
 
 # In a notebook or a program of yours ``Client()`` is enough; workers that are threads
 # suit a page that is built in seconds.

@@ -5,25 +5,19 @@ Nested groups in a classifier
 A penalty with nested groups lets a feature in only after the features above it. Here
 the features are the wavelets of small pictures: coarse ones at the top of a tree, and
 below each the finer ones of the same place. The classifier tells threes from eights
-with skglm's solver, once with the plain :math:`\\ell_1` penalty and once with nested
-groups (:func:`sklstruct.prox.tree_penalty`). The plain penalty needs fewer wavelets,
+once with the plain :math:`\\ell_1` penalty and once with nested groups
+(:class:`sklstruct.linear.TreeNorm`). The plain penalty needs fewer wavelets,
 for it may pick a fine one alone. Nested groups choose from coarse to fine, and what
 they choose is a picture that can be read: take them where such an order is known and
 wanted, not to have few features.
-
-It needs the extra ``skglm``.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
-from skglm import GeneralizedLinearEstimator
-from skglm.datafits import Logistic
-from skglm.penalties import L1
-from skglm.solvers import FISTA
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from sklstruct.prox import tree_penalty
+from sklstruct.linear import StructuredLogisticRegression, TreeNorm
 
 # %%
 # Wavelets as a tree
@@ -62,9 +56,7 @@ features, parents = haar(X.reshape(-1, 8, 8))
 # haar() is orthogonal: its matrix turns weights of wavelets into weights of pixels
 pixels, _ = haar(np.eye(64).reshape(-1, 8, 8))
 features = features / features.std()
-parts = train_test_split(
-    features, np.where(y == 3, 1, -1), test_size=0.5, random_state=0
-)
+parts = train_test_split(features, y == 3, test_size=0.5, random_state=0)
 train, test, train_y, test_y = parts
 
 # %%
@@ -72,19 +64,16 @@ train, test, train_y, test_y = parts
 # ---------
 
 
-def fit(penalty):
-    solver = FISTA(max_iter=3000, tol=1e-6, opt_strategy="fixpoint")
-    if isinstance(penalty, L1):
-        solver.opt_strategy = "subdiff"
-    model = GeneralizedLinearEstimator(Logistic(), penalty, solver)
-    w = model.fit(train, train_y).coef_.ravel()
-    return w, np.mean(np.sign(test @ w) == test_y)
+def fit(penalty, C):
+    model = StructuredLogisticRegression(penalty, C=C, fit_intercept=False)
+    model.fit(train, train_y)
+    return model.coef_.toarray()[0], model.score(test, test_y)
 
 
 paths = {"l1": [], "nested groups": []}
-for alpha in np.geomspace(0.15, 0.003, 12):
-    paths["l1"].append(fit(L1(alpha)))
-    paths["nested groups"].append(fit(tree_penalty(parents, alpha / 2)))
+for C in np.geomspace(0.04, 2.0, 12):
+    paths["l1"].append(fit("l1", C))
+    paths["nested groups"].append(fit(TreeNorm(parents, norm="l2"), 2 * C))
 
 for name, path in paths.items():
     print(name)

@@ -16,7 +16,7 @@ import numpy as np
 
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import StructuredLogLinearLMCV
+from sklstruct.loglinear import StructuredLogLinearLM, StructuredLogLinearLMCV
 from sklstruct.plotting import PerplexityDisplay
 from sklstruct.smoothing import KneserNeyLM
 
@@ -32,16 +32,19 @@ train, valid, test = parts
 # from the weights of the fit before.
 
 orders = [2, 3, 4, 5]
-models = {"Kneser-Ney": [], "l1": [], "l2": [], "elastic_net": []}
-models |= {"tree_l2": [], "tree_linf": []}
+begin = {"l1": (0.5, 0.8), "l2": (0.1, 0.7), "elastic_net": (0.2, 1.0)}
+begin |= {"tree_l2": (0.9, 1.2), "tree_linf": (0.6, 0.9)}
+models = {name: [] for name in ("Kneser-Ney", *begin)}
 for name, of_name in models.items():
     for order in orders:
-        search = StructuredLogLinearLMCV(
-            penalty="l2" if name == "Kneser-Ney" else name,
-            search=("lam", "alpha"),
-            max_fits=10,
-        )
-        estimator = KneserNeyLM() if name == "Kneser-Ney" else search
+        estimator = KneserNeyLM()
+        if name != "Kneser-Ney":
+            lam, alpha = begin[name]
+            estimator = StructuredLogLinearLMCV(
+                StructuredLogLinearLM(penalty=name, lam=lam, alpha=alpha),
+                search=("lam", "alpha"),
+                max_fits=10,
+            )
         lm = LanguageModel(estimator, max_depth=order - 1, min_count=2)
         held_out = {} if name == "Kneser-Ney" else {"X_val": valid}
         of_name.append(lm.fit(train, **held_out))

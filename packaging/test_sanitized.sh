@@ -19,7 +19,7 @@ if [ $# -eq 0 ]; then
   done
   set -- "$@" tests/test_freed_memory.py
   # Files that are about processes, time and peers run the kernels that others run.
-  for name in checkpoint memory path penalty_of_skglm; do
+  for name in checkpoint path; do
     set -- "$@" "--ignore-glob=*/test_$name.py"
   done
 fi

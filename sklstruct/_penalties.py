@@ -14,6 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ._compat import BaseEstimator, Interval
+from ._docs import shared_docs
+
+# A block of the docstrings of penalties; see `shared_docs`.
+DEPTH_WEIGHT = """
+depth_weight : float or array-like of shape (depth + 1,), default=1.0
+    For language models: factors of the strength by depth, :math:`d^k` for a number d
+    (at most 1e50: no weight is left there), or the factors themselves, from 0 to 1e50.
+    0 leaves a depth without a penalty: ``[0, 1, 1]`` the unigrams.
+"""
 
 
 class Penalty(BaseEstimator, metaclass=ABCMeta):
@@ -21,10 +30,10 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
 
     `L1`, `L2` and `ElasticNet` are penalties of `StructuredLogisticRegression` too.
     Parameters are those of ``__init__``, as for any scikit-learn object, so that a
-    penalty can be cloned, searched over (``penalty__gamma``) and pickled. The strength
-    of its terms (`lam`, `depth_weight`, `penalize_root`; or `C`) and the sign of the
-    weights are the model's and come with the problem. A penalty of your own for
-    language models is a subclass with a `bound` class.
+    penalty can be cloned, searched over (``penalty__gamma``) and pickled. A penalty has
+    the shape of :math:`\Omega`; the strength (`lam` or `C`) and the sign of the weights
+    are parameters of the model. A penalty of your own for language models is a subclass
+    with a `bound` class.
 
     Attributes
     ----------
@@ -35,22 +44,17 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
         Whether the pairs that a collapsed tree merges have equal weights at an
         optimum.
 
-    defaults : dict of str to float
-        ``lam``, ``alpha`` and ``depth_weight`` where the model's are None.
+    depth_weight : float or array-like
+        Factors of the strength by depth. 1 unless a subclass has the parameter.
 
     searched : tuple of str
-        The parameters that `StructuredLogLinearLMCV` searches where its `search` is
-        None.
+        The parameters of the model that `StructuredLogLinearLMCV` searches by default.
     """
 
     bound: ClassVar[Any]
     collapsible: ClassVar[bool] = True
-    defaults: ClassVar[dict[str, float]] = {
-        "lam": 0.5,
-        "alpha": 1.0,
-        "depth_weight": 1.0,
-    }
-    searched: ClassVar[tuple[str, ...]] = ("lam", "alpha", "depth_weight")
+    depth_weight: float | ArrayLike = 1.0
+    searched: ClassVar[tuple[str, ...]] = ("lam", "alpha")
     _parameter_constraints: ClassVar[dict] = {}
 
     def bind(self, problem: Any) -> Any:
@@ -103,11 +107,19 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
         """
 
 
-class Separable(Penalty):
-    """Base of `L1`, `L2`, `ElasticNet`: a sum over the weights."""
+class DepthWeighted(Penalty):
+    """Base of the penalties with the parameter `depth_weight`."""
 
-    # depth_weight is redundant beside alpha
-    searched: ClassVar[tuple[str, ...]] = ("lam", "alpha")
+    _parameter_constraints: ClassVar[dict] = {
+        "depth_weight": [Interval(numbers.Real, 0, None, closed="left"), "array-like"]
+    }
+
+    def __init__(self, depth_weight: float | ArrayLike = 1.0) -> None:
+        self.depth_weight = depth_weight
+
+
+class Separable(DepthWeighted):
+    """Base of `L1`, `L2`, `ElasticNet`: a sum over the weights."""
 
     @abstractmethod
     def ratios(self) -> tuple[float, ArrayLike]:
@@ -140,6 +152,18 @@ class _CountWeighted(Separable):
     """With the parameter `count_weight`."""
 
     count_weight: ArrayLike | None
+    _parameter_constraints: ClassVar[dict] = {
+        **Separable._parameter_constraints,
+        "count_weight": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        count_weight: ArrayLike | None = None,
+        depth_weight: float | ArrayLike = 1.0,
+    ) -> None:
+        super().__init__(depth_weight)
+        self.count_weight = count_weight
 
     def count_weights(self) -> np.ndarray | None:
         if self.count_weight is None:
@@ -151,6 +175,7 @@ class _CountWeighted(Separable):
         self.count_weights()
 
 
+@shared_docs(depth_weight=DEPTH_WEIGHT)
 class L1(_CountWeighted):
     r""":math:`\Omega(w) = \sum_q |w_q|`, q over the weights.
 
@@ -165,40 +190,39 @@ class L1(_CountWeighted):
         (that of Kneser-Ney smoothing: on inner levels the number of distinct
         predecessors) is 1, 2, ..., n_weights and more. None: 1. For language models.
 
+    {depth_weight}
+
+    Notes
+    -----
+    On text, begin a search at ``lam=0.5, alpha=0.8``.
+
     Examples
     --------
     >>> from sklstruct.loglinear import L1, StructuredLogLinearLM
-    >>> model = StructuredLogLinearLM(penalty=L1(), lam=0.5)
+    >>> model = StructuredLogLinearLM(penalty=L1(), lam=0.5, alpha=0.8)
     """
-
-    defaults: ClassVar[dict[str, float]] = {
-        "lam": 0.5,
-        "alpha": 0.8,
-        "depth_weight": 1.0,
-    }
-    _parameter_constraints: ClassVar[dict] = {"count_weight": ["array-like", None]}
-
-    def __init__(self, count_weight: ArrayLike | None = None) -> None:
-        self.count_weight = count_weight
 
     def ratios(self) -> tuple[float, ArrayLike]:
         return 1.0, 0.0
 
 
+@shared_docs(depth_weight=DEPTH_WEIGHT)
 class L2(Separable):
     r""":math:`\Omega(w) = \frac12 \sum_q w_q^2`, q over the weights.
+
+    Parameters
+    ----------
+    {depth_weight}
+
+    Notes
+    -----
+    On text, begin a search at ``lam=0.1, alpha=0.7``.
 
     Examples
     --------
     >>> from sklstruct.loglinear import L2, StructuredLogLinearLM
     >>> model = StructuredLogLinearLM(penalty=L2(), lam=0.1, alpha=0.7)
     """
-
-    defaults: ClassVar[dict[str, float]] = {
-        "lam": 0.1,
-        "alpha": 0.7,
-        "depth_weight": 1.0,
-    }
 
     def ratios(self) -> tuple[float, ArrayLike]:
         return 0.0, 1.0
@@ -213,9 +237,9 @@ class ElasticNet(_CountWeighted):
 
     In a language model with ``alpha=1`` the strengths of both terms at depth k are
     plain numbers, :math:`\lambda d_k` (`lam`, `depth_weight`) and
-    :math:`\lambda d_k \gamma_k`. The absolute term takes an absolute discount off a
-    count, like that of Kneser-Ney; the squared one takes the more, the larger the
-    weight is.
+    :math:`\lambda d_k \gamma_k`; the default of `depth_weight` is for words. The
+    absolute term takes an absolute discount off a count, like that of Kneser-Ney; the
+    squared one takes the more, the larger the weight is.
 
     Parameters
     ----------
@@ -228,6 +252,9 @@ class ElasticNet(_CountWeighted):
         count (that of Kneser-Ney smoothing: on inner levels the number of distinct
         predecessors) is 1, 2, ..., n_weights and more. None: 1. For language models.
 
+    depth_weight : float or array-like of shape (depth + 1,), default=1.33
+        As in `L2`.
+
     Examples
     --------
     >>> from sklstruct.loglinear import ElasticNet, StructuredLogLinearLM
@@ -237,10 +264,12 @@ class ElasticNet(_CountWeighted):
 
     More absolute and less squared discount for long contexts:
 
-    >>> net = ElasticNet(gamma=[0.6, 0.8, 1.4, 0.7, 0.4], count_weight=[1.0, 1.4, 1.0])
-    >>> model = StructuredLogLinearLM(
-    ...     4, penalty=net, lam=0.17, alpha=1.0, depth_weight=[1.0, 0.9, 1.2, 2.3, 3.1]
+    >>> net = ElasticNet(
+    ...     gamma=[0.6, 0.8, 1.4, 0.7, 0.4],
+    ...     count_weight=[1.0, 1.4, 1.0],
+    ...     depth_weight=[1.0, 0.9, 1.2, 2.3, 3.1],
     ... )
+    >>> model = StructuredLogLinearLM(4, penalty=net, lam=0.17)
 
     In a linear model:
 
@@ -249,25 +278,23 @@ class ElasticNet(_CountWeighted):
     ElasticNet(gamma=0.3)
     """
 
-    defaults: ClassVar[dict[str, float]] = {
-        "lam": 0.2,
-        "alpha": 1.0,
-        "depth_weight": 1.33,
-    }
-    searched = ("lam", "depth_weight", "gamma")
+    searched = ("lam", "penalty__depth_weight", "penalty__gamma")
     _parameter_constraints: ClassVar[dict] = {
+        **_CountWeighted._parameter_constraints,
         "gamma": [
             Interval(numbers.Real, 0, np.finfo(float).max, closed="both"),
             "array-like",
         ],
-        "count_weight": ["array-like", None],
     }
 
     def __init__(
-        self, gamma: float | ArrayLike = 0.5, count_weight: ArrayLike | None = None
+        self,
+        gamma: float | ArrayLike = 0.5,
+        count_weight: ArrayLike | None = None,
+        depth_weight: float | ArrayLike = 1.33,
     ) -> None:
+        super().__init__(count_weight, depth_weight)
         self.gamma = gamma
-        self.count_weight = count_weight
 
     def _validate_params(self) -> None:
         super()._validate_params()

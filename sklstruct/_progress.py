@@ -22,14 +22,17 @@ class Progress:
     Parameters
     ----------
     estimator : CallbackSupportMixin
-        Its parameter `verbose`, if it has one: 0 prints nothing, v the text of every
-        v-th step.
+        The estimator that is fitted.
 
     context : CallbackContext
         Of this task.
 
     prefix : str, default=""
         Start of every printed line.
+
+    verbose : int, default=None
+        0 prints nothing, v the text of every v-th step. None: `verbose` of the
+        estimator, 0 if the estimator does not have this parameter.
 
     Attributes
     ----------
@@ -38,37 +41,48 @@ class Progress:
         tasks.
     """
 
-    def __init__(self, estimator: Any, context: Any, prefix: str = "") -> None:
+    def __init__(
+        self,
+        estimator: Any,
+        context: Any,
+        prefix: str = "",
+        verbose: int | None = None,
+    ) -> None:
         self.estimator = estimator
         self.context = context
         self.prefix = prefix
+        self.verbose = int(
+            getattr(estimator, "verbose", 0) if verbose is None else verbose
+        )
         self.stopped = False
         self._n_steps = 0
 
     @classmethod
-    def of_fit(cls, estimator: Any, max_subtasks: int | None) -> Progress:
+    def of_fit(
+        cls, estimator: Any, max_subtasks: int | None, verbose: int | None = None
+    ) -> Progress:
         """The whole fit; to be called once, in a method under `with_callbacks`.
 
         max_subtasks: the largest number of tasks or steps; None if unknown.
         """
         context = estimator._init_callback_context(max_subtasks=max_subtasks)
-        return cls(estimator, context)
+        return cls(estimator, context, verbose=verbose)
 
     def task(
         self, name: str, max_subtasks: int | None = None, prefix: str = ""
     ) -> Progress:
         """A subtask with its own steps; `prefix` is appended to that of this task."""
         context = self.context.subcontext(task_name=name, max_subtasks=max_subtasks)
-        return Progress(self.estimator, context, self.prefix + prefix)
+        return Progress(self.estimator, context, self.prefix + prefix, self.verbose)
 
     def step(self, text: str = "", name: str = "iteration") -> bool:
         """Report a finished piece of work; True if a callback asks to stop."""
-        every = int(getattr(self.estimator, "verbose", 0))
-        if every > 0 and self._n_steps % every == 0:
+        if self.verbose > 0 and self._n_steps % self.verbose == 0:
             kind = type(self.estimator).__name__
             print(f"[{kind}] {self.prefix}{text}", flush=True)
         self._n_steps += 1
-        with Progress(self.estimator, self.context.subcontext(task_name=name)) as step:
+        context = self.context.subcontext(task_name=name)
+        with Progress(self.estimator, context, verbose=0) as step:
             pass
         return step.stopped
 

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse as sp
 from _families import smoothers
+from _loglinear import joint_loglinear, loglinear, loglinear_cv
 from _nodes import logistic
 from _oracles import toy
 from sklearn.base import clone
@@ -24,7 +25,6 @@ from sklstruct import (
     LinearClassifier,
     StructuredLogisticRegression,
     StructuredLogisticRegressionCV,
-    StructuredLogLinearLM,
     SuffixTreeVectorizer,
 )
 from sklstruct.factor_graph import (
@@ -53,8 +53,6 @@ from sklstruct.loglinear import (
     PENALTIES,
     SOLVERS,
     Checkpoint,
-    JointLogLinear,
-    StructuredLogLinearLMCV,
 )
 from sklstruct.metrics import LikelihoodScorer
 from sklstruct.mixture import FactoredLM, MixtureLM
@@ -192,14 +190,14 @@ def fitted():
     # contexts
     for smoother in (
         *smoothers([PrunedKneserNeyLM(discount=0.5, threshold=0.1), GrownLM(lam=0.1)]),
-        StructuredLogLinearLM(max_iter=20), StructuredLogLinearLMCV(max_fits=2),
-        JointLogLinear(max_iter=5), AdditiveUnigram(), AbsoluteDiscountUnigram(),
+        loglinear(max_iter=20), loglinear_cv(max_fits=2),
+        joint_loglinear(max_iter=5), AdditiveUnigram(), AbsoluteDiscountUnigram(),
         GoodTuringUnigram(), GraphDiffusionUnigram(), GraphSpreadUnigram(),
         MixtureLM([("kn", KneserNeyLM()), ("wb", WittenBellLM())]),
     ):  # fmt: skip
         put(smoother, windows, target)
     put(KneserNeyLM(), paths, target, name="KneserNeyLM of paths")
-    put(StructuredLogLinearLM(max_iter=5), paths, target, name="log-linear of paths")
+    put(loglinear(max_iter=5), paths, target, name="log-linear of paths")
     put(FactoredLM(ExchangeClustering(2), AdditiveLM()), windows, target)
     put(SuffixTreeVectorizer(), windows, None)
     put(SuffixTreeVectorizer(collapse=True), windows, None, name="collapsed vectorizer")
@@ -246,7 +244,7 @@ def fitted():
 
     words(LanguageModel(KneserNeyLM(discount=0.5), max_depth=2))
     words(
-        LanguageModel(StructuredLogLinearLM(max_iter=5), max_depth=2),
+        LanguageModel(loglinear(max_iter=5), max_depth=2),
         "log-linear words",
     )
     words(

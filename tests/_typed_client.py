@@ -48,12 +48,15 @@ def windows(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 def loglinear(X: np.ndarray, y: np.ndarray) -> float:
     penalties: list[Penalty] = [L1(), L2(), ElasticNet(0.5), TreeL2(), TreeLinf()]
     solvers: list[Solver] = [DiagonalSolver(), FistaSolver(), TreeMetricSolver()]
-    solvers += [LBFGSSolver(memory=5), OWLQNSolver(), StochasticSolver(n_batches=5)]
+    solvers += [LBFGSSolver(tol=1e-3), OWLQNSolver(), StochasticSolver(n_batches=5)]
+    solvers += [AutoSolver(1e-3, gap_tol=0.1), ActiveSetSolver(max_iter=9, verbose=1)]
     solvers += [GISSolver(), IISSolver(), SCISSolver(), CoordinateDescentSolver()]
     kept = Checkpoint("fit.zip", interval=30.0)
     model = StructuredLogLinearLM(penalty=penalties[0], solver=solvers[0])
-    StructuredLogLinearLMCV(checkpoint=kept).fit(X, y).predict(X)
-    JointLogLinear(lam=0.1).fit(X, y).target_log_proba(X, y)
+    StructuredLogLinearLM(2, lam=0.1, alpha=[1.0, 0.9, 0.8], checkpoint=kept)
+    search = StructuredLogLinearLMCV(model, search=["lam"], max_fits=3)
+    assert_type(search.fit(X, y).best_estimator_, StructuredLogLinearLM).predict(X)
+    JointLogLinear(lam=0.1, solver=AutoSolver()).fit(X, y).target_log_proba(X, y)
     return assert_type(model, StructuredLogLinearLM).fit(X, y).score(X, y)
 
 

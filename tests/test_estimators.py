@@ -11,6 +11,7 @@ import sklearn
 from _callbacks import StopAfter, needs_callbacks
 from _families import public_estimators
 from _fitted import ask, fitted, make
+from _loglinear import loglinear, loglinear_cv
 from _nodes import logistic
 from _oracles import sparse_settings, toy
 from sklearn import config_context
@@ -86,7 +87,6 @@ from sklstruct.loglinear import (
     JointLogLinear,
     Penalty,
     Solver,
-    StructuredLogLinearLMCV,
 )
 from sklstruct.metrics import LikelihoodScorer
 from sklstruct.mixture import FactoredLM, MixtureLM, ModelClassifier
@@ -161,8 +161,8 @@ _NAIVE_BAYES = {
 }
 
 
-def loglinear(suite=False, **params):
-    return Entry(StructuredLogLinearLM(**params), suite=suite)
+def log_linear(suite=False, **params):
+    return Entry(loglinear(**params), suite=suite)
 
 
 def unigram(estimator, suite=False):
@@ -201,14 +201,14 @@ TABLE = [
     Entry(SuffixTreeVectorizer(sparse_output=False)),
     Entry(ExchangeClustering(1, offsets=(1,)), reads="windows"),
     Entry(ContextRefiner([(ExchangeClustering(1, offsets=(1,)), 1), ("word", 1)])),
-    loglinear(suite=True),
-    loglinear(penalty="tree_l2"),
-    loglinear(penalty="l2", solver="fista", positive=False),
-    loglinear(penalty="l1"),
-    loglinear(penalty="l2"),
-    loglinear(penalty="tree_linf"),
+    log_linear(suite=True),
+    log_linear(penalty="tree_l2"),
+    log_linear(penalty="l2", solver="fista", positive=False),
+    log_linear(penalty="l1"),
+    log_linear(penalty="l2"),
+    log_linear(penalty="tree_linf"),
     Entry(
-        StructuredLogLinearLMCV(max_fits=3),
+        loglinear_cv(max_fits=3),
         suite=True,
         fails={
             "check_sample_weight_equivalence_on_dense_data": (
@@ -669,7 +669,7 @@ def test_callbacks(estimator, capsys):
     X, y = toy()
 
     stop = StopAfter("iteration", 3)
-    fitted = clone(estimator).set_params(tol=0.0).set_callbacks(stop).fit(X, y)
+    fitted = clone(estimator).set_params(solver__tol=0.0).set_callbacks(stop).fit(X, y)
     assert stop.seen == 3 and fitted.n_iter_ == 3
     np.testing.assert_allclose(fitted.predict_proba(X).sum(axis=1), 1.0, atol=1e-12)
     pytest.importorskip("rich")

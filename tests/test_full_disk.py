@@ -23,7 +23,7 @@ from sklstruct._cli import main
 from sklstruct.exchange import write
 from sklstruct.hmm import write_max_arpa
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import Checkpoint
+from sklstruct.loglinear import AutoSolver, Checkpoint
 from sklstruct.symbols import TextFile
 
 kind, folder = sys.argv[1], Path(sys.argv[2])
@@ -74,7 +74,8 @@ elif kind == ".max":
     full(lambda: write_max_arpa(large.backoff_model_, path))
 elif kind == ".checkpoint":
     model = StructuredLogLinearLM(
-        penalty="l2", max_iter=3, checkpoint=Checkpoint(path, interval=0)
+        penalty="l2", solver=AutoSolver(max_iter=3),
+        checkpoint=Checkpoint(path, interval=0),
     )
     lm = LanguageModel(model, max_depth=2)
     with warnings.catch_warnings():
@@ -84,7 +85,7 @@ elif kind == ".checkpoint":
     limit()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fitted = lm.set_params(estimator__max_iter=300).fit(text)
+        fitted = lm.set_params(estimator__solver__max_iter=300).fit(text)
     print(*{str(w.message) for w in caught if w.category is RuntimeWarning})
     print(path.read_bytes().hex()[:2000], path.stat().st_size)
     print(fitted.estimator_.optimality_)

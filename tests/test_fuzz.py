@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _loglinear import loglinear
 
 from sklstruct.exchange import FORMATS
 
@@ -112,10 +113,9 @@ def taxonomy(path):
 
 def steps(path):
     """A fit that goes on from a checkpoint that is not what was written."""
-    from sklstruct import StructuredLogLinearLM
 
     X, y = np.arange(12).reshape(6, 2) % 3, np.arange(6) % 2
-    lm = StructuredLogLinearLM(max_iter=4, tol=0.0, checkpoint=path).fit(X, y)
+    lm = loglinear(max_iter=4, tol=0.0, checkpoint=path).fit(X, y)
     assert np.isfinite(lm.predict_proba(X)).all()
 
 
@@ -236,14 +236,13 @@ def altered(data, others, rng):
 
 def written_checkpoint():
     """Its bytes hold versions and settings: no file of the corpora."""
-    from sklstruct import StructuredLogLinearLM
     from sklstruct.loglinear import Checkpoint
 
     X, y = np.arange(12).reshape(6, 2) % 3, np.arange(6) % 2
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fit.ckpt"
         keep = Checkpoint(path, interval=0)
-        StructuredLogLinearLM(max_iter=2, tol=0.0, checkpoint=keep).fit(X, y)
+        loglinear(max_iter=2, tol=0.0, checkpoint=keep).fit(X, y)
         return [path.read_bytes()]
 
 

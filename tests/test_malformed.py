@@ -14,6 +14,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _loglinear import loglinear
 
 TIMEOUT = 3600
 
@@ -155,7 +156,6 @@ def entries():
         KneserNeyLM,
         LinearClassifier,
         StructuredLogisticRegression,
-        StructuredLogLinearLM,
         SuffixTreeVectorizer,
     )
     from sklstruct.metrics import log_likelihood
@@ -213,7 +213,7 @@ def entries():
     paths = sp.csr_matrix(SuffixTreeVectorizer(max_depth=3).fit_transform(windows))
     for model in (
         KneserNeyLM(discount=0.5),
-        StructuredLogLinearLM(max_iter=3, tol=0),
+        loglinear(max_iter=3, tol=0),
         AdditiveLM(),
     ):
         name = type(model).__name__

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _loglinear import loglinear
 from _nodes import logistic
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_digits
 
-from sklstruct import HierarchicalClassifier, LanguageModel, StructuredLogLinearLM
+from sklstruct import HierarchicalClassifier, LanguageModel
 from sklstruct.datasets import load_python_topics
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples" / "readable"
@@ -34,7 +35,7 @@ def test_tree_penalty(norm, alpha):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 4, size=(200, 3))
     y = np.where(rng.random(200) < 0.7, X[:, -1], rng.integers(0, 5, size=200))
-    model = StructuredLogLinearLM(penalty=norm, lam=0.5, alpha=alpha, depth_weight=1.0)
+    model = loglinear(penalty=norm, lam=0.5, alpha=alpha, depth_weight=1.0)
     model.fit(X, y)
     backoff = model.backoff_model_
     contexts = [tuple(backoff.labels.symbols[c]) for c in backoff.tree.contexts()]

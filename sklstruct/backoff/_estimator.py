@@ -127,8 +127,6 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         pairs, count = counted.expanded(copy=not overwrite)
         return Fitted(pairs, *self._fit_tree(pairs, count))
 
-    memory: Any = None  # a FitMemory, which keeps the counts of samples
-
     @property
     def least_context(self) -> int:
         """Contexts whose samples weigh less in sum have no part in the model."""
@@ -452,16 +450,7 @@ def count_samples(
         return count_paths(data, target, labels, **options)
     options |= {"keep_positions": estimator.keeps_positions}
     options |= {"min_count": estimator.least_context}
-
-    def count():
-        return count_windows(data, target, labels, **options)
-
-    if held_out is not None or estimator.memory is None:
-        return count()
-    sizes = labels.n_classes, labels.n_symbols
-    counted = estimator.keeps_positions, estimator.least_context
-    key = data, target, weight, *sizes, estimator.max_depth, share, *counted
-    return estimator.memory.counted(key, count).with_labels(labels)
+    return count_windows(data, target, labels, **options)
 
 
 def _spread(values, keep):

@@ -18,10 +18,17 @@ from .._parallel import ThreadMap
 from ..backoff import BackoffClassifier, BackoffModel, Counted, single_precision
 from ..backoff._estimator import check_parameters
 from ..context_tree._shards import Joined, PairShard
-from ..loglinear import PENALTIES, SOLVERS, StructuredLogLinearLM
-from ..loglinear._estimator import reporting, set_result, warn_of
-from ..loglinear._fit import Fit, Settings, backoff_numbers, penalty_of, solver_of
-from ..loglinear._solvers import Report, silent
+from ..loglinear import PENALTIES, StructuredLogLinearLM
+from ..loglinear._estimator import reporting, set_result
+from ..loglinear._fit import (
+    Fit,
+    backoff_numbers,
+    bind,
+    given_solver,
+    penalty_of,
+    solver_of,
+)
+from ..loglinear._solvers import Report, silent, solvers_that
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import Labels
 
@@ -88,10 +95,10 @@ class LogLinearFit(ShardedFit):
 
     def check(self, estimator: StructuredLogLinearLM) -> None:
         penalty, solver = penalty_of(estimator), solver_of(estimator)
-        if not solver.sharded:
+        if given_solver(estimator).grows or not solver.sharded:
             raise ValueError(
                 f"solver={estimator.solver!r} cannot work on the shards of a tree; use "
-                f"one of {[s for s in SOLVERS if SOLVERS[s].sharded]}"
+                f"one of {solvers_that(lambda s: s.sharded)}"
             )
         if not penalty.bound.sharded:
             raise ValueError(
@@ -99,12 +106,7 @@ class LogLinearFit(ShardedFit):
                 "(its bound penalty has not sharded=True); use one of "
                 f"{sorted(PENALTIES)}"
             )
-        if estimator.active_set:
-            raise ValueError(
-                "active_set=True is not possible on the shards of a tree; set it to "
-                "False"
-            )
-        if estimator.gap_tol is not None:
+        if solver.gap_tol is not None:
             raise ValueError(
                 "gap_tol: the shards of a tree do not have a duality gap; set it to "
                 "None"
@@ -112,11 +114,6 @@ class LogLinearFit(ShardedFit):
         if estimator.prior is not None:
             raise ValueError(
                 "prior is not possible on the shards of a tree; set it to None"
-            )
-        if estimator.warm_start:
-            raise ValueError(
-                "warm_start=True is not possible on the shards of a tree, which have "
-                "no weights of an earlier fit; set it to False"
             )
 
     def fit(
@@ -126,15 +123,13 @@ class LogLinearFit(ShardedFit):
         keep: Keep,
         report: Report,
     ) -> tuple[np.ndarray, np.ndarray]:
-        settings = Settings.of(estimator)
         with ThreadMap(estimator.n_jobs) as parallel:
-            problem = settings.problem(counted.pairs, counted.count, parallel)
-            fit = Fit(settings, solver_of(estimator), problem)
+            problem = bind(estimator, counted.pairs, counted.count, parallel)
+            fit = Fit(estimator, problem)
             fit.keeper = keep(fit.identity)
             result = fit.solve(fit.start(), report)
             _, log_prob, log_backoff = backoff_numbers(problem, result.w)
-        set_result(estimator, result)
-        warn_of(estimator, fit, result)
+        set_result(estimator, fit, result)
         return log_prob, log_backoff
 
     def reporting(

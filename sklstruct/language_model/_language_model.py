@@ -6,7 +6,7 @@ import numbers
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, BinaryIO, Literal, Self, overload
 
 import numpy as np
@@ -436,15 +436,9 @@ class LanguageModel(
         # The text and the encoder are freed before the counts take their memory.
         del X, encoder
         labels.forget_tables()
-
-        count = partial(
-            count_text, tokens, labels, self.max_depth, folder=folder, **options
+        return count_text(
+            tokens, labels, self.max_depth, folder=folder, **options
         )
-        if estimator.memory is None or not isinstance(tokens, np.ndarray):
-            return count()
-        sizes = labels.n_classes, labels.n_symbols, self.max_depth
-        key = tokens, *sizes, *options.values()
-        return estimator.memory.counted(key, count).with_labels(labels)
 
     def _check_counted(self, counted, estimator, sample_weight, X_val):
         """Errors about counts that are given in the place of sentences."""
@@ -573,8 +567,6 @@ class LanguageModel(
         else:
             estimator = clone(self.estimator)
             warn_of_cut_contexts(estimator, self.max_depth)
-            if getattr(estimator, "warm_start", False):
-                estimator = self._previous(estimator)
         if not hasattr(estimator, "predict_log_proba") and not hasattr(
             estimator, "predict_proba"
         ):
@@ -587,13 +579,6 @@ class LanguageModel(
         if self.checkpoint is not None:
             give_checkpoint(estimator, self.checkpoint)
         return estimator
-
-    def _previous(self, estimator):
-        """The fitted estimator with these parameters, for a warm start."""
-        previous = getattr(self, "estimator_", None)
-        if type(previous) is not type(estimator) or self._read_model is not None:
-            return estimator
-        return previous.set_params(**estimator.get_params(deep=False))
 
     def _vocabulary_rules(self):
         return VocabularyRules(

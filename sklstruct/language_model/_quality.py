@@ -107,7 +107,7 @@ def named_estimator(
     if name == "fast":
         return KneserNeyLM()
 
-    from ..loglinear import JointLogLinear, StructuredLogLinearLM
+    from ..loglinear import AutoSolver, JointLogLinear, StructuredLogLinearLM
     from ..mixture import FactoredLM, MixtureLM
     from ..word_classes import ContextRefiner, ExchangeClustering
 
@@ -118,16 +118,20 @@ def named_estimator(
     # Kneser-Ney knows the contexts that occur once.
     def tree(path, alpha):
         refiner = ContextRefiner(_cut(path, max_depth, n_classes, most))
-        # Where one word of a class is nearly certain, steps are many and small.
+        # Convergence is slow if one word dominates its class.
+        solver = AutoSolver(max_iter=1000)
         l2 = StructuredLogLinearLM(
-            penalty="l2", lam=0.3, alpha=alpha, min_count=2, max_iter=1000
+            penalty="l2", lam=0.3, alpha=alpha, min_count=2, solver=solver
         )
         return make_pipeline(refiner, l2)
 
     def joint(paths, lam, alpha, min_count, tol):
         steps = (_cut(path, max_depth, n_classes, most) for path in paths)
         kept = [(f"path{i}", ContextRefiner(s)) for i, s in enumerate(steps) if s]
-        return JointLogLinear(kept, lam=lam, alpha=alpha, min_count=min_count, tol=tol)
+        solver = AutoSolver(tol=tol)
+        return JointLogLinear(
+            kept, lam=lam, alpha=alpha, min_count=min_count, solver=solver
+        )
 
     def mixed(kind, model):
         # Kneser-Ney is better where a text repeats itself, which the gate learns.

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from ._cv import StructuredLogLinearLMCV as StructuredLogLinearLMCV
     from ._estimator import StructuredLogLinearLM as StructuredLogLinearLM
     from ._joint import JointLogLinear as JointLogLinear
-    from ._memory import FitMemory as FitMemory
     from ._path import LamPath as LamPath
     from ._path import lam_max as lam_max
     from ._path import lam_path as lam_path
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from ._penalties import TreeL2 as TreeL2
     from ._penalties import TreeLinf as TreeLinf
     from ._solvers import SOLVERS as SOLVERS
+    from ._solvers import ActiveSetSolver as ActiveSetSolver
+    from ._solvers import AutoSolver as AutoSolver
     from ._solvers import CoordinateDescentSolver as CoordinateDescentSolver
     from ._solvers import DiagonalSolver as DiagonalSolver
     from ._solvers import FistaSolver as FistaSolver

@@ -14,7 +14,7 @@ bound of the excess that the subtree passes up. The algorithm:
 
     1. solve on the pairs that are built, from where the last round ended;
     2. count the children of the pairs whose samples are enough for one to enter;
-    3. build the children that can enter. If there are none, every pair that was not
+    3. build the children that can enter. Without any, every pair that was not
        built is zero at the optimum of the whole problem, which is found.
 
 Samples keep the deepest pair and the deepest node on their paths that are built, four
@@ -23,10 +23,9 @@ bytes each; the rest of the tree is never made.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 
 from .._checkpoint import (
     Checkpoint,
@@ -41,10 +40,10 @@ from .._parallel import ThreadMap
 from ..backoff import Positions
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays, tree_of_arrays
 from ..context_tree._tree import check_size
-from ._fit import Fit, Settings, counted_on
+from ._fit import Fit, bind
 from ._problem import Problem, pull
-from ._screening import RootProblem, check_screening, pass_on, subtree_bound
-from ._solvers import Report, Result, Solver
+from ._screening import RootProblem, join_excesses, subtree_bound
+from ._solvers import Report, Result, counted_on
 
 # Factor of the tolerance in the rounds before the last, which only show where to grow.
 _LOOSE = 10.0
@@ -59,46 +58,22 @@ class Grown(NamedTuple):
     n_iter: int  # evaluations of loss and gradient, of all rounds
 
 
-def check_active_set(settings: Settings) -> None:
-    """ValueError for settings with which an active set leaves nothing out."""
-    penalty = settings.penalty
-    check_screening(penalty, "active set")
-    if getattr(penalty, "count_weight", None) is not None:
-        raise ValueError(
-            "penalty: count_weight needs the adjusted counts of the whole tree, and an "
-            "active set does not count it; use count_weight=None"
-        )
-    if not settings.positive:
-        raise ValueError(
-            "positive=False: the weights of an active set are not negative"
-        )
-    if not settings.lam > 0.0:
-        raise ValueError(
-            f"lam must be above 0 with active_set=True, got {settings.lam!r}: without "
-            "a penalty nothing is left out"
-        )
-
-
 def grow(
-    settings: Settings,
-    solver: Solver,
+    model: Any,
     checkpoint: Checkpoint | None,
     samples: Positions,
     n_symbols: int,
     n_classes: int,
     parallel: ThreadMap,
     report: Report,
-    gap_tol: float | None,
 ) -> Grown:
     """Minimise the penalised loss without making the whole tree.
 
     Parameters
     ----------
-    settings : Settings
-        The objective; see `check_active_set`.
-
-    solver : Solver
-        Of the last rounds; those before have a larger tolerance.
+    model : StructuredLogLinearLM
+        Its parameters; the solver is that of the last rounds, and those before have a
+        larger tolerance and no `gap_tol`.
 
     checkpoint : Checkpoint or None
         The place of the state, or None.
@@ -115,32 +90,32 @@ def grow(
     report : callable
         Called with (iteration, objective, optimality); True stops the fit.
 
-    gap_tol : float or None
-        See `Fit`; of the last rounds.
-
     Returns
     -------
     grown : Grown
     """
-    loose = clone(solver).set_params(tol=_LOOSE * solver.limits()[0])
+    if not model.lam > 0.0:
+        raise ValueError(
+            f"lam must be above 0 for an active set, got {model.lam!r}: without a "
+            "penalty nothing is left out"
+        )
     tree = _Growth(samples, n_symbols, n_classes)
     # A tolerance is given to the last rounds only.
     tight, n_iter, starts = False, 0, None
     objectives: list[float] = []
 
     def begin():
-        problem = tree.problem(settings, parallel)
-        if tight:
-            return Fit(settings, solver, problem, gap_tol)
-        return Fit(settings, loose, problem)
+        fit = Fit(model, tree.problem(model, parallel))
+        if not tight:
+            fit.solver.set_params(tol=_LOOSE * fit.solver.tol, gap_tol=None)
+        return fit
 
-    fit = begin()
+    fit = Fit(model, tree.problem(model, parallel))
     if fit.bound.l1_ratio <= 0.0:
         raise ValueError(
-            f"penalty={settings.penalty!r} makes no weight exactly zero, so that "
-            "nothing would be left out; use one with an absolute term"
+            f"penalty={fit.penalty!r} makes no weight exactly zero, so that nothing "
+            "would be left out; use one with an absolute term"
         )
-    fit.solver, fit.gap_tol = solver, gap_tol  # for the identity
     keeper = fit.keeper_at(
         checkpoint, samples=digest(*samples.histories, samples.target, tree.weight)
     )
@@ -149,14 +124,15 @@ def grow(
     done = keeper.result(like)
     if done is not None:
         done, result = split_part(done)
-        tree.go_on(done, keeper)
+        tree.set_state(done, keeper)
         keeper.checked(result, Result.like(tree.count.size))
         objective = np.array(done["objectives"])
+        tight = True
         return Grown(begin(), Result(**result), objective, done["n_iter"])
     state = keeper.load(like | {"tight": False})
     if state is not None:
         state, running = split_part(state)
-        tree.go_on(state, keeper)
+        tree.set_state(state, keeper)
         tight, n_iter = state["tight"], state["n_iter"]
         objectives = state["objectives"]
     fit = begin()
@@ -169,7 +145,7 @@ def grow(
             else:
                 w = fit.lowest(starts)
             whole = {"tight": tight, "objectives": objectives, "n_iter": n_iter}
-            fit.keeper = PartKeeper(keeper, {**whole, **tree.state()}, running)
+            fit.keeper = PartKeeper(keeper, {**whole, **tree.get_state()}, running)
             result, running = fit.solve(w, counted_on(report, n_iter)), {}
             objectives.append(result.objective)
             n_iter += len(result.history)
@@ -181,7 +157,7 @@ def grow(
                     break
                 tight, starts = True, [result.w.copy()]
             fit = begin()
-    whole = {"objectives": objectives, "n_iter": n_iter, **tree.state()}
+    whole = {"objectives": objectives, "n_iter": n_iter, **tree.get_state()}
     keeper.finish(**join_part(whole, result._asdict()))
     return Grown(fit, result, np.array(objectives), n_iter)
 
@@ -219,15 +195,15 @@ class _Growth:
         self.count = np.bincount(self.target, self.weight, n_classes)
         self.rest = self.count.copy()
 
-    def state(self) -> State:
-        """The state of later rounds, for `go_on`."""
+    def get_state(self) -> State:
+        """The state of later rounds, for `set_state`."""
         return {name: getattr(self, name) for name in self._STATE}
 
-    def go_on(self, state: State, keeper: FitKeeper) -> None:
-        """Set the state that `state` gave, for the same samples."""
+    def set_state(self, state: State, keeper: FitKeeper) -> None:
+        """Set what `get_state` returned, for the same samples."""
         for name in self._STATE:
             value = getattr(self, name)
-            own = name in ("slot", "node")  # one entry a sample
+            own = name in ("slot", "node")  # one entry per sample
             keeper.checked(state, {name: value if own else value.dtype})
         try:
             pairs = self._pairs_of(state)
@@ -257,7 +233,7 @@ class _Growth:
 
     # ----------------------------------------------------------------- problem
 
-    def problem(self, settings: Settings, parallel: ThreadMap) -> Problem:
+    def problem(self, model: Any, parallel: ThreadMap) -> Problem:
         """The problem of the pairs that are built."""
         n_nodes = self.parent.size
         tree = tree_of_arrays(self.parent, self.symbol, self.level_ptr, self.n_symbols)
@@ -265,8 +241,8 @@ class _Growth:
         np.cumsum(np.bincount(self.of_node, minlength=n_nodes), out=ptr[1:])
         pairs = pairs_of_arrays(tree, ptr, self.of_class, self.pair_parent)
         weight = np.bincount(self.node, self.weight, n_nodes)
-        return settings.problem(
-            pairs, self.count, parallel, node_weight=weight, depth=self.depth
+        return bind(
+            model, pairs, self.count, parallel, node_weight=weight, depth=self.depth
         )
 
     # ------------------------------------------------------------------ growth
@@ -393,12 +369,12 @@ class _Growth:
             here = slice(*problem.levels[k])
             if k in by_depth:
                 _, pair, *_, excess = found[by_depth[k]]
-                R[here] = pass_on(coupling, R[here], excess, pair - here.start)
+                R[here] = join_excesses(coupling, R[here], excess, pair - here.start)
             if k > 0:
                 up = slice(*problem.levels[k - 1])
                 at = self.pair_parent[here]
                 excess = np.maximum(R[here] - threshold[k], 0.0)
-                R[up] = pass_on(coupling, R[up], excess, at - up.start)
+                R[up] = join_excesses(coupling, R[up], excess, at - up.start)
                 some[at[some[here]]] = True
         held = np.zeros(w.size, dtype=bool)
         for k in range(problem.n_levels):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numbers
-import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,31 +18,35 @@ from .._checkpoint import (
     join_part,
     split_part,
 )
-from .._compat import Interval, with_callbacks
+from .._compat import CallbackSupportMixin, Interval, MetaEstimatorMixin, with_callbacks
 from .._digest import digest
 from .._docs import shared_docs
 from .._parallel import ThreadMap
-from ..backoff import Counted, Fitted
-from ..backoff._estimator import SAMPLES
+from .._progress import Progress
+from ..backoff import Counted
+from ..backoff._estimator import SAMPLES, check_parameters
 from ..backoff._held_out import (
     VALIDATION_CONSTRAINT,
     VALIDATION_FRACTION,
     HeldOutClassifier,
 )
+from ..symbols import Labels
 from ._estimator import StructuredLogLinearLM
-from ._fit import Fit, Settings, held_out_loss, penalty_of, solver_of
-from ._penalties import Penalty
-from ._solvers import Solver
+from ._fit import Fit, bind, check_one_tree, held_out_loss, penalty_of
 
-# The power of the factor by which a number moves: alpha and depth_weight act by their
-# powers at each depth.
-POWERS = {"lam": 1.0, "gamma": 1.0, "alpha": 0.25, "depth_weight": 0.5}
-
-# The settings that a search may change, as `search_results_` has them.
-CHOSEN = ("penalty", "lam", "alpha", "depth_weight")
+# The parameters that can be searched, and the power of the factor by which a number
+# moves: alpha and depth_weight act by their powers at each depth.
+POWERS = {
+    "lam": 1.0,
+    "alpha": 0.25,
+    "penalty__depth_weight": 0.5,
+    "penalty__gamma": 1.0,
+}
 
 # The factor is halved (in its logarithm) once where no coordinate helps any more.
 N_SCALES = 2
+
+Params = dict[str, Any]
 
 
 class _Coordinate(NamedTuple):
@@ -52,35 +55,27 @@ class _Coordinate(NamedTuple):
     name: str
     depth: int | None
 
-    def of(self, settings: Settings) -> float:
-        value = self.held_by(settings)
+    def of(self, params: Params) -> float:
+        value = params[self.name]
         return float(value if self.depth is None else value[self.depth])
 
-    def held_by(self, settings: Settings) -> Any:
-        """The parameter, a number or one a depth."""
-        if self.name == "gamma":
-            return settings.penalty.get_params()["gamma"]
-        return getattr(settings, self.name)
-
-    def scaled(self, settings: Settings, factor: float) -> Settings:
-        """The settings with this number times the factor, to its power."""
+    def scaled(self, params: Params, factor: float) -> Params:
+        """The parameters with this number times the factor, to its power."""
         if self.depth is None:
-            value = self.held_by(settings) * factor ** POWERS[self.name]
+            value = params[self.name] * factor ** POWERS[self.name]
         else:
-            value = np.array(self.held_by(settings), dtype=np.float64)
+            value = params[self.name].copy()
             value[self.depth] *= factor
-        if self.name == "gamma":
-            return settings._replace(
-                penalty=clone(settings.penalty).set_params(gamma=value)
-            )
-        return settings._replace(**{self.name: value})
+        return params | {self.name: value}
 
     def __str__(self) -> str:
         return self.name if self.depth is None else f"{self.name}[{self.depth}]"
 
 
 @shared_docs(validation_fraction=VALIDATION_FRACTION)
-class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
+class StructuredLogLinearLMCV(
+    CallbackSupportMixin, MetaEstimatorMixin, HeldOutClassifier
+):
     r"""`StructuredLogLinearLM` with strengths chosen on held-out samples.
 
     .. math::
@@ -94,32 +89,21 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
     samples is held out (the last, or X_val). Cross-validation is not used, as the parts
     of a text are not independent.
 
-    The search begins at the values of the parameters. A parameter that is an array
-    (`depth_weight`, `alpha`, or the `gamma` of an `ElasticNet`) is searched depth by
-    depth. When `alpha` changes, the weights that a fit starts from are rescaled so that
-    the scores stay.
-
     Parameters
     ----------
-    max_depth, penalty, lam, alpha, depth_weight
-        As in `StructuredLogLinearLM`; the search begins at these values.
-
-    positive, penalize_root, min_count, solver, tol, max_iter, warm_start
-        As in `StructuredLogLinearLM`.
-
-    gap_tol : float, default=None
-        As in `StructuredLogLinearLM`, for the last fit; those of the search end at
-        `tol`.
-
-    padding, classes, n_jobs, verbose
-        As in `StructuredLogLinearLM`.
+    estimator : StructuredLogLinearLM
+        The model; cloned. The search begins at its parameters. A parameter that is an
+        array is searched depth by depth. When `alpha` changes, the weights that a fit
+        starts from are rescaled so that the scores stay. A `gap_tol` of its solver is
+        for the last fit; those of the search end at `tol`. Its `checkpoint` also holds
+        the losses of the finished fits, which are not repeated, and the weights of the
+        best one. Not with a `prior` or an active set.
 
     search : list of str, default=None
-        The parameters to search, in order, of "lam", "alpha", "depth_weight" and
-        "gamma", which needs an `ElasticNet`. A value of 0 stays. None: those that are
-        not redundant for the penalty: "lam", "depth_weight" and "gamma" for an
-        `ElasticNet`, "lam" and "alpha" for l1 and l2, else "lam", "alpha" and
-        "depth_weight".
+        The parameters to search, in order, named as in `set_params`: of "lam", "alpha",
+        "penalty__depth_weight" and "penalty__gamma", which needs an `ElasticNet`. A
+        value of 0 stays. None: those that are not redundant for the penalty,
+        ``Penalty.searched``.
 
     factor : float, default=1.4
         First factor, above 1 and at most 100. `alpha` moves by its fourth root, one
@@ -131,31 +115,38 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
 
     {validation_fraction}
 
-    checkpoint : str, os.PathLike or Checkpoint, default=None
-        As in `StructuredLogLinearLM`. The file also holds the losses of the finished
-        fits, which are not repeated, and the weights of the best one. Other `tol`,
-        `max_iter` or `max_fits` are other settings here.
+    verbose : int, default=0
+        Print the loss of every `verbose`-th fit; 0 is silent.
 
     Attributes
     ----------
-    lam_, alpha_, depth_weight_ : float or ndarray
-        The values chosen.
+    best_params_ : dict
+        The values chosen, by the names of `search`.
 
-    penalty_ : Penalty
-        The penalty with the `gamma` chosen.
+    best_estimator_ : StructuredLogLinearLM
+        The model with these values, fitted to all samples.
 
     held_out_loss_ : float
         Mean log-loss of the held-out samples, in nats, with these values.
 
     search_results_ : list of dict
-        ``lam``, ``alpha``, ``depth_weight``, ``penalty``, ``held_out_loss`` and
-        ``n_iter`` of each fit of the search, in order.
+        The values, ``held_out_loss`` and ``n_iter`` of each fit of the search, in
+        order.
 
-    classes_, backoff_model_, depth_, n_features_in_, feature_names_in_
-        As in `StructuredLogLinearLM`.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted.
 
-    coef_, n_parameters_, n_iter_, objective_, optimality_, gap_
-        As in `StructuredLogLinearLM`, of the last fit.
+    backoff_model_ : BackoffModel
+        That of ``best_estimator_``.
+
+    depth_ : int
+        Longest context of the fitted tree.
+
+    n_features_in_ : int
+        Number of columns of X.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns of X, if it had string names.
 
     See Also
     --------
@@ -165,82 +156,71 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
     --------
     >>> from sklstruct.datasets import load_python_topics
     >>> from sklstruct.language_model import LanguageModel
-    >>> from sklstruct.loglinear import StructuredLogLinearLMCV
-    >>> model = StructuredLogLinearLMCV(
-    ...     penalty="l2", lam=0.1, alpha=0.8, search=("lam", "alpha"), max_fits=8
-    ... )
+    >>> from sklstruct.loglinear import StructuredLogLinearLM, StructuredLogLinearLMCV
+    >>> model = StructuredLogLinearLM(penalty="l2", lam=0.1, alpha=0.8)
     >>> topics = load_python_topics()
-    >>> lm = LanguageModel(model, max_depth=2).fit(topics[:300], X_val=topics[300:400])
-    >>> chosen = lm.estimator_
+    >>> lm = LanguageModel(StructuredLogLinearLMCV(model, max_fits=8), max_depth=2)
+    >>> chosen = lm.fit(topics[:300], X_val=topics[300:400]).estimator_
+    >>> sorted(chosen.best_params_)
+    ['alpha', 'lam']
     >>> losses = [fit["held_out_loss"] for fit in chosen.search_results_]
     >>> len(losses), min(losses) == chosen.held_out_loss_ < losses[0]
     (8, True)
     """
 
+    best_estimator_: StructuredLogLinearLM
+    best_params_: dict[str, Any]
+
     held_out_hint = "its search needs them"
 
     _parameter_constraints: dict = {
-        **{
-            name: constraint
-            for name, constraint in StructuredLogLinearLM._parameter_constraints.items()
-            if name not in ("memory", "active_set", "prior")
-        },
-        **VALIDATION_CONSTRAINT,
+        "estimator": [StructuredLogLinearLM],
         "search": [list, tuple, None],
         "factor": [Interval(numbers.Real, 1, 100, closed="right")],
         "max_fits": [Interval(numbers.Integral, 1, None, closed="left")],
+        **VALIDATION_CONSTRAINT,
+        "verbose": ["verbose"],
     }
 
     def __init__(
         self,
-        max_depth: int | None = None,
+        estimator: StructuredLogLinearLM,
         *,
-        penalty: str | Penalty = "elastic_net",
-        lam: float | None = None,
-        alpha: float | ArrayLike | None = None,
-        depth_weight: float | ArrayLike | None = None,
         search: Sequence[str] | None = None,
         factor: float = 1.4,
         max_fits: int = 30,
         validation_fraction: float = 0.1,
-        checkpoint: str | os.PathLike | Checkpoint | None = None,
-        positive: bool = True,
-        penalize_root: bool = True,
-        min_count: int = 1,
-        solver: str | Solver = "auto",
-        tol: float = 1e-2,
-        gap_tol: float | None = None,
-        max_iter: int = 300,
-        warm_start: bool = False,
-        padding: Any = None,
-        classes: ArrayLike | None = None,
-        n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            max_depth,
-            penalty=penalty,
-            lam=lam,
-            alpha=alpha,
-            depth_weight=depth_weight,
-            positive=positive,
-            penalize_root=penalize_root,
-            min_count=min_count,
-            solver=solver,
-            tol=tol,
-            gap_tol=gap_tol,
-            max_iter=max_iter,
-            warm_start=warm_start,
-            checkpoint=checkpoint,
-            padding=padding,
-            classes=classes,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
+        self.estimator = estimator
         self.search = search
         self.factor = factor
         self.max_fits = max_fits
         self.validation_fraction = validation_fraction
+        self.verbose = verbose
+
+    @property
+    def max_depth(self) -> int | None:  # type: ignore[override]
+        """Longest context, as the estimator has it."""
+        return self.estimator.max_depth
+
+    @property
+    def padding(self) -> Any:
+        """The symbol of missing history, as the estimator has it."""
+        return self.estimator.padding
+
+    @property
+    def classes(self) -> ArrayLike | None:  # type: ignore[override]
+        """The closed vocabulary, as the estimator has it."""
+        return self.estimator.classes
+
+    @property
+    def least_context(self) -> int:
+        return self.estimator.least_context
+
+    def __sklstruct_ids__(self, labels: Labels) -> dict:
+        """No parameters: `LanguageModel` asks the inner estimator, too."""
+        return {}
 
     @with_callbacks
     @shared_docs(samples=SAMPLES)
@@ -252,7 +232,7 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         X_val: Any = None,
         y_val: ArrayLike | None = None,
         sample_weight_val: ArrayLike | None = None,
-    ) -> StructuredLogLinearLMCV:
+    ) -> Self:
         """Choose the strengths, and fit the weights.
 
         Parameters
@@ -270,45 +250,61 @@ class StructuredLogLinearLMCV(HeldOutClassifier, StructuredLogLinearLM):
         self : StructuredLogLinearLMCV
             Fitted estimator.
         """
-        return HeldOutClassifier.fit(
-            self, X, y, sample_weight, X_val, y_val, sample_weight_val
-        )
+        return super().fit(X, y, sample_weight, X_val, y_val, sample_weight_val)
+
+    @with_callbacks
+    def fit_counted(self, counted: Counted, *, overwrite: bool = False) -> Self:
+        """Fit to counts; see `BackoffClassifier.fit_counted`."""
+        return super().fit_counted(counted, overwrite=overwrite)
 
     def _uses_held_out(self):
         return True
 
     def _check_params(self):
-        super()._check_params()
+        check_parameters(self.estimator)
+        check_one_tree(self.estimator, "a search")
+        known = _with_penalty(self.estimator).get_params()
         for name in self._searched():
-            if name not in POWERS:
+            if name not in POWERS or name not in known:
                 raise ValueError(
-                    f"search must hold some of {list(POWERS)}, got {name!r}"
+                    f"search must hold some of {[n for n in POWERS if n in known]} for "
+                    f"penalty={self.estimator.penalty!r}, got {name!r}"
                 )
-        if "gamma" in self._searched() and not hasattr(penalty_of(self), "gamma"):
-            raise ValueError(
-                f"search: penalty={self.penalty!r} has no gamma; leave it out, or use "
-                "an ElasticNet"
-            )
 
     def _searched(self):
-        return penalty_of(self).searched if self.search is None else self.search
+        if self.search is not None:
+            return self.search
+        return penalty_of(self.estimator).searched
 
-    def _fit_divided(self, counted: Counted, overwrite: bool) -> Fitted:
-        given, held_out = Settings.of(self), self._held_out(counted)
-        settings = given._replace(
-            penalty=clone(given.penalty), lam=float(given.lam),
-            alpha=_value(given.alpha), depth_weight=_value(given.depth_weight),
-        )  # fmt: skip
-        with ThreadMap(self.n_jobs) as parallel:
-            search = _Search(self, *counted.expanded(), held_out, parallel)
-            best = search.run(settings)
-        self.penalty_, self.lam_ = best.penalty, best.lam
-        self.alpha_, self.depth_weight_ = best.alpha, best.depth_weight
+    def _learn(self, counted: Counted, overwrite: bool = False) -> Self:
+        least = self.least_context
+        counted = counted.count_now(least).frequent(least)
+        model = _with_penalty(self.estimator).set_params(classes=None, max_depth=None)
+        with (
+            Progress.of_fit(self, self.max_fits) as progress,
+            ThreadMap(model.n_jobs) as parallel,
+        ):
+            search = _Search(self, model, counted, self._held_out(counted), parallel)
+            with search.record:  # also for Ctrl-C in the last fit
+                best = search.run(progress)
+                model.set_params(**best)
+                if not search.record.keeper.in_folder:
+                    model.set_params(checkpoint=None)  # the file is that of the search
+                model.fit_counted(counted.all_counts, overwrite=overwrite)
         self.held_out_loss_, self.search_results_ = search.loss, search.results
-        search.record.close()
-        # The last fit has a file of its own in a folder, else that of the search.
-        record = None if search.record.keeper.in_folder else search.record
-        return self._fit_settings(counted.all_counts, best, record)
+        self.best_params_ = best
+        self.best_estimator_ = model.set_params(
+            checkpoint=self.estimator.checkpoint,
+            classes=self.classes, max_depth=self.max_depth,
+        )  # fmt: skip
+        for name in ("classes_", "depth_", "_reader", "backoff_model_", "_so_far"):
+            setattr(self, name, getattr(model, name))
+        return self
+
+
+def _with_penalty(estimator):
+    """A clone whose penalty is an object."""
+    return clone(estimator).set_params(penalty=clone(penalty_of(estimator)))
 
 
 class _Record(FitKeeper):
@@ -330,7 +326,6 @@ class _Record(FitKeeper):
         self.keeper = keeper
         like: State = {"fits": [[0.0, 0]]}
         state = keeper.result(like) or keeper.load(like) or {}
-        keeper.checked(state, {"of_last": (None, {})} if "of_last" in state else {})
         if "w" in state:
             like = {"w": np.empty(n_pairs), "beta": np.empty(n_levels)}
             keeper.checked(state, like)
@@ -339,25 +334,12 @@ class _Record(FitKeeper):
         self.best: State = {
             name: state[name] for name in ("w", "beta") if name in state
         }
-        self.of_last: dict | None = state.get("of_last")
 
     def add(self, loss: float, n_iter: int, best: State) -> None:
         """A fit is done; `best`: weights of the best one, and their beta by depth."""
         self.fits.append([loss, n_iter])
         self.best = best
         self.save()
-
-    def close(self) -> None:
-        """The search is done."""
-        self.keeper.finish(fits=self.fits)
-
-    def last(self, identity: dict[str, Any]) -> _Record:
-        """The keeper of the last fit, which is on other samples."""
-        if self.of_last is None:
-            self.of_last, self.best, self.running = identity, {}, {}
-        else:
-            self.keeper.check(self.of_last, identity)
-        return self
 
     def load(self, like: State | None = None) -> State | None:
         """The state of the running fit, once."""
@@ -374,118 +356,109 @@ class _Record(FitKeeper):
 
     def save(self, **running: Any) -> None:
         """Save the search, and the running fit if there is one."""
-        found = {"fits": self.fits, "of_last": self.of_last, **self.best}
-        self.keeper.save(**join_part(found, running))
+        self.keeper.save(**join_part({"fits": self.fits, **self.best}, running))
 
 
 class _Search:
     """Fits of one problem with changing strengths, from the best weights so far."""
 
-    def __init__(self, model, pairs, count, held_out, parallel):
-        self.model, self.parallel = model, parallel
-        self.pairs, self.count, self.held_out = pairs, count, held_out
-        self.loss, self.results = np.inf, []
+    def __init__(self, cv, model, counted, held_out, parallel):
+        self.cv, self.parallel, self.held_out = cv, parallel, held_out
+        self.model = model
+        self.pairs, self.count = counted.expanded()
+        self.loss, self.results, self.stopped = np.inf, [], False
+        given = model.get_params()
+        self.params = {name: _value(given[name]) for name in cv._searched()}
+        # Errors about arrays that do not fit the depth come first.
+        fit, self.coordinates = self._begin(self.params), self._coordinates()
+        n_pairs, n_levels = fit.problem.n_pairs, fit.problem.beta_by_depth.size
+        self.record = _Record(self._keeper(fit), n_pairs, n_levels)
 
-    def _begin(self, settings):
-        """The fit of some settings."""
-        problem = settings.problem(self.pairs, self.count, self.parallel)
-        return Fit(settings, solver_of(self.model), problem)
+    def _begin(self, params):
+        """The fit with some parameters."""
+        model = clone(self.model).set_params(**params)
+        fit = Fit(model, bind(model, self.pairs, self.count, self.parallel))
+        fit.solver.set_params(gap_tol=None)
+        return fit
 
-    def _keeper(self, fit, coordinates):
+    def _keeper(self, fit):
         return fit.keeper_at(
             Checkpoint.of(self.model.checkpoint),
             solver=fit.solver.identity(),  # other tolerances are other searches
             held_out=digest(*self.held_out.samples()),
-            search=[str(coordinate) for coordinate in coordinates],
-            factor=self.model.factor,
-            max_fits=self.model.max_fits,
+            search=[str(coordinate) for coordinate in self.coordinates],
+            factor=self.cv.factor,
+            max_fits=self.cv.max_fits,
         )
 
-    def run(self, settings: Settings) -> Settings:
-        """The best settings."""
-        # Errors about arrays that do not fit the depth come first.
-        fit = self._begin(settings)
-        coordinates = self.coordinates(settings)
-        problem = fit.problem
-        self.record = _Record(
-            self._keeper(fit, coordinates), problem.n_pairs, problem.beta_by_depth.size
-        )
-        del fit, problem
-        with self.record:
-            return self._descend(settings, coordinates)
+    def run(self, progress: Progress) -> Params:
+        """The best parameters."""
+        self.progress = progress
+        params = self._descend(self.params)
+        self.record.keeper.finish(fits=self.record.fits)
+        return params
 
-    def _descend(self, settings, coordinates):
-        self.try_out(settings)
-        factor = float(self.model.factor)
+    def _descend(self, params):
+        self.try_out(params)
+        factor = float(self.cv.factor)
         for _ in range(N_SCALES):
             helped = True
-            while helped and coordinates:
+            while helped and self.coordinates:
                 helped = False
-                for coordinate in coordinates:
-                    settings, moved = self.move(coordinate, settings, factor)
+                for coordinate in self.coordinates:
+                    params, moved = self.move(coordinate, params, factor)
                     helped |= moved
                 if self.is_over():
-                    return settings
+                    return params
             factor = np.sqrt(factor)
-        return settings
+        return params
 
     def is_over(self) -> bool:
-        return len(self.results) >= self.model.max_fits
+        return self.stopped or len(self.results) >= self.cv.max_fits
 
     def move(
-        self, coordinate: _Coordinate, settings: Settings, factor: float
-    ) -> tuple[Settings, bool]:
-        """(settings, whether they are better): up, or else down, while that helps."""
+        self, coordinate: _Coordinate, params: Params, factor: float
+    ) -> tuple[Params, bool]:
+        """(parameters, whether they are better): up, or else down, while that helps."""
         for step in (factor, 1.0 / factor):
             moved = False
             while not self.is_over():
-                other = coordinate.scaled(settings, step)
+                other = coordinate.scaled(params, step)
                 if not self.try_out(other):
                     break
-                settings, moved = other, True
+                params, moved = other, True
             if moved:
-                return settings, True
-        return settings, False
+                return params, True
+        return params, False
 
-    def coordinates(self, settings):
+    def _coordinates(self):
         depths = range(self.pairs.tree.n_levels)
         out = []
-        for name in self.model._searched():
-            one = _Coordinate(name, None)
-            value = one.held_by(settings)
-            split = (
-                [one] if np.ndim(value) == 0 else [_Coordinate(name, k) for k in depths]
-            )
-            out += [c for c in split if c.of(settings) > 0.0]
-        return out
+        for name, value in self.params.items():
+            split = depths if np.ndim(value) else [None]
+            out += [_Coordinate(name, k) for k in split]
+        return [c for c in out if c.of(self.params) > 0.0]
 
-    def try_out(self, settings) -> bool:
+    def try_out(self, params: Params) -> bool:
         """Fit, or take the stored loss; True if it is the best so far."""
         record, number = self.record, len(self.results)
         if number == len(record.fits):
-            self._fit(settings)
+            self._fit(params)
         loss, n_iter = record.fits[number]
-        self.results.append(
-            {
-                **{name: getattr(settings, name) for name in CHOSEN},
-                "held_out_loss": loss,
-                "n_iter": n_iter,
-            }
+        self.results.append({**params, "held_out_loss": loss, "n_iter": n_iter})
+        self.stopped = self.progress.step(
+            f"fit {number + 1}: held-out loss {loss:.5f}, "
+            + ", ".join(f"{name}={value!r}" for name, value in params.items()),
+            "fit",
         )
-        if self.model.verbose > 0:
-            print(
-                f"[{type(self.model).__name__}] fit {len(self.results)}: held-out loss "
-                f"{loss:.5f}, lam={settings.lam:.4g}",
-                flush=True,
-            )
         if not loss < self.loss:
             return False
         self.loss = loss
         return True
 
-    def _fit(self, settings):
+    def _fit(self, params):
         """Fit from the best weights so far; the record keeps the better ones."""
-        record, fit = self.record, self._begin(settings)
+        record, fit = self.record, self._begin(params)
         if record.best:
             w = fit.from_solution(record.best["w"], record.best["beta"])
         else:

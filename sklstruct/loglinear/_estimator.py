@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import numbers
 import os
-import re
-import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 
 from .._checkpoint import Checkpoint, refuse_in_batches
 from .._compat import (
@@ -27,7 +24,6 @@ from .._compat import (
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from .._progress import Progress
-from .._warnings import warn
 from ..backoff import (
     BackoffClassifier,
     BackoffModel,
@@ -41,20 +37,22 @@ from ..backoff import (
 )
 from ..backoff._estimator import BATCH, SAMPLES
 from ..symbols import Labels
-from ._active_set import check_active_set, grow
+from ._active_set import grow
 from ._fit import (
     Fit,
-    Settings,
     backoff_numbers,
+    bind,
+    check_numbers,
     fitted_numbers,
+    given_solver,
+    is_positive,
     penalty_of,
     solver_of,
 )
-from ._gap import shortfall_text
-from ._memory import FitMemory
+from ._gap import warn_of_end
 from ._penalties import PENALTIES, Penalty, Separable
 from ._prior import check_labels, with_pairs_of
-from ._solvers import SOLVERS, Report, Result, Solver, solvers_for
+from ._solvers import SOLVERS, Report, Result, Solver, solvers_that
 from ._start import kneser_ney_weights
 
 
@@ -79,52 +77,19 @@ class Carried(NamedTuple):
 
 
 def _is_online(model: StructuredLogLinearLM) -> bool:
-    if model.active_set:
-        raise AttributeError(
-            "active_set=True keeps no counts that partial_fit could add to; use "
-            "active_set=False, or fit"
-        )
-    if model.min_count > 1:
-        raise AttributeError(
-            f"min_count={model.min_count} keeps no counts of the contexts that "
-            "partial_fit may make frequent; use min_count=1, or fit"
-        )
-    if model.prior is not None:
-        raise AttributeError(
-            "prior: partial_fit has none; fit all samples, or set it to None"
-        )
+    for name, stands in (
+        ("solver", model.keeps_positions),
+        ("min_count", model.min_count > 1),
+        ("prior", model.prior is not None),
+    ):
+        if stands:
+            raise AttributeError(
+                f"{name}: partial_fit needs a model of its samples alone and the "
+                f"counts of all contexts; with {name}={getattr(model, name)!r} use fit"
+            )
     return True
 
 
-def _listed(table: dict[str, Any], note: Callable[[Any], str]) -> str:
-    """The entries of a table for a docstring: name, class, summary and a note."""
-    items = []
-    for name, kind in table.items():
-        summary = re.sub(r"\s*\[\d\]_", "", (kind.__doc__ or "").split("\n\n")[0])
-        words = f'- "{name}" or `{kind.__name__}()`: {summary} {note(kind)}'.split()
-        items.append(
-            textwrap.fill(
-                " ".join(words), 76, subsequent_indent="  ", break_on_hyphens=False
-            )
-        )
-    return "\n".join(items)
-
-
-def _values(penalty: type[Penalty]) -> str:
-    values = ", ".join(f"`{k}` {v:g}" for k, v in penalty.defaults.items())
-    return f"Defaults: {values}."
-
-
-def _fitted(solver: type[Solver]) -> str:
-    both, signed = (
-        ", ".join(n for n, kind in PENALTIES.items() if solver().fits(kind(), positive))
-        for positive in (True, False)
-    )
-    other = "" if both == signed else f"; with signed weights for {signed or 'none'}"
-    return f"For {both}{other}."
-
-
-@shared_docs(penalties=_listed(PENALTIES, _values), solvers=_listed(SOLVERS, _fitted))
 class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     r"""Log-linear model over the suffixes of a context, with structured penalties.
 
@@ -139,140 +104,78 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         \min_w\ -\sum_i \omega_i \ln P(y_i \mid x_i) + \lambda\, \Omega(w),
         \qquad w \ge 0 .
 
-    There is a weight for every pair (context, symbol that followed it in
-    training; every class has one with the empty context), and no other. Loss and
-    gradient are exact and cost O(number of pairs); no term is contexts times classes.
-    The fitted model is exactly a back-off model.
+    There is a weight for every pair (context, symbol that followed it in training;
+    every class has a pair with the empty context), and no other weight. Loss and
+    gradient are exact and cost O(number of pairs), whatever the number of classes. The
+    fitted model is exactly a back-off model.
 
     Parameters
     ----------
     max_depth : int, default=None
-        Longest context m, at least 0. None: as long as the windows, or the paths,
-        of X.
+        Longest context m, at least 0. None: that of X.
 
     penalty : name or Penalty, default="elastic_net"
-        :math:`\Omega`. With q over the pairs and subtree(q) the pairs of the same
-        symbol whose context extends that of q into the past, q included:
+        The shape :math:`\Omega` of the penalty: "l1" (`L1`), "l2" (`L2`), "elastic_net"
+        (`ElasticNet`), "tree_l2" (`TreeL2`), "tree_linf" (`TreeLinf`). A name stands
+        for the object with its defaults. Parameters of an object are set and searched
+        as ``penalty__gamma``.
 
-        {penalties}
-
-        A name stands for the object with its defaults. Parameters of an object are
-        set and searched as ``penalty__gamma``.
-
-    lam : float, default=None
+    lam : float, default=0.2
         Strength :math:`\lambda`, from 0 to 1e50. The loss is a total over the samples,
-        so `lam` is in counts, like an absolute discount: one value serves all
-        corpus sizes. Papers that divide the loss by W tokens have lam / W. None, here
-        and for the next two parameters, takes the default of the penalty. The defaults
-        were chosen on words, for contexts of up to 4; `StructuredLogLinearLMCV` finds
-        better values for other text.
+        so `lam` is in counts, like an absolute discount: one value serves all corpus
+        sizes. The defaults of `lam` and `alpha` are for the default penalty and words;
+        the pages of the penalties have values to begin with.
 
-    alpha : float or array-like of shape (depth + 1,), default=None
-        Weight of the features by depth: :math:`\beta_k = \alpha^k` for a number, or
-        the :math:`\beta_k` themselves, in order of depth; positive, and no
-        :math:`\beta_k` above 1e50. 1 is unweighted. Smaller values charge deep
-        contexts more.
-
-    depth_weight : float or array-like of shape (depth + 1,), default=None
-        Weight of the penalty's terms by depth: factor :math:`d^k` of `lam` for a
-        number d (1e50 where it is larger: no weight is left there), or the factors
-        themselves, non-negative and at most 1e50.
+    alpha : float or array-like of shape (depth + 1,), default=1.0
+        Weight of the features by depth: :math:`\beta_k = \alpha^k` for a number, or the
+        :math:`\beta_k` themselves, in order of depth; positive, and no :math:`\beta_k`
+        above 1e50. 1 is unweighted. Smaller values charge deep contexts more.
 
     positive : bool, default=True
-        True: weights are non-negative.
-
-    penalize_root : bool, default=True
-        True: the weights of the empty context (the unigrams) are penalised.
+        Whether weights are non-negative. With a `prior` they have either sign.
 
     min_count : int, default=1
         Contexts whose samples weigh less in sum have no weights, and a history ends at
-        the last one that has; at least 1, which keeps all that occur. Of the contexts
-        of a text most occur once: 2 takes less memory and time. Of windows they are
-        not made at all; of sentences, counts and path matrices they are left out after
-        counting. Not with `active_set`, `prior` or `partial_fit`, nor for collapsed
-        paths.
+        the last one that has; at least 1, which keeps all that occur. Most contexts of
+        a text occur once: 2 takes less memory and time. Not with a `prior`, an active
+        set or `partial_fit`, nor for collapsed paths.
 
     solver : name or Solver, default="auto"
-        All start from Kneser-Ney smoothing, which is a point of the model (or from 0
-        where the objective is lower there).
-
-        {solvers}
-        - "auto": the first of these that can fit the penalty.
-
-    tol : float, default=1e-2
-        Stop when the optimality residual, ``optimality_``, is at most `tol` (in the
-        tree metric, when the decrease to be expected is small as well); at least 0. It
-        is no number of nats; see `gap_tol`. A solver object with a `tol` of its own
-        uses that.
-
-    gap_tol : float, default=None
-        Stop only when the duality gap `gap_`, which bounds the distance from the
-        minimum, is at most `gap_tol` nats a sample as well; at least 0. The fit goes on
-        with a smaller residual than `tol` until it is, or until `max_iter`. It costs
-        a gradient each time that the residual is reached. None: the residual alone
-        decides.
-
-    max_iter : int, default=300
-        Largest number of iterations, at least 1; a ConvergenceWarning when it is
-        reached. A solver object with a `max_iter` of its own uses that.
-
-    active_set : bool, default=False
-        True: the tree is built while it is fitted. The children of a pair are counted
-        only if the optimality condition of their group allows a weight above 0. The
-        optimum is that of the whole tree, of which a part is built, the smaller the
-        larger `lam` is; the fitted model has only pairs with a weight. For penalties
-        with an absolute term and without `count_weight`, non-negative weights, and
-        `lam` above 0. Solvers other than the default need `tol`. This saves memory for
-        windows and sentences, not for a path matrix, whose tree exists already.
-
-    warm_start : bool, default=False
-        Start from the weights of the previous `fit` when the pairs are the same
-        (another `lam`, `alpha` or penalty on the same data), as if it were the first
-        fit otherwise.
-
-    memory : FitMemory, default=None
-        Keeps the counted trees of samples for other fits of the same samples: in a grid
-        search a tree is counted once a fold. See `FitMemory`.
-
-    checkpoint : str, os.PathLike or Checkpoint, default=None
-        A file such as ``fit.ckpt``, to which `fit` writes its state every minute (or
-        as often as a `Checkpoint` says) and on Ctrl-C, and from which the same `fit`
-        continues in another process. A file of other data or settings is refused. The
-        file stays after the fit. `tol`, `max_iter` and, unless it is None, `gap_tol`
-        may change in between. A name without a suffix is a folder, for many fits; see
-        `Checkpoint`. For every solver but "lbfgs", as scipy hides its state; "owlqn"
-        fits the same penalties. Not for `partial_fit`.
+        The method and its stopping rules, as a name or as an object with `tol`,
+        `max_iter`, `gap_tol` and `verbose`: "auto" (`AutoSolver`), "tree_metric"
+        (`TreeMetricSolver`), "diagonal" (`DiagonalSolver`), "fista" (`FistaSolver`),
+        "lbfgs" (`LBFGSSolver`), "owlqn" (`OWLQNSolver`), "gis" (`GISSolver`), "iis"
+        (`IISSolver`), "scis" (`SCISSolver`), "cd" (`CoordinateDescentSolver`),
+        "stochastic" (`StochasticSolver`), "active_set" (`ActiveSetSolver`). They start
+        from Kneser-Ney smoothing (or from 0 if the objective is lower there).
 
     prior : BackoffModel, default=None
-        Another model P of the same classes and context symbols, of more text or of
-        other text: then
+        Another model of the same classes and context symbols, of more text or of other
+        text: then
 
         .. math::
-            P(y \mid x) \propto P_{{\text{{prior}}}}(y \mid x) \exp s(x, y) ,
+            P(y \mid x) \propto P_{\text{prior}}(y \mid x) \exp s(x, y) ,
 
         so that the penalty is on the difference from the weights of the prior; any
-        back-off model has such, whatever its estimator is. It needs
-        ``positive=False`` and a solver that learns of the loss by its gradient alone
-        ("diagonal", "fista", "lbfgs", "owlqn"); not with `active_set`, `count_weight`
-        or `partial_fit`. A collapsed tree is expanded.
+        back-off model has such weights. For "diagonal", "fista", "lbfgs", "owlqn".
+
+    checkpoint : str, os.PathLike or Checkpoint, default=None
+        A file such as ``fit.ckpt``, or a folder for many fits: `fit` writes its state
+        there every minute and on Ctrl-C, and continues from it in another process; see
+        `Checkpoint`. A file of other data or parameters is refused; `tol`, `max_iter`
+        and, unless it is None, `gap_tol` may change. For every solver but "lbfgs", as
+        SciPy hides its state. Not for `partial_fit`.
 
     padding : object, default=None
-        The symbol that marks missing history in dense X; see
-        `SuffixTreeVectorizer`.
+        The symbol that marks missing history in dense X.
 
     classes : array-like of shape (n_classes,), default=None
-        All symbols that can be predicted, in any order; closes the vocabulary. None:
-        those of y. Symbols that y lacks get the probability of score 0.
+        All symbols that can be predicted, in any order. None: those of y. Symbols that
+        y lacks get the probability of score 0.
 
     n_jobs : int, default=None
         Number of threads for the sweeps. None is 1 unless in a
-        `joblib.parallel_config` context, -1 all processors. Results do not depend on
-        it; a tree with few pairs is fitted in one thread.
-
-    verbose : int, default=0
-        Print objective and residual every `verbose` iterations; 0 is silent.
-        For a progress bar set scikit-learn's ``ProgressBar`` callback with
-        `set_callbacks`.
+        `joblib.parallel_config` context, -1 all processors. Results are the same.
 
     Attributes
     ----------
@@ -281,9 +184,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     coef_ : ndarray of shape (n_pairs,)
         Weight of each pair, in the order of the context tree; with a `prior` the
-        difference from it, 0 at pairs that the prior alone has. With `active_set` it is
-        0 at pairs that only lead to contexts in which others have a weight: an
-        automaton and a file of n-grams need them.
+        difference from it, 0 at pairs that the prior alone has. Of an active set it is
+        0 at pairs that only lead to contexts in which others have a weight.
 
     n_parameters_ : int
         Number of non-zero weights.
@@ -292,24 +194,21 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         Evaluations of loss and gradient.
 
     n_pairs_built_, n_nodes_built_ : int
-        With `active_set`: pairs and contexts that were ever made, those without a
-        weight included.
+        Of an active set: pairs and contexts that were ever made.
 
     objective_ : ndarray of shape (`n_iter_`,)
-        Penalised loss of the best weights after each iteration, in nats, total over
-        the samples; the first is that of the start, the last that of the fitted
-        weights. With `active_set`: after each round of growth.
+        Penalised loss of the best weights, in nats, total over the samples: at the
+        start and after each iteration; of an active set, after each round of growth.
 
     optimality_ : float
         Optimality residual :math:`\sqrt{\sum_p r_p^2 / c_p \,/\, \sum_i \omega_i}`,
         with :math:`r_p` the distance of the negative gradient to the penalty's
-        subdifferential (by the proximal mapping) and :math:`c_p` the count of the
-        pair.
+        subdifferential (by the proximal mapping) and :math:`c_p` the count of the pair.
 
     gap_ : float
         Duality gap: no weights that each add at most 25 to a score have a penalised
         loss that is lower by more than this, in nats, total over the samples. Infinite
-        where a callback stopped an active set that may have to grow.
+        if a callback stopped an active set, and on the shards of a tree.
 
     backoff_model_ : BackoffModel
         The fitted model: queries, sampling, ARPA.
@@ -331,29 +230,15 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     Notes
     -----
-    With `collapse=True` in the vectorizer, merged suffixes share one weight. For
-    "l1", "l2", "elastic_net" and "tree_linf" with alpha = 1 and depth_weight = 1 the
-    optimum is that of the trie. With other values it is another model, whose
-    probabilities can differ much: a UserWarning says so. "tree_l2" does not keep equal
-    weights equal and is refused.
-
-    An active set takes memory for the pairs that are built and 32 bytes a sample, 100
-    while children are counted. Rounds that only show where to grow are solved to ten
-    times `tol`. Of a text, the tree has all that was seen more often than about
-    :math:`\lambda / \beta` times. It grows from the empty context into the past, as the
-    groups of the tree penalties do; those of [2]_ extend into the future, along the
-    arcs of a left-to-right automaton.
-
-    The optimum of "tree_linf" (and of "l1") need not be unique: two solutions with
-    the same objective agree on the training samples and may differ at contexts that
-    were not seen whole. See `TreeLinf`.
+    With `collapse=True` in the vectorizer, merged suffixes share one weight. With alpha
+    = 1 and a `depth_weight` of 1 the optimum is that of the trie. With other values it
+    is another model, whose probabilities can differ much: a UserWarning says so.
+    `TreeL2` is refused.
 
     References
     ----------
     .. [1] A. Nelakanti, C. Archambeau, J. Mairal, F. Bach, G. Bouchard, "Structured
        Penalties for Log-linear Language Models", EMNLP 2013, equations 1, 2 and 8.
-    .. [2] R. Cotterell, J. Eisner, "Penalized expectation propagation for graphical
-       models over strings", NAACL 2015, section 6.1.
 
     Examples
     --------
@@ -366,14 +251,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     array(['a', 'b'], dtype='<U1')
     >>> model.predict_proba(X).sum(axis=1).round(12)
     array([1., 1., 1., 1., 1.])
-
-    An active set ends at the same objective:
-
-    >>> model = model.set_params(penalty="tree_l2", tol=1e-6)
-    >>> whole = model.fit(X, y).objective_[-1]
-    >>> grown = model.set_params(active_set=True).fit(X, y).objective_[-1]
-    >>> bool(np.isclose(whole, grown))
-    True
     """
 
     coef_: np.ndarray
@@ -384,33 +261,16 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     _parameter_constraints: dict = {
         "max_depth": [Interval(numbers.Integral, 0, None, closed="left"), None],
         "penalty": [StrOptions(set(PENALTIES)), Penalty],
-        "lam": [Interval(numbers.Real, 0, None, closed="left"), None],
-        "alpha": [
-            Interval(numbers.Real, 0, None, closed="neither"),
-            "array-like",
-            None,
-        ],
-        "depth_weight": [
-            Interval(numbers.Real, 0, None, closed="left"),
-            "array-like",
-            None,
-        ],
+        "lam": [Interval(numbers.Real, 0, None, closed="left")],
+        "alpha": [Interval(numbers.Real, 0, None, closed="neither"), "array-like"],
         "positive": ["boolean"],
-        "penalize_root": ["boolean"],
         "min_count": [Interval(numbers.Integral, 1, None, closed="left")],
-        "solver": [StrOptions({"auto", *SOLVERS}), Solver],
-        "tol": [Interval(numbers.Real, 0, None, closed="left")],
-        "gap_tol": [Interval(numbers.Real, 0, None, closed="left"), None],
-        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
-        "active_set": ["boolean"],
-        "warm_start": ["boolean"],
-        "checkpoint": [str, os.PathLike, Checkpoint, None],
-        "memory": [FitMemory, None],
+        "solver": [StrOptions(set(SOLVERS)), Solver],
         "prior": [BackoffModel, None],
+        "checkpoint": [str, os.PathLike, Checkpoint, None],
         "padding": "no_validation",
         "classes": ["array-like", None],
         "n_jobs": [numbers.Integral, None],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -418,47 +278,29 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         max_depth: int | None = None,
         *,
         penalty: str | Penalty = "elastic_net",
-        lam: float | None = None,
-        alpha: float | ArrayLike | None = None,
-        depth_weight: float | ArrayLike | None = None,
+        lam: float = 0.2,
+        alpha: float | ArrayLike = 1.0,
         positive: bool = True,
-        penalize_root: bool = True,
         min_count: int = 1,
         solver: str | Solver = "auto",
-        tol: float = 1e-2,
-        gap_tol: float | None = None,
-        max_iter: int = 300,
-        active_set: bool = False,
-        warm_start: bool = False,
-        checkpoint: str | os.PathLike | Checkpoint | None = None,
-        memory: FitMemory | None = None,
         prior: BackoffModel | None = None,
+        checkpoint: str | os.PathLike | Checkpoint | None = None,
         padding: Any = None,
         classes: ArrayLike | None = None,
         n_jobs: int | None = None,
-        verbose: int = 0,
     ) -> None:
         self.max_depth = max_depth
         self.penalty = penalty
         self.lam = lam
         self.alpha = alpha
-        self.depth_weight = depth_weight
         self.positive = positive
-        self.penalize_root = penalize_root
         self.min_count = min_count
         self.solver = solver
-        self.tol = tol
-        self.gap_tol = gap_tol
-        self.max_iter = max_iter
-        self.active_set = active_set
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.memory = memory
         self.prior = prior
+        self.checkpoint = checkpoint
         self.padding = padding
         self.classes = classes
         self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @with_callbacks
     @shared_docs(samples=SAMPLES)
@@ -467,8 +309,11 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         X: ArrayLike | sp.spmatrix,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-    ) -> StructuredLogLinearLM:
+    ) -> Self:
         """Fit the weights.
+
+        The steps: count the contexts of X; bind the parameters to the counts; start
+        from Kneser-Ney smoothing; solve; wrap the weights as a back-off model.
 
         Parameters
         ----------
@@ -482,9 +327,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return self._fit(X, y, sample_weight)
 
     @with_callbacks
-    def fit_counted(
-        self, counted: Counted, *, overwrite: bool = False
-    ) -> StructuredLogLinearLM:
+    def fit_counted(self, counted: Counted, *, overwrite: bool = False) -> Self:
         """Fit the weights to counts; see `BackoffClassifier.fit_counted`."""
         return super().fit_counted(counted, overwrite=overwrite)
 
@@ -500,7 +343,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         *,
         decay: float | None = None,
         window: int | None = None,
-    ) -> StructuredLogLinearLM:
+    ) -> Self:
         """Learn from more samples.
 
         The counts of the batches are summed, and the solver starts at the weights of
@@ -528,7 +371,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     @property
     def keeps_positions(self) -> bool:
-        return self.active_set
+        known = (
+            SOLVERS.get(self.solver) if isinstance(self.solver, str) else self.solver
+        )
+        return getattr(known, "grows", False)
 
     @property
     def least_context(self) -> int:
@@ -545,35 +391,38 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         return settings
 
     def _fit_counted(self, counted: Counted, overwrite: bool) -> Fitted:
-        if self.active_set:
+        """Bind, start, solve, wrap."""
+        if self.keeps_positions:
             return self._grow_counted(counted)
-        return self._fit_settings(counted, Settings.of(self))
+        with reporting(self) as report, ThreadMap(self.n_jobs) as parallel:
+            fit = Fit(self, self._bind(counted, parallel))
+            fit.keeper = fit.keeper_at(Checkpoint.of(self.checkpoint))
+            result = fit.done()
+            if result is None:
+                result = self._solve(fit, self._carried(counted), report)
+            gap = fit.gap(result.w)
+            fitted = fitted_numbers(fit.problem, result.w)
+        set_result(self, fit, result, gap)
+        return fitted
 
-    def _fit_settings(self, counted, settings, record=None):
-        """The model of some settings; record: that of the search that chose them."""
+    def _bind(self, counted, parallel):
         pairs, count, offset = counted.pairs, counted.count, None
         if self.prior is not None:
             pairs, count, offset = with_pairs_of(self.prior, counted)
-        count = np.asarray(count, dtype=np.float64)
-        carried = self._carried(counted, settings)
-        with reporting(self) as report, ThreadMap(self.n_jobs) as parallel:
-            problem = settings.problem(pairs, count, parallel)
-            problem.begin_at(offset)
-            fit = Fit(settings, solver_of(self), problem, self.gap_tol)
-            if record is None:
-                fit.keeper = fit.keeper_at(Checkpoint.of(self.checkpoint))
-            else:
-                fit.keeper = record.last(fit.identity())
-            result = fit.done()
-            if result is None:
-                result = self._solve(fit, report, carried)
-            self.gap_ = fit.gap(result.w)
-            fitted = fitted_numbers(problem, result.w)
-        set_result(self, result)
-        warn_of(self, fit, result, self.gap_)
-        return fitted
+        problem = bind(self, pairs, np.asarray(count, dtype=np.float64), parallel)
+        problem.begin_at(offset)
+        return problem
 
-    def _carried(self, counted: Counted, settings: Settings) -> Carried | None:
+    def _solve(self, fit, carried, report):
+        if carried is None:
+            return fit.solve(fit.start(), report)
+        w = fit.start(partial(carried.moved, positive=fit.problem.positive))
+        if not fit.solver.incremental:
+            return fit.solve(w, report)
+        share = min(carried.weight / fit.problem.total_weight, 1.0)
+        return fit.learn(w, report, share)
+
+    def _carried(self, counted: Counted) -> Carried | None:
         """The weights of the batches before, if this fit continues from them."""
         if not isinstance(counted, ExtendedCounts) or not hasattr(self, "coef_"):
             return None
@@ -581,13 +430,12 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if self.coef_.size != before.pairs.n_pairs:
             return None
         base = None
-        if isinstance(settings.penalty, Separable):
+        if isinstance(penalty_of(self), Separable):
             # Another batch changes the weights of Kneser-Ney smoothing and the optimum.
             # Their difference changes less, unless the optimum is sparse by groups.
             with ThreadMap(self.n_jobs) as parallel:
-                count = np.asarray(before.count, dtype=np.float64)
-                problem = settings.problem(before.pairs, count, parallel)
-                l1_ratio = settings.penalty.bind(problem).l1_ratio
+                problem = self._bind(before, parallel)
+                l1_ratio = penalty_of(self).bind(problem).l1_ratio
                 base = kneser_ney_weights(problem, l1_ratio)
         return Carried(counted.place(), self.coef_, base, counted.weight)
 
@@ -603,12 +451,11 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
 
     def _grow(self, counted, samples):
         """The model of an active set."""
-        n_symbols = counted.pairs.tree.n_symbols
-        settings, solver = Settings.of(self), solver_of(self)
         with reporting(self) as report, ThreadMap(self.n_jobs) as parallel:
+            n_symbols = counted.pairs.tree.n_symbols
             grown = grow(
-                settings, solver, Checkpoint.of(self.checkpoint), samples, n_symbols,
-                counted.labels.n_classes, parallel, report, self.gap_tol,
+                self, Checkpoint.of(self.checkpoint), samples, n_symbols,
+                counted.labels.n_classes, parallel, report,
             )  # fmt: skip
         fit, result = grown.fit, grown.result
         pairs, log_prob, log_backoff = backoff_numbers(fit.problem, result.w)
@@ -621,123 +468,56 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 smaller, log_prob[kept], log_backoff[index >= 0], counted.labels
             )
         )
-        coef = np.zeros(model.n_pairs)
-        coef[place] = result.w[kept]
-        set_result(self, result._replace(w=coef))
-        # What is not built is held at zero by the gradient at these weights, and adds
-        # nothing to the gap; a callback stops before that is known.
-        stopped = result.status == "stopped"
-        self.gap_ = np.inf if stopped else fit.gap(result.w)
+        # Unbuilt pairs are 0 at the optimum and contribute nothing to the gap; a
+        # callback stops the fit before that is known.
+        gap = np.inf if result.status == "stopped" else fit.gap(result.w)
+        set_result(self, fit, result, gap)
+        self.coef_ = np.zeros(model.n_pairs)
+        self.coef_[place] = result.w[kept]
         self.n_iter_, self.objective_ = grown.n_iter, grown.objective
         self.n_pairs_built_ = pairs.n_pairs
         self.n_nodes_built_ = pairs.tree.n_nodes
-        warn_of(self, fit, result, self.gap_)
         return Fitted(model.pairs, model.log_prob, model.log_backoff)
 
     def _check_params(self):
-        penalty, solver = penalty_of(self), solver_of(self)
+        penalty, solver = penalty_of(self), given_solver(self)
         for part in (penalty, solver):
             part._validate_params()
-        missing = solver.missing(penalty)
-        if missing:
-            solvers = solvers_for(penalty, self.positive)
-            penalties = [p for p in PENALTIES if not solver.missing(PENALTIES[p])]
-            raise ValueError(
-                f"solver={self.solver!r} cannot fit penalty={self.penalty!r}: it needs "
-                f"the methods {list(solver.needs)} of the bound penalty, and "
-                f"{penalty.bound.__name__} has no {' and no '.join(missing)}. Solvers "
-                f"that can fit this penalty: {solvers}; penalties that this solver can "
-                f"fit: {penalties}"
-            )
-        refusal = solver.refusal(penalty, self.positive)
-        if refusal is not None:
+        if not solver.grows:
+            solver = solver_of(self)
+        positive, prior = is_positive(self), self.prior is not None
+        reason = solver.why_not(penalty, positive, prior)
+        if reason is not None:
+            others = solvers_that(lambda s: s.fits(penalty, positive, prior))
+            kinds = [
+                p for p in PENALTIES if solver.fits(PENALTIES[p](), positive, prior)
+            ]
             raise ValueError(
                 f"solver={self.solver!r} cannot fit penalty={self.penalty!r} with "
-                f"positive={self.positive!r}: {refusal}. Solvers that can: "
-                f"{solvers_for(penalty, self.positive)}"
-            )
-        goes_on = hasattr(solver, "tol") and hasattr(solver, "max_iter")
-        if self.gap_tol is not None and not goes_on:
-            raise ValueError(
-                f"gap_tol: solver={self.solver!r} has no parameters tol and max_iter, "
-                "with which the fit could go on; set gap_tol to None"
+                f"positive={positive}{' and a prior' if prior else ''}: {reason}. "
+                f"Solvers that can: {others}; penalties that this solver can fit: "
+                f"{kinds}"
             )
         if Checkpoint.of(self.checkpoint) is not None and not solver.resumable:
             raise ValueError(
                 f"checkpoint: solver={self.solver!r} cannot go on from a checkpoint; "
-                f"solvers that can: {[s for s in SOLVERS if SOLVERS[s].resumable]}"
+                f"solvers that can: {solvers_that(lambda s: s.resumable)}"
             )
-        settings = Settings.of(self)
-        settings.check()
-        if self.prior is not None:
-            self._check_prior(penalty, solver)
-        if self.active_set:
-            if self.min_count > 1:
-                raise ValueError(
-                    "min_count: active_set=True makes only contexts that may have a "
-                    "weight; leave min_count 1"
-                )
-            check_active_set(settings)
-            if self.warm_start:
-                raise ValueError(
-                    "warm_start=True: an active set starts from the unigrams; set it "
-                    "to False"
-                )
-
-    def _check_prior(self, penalty, solver):
-        if self.positive:
+        check_numbers(self)
+        if self.min_count > 1 and (prior or solver.grows):
             raise ValueError(
-                "prior: weights below those of the prior are negative differences; "
-                "set positive=False"
+                "min_count: contexts that are left out may have weights in the prior, "
+                "and an active set leaves contexts out by itself; leave min_count 1"
             )
-        if not solver.by_gradient:
-            raise ValueError(
-                f"prior: solver={self.solver!r} knows the loss of a model without a "
-                "prior; use one of "
-                f"{[s for s in SOLVERS if SOLVERS[s].by_gradient]}"
-            )
-        if self.min_count > 1:
-            raise ValueError(
-                "min_count: contexts that are left out may have weights in the prior; "
-                "leave min_count 1 with a prior"
-            )
-        if self.active_set or getattr(penalty, "count_weight", None) is not None:
-            what = "active_set=True" if self.active_set else "count_weight"
-            raise ValueError(
-                f"prior: {what} looks at the counts of a model without a prior; leave "
-                "one of them out"
-            )
-
-    def _solve(self, fit, report, carried):
-        if carried is None:
-            return fit.solve(self._start(fit), report)
-        w = fit.start(partial(carried.moved, positive=self.positive))
-        if not fit.solver.incremental:
-            return fit.solve(w, report)
-        share = min(carried.weight / fit.problem.total_weight, 1.0)
-        return fit.learn(w, report, share)
-
-    def _start(self, fit):
-        """The previous weights with `warm_start`, if the pairs are the same and the
-        loss is finite, which a change of `alpha` may prevent."""
-        coef = getattr(self, "coef_", None) if self.warm_start else None
-        if (
-            coef is not None
-            and coef.size == fit.problem.n_pairs
-            and fit.problem.same_pairs(self.backoff_model_)
-        ):
-            w = np.maximum(coef, 0.0) if self.positive else coef.copy()
-            if np.isfinite(fit.objective(w)):
-                return w
-        return fit.start()
 
 
 @contextmanager
 def reporting(model: StructuredLogLinearLM) -> Iterator[Report]:
     """The context of a whole fit, which gives the function that iterations call."""
+    solver = given_solver(model)
     # The rounds of an active set have max_iter iterations each.
-    steps = None if model.active_set else getattr(solver_of(model), "max_iter", None)
-    with Progress.of_fit(model, steps) as progress:
+    steps = None if solver.grows else solver.max_iter
+    with Progress.of_fit(model, steps, solver.verbose) as progress:
 
         def report(iteration, objective, optimality):
             return progress.step(
@@ -748,34 +528,21 @@ def reporting(model: StructuredLogLinearLM) -> Iterator[Report]:
         yield report
 
 
-def set_result(model: StructuredLogLinearLM, result: Result) -> None:
-    """Set the fitted attributes that a solver's result gives."""
+def set_result(
+    model: StructuredLogLinearLM, fit: Fit, result: Result, gap: float = np.inf
+) -> None:
+    """Set the fitted attributes of a solver's result, and warn of an early end.
+
+    gap: infinite if it is not known.
+    """
     model.coef_ = result.w
     model.n_iter_ = len(result.history)
     model.objective_ = np.array(result.history)
     model.optimality_ = result.optimality
     model.n_parameters_ = int(np.count_nonzero(result.w))
-
-
-def warn_of(
-    model: StructuredLogLinearLM, fit: Fit, result: Result, gap: float = np.inf
-) -> None:
-    """A warning if the fit has not converged; gap: infinite where it is not known."""
-    shortfall = shortfall_text(gap, fit.gap_tol, fit.problem.total_weight)
-    rules = "tol" if fit.gap_tol is None else "tol and gap_tol"
-    if result.status == "stalled":
-        warn(
-            f"the solver stopped after {model.n_iter_} evaluations with an "
-            f"optimality residual of {result.optimality:.2g}{shortfall}. Rounding "
-            f"hides any further descent. Increase {rules}, or lam",
-            ConvergenceWarning,
-        )
-    if result.status == "max_iter":
-        free = ", or lam: unpenalised weights may have no finite optimum"
-        warn(
-            f"the solver stopped at max_iter={fit.solver.max_iter}, after "
-            f"{model.n_iter_} evaluations, with an optimality residual of "
-            f"{result.optimality:.2g}{shortfall}. Increase max_iter, or {rules}"
-            f"{free if fit.settings.lam == 0 else ''}",
-            ConvergenceWarning,
-        )
+    model.gap_ = gap
+    warn_of_end(
+        result, fit.solver, model.n_iter_, gap, fit.problem.total_weight,
+        float(model.lam),
+        "Rounding hides any further descent. Increase tol, or lam",
+    )  # fmt: skip

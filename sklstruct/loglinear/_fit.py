@@ -1,14 +1,15 @@
-"""One minimisation of the penalised loss: settings, data, solver, checkpoints.
+"""One minimisation of the penalised loss: parameters, data, solver, checkpoints.
 
-The estimator, the search for strengths, the path and the active set all make a `Fit` of
-their settings and counts, ask it for a start and let it solve.
+The estimator, the search for strengths, the path and the active set all `bind` the
+parameters of a model to counts, make a `Fit` of that, ask it for a start and let it
+solve.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -30,7 +31,15 @@ from ._gap import duality_gap, is_within, next_share
 from ._loss import LogLinearLoss
 from ._penalties import PENALTIES, Penalty
 from ._problem import Problem
-from ._solvers import Job, Report, Result, Solver, make_solver, silent
+from ._solvers import (
+    SOLVERS,
+    Job,
+    Report,
+    Result,
+    Solver,
+    counted_on,
+    silent,
+)
 from ._start import kneser_ney_weights, ridge_weights
 
 # Largest strength and feature weight: squares of products of the two, times a count,
@@ -38,125 +47,108 @@ from ._start import kneser_ney_weights, ridge_weights
 LARGEST = 1e50
 
 
-class Parameters(Protocol):
-    """The parameters of an estimator that define the objective and the solver."""
-
-    penalty: str | Penalty
-    lam: float | None
-    alpha: Any
-    depth_weight: Any
-    positive: bool
-    penalize_root: bool
-    solver: str | Solver
-    tol: float
-    max_iter: int
-    prior: BackoffModel | None
-
-
-def penalty_of(model: Parameters) -> Penalty:
+def penalty_of(model: Any) -> Penalty:
     """The penalty of a model whose parameter may be a name."""
     given = model.penalty
     return PENALTIES[given]() if isinstance(given, str) else given
 
 
-def solver_of(model: Parameters) -> Solver:
-    """A new solver; where it has no tol or max_iter it gets those of the model."""
-    if isinstance(model.solver, str):
-        return make_solver(
-            model.solver, penalty_of(model), model.positive, model.prior is not None,
-            tol=model.tol, max_iter=model.max_iter,
-        )  # fmt: skip
-    solver = clone(model.solver)
-    for name in ("tol", "max_iter"):
-        if getattr(solver, name, 0) is None:
-            solver.set_params(**{name: getattr(model, name)})
-    return solver
+def is_positive(model: Any) -> bool:
+    """Whether the weights are non-negative; the differences from a prior are not."""
+    return bool(model.positive) and model.prior is None
 
 
-class Settings(NamedTuple):
-    """The settings that, with the data, define the objective of a fit."""
+def given_solver(model: Any) -> Solver:
+    """A new solver, as the parameter says."""
+    given = model.solver
+    return SOLVERS[given]() if isinstance(given, str) else clone(given)
 
-    penalty: Penalty
-    lam: float
-    alpha: Any
-    depth_weight: Any
-    positive: bool
-    penalize_root: bool
 
-    @classmethod
-    def of(cls, model: Parameters) -> Settings:
-        """The settings of a model's parameters."""
-        penalty = penalty_of(model)
-        numbers = {
-            name: default if getattr(model, name) is None else getattr(model, name)
-            for name, default in (Penalty.defaults | penalty.defaults).items()
-        }
-        return cls(
-            penalty,
-            positive=bool(model.positive),
-            penalize_root=bool(model.penalize_root),
-            **numbers,
+def solver_of(model: Any) -> Solver:
+    """The solver of a model, or that of the rounds of an active set."""
+    prior = model.prior is not None
+    return given_solver(model).chosen(penalty_of(model), is_positive(model), prior)
+
+
+def check_one_tree(model: Any, what: str) -> None:
+    """ValueError unless all fits of a model are on one tree, that of the counts."""
+    for name, stands in (
+        ("prior", model.prior is not None),
+        ("solver", given_solver(model).grows),
+    ):
+        if stands:
+            raise ValueError(
+                f"{name}: {what} has one tree, that of the counts; fit "
+                f"{name}={getattr(model, name)!r} for each strength by itself"
+            )
+
+
+def check_numbers(model: Any) -> None:
+    """ValueError for strengths that are not finite, or too large."""
+    numbers = {"lam": model.lam, "alpha": model.alpha}
+    numbers["depth_weight"] = penalty_of(model).depth_weight
+    for name, value in numbers.items():
+        if not np.isfinite(np.asarray(value, dtype=np.float64)).all():
+            raise ValueError(f"{name} must be finite, got {value!r}")
+    if float(model.lam) > LARGEST:
+        raise ValueError(f"lam must be at most {LARGEST:g}, got {model.lam!r}")
+
+
+def bind(
+    model: Any,
+    pairs: Pairs,
+    count: np.ndarray,
+    parallel: ThreadMap,
+    *,
+    lam: float | None = None,
+    node_weight: np.ndarray | None = None,
+    depth: int | None = None,
+) -> Problem:
+    """The problem of counts, with errors about parameters that do not fit them.
+
+    Parameters
+    ----------
+    model : StructuredLogLinearLM
+        Its parameters.
+
+    pairs, count : Pairs, ndarray of shape (n_pairs,)
+        Contexts with their classes, and the counts.
+
+    parallel : ThreadMap
+        For the sweeps.
+
+    lam : float, default=None
+        Another strength than that of the model.
+
+    node_weight : ndarray of shape (n_nodes,), default=None
+        Weight of the samples that end at each node, where it is known.
+
+    depth : int, default=None
+        Depth of the whole tree, where `pairs` are a part of it.
+    """
+    penalty, collapsed = penalty_of(model), pairs.tree.span is not None
+    if collapsed and not penalty.collapsible:
+        raise ValueError(
+            f"penalty={penalty!r} does not keep the weights of merged suffixes equal, "
+            "so it cannot be fitted on a collapsed tree; use "
+            "SuffixTreeVectorizer(collapse=False), or penalty='tree_linf'"
         )
-
-    def check(self) -> None:
-        """ValueError for numbers that are not finite, or too large."""
-        for name in Penalty.defaults:
-            value = getattr(self, name)
-            if not np.isfinite(np.asarray(value, dtype=np.float64)).all():
-                raise ValueError(f"{name} must be finite, got {value!r}")
-        if float(self.lam) > LARGEST:
-            raise ValueError(f"lam must be at most {LARGEST:g}, got {self.lam!r}")
-
-    def problem(
-        self,
-        pairs: Pairs,
-        count: np.ndarray,
-        parallel: ThreadMap,
-        *,
-        node_weight: np.ndarray | None = None,
-        depth: int | None = None,
-    ) -> Problem:
-        """The problem of counts, with errors about settings that do not fit them.
-
-        Parameters
-        ----------
-        pairs, count : Pairs, ndarray of shape (n_pairs,)
-            Contexts with their classes, and the counts.
-
-        parallel : ThreadMap
-            For the sweeps.
-
-        node_weight : ndarray of shape (n_nodes,), default=None
-            Weight of the samples that end at each node, where it is known.
-
-        depth : int, default=None
-            Depth of the whole tree, where `pairs` are a part of it.
-        """
-        collapsed = pairs.tree.span is not None
-        if collapsed and not self.penalty.collapsible:
-            raise ValueError(
-                f"penalty={self.penalty!r} does not keep the weights of merged "
-                "suffixes equal, so it cannot be fitted on a collapsed tree; use "
-                "SuffixTreeVectorizer(collapse=False), or penalty='tree_linf'"
-            )
-        if depth is None:
-            depth = pairs.tree.max_depth
-        beta = _by_depth("alpha", self.alpha, depth, positive=True)
-        weight = _by_depth("depth_weight", self.depth_weight, depth, positive=False)
-        if collapsed:
-            _warn_collapsed(beta, weight)
-        if not self.penalize_root:
-            weight[0] = 0.0
-        problem = Problem(
-            pairs, count, beta, self.lam * weight, positive=self.positive,
-            parallel=parallel, node_weight=node_weight,
-        )  # fmt: skip
-        if not problem.total_weight <= LARGEST**2:
-            raise ValueError(
-                f"sample_weight must sum to at most {LARGEST**2:g}, got "
-                f"{problem.total_weight:g}"
-            )
-        return problem
+    if depth is None:
+        depth = pairs.tree.max_depth
+    beta = _by_depth("alpha", model.alpha, depth, positive=True)
+    weight = _by_depth("depth_weight", penalty.depth_weight, depth, positive=False)
+    if collapsed:
+        _warn_collapsed(beta, weight)
+    problem = Problem(
+        pairs, count, beta, (model.lam if lam is None else lam) * weight,
+        positive=is_positive(model), parallel=parallel, node_weight=node_weight,
+    )  # fmt: skip
+    if not problem.total_weight <= LARGEST**2:
+        raise ValueError(
+            f"sample_weight must sum to at most {LARGEST**2:g}, got "
+            f"{problem.total_weight:g}"
+        )
+    return problem
 
 
 class Fit:
@@ -164,65 +156,54 @@ class Fit:
 
     Parameters
     ----------
-    settings : Settings
-        The objective.
-
-    solver : Solver
-        The solver.
+    model : StructuredLogLinearLM
+        Its parameters.
 
     problem : Problem
-        The data, under these settings.
-
-    gap_tol : float, default=None
-        Largest duality gap at which a fit ends, in nats a sample. None: any.
+        The data, under these parameters.
 
     Attributes
     ----------
+    solver : Solver
+        A new one.
+
     loss : LogLinearLoss
         Of the problem.
 
     bound : BoundPenalty
-        The penalty of the settings, bound to the problem.
+        The penalty, bound to the problem.
 
     keeper : FitKeeper
         Of checkpoints; at first it keeps nothing.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        solver: Solver,
-        problem: Problem,
-        gap_tol: float | None = None,
-    ) -> None:
-        self.settings, self.solver, self.problem = settings, solver, problem
-        self.gap_tol = gap_tol
+    def __init__(self, model: Any, problem: Problem) -> None:
+        self.model, self.problem = model, problem
+        self.penalty, self.solver = penalty_of(model), solver_of(model)
         self.loss = LogLinearLoss(problem)
-        self.bound = settings.penalty.bind(problem)
-        self.keeper = NO_KEEPER
+        self.bound = self.penalty.bind(problem)
+        self.keeper: FitKeeper = NO_KEEPER
 
     # ------------------------------------------------------------- checkpoints
 
     def identity(self) -> dict[str, Any]:
-        """The data and settings that a checkpoint belongs to."""
-        problem, settings = self.problem, self.settings
+        """The data and parameters that a checkpoint belongs to."""
+        model, problem = self.model, self.problem
         pairs, tree = problem.pairs, problem.tree
         own: dict[str, Any] = {}
         if problem.offset is not None:
             own["prior"] = digest(problem.offset)
-        if self.gap_tol is not None:
+        if self.solver.gap_tol is not None:
             own["gap_tol"] = True  # its state is that of rounds
         return own | {
             "contexts": digest(tree.parent, tree.symbol, tree.span),
             "pairs": digest(pairs.ptr, pairs.target),
             "counts": digest(problem.count),
             "solver": self.solver.identity(whole=False),
-            "penalty": repr(settings.penalty),
-            "positive": settings.positive,
-            "penalize_root": settings.penalize_root,
-            "lam": settings.lam,
+            "penalty": repr(self.penalty),
+            "positive": problem.positive,
+            "lam": float(model.lam),
             "alpha": problem.beta_by_depth,
-            "depth_weight": problem.strength_by_depth / (settings.lam or 1.0),
         }
 
     def keeper_at(self, checkpoint: Checkpoint | None, **more: Any) -> FitKeeper:
@@ -230,9 +211,7 @@ class Fit:
         if checkpoint is None:
             return NO_KEEPER
         # A result depends on tol, gap_tol and max_iter, a state does not.
-        stop: dict[str, Any] = {"solver": self.solver.identity()}
-        if self.gap_tol is not None:
-            stop["gap_tol"] = float(self.gap_tol)
+        stop = {"solver": self.solver.identity()}
         return Keeper(checkpoint, {**self.identity(), **more}, stop)
 
     # ------------------------------------------------------------------- start
@@ -306,10 +285,10 @@ class Fit:
         """Minimise from `w`, which is overwritten; or the result that is kept."""
         # Solvers detect steps that overflow, and repeat them.
         with np.errstate(over="ignore", invalid="ignore"), self.keeper:
-            if self.gap_tol is None:
+            if self.solver.gap_tol is None:
                 result = self.solver.solve(self.job(report), w)
             else:
-                result = self._solve_to_gap(self.gap_tol, report, w)
+                result = self._solve_to_gap(self.solver.gap_tol, report, w)
         if result.status != "stopped":  # by a callback, which may be gone next time
             self.keeper.finish(**result._asdict())
         return result
@@ -321,9 +300,9 @@ class Fit:
     def _solve_to_gap(self, gap_tol, report, w):
         """Rounds of the solver, each with a smaller `tol`, until the gap is within
         `gap_tol`."""
-        tol, max_iter = self.solver.limits()
+        tol, max_iter = self.solver.tol, self.solver.max_iter
         total = self.problem.total_weight
-        # What the rounds before have left; `share`: of tol, in this round.
+        # The state of the rounds before; `share`: of tol, in this round.
         share, history, running = 1.0, [], {}
         like: State = {"share": 0.0, "earlier": [0.0]}
         state = self.keeper.load(like)
@@ -372,11 +351,6 @@ class Fit:
         """The result that an earlier run has left, or None."""
         found = self.keeper.result(Result.like(self.problem.n_pairs))
         return None if found is None else Result(**found)
-
-
-def counted_on(report: Report, before: int) -> Report:
-    """A report that counts iterations from `before` on."""
-    return lambda iteration, *more: report(before + iteration, *more)
 
 
 def backoff_numbers(

@@ -9,7 +9,7 @@ q_c are the relative frequencies of the t(c) samples that end at context c, and 
 Those of the model itself give v = -grad loss(w), and a difference in which no large
 numbers are subtracted. omega* is that over bounded weights, finite for every penalty.
 Over all weights it is infinite for a norm until v is scaled into the dual ball, which
-on text costs some nats a word where the fit is at its minimum to 1e-4. For a squared
+on text costs some nats per word where the fit is at its minimum to 1e-4. For a squared
 penalty it has v^2 / (2 lam), far too much where a frequent pair is off by some counts.
 """
 
@@ -18,14 +18,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from .._warnings import warn
 
 if TYPE_CHECKING:
     from ._loss import LogLinearLoss
     from ._penalties import BoundPenalty
+    from ._solvers import Result, Solver
+
+# Share of the objective from which on the gap of a fit that met `tol` is worth a
+# warning: the residual is relative to the weight of all samples, so that a few heavy
+# samples hide the gradients of the others.
+LOOSE = 0.5
 
 
 def is_within(gap: float, gap_tol: float | None, total_weight: float) -> bool:
-    """Whether a gap is small enough; gap_tol: in nats a sample, None allows any."""
+    """Whether a gap is small enough; gap_tol: in nats per sample, None allows any."""
     return gap_tol is None or gap <= gap_tol * total_weight
 
 
@@ -38,22 +47,70 @@ def next_share(share: float, gap: float, goal: float) -> float:
     return share * min(max(ratio, 0.1), 0.7)
 
 
-def shortfall_text(
-    gap: float, gap_tol: float | None, total_weight: float, tol: str = "tol"
-) -> str:
-    """What a warning about an early stop says of the rule that is not met, and of the
-    gap; nothing of an infinite one.
+def warn_of_end(
+    result: Result,
+    solver: Solver,
+    n_iter: int,
+    gap: float,
+    total: float,
+    lam: float,
+    remedy: str,
+) -> None:
+    """A ConvergenceWarning if a fit may be far from its minimum.
 
-    tol: the words for the other rule.
+    Parameters
+    ----------
+    result : Result
+        How it ended.
+
+    solver : Solver
+        Its stopping rules.
+
+    n_iter : int
+        Number of iterations.
+
+    gap : float
+        Duality gap, infinite if it is not known.
+
+    total : float
+        Weight of the samples.
+
+    lam : float
+        Strength of the penalty.
+
+    remedy : str
+        Advice for a fit in which rounding hides any further descent.
     """
-    close = is_within(gap, gap_tol, total_weight)
-    rule = f", not within {tol}" if close else f", and not within gap_tol={gap_tol:g}"
-    if not np.isfinite(gap):
-        return rule
-    return (
-        f"{rule}; the objective is at most {gap / total_weight:.2g} nats a sample "
-        "above its minimum (gap_)"
-    )
+    rules = "tol" if solver.gap_tol is None else "tol and gap_tol"
+    free = ", or lam: unpenalised weights may have no finite optimum"
+    if lam > 0.0:
+        free = ""
+    residual = f"an optimality residual of {result.optimality:.2g}"
+    missed = f"tol={solver.tol:g}"
+    if not is_within(gap, solver.gap_tol, total):
+        missed = f"gap_tol={solver.gap_tol:g}"
+    residual += f", not within {missed}"
+    if np.isfinite(gap):
+        residual += (
+            f"; the objective is at most {gap / total:.2g} nats per sample above its "
+            "minimum (gap_)"
+        )
+    if result.status == "max_iter":
+        text = (
+            f"the solver stopped at max_iter={solver.max_iter}, after {n_iter} "
+            f"iterations, with {residual}. Increase max_iter, or {rules}{free}"
+        )
+    elif result.status == "stalled":
+        text = f"the solver stopped after {n_iter} iterations with {residual}. {remedy}"
+    elif result.status == "converged" and LOOSE * result.objective < gap < np.inf:
+        text = (
+            f"the optimality residual is within tol={solver.tol:g}, but the objective "
+            f"may be {gap / total:.2g} nats per sample above its minimum (gap_), which "
+            f"is most of it. Set gap_tol, or decrease tol{free and ', or increase lam'}"
+        )
+    else:
+        return
+    warn(text, ConvergenceWarning)
 
 
 def duality_gap(loss: LogLinearLoss, penalty: BoundPenalty, w: np.ndarray) -> float:

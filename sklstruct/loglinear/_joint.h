@@ -12,7 +12,7 @@ SKLSTRUCT_WIDE static double sklstruct_softmax(ptrdiff_t n, const float *s, floa
     double total = 0.0;
     ptrdiff_t i, j, body = n - n % 16;
     for (j = 0; j < 16; j++) {
-        /* What is left of a row, filled up with numbers whose exponential is nothing:
+        /* The rest of a row, filled up with numbers whose exponential is nothing:
          * one by one these would cost as much as all others. */
         last[j] = body + j < n ? s[body + j] : -INFINITY;
         best[j] = last[j];

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numbers
 import os
-import warnings
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import Bounds, minimize
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._checkpoint import NO_KEEPER, Checkpoint, Keeper
@@ -28,7 +25,7 @@ from .._compat import (
 )
 from .._digest import digest
 from .._members import NamedMembers
-from .._parallel import ThreadMap, single_blas_thread
+from .._parallel import ThreadMap
 from .._progress import Progress
 from ..backoff import (
     Counted,
@@ -44,10 +41,18 @@ from ..context_tree import ContextTree, Pairs, read_windows
 from ..symbols import Labels, encode, learn_symbols
 from ..word_classes._refiner import share_clusterings
 from ._fit import LARGEST
-from ._gap import is_within, shortfall_text
+from ._gap import warn_of_end
 from ._joint_model import JointObjective, JointTrees, Samples
-from ._joint_solver import solve_joint
-from ._solvers import Result
+from ._joint_solver import minimise_exactly, solve_joint
+from ._penalties import L2
+from ._solvers import (
+    SOLVERS,
+    AutoSolver,
+    LBFGSSolver,
+    Result,
+    Solver,
+    TreeMetricSolver,
+)
 
 
 class JointLogLinear(
@@ -85,40 +90,32 @@ class JointLogLinear(
     alpha : float, default=0.87
         :math:`\beta_k = \alpha^k`; positive, at most 1.
 
-    positive : bool, default=True
-        Whether weights are non-negative.
-
     min_count : int, default=1
         Contexts whose samples weigh less in sum have no weights, and a path ends at
         the last one that has; at least 1, which keeps all that occur. Of the contexts
         of a text most occur once: 2 takes less memory and time.
 
-    solver : {"auto", "tree_metric", "lbfgs"}, default="auto"
-        - ``"tree_metric"``: Newton steps of one tree after the other in the metric of
-          `TreeMetricSolver`, with momentum; non-negative weights. The scores of all
-          samples for all classes are kept, in 4 bytes each; samples whose contexts are
-          the same on all paths share theirs.
-        - ``"lbfgs"``: that of SciPy, a slow reference that keeps no scores.
-        - ``"auto"``: the first, or the second where weights may be negative.
+    solver : {"auto", "tree_metric", "lbfgs"} or Solver, default="auto"
+        The method and its stopping rules, as a name or as an object with `tol`,
+        `max_iter`, `gap_tol` and `verbose`:
 
-    tol : float, default=0.02
-        Stop when the optimality residual, ``optimality_``, is at most `tol`; at
-        least 0. The residual is relative to the sum of all sample weights: with weights
-        of very different sizes it is small far from the optimum, too. Then set
-        `gap_tol`.
+        - "tree_metric" or `TreeMetricSolver`: Newton steps of one tree after the other
+          in the metric of that class, with momentum. The scores of all samples for all
+          classes are kept, in 4 bytes each; samples whose contexts are the same on all
+          paths share theirs.
+        - "lbfgs" or `LBFGSSolver`: that of SciPy, a slow reference that keeps no
+          scores.
+        - "auto" or `AutoSolver`: the first.
 
-    gap_tol : float, default=None
-        As in `StructuredLogLinearLM`: stop only when ``gap_`` is at most `gap_tol`
-        nats a sample as well; at least 0. A look at the gap costs about a pass, and
-        24 bytes for each weight.
-
-    max_iter : int, default=100
-        Largest number of passes over all trees, or iterations of L-BFGS; at least 1. A
-        ConvergenceWarning when it is reached.
+        `max_iter` counts passes over all trees, or iterations of L-BFGS. The residual
+        is relative to the sum of all sample weights: with weights of very different
+        sizes it is small far from the optimum too. Then a ConvergenceWarning says so;
+        set `gap_tol`, which costs about a pass for each look at the gap, and 24 bytes
+        for each weight.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
-        As in `StructuredLogLinearLM`, for ``"tree_metric"``; `gap_tol` may change from
-        and to None as well. The file holds the scores, and 16 bytes for each weight.
+        As in `StructuredLogLinearLM`, for "tree_metric"; `gap_tol` may change from and
+        to None as well. The file holds the scores, and 16 bytes for each weight.
 
     padding : object, default=None
         The symbol that marks missing history in X, for ``"passthrough"``; transformers
@@ -131,9 +128,6 @@ class JointLogLinear(
         Number of threads for the sweeps of ``"tree_metric"``. None is 1 unless in a
         `joblib.parallel_config` context, -1 all processors. Results do not depend on
         it; trees with few pairs are fitted in one thread.
-
-    verbose : int, default=0
-        Print objective and residual at every `verbose`-th pass; 0 is silent.
 
     Attributes
     ----------
@@ -173,7 +167,7 @@ class JointLogLinear(
     See Also
     --------
     StructuredLogLinearLM : One tree, with an exact solver and structured penalties.
-    sklstruct.mixture.MixtureLM : Several models, each with a softmax of its own.
+    sklstruct.mixture.MixtureLM : Several models, each with its own softmax.
 
     Notes
     -----
@@ -219,17 +213,17 @@ class JointLogLinear(
         "paths": [list, None],
         "lam": [Interval(numbers.Real, 0, None, closed="left")],
         "alpha": [Interval(numbers.Real, 0, 1, closed="right")],
-        "positive": ["boolean"],
         "min_count": [Interval(numbers.Integral, 1, None, closed="left")],
-        "solver": [StrOptions({"auto", "tree_metric", "lbfgs"})],
-        "tol": [Interval(numbers.Real, 0, None, closed="left")],
-        "gap_tol": [Interval(numbers.Real, 0, None, closed="left"), None],
-        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "solver": [
+            StrOptions({"auto", "tree_metric", "lbfgs"}),
+            AutoSolver,
+            TreeMetricSolver,
+            LBFGSSolver,
+        ],
         "checkpoint": [str, os.PathLike, Checkpoint, None],
         "padding": "no_validation",
         "classes": ["array-like", None],
         "n_jobs": [numbers.Integral, None],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -238,34 +232,25 @@ class JointLogLinear(
         *,
         lam: float = 0.3,
         alpha: float = 0.87,
-        positive: bool = True,
         min_count: int = 1,
-        solver: str = "auto",
-        tol: float = 2e-2,
-        gap_tol: float | None = None,
-        max_iter: int = 100,
+        solver: str | Solver = "auto",
         checkpoint: str | os.PathLike | Checkpoint | None = None,
         padding: Any = None,
         classes: ArrayLike | None = None,
         n_jobs: int | None = None,
-        verbose: int = 0,
     ) -> None:
         self.paths = paths
         self.lam = lam
         self.alpha = alpha
-        self.positive = positive
         self.min_count = min_count
         self.solver = solver
-        self.tol = tol
-        self.gap_tol = gap_tol
-        self.max_iter = max_iter
         self.checkpoint = checkpoint
         self.padding = padding
         self.classes = classes
         self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -292,10 +277,6 @@ class JointLogLinear(
         ValueError
             If X, y and weights do not fit together, or paths cannot read X.
         """
-        return self._fit(X, y, sample_weight)
-
-    @_fit_context(prefer_skip_nested_validation=False)
-    def _fit(self, X, y, sample_weight):
         require_targets(self, y)
         self._check_params()
         steps = self.read_paths()
@@ -378,7 +359,7 @@ class JointLogLinear(
     def _learn(self, counted):
         solver, checkpoint = self._check_params()
         with (
-            Progress.of_fit(self, self.max_iter) as progress,
+            Progress.of_fit(self, solver.max_iter, solver.verbose) as progress,
             ThreadMap(self.n_jobs) as parallel,
         ):
 
@@ -389,10 +370,12 @@ class JointLogLinear(
                 )
 
             paths, exact = self._read(counted, parallel)
-            if solver == "tree_metric":
-                result, slope = self._newton(paths, exact, checkpoint, parallel, report)
+            if isinstance(solver, LBFGSSolver):
+                result, slope = minimise_exactly(exact, solver, report)
             else:
-                result, slope = self._lbfgs(exact, report)
+                result, slope = self._newton(
+                    solver, paths, exact, checkpoint, parallel, report
+                )
         joint, total = exact.joint, float(exact.row_weight.sum())
         self.gap_ = exact.gap(result.w, slope)
         del slope
@@ -401,28 +384,13 @@ class JointLogLinear(
         self.objective_ = np.array(result.history)
         self.optimality_ = result.optimality
         self.n_iter_ = len(result.history) - 1
-        shortfall = shortfall_text(self.gap_, self.gap_tol, total, f"tol={self.tol:g}")
-        if result.status == "max_iter":
-            warnings.warn(
-                f"the solver stopped after {self.n_iter_} passes (max_iter="
-                f"{self.max_iter}) with an optimality residual of "
-                f"{result.optimality:.2g}{shortfall}. Increase max_iter, or "
-                f"{'tol' if self.gap_tol is None else 'tol and gap_tol'}",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        if result.status == "stalled":
-            at_start = result.objective == result.history[0]
-            warnings.warn(
-                f"the solver stopped after {self.n_iter_} passes, "
-                f"{'at the weights of the start, ' if at_start else ''}with an "
-                f"optimality residual of {result.optimality:.2g}{shortfall}. Its "
-                "scores are in single precision, which shows no way to a lower "
-                "objective; use solver='lbfgs', a larger lam, or sample weights of "
-                "more equal size",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+        at_start = result.objective == result.history[0]
+        warn_of_end(
+            result, solver, self.n_iter_, self.gap_, total, float(self.lam),
+            f"{'These are the weights of the start. ' if at_start else ''}The scores "
+            "are in single precision, which shows no way to a lower objective; use "
+            "solver='lbfgs', a larger lam, or sample weights of more equal size",
+        )  # fmt: skip
         return self
 
     def _read(self, counted, parallel):
@@ -449,7 +417,7 @@ class JointLogLinear(
         own = [slice(n_outcomes * (t > 0), None) for t in range(len(paths))]
         exact = JointObjective(
             joint, joint.places(terminals), samples, own, counts, float(self.lam),
-            self.positive, parallel,
+            True, parallel,
         )  # fmt: skip
         return paths, exact
 
@@ -490,28 +458,23 @@ class JointLogLinear(
         return trees, terminals, target, weight
 
     def _check_params(self):
-        """(name of the solver, the checkpoint or None), and errors that scikit-learn's
+        """(the solver, the checkpoint or None), and errors that scikit-learn's
         declarations cannot express."""
         if self.lam > LARGEST:
             raise ValueError(f"lam must be at most {LARGEST:g}, got {self.lam!r}")
-        solver = self.solver
-        if solver == "auto":
-            solver = "tree_metric" if self.positive else "lbfgs"
-        if solver == "tree_metric" and not self.positive:
-            raise ValueError(
-                "solver='tree_metric' needs positive=True; use 'lbfgs' for signed "
-                "weights"
-            )
+        given = self.solver
+        solver = SOLVERS[given]() if isinstance(given, str) else clone(given)
+        solver._validate_params()
+        solver = solver.chosen(L2(), positive=True)
         checkpoint = Checkpoint.of(self.checkpoint)
-        if checkpoint is not None and solver != "tree_metric":
+        if checkpoint is not None and not solver.resumable:
             raise ValueError(
-                f"checkpoint: solver={self.solver!r} with positive={self.positive!r} "
-                "cannot go on from a checkpoint; use solver='tree_metric', which needs "
-                "positive=True"
+                f"checkpoint: solver={self.solver!r} cannot go on from a checkpoint; "
+                "use solver='tree_metric'"
             )
         return solver, checkpoint
 
-    def _newton(self, paths, exact, checkpoint, parallel, report):
+    def _newton(self, solver, paths, exact, checkpoint, parallel, report):
         keeper = NO_KEEPER
         if checkpoint is not None:
             trees = [pairs.tree for pairs, *_ in paths]
@@ -522,65 +485,16 @@ class JointLogLinear(
                 "lam": float(self.lam),
                 "alpha": exact.joint.beta,
             }
-            stop = {
-                "tol": float(self.tol),
-                "gap_tol": None if self.gap_tol is None else float(self.gap_tol),
-                "max_iter": self.max_iter,
-            }
-            keeper = Keeper(checkpoint, identity, stop)
+            keeper = Keeper(checkpoint, identity, {"solver": solver.identity()})
             done = keeper.result(Result.like(exact.joint.w.size))
             if done is not None:
                 result = Result(**done)
                 return result, exact(result.w)[1]
         with keeper:
-            result, slope = solve_joint(
-                paths, exact, self.tol, self.gap_tol, self.max_iter, parallel, report,
-                keeper,
-            )  # fmt: skip
+            result, slope = solve_joint(paths, exact, solver, parallel, report, keeper)
         if result.status != "stopped":
             keeper.finish(**result._asdict())
         return result, slope
-
-    def _lbfgs(self, exact, report):
-        history, total = [], float(exact.row_weight.sum())
-        value, slope, residual, stopped = np.inf, None, np.inf, []
-
-        def objective(w):
-            nonlocal value, slope, residual
-            value, slope, residual = exact(w)
-            if not history:
-                history.append(value)
-            return value / total, slope / total
-
-        def is_met(w):
-            return residual <= self.tol and (
-                self.gap_tol is None
-                or is_within(exact.gap(w, slope), self.gap_tol, total)
-            )
-
-        def look(w):
-            # L-BFGS has accepted the last point that was evaluated.
-            history.append(value)
-            stop = report(len(history) - 2, value, residual)
-            if stop or is_met(w):
-                stopped.append("stopped" if stop else "converged")
-                raise StopIteration
-
-        with single_blas_thread():
-            result = minimize(
-                objective, np.zeros(exact.joint.w.size), jac=True, method="L-BFGS-B",
-                bounds=Bounds(0, np.inf) if self.positive else None, callback=look,
-                options={
-                    "maxiter": self.max_iter, "ftol": 0.0, "gtol": 1e-15,
-                    "maxfun": 10 * self.max_iter,
-                },
-            )  # fmt: skip
-        objective(result.x)
-        # L-BFGS also ends when double precision shows no further descent.
-        status = stopped[0] if stopped else "max_iter"
-        if is_met(result.x):
-            status = "converged"
-        return Result(exact.joint.w, history, value, residual, status), slope
 
     # ----------------------------------------------------------- prediction
 

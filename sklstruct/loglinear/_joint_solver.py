@@ -16,10 +16,11 @@ of the weights to them. Samples whose contexts are the same in all trees share a
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import Bounds, minimize
 
 from .._checkpoint import NO_KEEPER, FitKeeper, State
 from .._checks import check_memory
-from .._parallel import ThreadMap
+from .._parallel import ThreadMap, single_blas_thread
 from ..context_tree import Pairs
 from . import _joint_sweep_fast as _fast
 from ._gap import is_within, next_share
@@ -30,6 +31,7 @@ from ._problem import Problem
 from ._solvers import (
     Report,
     Result,
+    Solver,
     TreeMetric,
     next_momentum,
     relative_residual,
@@ -48,7 +50,7 @@ SHORTER = 20
 # Sums of weights between 2^-SAFE and 2^SAFE are as they are in single precision.
 SAFE = 40
 
-# The entries of `JointBlock.state`.
+# The entries of `JointBlock.get_state`.
 OF_BLOCK = ("y", "w", "best", "numbers")
 
 # Arrays of the pairs that last for a step only: the metric's three, the gradient.
@@ -202,14 +204,14 @@ class JointBlock:
         first = 0 if self.root else self.problem.n_classes
         return 0.5 * lam * dot(self.y[first:], self.y[first:])
 
-    def state(self) -> dict[str, np.ndarray]:
+    def get_state(self) -> dict[str, np.ndarray]:
         """The state of later steps, without the scores."""
         numbers = [self.t, self.kappa, self.levenberg, self.slope, self.undone]
         points = {"y": self.y, "w": self.w, "best": self.best}
         return {**points, "numbers": np.array(numbers)}
 
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Set the state that `state` gave."""
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        """Set what `get_state` returned."""
         for name in ("y", "w", "best"):
             vars(self)[name][:] = state[name]
         *numbers, undone = state["numbers"].tolist()
@@ -237,9 +239,7 @@ class JointBlock:
 def solve_joint(
     paths: list[tuple[Pairs, np.ndarray]],
     exact: JointObjective,
-    tol: float,
-    gap_tol: float | None,
-    max_iter: int,
+    solver: Solver,
     parallel: ThreadMap,
     report: Report,
     keeper: FitKeeper,
@@ -256,14 +256,8 @@ def solve_joint(
         passes sum up from scores in single precision has their rounding. In the order
         of the rows those of the first tree ascend.
 
-    tol : float
-        Residual at which to stop.
-
-    gap_tol : float or None
-        Largest duality gap at which to stop, in nats a sample.
-
-    max_iter : int
-        Largest number of passes over all trees.
+    solver : Solver
+        Its stopping rules; `max_iter` passes over all trees.
 
     parallel : ThreadMap
         Results do not depend on it.
@@ -287,6 +281,7 @@ def solve_joint(
     gradient : ndarray
         The gradient at the weights.
     """
+    tol, gap_tol, max_iter = solver.tol, solver.gap_tol, solver.max_iter
     samples, n_rows, beta = exact.samples, exact.nodes.shape[0], exact.joint.beta
     strength = np.full(beta.size, exact.lam)
     problems = [
@@ -335,13 +330,13 @@ def solve_joint(
         del weights
     else:
         at_start, share = state.pop("at_start"), state.pop("share")
-        passes.restore(state)
+        passes.set_state(state)
         del state
     status, optimality = "max_iter", np.inf
     total = float(exact.row_weight.sum())
     for iteration in iterations:
         keeper.save(
-            iteration=iteration, at_start=at_start, share=share, **passes.state()
+            iteration=iteration, at_start=at_start, share=share, **passes.get_state()
         )
         optimality = relative_residual(passes.run(), problems[0])
         if report(iteration, passes.objective, optimality):
@@ -366,7 +361,7 @@ def solve_joint(
     best = None
     if status != "converged" and not passes.objective <= passes.lowest:
         best = [block.best for block in blocks]
-    # What comes is as large as what is left here.
+    # Free these first: the next arrays are as large.
     del passes, blocks, scores, shared, before
     if best is not None and not exact.value(weights) <= exact.value(best):
         weights, optimality = best, np.nan
@@ -383,6 +378,54 @@ def solve_joint(
             status = "converged" if optimality <= tol else "stalled"
     result = Result(w, [*history, at_end], at_end, optimality, status)
     return result, gradient
+
+
+def minimise_exactly(
+    exact: JointObjective, solver: Solver, report: Report
+) -> tuple[Result, np.ndarray]:
+    """L-BFGS in double precision, from weights of 0: a slow reference.
+
+    Returns as `solve_joint`.
+    """
+    history, total = [], float(exact.row_weight.sum())
+    value, slope, residual, stopped = np.inf, None, np.inf, []
+
+    def objective(w):
+        nonlocal value, slope, residual
+        value, slope, residual = exact(w)
+        if not history:
+            history.append(value)
+        return value / total, slope / total
+
+    def is_met(w):
+        return residual <= solver.tol and (
+            solver.gap_tol is None
+            or is_within(exact.gap(w, slope), solver.gap_tol, total)
+        )
+
+    def look(w):
+        # L-BFGS has accepted the last point that was evaluated.
+        history.append(value)
+        stop = report(len(history) - 2, value, residual)
+        if stop or is_met(w):
+            stopped.append("stopped" if stop else "converged")
+            raise StopIteration
+
+    with single_blas_thread():
+        result = minimize(
+            objective, np.zeros(exact.joint.w.size), jac=True, method="L-BFGS-B",
+            bounds=Bounds(0, np.inf), callback=look,
+            options={
+                "maxiter": solver.max_iter, "ftol": 0.0, "gtol": 1e-15,
+                "maxfun": 10 * solver.max_iter,
+            },
+        )  # fmt: skip
+    objective(result.x)
+    # L-BFGS also ends when double precision shows no further descent.
+    status = stopped[0] if stopped else "max_iter"
+    if is_met(result.x):
+        status = "converged"
+    return Result(exact.joint.w, history, value, residual, status), slope
 
 
 def _start(
@@ -485,7 +528,7 @@ class _Passes:
     def _objective(self, block):
         return block.gradient() + sum(each.penalty() for each in self.blocks)
 
-    def state(self) -> State:
+    def get_state(self) -> State:
         """The state of later passes."""
         state: State = {
             "scores": self.scores, "objective": self.objective, "history": self.history,
@@ -494,15 +537,15 @@ class _Passes:
         if self.moved is not None:
             state["change"] = self.moved.before
         for t, block in enumerate(self.blocks):
-            state |= {f"{name}{t}": value for name, value in block.state().items()}
+            state |= {f"{name}{t}": value for name, value in block.get_state().items()}
         return state
 
-    def restore(self, state: State) -> None:
-        """Set the state that `state` gave; the blocks have its scores."""
+    def set_state(self, state: State) -> None:
+        """Set what `get_state` returned; the blocks have its scores."""
         self.objective, self.history = state["objective"], state["history"]
         self.lowest = state["lowest"]
         for t, block in enumerate(self.blocks):
-            block.restore({name: state[f"{name}{t}"] for name in OF_BLOCK})
+            block.set_state({name: state[f"{name}{t}"] for name in OF_BLOCK})
         if "change" in state:
             self.moved = self.blocks[-1]
             self.moved.before[:] = state["change"]

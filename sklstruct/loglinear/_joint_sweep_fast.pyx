@@ -3,7 +3,7 @@
     scores[i, y] = sum over trees t, over nodes n on i's path in t, of beta_n w(n, y)
 
 in single precision. Samples whose contexts are the same in all trees share the row i.
-With them kept, a tree is a problem of its own: `expected` gives, for each pair (n, y)
+With them kept, a tree is its own problem: `expected` gives, for each pair (n, y)
 of a tree, the sum of P(y | i), times the weight of its samples, over the rows i at or
 below n; `move` adds the change of one tree's weights to the scores.
 
@@ -68,7 +68,7 @@ cdef class SampleTree:
                  const int32_t[::1] target, const double[::1] beta,
                  Py_ssize_t n_outcomes):
         if not child_ptr.shape[0] == first.shape[0] == ptr.shape[0]:
-            raise ValueError("one entry a node, and one more where they start")
+            raise ValueError("one entry per node, and one more where they start")
         self.child_ptr, self.first, self.order = child_ptr, first, order
         self.ptr, self.target, self.beta = ptr, target, beta
         self.n_outcomes = n_outcomes

@@ -16,7 +16,7 @@ subtree, E = expected count of a pair. With q the parent pair of p = (n, y):
 
 The user guide derives these. The accumulator of the last line lives in the gradient
 array, so that an evaluation touches w, es, the gradient, the counts and the parent ids
-once or twice each: about 60 bytes a pair, all sequential except for the parent pairs,
+once or twice each: about 60 bytes per pair, all sequential except for the parent pairs,
 which are contiguous for siblings. The deepest level is done in one fused pass that
 stores no es.
 
@@ -104,7 +104,7 @@ def block_gradient(const int64_t[::1] lo, const int64_t[::1] hi,
 
     lo, hi (n_levels): node ranges, entry 0 unused. es holds exp(beta w) on the
     inner levels (exp(score) at the root) and becomes exp(score); leaf_exp holds
-    exp(beta w) of the deepest level's pairs. beta has one entry a level, or one a
+    exp(beta w) of the deepest level's pairs. beta has one entry per level, or one a
     node. a_root (1) and e_root (V) accumulate the sums that the root needs.
     """
     cdef Py_ssize_t k, deepest = lo.shape[0] - 1
@@ -163,7 +163,7 @@ def add_up(const int32_t[::1] pair_parent, double[::1] count):
 def dot(const double[::1] a, const double[::1] b):
     """Sum of a b, in a fixed order on any machine.
 
-    BLAS would start threads of its own here: its sums then depend on their
+    BLAS would start its own threads here: its sums then depend on their
     number, and next to busy cores its waiting threads cost more than they save.
     """
     cdef Py_ssize_t i, n = a.shape[0], n4 = a.shape[0] - a.shape[0] % 4

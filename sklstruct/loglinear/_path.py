@@ -22,9 +22,18 @@ from ..backoff._estimator import HeldOutData, check_parameters, count_samples
 from ..context_tree import Pairs
 from ..symbols import Labels
 from ._estimator import StructuredLogLinearLM
-from ._fit import LARGEST, Fit, Settings, fitted_numbers, held_out_loss, solver_of
+from ._fit import (
+    LARGEST,
+    Fit,
+    bind,
+    check_one_tree,
+    fitted_numbers,
+    held_out_loss,
+    is_positive,
+    penalty_of,
+)
 from ._problem import Problem
-from ._screening import RootProblem, Sieve, check_screening, screens, smallest_lam
+from ._screening import NEEDS, RootProblem, SafeScreening, screens, smallest_lam
 from ._solvers import Result, relative_residual
 
 # Blocks of the docstrings of `lam_max` and `lam_path`; see `shared_docs`.
@@ -151,35 +160,41 @@ class LamPath:
 
 def _largest(model, counted):
     """`lam_max` of a log-linear model."""
-    settings = Settings.of(model)._replace(lam=1.0)
-    check_screening(settings.penalty, "lam_max")
+    penalty = penalty_of(model)
+    missing = [name for name in NEEDS if not hasattr(penalty.bound, name)]
+    if missing:
+        raise ValueError(
+            f"penalty={penalty!r} has no lam_max: its bound penalty has no "
+            f"{' and no '.join(missing)}, which say when a group of weights is zero"
+        )
     with ThreadMap(model.n_jobs) as parallel:
-        problem = settings.problem(counted.pairs, counted.count, parallel)
-        return smallest_lam(problem, settings.penalty.bind(problem))
+        problem = bind(model, counted.pairs, counted.count, parallel, lam=1.0)
+        return smallest_lam(problem, penalty.bind(problem))
 
 
 def _solutions(model, counted, lams, largest):
     """The fit of every strength, each begun where the last one ended."""
-    settings, solver = Settings.of(model), solver_of(model)
-    fits, w = [], None
+    fits, w, penalty = [], None, penalty_of(model)
     with ThreadMap(model.n_jobs) as parallel:
-        unit = settings._replace(lam=1.0)
-        whole = unit.problem(counted.pairs, counted.count, parallel)
-        sieve = None
-        if screens(settings.penalty):
-            sieve = Sieve(whole, settings.penalty.bind(whole))
+        whole = bind(model, counted.pairs, counted.count, parallel, lam=1.0)
+        screening = None
+        if screens(penalty):
+            screening = SafeScreening(whole, penalty.bind(whole))
         pairs, kept, weight = whole.pairs, slice(None), whole.node_weight
         for lam in lams.tolist():
-            now = settings._replace(lam=lam)
             if w is None and lam != largest:
-                problem = now.problem(whole.pairs, whole.count, parallel)
-                w = Fit(now, solver, problem).start()
-            if sieve is not None:
-                pairs, kept, weight = sieve.part(lam)
-            problem = now.problem(
-                pairs, whole.count[kept], parallel, node_weight=weight
+                w = Fit(
+                    model, bind(model, whole.pairs, whole.count, parallel, lam=lam)
+                ).start()
+            if screening is not None:
+                pairs, kept, weight = screening.part(lam)
+            fit = Fit(
+                model,
+                bind(
+                    model, pairs, whole.count[kept], parallel, lam=lam,
+                    node_weight=weight,
+                ),
             )  # fmt: skip
-            fit = Fit(now, solver, problem, model.gap_tol)
             if lam == largest:
                 result = _unigrams(fit)
             else:
@@ -187,15 +202,15 @@ def _solutions(model, counted, lams, largest):
             w = np.zeros(whole.n_pairs)
             w[kept] = result.w
             # Pairs that take no part are held at zero, and add nothing to the gap.
-            fits.append(_row_of(model, lam, result, fit.gap(result.w), w))
+            fits.append(_row_of(fit, lam, result, w))
             if isinstance(counted, HeldOutSplit):
                 # Its contexts are nodes of the whole tree.
                 fits[-1]["held_out_loss"] = held_out_loss(counted.held_out, whole, w)
     return fits, whole.beta_by_depth
 
 
-def _row_of(model, lam, result, gap, w):
-    """What a path keeps of a fit; w: the weights of all pairs."""
+def _row_of(fit, lam, result, w):
+    """One row of a `LamPath`; w: the weights of all pairs."""
     row = np.flatnonzero(w).astype(np.int32)
     found = {
         "lam": lam,
@@ -204,9 +219,9 @@ def _row_of(model, lam, result, gap, w):
         "objective": result.objective,
         "n_iter": len(result.history),
         "optimality": result.optimality,
-        "gap": gap,
+        "gap": fit.gap(result.w),
     }
-    if model.verbose > 0:
+    if fit.solver.verbose > 0:
         print(
             f"[lam_path] lam={lam:.4g}: objective {result.objective:.6g}, "
             f"{row.size} weights, {found['n_iter']} iterations",
@@ -233,19 +248,13 @@ def _counted(estimator, X, y, sample_weight, held_out=None):
         model = clone(estimator)
     elif holds and hasattr(estimator, "count"):
         model = clone(estimator.estimator)
-    elif isinstance(estimator, BaseEstimator):
-        raise TypeError(
-            f"estimator: a {type(estimator).__name__} must hold one "
-            "StructuredLogLinearLM to vary lam of, as a LanguageModel does"
-        )
     else:
         raise TypeError(
-            "estimator must be a StructuredLogLinearLM, or hold one, as a "
-            f"LanguageModel does, got {type(estimator).__name__}"
+            "estimator must be a StructuredLogLinearLM to vary lam of, or hold one, as "
+            f"a LanguageModel does, got {type(estimator).__name__}"
         )
     check_parameters(model)
-    if model.prior is not None:
-        raise ValueError("prior: paths of strengths have none; set it to None")
+    check_one_tree(model, "a path of strengths")
     if isinstance(X, Counted):
         counted = X.cut(model.max_depth)
     elif not holds:
@@ -383,7 +392,7 @@ def lam_path(
     ------
     ValueError
         If `lams` is None and the penalty never makes weights exactly zero. If the
-        estimator has a `checkpoint`, or a `prior`: a path has none.
+        estimator has a `checkpoint`, a `prior` or an active set.
 
     See Also
     --------
@@ -429,7 +438,7 @@ def lam_path(
         strengths = largest * np.geomspace(1.0, eps, n_lams)
     fits, beta = _solutions(model, counted, strengths, largest)
     return LamPath(
-        counted.pairs, counted.count, beta, counted.labels, fits, model.positive
+        counted.pairs, counted.count, beta, counted.labels, fits, is_positive(model)
     )
 
 

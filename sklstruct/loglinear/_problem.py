@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..backoff import BackoffModel
 
 # Pairs in one block of branches. Its working set (w, es, gradient, counts, parents:
-# about 40 bytes a pair) should stay in a core's cache between the forward and the
+# about 40 bytes per pair) should stay in a core's cache between the forward and the
 # backward sweep (`benchmarks/bench_loss.py --case blocks` prints a table).
 BLOCK_PAIRS = 1 << 16
 

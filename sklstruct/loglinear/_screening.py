@@ -36,16 +36,6 @@ NEEDS = ("alone", "coupling")
 _NEWTON_STEPS = 60
 
 
-def check_screening(penalty: Penalty, what: str) -> None:
-    """ValueError for a penalty that does not say when a group is zero."""
-    missing = [name for name in NEEDS if not hasattr(penalty.bound, name)]
-    if missing:
-        raise ValueError(
-            f"penalty={penalty!r} has no {what}: its bound penalty has no "
-            f"{' and no '.join(missing)}, which say when a group of weights is zero"
-        )
-
-
 def screens(penalty: Penalty) -> bool:
     """Whether it says when a group is zero, on any part of the pairs.
 
@@ -55,10 +45,10 @@ def screens(penalty: Penalty) -> bool:
     return all(hasattr(penalty.bound, name) for name in NEEDS) and not whole
 
 
-def pass_on(
+def join_excesses(
     coupling: float, own: np.ndarray, excess: np.ndarray, at: np.ndarray
 ) -> np.ndarray:
-    """R of some pairs from their v and the excesses of their children.
+    """R of some pairs: the norm of their v and the excesses of their children.
 
     Parameters
     ----------
@@ -106,7 +96,7 @@ def residuals(
         for k in range(len(levels) - 1, 0, -1):
             (lo, hi), up = levels[k], slice(*levels[k - 1])
             excess = np.maximum(R[lo:hi] - threshold[k], 0.0)
-            R[up] = pass_on(coupling, R[up], excess, parent[lo:hi] - up.start)
+            R[up] = join_excesses(coupling, R[up], excess, parent[lo:hi] - up.start)
     return R
 
 
@@ -190,7 +180,8 @@ class RootProblem:
             if low < -600.0:
                 raise ValueError(
                     "lam: without a penalty on the unigrams, which some class lacks in "
-                    "the samples, there is no finite optimum; set penalize_root=True"
+                    "the samples, there is no finite optimum; give depth_weight a "
+                    "positive first entry"
                 )
         log_u = low
         if self._sum(high, lam) > self.total:
@@ -243,8 +234,8 @@ class RootProblem:
         return w
 
 
-class Sieve:
-    """What can be said of the zeros at any lam before a fit.
+class SafeScreening:
+    """Safe screening rule: the pairs that are zero at every lam above a given one.
 
     Parameters
     ----------
@@ -290,7 +281,7 @@ class Sieve:
     def may_move(self, lam: float) -> np.ndarray:
         """A mask of the pairs that a `lam` of at least this may not hold at zero.
 
-        Where weights are not negative, no gradient pulls more than the count of its
+        No gradient pulls a weight that is not negative by more than the count of its
         pair, whatever the other weights are.
         """
         problem = self.problem
@@ -371,20 +362,20 @@ def smallest_lam(problem: Problem, bound: BoundPenalty) -> float:
     """
     if problem.n_levels < 2:
         return 0.0
-    sieve = Sieve(problem, bound)
-    high = top = sieve.top()
+    screening = SafeScreening(problem, bound)
+    high = top = screening.top()
     while True:
         low = 0.25 * high
         if not low > 1e-15 * top:
             return 0.0
-        kept = np.flatnonzero(sieve.may_move(low))
-        if kept.size > problem.n_classes and sieve.excess(low, kept) > 0.0:
+        kept = np.flatnonzero(screening.may_move(low))
+        if kept.size > problem.n_classes and screening.excess(low, kept) > 0.0:
             break
         high = low
     lam = brentq(
-        sieve.excess, low, high, args=(kept,), xtol=1e-15 * high,
+        screening.excess, low, high, args=(kept,), xtol=1e-15 * high,
         rtol=4 * np.finfo(float).eps,
     )  # fmt: skip
-    while sieve.excess(lam, kept) > 0.0:
+    while screening.excess(lam, kept) > 0.0:
         lam *= 1.0 + 4 * np.finfo(float).eps
     return float(lam)

@@ -3,7 +3,7 @@
 Metric of a pair: D = kappa * scale * count, built on the fly; `scale`, `l1` and
 `l2` hold one entry for the whole range or one for each pair, `rho` (a further
 quadratic weight) may be empty. Pairs of count 0 (classes never seen, at the
-root) keep weight 0. Every pass is bound by memory: 40 to 60 bytes a pair.
+root) keep weight 0. Every pass is bound by memory: 40 to 60 bytes per pair.
 """
 
 from libc.math cimport fabs, sqrt
@@ -149,7 +149,7 @@ def split_groups(Py_ssize_t lo, Py_ssize_t hi, double kappa,
 
     In `rho` are the squared norms. Groups above the threshold are smooth there and
     join the quadratic weight rho (their majoriser); the others, near zero, keep
-    their norm and form forests of their own: cut[p] is p's parent inside such a
+    their norm and form their own forests: cut[p] is p's parent inside such a
     forest, else -1. A forest has one metric, D + rho of its top pair, so that the
     exact operator applies; group_kappa is -1 outside of the forests.
     """

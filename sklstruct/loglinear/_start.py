@@ -98,7 +98,7 @@ def ridge_weights(
         Weights.
 
     l2 : callable
-        Level -> strength of the squared term, one or one a pair.
+        Level -> strength of the squared term, one or one per pair.
     """
     out = np.empty_like(w)
 

@@ -1,6 +1,6 @@
 """Kneser-Ney smoothing as weights of the log-linear model: one sweep from the root.
 
-O(pairs), without memory of its own.
+O(pairs), without additional memory.
 """
 
 from libc.stdint cimport int32_t
@@ -42,7 +42,7 @@ def share_along_paths(const int32_t[::1] parent, const int32_t[::1] child_ptr,
     """score <- one weight for all nodes of a path whose contexts always go on in one
     way (one child, no sample ends), such that the score at its end is the same.
 
-    On entry score(p) is the pair's own part of the score. beta has one entry a node.
+    On entry score(p) is the pair's own part of the score. beta has one entry per node.
     Such contexts have the same classes as their child: pair j the parent pair j.
     """
     cdef Py_ssize_t n, m, j, n_nodes = parent.shape[0]

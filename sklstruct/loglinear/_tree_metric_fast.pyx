@@ -12,7 +12,7 @@ is minimised out, it hands (A, B) to the parent and keeps d as a function of the
 parent's sigma, `d = -(keep_a sigma + keep_b)`. The pairs of the root hand on the model
 as a function of s, which stands above them like a parent's sigma.
 `substitute` goes down and inserts. No fill-in arises, so both cost O(1) a pair; each
-reads and writes about 80 bytes a pair, the parents' within a block of branches that
+reads and writes about 80 bytes per pair, the parents' within a block of branches that
 fits a cache.
 
 work[0], work[1], work[2] hold, before a pair is eliminated, the sums of A, B and of the
@@ -40,7 +40,7 @@ def eliminate(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] pair_ptr,
               double[:, ::1] work, double[:, ::1] top, double[::1] sums):
     """One level's nodes lo:hi, after those below; g becomes the gradient G.
 
-    beta has one entry, or one a node; l1 and l2 one, or one a pair. rho (or empty) is
+    beta has one entry, or one per node; l1 and l2 one, or one per pair. rho (or empty) is
     a further quadratic weight, and where it is negative the pair goes to `moves`
     whatever its relatives do. numbers: kappa, the Levenberg factor of beta^2 count, the
     factor of beta count in the diagonal metric of the residual, and s, which decides

@@ -7,7 +7,7 @@ loss are, up to constants,
     scaling        sum_j beta E_j / s_j exp(s_j d) - beta c d,    d = u - w,
 
 E_j the expected count of the samples whose active features sum to s_j (one term for GIS
-and SCIS, one a depth for IIS), and, for coordinate descent, from |f'''| <= beta f'',
+and SCIS, one per depth for IIS), and, for coordinate descent, from |f'''| <= beta f'',
 
     curvature      g d + h / beta^2 (exp(beta |d|) - 1 - beta |d|)
 
@@ -15,7 +15,7 @@ with the slope g and the curvature h at w. To these come l1 |u| + l2 u^2 / 2 and
 weights are not negative, u >= 0. The derivative is convex in |d| and is solved by
 Newton's method from beyond the root, so that it falls at every step.
 
-`scale_pairs` changes all weights of a range at once: a few exponentials a pair, for IIS
+`scale_pairs` changes all weights of a range at once: a few exponentials per pair, for IIS
 times the depth. `sweep_columns` changes one after the other, class by class,
 and keeps the normalisers Z of the contexts up to date. Contexts are in the order of
 a depth-first walk, in which those that a feature is active in are a range, so that a
@@ -139,7 +139,7 @@ def split_expected(Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t k, bint push,
     """shares[p, j]: expected count of the samples below p whose deepest pair of its
     class is at level j, for the pairs lo:hi of level k, after those below.
 
-    beta has one entry, or one a pair. On entry the entries above k hold the sums over
+    beta has one entry, or one per pair. On entry the entries above k hold the sums over
     the child pairs; push adds those of p to its parent's.
     """
     cdef Py_ssize_t p, q, j, n = shares.shape[1]
@@ -175,7 +175,7 @@ def scale_pairs(Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t k, bint positive,
                 const double[::1] beta, const double[::1] l1, const double[::1] l2,
                 const double[::1] count, double[::1] w):
     """w of the pairs lo:hi becomes the minimum of the scaling bound with the terms
-    k, k + 1, ... of rates and shares; beta, l1, l2 have one entry, or one a pair."""
+    k, k + 1, ... of rates and shares; beta, l1, l2 have one entry, or one per pair."""
     cdef Py_ssize_t p, n = rates.shape[0] - k
     cdef Py_ssize_t bs = 0 if beta.shape[0] == 1 else 1
     cdef Py_ssize_t s1 = 0 if l1.shape[0] == 1 else 1

@@ -2,7 +2,7 @@
 
 A partition separates into blocks. Nested groups are a forest, for which the kernels of
 `_tree_prox` are exact. Other overlapping groups have no closed form, and the
-dual problem is solved by ascent over its blocks, one a group.
+dual problem is solved by ascent over its blocks, one per group.
 """
 
 from __future__ import annotations
@@ -192,8 +192,7 @@ class _Members(NamedTuple):
             if int(members.min()) < 0 or int(members.max()) >= n:
                 bad = members.min() if members.min() < 0 else members.max()
                 raise ValueError(
-                    f"groups[{g}] holds {bad}, which is no entry of v: it must be in "
-                    f"0..{n - 1}"
+                    f"groups[{g}] must hold entries of v, in 0..{n - 1}, got {bad}"
                 )
             members = np.sort(members.astype(np.int32))
             if (members[1:] == members[:-1]).any():
@@ -237,7 +236,7 @@ class _Nested(NamedTuple):
             parent_group[g] = inside[0]
             owner[members[g]] = g
         # The first entry of a group that no smaller one has stands for the group, and
-        # its other entries are leaves below it without a group of their own.
+        # its other entries are leaves below it without their own group.
         own, first = np.unique(owner, return_index=True)
         node = np.full(members.n_groups, -1, dtype=np.int64)
         node[own[own >= 0]] = first[own >= 0]

@@ -30,13 +30,6 @@ def _read(v, kappa, metric, positive, what="entry"):
     return w, dtype, kappa, metric
 
 
-def _read_block(v, kappa, metric, positive):
-    """The same with one kappa for the whole vector."""
-    number = check_number(kappa, "kappa")
-    w, dtype, _, metric = _read(v, 0.0, metric, positive)
-    return w, dtype, number, metric
-
-
 @shared_parameters
 def prox_l0(
     v: ArrayLike,
@@ -167,101 +160,6 @@ def prox_l1(
     return soft(w, strength / diagonal).astype(dtype, copy=False)
 
 
-def norm_l1(v: ArrayLike) -> float:
-    r"""The :math:`\ell_1` norm, :math:`\sum_i |v_i|`.
-
-    Parameters
-    ----------
-    v : array-like of shape (n,)
-        Finite values.
-
-    Returns
-    -------
-    norm : float
-        0 for an empty vector.
-
-    Examples
-    --------
-    >>> from sklstruct.prox import norm_l1
-    >>> norm_l1([3.0, -4.0])
-    7.0
-    """
-    return norm_lp(v, 1)
-
-
-@shared_parameters
-def prox_l2(
-    v: ArrayLike,
-    kappa: float,
-    *,
-    metric: ArrayLike | None = None,
-    positive: bool = False,
-) -> NDArray:
-    r"""Block soft thresholding, the proximal operator of :math:`\kappa \|w\|_2`.
-
-    .. math::
-        \operatorname*{arg\,min}_w\; \tfrac12 \sum_i D_i (w_i - v_i)^2
-        + \kappa \|w\|_2, \qquad
-        w = \Bigl[1 - \frac{\kappa}{\|v\|_2}\Bigr]_+ v \quad\text{for } D = 1
-
-    With another metric :math:`w_i = D_i v_i / (D_i + \kappa / t)`, where
-    :math:`t = \|w\|_2` is the root of one increasing equation.
-
-    Parameters
-    ----------
-    {v}
-
-    {kappa}
-
-    {metric}
-
-    {positive}
-
-    Returns
-    -------
-    {result}
-        Exactly 0 where :math:`\|D v\|_2 \le \kappa`.
-
-    Raises
-    ------
-    ValueError
-        Naming the parameter.
-
-    References
-    ----------
-    A. Nelakanti, thesis, 2014, table 2.1.
-
-    Examples
-    --------
-    >>> from sklstruct.prox import prox_l2
-    >>> prox_l2([3.0, 4.0], 1.0)
-    array([2.4, 3.2])
-    """
-    return prox_lp(v, kappa, 2, metric=metric, positive=positive)
-
-
-def norm_l2(v: ArrayLike) -> float:
-    r"""The :math:`\ell_2` norm, :math:`(\sum_i v_i^2)^{1/2}`.
-
-    Parameters
-    ----------
-    v : array-like of shape (n,)
-        Finite values.
-
-    Returns
-    -------
-    norm : float
-        0 for an empty vector.
-
-    Examples
-    --------
-    >>> from sklstruct.prox import norm_l2
-    >>> norm_l2([3.0, -4.0])
-    5.0
-    """
-    return norm_lp(v, 2)
-
-
 @shared_parameters
 def prox_l2_squared(
     v: ArrayLike,
@@ -332,77 +230,6 @@ def norm_l2_squared(v: ArrayLike) -> float:
 
 
 @shared_parameters
-def prox_linf(
-    v: ArrayLike,
-    kappa: float,
-    *,
-    metric: ArrayLike | None = None,
-    positive: bool = False,
-) -> NDArray:
-    r"""Lowering of the largest entries, the operator of :math:`\kappa \max_i |w_i|`.
-
-    .. math::
-        w_i = \operatorname{sign}(v_i) \min(|v_i|, r), \qquad
-        \sum_i D_i [\,|v_i| - r]_+ = \kappa
-
-    and w = 0 where :math:`\sum_i D_i |v_i| \le \kappa`. The residual v - w is the
-    projection on the :math:`\ell_1` ball (D = 1).
-
-    Parameters
-    ----------
-    {v}
-
-    {kappa}
-
-    {metric_term}
-
-    {positive}
-
-    Returns
-    -------
-    {result}
-
-    Raises
-    ------
-    ValueError
-        Naming the parameter.
-
-    References
-    ----------
-    A. Nelakanti, thesis, 2014, section 2.4.
-
-    Examples
-    --------
-    >>> from sklstruct.prox import prox_linf
-    >>> prox_linf([3.0, -4.0, 1.0], 2.0)
-    array([ 2.5, -2.5,  1. ])
-    """
-    return prox_lp(v, kappa, np.inf, metric=metric, positive=positive)
-
-
-def norm_linf(v: ArrayLike) -> float:
-    r"""The :math:`\ell_\infty` norm, :math:`\max_i |v_i|`.
-
-    Parameters
-    ----------
-    v : array-like of shape (n,)
-        Finite values.
-
-    Returns
-    -------
-    norm : float
-        0 for an empty vector.
-
-    Examples
-    --------
-    >>> from sklstruct.prox import norm_linf
-    >>> norm_linf([3.0, -4.0])
-    4.0
-    """
-    return norm_lp(v, np.inf)
-
-
-@shared_parameters
 def prox_lp(
     v: ArrayLike,
     kappa: float,
@@ -451,6 +278,10 @@ def prox_lp(
     t: a safeguarded Newton method in t around Newton methods in s, exact to rounding.
     O(n) for each of about ten steps; O(n log n) for p = infinity.
 
+    For p = 2 and D = 1 it is block soft thresholding, :math:`w = [1 - \kappa /
+    \|v\|_2]_+ v`. For p = infinity the largest entries are lowered to a level r, with
+    :math:`\sum_i D_i [\,|v_i| - r]_+ = \kappa`.
+
     References
     ----------
     A. Nelakanti, thesis, 2014, section 2.4 and table 2.1.
@@ -462,9 +293,10 @@ def prox_lp(
     array([ 2.0316, -2.5154,  0.836 ])
     """
     p = check_power(p)
-    w, dtype, kappa, diagonal = _read_block(v, kappa, metric, positive)
+    strength = np.array([check_number(kappa, "kappa")])
+    w, dtype, _, diagonal = _read(v, 0.0, metric, positive)
     one = np.zeros(w.size, dtype=np.intp)
-    w = prox_blocks(w, one, np.array([kappa]), p, diagonal)
+    w = prox_blocks(w, one, strength, p, diagonal)
     return w.astype(dtype, copy=False)
 
 
@@ -574,7 +406,7 @@ def norm_elastic_net(v: ArrayLike, gamma: float = 1.0) -> float:
     32.0
     """
     gamma = check_number(gamma, "gamma")
-    return norm_l1(v) + (gamma * norm_l2_squared(v) if gamma else 0.0)
+    return norm_lp(v, 1) + (gamma * norm_l2_squared(v) if gamma else 0.0)
 
 
 # ------------------------------------------------------- many blocks at a time

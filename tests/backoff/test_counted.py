@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _loglinear import loglinear
 from sklearn.base import clone
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM, SuffixTreeVectorizer
@@ -12,7 +13,7 @@ from sklstruct.backoff import Counted, count_paths, count_windows
 from sklstruct.backoff._batches import decayed
 from sklstruct.backoff._estimator import BackoffClassifier
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import FitMemory, StructuredLogLinearLMCV
+from sklstruct.loglinear import StructuredLogLinearLMCV
 from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import Labels, TextFile
 
@@ -294,17 +295,6 @@ def test_what_is_not_counted_is_named():
     assert counted.cut(0).pairs.tree.n_nodes == 1
 
 
-def test_a_memory_gives_one_object_to_all_fits():
-    text, memory = random_text(7), FitMemory()
-    model = StructuredLogLinearLM(penalty="l2", memory=memory)
-    lm = LanguageModel(model, max_depth=2)
-    first, again = lm.count(text), clone(lm).count(text)
-    assert first.pairs is again.pairs and first.count is again.count
-    fits = [clone(lm).set_params(estimator__lam=lam).fit(text) for lam in (0.3, 0.1)]
-    assert memory.n_counted == 1 and memory.n_found == 3
-    # Equal numbers of other words are another text.
-    other = [line.replace("zebra", "zoo") for line in text]
-    assert clone(lm).fit(other).vocabulary_.tolist() != fits[0].vocabulary_.tolist()
 
 
 @pytest.mark.parametrize("weight", [0.1, 1 / 3, 0.4, 0.999])

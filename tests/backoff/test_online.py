@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from _families import smoothers
+from _loglinear import loglinear
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
@@ -132,15 +133,15 @@ def test_misuse():
 def test_log_linear_model_goes_on_from_its_weights(penalty):
     X, y = draw(3)
     params = {"penalty": penalty, "lam": 0.3, "tol": 1e-7, "max_iter": 3000}
-    whole = StructuredLogLinearLM(**params).fit(X, y)
-    parts = StructuredLogLinearLM(**params)
+    whole = loglinear(**params).fit(X, y)
+    parts = loglinear(**params)
     for rows in np.array_split(np.arange(y.size), 4):
         parts.partial_fit(X[rows], y[rows])
     assert parts.backoff_model_.pairs == whole.backoff_model_.pairs
     np.testing.assert_allclose(parts.coef_, whole.coef_, atol=2e-3)
     np.testing.assert_allclose(parts.objective_[-1], whole.objective_[-1], rtol=1e-8)
     # A batch of samples that were seen at its end costs few steps.
-    again = StructuredLogLinearLM(**params).partial_fit(X, y)
+    again = loglinear(**params).partial_fit(X, y)
     assert again.n_iter_ > 2
     again.partial_fit(X[:1], y[:1])
     assert again.n_iter_ < whole.n_iter_ or whole.n_iter_ < 10
@@ -218,9 +219,7 @@ def test_misuse_of_sentences():
 
 
 def test_log_linear_language_model_grows():
-    lm = LanguageModel(
-        StructuredLogLinearLM(lam=0.2, tol=1e-6, max_iter=3000), max_depth=2
-    )
+    lm = LanguageModel(loglinear(lam=0.2, tol=1e-6, max_iter=3000), max_depth=2)
     whole = clone(lm).fit(TEXT)
     grown = clone(lm)
     for part in (TEXT[:4], TEXT[4:7], TEXT[7:]):
@@ -246,7 +245,7 @@ def test_a_second_pass_takes_the_place_of_the_first():
     text = random_text(11, 100)
     batches = [text[i : i + 20] for i in range(0, 100, 20)]
     params = {"penalty": "l2", "tol": 1e-7, "max_iter": 3000}
-    for estimator in (KneserNeyLM(discount=0.5), StructuredLogLinearLM(**params)):
+    for estimator in (KneserNeyLM(discount=0.5), loglinear(**params)):
         lm = LanguageModel(estimator, max_depth=3)
         whole = clone(lm).partial_fit(text)
         parts = clone(lm)
@@ -339,14 +338,14 @@ def test_what_has_decayed_is_forgotten():
 @pytest.mark.parametrize("how", [{"decay": 0.5}, {"window": 2}])
 def test_log_linear_model_forgets(how):
     X, y = draw(6)
-    model = StructuredLogLinearLM(penalty="l2", tol=1e-6)
+    model = loglinear(penalty="l2", tol=1e-6)
     batches = np.array_split(np.arange(y.size), 4)
     for rows in batches:
         model.partial_fit(X[rows], y[rows], **how)
     weight = np.repeat([0.125, 0.25, 0.5, 1.0], [rows.size for rows in batches])
     if "window" in how:
         weight = np.repeat([0.0, 0.0, 1.0, 1.0], [rows.size for rows in batches])
-    whole = StructuredLogLinearLM(penalty="l2", tol=1e-6)
+    whole = loglinear(penalty="l2", tol=1e-6)
     whole.fit(X, y, sample_weight=weight)
     assert model.classes_.tolist() == whole.classes_.tolist()
     np.testing.assert_allclose(
@@ -358,12 +357,12 @@ def test_log_linear_model_forgets(how):
 def test_a_batch_that_fails_leaves_nothing_for_the_next_fit(penalty):
     X, y = draw(10)
     params = {"penalty": penalty, "lam": 0.5, "tol": 1e-6, "max_iter": 3000}
-    model = StructuredLogLinearLM(**params).partial_fit(X, y)
+    model = loglinear(**params).partial_fit(X, y)
     model.set_params(alpha=[1.0])
     with pytest.raises(ValueError, match="alpha must be a number or give one value"):
         model.partial_fit(X, y)
     model.set_params(alpha=None).fit(X[:40, 1:], y[:40])
-    whole = StructuredLogLinearLM(**params).fit(X[:40, 1:], y[:40])
+    whole = loglinear(**params).fit(X[:40, 1:], y[:40])
     np.testing.assert_array_equal(model.coef_, whole.coef_)
 
 

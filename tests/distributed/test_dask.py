@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from _callbacks import StopAfter, needs_callbacks
 from _clusters import HANGS, here, local_client, on_cluster, until
+from _loglinear import loglinear
 from _oracles import wikitext
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -40,7 +41,7 @@ from sklstruct.distributed import (
     _driver,
 )
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import Checkpoint, FitMemory
+from sklstruct.loglinear import Checkpoint
 from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import Labels, TextFile
@@ -177,24 +178,13 @@ def test_warnings_reach_the_caller(client):
     with pytest.warns(UserWarning, match="KneserNeyLM: counts of counts do not give"):
         on_cluster(KneserNeyLM(), max_depth=2, n_shards=2).fit(["a b c"] * 3)
     with pytest.warns(UserWarning, match="the solver stopped at max_iter=1"):
-        on_cluster(
-            StructuredLogLinearLM(tol=1e-9, max_iter=1), max_depth=2, n_shards=2
-        ).fit(sentences(50))
-
-
-def test_a_memory_of_fits_stays_here(client, tmp_path):
-    """`memory` says where fits of this machine are kept, and no worker is told."""
-    text = sentences(60)
-    estimator = StructuredLogLinearLM(penalty="l2", memory=FitMemory())
-    model = on_cluster(estimator, max_depth=2, n_shards=2).fit(text).compute()
-    want = StructuredLogLinearLM(penalty="l2")
-    want = on_cluster(want, max_depth=2, n_shards=2).fit(text).compute()
-    np.testing.assert_array_equal(model.estimator_.coef_, want.estimator_.coef_)
-    assert model.estimator_.memory is not None
+        on_cluster(loglinear(tol=1e-9, max_iter=1), max_depth=2, n_shards=2).fit(
+            sentences(50)
+        )
 
 
 def test_verbose_prints_here(client, capsys):
-    model = StructuredLogLinearLM(penalty="l2", verbose=1)
+    model = loglinear(penalty="l2", verbose=1)
     on_cluster(model, max_depth=2, n_shards=2).fit(sentences(50))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("[StructuredLogLinearLM] iteration 0: objective")
@@ -205,7 +195,7 @@ def test_verbose_prints_here(client, capsys):
 def test_a_callback_stops_the_fit(client):
     stop = StopAfter("iteration", 2)
     stop.max_propagation_depth = None
-    estimator = StructuredLogLinearLM(penalty="l2", tol=1e-12)
+    estimator = loglinear(penalty="l2", tol=1e-12)
     model = on_cluster(estimator, max_depth=2, n_shards=2)
     model.set_callbacks(stop)
     assert model.fit(sentences(50)).compute().estimator_.n_iter_ <= 3
@@ -221,7 +211,7 @@ def test_every_task_that_begins_ends(client):
 
     ledger = Ledger("none")
     ledger.ended = []
-    estimator = StructuredLogLinearLM(penalty="l2", max_iter=3, tol=0.5)
+    estimator = loglinear(penalty="l2", max_iter=3, tol=0.5)
     model = on_cluster(estimator, max_depth=2, n_shards=2)
     model.set_callbacks(ledger)
     model.fit(sentences(50))
@@ -888,7 +878,7 @@ def halt(driver):
 @pytest.mark.parametrize("name", ["l2", "tree_l2", "tree_linf"])
 def test_a_fit_goes_on_from_its_checkpoint(client, tmp_path, name):
     text = sentences()
-    estimator = StructuredLogLinearLM(penalty=name, lam=0.3, alpha=0.9, tol=1e-3)
+    estimator = loglinear(penalty=name, lam=0.3, alpha=0.9, tol=1e-3)
     model = on_cluster(estimator, max_depth=3, n_shards=3)
     want = model.fit(text).compute().estimator_
     path = Checkpoint(tmp_path / "fit.ckpt", interval=0)
@@ -964,7 +954,7 @@ def test_refusals(client, tmp_path):
     with pytest.raises(ValueError, match="alpha"):
         on_cluster(StructuredLogLinearLM(alpha=[1.0, 1.0])).fit(text)
     with pytest.raises(ValueError, match="gap_tol: the shards of a tree"):
-        on_cluster(StructuredLogLinearLM(gap_tol=0.1)).fit(text)
+        on_cluster(loglinear(gap_tol=0.1)).fit(text)
     bad = tmp_path / "bad.txt"
     bad.write_bytes(b"a b\n\xff\n")
     with pytest.raises(ValueError, match="bad.txt, line 2: invalid UTF-8"):

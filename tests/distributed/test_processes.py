@@ -24,6 +24,7 @@ from _clusters import (
     on_cluster,
     until,
 )
+from _loglinear import loglinear
 from _oracles import wikitext
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -35,7 +36,6 @@ from sklstruct.distributed import _driver
 from sklstruct.distributed._cluster import Cluster
 from sklstruct.distributed._driver import ShardDriver
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import FitMemory
 from sklstruct.smoothing import WittenBellLM
 
 dask = pytest.importorskip("dask")
@@ -118,36 +118,6 @@ def test_searches(client, model, grid):
     after = search.get_params()
     assert all(after[name] is value for name, value in before.items())
     assert pickle.dumps(after) == state
-
-
-def memories():
-    from sklstruct.loglinear._memory import _MEMORIES
-
-    here = {id(memory): memory for memory in _MEMORIES.values()}
-    return [(memory.n_counted, memory.n_found) for memory in here.values()]
-
-
-def test_each_process_has_a_memory_of_fits_of_its_own(client):
-    text = sentences()
-    memory = FitMemory()
-    model = StructuredLogLinearLM(penalty="l2", memory=memory)
-    search = GridSearchCV(
-        LanguageModel(model, max_depth=3),
-        {"estimator__lam": [0.1, 0.2, 0.4, 0.8, 1.6, 3.2]},
-        cv=2,
-    )
-    plain = clone(search).set_params(estimator__estimator__memory=None).fit(text)
-    with joblib.parallel_config("dask"):
-        there = search.fit(text)
-    assert_same_search(plain, there)
-    # Only the last fit, of all sentences, is here.
-    assert (memory.n_counted, memory.n_found) == (1, 0)
-    assert model.memory is memory
-    for found in client.run(memories).values():
-        ((n_counted, n_found),) = found
-        # Of two folds, and of none again for another strength.
-        assert 1 <= n_counted <= 2
-        assert n_found >= 1
 
 
 @pytest.mark.parametrize(
@@ -279,7 +249,7 @@ def test_an_interrupted_search(client, tmp_path, interrupts):
 
 def test_an_interrupted_fit(client, interrupts):
     """Which would go on for ever."""
-    estimator = StructuredLogLinearLM(penalty="tree_l2", tol=1e-300, max_iter=10**9)
+    estimator = loglinear(penalty="tree_l2", tol=1e-300, max_iter=10**9)
     thread = interrupt_when(lambda: "ShardFit" in " ".join(of_fits(client)))
     with pytest.raises(KeyboardInterrupt):
         on_cluster(estimator, max_depth=3, n_shards=2).fit(sentences())

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from _families import smoothers
+from _loglinear import loglinear
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -224,21 +225,21 @@ def test_warnings_of_shards_are_collected_once():
 # ---------------------------------------------------------- log-linear models
 
 MODELS = {
-    "l2": StructuredLogLinearLM(penalty="l2", lam=0.1, alpha=0.7),
-    "l1": StructuredLogLinearLM(penalty="l1", lam=0.2),
-    "elastic_net": StructuredLogLinearLM(penalty="elastic_net", lam=0.2),
-    "count_weight": StructuredLogLinearLM(
+    "l2": loglinear(penalty="l2", lam=0.1, alpha=0.7),
+    "l1": loglinear(penalty="l1", lam=0.2),
+    "elastic_net": loglinear(penalty="elastic_net", lam=0.2),
+    "count_weight": loglinear(
         penalty=ElasticNet(gamma=0.5, count_weight=[1.0, 1.4, 1.0]), lam=0.17
     ),
-    "tree_l2": StructuredLogLinearLM(penalty="tree_l2", lam=0.3),
-    "tree_linf": StructuredLogLinearLM(penalty="tree_linf", lam=0.3, alpha=0.8),
-    "diagonal": StructuredLogLinearLM(penalty="l2", lam=0.1, solver="diagonal"),
-    "diagonal tree_l2": StructuredLogLinearLM(lam=0.3, solver="diagonal"),
-    "signed": StructuredLogLinearLM(penalty="l2", lam=0.2, positive=False),
-    "free root": StructuredLogLinearLM(
-        penalty="tree_linf", lam=0.3, penalize_root=False
+    "tree_l2": loglinear(penalty="tree_l2", lam=0.3),
+    "tree_linf": loglinear(penalty="tree_linf", lam=0.3, alpha=0.8),
+    "diagonal": loglinear(penalty="l2", lam=0.1, solver="diagonal"),
+    "diagonal elastic_net": loglinear(lam=0.3, solver="diagonal"),
+    "signed": loglinear(penalty="l2", lam=0.2, positive=False),
+    "free root": loglinear(
+        penalty="tree_linf", lam=0.3, depth_weight=[0.0, 1.0, 1.0, 1.0, 1.0]
     ),
-    "fista": StructuredLogLinearLM(penalty="l2", lam=1.0, solver="fista", tol=1e-2),
+    "fista": loglinear(penalty="l2", lam=1.0, solver="fista", tol=1e-2),
 }
 
 
@@ -246,7 +247,7 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_log_linear_models_are_those_of_the_whole_tree(name, n_shards):
     pairs, count = random_pairs(4, n=3000)
-    model = clone(MODELS[name]).set_params(max_iter=2000)
+    model = clone(MODELS[name]).set_params(solver__max_iter=2000)
     whole = fit_whole(model, pairs, count)
     fitted, _, _ = fit_sharded(model, pairs, count, n_shards)
     assert fitted.n_iter_ == whole.n_iter_
@@ -272,7 +273,7 @@ def test_exchanges_are_of_the_size_of_the_vocabulary(name):
 
 def test_a_report_stops_all_shards():
     pairs, count = random_pairs(6)
-    model = StructuredLogLinearLM(penalty="l2", lam=0.01, tol=1e-9)
+    model = loglinear(penalty="l2", lam=0.01, tol=1e-9)
     fitted, notes, _ = fit_sharded(model, pairs, count, 3, stop_after=2)
     assert fitted.n_iter_ == 3
     assert not notes  # stopped on request
@@ -280,7 +281,7 @@ def test_a_report_stops_all_shards():
 
 def test_an_early_end_is_told():
     pairs, count = random_pairs(6)
-    model = StructuredLogLinearLM(penalty="l2", lam=0.01, tol=1e-9, max_iter=2)
+    model = loglinear(penalty="l2", lam=0.01, tol=1e-9, max_iter=2)
     _, notes, _ = fit_sharded(model, pairs, count, 3)
     assert [category for _, category in notes] == [ConvergenceWarning]
 
@@ -332,13 +333,13 @@ def test_what_cannot_be_sharded_is_refused():
         sharded_fit(KneserNeyLM(discount="tuned"))
     with pytest.raises(ValueError, match="needs the text in its order"):
         sharded_fit(KneserNeyLM(discount="by_block"))
-    with pytest.raises(ValueError, match="warm_start=True"):
-        sharded_fit(StructuredLogLinearLM(warm_start=True))
+    with pytest.raises(ValueError, match="solver='active_set' cannot work on the sh"):
+        sharded_fit(StructuredLogLinearLM(solver="active_set"))
     with pytest.raises(ValueError, match="gap_tol: the shards of a tree"):
-        sharded_fit(StructuredLogLinearLM(gap_tol=0.1))
+        sharded_fit(loglinear(gap_tol=0.1))
     other = KneserNeyLM(discount=0.5, padding=-1).fit([[0], [1], [1]], [1, 0, 1])
     with pytest.raises(ValueError, match="prior is not possible on the shards"):
-        sharded_fit(StructuredLogLinearLM(prior=other.backoff_model_, positive=False))
+        sharded_fit(StructuredLogLinearLM(prior=other.backoff_model_))
 
     class Own(L1):
         class bound(L1.bound):

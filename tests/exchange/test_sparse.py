@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+from _loglinear import loglinear
 from _oracles import following_text
 
 from sklstruct import (
@@ -29,7 +30,7 @@ PENALTIES = {
 
 
 def fitted(penalty, max_depth=3, **options):
-    model = StructuredLogLinearLM(**PENALTIES[penalty], max_iter=60, **options)
+    model = loglinear(**PENALTIES[penalty], max_iter=60, **options)
     return LanguageModel(model, max_depth=max_depth).fit(TEXT)
 
 
@@ -150,7 +151,7 @@ def test_windows_of_features_without_names_of_classes():
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_models_of_a_path_are_written_sparse():
-    model = StructuredLogLinearLM(penalty="l1", max_iter=60)
+    model = loglinear(penalty="l1", max_iter=60)
     path = lam_path(LanguageModel(model, max_depth=2), TEXT, lams=[4.0, 1.0])
     sizes = []
     for i in range(2):

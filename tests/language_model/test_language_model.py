@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 import pytest
 from _callbacks import needs_callbacks
+from _loglinear import loglinear
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
@@ -192,7 +193,7 @@ def test_generic_route_equals_fast_route(max_depth, start):
 @pytest.mark.parametrize("collapse", [False, True])
 def test_pipeline_equals_windows(collapse, tmp_path):
     text = make_text()
-    model = StructuredLogLinearLM(penalty="l2", alpha=1.0, lam=0.3, tol=1e-9)
+    model = loglinear(penalty="l2", alpha=1.0, lam=0.3, tol=1e-9)
     direct = LanguageModel(model, max_depth=3).fit(text[:40])
     piped = LanguageModel(
         make_pipeline(SuffixTreeVectorizer(max_depth=3, collapse=collapse), model),

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from _loglinear import loglinear_cv
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -14,7 +15,6 @@ from sklstruct import KneserNeyLM, LanguageModel, StructuredLogLinearLM
 from sklstruct.context_tree import SuffixTreeVectorizer
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import CacheLM, PerplexityTransformer
-from sklstruct.loglinear import StructuredLogLinearLMCV
 from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import AdditiveLM, WittenBellLM
 from sklstruct.symbols import TextFile
@@ -150,7 +150,7 @@ def test_one_string_and_names_of_files(tmp_path):
     [
         KneserNeyLM(),
         StructuredLogLinearLM(),
-        StructuredLogLinearLMCV(),
+        loglinear_cv(),
         MixtureLM([("kn", KneserNeyLM())]),
     ],
 )

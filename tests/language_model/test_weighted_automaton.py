@@ -5,8 +5,8 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from _loglinear import loglinear
 
-from sklstruct import StructuredLogLinearLM
 from sklstruct.language_model import WeightedAutomaton
 from sklstruct.smoothing import GrownLM
 
@@ -98,8 +98,8 @@ def test_a_group_lasso_grows_from_an_automaton(penalty):
     for lam in (1e-3, 1e-2, 1e-1):
         params = {"penalty": penalty, "lam": lam, "tol": 1e-5, "padding": -1}
         params |= {"alpha": 1.0, "depth_weight": 1.0, "max_iter": 5000}
-        grown = StructuredLogLinearLM(active_set=True, **params)
-        whole = StructuredLogLinearLM(**params)
+        grown = loglinear(solver="active_set", **params)
+        whole = loglinear(**params)
         for model in (grown, whole):
             model.fit(w.contexts, w.targets, sample_weight=w.sample_weight)
         assert grown.objective_[-1] == pytest.approx(whole.objective_[-1], rel=1e-6)

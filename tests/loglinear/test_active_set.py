@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from _callbacks import StopAfter, needs_callbacks
+from _loglinear import loglinear
 from _oracles import random_corpus
 
-from sklstruct import StructuredLogLinearLM
 from sklstruct.context_tree import SuffixTreeVectorizer
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import LanguageModel
@@ -20,8 +20,8 @@ def both(penalty, lam, **params):
         "penalty": penalty, "lam": lam, "alpha": 0.9, "depth_weight": 1.1,
         "max_iter": 20000, "tol": 1e-6, **params,
     }  # fmt: skip
-    grown = StructuredLogLinearLM(active_set=True, **shared)
-    return grown, StructuredLogLinearLM(**shared)
+    grown = loglinear(solver="active_set", **shared)
+    return grown, loglinear(**shared)
 
 
 def support(model):
@@ -35,11 +35,12 @@ def support(model):
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 @pytest.mark.parametrize("lam", [0.7, 2.0, 6.0])
-@pytest.mark.parametrize("penalize_root", [True, False])
-def test_what_grows_is_the_optimum_of_the_whole_tree(penalty, lam, penalize_root):
+@pytest.mark.parametrize("of_root", [1.0, 0.0])
+def test_what_grows_is_the_optimum_of_the_whole_tree(penalty, lam, of_root):
     X, y = random_corpus(4, 6, 500, 4)
     weight = np.random.default_rng(1).random(y.size) * 2 + 0.1
-    grown, whole = both(penalty, lam, padding=-1, penalize_root=penalize_root)
+    depth_weight = [of_root, *1.1 ** np.arange(1, 7)]
+    grown, whole = both(penalty, lam, padding=-1, depth_weight=depth_weight)
     for model in (grown, whole):
         model.fit(X, y, sample_weight=weight)
     assert grown.objective_[-1] == pytest.approx(whole.objective_[-1], rel=1e-8)
@@ -107,7 +108,7 @@ def test_windows_and_paths_give_one_model():
 
 def test_an_active_set_has_no_batches():
     with pytest.raises(AttributeError, match="partial_fit"):
-        StructuredLogLinearLM(active_set=True).partial_fit([[0], [1]], [0, 1])
+        loglinear(solver="active_set").partial_fit([[0], [1]], [0, 1])
 
 
 def test_weights_are_repetitions():
@@ -126,22 +127,20 @@ def test_weights_are_repetitions():
     [
         ({"lam": 0.0}, "^lam must be above 0"),
         ({"penalty": L2()}, "absolute term"),
-        ({"penalty": L1(count_weight=[1.0, 2.0])}, "^penalty: count_weight"),
-        ({"positive": False, "penalty": L1()}, "^positive=False"),
-        ({"warm_start": True}, "^warm_start=True"),
-        ({"active_set": "both"}, "'active_set' parameter"),
+        ({"penalty": L1(count_weight=[1.0, 2.0])}, "^solver=.*: count_weight"),
+        ({"positive": False, "penalty": L1()}, "it needs positive=True"),
     ],
 )
 def test_bad_parameters_of_active_sets(params, match):
-    model = StructuredLogLinearLM(**{"active_set": True, **params})
+    model = loglinear(**{"solver": "active_set", **params})
     with pytest.raises(ValueError, match=match):
         model.fit([[0], [1]], [0, 1])
 
 
 def test_few_iterations_are_said():
     X, y = random_corpus(4, 6, 500, 4)
-    model = StructuredLogLinearLM(
-        penalty="tree_l2", active_set=True, lam=0.5, max_iter=2, tol=1e-9
+    model = loglinear(
+        penalty="tree_l2", solver="active_set", lam=0.5, max_iter=2, tol=1e-9
     )
     with pytest.warns(UserWarning, match="max_iter"):
         model.set_params(padding=-1).fit(X, y)
@@ -150,8 +149,8 @@ def test_few_iterations_are_said():
 @needs_callbacks
 def test_iterations_are_reported_and_can_stop_the_growth(capsys):
     X, y = random_corpus(4, 6, 500, 4)
-    model = StructuredLogLinearLM(
-        penalty="tree_l2", active_set=True, lam=0.5, padding=-1, verbose=1
+    model = loglinear(
+        penalty="tree_l2", solver="active_set", lam=0.5, padding=-1, verbose=1
     )
     n_iter = model.fit(X, y).n_iter_
     assert capsys.readouterr().out.count("[StructuredLogLinearLM]") == n_iter

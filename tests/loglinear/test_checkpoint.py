@@ -14,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _loglinear import joint_loglinear, loglinear, loglinear_cv
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import check_random_state
 
-from sklstruct import StructuredLogLinearLM, _checkpoint
+from sklstruct import _checkpoint
 from sklstruct._checkpoint import Keeper
 from sklstruct.context_tree import SuffixTreeVectorizer
 from sklstruct.language_model import LanguageModel
@@ -27,16 +28,15 @@ from sklstruct.loglinear import (
     SOLVERS,
     Checkpoint,
     DiagonalSolver,
-    JointLogLinear,
     LBFGSSolver,
     OWLQNSolver,
     Solver,
     StochasticSolver,
-    StructuredLogLinearLMCV,
     TreeMetricSolver,
 )
 from sklstruct.loglinear._joint_solver import JointBlock
 from sklstruct.loglinear._loss import LogLinearLoss
+from sklstruct.loglinear._solvers import _quasi_newton
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import GrownLM, KneserNeyLM, WittenBellLM
 
@@ -58,7 +58,7 @@ FITS = {
 OWLQN = {
     "signed": {"penalty": "l1", "positive": False},
     # Until rounding hides the descent: long searches, and the memory is cleared.
-    "to-the-end": {"penalty": "l1", "lam": 20, "solver": OWLQNSolver(tol=0, memory=3)},
+    "to-the-end": {"penalty": "l1", "lam": 20, "solver": OWLQNSolver(tol=0)},
 }
 
 STOCHASTIC = {
@@ -83,12 +83,12 @@ GROWN = {
 
 
 def estimator(**settings):
-    return StructuredLogLinearLM(**{**SETTINGS, **settings})
+    return loglinear(**{**SETTINGS, **settings})
 
 
 def grown(**settings):
-    plain = {"active_set": True, "alpha": 1.0, "depth_weight": 1.0}
-    return StructuredLogLinearLM(**{**plain, **GROWN["tree_l2"], **settings})
+    plain = {"solver": "active_set", "alpha": 1.0, "depth_weight": 1.0}
+    return loglinear(**{**plain, **GROWN["tree_l2"], **settings})
 
 
 class Killed(BaseException):
@@ -158,11 +158,19 @@ def test_other_gap_tol_goes_on(tmp_path):
 
 def test_search_goes_on_to_its_gap(tmp_path, monkeypatch):
     def search(**settings):
-        return StructuredLogLinearLMCV(
+        return loglinear_cv(
             penalty="l2", lam=0.5, max_fits=3, tol=0.1, gap_tol=1e-3, **settings
         )
 
-    goes_on_from_all(search, tmp_path, monkeypatch)
+    whole = search().fit(*data())
+    checkpoint = Checkpoint(tmp_path / "fit.ckpt", interval=0)
+    with monkeypatch.context() as patch:
+        kill_after(patch, 8)
+        with pytest.raises(Killed):
+            search(checkpoint=checkpoint).fit(*data())
+    again = search(checkpoint=checkpoint).fit(*data())
+    same_search(again, whole)
+    assert again.best_estimator_.gap_ <= 1e-3 * data()[1].size
 
 
 def test_a_folder_keeps_the_gap_apart(tmp_path):
@@ -219,6 +227,7 @@ def goes_on_from_all(make, tmp_path, monkeypatch):
 @pytest.mark.parametrize("fit", OWLQN)
 @pytest.mark.filterwarnings("ignore:the solver stopped:UserWarning")
 def test_owlqn_goes_on_from_every_evaluation(fit, tmp_path, monkeypatch):
+    monkeypatch.setattr(_quasi_newton, "MEMORY", 3)
     settings = {"solver": "owlqn", **OWLQN[fit]}
     states = goes_on_from_all(partial(estimator, **settings), tmp_path, monkeypatch)
     if fit == "to-the-end":
@@ -260,7 +269,9 @@ def test_growth_of_paths_goes_on(tmp_path, monkeypatch):
 
 def test_a_generator_of_all_numpy_goes_on(tmp_path, monkeypatch):
     def make(**settings):
-        return estimator(solver=StochasticSolver(None, None, 4, None), **settings)
+        return estimator(
+            solver=StochasticSolver(n_batches=4, random_state=None), **settings
+        )
 
     rng = check_random_state(None)
     rng.seed(5)
@@ -288,7 +299,6 @@ def test_another_solver_is_refused(solver, tmp_path):
             with pytest.raises(ValueError, match=r"another fit \(solver: .* there, "):
                 model.set_params(solver=other).fit(*data())
     for other in (
-        OWLQNSolver(memory=11),
         StochasticSolver(n_batches=21),
         StochasticSolver(random_state=1),
         StochasticSolver(random_state=np.random.RandomState(0)),
@@ -349,10 +359,9 @@ def test_through_a_language_model(tmp_path, monkeypatch):
     [
         ({"lam": 0.7}, "lam: 0.5 there, 0.7 here"),
         ({"alpha": 1.0}, "alpha: "),
-        ({"depth_weight": 1.1}, "depth_weight: "),
+        ({"penalty__depth_weight": 1.1}, r"penalty: 'TreeL2\(\)' there, 'TreeL2\("),
         ({"penalty": "l2"}, r"penalty: 'TreeL2\(\)' there, 'L2\(\)' here"),
         ({"solver": DiagonalSolver()}, "solver: 'TreeMetricSolver"),
-        ({"penalize_root": False}, "penalize_root: True there, False here"),
     ],
 )
 def test_other_settings_are_refused(change, message, tmp_path):
@@ -374,7 +383,7 @@ def test_other_data_is_refused(tmp_path):
     [
         ({"lam": 1.5}, "lam: 1.0 there, 1.5 here"),
         ({"alpha": 0.8}, "alpha: "),
-        ({"depth_weight": 1.1}, "depth_weight: "),
+        ({"penalty__depth_weight": 1.1}, r"penalty: 'TreeL2\(\)' there, 'TreeL2\("),
         ({"penalty": "l1"}, r"penalty: 'TreeL2\(\)' there, 'L1\(\)' here"),
         ({"penalty": "tree_linf"}, "solver: 'TreeMetricSolver"),
         ({"max_depth": 1}, "another fit .*samples: "),
@@ -477,7 +486,9 @@ def test_refused_before_any_work(tmp_path):
 def joint(**settings):
     """Two paths, the second from the older symbol on."""
     paths = [("new", "passthrough"), ("old", FunctionTransformer(backwards))]
-    return JointLogLinear(paths, **{"lam": 0.4, "tol": 1e-2, "padding": -1, **settings})
+    return joint_loglinear(
+        paths, **{"lam": 0.4, "tol": 1e-2, "padding": -1, **settings}
+    )
 
 
 def backwards(X):
@@ -529,10 +540,9 @@ def test_joint_other_data_is_refused(tmp_path):
         structured.fit(X, y)
 
 
-@pytest.mark.parametrize("settings", [{"solver": "lbfgs"}, {"positive": False}])
-def test_joint_refused_before_any_work(settings, tmp_path):
+def test_joint_refused_before_any_work(tmp_path):
     with pytest.raises(ValueError, match="checkpoint: .*use solver='tree_metric'"):
-        joint(checkpoint=tmp_path / "fit.ckpt", **settings).fit(*data())
+        joint(checkpoint=tmp_path / "fit.ckpt", solver="lbfgs").fit(*data())
     with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
         joint(checkpoint=tmp_path / "no" / "fit.ckpt").fit(*data())
     with pytest.raises(ValueError, match="checkpoint"):
@@ -594,6 +604,7 @@ def test_ctrl_c_keeps_the_last_state(fit, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Keeper, "save", recording)
         model.fit(*data())
+    model, whole = (getattr(m, "best_estimator_", m) for m in (model, whole))
     assert np.array_equal(model.coef_, whole.coef_)
     assert np.array_equal(model.objective_, whole.objective_)
     if fit in ("tree_metric-l2", "diagonal-tree_l2", "gis-elastic_net"):
@@ -721,8 +732,8 @@ def test_forged_states_are_refused_with_the_name_of_the_file(
             model.fit(*data())
     content = path.read_bytes()
     header, arrays = _checkpoint._read(path, lambda _: None)
-    model.checkpoint = Checkpoint(path, interval=1e9)
-    optional = {"of_last", "change", "w", "beta"} if fit in ("search", "joint") else ()
+    getattr(model, "estimator", model).checkpoint = Checkpoint(path, interval=1e9)
+    optional = {"change", "w", "beta"} if fit in ("search", "joint") else ()
     for name in {**header["state"], **arrays}:
         for value in [FORGED, *FORGED]:
             path.write_bytes(content)
@@ -770,7 +781,7 @@ def test_forged_headers_are_refused(tmp_path):
 
 
 def search(**settings):
-    return StructuredLogLinearLMCV(
+    return loglinear_cv(
         **{"penalty": "l2", "lam": 0.05, "alpha": 0.9, "max_fits": 7, **settings}
     )
 
@@ -782,6 +793,7 @@ def same_search(a, b):
         assert one["n_iter"] == other["n_iter"]
         assert (one["lam"], one["alpha"]) == (other["lam"], other["alpha"])
     assert a.held_out_loss_ == b.held_out_loss_
+    a, b = a.best_estimator_, b.best_estimator_
     assert np.array_equal(a.coef_, b.coef_)
     assert np.array_equal(a.objective_, b.objective_)
 
@@ -794,8 +806,8 @@ def same_search(a, b):
 def test_search_goes_on_bit_by_bit(settings, tmp_path, monkeypatch):
     X, y = data()
     whole = search(**settings).fit(X, y)
-    n_saves = sum(fit["n_iter"] + 1 for fit in whole.search_results_) + whole.n_iter_
-    for n in (1, 5, n_saves // 3, n_saves // 2, n_saves - whole.n_iter_, n_saves - 1):
+    n_saves = sum(fit["n_iter"] + 1 for fit in whole.search_results_)
+    for n in (1, 5, n_saves // 3, n_saves // 2, n_saves - 1, n_saves):
         checkpoint = Checkpoint(tmp_path / f"{n}.ckpt", interval=0)
         model = search(checkpoint=checkpoint, **settings)
         with monkeypatch.context() as patch:
@@ -829,22 +841,37 @@ def test_search_makes_no_fit_twice(tmp_path, monkeypatch):
     assert n_before == (done < 30).sum() > 0
     solves.clear()
     model.fit(X, y)
-    assert len(solves) == 1  # on all samples, from its last checkpoint on
+    assert len(solves) == 1  # on all samples
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lam": 0.07}, "lam: 0.05 there, 0.07 here"),
+        ({"estimator__lam": 0.07}, "lam: 0.05 there, 0.07 here"),
         ({"factor": 1.5}, "factor: 1.4 there, 1.5 here"),
         ({"max_fits": 8}, "max_fits: 7 there, 8 here"),
         ({"search": ["lam"]}, "search: "),
-        ({"tol": 1e-3}, r"solver: 'TreeMetricSolver\(.*tol=0.01"),
+        ({"estimator__solver__tol": 1e-3}, r"solver: 'TreeMetricSolver\(\)' there"),
         ({"validation_fraction": 0.2}, r"another fit \(.*held_out: "),
     ],
 )
 def test_search_other_settings_are_refused(change, message, tmp_path):
     refuses(search, change, message, tmp_path / "fit.ckpt")
+
+
+def test_ctrl_c_in_the_last_fit_keeps_the_search(tmp_path, monkeypatch):
+    monkeypatch.setattr("sklstruct._checkpoint._COPY_EVERY", 0.0)
+    X, y = data()
+    whole = search().fit(X, y)
+    n_calls = sum(fit["n_iter"] for fit in whole.search_results_)
+    model = search(checkpoint=tmp_path / "fit.ckpt")  # once a minute
+    with monkeypatch.context() as patch:
+        interrupt_after(patch, n_calls + 5)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, y)
+    header, _ = _checkpoint._read(tmp_path / "fit.ckpt", lambda _: None)
+    assert len(header["state"]["fits"]) == model.max_fits
+    same_search(model.fit(X, y), whole)
 
 
 def test_search_other_data_is_refused(tmp_path):
@@ -857,11 +884,6 @@ def test_search_other_data_is_refused(tmp_path):
         model.fit(X[:-1], y[:-1])
     with pytest.raises(ValueError, match=r"another fit \(held_out: "):
         model.fit(X, np.append(y[:-1], y[-1] % 9 + 1))
-    # The search knows nothing of a newest symbol that only held-out samples have; the
-    # last fit does.
-    X[-1] = 2, 1, 50
-    with pytest.raises(ValueError, match=r"another fit \(contexts: [^;]*\)"):
-        model.fit(X, y)
 
 
 # ----------------------------------------------------------------------- a folder
@@ -1032,7 +1054,7 @@ KILLS = """
     from sklstruct import StructuredLogLinearLM
     from sklstruct.mixture import FactoredLM
     from sklstruct.loglinear import (
-        Checkpoint, JointLogLinear, StructuredLogLinearLMCV
+        SOLVERS, AutoSolver, Checkpoint, JointLogLinear, StructuredLogLinearLMCV
     )
 
     path, seed, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -1042,31 +1064,28 @@ KILLS = """
     X, y = np.lib.stride_tricks.sliding_window_view(tokens, 3)[:-1], tokens[3:]
 
     def fit(checkpoint):
+        solver = AutoSolver(tol=1e-3)
         if kind == "joint":
-            model = JointLogLinear(lam=0.1, tol=1e-3, checkpoint=checkpoint)
+            model = JointLogLinear(lam=0.1, solver=solver, checkpoint=checkpoint)
         elif kind == "folder":
             checkpoint = checkpoint and Checkpoint(folder, interval=0)
-            factor = JointLogLinear(lam=0.1, tol=1e-3, checkpoint=checkpoint)
+            factor = JointLogLinear(lam=0.1, solver=solver, checkpoint=checkpoint)
             model = FactoredLM(np.arange(50) // 10, factor)
         elif kind == "search":
             model = StructuredLogLinearLMCV(
-                lam=0.1, tol=1e-3, max_fits=8, checkpoint=checkpoint
-            )
-        elif kind == "growth":
-            model = StructuredLogLinearLM(
-                penalty="tree_l2", active_set=True, lam=0.5, tol=1e-4,
-                checkpoint=checkpoint
+                StructuredLogLinearLM(lam=0.1, solver=solver, checkpoint=checkpoint),
+                max_fits=8,
             )
         else:
-            solver = "auto" if kind == "structured" else kind
+            name = {"structured": "auto", "growth": "active_set"}.get(kind, kind)
             model = StructuredLogLinearLM(
                 penalty="l1" if kind == "owlqn" else "tree_l2", lam=0.5, alpha=0.9,
-                solver=solver, tol=1e-4, checkpoint=checkpoint
+                solver=SOLVERS[name](tol=1e-4), checkpoint=checkpoint
             )
         return model.fit(X, y)
 
     def found(model):
-        return model.target_log_proba(X, y) if kind == "folder" else model.coef_
+        return model.target_log_proba(X, y)
 
     begin = time.perf_counter()
     whole = fit(None)

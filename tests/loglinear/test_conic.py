@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from _toy_problems import N_CLASSES, dense_groups, make_problem, weights_for
 
-from sklstruct.loglinear import PENALTIES, DiagonalSolver
-from sklstruct.loglinear._fit import Fit, Settings
+from sklstruct.loglinear import PENALTIES, DiagonalSolver, StructuredLogLinearLM
+from sklstruct.loglinear._fit import Fit
 from sklstruct.loglinear._gap import duality_gap
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._penalties._base import LARGEST_SCORE
@@ -72,10 +72,9 @@ def test_minimum_and_gap(penalty, positive, seed):
 def test_gap_tol_bounds_the_distance(penalty, positive):
     problem = make_problem(2, 3, positive=positive)
     least, _ = conic_minimum(problem, penalty)
-    settings = Settings(PENALTIES[penalty](), 0.4, 0.8, 1.3, positive, True)
-    solver = DiagonalSolver(tol=0.3, max_iter=20_000)
     for gap_tol in (1e-2, 1e-4):
-        fit = Fit(settings, solver, problem, gap_tol)
+        solver = DiagonalSolver(tol=0.3, max_iter=20_000, gap_tol=gap_tol)
+        fit = Fit(StructuredLogLinearLM(penalty=penalty, solver=solver), problem)
         found = fit.solve(np.zeros(problem.n_pairs))
         assert found.status == "converged"
         distance = found.objective - least

@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
+from _callbacks import StopAfter, needs_callbacks
+from _loglinear import loglinear, loglinear_cv
 from sklearn.base import clone
 
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import (
-    ElasticNet,
-    StructuredLogLinearLM,
-    StructuredLogLinearLMCV,
-)
+from sklstruct.loglinear import ElasticNet, StructuredLogLinearLMCV
 from sklstruct.symbols import context_windows
 
 
@@ -33,15 +31,15 @@ def held_out_loss(model, X, y):
 
 def test_the_losses_are_those_of_plain_fits(data):
     X, y, X_val, y_val, classes = data
-    model = StructuredLogLinearLMCV(
+    model = loglinear_cv(
         penalty="l2", lam=0.3, max_fits=9, padding=-1, classes=classes, tol=1e-5
     ).fit(X, y, X_val=X_val, y_val=y_val)
     assert 1 < len(model.search_results_) <= 9
     losses = []
     for found in model.search_results_:
-        plain = StructuredLogLinearLM(
-            penalty=found["penalty"], lam=found["lam"], alpha=found["alpha"],
-            depth_weight=found["depth_weight"], padding=-1, classes=classes, tol=1e-5,
+        plain = loglinear(
+            penalty="l2", lam=found["lam"], alpha=found["alpha"], padding=-1,
+            classes=classes, tol=1e-5,
         ).fit(X, y)  # fmt: skip
         losses.append(held_out_loss(plain, X_val, y_val))
         assert losses[-1] == pytest.approx(found["held_out_loss"], abs=1e-4)
@@ -55,41 +53,43 @@ def test_the_losses_are_those_of_plain_fits(data):
 def test_arrays_are_searched_depth_by_depth(data):
     X, y, X_val, y_val, classes = data
     weights, gamma = np.ones(3), np.full(3, 0.5)
-    model = StructuredLogLinearLMCV(
+    model = loglinear_cv(
         penalty=ElasticNet(gamma=gamma), lam=0.3, alpha=1.0, depth_weight=weights,
-        search=["depth_weight", "gamma"], max_fits=14, padding=-1, classes=classes,
+        search=["penalty__depth_weight", "penalty__gamma"], max_fits=14, padding=-1,
+        classes=classes,
     )  # fmt: skip
     model.fit(X, y, X_val=X_val, y_val=y_val)
     assert (weights == 1.0).all() and (gamma == 0.5).all()  # not touched
-    tried = np.array([r["depth_weight"] for r in model.search_results_])
+    tried = np.array([r["penalty__depth_weight"] for r in model.search_results_])
     assert (tried != 1.0).any(axis=0).all()
-    assert model.lam_ == 0.3 and model.alpha_ == 1.0
-    assert model.depth_weight_.shape == (3,)
-    assert np.shape(model.penalty_.gamma) == (3,)
+    best = model.best_estimator_
+    assert best.lam == 0.3 and best.alpha == 1.0
+    assert best.penalty.depth_weight.shape == best.penalty.gamma.shape == (3,)
+    assert best.penalty.gamma is model.best_params_["penalty__gamma"]
 
 
 def test_the_last_samples_are_held_out_and_then_learned_from(data):
     X, y, X_val, y_val, classes = data
     params = {"penalty": "l2", "lam": 0.3, "max_fits": 5, "padding": -1}
-    given = StructuredLogLinearLMCV(**params, classes=classes).fit(
-        X, y, X_val=X_val, y_val=y_val
-    )
-    whole = StructuredLogLinearLMCV(
+    given = loglinear_cv(**params, classes=classes).fit(X, y, X_val=X_val, y_val=y_val)
+    whole = loglinear_cv(
         **params,
         classes=classes,
         validation_fraction=y_val.size / (y.size + y_val.size),
     ).fit(np.vstack([X, X_val]), np.concatenate([y, y_val]))
-    assert whole.lam_ == given.lam_ and whole.alpha_ == given.alpha_
+    assert whole.best_params_ == given.best_params_
+    assert set(whole.best_params_) == {"lam", "alpha"}
     assert whole.held_out_loss_ == pytest.approx(given.held_out_loss_, rel=1e-12)
     assert held_out_loss(whole, X_val, y_val) < held_out_loss(given, X_val, y_val) - 0.1
 
 
 def test_in_a_language_model_and_the_same_in_two_threads(data):
     topics = load_python_topics()
-    model = StructuredLogLinearLMCV(penalty="elastic_net", lam=0.2, max_fits=4)
+    model = loglinear_cv(penalty="elastic_net", lam=0.2, max_fits=4)
     losses = []
     for n_jobs in (1, 2):
-        lm = LanguageModel(clone(model).set_params(n_jobs=n_jobs), max_depth=2)
+        tried = clone(model).set_params(estimator__n_jobs=n_jobs)
+        lm = LanguageModel(tried, max_depth=2)
         lm.fit(topics[:200], X_val=topics[200:250])
         losses.append([r["held_out_loss"] for r in lm.estimator_.search_results_])
     assert losses[0] == losses[1]
@@ -98,11 +98,24 @@ def test_in_a_language_model_and_the_same_in_two_threads(data):
 def test_one_fit_is_the_plain_model(data):
     X, y, X_val, y_val, classes = data
     params = {"penalty": "tree_l2", "lam": 0.4, "padding": -1, "classes": classes}
-    a = StructuredLogLinearLMCV(**params, max_fits=1).fit(
-        X, y, X_val=X_val, y_val=y_val
-    )
-    b = StructuredLogLinearLM(**params).fit(X, y)
-    assert np.array_equal(a.coef_, b.coef_)
+    a = loglinear_cv(**params, max_fits=1).fit(X, y, X_val=X_val, y_val=y_val)
+    b = loglinear(**params).fit(X, y)
+    assert np.array_equal(a.best_estimator_.coef_, b.coef_)
+    assert np.array_equal(a.predict_proba(X_val), b.predict_proba(X_val))
+    # It predicts alone, as the parameters of the search say.
+    again = a.best_estimator_.predict_proba(X_val)
+    assert np.array_equal(again, b.predict_proba(X_val))
+    assert a.best_estimator_.classes is classes
+
+
+@needs_callbacks
+def test_fits_are_reported_and_can_end_the_search(data, capsys):
+    X, y, X_val, y_val, classes = data
+    model = loglinear_cv(penalty="l2", max_fits=4, padding=-1, classes=classes)
+    model.set_params(verbose=1).fit(X, y, X_val=X_val, y_val=y_val)
+    assert capsys.readouterr().out.count("held-out loss") == 4
+    model.set_callbacks(StopAfter("fit", 2)).fit(X, y, X_val=X_val, y_val=y_val)
+    assert len(model.search_results_) == 2
 
 
 @pytest.mark.parametrize(
@@ -110,7 +123,8 @@ def test_one_fit_is_the_plain_model(data):
     [
         ({"search": ["beta"]}, "search.*'beta'"),
         ({"search": "lam"}, "search"),
-        ({"search": ["gamma"], "penalty": "l2"}, "search.*no gamma"),
+        ({"search": ["penalty__gamma"], "penalty": "l2"}, "search.*penalty__gamma"),
+        ({"solver": "active_set"}, "^solver: a search has one tree"),
         ({"factor": 1.0}, "factor"),
         ({"max_fits": 0}, "max_fits"),
         ({"validation_fraction": 1.0}, "validation_fraction"),
@@ -121,14 +135,14 @@ def test_one_fit_is_the_plain_model(data):
 def test_bad_parameters(data, params, words):
     X, y, X_val, y_val, classes = data
     with pytest.raises(ValueError, match=words):
-        StructuredLogLinearLMCV(**params, padding=-1, classes=classes).fit(
+        loglinear_cv(**params, padding=-1, classes=classes).fit(
             X, y, X_val=X_val, y_val=y_val
         )
 
 
 def test_held_out_samples_must_be_there(data):
     X, y, *_, classes = data
-    model = StructuredLogLinearLMCV(padding=-1, classes=classes)
+    model = loglinear_cv(padding=-1, classes=classes)
     with pytest.raises(ValueError, match="y_val"):
         model.fit(X, y, X_val=X)
     with pytest.raises(ValueError, match="zero"):
@@ -140,26 +154,19 @@ def test_held_out_samples_must_be_there(data):
 @pytest.mark.parametrize(
     ("penalty", "searched"),
     [
-        ("elastic_net", {"lam", "depth_weight", "gamma"}),
+        ("elastic_net", {"lam", "penalty__depth_weight", "penalty__gamma"}),
         ("l1", {"lam", "alpha"}),
-        ("tree_l2", {"lam", "alpha", "depth_weight"}),
+        ("tree_l2", {"lam", "alpha", "penalty__depth_weight"}),
     ],
 )
 def test_what_is_searched_by_default(data, penalty, searched):
     X, y, X_val, y_val, classes = data
-    model = StructuredLogLinearLMCV(
-        penalty=penalty, max_fits=12, padding=-1, classes=classes
-    ).fit(X, y, X_val=X_val, y_val=y_val)
+    begin = {"lam": 0.9, "alpha": 1.2} if penalty == "tree_l2" else {}
+    given = loglinear(penalty=penalty, **begin, padding=-1, classes=classes)
+    model = StructuredLogLinearLMCV(given, max_fits=12)
+    model.fit(X, y, X_val=X_val, y_val=y_val)
     first = model.search_results_[0]
-    defaults = first["penalty"].defaults
-    assert {name: first[name] for name in defaults} == defaults
-
-    def values(name):
-        return {
-            fit["penalty"].gamma if name == "gamma" else fit[name]
-            for fit in model.search_results_
-            if name != "gamma" or hasattr(fit["penalty"], "gamma")
-        }
-
-    moved = {name for name in (*defaults, "gamma") if len(values(name)) > 1}
-    assert moved == searched
+    assert first.keys() == searched | {"held_out_loss", "n_iter"}
+    for name in searched:
+        assert first[name] == given.get_params()[name]
+        assert len({fit[name] for fit in model.search_results_}) > 1

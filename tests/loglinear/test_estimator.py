@@ -1,14 +1,13 @@
 """StructuredLogLinearLM as its users meet it: parameters, errors, pipelines."""
 
-import inspect
 import pickle
-import re
 import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from _callbacks import needs_callbacks
+from _loglinear import loglinear
 from _toy_problems import dense_groups, make_problem
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -21,16 +20,17 @@ from sklstruct.loglinear import (
     L1,
     L2,
     SOLVERS,
+    AutoSolver,
     BoundPenalty,
     DiagonalSolver,
     ElasticNet,
     FistaSolver,
     Penalty,
     Solver,
+    TreeMetricSolver,
     _problem,
 )
 from sklstruct.loglinear import PENALTIES as OF_NAME
-from sklstruct.loglinear._solvers import make_solver
 from sklstruct.symbols import context_windows
 
 PENALTIES = sorted(OF_NAME)
@@ -58,9 +58,7 @@ def fit(model, w):
 
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_objective_falls_and_the_residual_is_met(penalty):
-    model = fit(
-        StructuredLogLinearLM(penalty=penalty, tol=1e-4, max_iter=5000), corpus()
-    )
+    model = fit(loglinear(penalty=penalty, tol=1e-4, max_iter=5000), corpus())
     assert model.optimality_ <= 1e-4
     assert model.objective_.shape == (model.n_iter_,)
     assert model.objective_[-1] <= model.objective_.min() * (1 + 1e-6)
@@ -71,9 +69,9 @@ def test_objective_falls_and_the_residual_is_met(penalty):
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_alpha_and_depth_weight_as_numbers_or_by_depth(penalty):
     w = corpus()
-    a = fit(StructuredLogLinearLM(penalty=penalty, alpha=0.8, depth_weight=1.5), w)
+    a = fit(loglinear(penalty=penalty, alpha=0.8, depth_weight=1.5), w)
     b = fit(
-        StructuredLogLinearLM(
+        loglinear(
             penalty=penalty,
             alpha=0.8 ** np.arange(6),
             depth_weight=list(1.5 ** np.arange(4)),
@@ -102,11 +100,11 @@ def test_scaling_alpha_is_scaling_the_penalty(penalty):
         lam = value[0] / value[1]
         if value[1] / value[2] != pytest.approx(lam):
             pytest.skip("doubled weights are not charged by one factor")
-    a = fit(StructuredLogLinearLM(lam=1.0, alpha=np.full(4, 1.0), **tight), w)
+    a = fit(loglinear(lam=1.0, alpha=np.full(4, 1.0), **tight), w)
     if penalty == "elastic_net":
         # l1 halves, the square quarters.
         tight["penalty"] = ElasticNet(gamma=0.5)
-    b = fit(StructuredLogLinearLM(lam=lam, alpha=np.full(4, 0.5), **tight), w)
+    b = fit(loglinear(lam=lam, alpha=np.full(4, 0.5), **tight), w)
     # l1 has nearly flat directions between a weight and its parent's.
     np.testing.assert_allclose(2.0 * a.coef_, b.coef_, atol=2e-2)
     assert a.objective_[-1] == pytest.approx(b.objective_[-1], rel=1e-8)
@@ -118,8 +116,8 @@ def test_unpenalised_root_fits_the_unigrams_exactly(penalty):
     # seen word is its count, so the average probability is the relative frequency.
     w = corpus()
     model = fit(
-        StructuredLogLinearLM(
-            penalty=penalty, penalize_root=False, positive=False, tol=1e-7,
+        loglinear(
+            penalty=penalty, depth_weight=[0, 1, 1, 1], positive=False, tol=1e-7,
             max_iter=20_000, lam=3.0,
         ),
         w,
@@ -138,13 +136,13 @@ def test_strengths_by_depth_in_the_score_parametrisation():
     tight = {"tol": 1e-7, "max_iter": 20_000}
     beta, dw, lam, gamma = np.array([1.0, 0.8, 0.5, 0.7]), 1.3 ** np.arange(4), 0.3, 0.6
     a = fit(
-        StructuredLogLinearLM(
+        loglinear(
             penalty=ElasticNet(gamma), lam=lam, alpha=beta, depth_weight=dw, **tight
         ),
         w,
     )
     b = fit(
-        StructuredLogLinearLM(
+        loglinear(
             penalty=ElasticNet(gamma / beta), lam=lam, alpha=1.0,
             depth_weight=dw / beta, **tight,
         ),
@@ -177,29 +175,8 @@ def test_what_a_collapsed_tree_cannot_have(net):
 
 def test_parameters_are_not_written_to():
     alpha, depth_weight = np.full(4, 0.9), np.full(4, 2.0)
-    fit(
-        StructuredLogLinearLM(
-            alpha=alpha, depth_weight=depth_weight, penalize_root=False
-        ),
-        corpus(),
-    )
+    fit(loglinear(alpha=alpha, depth_weight=depth_weight), corpus())
     assert (alpha == 0.9).all() and (depth_weight == 2.0).all()
-
-
-@pytest.mark.parametrize("penalty", PENALTIES)
-def test_warm_start_on_the_same_data(penalty):
-    w = corpus()
-    model = StructuredLogLinearLM(
-        penalty=penalty, lam=0.5, warm_start=True, tol=1e-5, max_iter=5000
-    )
-    fit(model, w)
-    cold = model.n_iter_
-    fit(model.set_params(lam=0.51), w)
-    assert model.n_iter_ < cold
-    fresh = fit(clone(model), w)
-    assert model.objective_[-1] == pytest.approx(fresh.objective_[-1], rel=1e-7)
-    other = corpus(seed=1)  # other pairs: a cold start, no error
-    assert np.array_equal(fit(model, other).coef_, fit(clone(model), other).coef_)
 
 
 def test_same_input_same_answer():
@@ -217,7 +194,7 @@ def test_max_depth_cuts_the_windows():
 
 
 def test_verbose_prints_lines(capsys):
-    fit(StructuredLogLinearLM(verbose=5), corpus())
+    fit(loglinear(verbose=5), corpus())
     lines = capsys.readouterr().out.splitlines()
     assert lines and all("objective" in line for line in lines)
 
@@ -228,9 +205,9 @@ def test_verbose_prints_lines(capsys):
 @pytest.mark.parametrize("kind", [float, np.float64, np.float32])
 def test_convergence_warning_names_the_residual(kind):
     with pytest.warns(ConvergenceWarning, match="max_iter=3.*residual.*tol$"):
-        fit(StructuredLogLinearLM(max_iter=3, lam=kind(0.2)), corpus())
+        fit(loglinear(max_iter=3, lam=kind(0.2)), corpus())
     with pytest.warns(ConvergenceWarning, match="max_iter=3.*or lam: unpenalised"):
-        fit(StructuredLogLinearLM(max_iter=3, lam=kind(0.0)), corpus())
+        fit(loglinear(max_iter=3, lam=kind(0.0)), corpus())
 
 
 @pytest.mark.parametrize("positive", [True, False])
@@ -281,12 +258,11 @@ def test_lam_zero_ends_finite(penalty, positive):
         ({"penalty": L1}, "penalty"),
         ({"penalty": FistaSolver()}, "penalty"),
         ({"solver": FistaSolver}, "solver"),
-        ({"solver": DiagonalSolver(kappa=0.0)}, "'kappa' parameter of DiagonalSolver"),
         ({"solver": FistaSolver(tol=-1.0)}, "'tol' parameter of FistaSolver"),
         ({"solver": "newton"}, "solver"),
         (
             {"solver": "tree_metric", "positive": False},
-            r"solver='tree_metric' cannot.*needs positive=True. .*'diagonal'",
+            r"solver=TreeMetricSolver\(\) cannot.*needs positive=True. .*'diagonal'",
         ),
         (
             {"solver": "tree_metric", "penalty": "tree_linf"},
@@ -301,7 +277,7 @@ def test_lam_zero_ends_finite(penalty, positive):
 )
 def test_bad_parameters(params, words):
     with pytest.raises(ValueError, match=words):
-        fit(StructuredLogLinearLM(**params), corpus())
+        fit(loglinear(**params), corpus())
 
 
 def test_an_unsupported_pair_is_refused_before_any_work():
@@ -328,13 +304,13 @@ def test_an_unsupported_pair_is_refused_before_any_work():
     text = message(penalty=ValueOnly(), solver="fista")
     assert "solver='fista' cannot fit penalty=ValueOnly()" in text
     assert "BoundValueOnly has no prox" in text
-    assert "can fit this penalty: []" in text
+    assert "Solvers that can: []" in text
     proximal = [name for name in OF_NAME if hasattr(OF_NAME[name].bound, "prox")]
     assert f"this solver can fit: {proximal}" in text
     text = message(penalty="l1", solver=NeedsMuch())
     assert "has no hessian" in text and "has no prox" not in text
-    solvers = [name for name in SOLVERS if not SOLVERS[name]().missing(L1())]
-    assert f"can fit this penalty: {solvers}" in text
+    solvers = [name for name, kind in SOLVERS.items() if kind().fits(L1(), True)]
+    assert f"Solvers that can: {[name for name in solvers if name != 'auto']}" in text
 
 
 # ---------------------------------------------------------------------- objects
@@ -344,32 +320,31 @@ def test_names_and_objects_are_the_same():
     w = corpus()
     for name in PENALTIES:
         penalty = OF_NAME[name]()
-        solver = make_solver("auto", penalty, positive=True)
-        assert type(solver) is next(
-            kind for kind in SOLVERS.values() if not kind().missing(penalty)
-        )
+        solver = AutoSolver(tol=0.1).chosen(penalty, positive=True)
+        assert solver.tol == 0.1
+        kind = DiagonalSolver if name == "tree_linf" else TreeMetricSolver
+        assert type(solver) is kind
         a = fit(StructuredLogLinearLM(penalty=name), w)
         b = fit(StructuredLogLinearLM(penalty=penalty, solver=type(solver)()), w)
         assert np.array_equal(a.coef_, b.coef_)
     same = {"lam": 0.5, "alpha": 0.7, "depth_weight": 1.0}
-    a = fit(StructuredLogLinearLM(penalty="l1", **same), w)
-    b = fit(StructuredLogLinearLM(penalty=ElasticNet(gamma=0), **same), w)
+    a = fit(loglinear(penalty="l1", **same), w)
+    b = fit(loglinear(penalty=ElasticNet(gamma=0), **same), w)
     np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-12)
 
 
-def test_a_solver_takes_tol_and_max_iter_from_the_model_unless_it_has_its_own():
+def test_a_solver_has_its_stopping_rules():
     w = corpus()
 
-    def n_iter(solver, **params):
-        model = StructuredLogLinearLM(penalty="l2", solver=solver, **params)
+    def n_iter(solver):
+        model = StructuredLogLinearLM(penalty="l2", solver=solver)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             return fit(model, w).n_iter_
 
-    assert n_iter(DiagonalSolver(), tol=1e-6) == n_iter("diagonal", tol=1e-6)
-    assert n_iter(DiagonalSolver(tol=1e-6)) == n_iter("diagonal", tol=1e-6)
-    assert n_iter(DiagonalSolver(max_iter=5), tol=1e-6) == 5
-    assert n_iter(DiagonalSolver(), tol=0, max_iter=7) == 7
+    assert n_iter(DiagonalSolver()) == n_iter("diagonal") < n_iter(DiagonalSolver(1e-6))
+    assert n_iter(DiagonalSolver(tol=0, max_iter=7)) == 7
+    assert n_iter(AutoSolver(1e-6)) == n_iter(TreeMetricSolver(1e-6)) > n_iter("auto")
     solver = DiagonalSolver()
     n_iter(solver)
     assert solver.get_params() == DiagonalSolver().get_params()  # not touched
@@ -378,15 +353,15 @@ def test_a_solver_takes_tol_and_max_iter_from_the_model_unless_it_has_its_own():
 def test_objects_in_clone_search_repr_pickle_and_params():
     w = corpus(n_sentences=60)
     model = StructuredLogLinearLM(
-        penalty=ElasticNet(gamma=0.3), solver=DiagonalSolver(kappa=0.7), padding=-1
+        penalty=ElasticNet(gamma=0.3), solver=DiagonalSolver(tol=0.7), padding=-1
     )
     assert "ElasticNet(gamma=0.3)" in repr(model)
     assert model._repr_html_()
     twin = clone(model)
     assert twin.penalty is not model.penalty and twin.penalty.gamma == 0.3
     assert model.get_params()["penalty__gamma"] == 0.3
-    twin.set_params(penalty__gamma=0.5, solver__kappa=1.0)
-    assert (twin.penalty.gamma, twin.solver.kappa) == (0.5, 1.0)
+    twin.set_params(penalty__gamma=0.5, solver__tol=1.0)
+    assert (twin.penalty.gamma, twin.solver.tol) == (0.5, 1.0)
     assert model.penalty.gamma == 0.3
     fit(twin, w)
     again = pickle.loads(pickle.dumps(twin))
@@ -400,6 +375,7 @@ def test_objects_in_clone_search_repr_pickle_and_params():
         [
             {"penalty": [L2(), "tree_l2"]},
             {"penalty": [ElasticNet()], "penalty__gamma": [0.1, 1.0]},
+            {"lam": [0.1, 0.4], "alpha": [0.8, 1.0], "max_depth": [1, 2]},
         ],
         cv=2,
     )
@@ -479,10 +455,10 @@ def test_collapse_warns_where_it_changes_the_model(penalty):
     y = np.array(["x"] * 5 + ["y"] + ["z"] * 4)
     paths = SuffixTreeVectorizer(collapse=True).fit_transform(X)
     plain = SuffixTreeVectorizer().fit_transform(X)
-    model = StructuredLogLinearLM(penalty=penalty, tol=1e-7, max_iter=5000)
+    model = loglinear(penalty=penalty, tol=1e-7, max_iter=5000)
     for params, name in (
-        ({"alpha": 0.5, "depth_weight": 1.0}, "alpha"),
-        ({"alpha": 1.0, "depth_weight": [1.0, 1.0, 3.0]}, "depth_weight"),
+        ({"alpha": 0.5, "penalty__depth_weight": 1.0}, "alpha"),
+        ({"alpha": 1.0, "penalty__depth_weight": [1.0, 1.0, 3.0]}, "depth_weight"),
     ):
         with pytest.warns(
             UserWarning, match=f"{name} differs between depths.*collapse"
@@ -490,7 +466,7 @@ def test_collapse_warns_where_it_changes_the_model(penalty):
             changed = clone(model).set_params(**params).fit(paths, y)
         trie = clone(model).set_params(**params).fit(plain, y)
         assert changed.objective_[-1] > trie.objective_[-1] * (1 + 1e-6)
-    same = {"alpha": 1.0, "depth_weight": 1.0, "penalize_root": False}
+    same = {"alpha": 1.0, "penalty__depth_weight": [0.0, 1.0, 1.0]}
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         merged = clone(model).set_params(**same).fit(paths, y)
@@ -505,7 +481,7 @@ def test_collapse_warns_where_it_changes_the_model(penalty):
 )
 def test_extreme_weights_stay_finite(penalty, params):
     w = corpus()
-    model = fit(StructuredLogLinearLM(penalty=penalty, **params), w)
+    model = fit(loglinear(penalty=penalty, **params), w)
     assert np.isfinite(model.coef_).all() and np.isfinite(model.objective_).all()
     proba = model.predict_proba(w.contexts)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12)
@@ -519,40 +495,15 @@ def test_alpha_that_overflows_at_great_depth():
         StructuredLogLinearLM(alpha=1.1).fit(X, y)
     steep = np.geomspace(1.0, 1e100, 2001)
     with pytest.raises(ValueError, match="(?s)depth_weight=.* weighs contexts of"):
-        StructuredLogLinearLM(depth_weight=steep).fit(X, y)
+        loglinear(depth_weight=steep).fit(X, y)
     for params in ({"alpha": 0.5}, {"depth_weight": 1.1}, {}):  # no harm
-        model = StructuredLogLinearLM(**params).fit(X, y)
+        model = loglinear(**params).fit(X, y)
         assert np.isfinite(model.predict_proba(X)).all()
-
-
-@pytest.mark.parametrize("penalty", PENALTIES)
-def test_none_is_what_suits_the_penalty(penalty):
-    w = corpus()
-    defaults = OF_NAME[penalty].defaults
-    a = fit(StructuredLogLinearLM(penalty=penalty), w)
-    b = fit(StructuredLogLinearLM(penalty=penalty, **defaults), w)
-    assert np.array_equal(a.coef_, b.coef_)
-    assert a.lam is None and a.get_params()["alpha"] is None
-    c = fit(StructuredLogLinearLM(penalty=penalty, lam=2 * defaults["lam"]), w)
-    assert c.objective_[-1] > a.objective_[-1]
-    text = " ".join(inspect.getdoc(StructuredLogLinearLM).split())
-    entry = text.split(f'- "{penalty}" or', 1)[1].split(' - "', 1)[0]
-    for name in ("lam", "alpha", "depth_weight"):
-        assert re.search(rf"`{name}` {defaults[name]:g}\b", entry)
 
 
 def test_total_weight_that_overflows():
     with pytest.raises(ValueError, match="sample_weight sums to inf"):
         StructuredLogLinearLM().fit([[0], [1], [1]], [0, 1, 0], [1e308, 1e308, 1e308])
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_warm_start_from_weights_that_overflow():
-    w = corpus()
-    model = StructuredLogLinearLM(penalty="l2", lam=1e-3, warm_start=True)
-    fit(model, w)
-    fit(model.set_params(alpha=1e10, lam=1.0), w)
-    assert np.isfinite(model.coef_).all() and np.isfinite(model.objective_).all()
 
 
 def test_paths_longer_than_max_depth():

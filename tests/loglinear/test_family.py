@@ -64,9 +64,7 @@ def test_every_name_is_explained(family):
 
 @families
 @pytest.mark.skipif(loglinear.L2.__doc__ is None, reason="docstrings are stripped")
-def test_the_estimator_lists_every_member_with_its_summary(family):
+def test_the_estimator_lists_every_member(family):
     listed = " ".join(loglinear.StructuredLogLinearLM.__doc__.split())
     for name, kind in FAMILIES[family][-1].items():
-        summary = kind.__doc__.split("\n\n")[0]
-        text = " ".join(re.sub(r"\s*\[\d\]_", "", summary).split())
-        assert f'"{name}" or `{kind.__name__}()`: {text}' in listed
+        assert f'"{name}" (`{kind.__name__}`)' in listed

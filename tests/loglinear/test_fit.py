@@ -1,20 +1,18 @@
 """Fit: starts from other solutions, and the start of Kneser-Ney smoothing."""
 
 import numpy as np
+from _loglinear import loglinear
 
-from sklstruct import StructuredLogLinearLM
 from sklstruct._parallel import ThreadMap
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear._fit import Fit, Settings, solver_of
+from sklstruct.loglinear._fit import Fit, bind
 
 
 def fit_of(**params):
-    model = StructuredLogLinearLM(**{"penalty": "l2", "lam": 0.3, **params})
+    model = loglinear(**{"penalty": "l2", "lam": 0.3, **params})
     counted = LanguageModel(max_depth=3).count(["a b a c", "b a b", "c a b a"] * 2)
-    settings = Settings.of(model)
     count = np.asarray(counted.count, dtype=np.float64)
-    problem = settings.problem(counted.pairs, count, ThreadMap(1))
-    return Fit(settings, solver_of(model), problem)
+    return Fit(model, bind(model, counted.pairs, count, ThreadMap(1)))
 
 
 def test_weights_of_another_alpha_keep_their_scores():

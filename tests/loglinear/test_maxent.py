@@ -6,6 +6,7 @@ over samples and classes; their updates are those of their definitions.
 
 import numpy as np
 import pytest
+from _loglinear import loglinear
 from _toy_problems import N_CLASSES, make_pairs, make_problem, samples
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
@@ -317,9 +318,9 @@ def windows(seed=0, n=400):
 def test_by_name_and_by_object(name):
     X, y, weight = windows()
     params = {"penalty": "l2", "lam": 0.4, "alpha": 0.8, "tol": 1e-5}
-    a = StructuredLogLinearLM(solver=name, max_iter=5000, **params)
-    b = StructuredLogLinearLM(solver=SOLVERS[name](max_iter=5000), **params)
-    c = StructuredLogLinearLM(solver="diagonal", max_iter=5000, **params)
+    a = loglinear(solver=name, max_iter=5000, **params)
+    b = loglinear(solver=SOLVERS[name](1e-5, 5000), **params)
+    c = loglinear(solver="diagonal", max_iter=5000, **params)
     a, b, c = (model.fit(X, y, weight) for model in (a, b, c))
     assert np.array_equal(a.coef_, b.coef_) and a.optimality_ <= 1e-5
     assert a.objective_[-1] == pytest.approx(c.objective_[-1], rel=1e-8)
@@ -348,8 +349,8 @@ def test_pairs_that_do_not_fit(solver, penalty, positive, words):
 def test_parameters_of_solvers():
     X, y, _ = windows(n=20)
     for solver in (
-        LBFGSSolver(memory=0),
-        OWLQNSolver(memory=1.5),
+        LBFGSSolver(tol="x"),
+        OWLQNSolver(gap_tol=-1.0),
         StochasticSolver(n_batches=0),
         StochasticSolver(random_state="x"),
         GISSolver(max_iter=0),
@@ -361,7 +362,7 @@ def test_parameters_of_solvers():
 @pairs_that_fit(PENALTIES)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_degenerate_data(name, penalty, positive):
-    model = StructuredLogLinearLM(
+    model = loglinear(
         penalty=penalty, solver=name, positive=positive, lam=0.3, alpha=0.9,
         max_iter=200,
     )  # fmt: skip
@@ -384,7 +385,7 @@ def test_degenerate_data(name, penalty, positive):
     unseen = model.set_params(classes=[0, 1, 2, 3, 7]).fit(X, y)
     assert unseen.coef_[4] == 0.0 and np.isfinite(unseen.predict_proba(X)).all()
     for lam in (0.0, 1e9):
-        model = StructuredLogLinearLM(
+        model = loglinear(
             penalty=penalty, solver=name, positive=positive, lam=lam, alpha=0.9,
             max_iter=50,
         ).fit(X, y)  # fmt: skip
@@ -396,7 +397,7 @@ def test_degenerate_data(name, penalty, positive):
 @pytest.mark.parametrize("name", ["lbfgs", "owlqn"])
 def test_a_tolerance_below_rounding_stalls_and_warns(name):
     X, y, weight = windows(n=60)
-    model = StructuredLogLinearLM(
+    model = loglinear(
         penalty="l2", solver=name, lam=0.4, alpha=0.8, tol=0.0, max_iter=100_000
     )
     with pytest.warns(ConvergenceWarning, match="Rounding hides"):
@@ -475,7 +476,7 @@ def test_random_state():
 
     def coef(seed):
         solver = StochasticSolver(random_state=seed)
-        model = StructuredLogLinearLM(penalty="l2", solver=solver, tol=1e-2)
+        model = loglinear(penalty="l2", solver=solver, tol=1e-2)
         return model.fit(X, y, weight).coef_
 
     assert np.array_equal(coef(0), coef(0))
@@ -493,8 +494,8 @@ def test_batches_of_partial_fit_come_close(penalty):
     view = np.lib.stride_tricks.sliding_window_view(text, 4)
     X, y = view[:, :3], view[:, 3]
     params = {"penalty": penalty, "lam": 0.5, "alpha": 0.8}
-    whole = StructuredLogLinearLM(**params).fit(X, y)
-    online = StructuredLogLinearLM(solver="stochastic", **params)
+    whole = loglinear(**params).fit(X, y)
+    online = loglinear(solver="stochastic", **params)
     for part in np.array_split(np.arange(y.size), 8):
         online.partial_fit(X[part], y[part], classes=np.arange(9))
     # The start, then three steps in the tree metric, or some on mini-batches.
@@ -510,8 +511,8 @@ def test_a_second_pass_with_a_window_comes_closer():
     view = np.lib.stride_tricks.sliding_window_view(text, 4)
     X, y = view[:, :3], view[:, 3]
     params = {"penalty": "l2", "lam": 0.5, "alpha": 0.8}
-    whole = StructuredLogLinearLM(tol=1e-6, **params).fit(X, y)
-    online = StructuredLogLinearLM(solver="stochastic", **params)
+    whole = loglinear(tol=1e-6, **params).fit(X, y)
+    online = loglinear(solver="stochastic", **params)
     gaps = []
     for _ in range(2):
         for part in np.array_split(np.arange(y.size), 6):
@@ -525,7 +526,7 @@ def test_threads_do_not_matter(monkeypatch):
     X, y, weight = windows(n=600)
     for name in NEW:
         one, two = (
-            StructuredLogLinearLM(
+            loglinear(
                 penalty="l2", solver=name, lam=0.4, alpha=0.8, tol=1e-3, n_jobs=n_jobs,
                 max_iter=2000,
             ).fit(X, y, weight)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from _loglinear import loglinear
 from _toy_problems import N_CLASSES, make_problem
 from scipy.optimize import minimize
 
@@ -22,7 +23,7 @@ from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._problem import Problem
 from sklstruct.loglinear._screening import (
     RootProblem,
-    Sieve,
+    SafeScreening,
     smallest_lam,
     subtree_bound,
 )
@@ -96,12 +97,12 @@ def test_root_problem_is_the_optimum_of_the_unigrams(penalty, positive):
 @penalties
 @signs
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("penalize_root", [True, False])
+@pytest.mark.parametrize("penalised_root", [True, False])
 def test_everything_below_the_root_is_zero_from_lam_max_on(
-    penalty, positive, seed, penalize_root
+    penalty, positive, seed, penalised_root
 ):
     unit = make_problem(m=3, seed=seed, lam=1.0, positive=positive)
-    if not penalize_root:
+    if not penalised_root:
         # Every class must occur for there to be an optimum.
         keep = np.flatnonzero(unit.count[:N_CLASSES] == 0.0)
         unit.count[keep] = 0.5
@@ -158,7 +159,7 @@ def test_pairs_that_their_counts_hold_at_zero(penalty, lam):
     """The problem of the others has the loss, the optimum and the samples of all."""
     unit = make_problem(3, lam=1.0, n=200)
     whole = at(unit, lam)
-    pairs, kept, weight = Sieve(unit, penalty.bind(unit)).part(lam)
+    pairs, kept, weight = SafeScreening(unit, penalty.bind(unit)).part(lam)
     assert pairs.n_pairs == kept.size < unit.n_pairs
     part = Problem(
         pairs, unit.count[kept], unit.beta_by_depth, whole.strength_by_depth,
@@ -187,7 +188,7 @@ def test_pairs_that_their_counts_hold_at_zero(penalty, lam):
 )
 def test_paths_of_models_that_cannot_leave_pairs_out(penalty, positive, topics):
     lm = language_model(penalty=penalty, positive=positive, alpha=0.9, depth_weight=1.0)
-    lm.set_params(estimator__tol=1e-5, estimator__max_iter=3000)
+    lm.set_params(estimator__solver__tol=1e-5, estimator__solver__max_iter=3000)
     path = lam_path(lm, topics, lams=[3.0, 2.2])
     for lam, objective in zip(path.lams, path.objective):
         alone = lm.set_params(estimator__lam=lam).fit(topics).estimator_
@@ -200,7 +201,7 @@ def topics():
 
 
 def language_model(**params):
-    return LanguageModel(StructuredLogLinearLM(**params), max_depth=2)
+    return LanguageModel(loglinear(**params), max_depth=2)
 
 
 @pytest.mark.parametrize("penalty", ["l1", "elastic_net", "tree_l2", "tree_linf"])
@@ -255,7 +256,7 @@ def test_windows_weights_and_the_estimator_itself(topics):
     X, y = rng.integers(0, 4, (300, 3)), rng.integers(0, 4, 300)
     weight = rng.integers(0, 3, 300).astype(float)
     again = np.repeat(np.arange(300), weight.astype(int))
-    model = StructuredLogLinearLM(penalty="l1", alpha=1.0, depth_weight=1.0)
+    model = loglinear(penalty="l1", alpha=1.0, depth_weight=1.0)
     weighted = lam_max(model, X, y, sample_weight=weight)
     assert weighted == pytest.approx(lam_max(model, X[again], y[again]), rel=1e-12)
     path = lam_path(model, X, y, n_lams=3, sample_weight=weight, X_val=X, y_val=y)
@@ -277,17 +278,14 @@ def test_nothing_to_learn():
     ("model", "more", "message"),
     [
         (StructuredLogLinearLM(penalty=L2()), {}, "no lam makes them all zero"),
-        (StructuredLogLinearLM(penalty="l1", depth_weight=0.0), {}, "not penalised"),
+        (loglinear(penalty="l1", depth_weight=0.0), {}, "not penalised"),
         (StructuredLogLinearLM(penalty="l1"), {"lams": [1.0, -1.0]}, "^lams must be"),
         (StructuredLogLinearLM(penalty="l1"), {"lams": [np.nan]}, "^lams must be"),
         (StructuredLogLinearLM(penalty="l1"), {"lams": []}, "^lams is empty"),
         (StructuredLogLinearLM(penalty="l1"), {"eps": 1.0}, "eps"),
         (StructuredLogLinearLM(penalty="l1"), {"y_val": [1]}, "together"),
-        (
-            StructuredLogLinearLM(prior=PRIOR, positive=False),
-            {"lams": [1.0]},
-            "^prior: p",
-        ),
+        (StructuredLogLinearLM(prior=PRIOR), {"lams": [1.0]}, "^prior: a path of"),
+        (StructuredLogLinearLM(solver="active_set"), {}, "^solver: a path of"),
         (StructuredLogLinearLM(checkpoint="fit"), {}, "^checkpoint: lam_path keeps no"),
     ],
 )
@@ -300,7 +298,7 @@ def test_errors_name_the_parameter(model, more, message):
 def test_estimators_without_lam_are_refused():
     from sklstruct.smoothing import KneserNeyLM
 
-    with pytest.raises(TypeError, match="must hold one StructuredLogLinearLM"):
+    with pytest.raises(TypeError, match="to vary lam of, or hold one"):
         lam_max(LanguageModel(KneserNeyLM()), [["a"]])
     with pytest.raises(TypeError, match="^estimator must be"):
         lam_max("l1", [["a"]])

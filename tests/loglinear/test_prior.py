@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from _loglinear import loglinear
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -22,7 +23,7 @@ def base(max_depth=2, discount=0.5):
 
 def adapted(prior, max_depth=2, **params):
     params = {"positive": False, "tol": 1e-9, "max_iter": 5000} | params
-    model = StructuredLogLinearLM(prior=prior.backoff_model_, **params)
+    model = loglinear(prior=prior.backoff_model_, **params)
     lm = LanguageModel(model, max_depth=max_depth, vocabulary=prior.vocabulary_)
     return lm.fit(TEXT)
 
@@ -133,11 +134,10 @@ def test_training_on_the_text_beats_the_prior_on_it():
 @pytest.mark.parametrize(
     "params, match",
     [
-        ({"positive": True}, "prior: weights below"),
-        ({"solver": "stochastic"}, "prior: solver='stochastic' knows the loss"),
-        ({"solver": "cd", "penalty": "l2"}, "prior: solver='cd' knows the loss"),
-        ({"active_set": True, "penalty": "tree_l2"}, "prior: active_set=True looks"),
-        ({"penalty": ElasticNet(count_weight=[1.0, 2.0])}, "prior: count_weight"),
+        ({"solver": "stochastic"}, "and a prior: it knows the loss"),
+        ({"solver": "cd", "penalty": "l2"}, "and a prior: it knows the loss"),
+        ({"solver": "active_set", "penalty": "tree_l2"}, "and a prior: it knows the"),
+        ({"penalty": ElasticNet(count_weight=[1.0, 2.0])}, "and a prior: count_weight"),
     ],
 )
 def test_what_does_not_go_together_is_refused(params, match):
@@ -147,27 +147,29 @@ def test_what_does_not_go_together_is_refused(params, match):
 
 @pytest.mark.parametrize("prior", [KneserNeyLM(), base(), "model", 3], ids=repr)
 def test_a_prior_of_another_type_is_refused(prior):
-    model = StructuredLogLinearLM(prior=prior, positive=False)
+    model = StructuredLogLinearLM(prior=prior)
     for fit in (lambda: LanguageModel(model).fit(TEXT), lambda: model.fit([[0]], [0])):
         with pytest.raises(InvalidParameterError, match="'prior' parameter .*Backoff"):
             fit()
 
 
 def test_other_words_and_longer_contexts_are_refused():
-    model = StructuredLogLinearLM(prior=base().backoff_model_, positive=False)
+    model = StructuredLogLinearLM(prior=base().backoff_model_)
     with pytest.raises(ValueError, match="prior: its classes"):
         LanguageModel(model, max_depth=2).fit(TEXT)
     with pytest.raises(ValueError, match="set max_depth to that of the prior"):
         adapted(base(3), max_depth=2)
     assert not hasattr(model, "partial_fit")
     lm = LanguageModel(model, max_depth=2, vocabulary=base().vocabulary_)
-    with pytest.raises(ValueError, match="prior: paths of strengths have none"):
+    with pytest.raises(ValueError, match="prior: a path of strengths has one tree"):
         lam_path(lm, TEXT)
-    assert "prior" not in StructuredLogLinearLMCV().get_params()
+    lm = LanguageModel(StructuredLogLinearLMCV(model), max_depth=2)
+    with pytest.raises(ValueError, match="prior: a search has one tree"):
+        lm.set_params(vocabulary=base().vocabulary_).fit(TEXT)
 
 
 def test_clones_share_the_prior():
-    model = StructuredLogLinearLM(prior=base().backoff_model_, positive=False)
+    model = StructuredLogLinearLM(prior=base().backoff_model_)
     assert clone(model).prior is model.prior
     search = GridSearchCV(
         LanguageModel(model, max_depth=2, vocabulary=base().vocabulary_),

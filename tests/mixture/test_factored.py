@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from _loglinear import loglinear
 from _oracles import check_draws, second_order_text
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
@@ -30,8 +31,8 @@ def histories(n=100, seed=5):
     return X
 
 
-def loglinear():
-    return StructuredLogLinearLM(penalty="l2", lam=0.3, padding=-1, tol=1e-3)
+def log_linear():
+    return loglinear(penalty="l2", lam=0.3, padding=-1, tol=1e-3)
 
 
 def smoother(**params):
@@ -63,8 +64,8 @@ def test_rows_sum_to_one_and_agree_with_targets(data, taxonomy, make):
 
 def test_is_the_product_of_two_models(data):
     X, y = data
-    model = FactoredLM(GROUPS, loglinear(), smoother()).fit(X, y)
-    of_class = loglinear().fit(X, GROUPS[y])
+    model = FactoredLM(GROUPS, log_linear(), smoother()).fit(X, y)
+    of_class = log_linear().fit(X, GROUPS[y])
     where = histories()
     expected = of_class.predict_log_proba(where)[:, GROUPS]
     for g in range(5):
@@ -88,8 +89,8 @@ def test_one_class_is_the_plain_model(data, make):
 
 
 def test_a_class_for_each_word_is_the_model_of_classes(data):
-    plain = loglinear().fit(*data)
-    model = FactoredLM(np.arange(N_WORDS), loglinear()).fit(*data)
+    plain = log_linear().fit(*data)
+    model = FactoredLM(np.arange(N_WORDS), log_linear()).fit(*data)
     X = histories()
     np.testing.assert_allclose(
         model.predict_log_proba(X), plain.predict_log_proba(X), rtol=1e-12
@@ -99,7 +100,7 @@ def test_a_class_for_each_word_is_the_model_of_classes(data):
 @pytest.mark.parametrize("taxonomy", [GROUPS, DEEP], ids=["classes", "tree"])
 @pytest.mark.parametrize("k", [1, 3, N_WORDS])
 def test_top_k_is_the_sorted_row(data, taxonomy, k):
-    model = FactoredLM(taxonomy, loglinear()).fit(*data)
+    model = FactoredLM(taxonomy, log_linear()).fit(*data)
     X = histories(300)
     rows = model.predict_log_proba(X)
     expected = np.argsort(-rows, axis=1, kind="stable")[:, :k]
@@ -187,12 +188,12 @@ def test_no_word_of_any_class_of_several_words_was_seen(data, weights, refit):
     # A class for each word, but for two words that never occur.
     X, y = data
     mixed = MixtureLM(
-        [("smoother", smoother()), ("loglinear", loglinear())],
+        [("smoother", smoother()), ("loglinear", log_linear())],
         weights=weights,
         refit=refit,
     )
     taxonomy = np.minimum(np.arange(N_WORDS + 2), N_WORDS)
-    model = FactoredLM(taxonomy, loglinear(), mixed, classes=np.arange(N_WORDS + 2))
+    model = FactoredLM(taxonomy, log_linear(), mixed, classes=np.arange(N_WORDS + 2))
     proba = model.fit(X, y).predict_proba(histories())
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-12)
     np.testing.assert_allclose(proba[:, -1], proba[:, -2])
@@ -201,7 +202,7 @@ def test_no_word_of_any_class_of_several_words_was_seen(data, weights, refit):
 def test_weights_are_repetitions(data):
     X, y = data[0][:500], data[1][:500]
     weight = np.arange(500) % 3
-    model = FactoredLM(GROUPS, loglinear().set_params(tol=1e-6))
+    model = FactoredLM(GROUPS, log_linear().set_params(solver__tol=1e-6))
     a = clone(model).fit(X, y, sample_weight=weight)
     b = clone(model).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     where = histories()
@@ -211,8 +212,8 @@ def test_weights_are_repetitions(data):
 
 
 def test_threads_and_pickles_change_nothing(data):
-    model = FactoredLM(GROUPS, loglinear()).fit(*data)
-    threads = FactoredLM(GROUPS, loglinear(), n_jobs=2).fit(*data)
+    model = FactoredLM(GROUPS, log_linear()).fit(*data)
+    threads = FactoredLM(GROUPS, log_linear(), n_jobs=2).fit(*data)
     X = histories()
     expected = model.predict_log_proba(X)
     np.testing.assert_array_equal(threads.predict_log_proba(X), expected)
@@ -229,11 +230,11 @@ def test_pipelines_and_other_classifiers_are_factors(data):
     foreign = make_pipeline(
         FunctionTransformer(last), CategoricalNB(min_categories=N_WORDS)
     )
-    steps = make_pipeline(FunctionTransformer(last), loglinear())
+    steps = make_pipeline(FunctionTransformer(last), log_linear())
     model = FactoredLM(GROUPS, steps, foreign).fit(X, y)
     rows = model.predict_proba(histories())
     np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=0, atol=1e-12)
-    of_class = loglinear().fit(last(X), GROUPS[y])
+    of_class = log_linear().fit(last(X), GROUPS[y])
     classes = of_class.predict_proba(last(histories()))
     for g in range(5):
         np.testing.assert_allclose(
@@ -333,7 +334,7 @@ def test_a_fitted_model_is_no_factor_of_the_words_of_several_classes(groups):
 
 
 def test_a_mixture_may_be_a_factor(data):
-    mixture = MixtureLM([("l2", loglinear()), ("kn", smoother())], weights="logistic")
+    mixture = MixtureLM([("l2", log_linear()), ("kn", smoother())], weights="logistic")
     model = FactoredLM(GROUPS, mixture, clone(mixture).set_params(weights="em"))
     model.fit(*data)
     check_rows(model, rtol=1e-10)

@@ -58,10 +58,9 @@ def test_lp_is_optimal_in_any_metric(p, seed):
 @pytest.mark.parametrize("p", [1, 2, np.inf])
 def test_names_of_single_norms(p):
     v = np.array([3.0, -4.0, 1.0, 0.0])
-    name = {1: "l1", 2: "l2", np.inf: "linf"}[p]
-    operator, norm = getattr(prox, f"prox_{name}"), getattr(prox, f"norm_{name}")
-    assert norm(v) == prox.norm_lp(v, p) == pytest.approx(np.linalg.norm(v, p))
-    assert_allclose(operator(v, 0.7), prox.prox_lp(v, 0.7, p), rtol=1e-15)
+    assert prox.norm_lp(v, p) == pytest.approx(np.linalg.norm(v, p))
+    if p == 1:
+        assert_allclose(prox.prox_l1(v, 0.7), prox.prox_lp(v, 0.7, 1), rtol=1e-15)
 
 
 SEPARABLE = {
@@ -417,9 +416,9 @@ GROUPS = [[0, 1, 2], [2, 3], [4, 5], [0, 1]]
 NESTED = [[0, 1, 2], [3, 4, 5], [0, 1], [5]]
 CONVEX = {
     "l1": prox.prox_l1,
-    "l2": prox.prox_l2,
+    "l2": lambda v, k, **o: prox.prox_lp(v, k, 2, **o),
     "l2_squared": prox.prox_l2_squared,
-    "linf": prox.prox_linf,
+    "linf": lambda v, k, **o: prox.prox_lp(v, k, np.inf, **o),
     "l3": lambda v, k, **o: prox.prox_lp(v, k, 3, **o),
     "elastic_net": prox.prox_elastic_net,
     "group_lasso": lambda v, k, **o: prox.prox_group_lasso(v, list("aabbcc"), k, **o),
@@ -490,9 +489,9 @@ def test_positive_is_the_minimum_over_the_positive_orthant(name):
 BAD = {
     "shape": (lambda: prox.prox_l1([[1.0]], 1.0), "v must be a 1-D array"),
     "nan": (lambda: prox.prox_lp([np.nan], 1.0, 3), "v must be finite"),
-    "text": (lambda: prox.prox_l2(["a"], 1.0), "v must hold real numbers"),
+    "text": (lambda: prox.prox_lp(["a"], 1.0, 2), "v must hold real numbers"),
     "kappa": (lambda: prox.prox_l1([1.0], -1.0), "kappa must be >= 0"),
-    "block": (lambda: prox.prox_l2([1.0, 2.0], [1.0, 2.0]), "kappa must be a scalar"),
+    "block": (lambda: prox.prox_lp([1.0, 2.0], [1.0] * 2, 2), "kappa must be a scalar"),
     "entries": (lambda: prox.prox_l1([1.0, 2.0], [1.0] * 3), "one value per entry"),
     "metric": (lambda: prox.prox_l0([1.0], 1.0, metric=0.0), "metric must be > 0"),
     "flag": (lambda: prox.prox_l1([1.0], 1.0, positive=1), "positive must be True"),
@@ -543,14 +542,15 @@ def test_bad_input(case):
 
 
 def test_empty_vectors():
-    for operator in (prox.prox_l0, prox.prox_l1, prox.prox_l2, prox.prox_linf,
-                     prox.prox_total_variation, prox.prox_fused_lasso):  # fmt: skip
+    for operator in (prox.prox_l0, prox.prox_l1, prox.prox_total_variation,
+                     prox.prox_fused_lasso):  # fmt: skip
         assert operator([], 1.0).shape == (0,)
-    assert prox.prox_lp([], 1.0, 3).shape == (0,)
+    for p in (1, 2, 3, np.inf):
+        assert prox.prox_lp([], 1.0, p).shape == (0,)
     assert prox.prox_group_lasso([], np.empty(0, int), 1.0).shape == (0,)
     assert prox.prox_tree_groups([], [], 1.0).shape == (0,)
     assert prox.prox_overlapping_groups([1.0], [], 1.0).tolist() == [1.0]
-    assert prox.norm_total_variation([]) == prox.norm_l2([]) == 0
+    assert prox.norm_total_variation([]) == prox.norm_lp([], 2) == 0
     assert prox.prox_total_variation([3.0], 1.0).tolist() == [3.0]
 
 
@@ -579,8 +579,8 @@ def test_against_spams(peer):
         pairs = [
             (theirs("l0", lambda1=1.0), prox.prox_l0(x, 1.0)),
             (theirs("l1", lambda1=1.0), prox.prox_l1(x, 1.0)),
-            (theirs("l2-not-squared", lambda1=1.0), prox.prox_l2(x, 1.0)),
-            (theirs("linf", lambda1=1.0), prox.prox_linf(x, 1.0)),
+            (theirs("l2-not-squared", lambda1=1.0), prox.prox_lp(x, 1.0, 2)),
+            (theirs("linf", lambda1=1.0), prox.prox_lp(x, 1.0, np.inf)),
             (theirs("l2", lambda1=1.0), prox.prox_l2_squared(x, 1.0)),
             (
                 theirs("elastic-net", lambda1=1.0, lambda2=0.5),

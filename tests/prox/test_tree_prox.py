@@ -15,7 +15,7 @@ from sklstruct.prox import (
 from sklstruct.prox import (
     norm_tree_l2,
     norm_tree_linf,
-    prox_linf,
+    prox_lp,
     prox_tree_l2,
     prox_tree_linf,
 )
@@ -844,6 +844,6 @@ def test_many_children_step_by_step(kappa):
     for q in (1, 2, 3):
         below_q = np.flatnonzero(parents == q)
         group = np.concatenate([[q], below_q])
-        expected[group] = prox_linf(expected[group], kappa)
-    expected = prox_linf(expected, kappa)
+        expected[group] = prox_lp(expected[group], kappa, np.inf)
+    expected = prox_lp(expected, kappa, np.inf)
     assert_allclose(prox_tree_linf(w, parents, kappa), expected, atol=1e-12)

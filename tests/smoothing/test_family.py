@@ -5,10 +5,11 @@ import warnings
 import numpy as np
 import pytest
 from _families import smoothers
+from _loglinear import loglinear
 from _oracles import following_text
 from sklearn.base import clone
 
-from sklstruct import StructuredLogLinearLM, smoothing
+from sklstruct import smoothing
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import (
     AbsoluteDiscountLM,
@@ -28,7 +29,7 @@ SMOOTHERS = smoothers(
         KatzLM(k=2, base=AdditiveUnigram(0.5)),
         KneserNeyLM(interpolate=False),
         PrunedKneserNeyLM(threshold=0.2, base=AdditiveUnigram(0.5)),
-        StructuredLogLinearLM(penalty="tree_l2", lam=0.3, active_set=True),
+        loglinear(penalty="tree_l2", lam=0.3, solver="active_set"),
         WittenBellLM(interpolate=False),
     ]
 )

@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from _loglinear import loglinear
 from _oracles import following_text, histories, pairs_below_the_root, random_corpus
 
-from sklstruct import StructuredLogLinearLM
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import AdditiveUnigram, GrownLM
 
@@ -122,7 +122,7 @@ def test_expected_counts_without_discount_meet_their_distribution():
 
 @pytest.mark.parametrize(
     "model",
-    [GrownLM(lam=1), StructuredLogLinearLM(penalty="tree_l2", active_set=True)],
+    [GrownLM(lam=1), loglinear(penalty="tree_l2", solver="active_set")],
     ids=repr,
 )
 def test_sentences_walk_and_go_to_arpa(model, tmp_path):

@@ -10,10 +10,10 @@ methods
     The proximal step from y in the diagonal metric D = kappa * scale * count, exact
     or (``smoothed``, epsilon > 0) that of a majoriser tangent at y.
 ``quadratic(epsilon)``
-    The penalty for a solver with a metric of its own, after `step` if it is
+    The penalty for a solver with its own metric, after `step` if it is
     ``smoothed``: (l1(level), l2(level), rho), the weights of the absolute and of the
-    squared values, of one entry or one a pair, and a further quadratic weight a pair
-    (or empty), -1 where the pair has to move as in the step.
+    squared values, of one entry or one per pair, and a further quadratic weight per
+    pair (or empty), -1 where the pair has to move as in the step.
 ``prox(v, metric, out)``
     The exact proximal operator in a metric that suits it.
 ``alone(lo, hi, level)``, ``coupling``
@@ -23,7 +23,7 @@ methods
     (maxima), 2 by sums of squares (Euclidean norms).
 ``separable()``
     (l1(level), l2(level)) of a penalty that is the sum over the pairs of
-    l1 |w| + l2 w^2 / 2; of one entry or one a pair.
+    l1 |w| + l2 w^2 / 2; of one entry or one per pair.
 ``conjugate(v)``
     For the duality gap: an upper bound of v'w less the penalty of w, over all weights
     that add at most LARGEST_SCORE to a score.
@@ -151,7 +151,7 @@ def conjugate_by_prox(penalty: Any, v: np.ndarray) -> float:
     """`BoundPenalty.conjugate` of a penalty with an exact `prox`.
 
     With u = prox(v), v - u is a subgradient at u, so that the conjugate is finite
-    there: <v - u, u> - value(u), which is 0 for a norm. What is left of v is u.
+    there: <v - u, u> - value(u), which is 0 for a norm. The rest of v is u.
     """
     v = pull(v, penalty.problem.positive)
     u = penalty.prox(v, np.ones_like(v), np.empty_like(v))

@@ -145,7 +145,7 @@ def separable_step(
     out: np.ndarray,
 ) -> tuple[float, float]:
     """(squared residual over count, penalty at y) of the step with the further
-    quadratic weight rho; l1(level) and l2(level) hold one entry or one a pair."""
+    quadratic weight rho; l1(level) and l2(level) hold one entry or one per pair."""
     count, scale = problem.count, problem.scale
 
     def run(k, lo, hi):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._penalties import Penalty
+from ..._docs import shared_docs
+from ..._penalties import DEPTH_WEIGHT, DepthWeighted, Penalty
 from ...prox import _tree_prox_fast as _prox
 from .. import _solver_fast as _fast
 from ._base import BoundPenalty, conjugate_by_prox
@@ -27,7 +28,7 @@ def _no_weight(level):
 
 
 class BoundTreeL2(BoundPenalty):
-    r"""The exact operator needs one metric value a word, which is useless on text.
+    r"""The exact operator needs one metric value per word, which is useless on text.
 
     Instead, :math:`\|v\| \le \tfrac12 (\|v\|^2/\eta + \eta)`, tight at
     :math:`\eta = \|v\|`, makes groups separable with the quadratic weight
@@ -172,13 +173,22 @@ class BoundTreeL2(BoundPenalty):
         return out
 
 
-class TreeL2(Penalty):
+@shared_docs(depth_weight=DEPTH_WEIGHT)
+class TreeL2(DepthWeighted):
     r""":math:`\Omega(w) = \sum_q \|w_{subtree(q)}\|_2`, q over the pairs.
 
     subtree(q) are the pairs of the same class whose context extends that of q into
     the past, q included. Subtrees vanish as a whole, and deep weights, which lie in
     more groups, are charged more. It does not keep the weights of merged suffixes
     equal, so it cannot be fitted on a collapsed tree.
+
+    Parameters
+    ----------
+    {depth_weight}
+
+    Notes
+    -----
+    On text, begin a search at ``lam=0.9, alpha=1.2``.
 
     References
     ----------
@@ -193,11 +203,7 @@ class TreeL2(Penalty):
 
     bound = BoundTreeL2
     collapsible = False
-    defaults: ClassVar[dict[str, float]] = {
-        "lam": 0.9,
-        "alpha": 1.2,
-        "depth_weight": 1.0,
-    }
+    searched = ("lam", "alpha", "penalty__depth_weight")
 
     def definition(self, w: np.ndarray, groups: Any) -> float:
         return sum(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._penalties import Penalty
+from ..._docs import shared_docs
+from ..._penalties import DEPTH_WEIGHT, DepthWeighted, Penalty
 from ...prox import _tree_prox_fast as _prox
 from .. import _solver_fast as _fast
 from ._base import ProximalPenalty
@@ -121,16 +122,23 @@ class BoundTreeLinf(ProximalPenalty):
         return out
 
 
-class TreeLinf(Penalty):
+@shared_docs(depth_weight=DEPTH_WEIGHT)
+class TreeLinf(DepthWeighted):
     r""":math:`\Omega(w) = \sum_q \max |w_{subtree(q)}|`, q over the pairs.
 
     subtree(q) are the pairs of the same class whose context extends that of q into
     the past, q included. Below the largest weight of its group a weight costs nothing
     there: weights grow to the level of their group and stay.
 
+    Parameters
+    ----------
+    {depth_weight}
+
     Notes
     -----
-    The optimum need not be unique. Where a context is always preceded by one symbol,
+    On text, begin a search at ``lam=0.6, alpha=0.9``.
+
+    The optimum need not be unique. If a context is always preceded by one symbol,
     it and the longer context have the same samples. Then weight may move from the
     longer to the shorter, at no cost while it stays below the largest weight of the
     groups around: two such solutions have the same objective and give the same
@@ -150,11 +158,7 @@ class TreeLinf(Penalty):
     """
 
     bound = BoundTreeLinf
-    defaults: ClassVar[dict[str, float]] = {
-        "lam": 0.6,
-        "alpha": 0.9,
-        "depth_weight": 1.0,
-    }
+    searched = ("lam", "alpha", "penalty__depth_weight")
 
     def definition(self, w: np.ndarray, groups: Any) -> float:
         return sum(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ._auto import ActiveSetSolver as ActiveSetSolver
+from ._auto import AutoSolver as AutoSolver
 from ._base import Job as Job
 from ._base import Report as Report
 from ._base import Result as Result
 from ._base import Solver as Solver
+from ._base import counted_on as counted_on
 from ._base import next_momentum as next_momentum
 from ._base import relative_residual as relative_residual
 from ._base import resume as resume
@@ -27,11 +30,11 @@ from ._tree_metric import shorter as shorter
 from ._tree_metric import stiffer as stiffer
 
 if TYPE_CHECKING:
-    from .._penalties import Penalty
+    from collections.abc import Callable
 
-# The names that the estimator's parameter takes, beside "auto": the first of them that
-# fits the penalty and the sign of the weights.
+# The names that the estimator's parameter takes.
 SOLVERS: dict[str, type[Solver]] = {
+    "auto": AutoSolver,
     "tree_metric": TreeMetricSolver,
     "diagonal": DiagonalSolver,
     "fista": FistaSolver,
@@ -42,24 +45,10 @@ SOLVERS: dict[str, type[Solver]] = {
     "scis": SCISSolver,
     "cd": CoordinateDescentSolver,
     "stochastic": StochasticSolver,
+    "active_set": ActiveSetSolver,
 }
 
 
-def make_solver(
-    name: str, penalty: Penalty, positive: bool, prior: bool = False, **params: Any
-) -> Solver:
-    """The solver of a name; "auto" is the first of `SOLVERS` that fits."""
-    if name == "auto":
-        # For a penalty that none can fit, the error of "diagonal" names what it lacks.
-        fitting = (
-            n
-            for n, kind in SOLVERS.items()
-            if kind().fits(penalty, positive) and (kind.by_gradient or not prior)
-        )
-        name = next(fitting, "diagonal")
-    return SOLVERS[name](**params)
-
-
-def solvers_for(penalty: Penalty, positive: bool) -> list[str]:
-    """The names of the solvers that can fit a penalty."""
-    return [name for name, kind in SOLVERS.items() if kind().fits(penalty, positive)]
+def solvers_that(can: Callable[[Solver], bool]) -> list[str]:
+    """The names of the solvers with a property, for the message of an error."""
+    return [name for name, kind in SOLVERS.items() if name != "auto" and can(kind())]

@@ -25,21 +25,27 @@ Report = Callable[[int, float, float], bool]
 
 # Blocks of the docstrings of solvers; see `shared_docs`.
 TOL = """
-tol : float, default=None
-    Tolerance on the optimality residual, at least 0. None: `tol` of the model.
+tol : float, default=1e-2
+    Stop when the optimality residual, ``optimality_``, is at most `tol`; at least 0.
+    The residual is not a number of nats; see `gap_tol`.
 """
 EVALUATIONS = """
-max_iter : int, default=None
-    Largest number of evaluations of loss and gradient, at least 1. None:
-    `max_iter` of the model.
+max_iter : int, default=300
+    Largest number of evaluations of loss and gradient, at least 1. A
+    ConvergenceWarning when it is reached.
 """
 SWEEPS = """
-max_iter : int, default=None
-    Largest number of sweeps, at least 1. None: `max_iter` of the model.
+max_iter : int, default=300
+    Largest number of sweeps, at least 1. A ConvergenceWarning when it is reached.
 """
-MEMORY = """
-memory : int, default=10
-    Number of past steps that make the metric, at least 1.
+REST = """
+gap_tol : float, default=None
+    Stop only when the duality gap ``gap_``, which bounds the distance from the minimum,
+    is at most `gap_tol` nats per sample too; at least 0. The fit goes on with a smaller
+    residual until it is, or until `max_iter`. None: the residual alone decides.
+
+verbose : int, default=0
+    Print objective and residual every `verbose` iterations; 0 is silent.
 """
 
 # Factor of the diagonal metric in which the residual is measured, where a solver does
@@ -50,6 +56,11 @@ DIAGONAL = 0.6
 def silent(iteration: int, objective: float, optimality: float) -> bool:
     """A report that prints nothing and stops nothing."""
     return False
+
+
+def counted_on(report: Report, before: int) -> Report:
+    """A report that counts iterations from `before` on."""
+    return lambda iteration, *more: report(before + iteration, *more)
 
 
 class Job(NamedTuple):
@@ -115,7 +126,7 @@ class Result(NamedTuple):
         return Result(w, [0.0], 0.0, 0.0, "")._asdict()
 
 
-@shared_docs(tol=TOL)
+@shared_docs(tol=TOL, rest=REST)
 class Solver(BaseEstimator, metaclass=ABCMeta):
     r"""Base of the solvers of `StructuredLogLinearLM`.
 
@@ -126,8 +137,10 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
     ----------
     {tol}
 
-    max_iter : int, default=None
-        Largest number of iterations, at least 1. None: `max_iter` of the model.
+    max_iter : int, default=300
+        Largest number of iterations, at least 1.
+
+    {rest}
 
     Attributes
     ----------
@@ -152,6 +165,9 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
     sharded : bool
         Whether it can run on the shards of a tree in lockstep: all its decisions follow
         from the loss, the penalty and sums over the problem.
+
+    grows : bool
+        Whether the tree is built while it is fitted.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
@@ -160,14 +176,31 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
     sharded: ClassVar[bool] = False
     incremental: ClassVar[bool] = False
     by_gradient: ClassVar[bool] = False
+    grows: ClassVar[bool] = False
+    # For subclasses that have not these parameters.
+    tol: float = 1e-2
+    max_iter: int = 300
+    gap_tol: float | None = None
+    verbose: int = 0
     _parameter_constraints: ClassVar[dict] = {
-        "tol": [Interval(numbers.Real, 0, None, closed="left"), None],
-        "max_iter": [Interval(numbers.Integral, 1, None, closed="left"), None],
+        "tol": [Interval(numbers.Real, 0, None, closed="left")],
+        "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
+        "gap_tol": [Interval(numbers.Real, 0, None, closed="left"), None],
+        "verbose": ["verbose"],
     }
 
-    def __init__(self, tol: float | None = None, max_iter: int | None = None) -> None:
+    def __init__(
+        self,
+        tol: float = 1e-2,
+        max_iter: int = 300,
+        *,
+        gap_tol: float | None = None,
+        verbose: int = 0,
+    ) -> None:
         self.tol = tol
         self.max_iter = max_iter
+        self.gap_tol = gap_tol
+        self.verbose = verbose
 
     @abstractmethod
     def solve(self, job: Job, w: np.ndarray) -> Result:
@@ -193,32 +226,55 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         whole : bool, default=True
-            With `tol` and `max_iter`, which decide on the end alone.
+            With `tol`, `max_iter` and `gap_tol`, which decide on the end alone.
         """
         params = self.get_params(deep=False)
         for name, value in params.items():
             if isinstance(value, np.random.RandomState):
                 params[name] = digest_generator(value)
-        if not whole:
-            params = {k: v for k, v in params.items() if k not in ("tol", "max_iter")}
-        return repr(type(self)(**params))
+        left_out = {"verbose"} if whole else {"verbose", "tol", "max_iter", "gap_tol"}
+        return repr(type(self)(**{k: params[k] for k in params if k not in left_out}))
 
-    def limits(self) -> tuple[float, int]:
-        """(tol, max_iter), which the model has set where they were None."""
-        if self.tol is None or self.max_iter is None:
-            raise ValueError(
-                f"tol and max_iter of {type(self).__name__} must be numbers outside of "
-                "a model"
+    def chosen(self, penalty: Penalty, positive: bool, prior: bool = False) -> Solver:
+        """The solver for such a model: this one, or the one that it chooses.
+
+        Parameters
+        ----------
+        penalty : Penalty
+            Of the model.
+
+        positive : bool
+            Whether weights are non-negative.
+
+        prior : bool, default=False
+            Whether the scores have those of a prior in them.
+
+        Returns
+        -------
+        solver : Solver
+        """
+        return self
+
+    def fits(self, penalty: Penalty, positive: bool, prior: bool = False) -> bool:
+        """True if it can fit a penalty, with weights of this sign, and with a prior."""
+        return self.why_not(penalty, positive, prior) is None
+
+    def why_not(
+        self, penalty: Penalty, positive: bool, prior: bool = False
+    ) -> str | None:
+        """The reason why it cannot fit such a model, or None."""
+        kind = penalty.bound
+        missing = [name for name in self.needs if not hasattr(kind, name)]
+        if missing:
+            return (
+                f"it needs the methods {list(self.needs)} of the bound penalty, and "
+                f"{kind.__name__} has no {' and no '.join(missing)}"
             )
-        return self.tol, self.max_iter
-
-    def missing(self, penalty: type[Penalty] | Penalty) -> list[str]:
-        """The methods that it needs and bound penalties of this kind lack."""
-        return [name for name in self.needs if not hasattr(penalty.bound, name)]
-
-    def fits(self, penalty: Penalty, positive: bool) -> bool:
-        """True if it can fit a penalty with weights of this sign."""
-        return not self.missing(penalty) and self.refusal(penalty, positive) is None
+        if prior and not self.by_gradient:
+            return "it knows the loss of a model without a prior"
+        if prior and getattr(penalty, "count_weight", None) is not None:
+            return "count_weight looks at the counts of a model without a prior"
+        return self.refusal(penalty, positive)
 
     def refusal(self, penalty: Penalty, positive: bool) -> str | None:
         """The reason why a penalty with all these methods does not fit, or None."""
@@ -238,14 +294,14 @@ class Best:
         self._w: np.ndarray | None = None  # None: the point of the last update
         self.history: list[float] = []
 
-    def state(self) -> State:
+    def get_state(self) -> State:
         """The points as a state, for `Best.of_state`."""
         numbers = [self.start, self.objective, self.optimality]
         return {"best": numbers, "history": self.history, "best_w": self._w}
 
     @staticmethod
     def like(w: np.ndarray) -> State:
-        """Examples of what `state` has, for `check_like`; `w`: weights."""
+        """Examples of what `get_state` has, for `check_like`; `w`: weights."""
         return {"best": [0.0] * 3, "history": [0.0], "best_w": (None, w)}
 
     @classmethod
@@ -332,7 +388,7 @@ class Course(SimpleNamespace):
         for iteration in self._iterations:
             self.last = iteration == self._iterations[-1]
             variables = {name: getattr(self, name) for name in self._names}
-            self._keeper.save(iteration=iteration, **variables, **self.best.state())
+            self._keeper.save(iteration=iteration, **variables, **self.best.get_state())
             yield iteration
 
 
@@ -345,8 +401,8 @@ def resume(keeper: FitKeeper, max_iter: int, like: State) -> tuple[range, State 
         Of its checkpoints.
 
     max_iter : int
-        Number of iterations, those of earlier runs included. Where it is smaller than
-        in the run before, there is one iteration, which evaluates the last point.
+        Number of iterations, those of earlier runs included. If it is smaller than in
+        the run before, there is one iteration, which evaluates the last point.
 
     like : dict
         The state is like that; see `check_like`.

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._docs import shared_docs
 from .. import _updates_fast as _fast
-from ._base import SWEEPS, TOL
+from ._base import REST, SWEEPS, TOL
 from ._descent import DescentSolver, Moves
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _walk(problem):
     return first, size
 
 
-@shared_docs(tol=TOL, sweeps=SWEEPS)
+@shared_docs(tol=TOL, sweeps=SWEEPS, rest=REST)
 class SCISSolver(_CoordinateSolver):
     r"""Sequential conditional (generalised) iterative scaling, with penalties.
 
@@ -126,7 +126,7 @@ class SCISSolver(_CoordinateSolver):
 
     A sweep costs the sum over the pairs of the number of contexts at or below theirs,
     most of it for the V unigrams, which are active in every context: V times the number
-    of contexts. 88 bytes a pair beside the loss, 32 a context. One thread.
+    of contexts. 88 bytes per pair beside the loss, 32 per context. One thread.
 
     For "l1", "l2" and "elastic_net", weights of either sign.
 
@@ -135,6 +135,8 @@ class SCISSolver(_CoordinateSolver):
     {tol}
 
     {sweeps}
+
+    {rest}
 
     References
     ----------
@@ -152,7 +154,7 @@ class SCISSolver(_CoordinateSolver):
     newton = False
 
 
-@shared_docs(tol=TOL, sweeps=SWEEPS)
+@shared_docs(tol=TOL, sweeps=SWEEPS, rest=REST)
 class CoordinateDescentSolver(_CoordinateSolver):
     r"""Cyclic coordinate descent, a guarded Newton step for each weight.
 
@@ -178,6 +180,8 @@ class CoordinateDescentSolver(_CoordinateSolver):
     {tol}
 
     {sweeps}
+
+    {rest}
 
     References
     ----------

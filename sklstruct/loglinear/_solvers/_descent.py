@@ -40,7 +40,7 @@ class DescentSolver(Solver):
         """The moves of one fit."""
 
     def solve(self, job: Job, w: np.ndarray) -> Result:
-        tol, max_iter = self.limits()
+        tol, max_iter = self.tol, self.max_iter
         penalty, problem = job.penalty, job.problem
         moves, g = self.moves(job.loss, penalty), np.empty_like(w)
         at = Course(job, max_iter, w=w, before=w.copy())

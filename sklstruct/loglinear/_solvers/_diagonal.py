@@ -9,16 +9,14 @@ scale of every pair.
 
 from __future__ import annotations
 
-import numbers
-from typing import ClassVar
-
 import numpy as np
 
-from ..._compat import Interval
 from ..._docs import shared_docs
 from .. import _solver_fast as _fast
 from ._base import (
+    DIAGONAL,
     EVALUATIONS,
+    REST,
     TOL,
     Course,
     Job,
@@ -35,13 +33,13 @@ from ._base import (
 EPSILON, EPSILON_DECAY, EPSILON_MIN = 0.3, 0.7, 1e-5
 
 
-@shared_docs(tol=TOL, evaluations=EVALUATIONS)
+@shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
 class DiagonalSolver(Solver):
     r"""FISTA in the diagonal metric kappa * scale * count, with restarts.
 
-    - kappa is raised whenever the loss curves more between two successive points
-      than the metric allows (the Bregman distance, free once both gradients are
-      known).
+    - kappa begins at 0.6. It is raised whenever the loss curves more between two
+      successive points than the metric allows (the Bregman distance, free once both
+      gradients are known).
     - The momentum restarts when it points uphill [1]_.
     - A smoothed penalty (tree_l2) is first majorised with a smoothing epsilon that
       is driven down; once that has converged the steps are exact (epsilon = 0), so
@@ -56,9 +54,7 @@ class DiagonalSolver(Solver):
 
     {evaluations}
 
-    kappa : float, default=0.6
-        Start of the metric's factor, positive. Below about 0.5 the first steps may
-        overshoot and are taken again; larger values need more iterations.
+    {rest}
 
     References
     ----------
@@ -68,29 +64,16 @@ class DiagonalSolver(Solver):
     Examples
     --------
     >>> from sklstruct.loglinear import DiagonalSolver, StructuredLogLinearLM
-    >>> model = StructuredLogLinearLM(solver=DiagonalSolver(tol=1e-4, kappa=1.0))
+    >>> model = StructuredLogLinearLM(solver=DiagonalSolver(tol=1e-4))
     """
 
     needs = ("step",)
     resumable = True
     sharded = True
     by_gradient = True
-    _parameter_constraints: ClassVar[dict] = {
-        **Solver._parameter_constraints,
-        "kappa": [Interval(numbers.Real, 0, None, closed="neither")],
-    }
-
-    def __init__(
-        self,
-        tol: float | None = None,
-        max_iter: int | None = None,
-        kappa: float = 0.6,
-    ) -> None:
-        super().__init__(tol, max_iter)
-        self.kappa = kappa
 
     def solve(self, job: Job, w: np.ndarray) -> Result:
-        tol, max_iter = self.limits()
+        tol, max_iter = self.tol, self.max_iter
         penalty, problem = job.penalty, job.problem
         g, new = np.empty_like(w), np.empty_like(w)
         at = Course(
@@ -100,10 +83,10 @@ class DiagonalSolver(Solver):
             y=w.copy(),
             y_prev=w.copy(),
             w=w,
-            kappa=float(self.kappa),
+            kappa=DIAGONAL,
             t=1.0,
             epsilon=EPSILON if penalty.smoothed else 0.0,
-            f_prev=None,  # loss at y_prev, None where y is no step from there
+            f_prev=None,  # loss at y_prev, None if y is not a step from there
             exact=not penalty.smoothed,  # whether y comes from an exact step
         )
         best = at.best

@@ -12,6 +12,7 @@ import numpy as np
 from ..._docs import shared_docs
 from .._penalties import proximal_step
 from ._base import (
+    REST,
     TOL,
     Course,
     Job,
@@ -22,7 +23,7 @@ from ._base import (
 )
 
 
-@shared_docs(tol=TOL)
+@shared_docs(tol=TOL, rest=REST)
 class FistaSolver(Solver):
     r"""FISTA in the metric L * identity, with L found by backtracking [1]_.
 
@@ -30,9 +31,11 @@ class FistaSolver(Solver):
     ----------
     {tol}
 
-    max_iter : int, default=None
+    max_iter : int, default=300
         Largest number of iterations, at least 1; each evaluates the loss at least
-        twice. None: `max_iter` of the model.
+        twice.
+
+    {rest}
 
     References
     ----------
@@ -51,7 +54,7 @@ class FistaSolver(Solver):
     by_gradient = True
 
     def solve(self, job: Job, w: np.ndarray) -> Result:
-        tol, max_iter = self.limits()
+        tol, max_iter = self.tol, self.max_iter
         loss, penalty, problem = job.loss, job.penalty, job.problem
         g, new = np.empty_like(w), np.empty_like(w)
         at = Course(

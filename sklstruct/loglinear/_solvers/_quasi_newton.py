@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import numbers
 from collections import deque
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import Bounds, minimize
 
-from ..._compat import Interval
 from ..._docs import shared_docs
 from ..._parallel import single_blas_thread
-from ._base import EVALUATIONS, MEMORY, TOL, Best, Job, Result, Solver
+from ._base import EVALUATIONS, REST, TOL, Best, Job, Result, Solver
 
 if TYPE_CHECKING:
     from ..._checkpoint import State
     from .._penalties import Penalty
+
+# Number of past steps that make the metric.
+MEMORY = 10
 
 # Evaluations of a line search without a lower point, after which it ends.
 SEARCH = 40
@@ -57,12 +58,12 @@ class _Evaluations:
             raise _End
         return objective
 
-    def state(self) -> State:
-        """The state after an evaluation, for `go_on`."""
-        return {"w": self.w, **self.best.state()}
+    def get_state(self) -> State:
+        """The state after an evaluation."""
+        return {"w": self.w, **self.best.get_state()}
 
-    def go_on(self, state: State) -> None:
-        """Set the state that `state` gave."""
+    def set_state(self, state: State) -> None:
+        """Set what `get_state` returned."""
         self.w[:], self._before[:] = state["w"], state["w"]
         self.best = Best.of_state(state)
 
@@ -74,22 +75,8 @@ class _Evaluations:
         return self.best.result(self.w, self.status or "stalled")
 
 
-class _QuasiNewtonSolver(Solver):
-    by_gradient = True
-    _parameter_constraints: ClassVar[dict] = {
-        **Solver._parameter_constraints,
-        "memory": [Interval(numbers.Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self, tol: float | None = None, max_iter: int | None = None, memory: int = 10
-    ) -> None:
-        super().__init__(tol, max_iter)
-        self.memory = memory
-
-
-@shared_docs(tol=TOL, evaluations=EVALUATIONS, memory=MEMORY)
-class LBFGSSolver(_QuasiNewtonSolver):
+@shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
+class LBFGSSolver(Solver):
     r"""L-BFGS-B of scipy, for penalties with a gradient.
 
     Limited-memory BFGS with bounds [1]_. With non-negative weights
@@ -100,7 +87,7 @@ class LBFGSSolver(_QuasiNewtonSolver):
     times as much as a rare pair.
 
     An evaluation costs one of loss and gradient and the passes of L-BFGS-B over its
-    2 `memory` vectors, in one thread: 16 `memory` + 100 bytes a pair beside the loss.
+    20 vectors of past steps, in one thread: 260 bytes per pair beside the loss.
     Scipy has no way to take the state out in the middle: no checkpoints.
 
     Parameters
@@ -109,7 +96,7 @@ class LBFGSSolver(_QuasiNewtonSolver):
 
     {evaluations}
 
-    {memory}
+    {rest}
 
     References
     ----------
@@ -119,10 +106,11 @@ class LBFGSSolver(_QuasiNewtonSolver):
     Examples
     --------
     >>> from sklstruct.loglinear import LBFGSSolver, StructuredLogLinearLM
-    >>> model = StructuredLogLinearLM(penalty="l2", solver=LBFGSSolver(memory=20))
+    >>> model = StructuredLogLinearLM(penalty="l2", solver=LBFGSSolver(max_iter=1000))
     """
 
     needs = ("step", "gradient")
+    by_gradient = True
 
     def refusal(self, penalty: Penalty, positive: bool) -> str | None:
         if not penalty.smooth(positive):
@@ -134,7 +122,7 @@ class LBFGSSolver(_QuasiNewtonSolver):
         return super().refusal(penalty, positive)
 
     def solve(self, job: Job, w: np.ndarray) -> Result:
-        _, max_iter = self.limits()
+        max_iter = self.max_iter
         evaluate = _Evaluations(self, job, w)
 
         def function(u):
@@ -149,7 +137,7 @@ class LBFGSSolver(_QuasiNewtonSolver):
 
         bounds = Bounds(0.0, np.inf) if job.problem.positive else None
         options = {
-            "maxcor": self.memory, "ftol": 0.0, "gtol": 0.0, "maxls": SEARCH,
+            "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0, "maxls": SEARCH,
             "maxiter": max_iter, "maxfun": 2 * max_iter + SEARCH,
         }  # fmt: skip
         reached = np.inf
@@ -170,8 +158,8 @@ class LBFGSSolver(_QuasiNewtonSolver):
         return evaluate.result()
 
 
-@shared_docs(tol=TOL, evaluations=EVALUATIONS, memory=MEMORY)
-class OWLQNSolver(_QuasiNewtonSolver):
+@shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
+class OWLQNSolver(Solver):
     r"""Orthant-wise limited-memory quasi-Newton, for penalties with an l1 term.
 
     Within one orthant the absolute values are linear. Every step is that of L-BFGS from
@@ -181,8 +169,8 @@ class OWLQNSolver(_QuasiNewtonSolver):
     [1]_. With non-negative weights that orthant is the feasible set. The variables are
     scaled as in `LBFGSSolver`.
 
-    An evaluation costs one of loss and gradient, a step a pass over the 2 `memory`
-    vectors, in one thread: 16 `memory` + 110 bytes a pair beside the loss.
+    An evaluation costs one of loss and gradient, a step a pass over 20 vectors of past
+    steps, in one thread: 270 bytes per pair beside the loss.
 
     For "l1", "l2" and "elastic_net", weights of either sign.
 
@@ -192,7 +180,7 @@ class OWLQNSolver(_QuasiNewtonSolver):
 
     {evaluations}
 
-    {memory}
+    {rest}
 
     References
     ----------
@@ -209,6 +197,7 @@ class OWLQNSolver(_QuasiNewtonSolver):
 
     needs = ("step", "separable")
     resumable = True
+    by_gradient = True
 
     def solve(self, job: Job, w: np.ndarray) -> Result:
         problem, keeper = job.problem, job.keeper
@@ -222,7 +211,7 @@ class OWLQNSolver(_QuasiNewtonSolver):
 
         problem.sum_over(fill)
         absolute *= evaluate.scale
-        memory: deque = deque(maxlen=self.memory)
+        memory: deque = deque(maxlen=MEMORY)
 
         def smooth_gradient():
             return (evaluate.g + square * w) * evaluate.scale
@@ -244,12 +233,12 @@ class OWLQNSolver(_QuasiNewtonSolver):
                 u, g, objective = state["u"], state["g"], state["objective"]
                 halvings = state["halvings"]
                 memory.extend(_steps_of_state(state))
-                evaluate.go_on(state)
+                evaluate.set_state(state)
             slope = orthant = d = np.empty(0)  # at u; empty: to be made
             while True:
                 keeper.save(
                     u=u, g=g, objective=objective, halvings=halvings,
-                    **_state_of_steps(memory), **evaluate.state(),
+                    **_state_of_steps(memory), **evaluate.get_state(),
                 )  # fmt: skip
                 if not d.size:
                     slope, orthant, d = _line(problem, u, g, absolute, memory)

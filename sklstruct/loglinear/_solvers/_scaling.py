@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._docs import shared_docs
 from .. import _updates_fast as _fast
-from ._base import EVALUATIONS, TOL
+from ._base import EVALUATIONS, REST, TOL
 from ._descent import DescentSolver, Moves
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class _Scaling(Moves):
         problem.sum_over(scale)
 
 
-@shared_docs(tol=TOL, evaluations=EVALUATIONS)
+@shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
 class GISSolver(_ScalingSolver):
     r"""Generalised iterative scaling, with penalties.
 
@@ -92,7 +92,7 @@ class GISSolver(_ScalingSolver):
     not a solver for large texts.
 
     An iteration costs one evaluation of loss and gradient and a few exponentials a
-    pair; 32 bytes a pair beside the loss.
+    pair; 32 bytes per pair beside the loss.
 
     For "l1", "l2" and "elastic_net", weights of either sign.
 
@@ -101,6 +101,8 @@ class GISSolver(_ScalingSolver):
     {tol}
 
     {evaluations}
+
+    {rest}
 
     References
     ----------
@@ -119,7 +121,7 @@ class GISSolver(_ScalingSolver):
         return np.array([problem.beta_sum])
 
 
-@shared_docs(tol=TOL, evaluations=EVALUATIONS)
+@shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
 class IISSolver(_ScalingSolver):
     r"""Improved iterative scaling, with penalties.
 
@@ -139,7 +141,7 @@ class IISSolver(_ScalingSolver):
     where depths differ within a level, :math:`I_j` is the largest of the level.
 
     An iteration costs one evaluation of loss and gradient and, for a pair of depth k, a
-    few times m - k exponentials; 24 + 8 (m + 1) bytes a pair beside the loss.
+    few times m - k exponentials; 24 + 8 (m + 1) bytes per pair beside the loss.
 
     For "l1", "l2" and "elastic_net", weights of either sign.
 
@@ -148,6 +150,8 @@ class IISSolver(_ScalingSolver):
     {tol}
 
     {evaluations}
+
+    {rest}
 
     References
     ----------

@@ -16,11 +16,13 @@ from .. import _loss_fast as _fast
 from .._loss import LogLinearLoss
 from ._base import (
     DIAGONAL,
+    REST,
     TOL,
     Best,
     Job,
     Result,
     Solver,
+    counted_on,
     resume,
 )
 from ._diagonal import DiagonalSolver
@@ -42,7 +44,7 @@ WORTH = 0.5
 LEAST, TREE_STEPS = 4, 3
 
 
-@shared_docs(tol=TOL)
+@shared_docs(tol=TOL, rest=REST)
 class StochasticSolver(Solver):
     r"""Accelerated proximal gradient on mini-batches (SAGE).
 
@@ -64,10 +66,10 @@ class StochasticSolver(Solver):
     `DiagonalSolver` ends the fit, at the minimum that all solvers have.
 
     A step costs about one evaluation of loss and gradient of all samples, since both
-    walk the whole context tree: few large batches suit it. 100 bytes a pair beside the
-    loss.
+    walk the whole context tree: few large batches suit it. 100 bytes per pair beside
+    the loss.
 
-    A call of `partial_fit` does not go on to the minimum. Where `TreeMetricSolver` can
+    A call of `partial_fit` does not go on to the minimum. If `TreeMetricSolver` can
     fit the penalty, it makes three of its steps, with the gradient of all samples so
     far (their counts are kept): on a context tree that costs no more than the gradient
     of a batch, and the noise of a batch would cost more steps in that metric than it
@@ -82,9 +84,10 @@ class StochasticSolver(Solver):
     ----------
     {tol}
 
-    max_iter : int, default=None
-        Largest number of passes over the samples, at least 1. None: `max_iter` of the
-        model.
+    max_iter : int, default=300
+        Largest number of passes over the samples, at least 1.
+
+    {rest}
 
     n_batches : int, default=20
         K at the start, at least 1; no more than there are samples.
@@ -119,17 +122,20 @@ class StochasticSolver(Solver):
 
     def __init__(
         self,
-        tol: float | None = None,
-        max_iter: int | None = None,
+        tol: float = 1e-2,
+        max_iter: int = 300,
+        *,
+        gap_tol: float | None = None,
+        verbose: int = 0,
         n_batches: int = 20,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
-        super().__init__(tol, max_iter)
+        super().__init__(tol, max_iter, gap_tol=gap_tol, verbose=verbose)
         self.n_batches = n_batches
         self.random_state = random_state
 
     def solve(self, job: Job, w: np.ndarray) -> Result:
-        tol, max_iter = self.limits()
+        tol, max_iter = self.tol, self.max_iter
         keeper = job.keeper
         g, best, before = np.empty_like(w), Best(), w.copy()
         first_gain = None  # of the first pass with this number of batches
@@ -142,7 +148,7 @@ class StochasticSolver(Solver):
             steps = self._steps(job)
             like = {"w": w, "before": w, "first_gain": (None, 0.0), **Best.like(w)}
             keeper.checked(state, like | steps.like())
-            steps.go_on(state, keeper)
+            steps.set_state(state, keeper)
             w[:], before, best = state["w"], state["before"], Best.of_state(state)
             first_gain = state["first_gain"]
         if steps is None:
@@ -155,7 +161,7 @@ class StochasticSolver(Solver):
             for _ in range(steps.done, steps.n_batches if iteration else 0):
                 keeper.save(
                     iteration=iteration, w=w, before=before, first_gain=first_gain,
-                    **steps.state(), **best.state(),
+                    **steps.get_state(), **best.get_state(),
                 )  # fmt: skip
                 steps.step(w)
             last = best.objective
@@ -226,15 +232,11 @@ class StochasticSolver(Solver):
         """
         done = len(history)
         # None are left where max_iter is smaller than before.
-        tol, max_iter = self.limits()
-        solver = DiagonalSolver(tol=tol, max_iter=max(max_iter - done, 1))
+        solver = DiagonalSolver(tol=self.tol, max_iter=max(self.max_iter - done, 1))
         whole = {"iteration": done, "history": history}
-
-        def go_on(iteration, objective, optimality):
-            return job.report(done + iteration, objective, optimality)
-
         keeper = PartKeeper(job.keeper, whole, part)
-        rest = solver.solve(job._replace(report=go_on, keeper=keeper), w)
+        job = job._replace(report=counted_on(job.report, done), keeper=keeper)
+        rest = solver.solve(job, w)
         return rest._replace(history=history + rest.history)
 
 
@@ -261,8 +263,8 @@ class _Steps:
         self.x, self.g = np.empty(problem.n_pairs), np.empty(problem.n_pairs)
         self._begin()
 
-    def state(self) -> State:
-        """The state of later steps, for `go_on`."""
+    def get_state(self) -> State:
+        """The state of later steps, for `set_state`."""
         drawn = self.drawn if self.done else self.rng.get_state(legacy=False)
         return {
             "n_batches": self.n_batches, "t": self.t, "z": self.z,
@@ -270,11 +272,11 @@ class _Steps:
         }  # fmt: skip
 
     def like(self) -> State:
-        """Examples of what `state` has, for `check_like`."""
+        """Examples of what `get_state` has, for `check_like`."""
         return {"n_batches": 0, "t": 0, "z": (None, self.x), "done": 0, "generator": {}}
 
-    def go_on(self, state: State, keeper: FitKeeper) -> None:
-        """Set the state that `state` gave."""
+    def set_state(self, state: State, keeper: FitKeeper) -> None:
+        """Set what `get_state` returned."""
         if not 0 <= state["done"] < state["n_batches"] <= self.n_batches:
             raise keeper.damaged("its numbers of batches and steps do not fit")
         self.n_batches = state["n_batches"]

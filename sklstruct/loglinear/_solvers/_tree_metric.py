@@ -11,6 +11,8 @@ from .. import _tree_metric_fast as _fast
 from ._base import (
     DIAGONAL,
     EVALUATIONS,
+    REST,
+    TOL,
     Course,
     Job,
     Result,
@@ -49,7 +51,7 @@ DECREASE = 0.1
 COMMON_STEPS = 10
 
 
-@shared_docs(evaluations=EVALUATIONS)
+@shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
 class TreeMetricSolver(Solver):
     r"""Proximal Newton steps in a metric in which a path is one coordinate.
 
@@ -91,10 +93,11 @@ class TreeMetricSolver(Solver):
 
     Parameters
     ----------
-    tol : float, default=None
-        Tolerance, at least 0. None: `tol` of the model.
+    {tol}
 
     {evaluations}
+
+    {rest}
 
     References
     ----------
@@ -113,7 +116,7 @@ class TreeMetricSolver(Solver):
     resumable = True
 
     def solve(self, job: Job, w: np.ndarray) -> Result:
-        tol, max_iter = self.limits()
+        tol, max_iter = self.tol, self.max_iter
         penalty, problem = job.penalty, job.problem
         metric, g = TreeMetric(problem, penalty), np.empty_like(w)
         # The new weights of the pairs that the exact operator moves.

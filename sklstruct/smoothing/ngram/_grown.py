@@ -84,8 +84,8 @@ class GrownLM(BackoffClassifier):
     --------
     sklstruct.backoff.prune : Pruning of a whole model.
 
-    sklstruct.StructuredLogLinearLM : With ``active_set=True``, a model that grows under
-        a penalty.
+    sklstruct.StructuredLogLinearLM : With ``solver="active_set"``, a model that grows
+        under a penalty.
 
     Notes
     -----

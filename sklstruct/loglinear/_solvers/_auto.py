@@ -1,0 +1,125 @@
+"""Solvers that leave the choice of a method to the penalty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..._docs import shared_docs
+from ._base import EVALUATIONS, REST, TOL, Job, Result, Solver
+from ._diagonal import DiagonalSolver
+from ._fista import FistaSolver
+from ._tree_metric import TreeMetricSolver
+
+if TYPE_CHECKING:
+    from .._penalties import Penalty
+
+# The fastest first. The others need more of a penalty than `DiagonalSolver` does.
+CANDIDATES: tuple[type[Solver], ...] = (TreeMetricSolver, DiagonalSolver, FistaSolver)
+
+
+def _first_fitting(
+    solver: Solver, penalty: Penalty, positive: bool, prior: bool
+) -> Solver:
+    fitting = (
+        kind
+        for kind in CANDIDATES
+        if kind().fits(penalty, positive) and (kind.by_gradient or not prior)
+    )
+    # For a penalty that no solver fits, the error of DiagonalSolver names what the
+    # penalty lacks.
+    return next(fitting, DiagonalSolver)(**solver.get_params(deep=False))
+
+
+def _solve_by_first(solver: Solver, job: Job, w: np.ndarray) -> Result:
+    problem = job.problem
+    prior = problem.offset is not None
+    return solver.chosen(job.penalty.penalty, problem.positive, prior).solve(job, w)
+
+
+@shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
+class AutoSolver(Solver):
+    """The first of `TreeMetricSolver`, `DiagonalSolver`, `FistaSolver` that fits.
+
+    Parameters
+    ----------
+    {tol}
+
+    {evaluations}
+
+    {rest}
+
+    Examples
+    --------
+    >>> from sklstruct.loglinear import AutoSolver, StructuredLogLinearLM
+    >>> model = StructuredLogLinearLM(solver=AutoSolver(tol=1e-4, max_iter=1000))
+    >>> model.set_params(solver__tol=1e-5).solver
+    AutoSolver(max_iter=1000, tol=1e-05)
+    """
+
+    resumable = True
+
+    def chosen(self, penalty: Penalty, positive: bool, prior: bool = False) -> Solver:
+        return _first_fitting(self, penalty, positive, prior)
+
+    def solve(self, job: Job, w: np.ndarray) -> Result:
+        return _solve_by_first(self, job, w)
+
+
+@shared_docs(tol=TOL, rest=REST)
+class ActiveSetSolver(Solver):
+    """A tree that is built while it is fitted, from the root where weights can enter.
+
+    The children of a pair are counted only if the optimality condition of their group
+    allows a weight above 0. The optimum is that of the whole tree, of which a part is
+    built, the smaller the larger `lam` is; the fitted model has only pairs with a
+    weight. For penalties with an absolute term and without `count_weight`, non-negative
+    weights, and `lam` above 0.
+
+    Parameters
+    ----------
+    {tol}
+
+    max_iter : int, default=300
+        Largest number of evaluations of loss and gradient in each round of growth, at
+        least 1.
+
+    {rest}
+
+    Notes
+    -----
+    `AutoSolver` solves the rounds; those that only show where to grow end at ten times
+    `tol`. The solver saves memory for windows and sentences, not for a path matrix,
+    whose tree exists already: 32 bytes per sample beside the pairs that are built, 100
+    while children are counted. Of a text, the tree has all that was seen more often
+    than about :math:`\\lambda / \\beta` times. It grows from the empty context into the
+    past, as the groups of the tree penalties do; those of [1]_ extend into the future,
+    along the arcs of a left-to-right automaton.
+
+    References
+    ----------
+    .. [1] R. Cotterell, J. Eisner, "Penalized expectation propagation for graphical
+       models over strings", NAACL 2015, section 6.1.
+
+    Examples
+    --------
+    >>> from sklstruct.loglinear import StructuredLogLinearLM
+    >>> model = StructuredLogLinearLM(penalty="tree_l2", lam=4.0, solver="active_set")
+    """
+
+    needs = ("alone", "coupling")
+    signed = False
+    resumable = True
+    grows = True
+
+    def refusal(self, penalty: Penalty, positive: bool) -> str | None:
+        if getattr(penalty, "count_weight", None) is not None:
+            return "count_weight needs the adjusted counts of the whole tree"
+        return super().refusal(penalty, positive)
+
+    def chosen(self, penalty: Penalty, positive: bool, prior: bool = False) -> Solver:
+        return _first_fitting(self, penalty, positive, prior)
+
+    def solve(self, job: Job, w: np.ndarray) -> Result:
+        return _solve_by_first(self, job, w)
