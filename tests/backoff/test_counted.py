@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from _loglinear import loglinear
 from sklearn.base import clone
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM, SuffixTreeVectorizer
