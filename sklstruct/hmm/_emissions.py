@@ -144,7 +144,7 @@ def hashable(observation: Any) -> Any:
 
 
 def count_symbols(
-    X: list, ids: list, n_labels: int, weight: list | None
+    X: list, ids: list, n_labels: int, weight: Any
 ) -> tuple[dict, np.ndarray]:
     """(row of each symbol, counts of labels); missing observations do not count."""
     label = np.concatenate(ids) if len(ids) else np.empty(0, dtype=np.int32)
