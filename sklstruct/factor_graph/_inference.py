@@ -173,6 +173,7 @@ class Walk:
         Instances that move.
 
     seed : ndarray of shape (n_instances,), uint64
+        State of the random numbers of each instance.
 
     state, score : ndarray
         The present states and their scores.

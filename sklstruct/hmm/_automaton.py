@@ -160,6 +160,7 @@ def max_backoffs(
     Parameters
     ----------
     closed : ClosedModel
+        Probabilities and back-off weights.
 
     pair_parent : ndarray of shape (n_pairs,)
         See `shorter_pairs`.

@@ -269,6 +269,7 @@ class NoisyChannelDecoder(SequenceInference):
         Parameters
         ----------
         X : list of sequences of observations
+            None or NaN is a missing observation.
 
         given : list of sequences, default=None
             Known words. Each observation has None (unknown), a word, or a set or list

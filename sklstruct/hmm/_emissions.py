@@ -33,6 +33,7 @@ class Emission(BaseEstimator):
         Parameters
         ----------
         X : list of sequences
+            Observations; None or NaN is a missing observation.
 
         ids : list of ndarray
             Label ids 0..n_labels-1, one per observation; -1 is an unknown label, as if
@@ -62,6 +63,7 @@ class Emission(BaseEstimator):
         Parameters
         ----------
         X : list of sequences of observations
+            Of any lengths; None or NaN is a missing observation.
 
         Returns
         -------

@@ -312,6 +312,7 @@ class HighOrderHMM(SequenceInference):
         Parameters
         ----------
         X : list of sequences of observations
+            None or NaN is a missing observation.
 
         {given}
 
@@ -343,8 +344,10 @@ class HighOrderHMM(SequenceInference):
         Parameters
         ----------
         X : list of sequences of observations
+            None or NaN is a missing observation.
 
         y : list of sequences of labels
+            A label in `classes_` for each observation.
 
         Returns
         -------

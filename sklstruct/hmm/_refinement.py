@@ -100,6 +100,7 @@ class RefinementSolver:
     Parameters
     ----------
     automaton : ContextAutomaton
+        Of the transition model.
 
     tol : float, default=1e-9
         Decoding stops where log q - log p is at most `tol`.
@@ -108,6 +109,7 @@ class RefinementSolver:
         Refinements (decoding), or trials without an accepted draw (sampling).
 
     max_states : int, default=1_000_000
+        Largest number of states of the bound.
 
     refine : {"row", "literal"}, default="row"
         "row": a new state gets a whole row of bounds. "literal": algorithm 2 of [1]_,
@@ -169,6 +171,7 @@ class RefinementSolver:
         Parameters
         ----------
         c : Candidates
+            Of the sentence.
 
         trace : list, default=None
             Gets one (log q, log p, number of states, class ids) per iteration.
@@ -211,11 +214,13 @@ class RefinementSolver:
         Parameters
         ----------
         c : Candidates
+            Of the sentence.
 
         n : int
             Number of draws.
 
         rng : RandomState
+            Source of the draws.
 
         acceptance : float, default=0.5
             The bound is refined no longer once this share of the last 100 trials was
