@@ -223,7 +223,6 @@ class Packed:
             ],
             np.int64,
         )
-        self.constrained = np.array([g.constrained for g in graphs], dtype=bool)
         self.adj_ptr, self.adj_edge = adjacency(
             self.edge_u, self.edge_v, int(self.var_ptr[-1])
         )
