@@ -396,7 +396,7 @@ class FactorGraph:
 
     @property
     def pair_ptr(self) -> np.ndarray:
-        """Where the pairs of values of each edge begin, and the end."""
+        """First pair of values of each edge, and the end."""
         sizes = np.diff(self.cand_ptr)
         n_pairs = sizes[self.edge_u] * sizes[self.edge_v]
         return np.concatenate([[0], np.cumsum(n_pairs)]).astype(np.int64)

@@ -189,7 +189,7 @@ cdef double UNSAFE = 1e-200
 
 
 cdef class Messages:
-    """What `sum_product` reads and fills; see there."""
+    """The arrays that `sum_product` reads and fills; see there."""
 
     cdef const int32_t[::1] order, parent
     cdef const int64_t[::1] message_ptr
@@ -326,7 +326,7 @@ cdef void scaled_marginals(
     cdef Py_ssize_t n, v, up, a, b, j, k, ku
     cdef Table t
     cdef int32_t e
-    cdef bint turned
+    cdef bint transposed
     cdef double total, x
     cdef double* here
     cdef double* share = &s.buffer[0]
@@ -359,14 +359,14 @@ cdef void scaled_marginals(
             if other_end(p, e, v) != up:
                 continue
             into = &s.pair_total[p.pair_ptr[e]]
-            turned = (p.edge_u[e] == v) != t.by_v
+            transposed = (p.edge_u[e] == v) != t.by_v
             if t.by_v:
                 for a in range(k):
                     row = t.ratio + a * ku
                     for b in range(ku):
                         x = here[a] * row[b] * share[b]
-                        into[b * k + a if turned else a * ku + b] += x
-            elif turned:
+                        into[b * k + a if transposed else a * ku + b] += x
+            elif transposed:
                 for b in range(ku):
                     row = t.ratio + b * k
                     for a in range(k):

@@ -350,7 +350,7 @@ class Block:
 
     @cached_property
     def upward_ptr(self) -> np.ndarray:
-        """Where the message of each variable to its parent begins."""
+        """First entry of the message of each variable to its parent."""
         parent = self.forest.parent
         n_values = np.where(parent < 0, 0, np.diff(self.cand_ptr)[parent])
         return np.concatenate([[0], np.cumsum(n_values)]).astype(np.int64)
