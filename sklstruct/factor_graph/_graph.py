@@ -242,7 +242,9 @@ class FactorGraph:
         pair_features = {} if pair_features is None else dict(pair_features)
         self._check_types("edge_features", edge_features, edges)
         self._check_types("pair_features", pair_features, edges)
-        pairs, self.edge_features, self.pair_features = [], {}, {}
+        pairs = []
+        self.edge_features: dict[str, FeatureRows] = {}
+        self.pair_features: dict[str, FeatureRows | None] = {}
         sizes = np.diff(self.cand_ptr)
         for kind, given in edges.items():
             if not isinstance(kind, str):
@@ -394,7 +396,7 @@ class FactorGraph:
 
     @property
     def pair_ptr(self) -> np.ndarray:
-        """Where the pairs of values of each edge begin, and the end."""
+        """First pair of values of each edge, and the end."""
         sizes = np.diff(self.cand_ptr)
         n_pairs = sizes[self.edge_u] * sizes[self.edge_v]
         return np.concatenate([[0], np.cumsum(n_pairs)]).astype(np.int64)

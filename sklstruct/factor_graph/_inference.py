@@ -112,10 +112,7 @@ class BlockInference:
             at = np.flatnonzero(self.unary == np.repeat(top, sizes))
             first = at[np.searchsorted(at, cand_ptr[:-1])]
             state[:] = first - cand_ptr[:-1]
-        for i, graph in enumerate(self.graphs):
-            if graph.start is not None:
-                a, b = self.block.var_ptr[i : i + 2]
-                state[a:b] = graph.start
+        put_starts(self.graphs, self.block.var_ptr, state)
         return state
 
     def anneal(self, seed: np.ndarray, active: np.ndarray | None = None) -> np.ndarray:
@@ -173,6 +170,7 @@ class Walk:
         Instances that move.
 
     seed : ndarray of shape (n_instances,), uint64
+        State of the random numbers of each instance.
 
     state, score : ndarray
         The present states and their scores.
@@ -250,6 +248,15 @@ class Walk:
         """Go on from the best state, and remember it no longer."""
         self.state, self.score = self.best_state, self.best_score
         self.best_state, self.best_score = np.empty(0, dtype=np.int32), np.empty(0)
+
+
+def put_starts(
+    graphs: Sequence[FactorGraph], var_ptr: np.ndarray, state: np.ndarray
+) -> None:
+    """Give the constrained instances their first allowed state."""
+    for graph, a, b in zip(graphs, var_ptr[:-1], var_ptr[1:]):
+        if graph.start is not None:
+            state[a:b] = graph.start
 
 
 def _slices(start: int, end: int, step: Any) -> Iterator[tuple[int, int]]:

@@ -189,19 +189,12 @@ cdef double UNSAFE = 1e-200
 
 
 cdef class Messages:
-    """What `sum_product` reads and fills; see there."""
+    """The arrays that `sum_product` reads and fills; see there."""
 
-    cdef object keep
-    cdef const int32_t* order
-    cdef const int32_t* parent
-    cdef const int64_t* message_ptr
-    cdef const double[::1] ratio
-    cdef const double[::1] top
-    cdef double* belief
-    cdef double* message
-    cdef double* work
-    cdef double* buffer
-    cdef double* pair_total
+    cdef const int32_t[::1] order, parent
+    cdef const int64_t[::1] message_ptr
+    cdef const double[::1] ratio, top
+    cdef double[::1] belief, message, work, buffer, pair_total
 
 
 cdef double largest(const double* x, Py_ssize_t n) noexcept nogil:
@@ -216,9 +209,9 @@ cdef Table table_between(
     Potentials p, Messages s, Py_ssize_t v, Py_ssize_t up
 ) noexcept nogil:
     """The table of v and its parent, with the ratio."""
-    cdef Table t = log_factors(p, v, up, s.work)
+    cdef Table t = log_factors(p, v, up, &s.work[0])
     cdef Py_ssize_t a, size = t.n_outer * t.n_inner
-    cdef double* ratio = s.work + size
+    cdef double* ratio = &s.work[0] + size
     if t.n_edges == 1:
         t.ratio = &s.ratio[p.pair_ptr[t.edge]]
         t.top = s.top[t.edge]
@@ -262,7 +255,7 @@ cdef bint scaled_sums(
     cdef const double* row
     log_z[0] = 0.0
     for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
-        here = s.belief + p.cand_ptr[v]
+        here = &s.belief[p.cand_ptr[v]]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
         most = largest(here, k)
         log_z[0] += most
@@ -271,7 +264,7 @@ cdef bint scaled_sums(
     for n in range(p.var_ptr[i + 1] - 1, p.var_ptr[i] - 1, -1):
         v = s.order[n]
         up = s.parent[v]
-        here = s.belief + p.cand_ptr[v]
+        here = &s.belief[p.cand_ptr[v]]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
         most = largest(here, k)
         if not most >= UNSAFE:
@@ -287,8 +280,8 @@ cdef bint scaled_sums(
             continue
         t = table_between(p, s, v, up)
         log_z[0] += t.top
-        sent = s.message + s.message_ptr[v]
-        above = s.belief + p.cand_ptr[up]
+        sent = &s.message[s.message_ptr[v]]
+        above = &s.belief[p.cand_ptr[up]]
         ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
         if t.by_v:
             for b in range(ku):
@@ -333,10 +326,10 @@ cdef void scaled_marginals(
     cdef Py_ssize_t n, v, up, a, b, j, k, ku
     cdef Table t
     cdef int32_t e
-    cdef bint turned
+    cdef bint transposed
     cdef double total, x
     cdef double* here
-    cdef double* share = s.buffer
+    cdef double* share = &s.buffer[0]
     cdef const double* above
     cdef const double* sent
     cdef double* factor
@@ -345,7 +338,7 @@ cdef void scaled_marginals(
     for n in range(p.var_ptr[i], p.var_ptr[i + 1]):
         v = s.order[n]
         up = s.parent[v]
-        here = s.belief + p.cand_ptr[v]
+        here = &s.belief[p.cand_ptr[v]]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
         if up < 0:
             total = 0.0
@@ -357,23 +350,23 @@ cdef void scaled_marginals(
         ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
         factor = share + ku
         t = table_between(p, s, v, up)
-        above = s.belief + p.cand_ptr[up]
-        sent = s.message + s.message_ptr[v]
+        above = &s.belief[p.cand_ptr[up]]
+        sent = &s.message[s.message_ptr[v]]
         for b in range(ku):
             share[b] = above[b] / sent[b]
         for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
             e = p.adj_edge[j]
             if other_end(p, e, v) != up:
                 continue
-            into = s.pair_total + p.pair_ptr[e]
-            turned = (p.edge_u[e] == v) != t.by_v
+            into = &s.pair_total[p.pair_ptr[e]]
+            transposed = (p.edge_u[e] == v) != t.by_v
             if t.by_v:
                 for a in range(k):
                     row = t.ratio + a * ku
                     for b in range(ku):
                         x = here[a] * row[b] * share[b]
-                        into[b * k + a if turned else a * ku + b] += x
-            elif turned:
+                        into[b * k + a if transposed else a * ku + b] += x
+            elif transposed:
                 for b in range(ku):
                     row = t.ratio + b * k
                     for a in range(k):
@@ -412,14 +405,14 @@ cdef void exact_sums(
     for n in range(p.var_ptr[i + 1] - 1, p.var_ptr[i] - 1, -1):
         v = s.order[n]
         up = s.parent[v]
-        here = s.belief + p.cand_ptr[v]
+        here = &s.belief[p.cand_ptr[v]]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
         if up < 0:
             log_z[0] += log_sum(here, &nothing, k, 0)
             continue
         t = table_between(p, s, v, up)
         ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
-        sent = s.message + s.message_ptr[v]
+        sent = &s.message[s.message_ptr[v]]
         for b in range(ku):
             if t.by_v:
                 sent[b] = log_sum(here, t.theta + b, k, ku)
@@ -441,7 +434,7 @@ cdef void exact_marginals(
     cdef int32_t e
     cdef double total, x
     cdef double* here
-    cdef double* down = s.buffer
+    cdef double* down = &s.buffer[0]
     cdef double* rest
     cdef const double* sent
     cdef double* into
@@ -450,14 +443,14 @@ cdef void exact_marginals(
         up = s.parent[v]
         if up < 0:
             continue
-        here = s.belief + p.cand_ptr[v]
+        here = &s.belief[p.cand_ptr[v]]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
         ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
         rest = down + k
         t = table_between(p, s, v, up)
         step_a = ku if t.by_v else 1
         step_b = 1 if t.by_v else k
-        sent = s.message + s.message_ptr[v]
+        sent = &s.message[s.message_ptr[v]]
         for b in range(ku):
             rest[b] = -INFINITY  # of values that v forbids
             if sent[b] != -INFINITY:
@@ -469,7 +462,7 @@ cdef void exact_marginals(
             e = p.adj_edge[j]
             if other_end(p, e, v) != up:
                 continue
-            into = s.pair_total + p.pair_ptr[e]
+            into = &s.pair_total[p.pair_ptr[e]]
             for a in range(k):
                 for b in range(ku):
                     x = here[a] + t.theta[a * step_a + b * step_b] + rest[b] - total
@@ -477,7 +470,7 @@ cdef void exact_marginals(
         for a in range(k):
             here[a] += down[a]
     for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
-        here = s.belief + p.cand_ptr[v]
+        here = &s.belief[p.cand_ptr[v]]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
         x = 0.0
         total = log_sum(here, &x, k, 0)
@@ -505,21 +498,14 @@ def sum_product(
     buffer for two variables. An instance whose numbers may underflow is done again
     with logarithms.
     """
-    cdef const int32_t[::1] order = forest.order
-    cdef const int32_t[::1] parent = forest.parent
     cdef Py_ssize_t i
     cdef Messages s = Messages.__new__(Messages)
     if not p.var_ptr[p.n_instances]:
         log_z[:] = 0.0
         return
-    s.keep = order, parent, message_ptr, belief, message, work, buffer, pair_total
-    s.order, s.parent, s.message_ptr = &order[0], &parent[0], &message_ptr[0]
-    s.ratio, s.top, s.belief = ratio, top, &belief[0]
-    # Without edges there is nothing in the others.
-    s.message = &message[0] if message.shape[0] else NULL
-    s.work = &work[0] if work.shape[0] else NULL
-    s.buffer = &buffer[0] if buffer.shape[0] else NULL
-    s.pair_total = &pair_total[0] if pair_total.shape[0] else NULL
+    s.order, s.parent, s.message_ptr = forest.order, forest.parent, message_ptr
+    s.ratio, s.top, s.belief, s.message = ratio, top, belief, message
+    s.work, s.buffer, s.pair_total = work, buffer, pair_total
     with nogil:
         for i in range(p.n_instances):
             begin(p, i, belief)

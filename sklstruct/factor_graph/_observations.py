@@ -93,6 +93,7 @@ def read_items(
     Parameters
     ----------
     items : iterable of mappings or iterables of names
+        As `ConditionalRandomField` takes observations.
 
     reader : FeatureReader
         Knows the columns of the names, and has read nothing.

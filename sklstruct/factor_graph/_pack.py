@@ -115,18 +115,16 @@ class WeightLayout:
             "features": self.n_features,
             "candidate_features": self.n_candidate_features,
         }
-        for t, d, dp in zip(
-            self.edge_types, self.n_edge_features, self.n_pair_features
-        ):
-            known[t, "edge"], known[t, "pair"] = d, dp
+        for j, t in enumerate(self.edge_types):
+            known[t, "edge"] = self.n_edge_features[j]
+            known[t, "pair"] = self.n_pair_features[j]
         for i, graph in enumerate(graphs):
-            for t, m in zip(graph.edge_types, graph.n_edges_of_type):
-                if m and (t, "edge") not in known:
-                    raise ValueError(
-                        f"{_where(i, graph)}: edges of the type {t!r} were not in the "
-                        f"instances of fit, which had {self.edge_types}"
-                    )
             for key, label, width in _widths(graph):
+                if key not in known:
+                    raise ValueError(
+                        f"{_where(i, graph)}: edges of the type {key[0]!r} were not in "
+                        f"the instances of fit, which had {self.edge_types}"
+                    )
                 if known[key] != width:
                     raise ValueError(
                         f"{_where(i, graph)}: {label} has {width} columns, that of fit "
@@ -178,6 +176,9 @@ class Packed:
         def joined(parts: list, dtype: Any) -> np.ndarray:
             return np.concatenate([np.empty(0, dtype=dtype), *parts], dtype=dtype)
 
+        def rows(parts: list) -> tuple:
+            return concatenate(parts, 0)[:3]
+
         self.layout = layout
         self.var_ptr = starts([g.n_variables for g in graphs])
         self.edge_ptr = starts([g.n_edges for g in graphs])
@@ -186,10 +187,8 @@ class Packed:
         sizes = joined([np.diff(g.cand_ptr) for g in graphs], np.int64)
         self.cand_ptr = starts(sizes)
         self.kind, lists, self.has_all_kinds = self._kinds(graphs)
-        self.features = concatenate([g.features for g in graphs], 0)[:3]
-        self.candidate_features = concatenate(
-            [g.candidate_features for g in graphs], 0
-        )[:3]
+        self.features = rows([g.features for g in graphs])
+        self.candidate_features = rows([g.candidate_features for g in graphs])
         shift = self.var_ptr[:-1].tolist()
         self.edge_u = joined([g.edge_u + s for g, s in zip(graphs, shift)], np.int32)
         self.edge_v = joined([g.edge_v + s for g, s in zip(graphs, shift)], np.int32)
@@ -204,18 +203,16 @@ class Packed:
             np.array([code[t] for _, t, _ in groups], dtype=np.int32),
             np.array([m for _, _, m in groups], dtype=np.int64),
         )
-        self.edge_features = concatenate([g.edge_features[t] for g, t, _ in groups], 0)[
-            :3
-        ]
+        self.edge_features = rows([g.edge_features[t] for g, t, _ in groups])
         self.n_pairs = sizes[self.edge_u] * sizes[self.edge_v]
-        with_table = np.array(
-            [g.pair_features[t] is not None for g, t, _ in groups], dtype=bool
+        tables = [g.pair_features[t] for g, t, _ in groups]
+        has_table = np.repeat(
+            np.array([t is not None for t in tables], dtype=bool),
+            [m for _, _, m in groups],
         )
-        has_table = np.repeat(with_table, [m for _, _, m in groups])
         first = starts(np.where(has_table, self.n_pairs, 0))[:-1]
         self.pair_first = np.where(has_table, first, -1)
-        tables = [g.pair_features[t] for g, t, _ in groups]
-        self.pair_features = concatenate([t for t in tables if t is not None], 0)[:3]
+        self.pair_features = rows([t for t in tables if t is not None])
         masks = {g.allowed.tobytes(): g.allowed for g in graphs}
         at = dict(zip(masks, starts([mask.size for mask in masks.values()]).tolist()))
         self.allowed = joined(list(masks.values()), np.uint8)
@@ -226,7 +223,6 @@ class Packed:
             ],
             np.int64,
         )
-        self.constrained = np.array([g.constrained for g in graphs], dtype=bool)
         self.adj_ptr, self.adj_edge = adjacency(
             self.edge_u, self.edge_v, int(self.var_ptr[-1])
         )
@@ -354,7 +350,7 @@ class Block:
 
     @cached_property
     def upward_ptr(self) -> np.ndarray:
-        """Where the message of each variable to its parent begins."""
+        """First entry of the message of each variable to its parent."""
         parent = self.forest.parent
         n_values = np.where(parent < 0, 0, np.diff(self.cand_ptr)[parent])
         return np.concatenate([[0], np.cumsum(n_values)]).astype(np.int64)

@@ -105,41 +105,41 @@ class GraphPredictor(BaseEstimator):
     def _set_weights(self, layout: WeightLayout, coef: np.ndarray) -> None:
         self._layout = layout
         self.coef_ = coef
-        self._name_weights()
-
-    def _name_weights(self) -> None:
-        layout, coef = self._layout, self.coef_
-        k = layout.n_kinds
         self.kinds_ = as_labels(layout.kinds)
-        self.feature_coef_ = coef[: layout.own_offset].reshape(layout.n_features, k)
-        end = layout.own_offset + layout.n_candidate_features
-        self.candidate_coef_ = coef[layout.own_offset : end]
-        self.edge_coef_, self.pair_coef_ = {}, {}
-        for j, kind in enumerate(layout.edge_types):
-            d, start = layout.n_edge_features[j], int(layout.cross_offset[j])
-            self.edge_coef_[kind] = coef[start : start + d * k * k].reshape(d, k, k)
-            start = int(layout.pair_offset[j])
-            end = start + layout.n_pair_features[j]
-            self.pair_coef_[kind] = coef[start:end]
 
-    def __getstate__(self) -> dict:
-        """Without the views of `coef_`, which would be written twice."""
-        state = super().__getstate__()
-        if "coef_" in state:
-            state = dict(state)
-            for name in (
-                "feature_coef_",
-                "candidate_coef_",
-                "edge_coef_",
-                "pair_coef_",
-            ):
-                state.pop(name)
-        return state
+    @property
+    def feature_coef_(self) -> np.ndarray:
+        """Weights of `features`, a view of `coef_`."""
+        shape = self._layout.n_features, self._layout.n_kinds
+        return self.coef_[: self._layout.own_offset].reshape(shape)
 
-    def __setstate__(self, state: dict) -> None:
-        super().__setstate__(state)
-        if "coef_" in state:
-            self._name_weights()
+    @property
+    def candidate_coef_(self) -> np.ndarray:
+        """Weights of `candidate_features`, a view of `coef_`."""
+        start = self._layout.own_offset
+        return self.coef_[start : start + self._layout.n_candidate_features]
+
+    @property
+    def edge_coef_(self) -> dict[str, np.ndarray]:
+        """Weights of `edge_features` by type of edge, views of `coef_`."""
+        layout, k = self._layout, self._layout.n_kinds
+        return {
+            kind: self.coef_[start : start + d * k * k].reshape(d, k, k)
+            for kind, start, d in zip(
+                layout.edge_types, layout.cross_offset.tolist(), layout.n_edge_features
+            )
+        }
+
+    @property
+    def pair_coef_(self) -> dict[str, np.ndarray]:
+        """Weights of `pair_features` by type of edge, views of `coef_`."""
+        layout = self._layout
+        return {
+            kind: self.coef_[start : start + d]
+            for kind, start, d in zip(
+                layout.edge_types, layout.pair_offset.tolist(), layout.n_pair_features
+            )
+        }
 
     # ------------------------------------------------------------------ prediction
 

@@ -20,7 +20,7 @@ from .._compat import (
 from .._docs import shared_docs
 from .._progress import Progress
 from ._graph import FactorGraph
-from ._inference import BlockInference, Walk, best_states, refuse_loops
+from ._inference import BlockInference, Walk, best_states, put_starts, refuse_loops
 from ._pack import Packed, WeightLayout, unpacked
 from ._predictor import ATTRIBUTES, GraphPredictor
 from ._samplerank_fast import (
@@ -289,7 +289,10 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
             np.zeros(layout.n_weights), _RULES[self.step], self.learning_rate,
             self.margin, self.temperature, int(seeds[0]),
         )  # fmt: skip
-        state = self._first_states(graphs, packed, np.random.default_rng(seeds[1]))
+        sizes = np.diff(packed.cand_ptr)
+        first = np.random.default_rng(seeds[1]).random(sizes.size)
+        state = (first * sizes).astype(np.int32)
+        put_starts(graphs, packed.var_ptr, state)
         run = self._runner(graphs, packed, learner, truth, state, seeds[1])
         updates = []
         with Progress.of_fit(self, max_subtasks=self.epochs) as progress:
@@ -310,19 +313,6 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         self.n_proposals_ = learner.n_proposals
         self.n_updates_ = np.array(updates)
         return self
-
-    @staticmethod
-    def _first_states(
-        graphs: list[FactorGraph], packed: Packed, rng: np.random.Generator
-    ) -> np.ndarray:
-        """Random values; for constrained instances their first allowed state."""
-        sizes = np.diff(packed.cand_ptr)
-        state = (rng.random(sizes.size) * sizes).astype(np.int32)
-        for i in np.flatnonzero(packed.constrained):
-            first = graphs[i].start
-            assert first is not None  # a constrained instance has one
-            state[packed.var_ptr[i] : packed.var_ptr[i + 1]] = first
-        return state
 
     def _runner(
         self,

@@ -203,7 +203,8 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
             features = part("features", n)
             n_candidates = sum(map(len, params["candidates"]))
             own = part("candidate_features", n_candidates)
-            crossed, tables = {}, {}
+            crossed: dict[str, FeatureRows] = {}
+            tables: dict[str, FeatureRows] = {}
             for kind, (pairs, n_pairs) in edges.items():
                 for what, given, n_rows in (
                     ("edge", crossed, len(pairs)), ("pair", tables, n_pairs)

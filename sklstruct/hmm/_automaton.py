@@ -118,8 +118,7 @@ class ContextAutomaton:
             self.parent[:n], self.symbol[:n], self.tree.level_ptr[:3],
             self.tree.n_symbols,
         )  # fmt: skip
-        bound.parent, bound.symbol = bound.tree.parent, bound.tree.symbol
-        bound.n_nodes, bound.depth = n, self.depth[:n]
+        bound.n_nodes = n
         bound.max_depth = min(self.max_depth, 1)
         bound.arc_ptr = self.arc_ptr[: n + 1]
         last = int(bound.arc_ptr[-1])
@@ -160,6 +159,7 @@ def max_backoffs(
     Parameters
     ----------
     closed : ClosedModel
+        Probabilities and back-off weights.
 
     pair_parent : ndarray of shape (n_pairs,)
         See `shorter_pairs`.

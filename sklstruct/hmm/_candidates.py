@@ -51,6 +51,7 @@ def check_candidates(
         Parameter that holds the object asked, for the message.
 
     observation : object
+        Shown in the message.
 
     found : object
         Its answer, which should be a pair of arrays of one length.

@@ -108,8 +108,10 @@ class KeypadChannel(_Channel):
         Parameters
         ----------
         word : str
+            The word that is meant.
 
         random_state : int, RandomState, Generator or None, default=None
+            Source of the draws.
 
         Returns
         -------

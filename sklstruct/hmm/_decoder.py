@@ -204,7 +204,7 @@ class NoisyChannelDecoder(SequenceInference):
         self._class_of_label = np.array(words, dtype=np.int32)
         self.classes_ = labels.classes[self._class_of_label]
         if not words:
-            raise ValueError("language_model predicts no word")
+            raise ValueError("language_model does not predict any word")
         self._words = set(map(str, self.classes_.tolist()))
         self._bound = self.channel.bind(self.classes_.tolist())
         return self
@@ -269,6 +269,7 @@ class NoisyChannelDecoder(SequenceInference):
         Parameters
         ----------
         X : list of sequences of observations
+            None or NaN is a missing observation.
 
         given : list of sequences, default=None
             Known words. Each observation has None (unknown), a word, or a set or list

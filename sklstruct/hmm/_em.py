@@ -62,6 +62,7 @@ def maximise(
         Fits both factors.
 
     X : list of sequences of observations
+        None or NaN is a missing observation.
 
     ids : list of int arrays
         Label ids; -1 is an unknown label.
@@ -261,8 +262,10 @@ def expect(
     Parameters
     ----------
     automaton : ContextAutomaton
+        Of the present transition model, with every history as a node.
 
     observed : Observed
+        The sequences and their known labels.
 
     log_factor : ndarray of shape (n_observations + 1, n_labels)
         log p(o | y), -inf if ruled out; the last row is for a missing observation.

@@ -33,6 +33,7 @@ class Emission(BaseEstimator):
         Parameters
         ----------
         X : list of sequences
+            Observations; None or NaN is a missing observation.
 
         ids : list of ndarray
             Label ids 0..n_labels-1, one per observation; -1 is an unknown label, as if
@@ -62,6 +63,7 @@ class Emission(BaseEstimator):
         Parameters
         ----------
         X : list of sequences of observations
+            Of any lengths; None or NaN is a missing observation.
 
         Returns
         -------
@@ -144,7 +146,7 @@ def hashable(observation: Any) -> Any:
 
 
 def count_symbols(
-    X: list, ids: list, n_labels: int, weight: list | None
+    X: list, ids: list, n_labels: int, weight: Any
 ) -> tuple[dict, np.ndarray]:
     """(row of each symbol, counts of labels); missing observations do not count."""
     label = np.concatenate(ids) if len(ids) else np.empty(0, dtype=np.int32)

@@ -24,6 +24,7 @@ def restrict(X: list, positions: list, given: Any, class_of: dict) -> list:
     Parameters
     ----------
     X : list of sequences
+        Shown in messages.
 
     positions : list of list of (ids, log-factors)
         Candidates of each observation.

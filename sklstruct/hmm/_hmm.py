@@ -312,6 +312,7 @@ class HighOrderHMM(SequenceInference):
         Parameters
         ----------
         X : list of sequences of observations
+            None or NaN is a missing observation.
 
         {given}
 
@@ -343,8 +344,10 @@ class HighOrderHMM(SequenceInference):
         Parameters
         ----------
         X : list of sequences of observations
+            None or NaN is a missing observation.
 
         y : list of sequences of labels
+            A label in `classes_` for each observation.
 
         Returns
         -------
@@ -388,29 +391,24 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
     """The possible labels, sorted: those given, or those of all sequences."""
     code: dict[Any, Any] = {}
     for i, labels in enumerate(y):
-        try:
-            code.update(dict.fromkeys(items(labels)))
-        except TypeError as exc:
-            raise TypeError(f"y[{i}] holds an unhashable label: {exc}") from exc
+        code |= _once(f"y[{i}]", items(labels))
     code.pop(None, None)
     _refuse_missing("y", code)
+    names = list(code)
     if classes is not None:
         names = items(range(classes) if isinstance(classes, Integral) else classes)
-        try:
-            different = len(set(names))
-        except TypeError as exc:
-            raise TypeError(f"classes holds an unhashable label: {exc}") from exc
-        if different != len(names) or not names:
+        known = _once("classes", names)
+        if len(known) != len(names) or not names:
             raise ValueError("classes must hold one label or more, each once")
         _refuse_missing("classes", names)
-        integers = _are_integers(names)
-        known = set(names)
-        for one in code:
-            if one not in known and not (integers and one == -1):
-                raise ValueError(f"y holds the label {one!r}, which is not in classes")
-    else:
-        integers = _are_integers(code)
-        names = [one for one in code if not (integers and one == -1)]
+    kinds: set[type] = set(map(type, names))
+    integers = bool not in kinds and all(issubclass(k, Integral) for k in kinds)
+    if integers:
+        code.pop(-1, None)
+    if classes is None:
+        names = list(code)
+    elif new := [one for one in code if one not in known]:
+        raise ValueError(f"y holds the label {new[0]!r}, which is not in classes")
     if not names:
         raise ValueError(
             "y holds no label to learn from; to learn without labels, name them in "
@@ -428,10 +426,14 @@ def _distinct_labels(y: list, classes: Any) -> np.ndarray:
     return array
 
 
+def _once(name, labels):
+    """Distinct labels in their order, as the keys of a dictionary."""
+    try:
+        return dict.fromkeys(labels)
+    except TypeError as exc:
+        raise TypeError(f"{name} holds an unhashable label: {exc}") from exc
+
+
 def _refuse_missing(name, labels):
     if any(map(is_unknown, labels)):
         raise ValueError(f"{name} holds NaN; an unknown label of y is None")
-
-
-def _are_integers(names):
-    return all(isinstance(one, Integral) and one is not True for one in names)

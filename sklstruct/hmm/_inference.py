@@ -226,6 +226,7 @@ class SequenceInference(BaseEstimator):
         Parameters
         ----------
         X : list of sequences of observations
+            None or NaN is a missing observation.
 
         {given}
 
@@ -262,6 +263,7 @@ class SequenceInference(BaseEstimator):
         Parameters
         ----------
         sequence : sequence of observations
+            A single sequence.
 
         Returns
         -------
@@ -313,6 +315,7 @@ class SequenceInference(BaseEstimator):
         Parameters
         ----------
         X : list of sequences of observations
+            None or NaN is a missing observation.
 
         k : int, default=5
             At least 1.
@@ -347,6 +350,7 @@ class SequenceInference(BaseEstimator):
         Parameters
         ----------
         X : list of sequences of observations
+            None or NaN is a missing observation.
 
         {given}
 
@@ -379,6 +383,7 @@ class SequenceInference(BaseEstimator):
         Parameters
         ----------
         X : list of sequences of observations
+            None or NaN is a missing observation.
 
         n_samples : int, default=1
             Draws for each sequence, at least 1.
@@ -429,6 +434,7 @@ class SequenceInference(BaseEstimator):
         Parameters
         ----------
         X : list of sequences of observations
+            None or NaN is a missing observation.
 
         y : list of sequences of labels
             Unknown labels (None, or -1 if labels are integers) do not count.

@@ -42,6 +42,7 @@ class LatticeSolver:
     Parameters
     ----------
     automaton : ContextAutomaton
+        Of the transition model.
 
     max_states : int, default=1_000_000
         States of a sentence above which `LatticeTooLargeError` is raised.
@@ -129,6 +130,7 @@ class LatticeSolver:
         Parameters
         ----------
         c : Candidates
+            Of the sentence.
 
         prune : bool, default=None
             None: if positions have many candidates.

@@ -32,6 +32,7 @@ def write_max_arpa(
     Parameters
     ----------
     model : BackoffModel
+        The model to write.
 
     path_or_file : str, os.PathLike or binary file object
         As in `sklstruct.exchange.write`.

@@ -13,6 +13,8 @@ from ._candidates import Candidates, Decoded
 from ._lattice import PRUNE_FROM as _PRUNE_FROM
 from ._lattice import LatticeSolver, LatticeTooLargeError
 
+_NO_PATH = "the sentence has no possible path to draw from"
+
 
 class RejectionDraws(NamedTuple):
     """Draws by rejection, and the effort behind them."""
@@ -22,12 +24,13 @@ class RejectionDraws(NamedTuple):
     n_states: int
 
 
-class Bound(_fast.Bound):
+class _Bound(_fast.Bound):
     """The q-automaton of one sentence; arrays that grow."""
 
     def __init__(self, automaton, c: Candidates, slot, literal):
         n = c.n_positions
-        self.c, self._arrays = c, {}
+        self.c = c
+        self._arrays: dict[str, np.ndarray] = {}
         head, path, best_path = np.full((3, n), -1, dtype=np.int32)
         super().__init__(automaton.arcs, c, slot, head, (path, best_path), literal)
         # A refinement adds at most a row per position.
@@ -97,6 +100,7 @@ class RefinementSolver:
     Parameters
     ----------
     automaton : ContextAutomaton
+        Of the transition model.
 
     tol : float, default=1e-9
         Decoding stops where log q - log p is at most `tol`.
@@ -105,6 +109,7 @@ class RefinementSolver:
         Refinements (decoding), or trials without an accepted draw (sampling).
 
     max_states : int, default=1_000_000
+        Largest number of states of the bound.
 
     refine : {"row", "literal"}, default="row"
         "row": a new state gets a whole row of bounds. "literal": algorithm 2 of [1]_,
@@ -141,7 +146,7 @@ class RefinementSolver:
         self._slot = np.full(automaton.n_classes, -1, dtype=np.int32)
 
     def _bound(self, c):
-        return Bound(self.automaton, c, self._slot, self.literal)
+        return _Bound(self.automaton, c, self._slot, self.literal)
 
     def useful(self, c: Candidates) -> Candidates:
         """The candidates that may be on the best path: bigram bounds rule out others.
@@ -166,6 +171,7 @@ class RefinementSolver:
         Parameters
         ----------
         c : Candidates
+            Of the sentence.
 
         trace : list, default=None
             Gets one (log q, log p, number of states, class ids) per iteration.
@@ -208,11 +214,13 @@ class RefinementSolver:
         Parameters
         ----------
         c : Candidates
+            Of the sentence.
 
         n : int
             Number of draws.
 
         rng : RandomState
+            Source of the draws.
 
         acceptance : float, default=0.5
             The bound is refined no longer once this share of the last 100 trials was
@@ -225,14 +233,15 @@ class RefinementSolver:
         """
         if c.n_positions == 0:
             return RejectionDraws(np.empty((n, 0), dtype=np.int32), n, 1)
-        empty = (np.diff(c.ptr) == 0).any()
-        q = None if empty else self._bound(c)
+        if (np.diff(c.ptr) == 0).any():
+            raise ValueError(_NO_PATH)
+        q = self._bound(c)
         paths: list[np.ndarray] = []
         accepted: list[bool] = []
         since, refining, changed = 0, True, True
         while len(paths) < n:
-            if q is None or (changed and _fast.evaluate(q) == -np.inf):
-                raise ValueError("the sentence has no possible path to draw from")
+            if changed and _fast.evaluate(q) == -np.inf:
+                raise ValueError(_NO_PATH)
             rejected = []
             for _ in range(self.batch_size):
                 _fast.draw(q, rng.random_sample(c.n_positions))

@@ -40,7 +40,7 @@ REASONS = ("impossible", "certain", "exact", "limit", "full")
 
 
 cdef class Bound:
-    """The arrays of one sentence; `_refinement.Bound` makes them and lets them grow.
+    """The arrays of one sentence; `_refinement._Bound` makes them and lets them grow.
 
     score, plain, dest, edge_order: row of state s from row_ptr[s] on, a number for each
     candidate of its position. head: first state of each position. path, best_path: a

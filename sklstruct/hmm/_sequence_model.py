@@ -62,6 +62,7 @@ def learn_from_ids(
     Parameters
     ----------
     estimator : estimator over context windows
+        Not changed.
 
     names : list
         What the ids stand for.
@@ -120,6 +121,7 @@ def with_unknown(model: BackoffModel, log_prob: float) -> BackoffModel:
     Parameters
     ----------
     model : BackoffModel
+        Of words; not changed.
 
     log_prob : float
         Natural log-probability of an unknown word after the empty context.

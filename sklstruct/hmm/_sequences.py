@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import as_floats, check_length
+from ..symbols import is_missing
 
 
 def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
@@ -111,12 +112,8 @@ def label_ids(name: str, y: list, classes: np.ndarray) -> list[np.ndarray]:
 
 
 def is_unknown(value: Any) -> bool:
-    """None, NaN and pandas' NA: a missing observation, or an unknown label."""
-    return (
-        value is None
-        or (isinstance(value, float | np.floating) and value != value)
-        or type(value).__name__ == "NAType"
-    )
+    """A missing observation, or an unknown label; a vector with NaN is neither."""
+    return not isinstance(value, np.ndarray) and is_missing(value)
 
 
 def split_sequences(X: Any, lengths: ArrayLike) -> list:

@@ -1,6 +1,8 @@
 """FactorGraph, the builders and the vectorizer: what they make and what they refuse."""
 
+import contextlib
 import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -194,6 +196,40 @@ def test_states_there_and_back():
     assert bound.encode(["b", "a", "c"]).tolist() == [1, 0, 0]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_pickled_graph_is_checked_and_the_same(tools, seed):
+    made = None
+    while made is None or not made.constrained:
+        with contextlib.suppress(ValueError):
+            rng = np.random.default_rng(seed)
+            made = tools.make_graph(rng, n=6, constraints=True)
+        seed += 100
+    made.name = "one"
+    again = pickle.loads(pickle.dumps(made))
+    for name in ("candidates", "kinds", "edge_types", "n_edges_of_type", "forbidden"):
+        assert getattr(again, name) == getattr(made, name)
+    for name in ("edge_u", "edge_v", "allowed", "mask_first", "start", "adj_edge"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(made, name))
+    for name in ("features", "candidate_features"):
+        assert (dense(getattr(again, name)) == dense(getattr(made, name))).all()
+    for kind in made.edge_types:
+        for name in ("edge_features", "pair_features"):
+            one, two = (getattr(graph, name)[kind] for graph in (again, made))
+            assert (one is None) == (two is None)
+            assert one is None or (dense(one) == dense(two)).all()
+    assert repr(again) == repr(made)
+    state = made.__getstate__()
+    state["edges"] = {**state["edges"], "plain": [(0, 99)]}
+    with pytest.raises(ValueError, match="leads to variable 99"):
+        FactorGraph.__new__(FactorGraph).__setstate__(state)
+
+
+def dense(rows):
+    return sp.csr_array(
+        (rows.value, rows.column, rows.ptr), shape=(rows.n_rows, rows.width)
+    ).toarray()
+
+
 def test_forest_or_loop():
     assert graph().is_forest
     assert graph(edges={"e": [(0, 1), (1, 2)]}).is_forest
@@ -290,9 +326,7 @@ def test_vectorizer():
     }
     (g,) = vectorizer.transform([TEXT])
 
-    def rows(r):
-        return sp.csr_array((r.value, r.column, r.ptr), (r.n_rows, r.width)).toarray()
-
+    rows = dense
     assert rows(g.features).tolist() == [[1, 0, 0, 1], [0, 1, 1, 0]]
     assert rows(g.candidate_features).tolist() == [[2, 0], [1, 1], [0, 0], [0, 0]]
     assert rows(g.edge_features["next"]).tolist() == [[3]]

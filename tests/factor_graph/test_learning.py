@@ -314,6 +314,21 @@ def test_what_a_proposal_gets_wrong(wrong):
             model.fit(X, [[0, 1, 0]])
 
 
+@pytest.mark.parametrize("proposal", ["gibbs", "uniform"])
+def test_a_loss_sees_allowed_states_alone(tools, proposal):
+    graphs, y = random_task(tools, 2, constraints=True)
+    seen = []
+
+    def loss(y_true, y, graph):
+        seen.append(tools.allowed(graph, graph.encode(y)))
+        return (y_true != y).sum()
+
+    SampleRankClassifier(loss, proposal=proposal, epochs=2, random_state=0).fit(
+        graphs, y
+    )
+    assert any(graph.constrained for graph in graphs) and all(seen) and len(seen) > 50
+
+
 def test_another_loss_teaches_something_else():
     """A loss that only counts the first variable leaves the second one's weights 0."""
     rng = np.random.default_rng(0)

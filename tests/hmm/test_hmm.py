@@ -39,6 +39,7 @@ from sklstruct.hmm import (
     write_max_arpa,
 )
 from sklstruct.hmm._automaton import ContextAutomaton
+from sklstruct.hmm._lattice import LatticeSolver
 from sklstruct.smoothing import GrownLM, KatzLM, PrunedKneserNeyLM, WittenBellLM
 from sklstruct.symbols import Labels
 from sklstruct.symbols._encoding import object_array
@@ -313,6 +314,21 @@ def test_max_states():
     for call in (tagger.predict_proba, tagger.log_likelihood, tagger.predict_k):
         with pytest.raises(LatticeTooLargeError, match="max_states=4"):
             call(long)
+
+
+def test_refinement_brings_the_gap_of_a_beam_down():
+    X, y = toy(200)
+    tagger = HighOrderHMM(5, emission=FrequencyEmission(floor=0.05)).fit(X, y)
+    best = tagger.decode(X).log_proba
+    tagger.set_params(max_states=60)
+    found = tagger.decode(X)
+    assert (found.log_proba + found.gap >= best - 1e-9).all()
+    solver, gaps = LatticeSolver(tagger._automaton, 60), []
+    for i in np.flatnonzero(found.n_iterations):
+        (c,) = tagger._sentences([X[i]])[1]
+        gaps.append((solver.decode_within(c).gap, found.gap[i]))
+    beam, both = np.array(gaps).T
+    assert (both <= beam).all() and (both < beam).mean() > 0.5
 
 
 @pytest.mark.parametrize(
