@@ -317,7 +317,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         """
         return self.columns(X).windows()
 
-    def columns(self, X: np.ndarray) -> Columns:
+    def columns(self, X: ArrayLike) -> Columns:
         """`transform`, one step of the path at a time when it is read.
 
         Parameters
