@@ -213,6 +213,7 @@ class ClassStatistics:
 
     @property
     def n_classes(self) -> int:
+        """Number of classes."""
         return self.weight.size
 
     @property

@@ -343,14 +343,17 @@ class Taxonomy:
 
     @property
     def n_nodes(self) -> int:
+        """Number of nodes, the root and leaves included."""
         return self.parent.size
 
     @property
     def n_classes(self) -> int:
+        """Number of classes."""
         return self.classes.size
 
     @property
     def n_leaves(self) -> int:
+        """Number of leaves."""
         return int(self.is_leaf.sum())
 
     @property

@@ -39,8 +39,8 @@ class HungarianMerge(ProximityBuilder):
         become the children of the root; 0 is the flat tree. None pairs to the end.
         (`max_depth` counts from the root.)
 
-    normalize, max_depth, max_leaf, delta, form, rank
-        See `GreedyMerge`.
+    normalize, max_depth, max_leaf, delta, form, rank : as in `GreedyMerge`
+        Limits of the tree, and the proximity of its classes.
 
     Raises
     ------
