@@ -3,14 +3,15 @@
 from itertools import combinations, product
 
 
-def pairwise(**values):
+def all_pairs(**values):
     """Arguments of `parametrize`: every value of a parameter meets every other value.
 
     Two parameters have all pairs of their values, and so have any two of more: a fault
     that needs certain values of two parameters has a case that shows it, in a fraction
     of the cases of the product. The first case holds the first value of each.
     """
-    rows = list(product(*(range(len(list(v))) for v in values.values())))
+    lists = [list(v) for v in values.values()]
+    rows = list(product(*(range(len(v)) for v in lists)))
     seen, cases = set(), []
     while rows:
         pairs = [set(combinations(enumerate(row), 2)) - seen for row in rows]
@@ -18,6 +19,6 @@ def pairwise(**values):
         if not pairs[best]:
             break
         seen |= pairs[best]
-        cases.append(tuple(v[i] for v, i in zip(values.values(), rows[best])))
+        cases.append(tuple(v[i] for v, i in zip(lists, rows[best])))
         rows = [row for row, new in zip(rows, pairs) if new and row != rows[best]]
     return ",".join(values), cases

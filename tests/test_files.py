@@ -14,6 +14,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from _cases import all_pairs
 
 from sklstruct import _files
 from sklstruct._files import DamagedData, open_read, open_write
@@ -275,9 +276,11 @@ class Stop(BaseException):
     """Like KeyboardInterrupt, no Exception."""
 
 
-@pytest.mark.parametrize("suffix", UNPACK)
-@pytest.mark.parametrize("error", [ValueError, Stop, KeyboardInterrupt])
-@pytest.mark.parametrize("old", [True, False])
+@pytest.mark.parametrize(
+    *all_pairs(
+        suffix=UNPACK, error=[ValueError, Stop, KeyboardInterrupt], old=[True, False]
+    )
+)
 def test_an_exception_leaves_the_old_file(suffix, error, old, tmp_path):
     path = tmp_path / f"data{suffix}"
     if old:

@@ -132,7 +132,6 @@ VARIANTS = {
     "lil rows short": replacing("lil", "rows", lambda X: X.rows[:-2]),
     "dok row beyond": keyed(10**8, 0),
     "dok column negative": keyed(0, -(10**8)),
-    "dok key of three": keyed(0, 1, 2),
     "dia offsets short": replacing("dia", "offsets", lambda X: X.offsets[:-1]),
     "dia smallest offset": setting("dia", "offsets", 0, np.iinfo(np.int32).min),
     "dia data of one axis": replacing("dia", "data", lambda X: X.data.ravel()),

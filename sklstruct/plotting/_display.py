@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +28,7 @@ def import_pyplot() -> ModuleType:
     return plt
 
 
-@dataclass_transform(eq_default=False)
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
 class Display:
     """Base of the displays: figures, which `plot` draws.
 
@@ -40,9 +39,9 @@ class Display:
     """
 
     if TYPE_CHECKING:
-        ax_: ClassVar[Any]  # Axes; an array of them where `_n_axes` is above 1
-        figure_: ClassVar[Figure]
-        lines_: ClassVar[Any]
+        ax_: Any = field(init=False)  # an array of Axes if `_n_axes` is above 1
+        figure_: Figure = field(init=False)
+        lines_: Any = field(init=False)
     _figsize: ClassVar[tuple[float, float]] = (6.4, 4.2)  # inches
     _n_axes: ClassVar[int] = 1
 
@@ -74,7 +73,7 @@ class Display:
     def _draw_curves(
         self,
         ax: Axes,
-        curves: Mapping[str, tuple[ArrayLike, ArrayLike]],
+        curves: Mapping[str, tuple[Any, Any]],
         style: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -83,7 +84,7 @@ class ReliabilityDisplay(Display):
     """
 
     if TYPE_CHECKING:
-        line_: ClassVar[Line2D]
+        line_: Line2D = field(init=False)
     _figsize = (4.8, 4.6)
 
     def __init__(

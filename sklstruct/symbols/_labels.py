@@ -373,8 +373,7 @@ class Labels:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """``start``, ``end``, ``unknown`` and ``analyzer`` by name: all parameters but
-        the words, for labels of other words."""
+        """The marks and the analyzer by name, for labels of other words."""
         return {name: vars(self)[name] for name in _FIELDS[2:]}
 
     def _repr_html_(self):

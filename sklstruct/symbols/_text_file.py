@@ -381,9 +381,7 @@ class TextFile:
             The second, which can only be read part by part, also where 32-bit positions
             are not enough.
         """
-        limit = self.memory
-        if limit is None:
-            limit = physical_memory() / 2
+        limit = self.memory or physical_memory() / 2
         words, kept = WordTable(analyzer), []
         n_kept, n_sentences, large = 0, 0, False
         count = np.zeros(0, dtype=np.int64)

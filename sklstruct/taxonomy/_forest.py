@@ -54,10 +54,12 @@ class Forest(NamedTuple):
 
     @property
     def n_nodes(self) -> int:
+        """Number of nodes of all trees."""
         return self.parent.size
 
     @property
     def n_trees(self) -> int:
+        """Number of trees."""
         return self.terminal.shape[0]
 
     @property

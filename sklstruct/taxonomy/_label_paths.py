@@ -38,7 +38,7 @@ def as_paths(paths: ArrayLike, name: str = "y") -> NDArray:
     ------
     ValueError
         If a path leaves out a level above another one; if a level has strings and
-        numbers; if there are more than two dimensions (several paths a sample are
+        numbers; if there are more than two dimensions (several paths per sample are
         multi-label classification, for which see HiClass).
 
     Examples
@@ -109,7 +109,7 @@ def _checked(paths: NDArray, name: str) -> NDArray:
 
 
 _SEVERAL = (
-    "{} has more than two dimensions, several paths a sample; that is multi-label "
+    "{} has more than two dimensions, several paths per sample; that is multi-label "
     "classification, for which see HiClass (hiclass.MultiLabelLocalClassifierPerNode)"
 )
 _is_absent = np.frompyfunc(is_absent, 1, 1)
@@ -164,9 +164,15 @@ class LabelTree(NamedTuple):
     def leaves_only(self, code: NDArray) -> tuple[LabelTree, NDArray, NDArray]:
         """The tree whose classes are its leaves, for samples with the classes `code`.
 
+        Parameters
+        ----------
+        code : ndarray of shape (n_samples,)
+            The class of each sample in this tree.
+
         Returns
         -------
         tree : LabelTree
+            With the same nodes.
 
         code : ndarray of shape (n_samples,)
             The class of each sample; for a sample that ends at an inner node the first

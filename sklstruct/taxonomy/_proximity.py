@@ -73,6 +73,7 @@ class ClassProximity:
 
     @property
     def n_classes(self) -> int:
+        """Number of classes."""
         return self.weight.size
 
     @property

@@ -13,7 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 from .._checks import as_ids, check_ids, check_memory
 from ._directions import leading_directions, weighted_means
 from ._proximity import ClassProximity
-from ._samples import check_samples, encode_classes, sum_by_class, to_dense
+from ._samples import (
+    check_samples,
+    class_means,
+    encode_classes,
+    sum_by_class,
+    to_dense,
+)
 
 # Rows per block of the pass over dense X; 4096 x 200 float64 is 6.5 MB.
 _CHUNK = 4096
@@ -163,8 +169,7 @@ class ClassStatistics:
                 rows, basis = np.asarray(rows @ basis, dtype=np.float64), None
         elif form == "class_means":
             check_memory(8 * n * min(k, d), None, "the projection", _FEWER)
-            check_memory(8 * k * d, None, f"{k} x {d} class sums", _FEWER)
-            rows = _class_mean_coordinates(rows, codes, weight, k)
+            rows = _class_mean_coordinates(rows, codes, weight)
         elif form != "primal":
             raise ValueError(
                 f"form must be 'auto', 'primal', 'dual' or 'class_means', got {form!r}"
@@ -213,6 +218,7 @@ class ClassStatistics:
 
     @property
     def n_classes(self) -> int:
+        """Number of classes."""
         return self.weight.size
 
     @property
@@ -417,10 +423,9 @@ def _dual_coordinates(X, weight) -> NDArray:
     return u[:, keep] * np.sqrt(s2[keep])
 
 
-def _class_mean_coordinates(X, codes, weight, n_classes) -> NDArray:
+def _class_mean_coordinates(X, codes, weight) -> NDArray:
     """Coordinates of the rows in an orthonormal basis of the centred class means."""
-    sums = sum_by_class(X, codes, n_classes, weight)
-    means = sums / np.bincount(codes, weight, minlength=n_classes)[:, None]
+    means = class_means(X, codes, weight)
     means -= means.mean(axis=0)
     s2, u = np.linalg.eigh(means @ means.T)
     keep = s2 > 1e-12 * max(s2[-1], 0)

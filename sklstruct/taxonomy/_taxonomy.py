@@ -24,6 +24,8 @@ from ._labels import among, as_labels, is_absent, listed
 from ._node_answers import sums_below, write_paths
 from ._numbering import breadth_first, widened
 
+_STATE = ("parent", "leaf_of_class", "classes", "names")  # of a pickle
+
 
 class ClassSets(NamedTuple):
     """The classes below each node v: ``order[start[v]:stop[v]]``.
@@ -178,13 +180,11 @@ class Taxonomy:
             array.flags.writeable = False
 
     def __getstate__(self):
-        names = ("parent", "leaf_of_class", "classes", "names")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _STATE}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled taxonomy; ValueError if its arrays are not a tree."""
-        keys = ("parent", "leaf_of_class", "classes")
-        Taxonomy.__init__(self, *(state[k] for k in keys), names=state["names"])
+        Taxonomy.__init__(self, *(state[k] for k in _STATE))
 
     @classmethod
     def _trusted(cls, parent, leaf, labels, names=None) -> Taxonomy:
@@ -343,14 +343,17 @@ class Taxonomy:
 
     @property
     def n_nodes(self) -> int:
+        """Number of nodes, the root and leaves included."""
         return self.parent.size
 
     @property
     def n_classes(self) -> int:
+        """Number of classes."""
         return self.classes.size
 
     @property
     def n_leaves(self) -> int:
+        """Number of leaves."""
         return int(self.is_leaf.sum())
 
     @property

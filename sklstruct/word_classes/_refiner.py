@@ -24,7 +24,7 @@ from .._compat import (
     _check_feature_names_in,
     _fit_context,
 )
-from .._parallel import ThreadMap, row_blocks
+from .._parallel import ThreadMap
 from ..context_tree import Columns, check_windows
 from ..symbols import Labels, is_nan, learn_symbols
 from ..symbols._encoding import SymbolIndex
@@ -38,8 +38,6 @@ PATHS = {
 }
 # Clusterings that refiners share inside of `share_clusterings`.
 _shared: ContextVar[dict | None] = ContextVar("shared clusterings", default=None)
-# Windows that are refined at a time.
-_ROWS = 1 << 14
 
 _STEP = re.compile(r"(?:c([1-9]\d*)|(w))\(([1-9]\d*)\)")
 
@@ -317,7 +315,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         """
         return self.columns(X).windows()
 
-    def columns(self, X: np.ndarray) -> Columns:
+    def columns(self, X: ArrayLike) -> Columns:
         """`transform`, one step of the path at a time when it is read.
 
         Parameters
@@ -335,18 +333,18 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         n, width = X.shape
         ids = self._encoder.ids(X, unknown=self._known.size)
 
+        # In a sliding view the symbols before missing history belong to the previous
+        # sentence, and count as missing.
+        ended = [np.zeros(n, dtype=bool)]
+
         def make(k):
             clustering, position = self.path_[k - 1]
-            table = self._tables[clustering + 1]
-            made = np.empty(n, dtype=np.int32)
-            for rows in row_blocks(n, _ROWS):
-                seen = ids[rows, width - position :]
-                column = table[seen[:, 0]]
-                # In a sliding view the symbols before missing history belong to the
-                # previous sentence, and count as missing.
-                column[self._missing[seen].any(axis=1)] = -1
-                made[rows] = column
-            return made
+            while len(ended) <= position:
+                symbol = ids[:, width - len(ended)]
+                ended.append(ended[-1] | self._missing[symbol])
+            column = self._tables[clustering + 1][ids[:, width - position]]
+            column[ended[position]] = -1
+            return column
 
         return Columns(make, n, len(self.path_))
 

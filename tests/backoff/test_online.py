@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from _cases import all_pairs
 from _families import smoothers
 from _loglinear import loglinear
 from scipy import sparse
@@ -61,9 +62,9 @@ def same(a: BackoffClassifier, b: BackoffClassifier):
 
 
 @pytest.mark.filterwarnings("ignore:.*counts of counts")
-@pytest.mark.parametrize("model", COUNT_MODELS, ids=ids)
-@pytest.mark.parametrize("strings", [True, False])
-@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize(
+    *all_pairs(model=COUNT_MODELS, strings=[True, False], weighted=[True, False])
+)
 def test_batches_are_the_whole(model, strings, weighted):
     X, y = draw(0, strings=strings)
     weight = np.arange(y.size) % 4 if weighted else None

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from _cases import all_pairs
 
 from sklstruct.context_tree import ContextTree, Histories, Pairs
 from sklstruct.context_tree._links import drop_newest, extend_pairs
@@ -27,10 +28,14 @@ def by_windows(tokens, depth, n_symbols, n_classes, skip, weight=None):
     return Pairs.count(tree, terminal, tokens[positions], n_classes, weight)
 
 
-@pytest.mark.parametrize("depth", [0, 1, 2, 5, 40, 200])
-@pytest.mark.parametrize("start", [True, False])
-@pytest.mark.parametrize("end", [True, False])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    *all_pairs(
+        depth=[0, 1, 2, 5, 40, 200],
+        start=[True, False],
+        end=[True, False],
+        seed=range(3),
+    )
+)
 def test_text_is_its_windows(depth, start, end, seed):
     rng = np.random.default_rng(seed)
     n_words = int(rng.integers(1, 6))

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from _callbacks import StopAfter, needs_callbacks
+from _cases import all_pairs
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
@@ -162,11 +163,15 @@ def random_task(tools, seed, constraints=False, n_graphs=4):
     return graphs, y
 
 
-@pytest.mark.parametrize("constraints", [False, True])
-@pytest.mark.parametrize("temperature", [0.0, 0.7])
-@pytest.mark.parametrize("margin", [0.0, 1.0])
-@pytest.mark.parametrize("proposal", ["gibbs", "uniform"])
-@pytest.mark.parametrize("step", RULES)
+@pytest.mark.parametrize(
+    *all_pairs(
+        constraints=[False, True],
+        temperature=[0.0, 0.7],
+        margin=[0.0, 1.0],
+        proposal=["gibbs", "uniform"],
+        step=RULES,
+    )
+)
 def test_walk_is_the_readable_twin(
     tools, step, proposal, margin, temperature, constraints
 ):
@@ -256,10 +261,14 @@ def tools_rows(graph, v):
     return out
 
 
-@pytest.mark.parametrize("constraints", [False, True])
-@pytest.mark.parametrize("temperature", [0.0, 0.7])
-@pytest.mark.parametrize("proposal", ["gibbs", "uniform"])
-@pytest.mark.parametrize("step", RULES)
+@pytest.mark.parametrize(
+    *all_pairs(
+        constraints=[False, True],
+        temperature=[0.0, 0.7],
+        proposal=["gibbs", "uniform"],
+        step=RULES,
+    )
+)
 def test_python_walk_is_the_compiled_walk(
     tools, step, proposal, temperature, constraints
 ):

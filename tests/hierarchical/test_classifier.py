@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from _callbacks import needs_callbacks
+from _cases import all_pairs
 from _nodes import logistic
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
@@ -237,9 +238,13 @@ def test_the_search_breaks_ties_like_argmax():
     )
 
 
-@pytest.mark.parametrize("as_sparse", [False, True])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 30.0])
+@pytest.mark.parametrize(
+    *all_pairs(
+        as_sparse=[False, True],
+        dtype=[np.float64, np.float32],
+        scale=[0.0, 1e-3, 1.0, 30.0],
+    )
+)
 def test_joint_where_classes_are_near_each_other(scale, dtype, as_sparse):
     """From all classes equally probable, more pending nodes than a walk keeps and all
     of them tied, to one of probability 1, at nodes with two and with many children."""

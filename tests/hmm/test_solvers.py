@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from _cases import pairwise
+from _cases import all_pairs
 from _hmm_problems import only, random_model
 from scipy.special import logsumexp
 from scipy.stats import chisquare
@@ -72,7 +72,7 @@ SHAPES = [(2, 2, 6), (2, 5, 4), (3, 3, 5), (3, 5, 3), (4, 2, 6), (4, 3, 5), (5, 
           (5, 3, 5), (5, 4, 4), (3, 4, 1), (2, 3, 3), (4, 2, 0)]  # fmt: skip
 
 
-@pytest.mark.parametrize(*pairwise(kind=KINDS, shape=SHAPES, marks=[True, False]))
+@pytest.mark.parametrize(*all_pairs(kind=KINDS, shape=SHAPES, marks=[True, False]))
 def test_lattice_equals_enumeration(kind, shape, marks):
     order, n_words, length = shape
     seed = SHAPES.index(shape)
@@ -118,7 +118,7 @@ def test_lattice_equals_enumeration(kind, shape, marks):
 
 
 @pytest.mark.parametrize(
-    *pairwise(
+    *all_pairs(
         kind=KINDS, shape=SHAPES, marks=[True, False], refine=["row", "literal"]
     )
 )
@@ -171,7 +171,7 @@ def test_refinement_samples_follow_the_posterior(kind, refine, batch_size):
 
 
 @pytest.mark.parametrize(
-    *pairwise(kind=KINDS, order=[2, 3, 4, 5], n_words=[2, 3, 5], marks=[True, False])
+    *all_pairs(kind=KINDS, order=[2, 3, 4, 5], n_words=[2, 3, 5], marks=[True, False])
 )
 def test_max_backoff_table(kind, order, n_words, marks):
     model = random_model(kind, order, n_words, order, marks)

@@ -135,7 +135,7 @@ def test_what_is_refused(path, monkeypatch):
     for memory in (0, np.nan, np.inf):
         with pytest.raises(ValueError, match="memory must be a positive and finite"):
             TextFile(path, memory=memory)
-    for memory in ("4G", True):
+    for memory in ("4G", -1):
         with pytest.raises(ValueError, match="memory must be a positive"):
             TextFile(path, memory=memory)
     closed = LanguageModel(WittenBellLM(), vocabulary=["w0"], unknown=None)

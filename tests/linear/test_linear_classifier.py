@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _cases import all_pairs
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
@@ -98,10 +99,11 @@ def exact(loss, **params):
     return LinearClassifier(loss, calibration=None, **params)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("n_classes", [2, 7, 40])
-@pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    *all_pairs(
+        loss=LOSSES, n_classes=[2, 7, 40], C=[0.1, 1.0, 30.0], weighted=[False, True]
+    )
+)
 def test_objective_is_that_of_other_libraries(loss, n_classes, C, weighted):
     X, y = text(n_classes=n_classes)
     weight = np.random.default_rng(1).random(len(y)) * 3 if weighted else None
@@ -287,9 +289,9 @@ def test_scale_minimises_the_log_loss():
     assert loss(w) <= min(loss(0.9 * w), loss(1.1 * w))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("n_classes", [1, 2, 7])
-@pytest.mark.parametrize("threshold", [0.0, 0.05])
+@pytest.mark.parametrize(
+    *all_pairs(loss=LOSSES, n_classes=[1, 2, 7], threshold=[0.0, 0.05])
+)
 def test_probabilities(loss, n_classes, threshold):
     X, y = text(n_classes=n_classes)
     model = LinearClassifier(loss, weight_threshold=threshold, random_state=0)
@@ -468,9 +470,13 @@ def test_part_that_losses_are_tried_on(several, n_classes, monkeypatch):
     assert abs(found).sum() == 0
 
 
-@pytest.mark.parametrize("loss", ["squared_hinge", "log_loss", "ovr_log_loss"])
-@pytest.mark.parametrize("most", [1, 2, 3, 1000])
-@pytest.mark.parametrize("threshold", [0.0, 0.02])
+@pytest.mark.parametrize(
+    *all_pairs(
+        loss=["squared_hinge", "log_loss", "ovr_log_loss"],
+        most=[1, 2, 3, 1000],
+        threshold=[0.0, 0.02],
+    )
+)
 def test_halted_descents_continue(loss, most, threshold):
     """The fit is the same bit by bit, wherever it was halted."""
     X, y = text(n=900, n_classes=40)

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _cases import all_pairs
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, make_classification
 from sklearn.exceptions import ConvergenceWarning
@@ -239,9 +240,9 @@ def shares(r):
     return share / share.sum()
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("singular", [False, True])
-@pytest.mark.parametrize("r", [3, 4, 12])
+@pytest.mark.parametrize(
+    *all_pairs(fit_intercept=[True, False], singular=[False, True], r=[3, 4, 12])
+)
 def test_first_step_is_newtons(r, singular, fit_intercept):
     # the brute-force Hessian at zero weights and optimal intercepts, its null space
     # (the same number added to all intercepts) taken out by the pseudo-inverse
@@ -299,11 +300,12 @@ def features(kind, rng):
     return np.ascontiguousarray(X), y, weight
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
 @pytest.mark.parametrize(
-    "kind",
-    ["constant", "singular", "wide", "scales", "weights", "float32", "many"],
+    *all_pairs(
+        fit_intercept=[True, False],
+        C=[0.01, 1.0, 100.0],
+        kind=["constant", "singular", "wide", "scales", "weights", "float32", "many"],
+    )
 )
 def test_the_metric_does_not_move_the_optimum(kind, C, fit_intercept):
     X, y, weight = features(kind, np.random.default_rng(5))

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from _cases import all_pairs
 from scipy.special import logsumexp
 from sklearn.datasets import (
     load_breast_cancer,
@@ -54,9 +55,9 @@ def objective(model, X, y, C, weight=1.0, a=1.0):
     return C * (weight * loss).sum() + 0.5 * ((W**2).sum() + ((b / a) ** 2).sum())
 
 
-@pytest.mark.parametrize("data", [digits, cancer])
-@pytest.mark.parametrize("kind", ["dense", "sparse"])
-@pytest.mark.parametrize("a", [1.0, 0.0, 0.2, 4.0])
+@pytest.mark.parametrize(
+    *all_pairs(data=[digits, cancer], kind=["dense", "sparse"], a=[1.0, 0.0, 0.2, 4.0])
+)
 def test_both_solvers_have_one_optimum(data, kind, a):
     """That of `LogisticRegression` on X and a constant column."""
     X, y = data()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from _callbacks import StopAfter, needs_callbacks
+from _cases import all_pairs
 from _loglinear import loglinear
 from _oracles import random_corpus
 
@@ -33,9 +34,9 @@ def support(model):
     return {(contexts[n], y) for (n, y), keep in zip(pairs, some) if n > 0 and keep}
 
 
-@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
-@pytest.mark.parametrize("lam", [0.7, 2.0, 6.0])
-@pytest.mark.parametrize("of_root", [1.0, 0.0])
+@pytest.mark.parametrize(
+    *all_pairs(penalty=PENALTIES, lam=[0.7, 2.0, 6.0], of_root=[1.0, 0.0])
+)
 def test_what_grows_is_the_optimum_of_the_whole_tree(penalty, lam, of_root):
     X, y = random_corpus(4, 6, 500, 4)
     weight = np.random.default_rng(1).random(y.size) * 2 + 0.1

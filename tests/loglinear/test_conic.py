@@ -3,6 +3,7 @@ problems written out in all classes, solved by interior points."""
 
 import numpy as np
 import pytest
+from _cases import all_pairs
 from _toy_problems import N_CLASSES, dense_groups, make_problem, weights_for
 
 from sklstruct.loglinear import PENALTIES, DiagonalSolver, StructuredLogLinearLM
@@ -45,9 +46,9 @@ def conic_minimum(problem, penalty):
     return conic.value, w.value
 
 
-@pytest.mark.parametrize("penalty", sorted(PENALTIES))
-@pytest.mark.parametrize("positive", [True, False])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    *all_pairs(penalty=sorted(PENALTIES), positive=[True, False], seed=[0, 1])
+)
 def test_minimum_and_gap(penalty, positive, seed):
     problem = make_problem(2, seed, positive=positive)
     least, at = conic_minimum(problem, penalty)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from _cases import all_pairs
 from _toy_problems import N_CLASSES, make_pairs, make_problem, weights_for
 from scipy.optimize import approx_fprime
 from scipy.special import log_softmax
@@ -40,10 +41,14 @@ def betas(tree, beta):
     return np.array([beta[d - s + 1 : d + 1].sum() for d, s in zip(depth, tree.span)])
 
 
-@pytest.mark.parametrize("positive", [True, False])
-@pytest.mark.parametrize("collapse", [False, True])
-@pytest.mark.parametrize("alpha", [1.0, 0.7, 1.2])
-@pytest.mark.parametrize("m", [0, 1, 2, 5])
+@pytest.mark.parametrize(
+    *all_pairs(
+        positive=[True, False],
+        collapse=[False, True],
+        alpha=[1.0, 0.7, 1.2],
+        m=[0, 1, 2, 5],
+    )
+)
 def test_equals_dense_softmax(m, alpha, collapse, positive):
     pairs, count, terminal, y, weight = make_pairs(m, m, collapse)
     beta = alpha ** np.arange(m + 1.0)

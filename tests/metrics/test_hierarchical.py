@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from _cases import all_pairs
 from numpy.testing import assert_allclose
 from sklearn.exceptions import UndefinedMetricWarning
 
@@ -33,9 +34,9 @@ def random_paths(rng, n, depth=4, branch=3):
     return paths
 
 
-@pytest.mark.parametrize("average", ["micro", "macro"])
-@pytest.mark.parametrize("name", SCORES)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    *all_pairs(average=["micro", "macro"], name=SCORES, seed=range(4))
+)
 def test_equals_hiclass(name, average, seed):
     hiclass = pytest.importorskip("hiclass.metrics")
     rng = np.random.default_rng(seed)

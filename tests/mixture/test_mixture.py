@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from _cases import all_pairs
 from _oracles import check_draws, second_order_text
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import logsumexp
@@ -709,18 +710,18 @@ def test_sums_over_models_are_those_of_scipy(n_models):
 
 
 @pytest.mark.parametrize(
-    "tree",
-    [
-        KneserNeyLM(padding=-1),
-        KneserNeyLM(padding=-1, min_count=[1, 2]),
-        KneserNeyLM(padding=-1, discount="tuned"),
-        StructuredLogLinearLM(penalty="l2", lam=0.3, padding=-1, min_count=2),
-        GrownLM(padding=-1),
-    ],
-    ids=["counts", "fewer pairs", "held-out samples", "fewer contexts", "positions"],
+    *all_pairs(
+        tree=[
+            KneserNeyLM(padding=-1),
+            KneserNeyLM(padding=-1, min_count=[1, 2]),
+            KneserNeyLM(padding=-1, discount="tuned"),
+            StructuredLogLinearLM(penalty="l2", lam=0.3, padding=-1, min_count=2),
+            GrownLM(padding=-1),
+        ],
+        refined=[False, True],
+        weighted=[False, True],
+    )
 )
-@pytest.mark.parametrize("refined", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.filterwarnings("ignore:.*counts of counts")
 def test_gates_know_the_weight_of_the_samples_below_each_context(
     tree, refined, weighted, data

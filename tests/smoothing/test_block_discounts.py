@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from _cases import all_pairs
 from _oracles import random_corpus
 
 from sklstruct import SuffixTreeVectorizer
@@ -113,10 +114,9 @@ def test_spread_is_the_number_of_blocks(n_symbols):
         assert blocks.spread[p] == oracle.spread.get(gram, 0)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("distinct", [True, False])
-@pytest.mark.parametrize("section", [1, 3])
+@pytest.mark.parametrize(
+    *all_pairs(seed=range(4), first=[0, 1], distinct=[True, False], section=[1, 3])
+)
 def test_the_likelihood_is_that_of_counting_without_each_section(
     section, distinct, first, seed
 ):

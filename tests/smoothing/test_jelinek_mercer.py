@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from _cases import all_pairs
 from _oracles import histories, random_corpus
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
@@ -97,9 +98,13 @@ def test_weights_by_depth_maximise_the_posterior(how):
     np.testing.assert_allclose(w, 1 / (1 + np.exp(-best.x)), atol=1e-3)
 
 
-@pytest.mark.parametrize("bucket", ["mean_count", "count", "depth"])
-@pytest.mark.parametrize("base", ["uniform", AdditiveUnigram(0.5)])
-@pytest.mark.parametrize("how", ["deleted", "held_out"])
+@pytest.mark.parametrize(
+    *all_pairs(
+        bucket=["mean_count", "count", "depth"],
+        base=["uniform", AdditiveUnigram(0.5)],
+        how=["deleted", "held_out"],
+    )
+)
 def test_more_iterations_never_lose(how, base, bucket):
     X, y = random_corpus(2, 8, 400, 3)
     last = -np.inf

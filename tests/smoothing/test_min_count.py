@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from _cases import all_pairs
 from _oracles import wikitext
 from sklearn.base import clone
 
@@ -40,9 +41,13 @@ def cut_off_by_hand(model, X, y, least):
 
 
 @pytest.mark.filterwarnings("ignore:.*counts of counts")
-@pytest.mark.parametrize("discount", ["modified", "single", 0.6])
-@pytest.mark.parametrize("kind", [KneserNeyLM, AbsoluteDiscountLM])
-@pytest.mark.parametrize("least", [[1, 1, 2, 2], [1, 2, 3, 5]])
+@pytest.mark.parametrize(
+    *all_pairs(
+        discount=["modified", "single", 0.6],
+        kind=[KneserNeyLM, AbsoluteDiscountLM],
+        least=[[1, 1, 2, 2], [1, 2, 3, 5]],
+    )
+)
 def test_min_count_hands_down_what_is_rare(kind, discount, least):
     rng = np.random.default_rng(5)
     tokens = (rng.random(700) ** 2 * 6).astype(np.int32)

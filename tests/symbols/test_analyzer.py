@@ -13,6 +13,7 @@ import warnings
 
 import numpy as np
 import pytest
+from _cases import all_pairs
 
 from sklstruct import KneserNeyLM, LanguageModel
 from sklstruct.backoff import Counted, mix, restrict
@@ -82,9 +83,13 @@ def test_every_character_is_split_by_the_rule(analyzer):
         assert split_string(join_symbols(found, analyzer), analyzer) == found
 
 
-@pytest.mark.parametrize("analyzer", ANALYZERS)
-@pytest.mark.parametrize("skip", [True, False])
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize(
+    *all_pairs(
+        analyzer=ANALYZERS,
+        skip=[True, False],
+        pack=[bytes, gzip.compress, bz2.compress, lzma.compress],
+    )
+)
 def test_one_reader(tmp_path, monkeypatch, analyzer, skip, pack):
     """Files, packed files and file objects give the same sentences."""
     raw = EVIL.encode()

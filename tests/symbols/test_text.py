@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _cases import all_pairs
 
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import AdditiveLM
@@ -68,9 +69,7 @@ def test_strings_are_their_split_words(seed):
     assert number_sentences(sentences).n_sentences == len(sentences)
 
 
-@pytest.mark.parametrize("end", ["\n", ""])
-@pytest.mark.parametrize("skip", [True, False])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(*all_pairs(end=["\n", ""], skip=[True, False], seed=range(3)))
 def test_a_file_is_its_lines(tmp_path, monkeypatch, seed, skip, end):
     # Line ends of other conventions are white space within a line.
     lines = [line.replace("\n", " ") for line in random_lines(seed)]

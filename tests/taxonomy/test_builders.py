@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from _cases import pairwise
+from _cases import all_pairs
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering, KMeans
@@ -203,7 +203,7 @@ def test_other_seed_other_tree(name):
 
 
 @pytest.mark.parametrize(
-    *pairwise(
+    *all_pairs(
         builder=[*map(make, EQUIVARIANT), SpectralSplit(threshold="median")],
         seed=range(3),
         k=[24, 25],
@@ -401,7 +401,7 @@ def best_by_brute_force(q):
 
 
 @pytest.mark.parametrize(
-    *pairwise(data=[*SMALL], normalize=[False, True], delta=[1e-2, 10.0])
+    *all_pairs(data=[*SMALL], normalize=[False, True], delta=[1e-2, 10.0])
 )
 def test_cut_and_diff_reach_the_best_sign_vector(data, normalize, delta):
     X, y = SMALL[data]
@@ -480,7 +480,7 @@ def test_spec_is_the_smallest_eigenvector(data):
 
 
 @pytest.mark.parametrize(
-    *pairwise(
+    *all_pairs(
         data=[*SMALL],
         gram=["pooled", "exact", "root"],
         threshold=["zero", "median"],
@@ -1067,7 +1067,7 @@ def test_refining_inside_a_grid_search():
 
 
 @pytest.mark.parametrize(
-    *pairwise(
+    *all_pairs(
         kind=[np.asarray, sp.csr_matrix, sp.csr_array],
         dtype=[np.float32, np.float64],
         spherical=[False, True],

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from _cases import pairwise
+from _cases import all_pairs
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits, load_iris, load_wine
 
@@ -222,7 +222,7 @@ def test_class_mean_coordinates_are_exact_for_spherical_classes():
 
 
 @pytest.mark.parametrize(
-    *pairwise(
+    *all_pairs(
         gram=["pooled", "exact", "root"],
         form=["primal", "dual", "class_means"],
         delta=[0.0, 1.0],

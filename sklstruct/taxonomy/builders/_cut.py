@@ -37,8 +37,8 @@ class CutSplit(TopDownBuilder):
         relaxation of `DiffracSplit` gives, up to 2048 classes; the largest eigenvalue
         for more.
 
-    max_depth, max_leaf, delta, normalize, gram, form, rank
-        See `SpectralSplit`.
+    max_depth, max_leaf, delta, normalize, gram, form, rank : as in `SpectralSplit`
+        Limits of the tree, and the proximity of its classes.
 
     Attributes
     ----------

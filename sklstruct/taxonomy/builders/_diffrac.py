@@ -31,8 +31,8 @@ class DiffracSplit(TopDownBuilder):
 
     Parameters
     ----------
-    max_depth, max_leaf, delta, normalize, gram, form, rank
-        See `SpectralSplit`.
+    max_depth, max_leaf, delta, normalize, gram, form, rank : as in `SpectralSplit`
+        Limits of the tree, and the proximity of its classes.
 
     References
     ----------

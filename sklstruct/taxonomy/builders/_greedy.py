@@ -37,8 +37,8 @@ class GreedyMerge(ProximityBuilder):
         clusters become the children of the root; 0 is the flat tree. None merges to the
         end. (`max_depth` counts from the root.)
 
-    max_depth, max_leaf, delta, form, rank
-        See `SpectralSplit`.
+    max_depth, max_leaf, delta, form, rank : as in `SpectralSplit`
+        Limits of the tree, and the proximity of its classes.
 
     Notes
     -----

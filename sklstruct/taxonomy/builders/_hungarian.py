@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -39,8 +40,8 @@ class HungarianMerge(ProximityBuilder):
         become the children of the root; 0 is the flat tree. None pairs to the end.
         (`max_depth` counts from the root.)
 
-    normalize, max_depth, max_leaf, delta, form, rank
-        See `GreedyMerge`.
+    normalize, max_depth, max_leaf, delta, form, rank : as in `GreedyMerge`
+        Limits of the tree, and the proximity of its classes.
 
     Raises
     ------
@@ -143,28 +144,14 @@ def _value(match):
 
 def _match_path(path, cost):
     """Cheapest matching with floor(m / 2) edges of a path of m nodes."""
-    m = len(path)
-    # (cost, last step) of the first i nodes with none or one of them unpaired; with two
-    # unpaired nodes there is one pair less.
-    none: list = [(0.0, None)] + [None] * m
-    one: list = [None] * (m + 1)
-    for i in range(1, m + 1):
-        if none[i - 1] is not None and i % 2 == 1:
-            one[i] = (none[i - 1][0], "skip")
-        if i >= 2:
-            c = cost[path[i - 2], path[i - 1]]
-            if none[i - 2] is not None:
-                none[i] = (none[i - 2][0] + c, "pair")
-            if one[i - 2] is not None and i % 2 == 1:
-                value = one[i - 2][0] + c
-                if one[i] is None or value < one[i][0]:
-                    one[i] = (value, "pair")
-    table, i, pairs = (one if m % 2 else none), m, []
-    total = table[m][0]
-    while i > 0:
-        if table[i][1] == "skip":
-            table, i = none, i - 1
-        else:
-            pairs.append((path[i - 2], path[i - 1]))
-            i -= 2
-    return total, pairs
+    m = left_out = len(path)
+    if m % 2:
+        # One node at an even place 2 i is left out: the edges before it that are used
+        # have the places 0, 2, ..., those after it 2 i + 1, 2 i + 3, ...
+        edge = np.array([cost[ends] for ends in pairwise(path)])
+        before = np.append(0.0, np.cumsum(edge[::2]))
+        after = np.append(0.0, np.cumsum(edge[1::2][::-1]))[::-1]
+        left_out = 2 * int(np.argmin(before + after))
+    rest = path[:left_out] + path[left_out + 1 :]
+    pairs = list(zip(rest[::2], rest[1::2]))
+    return sum(cost[pair] for pair in pairs), pairs

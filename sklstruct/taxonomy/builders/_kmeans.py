@@ -51,8 +51,8 @@ class KMeansSplit(TaxonomyBuilder):
         Largest number of iterations from a start, >= 1. Spherical splits of texts
         rarely take more than 20.
 
-    max_depth, max_leaf
-        See `WardMerge`; no K × K matrix is made.
+    max_depth, max_leaf : as in `WardMerge`
+        Limits of the tree. No K × K matrix is made.
 
     random_state : int, RandomState or None, default=None
         Seed of the starts.

@@ -55,8 +55,8 @@ class SpectralSplit(TopDownBuilder):
         Gram matrix below the root; see `ClassStatistics.proximity`. "exact" reads the
         rows again, once per level at most.
 
-    form, rank
-        See `ClassStatistics`.
+    form, rank : as in `ClassStatistics`
+        Coordinates of the statistics.
 
     Raises
     ------

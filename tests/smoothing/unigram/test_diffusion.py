@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse as sp
+from _cases import all_pairs
 from sklearn.model_selection import GridSearchCV
 
 from sklstruct.exchange import read, write
@@ -100,9 +101,7 @@ def test_normalized_count_graph_equals_the_explicit_one(counts, self_weight, bas
 
 
 @counts_of
-@pytest.mark.parametrize("n_steps", [2, 5])
-@pytest.mark.parametrize("self_weight", [0.0, 1.0])
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize(*all_pairs(n_steps=[2, 5], self_weight=[0.0, 1.0], base=BASES))
 def test_several_steps_are_powers_of_the_matrix(counts, n_steps, self_weight, base):
     base, start = base_and_start(base, counts)
     n = counts.size
