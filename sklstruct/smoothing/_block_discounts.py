@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backoff import Counted, DeferredCounts
-from ..context_tree import Pairs
+from ..context_tree import Pairs, joined_ranges
 from . import _smoothing_fast as _fast
 from ._tuned_discounts import ChainLikelihood, DiscountedLevel, discount_weights
 
@@ -52,6 +52,7 @@ class Blocks(NamedTuple):
         Parameters
         ----------
         samples : DeferredCounts
+            In the order of the text.
 
         counted : Counted
             The same with their contexts.
@@ -131,6 +132,7 @@ def left_out(
     Parameters
     ----------
     pairs : Pairs
+        Of the text.
 
     count : ndarray of shape (n_pairs,)
         The counts of the text.
@@ -139,6 +141,7 @@ def left_out(
         The adjusted counts of Kneser-Ney, if these are discounted.
 
     blocks : Blocks
+        The blocks of the text.
 
     base : ndarray of shape (n_classes,)
         The distribution above the depth `first`. It is not estimated again.
@@ -224,7 +227,7 @@ def _contexts(pairs, used, spread, k, key, less, before, after):
     which, inverse = np.unique(context % pairs.tree.n_nodes, return_inverse=True)
     size = pairs.ptr[which + 1] - pairs.ptr[which]
     start = np.cumsum(size) - size
-    inside = np.repeat(pairs.ptr[which] - start, size) + np.arange(size.sum())
+    inside = joined_ranges(pairs.ptr[which], size)
     total = np.add.reduceat(used[inside], start)[inverse]
     total = total - np.bincount(node, less, context.size)
     fixed, w, row = _columns(used[inside], spread[inside])

@@ -60,6 +60,7 @@ def reached(pairs: Pairs, count: np.ndarray, min_count: Any) -> np.ndarray | Non
     Parameters
     ----------
     pairs : Pairs
+        Over a trie.
 
     count : ndarray of shape (n_pairs,)
         Their counts.

@@ -68,6 +68,7 @@ class ChainLikelihood:
         The largest value of each discount.
 
     levels : list of DiscountedLevel
+        From the first level down.
     """
 
     def __init__(self, base: np.ndarray, top: np.ndarray, levels: list):
@@ -80,6 +81,7 @@ class ChainLikelihood:
         Parameters
         ----------
         discounts : ndarray of shape (n_levels - first, n_discounts)
+            Where to evaluate.
 
         Returns
         -------
@@ -106,6 +108,7 @@ class ChainLikelihood:
         Parameters
         ----------
         start : ndarray of shape (n_levels - first, n_discounts)
+            The first discounts.
 
         tol : float
             It ends when a step gains less than this share of the value.
