@@ -27,6 +27,8 @@ from ._tuned_discounts import ChainLikelihood, DiscountedLevel, discount_weights
 
 # Discounts of a depth: for the counts 1, 2, 3, 4 and more, in as many blocks.
 N_COUNTS = N_BLOCKS = 4
+# Samples of a block.
+BLOCK = 10_000
 # Samples that are left out together, in whole blocks; of a short text a tenth of it.
 _SECTION = 50_000
 # Samples that are scored without their sections. More change the discounts by less than

@@ -20,7 +20,7 @@ from ._discounting import DOCS
 from ._kneser_ney import KneserNeyLM
 
 # The mass of removed pairs takes the place of these parameters.
-_OTHERS = ("interpolate", "min_count", "block_size", "by_block")
+_OTHERS = ("interpolate", "min_count", "by_block")
 
 
 @shared_docs(**{k: text for k, text in DOCS.items() if k not in _OTHERS})
@@ -105,7 +105,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
 
     _parameter_constraints: dict = {
         **{k: v for k, v in KneserNeyLM._parameter_constraints.items()
-           if k not in ("interpolate", "min_count", "block_size")},
+           if k not in ("interpolate", "min_count")},
         "discount": [
             StrOptions({"modified", "single", "tuned"}), *DISCOUNT_CONSTRAINT,
         ],
