@@ -81,6 +81,10 @@ class ShardedFit:
         """Set the fitted attributes that are sums over the shards."""
 
 
+# Parameters of the log-linear model that need the whole tree, and their only value.
+_WHOLE_TREE = {"active_set": False, "gap_tol": None, "prior": None, "warm_start": False}
+
+
 class LogLinearFit(ShardedFit):
     """The fit of a log-linear model on shards."""
 
@@ -99,25 +103,11 @@ class LogLinearFit(ShardedFit):
                 "(its bound penalty has not sharded=True); use one of "
                 f"{sorted(PENALTIES)}"
             )
-        if estimator.active_set:
-            raise ValueError(
-                "active_set=True is not possible on the shards of a tree; set it to "
-                "False"
-            )
-        if estimator.gap_tol is not None:
-            raise ValueError(
-                "gap_tol: the shards of a tree do not have a duality gap; set it to "
-                "None"
-            )
-        if estimator.prior is not None:
-            raise ValueError(
-                "prior is not possible on the shards of a tree; set it to None"
-            )
-        if estimator.warm_start:
-            raise ValueError(
-                "warm_start=True is not possible on the shards of a tree, which have "
-                "no weights of an earlier fit; set it to False"
-            )
+        for name, value in _WHOLE_TREE.items():
+            if getattr(estimator, name) != value:
+                raise ValueError(
+                    f"{name} is not possible on the shards of a tree; set it to {value}"
+                )
 
     def fit(
         self,
