@@ -93,8 +93,11 @@ def block_shares(
     discounts: np.ndarray,
     first: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(own, held) of discounts of shape (n_levels, 4, 4); own overwrites the counts."""
-    held = np.empty(pairs.tree.n_nodes)
+    """The discounted probability of each pair and the back-off mass of each context.
+
+    discounts: of shape (n_levels, 4, 4). The probabilities overwrite the counts.
+    """
+    backoff_mass = np.empty(pairs.tree.n_nodes)
     for k in range(first, pairs.tree.n_levels):
         here, nodes = pairs.level(k), pairs.tree.level(k)
         if here.stop == here.start:
@@ -103,9 +106,9 @@ def block_shares(
         fixed, w, row = _columns(count[here], spread[here])
         off = fixed + np.einsum("ij,ij->i", w, discounts[k][row])
         total = np.add.reduceat(count[here], ptr[:-1])
-        held[nodes] = np.add.reduceat(off, ptr[:-1]) / total
+        backoff_mass[nodes] = np.add.reduceat(off, ptr[:-1]) / total
         count[here] = (count[here] - off) / np.repeat(total, np.diff(ptr))
-    return count, held
+    return count, backoff_mass
 
 
 class _Local(NamedTuple):
@@ -116,7 +119,7 @@ class _Local(NamedTuple):
     columns: tuple[np.ndarray, ...]  # its discount
     node: np.ndarray  # among the (section, context) of the rows below
     total: np.ndarray
-    held: np.ndarray  # (n, 1 + 16): the fixed sum and those of the discounts
+    backoff_mass: np.ndarray  # (n, 1 + 16): the fixed sum and those of the discounts
 
 
 def left_out(
@@ -216,15 +219,15 @@ def _without(pairs, count, used, blocks, k, section, block, slot, weight, ends, 
 
 
 def _contexts(pairs, used, spread, k, key, less, before, after):
-    """(node, total, held) of the contexts of the pairs of each section, without it."""
+    """(node, total, back-off mass) of the contexts of each section, without it."""
     pair = key % pairs.n_pairs
     nodes = pairs.tree.level(k)
     # The context of each pair of this depth.
-    own = np.searchsorted(
+    at = np.searchsorted(
         pairs.ptr[nodes.start : nodes.stop + 1], pair, side="right"
     ) + (nodes.start - 1)
     context, node = np.unique(
-        key // pairs.n_pairs * pairs.tree.n_nodes + own, return_inverse=True
+        key // pairs.n_pairs * pairs.tree.n_nodes + at, return_inverse=True
     )
     which, inverse = np.unique(context % pairs.tree.n_nodes, return_inverse=True)
     size = pairs.ptr[which + 1] - pairs.ptr[which]
@@ -233,9 +236,9 @@ def _contexts(pairs, used, spread, k, key, less, before, after):
     total = np.add.reduceat(used[inside], start)[inverse]
     total = total - np.bincount(node, less, context.size)
     fixed, w, row = _columns(used[inside], spread[inside])
-    held = np.empty((context.size, 1 + N_BLOCKS * N_COUNTS))
+    backoff_mass = np.empty((context.size, 1 + N_BLOCKS * N_COUNTS))
     change = np.bincount(node, after[0] - before[0], context.size)
-    held[:, 0] = np.add.reduceat(fixed, start)[inverse] + change
+    backoff_mass[:, 0] = np.add.reduceat(fixed, start)[inverse] + change
     for r in range(N_BLOCKS):
         for j in range(N_COUNTS):
             whole = np.add.reduceat(np.where(row == r, w[:, j], 0.0), start)[inverse]
@@ -243,8 +246,8 @@ def _contexts(pairs, used, spread, k, key, less, before, after):
                 whole = whole + sign * np.bincount(
                     node, np.where(at == r, here[:, j], 0.0), context.size
                 )
-            held[:, 1 + r * N_COUNTS + j] = whole
-    return node, total, held
+            backoff_mass[:, 1 + r * N_COUNTS + j] = whole
+    return node, total, backoff_mass
 
 
 def _level(local, come, n_samples):
@@ -266,10 +269,13 @@ def _level(local, come, n_samples):
         np.zeros((n_samples, n_discounts)),
     )
     here, total = come[known], total[known]
-    level.own[here] = (local.used[place] - fixed)[known] / total
+    level.discounted[here] = (local.used[place] - fixed)[known] / total
     for j in range(N_COUNTS):
         column = row[known] * N_COUNTS + j
-        level.own_slope[here, column] = -w[known, j] / total
-    held = local.held[node[known]] / total[:, None]
-    level.held[here], level.held_slope[here] = held[:, 0], held[:, 1:]
+        level.discounted_slope[here, column] = -w[known, j] / total
+    backoff_mass = local.backoff_mass[node[known]] / total[:, None]
+    level.backoff_mass[here], level.mass_slope[here] = (
+        backoff_mass[:, 0],
+        backoff_mass[:, 1:],
+    )
     return level

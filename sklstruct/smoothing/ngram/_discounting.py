@@ -170,15 +170,25 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         root = count[: pairs.n_classes].copy()
         base, first = self._base_level(root)
         if spread is None:
-            own, held = self._shares(pairs, count, first)
+            discounted, backoff_mass = self._shares(pairs, count, first)
         else:
-            own, held = block_shares(pairs, count, spread, self.discounts_, first)
+            discounted, backoff_mass = block_shares(
+                pairs, count, spread, self.discounts_, first
+            )
         place = None
         if keep is not None:
             # Shares are those of all pairs; the mass of removed pairs is held back.
-            pairs, own, held, place = _shares.leave_out(pairs, own, held, keep)
+            pairs, discounted, backoff_mass, place = _shares.leave_out(
+                pairs, discounted, backoff_mass, keep
+            )
         numbers = _shares.hand_down(
-            pairs, own, held, root, base, first, interpolate=self.interpolate
+            pairs,
+            discounted,
+            backoff_mass,
+            root,
+            base,
+            first,
+            interpolate=self.interpolate,
         )
         return Fitted(pairs, *numbers, place)
 
