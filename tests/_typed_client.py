@@ -34,6 +34,7 @@ def windows(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     KatzLM(k=3).fit(X, y).predict_log_proba(X)
     PrunedKneserNeyLM(threshold=0.5).fit(X, y).score(X, y)
     GrownLM(lam=0.1).fit(X, y).score(X, y)
+    WittenBellLM().fit(X, y).score(X, y)
     FactoredLM().fit(X, y).predict_top_k(X, 3)
     MixtureLM([("kn", KneserNeyLM())]).fit(X, y).predict_weights(X)
     refiner = ContextRefiner([(ExchangeClustering(2), 1), ("word", 1)]).fit(X, y)

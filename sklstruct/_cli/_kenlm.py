@@ -98,12 +98,16 @@ def lmplz(arguments: argparse.Namespace) -> None:
         ]
         _print_statistics(kept, counts, discounts, int(words.sum()))
     root = used[: pairs.n_classes].copy()
-    own, held = discount_levels(pairs, used, discounts, 0)
+    discounted, backoff_mass = discount_levels(pairs, used, discounts, 0)
     if keep is not None:
         stays = keep[: pairs.n_classes]
-        pairs, own, held, _ = leave_out(pairs, own, held, keep)
+        pairs, discounted, backoff_mass, _ = leave_out(
+            pairs, discounted, backoff_mass, keep
+        )
         pairs, labels = _without_words(pairs, labels, stays)
-        own = np.concatenate([own[: stays.size][stays], own[stays.size :]])
+        discounted = np.concatenate(
+            [discounted[: stays.size][stays], discounted[stays.size :]]
+        )
         root = root[stays]
     if arguments.interpolate_unigrams:
         n_words = max(pairs.n_classes, arguments.vocab_pad)
@@ -111,7 +115,7 @@ def lmplz(arguments: argparse.Namespace) -> None:
     else:
         base = np.zeros(pairs.n_classes)
         base[labels.unknown_id] = 1.0
-    numbers = hand_down(pairs, own, held, root, base, 0)
+    numbers = hand_down(pairs, discounted, backoff_mass, root, base, 0)
     if pairs.extension is not None:  # then the file does not need them
         pairs.forget_parents()
     write_model(BackoffModel(pairs, *numbers, labels), arguments.arpa, "arpa")

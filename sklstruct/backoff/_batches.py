@@ -67,6 +67,7 @@ class Batches(NamedTuple):
         Parameters
         ----------
         batch : Counted
+            The counts of the batch.
 
         decay : float, default=None
             Factor of the counts before.
@@ -116,9 +117,8 @@ def decayed(counted: Counted, factor: float) -> Counted:
     All classes stay.
     """
     count = counted.count * float(factor)
-    keep = count >= SMALLEST
-    smaller = replace(counted, count=count)
-    return smaller if keep[counted.labels.n_classes :].all() else smaller.select(keep)
+    pairs, kept = counted.pairs.select(count >= SMALLEST)
+    return replace(counted, pairs=pairs, count=count[kept])
 
 
 def _compact(counted):

@@ -152,22 +152,6 @@ class Counted:
         pairs, count = reduce(lambda a, b: merge_counts(a, b)[:2], moved)
         return cls(pairs, count, labels, *depths)
 
-    def select(self, keep: np.ndarray) -> Counted:
-        """Some of the pairs.
-
-        Parameters
-        ----------
-        keep : bool ndarray of shape (n_pairs,)
-            Pairs to keep; those of the root stay in any case.
-
-        Returns
-        -------
-        counted : Counted
-            The counts alone.
-        """
-        pairs, kept = self.pairs.select(keep)
-        return Counted(pairs, self.count[kept], self.labels, self.max_depth, self.depth)
-
     def cut(self, depth: int | None) -> Self:
         """The counts of contexts of up to `depth` symbols; None: of all.
 

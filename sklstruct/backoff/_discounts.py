@@ -27,6 +27,7 @@ def estimate_discounts(
         Adjusted counts of the pairs of one depth.
 
     kind : {"single", "modified"}
+        One discount, or three.
 
     strict : bool
         As in `discount_problem`.
@@ -109,6 +110,7 @@ def find_discounts(
     Parameters
     ----------
     discount : "modified", "single", float, sequence of float, or rows by depth
+        The parameter of the smoothers.
 
     levels : list of float64 ndarray
         Adjusted counts of the pairs of each depth.

@@ -136,7 +136,7 @@ def prune(
     >>> counted = lm.count(text)
     >>> lm = lm.fit(counted)
     >>> prune(lm.backoff_model_, 0.05, counts=counted).n_pairs
-    9
+    10
     """
     check_model(model)
     if method not in METHODS:
@@ -347,6 +347,7 @@ def log_marginals(model: BackoffModel) -> np.ndarray:
     Parameters
     ----------
     model : BackoffModel
+        With context symbols.
 
     Returns
     -------
@@ -391,6 +392,7 @@ def worth_of_prefixes(
     Parameters
     ----------
     pairs : Pairs
+        Over a trie.
 
     ahead : int32 ndarray of shape (n_pairs,)
         From `next_contexts`.

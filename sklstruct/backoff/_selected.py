@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._parallel import row_blocks, rows_per_block
-from ..context_tree import Pairs, pairs_of_arrays
+from ..context_tree import Pairs, joined_ranges, pairs_of_arrays
 from ..context_tree._links import drop_newest, extend_pairs
 from ..symbols import Labels
 from ._model import BackoffModel
@@ -27,6 +27,7 @@ def next_contexts(pairs: Pairs, labels: Labels) -> np.ndarray:
     Parameters
     ----------
     pairs : Pairs
+        Over a trie.
 
     labels : Labels
         Of the pairs; without symbols no context is known.
@@ -50,8 +51,10 @@ def selected_nodes(pairs: Pairs, keep: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     pairs : Pairs
+        Over a trie.
 
     keep : ndarray of shape (n_pairs,), bool
+        The pairs that stay.
 
     Returns
     -------
@@ -110,10 +113,8 @@ def free_mass(model: BackoffModel, low: np.ndarray, nodes: np.ndarray) -> np.nda
     for rows in row_blocks(small.size, rows_per_block(n_classes)):
         some = small[rows]
         row = np.exp(model.rows(model.tree.parent[some]))
-        size = sizes[some]
-        first = np.repeat(pairs.ptr[some] - (np.cumsum(size) - size), size)
-        own = first + np.arange(size.sum())
-        row[np.repeat(np.arange(some.size), size), pairs.target[own]] = 0.0
+        own = joined_ranges(pairs.ptr[some], sizes[some])
+        row[np.repeat(np.arange(some.size), sizes[some]), pairs.target[own]] = 0.0
         free[some] = row.sum(axis=1)
     return free
 
@@ -124,6 +125,7 @@ def without_pairs(model: BackoffModel, keep: np.ndarray) -> BackoffModel:
     Parameters
     ----------
     model : BackoffModel
+        The whole model.
 
     keep : ndarray of shape (n_pairs,), bool
         Pairs to keep; those of the root stay.
@@ -162,6 +164,7 @@ def renormalize(
     Parameters
     ----------
     pairs : Pairs
+        Over a trie.
 
     log_prob : ndarray of shape (n_pairs,)
         Of each pair.
@@ -171,6 +174,7 @@ def renormalize(
         used.
 
     labels : Labels
+        Of the model.
 
     Returns
     -------

@@ -7,7 +7,7 @@ from .._lazy import face
 if TYPE_CHECKING:
     from ._histories import Columns
     from ._histories import Histories as Histories
-    from ._links import find_pairs
+    from ._links import find_pairs, joined_ranges
     from ._merging import merge_counts, merge_trees, renumber_pairs
     from ._pairs import Pairs as Pairs
     from ._pairs import pairs_of_arrays, pairs_of_keys

@@ -207,30 +207,16 @@ def close_links(tree: ContextTree, link: np.ndarray) -> tuple[ContextTree, np.nd
     missing = link < 0
     if not missing.any():
         return tree, np.arange(tree.n_nodes, dtype=np.int32)
-    flat, offset, length = [], [], []
-    start = 0
-    for depth in range(1, tree.n_levels):
-        nodes = np.arange(tree.level_ptr[depth], tree.level_ptr[depth + 1])
-        flat.append(node_contexts(tree, nodes, depth).ravel())
-        ends = start + depth * np.arange(1, nodes.size + 1, dtype=np.int64)
-        start += flat[-1].size
-        offset.append(ends)
-        length.append(np.full(nodes.size, depth, dtype=np.int32))
-    n_own = tree.n_nodes - 1
-    # Contexts to add, without their newest symbols; the tree adds their suffixes.
-    for depth in range(2, tree.n_levels):
-        level = slice(int(tree.level_ptr[depth]), int(tree.level_ptr[depth + 1]))
-        ends = offset[depth - 1][missing[level]]
-        for shorter in range(1, depth):
-            offset.append(ends - (depth - shorter))
-            length.append(np.full(ends.size, shorter, dtype=np.int32))
-    histories = Histories(
-        np.concatenate(flat), np.concatenate(offset), np.concatenate(length)
-    )
+    windows = tree.windows()
+    rows, shorter = [windows], windows[missing]
+    while shorter.size:
+        # Without the newest symbol; the tree adds the suffixes.
+        shorter = np.insert(shorter[:, :-1], 0, -1, axis=1)
+        shorter = shorter[shorter[:, -1] >= 0]
+        rows.append(shorter)
+    histories = Histories.from_windows(np.concatenate(rows), windows.shape[1])
     closed, terminal = ContextTree.from_histories(histories, tree.n_symbols)
-    index = np.zeros(tree.n_nodes, dtype=np.int32)
-    index[1:] = terminal[:n_own]
-    return closed, index
+    return closed, terminal[: tree.n_nodes]
 
 
 def node_contexts(tree: ContextTree, nodes: np.ndarray, depth: int) -> np.ndarray:

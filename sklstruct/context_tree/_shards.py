@@ -138,6 +138,7 @@ def cut_pairs(
         Over a trie.
 
     count : float64 ndarray of shape (n_pairs,)
+        The counts of the pairs.
 
     first, last : int
         The first symbol of the range on the first level, and the one after the last.

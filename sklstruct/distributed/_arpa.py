@@ -27,16 +27,10 @@ class ArpaWriter:
 
     plan : ArpaPlan
         The file.
-
-    Attributes
-    ----------
-    n_bytes : int
-        Bytes of the contexts and weights that shards sent to each other.
     """
 
     def __init__(self, driver: ShardDriver, plan: ArpaPlan) -> None:
         self._driver, self._plan = driver, plan
-        self.n_bytes = 0
         found = driver.ask_all("begin_arpa", plan)
         self._sizes = [sizes for sizes, _ in found]
         self._listed = np.concatenate([listed for _, listed in found])
@@ -83,7 +77,6 @@ class ArpaWriter:
                 if not weights.size:
                     continue
                 driver.ask(k, "arpa", "take", rows, weights, again=self._again)
-                self.n_bytes += rows.nbytes + weights.nbytes
                 if weights.size == _MOST_WEIGHTS:
                     left.append(k)
             into = left

@@ -106,15 +106,12 @@ class LogLinearFit(ShardedFit):
                 "(its bound penalty has not sharded=True); use one of "
                 f"{sorted(PENALTIES)}"
             )
-        if solver.gap_tol is not None:
-            raise ValueError(
-                "gap_tol: the shards of a tree do not have a duality gap; set it to "
-                "None"
-            )
-        if estimator.prior is not None:
-            raise ValueError(
-                "prior is not possible on the shards of a tree; set it to None"
-            )
+        whole_tree = {"gap_tol": solver.gap_tol, "prior": estimator.prior}
+        for name, value in whole_tree.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name} is not possible on the shards of a tree; set it to None"
+                )
 
     def fit(
         self,

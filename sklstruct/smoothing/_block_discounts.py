@@ -21,12 +21,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ..backoff import Counted, DeferredCounts
-from ..context_tree import Pairs
+from ..context_tree import Pairs, joined_ranges
 from . import _smoothing_fast as _fast
 from ._tuned_discounts import ChainLikelihood, DiscountedLevel, discount_weights
 
 # Discounts of a depth: for the counts 1, 2, 3, 4 and more, in as many blocks.
 N_COUNTS = N_BLOCKS = 4
+# Samples of a block.
+BLOCK = 10_000
 # Samples that are left out together, in whole blocks; of a short text a tenth of it.
 _SECTION = 50_000
 # Samples that are scored without their sections. More change the discounts by less than
@@ -52,6 +54,7 @@ class Blocks(NamedTuple):
         Parameters
         ----------
         samples : DeferredCounts
+            In the order of the text.
 
         counted : Counted
             The same with their contexts.
@@ -90,8 +93,11 @@ def block_shares(
     discounts: np.ndarray,
     first: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(own, held) of discounts of shape (n_levels, 4, 4); own overwrites the counts."""
-    held = np.empty(pairs.tree.n_nodes)
+    """The discounted probability of each pair and the back-off mass of each context.
+
+    discounts: of shape (n_levels, 4, 4). The probabilities overwrite the counts.
+    """
+    backoff_mass = np.empty(pairs.tree.n_nodes)
     for k in range(first, pairs.tree.n_levels):
         here, nodes = pairs.level(k), pairs.tree.level(k)
         if here.stop == here.start:
@@ -100,9 +106,9 @@ def block_shares(
         fixed, w, row = _columns(count[here], spread[here])
         off = fixed + np.einsum("ij,ij->i", w, discounts[k][row])
         total = np.add.reduceat(count[here], ptr[:-1])
-        held[nodes] = np.add.reduceat(off, ptr[:-1]) / total
+        backoff_mass[nodes] = np.add.reduceat(off, ptr[:-1]) / total
         count[here] = (count[here] - off) / np.repeat(total, np.diff(ptr))
-    return count, held
+    return count, backoff_mass
 
 
 class _Local(NamedTuple):
@@ -113,7 +119,7 @@ class _Local(NamedTuple):
     columns: tuple[np.ndarray, ...]  # its discount
     node: np.ndarray  # among the (section, context) of the rows below
     total: np.ndarray
-    held: np.ndarray  # (n, 1 + 16): the fixed sum and those of the discounts
+    backoff_mass: np.ndarray  # (n, 1 + 16): the fixed sum and those of the discounts
 
 
 def left_out(
@@ -131,6 +137,7 @@ def left_out(
     Parameters
     ----------
     pairs : Pairs
+        Of the text.
 
     count : ndarray of shape (n_pairs,)
         The counts of the text.
@@ -139,6 +146,7 @@ def left_out(
         The adjusted counts of Kneser-Ney, if these are discounted.
 
     blocks : Blocks
+        The blocks of the text.
 
     base : ndarray of shape (n_classes,)
         The distribution above the depth `first`. It is not estimated again.
@@ -211,26 +219,26 @@ def _without(pairs, count, used, blocks, k, section, block, slot, weight, ends, 
 
 
 def _contexts(pairs, used, spread, k, key, less, before, after):
-    """(node, total, held) of the contexts of the pairs of each section, without it."""
+    """(node, total, back-off mass) of the contexts of each section, without it."""
     pair = key % pairs.n_pairs
     nodes = pairs.tree.level(k)
     # The context of each pair of this depth.
-    own = np.searchsorted(
+    at = np.searchsorted(
         pairs.ptr[nodes.start : nodes.stop + 1], pair, side="right"
     ) + (nodes.start - 1)
     context, node = np.unique(
-        key // pairs.n_pairs * pairs.tree.n_nodes + own, return_inverse=True
+        key // pairs.n_pairs * pairs.tree.n_nodes + at, return_inverse=True
     )
     which, inverse = np.unique(context % pairs.tree.n_nodes, return_inverse=True)
     size = pairs.ptr[which + 1] - pairs.ptr[which]
     start = np.cumsum(size) - size
-    inside = np.repeat(pairs.ptr[which] - start, size) + np.arange(size.sum())
+    inside = joined_ranges(pairs.ptr[which], size)
     total = np.add.reduceat(used[inside], start)[inverse]
     total = total - np.bincount(node, less, context.size)
     fixed, w, row = _columns(used[inside], spread[inside])
-    held = np.empty((context.size, 1 + N_BLOCKS * N_COUNTS))
+    backoff_mass = np.empty((context.size, 1 + N_BLOCKS * N_COUNTS))
     change = np.bincount(node, after[0] - before[0], context.size)
-    held[:, 0] = np.add.reduceat(fixed, start)[inverse] + change
+    backoff_mass[:, 0] = np.add.reduceat(fixed, start)[inverse] + change
     for r in range(N_BLOCKS):
         for j in range(N_COUNTS):
             whole = np.add.reduceat(np.where(row == r, w[:, j], 0.0), start)[inverse]
@@ -238,8 +246,8 @@ def _contexts(pairs, used, spread, k, key, less, before, after):
                 whole = whole + sign * np.bincount(
                     node, np.where(at == r, here[:, j], 0.0), context.size
                 )
-            held[:, 1 + r * N_COUNTS + j] = whole
-    return node, total, held
+            backoff_mass[:, 1 + r * N_COUNTS + j] = whole
+    return node, total, backoff_mass
 
 
 def _level(local, come, n_samples):
@@ -261,10 +269,13 @@ def _level(local, come, n_samples):
         np.zeros((n_samples, n_discounts)),
     )
     here, total = come[known], total[known]
-    level.own[here] = (local.used[place] - fixed)[known] / total
+    level.discounted[here] = (local.used[place] - fixed)[known] / total
     for j in range(N_COUNTS):
         column = row[known] * N_COUNTS + j
-        level.own_slope[here, column] = -w[known, j] / total
-    held = local.held[node[known]] / total[:, None]
-    level.held[here], level.held_slope[here] = held[:, 0], held[:, 1:]
+        level.discounted_slope[here, column] = -w[known, j] / total
+    backoff_mass = local.backoff_mass[node[known]] / total[:, None]
+    level.backoff_mass[here], level.mass_slope[here] = (
+        backoff_mass[:, 0],
+        backoff_mass[:, 1:],
+    )
     return level

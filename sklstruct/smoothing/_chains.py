@@ -2,11 +2,12 @@
 
 The interpolated probability of a sample is
 
-    P_k = own_k + held_k P_{k-1}
+    P_k = discounted_k + mass_k P_{k-1}
 
 at each context from the root to its longest one. Samples that share a context and a
 class share the chain above them, so one sweep down the pairs gives the likelihood of
-all samples, and one sweep up its derivatives by `own` and `held`. O(pairs).
+all samples, and one sweep up its derivatives by the discounted probabilities and the
+back-off masses. O(pairs).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def log_likelihood(
     levels : sequence of ChainLevel
         From the first level down.
 
-    shares : sequence of (own, held)
+    shares : sequence of (discounted probabilities, back-off masses)
         Of each level: arrays with an entry per pair.
 
     Returns
@@ -55,13 +56,13 @@ def log_likelihood(
         In nats.
 
     slopes : list of (slope, up, proba)
-        Of each level: the derivative by `own`, P of the parent, and P. The derivative
-        by `held` is ``slope * up``.
+        Of each level: the derivative by the discounted probability, P of the parent,
+        and P. The derivative by the back-off mass is ``slope * up``.
     """
     above, chain, value = base, [], 0.0
-    for level, (own, held) in zip(levels, shares):
+    for level, (discounted, backoff_mass) in zip(levels, shares):
         up = above[level.parent]
-        above = own + held * up
+        above = discounted + backoff_mass * up
         chain.append((up, above))
         at = level.weight > 0
         value += float(level.weight[at] @ np.log(above[at]))

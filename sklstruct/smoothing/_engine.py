@@ -66,11 +66,11 @@ class NGramSmoother(BackoffClassifier):
     r"""Base of the smoothers that hand mass down the contexts.
 
     .. math::
-        P(y \mid n) = \mathrm{own}(n, y) + \mathrm{held}(n)\, P(y \mid
+        P(y \mid n) = \mathrm{discounted}(n, y) + \mathrm{mass}(n)\, P(y \mid
         \mathrm{parent}(n)), \qquad
-        \sum_y \mathrm{own}(n, y) + \mathrm{held}(n) = 1 ,
+        \sum_y \mathrm{discounted}(n, y) + \mathrm{mass}(n) = 1 ,
 
-    or, backing off, own(n, y) for the classes seen after n and
+    or, backing off, the discounted probability for the classes seen after n and
     :math:`b(n) P(y \mid \mathrm{parent}(n))` for the others. Subclasses define
     `_shares` and have the parameters `interpolate` and `base`.
     """
@@ -82,9 +82,10 @@ class NGramSmoother(BackoffClassifier):
     def _shares(
         self, pairs: Pairs, count: np.ndarray, first_level: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(own per pair, held per node) of the levels from first_level on.
+        """The discounted probability of each pair and the back-off mass of each node.
 
-        New arrays; own may be written into the counts.
+        Of the levels from first_level on. New arrays; the probabilities may be written
+        into the counts.
         """
 
     def _used_counts(self, pairs: Pairs, count: np.ndarray) -> np.ndarray:
@@ -102,7 +103,13 @@ class NGramSmoother(BackoffClassifier):
         count = self._used_counts(pairs, count)
         root = count[: pairs.n_classes].copy()
         base, first = self._base_level(root)
-        own, held = self._shares(pairs, count, first)
+        discounted, backoff_mass = self._shares(pairs, count, first)
         return hand_down(
-            pairs, own, held, root, base, first, interpolate=self.interpolate
+            pairs,
+            discounted,
+            backoff_mass,
+            root,
+            base,
+            first,
+            interpolate=self.interpolate,
         )

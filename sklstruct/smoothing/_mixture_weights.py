@@ -64,6 +64,7 @@ class Mixtures(NamedTuple):
             0 or 1.
 
         n_buckets : int
+            Number of buckets of a depth.
 
         Returns
         -------
@@ -154,6 +155,7 @@ def fit_weights(
     Parameters
     ----------
     mixtures : Mixtures
+        The samples.
 
     max_iter : int
         At least 1.

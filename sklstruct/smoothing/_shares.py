@@ -41,17 +41,18 @@ def discounts_by_level(
 def discount_levels(
     pairs: Pairs, count: np.ndarray, discounts: np.ndarray, first_level: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(own, held) of absolute discounting with one row of discounts per level.
+    """The discounted probability of each pair and the back-off mass of each node.
 
-    own takes the place of the counts.
+    By absolute discounting with one row of discounts per level. The probabilities take
+    the place of the counts.
     """
-    held = np.empty(pairs.tree.n_nodes)
+    backoff_mass = np.empty(pairs.tree.n_nodes)
     for k in range(first_level, pairs.tree.n_levels):
         here = pairs.tree.level(k)
         _fast.discount(
-            pairs.ptr, here.start, here.stop, count, discounts[k], count, held
+            pairs.ptr, here.start, here.stop, count, discounts[k], count, backoff_mass
         )
-    return count, held
+    return count, backoff_mass
 
 
 def reached(pairs: Pairs, count: np.ndarray, min_count: Any) -> np.ndarray | None:
@@ -60,6 +61,7 @@ def reached(pairs: Pairs, count: np.ndarray, min_count: Any) -> np.ndarray | Non
     Parameters
     ----------
     pairs : Pairs
+        Over a trie.
 
     count : ndarray of shape (n_pairs,)
         Their counts.
@@ -83,22 +85,24 @@ def reached(pairs: Pairs, count: np.ndarray, min_count: Any) -> np.ndarray | Non
 
 
 def leave_out(
-    pairs: Pairs, own: np.ndarray, held: np.ndarray, keep: np.ndarray
+    pairs: Pairs, discounted: np.ndarray, backoff_mass: np.ndarray, keep: np.ndarray
 ) -> tuple[Pairs, np.ndarray, np.ndarray, np.ndarray]:
-    """(pairs, own, held, place) of some pairs; the mass of the others is held back.
+    """(pairs, discounted probabilities, back-off masses, place) of some pairs.
+
+    The probability of the other pairs is added to the back-off mass of their context.
 
     place: the new number of each node, -1 for removed ones.
     """
-    held = held + pairs.node_sums(np.where(keep, 0.0, own))
+    backoff_mass = backoff_mass + pairs.node_sums(np.where(keep, 0.0, discounted))
     smaller, kept = pairs.select(keep)
     place = selected_nodes(pairs, keep)
-    return smaller, own[kept], held[place >= 0], place
+    return smaller, discounted[kept], backoff_mass[place >= 0], place
 
 
 def hand_down(
     pairs: Pairs,
-    own: np.ndarray,
-    held: np.ndarray,
+    discounted: np.ndarray,
+    backoff_mass: np.ndarray,
     root: np.ndarray,
     base: np.ndarray,
     first: int,
@@ -108,7 +112,7 @@ def hand_down(
     r"""(log_prob, log_backoff), written into the arrays of the shares.
 
     .. math::
-        P(y \mid n) = \mathrm{own}(n, y) + \mathrm{held}(n)\, P(y \mid
+        P(y \mid n) = \mathrm{discounted}(n, y) + \mathrm{mass}(n)\, P(y \mid
         \mathrm{parent}(n))
 
     Parameters
@@ -135,20 +139,24 @@ def hand_down(
         False: back off; see `_smoothing_fast`.
     """
     if first:
-        own[: pairs.n_classes] = base
+        discounted[: pairs.n_classes] = base
     if interpolate:
-        _fast.interpolate(pairs.ptr, pairs.parent, first, base, held, own)
+        _fast.interpolate(
+            pairs.ptr, pairs.parent, first, base, backoff_mass, discounted
+        )
     else:
         _fast.back_off(
             pairs.tree.parent, pairs.ptr, pairs.target, pairs.parent, first, base,
-            root, np.zeros(pairs.tree.n_nodes), held, own,
+            root, np.zeros(pairs.tree.n_nodes), backoff_mass, discounted,
         )  # fmt: skip
-    return logarithms(own, held)
+    return logarithms(discounted, backoff_mass)
 
 
-def logarithms(proba: np.ndarray, held: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def logarithms(
+    proba: np.ndarray, backoff_mass: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """(log_prob, log_backoff), written into the probabilities and the masses held."""
-    held[0] = 1.0  # every class has a pair at the root
+    backoff_mass[0] = 1.0  # every class has a pair at the root
     # Weights of 1e-160 and the like underflow when they are squared.
     np.maximum(proba, np.finfo(np.float64).tiny, out=proba)
-    return np.log(proba, out=proba), np.log(held, out=held)
+    return np.log(proba, out=proba), np.log(backoff_mass, out=backoff_mass)

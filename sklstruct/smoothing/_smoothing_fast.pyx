@@ -34,10 +34,10 @@ cdef inline double kept(double a, const double[::1] discounts) noexcept nogil:
 
 def discount(const int32_t[::1] ptr, Py_ssize_t first, Py_ssize_t last,
              const double[::1] count, const double[::1] discounts,
-             double[::1] own, double[::1] held):
-    """own = (a - D(a)) / A(n) and held = sum of D(a) / A(n), the nodes first:last.
+             double[::1] discounted, double[::1] backoff_mass):
+    """discounted = (a - D(a)) / A(n) and backoff_mass = sum of D(a) / A(n).
 
-    `own` may be `count` itself.
+    Of the nodes first:last. `discounted` may be `count` itself.
     """
     cdef Py_ssize_t n, p
     cdef double total, rest, k, a
@@ -48,43 +48,44 @@ def discount(const int32_t[::1] ptr, Py_ssize_t first, Py_ssize_t last,
             for p in range(ptr[n], ptr[n + 1]):
                 a = count[p]
                 k = kept(a, discounts)
-                own[p] = k
+                discounted[p] = k
                 total += a
                 rest += a - k
-            held[n] = rest / total
+            backoff_mass[n] = rest / total
             for p in range(ptr[n], ptr[n + 1]):
-                own[p] = own[p] / total
+                discounted[p] = discounted[p] / total
 
 
 def interpolate(const int32_t[::1] ptr, const int32_t[::1] pair_parent,
                 Py_ssize_t first, const double[::1] base,
-                const double[::1] held, double[::1] prob):
-    """prob(n, y) += held(n) prob(parent(n), y), from the node `first` on.
+                const double[::1] backoff_mass, double[::1] prob):
+    """prob(n, y) += backoff_mass(n) prob(parent(n), y), from the node `first` on.
 
-    On entry prob is the mass that each context keeps for its own classes. `base` is
+    On entry prob is the discounted probability of each class of a context. `base` is
     above the root; nodes before `first` are taken as they are.
     """
     cdef Py_ssize_t n, p
     with nogil:
         if first == 0:
             for p in range(ptr[1]):
-                prob[p] += held[0] * base[p]
+                prob[p] += backoff_mass[0] * base[p]
         for n in range(max(first, 1), ptr.shape[0] - 1):
             for p in range(ptr[n], ptr[n + 1]):
-                prob[p] += held[n] * prob[pair_parent[p]]
+                prob[p] += backoff_mass[n] * prob[pair_parent[p]]
 
 
 def back_off(const int32_t[::1] parent, const int32_t[::1] ptr,
              const int32_t[::1] target, const int32_t[::1] pair_parent,
              Py_ssize_t first, const double[::1] base, const double[::1] count,
-             double[::1] unseen, double[::1] held, double[::1] prob):
-    """P(y | n) = own for seen y, b(n) P(y | parent) for the others.
+             double[::1] unseen, double[::1] backoff_mass, double[::1] prob):
+    """P(y | n) = discounted for seen y, b(n) P(y | parent) for the others.
 
-    On entry prob is the mass that each context keeps for its own classes, and held(n)
-    the mass that it holds back; on return held is b(n) = held(n) / R(n), with R(n) the
-    parent's mass on the classes without a pair at n. A node that has seen every class
-    cannot back off and interpolates. At the root a class is seen if its count is not 0;
-    no other counts are read. Nodes before `first` are taken as they are.
+    On entry prob is the discounted probability of each class of a context, and
+    backoff_mass(n) the mass that n holds back; on return backoff_mass is b(n), the mass
+    over R(n), the parent's mass on the classes without a pair at n. A node that has
+    seen every class cannot back off and interpolates. At the root a class is seen if
+    its count is not 0; no other counts are read. Nodes before `first` are taken as they
+    are.
 
     unseen[n] (scratch; 0 at the root) is the mass of the classes that have no pair at
     n. R as 1 - sum of the parent's probabilities at the pairs of n loses digits where
@@ -103,7 +104,7 @@ def back_off(const int32_t[::1] parent, const int32_t[::1] ptr,
                 if count[p] == 0.0:
                     full = False
                     rest += base[p]
-            mass = held[0] if full else held[0] / rest
+            mass = backoff_mass[0] if full else backoff_mass[0] / rest
             for p in range(n_classes):
                 if count[p] == 0.0:
                     prob[p] = mass * base[p]
@@ -125,12 +126,12 @@ def back_off(const int32_t[::1] parent, const int32_t[::1] ptr,
                         p += 1
                     else:
                         rest += prob[q]
-            unseen[n] = 0.0 if full else held[n]
+            unseen[n] = 0.0 if full else backoff_mass[n]
             if full:
                 for p in range(ptr[n], ptr[n + 1]):
-                    prob[p] += held[n] * prob[pair_parent[p]]
+                    prob[p] += backoff_mass[n] * prob[pair_parent[p]]
             else:
-                held[n] = held[n] / rest
+                backoff_mass[n] = backoff_mass[n] / rest
 
 
 def add_parent_pairs(const int32_t[::1] parent, const int32_t[::1] pair_ptr,

@@ -50,10 +50,10 @@ class DiscountedLevel(NamedTuple):
 
     parent: np.ndarray  # pair of the level above (at the root: the class)
     weight: np.ndarray  # of the samples that end here
-    own: np.ndarray  # share of the pair at D = 0
-    own_slope: np.ndarray  # (n, n_discounts)
-    held: np.ndarray
-    held_slope: np.ndarray
+    discounted: np.ndarray  # share of the pair at D = 0
+    discounted_slope: np.ndarray  # (n, n_discounts)
+    backoff_mass: np.ndarray
+    mass_slope: np.ndarray
 
 
 class ChainLikelihood:
@@ -68,6 +68,7 @@ class ChainLikelihood:
         The largest value of each discount.
 
     levels : list of DiscountedLevel
+        From the first level down.
     """
 
     def __init__(self, base: np.ndarray, top: np.ndarray, levels: list):
@@ -80,6 +81,7 @@ class ChainLikelihood:
         Parameters
         ----------
         discounts : ndarray of shape (n_levels - first, n_discounts)
+            Where to evaluate.
 
         Returns
         -------
@@ -89,13 +91,18 @@ class ChainLikelihood:
         gradient : ndarray, shaped like `discounts`
         """
         shares = [
-            (level.own + level.own_slope @ d, level.held + level.held_slope @ d)
+            (
+                level.discounted + level.discounted_slope @ d,
+                level.backoff_mass + level.mass_slope @ d,
+            )
             for d, level in zip(discounts, self.levels)
         ]
         value, slopes = log_likelihood(self.base, self.levels, shares)
         gradient = np.empty_like(discounts)
         for row, level, (slope, up, _) in zip(gradient, self.levels, slopes):
-            row[:] = level.own_slope.T @ slope + level.held_slope.T @ (slope * up)
+            row[:] = level.discounted_slope.T @ slope + level.mass_slope.T @ (
+                slope * up
+            )
         return -value / self.size, -gradient / self.size
 
     def minimize(
@@ -106,6 +113,7 @@ class ChainLikelihood:
         Parameters
         ----------
         start : ndarray of shape (n_levels - first, n_discounts)
+            The first discounts.
 
         tol : float
             It ends when a step gains less than this share of the value.
@@ -172,15 +180,15 @@ class DiscountLikelihood(ChainLikelihood):
         node = samples.nodes()
         total = pairs.node_sums(count)
         # Only contexts of held-out samples are looked at.
-        held = np.zeros((pairs.tree.n_nodes, n_discounts + 1))
+        backoff_mass = np.zeros((pairs.tree.n_nodes, n_discounts + 1))
         for k in range(first, pairs.tree.n_levels):
             here, nodes = pairs.level(k), pairs.tree.level(k)
             if here.stop == here.start:
                 continue
             starts = pairs.ptr[nodes.start : nodes.stop] - here.start
             fixed, w = discount_weights(count[here], n_discounts)
-            held[nodes, 0] = np.add.reduceat(fixed, starts)
-            held[nodes, 1:] = np.add.reduceat(w, starts, axis=0)
+            backoff_mass[nodes, 0] = np.add.reduceat(fixed, starts)
+            backoff_mass[nodes, 1:] = np.add.reduceat(w, starts, axis=0)
         levels = []
         for k in range(first, pairs.tree.n_levels):
             here = samples.level(k)
@@ -194,8 +202,8 @@ class DiscountLikelihood(ChainLikelihood):
                     held_out.weight[here],
                     (known - fixed) / a,
                     -w / a[:, None],
-                    held[n, 0] / a,
-                    held[n, 1:] / a[:, None],
+                    backoff_mass[n, 0] / a,
+                    backoff_mass[n, 1:] / a[:, None],
                 )
             )
         top = np.arange(1, n_discounts + 1, dtype=np.float64)

@@ -13,6 +13,7 @@ from _oracles import following_text, make_model, random_corpus
 from sklstruct import StructuredLogLinearLM
 from sklstruct.backoff import BackoffModel, Counted, prune, renormalize
 from sklstruct.backoff._estimator import count_samples
+from sklstruct.backoff._prune import counts_beside
 from sklstruct.context_tree import Pairs
 from sklstruct.exchange import read, write
 from sklstruct.language_model import LanguageModel
@@ -325,11 +326,22 @@ def test_counts_with_held_out_samples_are_those_of_all():
     assert prune(model, 2, method="count", counts=counted) == prune(
         model, 2, method="count", counts=plain
     )
-    # A smoother without pairs that occurred once: their counts are nowhere.
-    lm = LanguageModel(KneserNeyLM(discount=0.5, min_count=2), max_depth=3)
-    counted = lm.count(text)
-    small = prune(lm.fit(counted).backoff_model_, 1e-3, counts=counted)
-    assert small.check_normalized() < 1e-12
+
+
+def test_counts_beside_a_model_with_other_pairs():
+    """One that lacks seen pairs, and one with pairs that were never seen."""
+    text = random_text(0)
+    for estimator in (KneserNeyLM(discount=0.5, min_count=2), AdditiveLM()):
+        lm = LanguageModel(estimator, max_depth=3)
+        counted = lm.count(text)
+        model = lm.fit(counted).backoff_model_
+        plain = LanguageModel(WittenBellLM(), max_depth=3).fit(counted).backoff_model_
+        seen = dict(zip(names(plain), counted.count.tolist()))
+        expected = [seen.get(key, 0.0) for key in names(model)]
+        assert set(names(model)) != set(seen)
+        np.testing.assert_array_equal(counts_beside(model, counted), expected)
+        small = prune(model, 1e-3, counts=counted)
+        assert small.check_normalized() < 1e-12
 
 
 def test_what_is_no_model():

@@ -18,6 +18,7 @@ from sklstruct.smoothing import (
 )
 from sklstruct.smoothing._block_discounts import Blocks, block_shares, left_out
 from sklstruct.smoothing._shares import hand_down
+from sklstruct.smoothing.ngram import _discounting
 from sklstruct.symbols import Labels
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning")
@@ -178,12 +179,13 @@ def test_weights_are_repetitions(distinct):
 
 @pytest.mark.parametrize("smoother", SMOOTHERS)
 @pytest.mark.parametrize("base", ["uniform", AdditiveUnigram(0.5)])
-def test_the_model_is_that_of_its_discounts(smoother, base):
+def test_the_model_is_that_of_its_discounts(smoother, base, monkeypatch):
+    monkeypatch.setattr(_discounting, "BLOCK", 16)
     X, y = bursty(5)
     size = 16
-    model = smoother(
-        discount="by_block", block_size=size, base=base, padding=-1, classes=range(5)
-    ).fit(X, y)
+    model = smoother(discount="by_block", base=base, padding=-1, classes=range(5)).fit(
+        X, y
+    )
     samples = [(i // size, history(x), int(t)) for i, (x, t) in enumerate(zip(X, y))]
     distinct = smoother is KneserNeyLM
     oracle = Oracle(samples, 5, distinct)
@@ -204,9 +206,10 @@ def test_the_model_is_that_of_its_discounts(smoother, base):
 
 
 @pytest.mark.parametrize("smoother", SMOOTHERS)
-def test_no_discounts_nearby_are_better(smoother):
+def test_no_discounts_nearby_are_better(smoother, monkeypatch):
+    monkeypatch.setattr(_discounting, "BLOCK", 16)
     X, y = bursty(7, n=480)
-    model = smoother(discount="by_block", block_size=16, padding=-1, classes=range(5))
+    model = smoother(discount="by_block", padding=-1, classes=range(5))
     model.fit(X, y)
     counted, blocks = counted_blocks(X, y, 5, 16)
     pairs, count = counted.expanded(copy=True)
@@ -224,7 +227,8 @@ def test_no_discounts_nearby_are_better(smoother):
     assert best < likelihood(start)[0]
 
 
-def test_bursts_are_discounted_more():
+def test_bursts_are_discounted_more(monkeypatch):
+    monkeypatch.setattr(_discounting, "BLOCK", 8)
     # Half of the followers of 0 come in one block each, the others in all blocks.
     rng = np.random.default_rng(0)
     y = []
@@ -233,7 +237,7 @@ def test_bursts_are_discounted_more():
         y += [t for w in (own, own, own, 1 + rng.integers(4)) for t in (0, w)]
     y = np.array(y)
     X = np.r_[-1, y[:-1]][:, None]
-    model = KneserNeyLM(discount="by_block", block_size=8, padding=-1).fit(X, y)
+    model = KneserNeyLM(discount="by_block", padding=-1).fit(X, y)
     one, *_, many = model.discounts_[1]
     assert one[2] > 2.9  # never seen again
     assert many[3] < 1.6
@@ -262,14 +266,15 @@ def test_samples_of_evenly_spaced_sections(monkeypatch):
     np.testing.assert_array_equal(slot, blocks.slot.reshape(-1, 10)[::4].ravel())
 
 
-def test_a_language_model_has_it_with_cut_offs_too():
+def test_a_language_model_has_it_with_cut_offs_too(monkeypatch):
+    monkeypatch.setattr(_discounting, "BLOCK", 8)
     text = [list(line) for line in ("abca", "abba", "bcab", "cabb") * 6]
-    lm = LanguageModel(KneserNeyLM(discount="by_block", block_size=8), max_depth=2)
+    lm = LanguageModel(KneserNeyLM(discount="by_block"), max_depth=2)
     lm.fit(text)
     assert lm.estimator_.discounts_.shape == (3, 4, 4)
     assert np.shape(lm.describe()["discounts"]) == (3, 4, 4)
     cut = LanguageModel(
-        KneserNeyLM(discount="by_block", block_size=8, min_count=[1, 1, 7]), max_depth=2
+        KneserNeyLM(discount="by_block", min_count=[1, 1, 7]), max_depth=2
     ).fit(text)
     whole, fewer = (m.predictor.distribution for m in (lm, cut))
     assert fewer.pairs.n_pairs < whole.pairs.n_pairs
@@ -287,8 +292,6 @@ def test_what_it_cannot_learn_from_is_refused():
         KneserNeyLM(discount="by_block").fit(paths, y)
     with pytest.raises(ValueError, match="chooses nothing on held-out"):
         model.fit(X, y, X_val=X, y_val=y)
-    with pytest.raises(ValueError, match="block_size"):
-        KneserNeyLM(discount="by_block", block_size=0).fit(X, y)
     counted = LanguageModel(max_depth=2).count(["a b", "b a"])
     with pytest.raises(ValueError, match="order of the text"):
         LanguageModel(model, max_depth=2).fit(counted)

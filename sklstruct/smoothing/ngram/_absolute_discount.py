@@ -41,8 +41,6 @@ class AbsoluteDiscountLM(DiscountingSmoother):
 
     {validation}
 
-    {block_size}
-
     base : "uniform" or unigram estimator, default="uniform"
         Uniform: the unigrams are discounted and interpolated with :math:`1 / V`, as
         if ``base=AbsoluteDiscountUnigram(discount)``. An estimator is cloned, fitted
@@ -98,7 +96,6 @@ class AbsoluteDiscountLM(DiscountingSmoother):
         interpolate: bool = True,
         min_count: int | ArrayLike = 1,
         validation_fraction: float = 0.1,
-        block_size: int = 10_000,
         base: Any = "uniform",
         padding: Any = None,
         classes: ArrayLike | None = None,
@@ -109,7 +106,6 @@ class AbsoluteDiscountLM(DiscountingSmoother):
             interpolate=interpolate,
             min_count=min_count,
             validation_fraction=validation_fraction,
-            block_size=block_size,
             base=base,
             padding=padding,
             classes=classes,

@@ -20,7 +20,14 @@ from ...backoff._held_out import (
 )
 from .. import _engine, _shares
 from .._base import DISCOUNT_CONSTRAINT
-from .._block_discounts import N_BLOCKS, N_COUNTS, Blocks, block_shares, left_out
+from .._block_discounts import (
+    BLOCK,
+    N_BLOCKS,
+    N_COUNTS,
+    Blocks,
+    block_shares,
+    left_out,
+)
 from .._tuned_discounts import DiscountLikelihood
 
 # Blocks of the docstrings of all smoothers with discounts; see `shared_docs`.
@@ -48,7 +55,8 @@ data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
 """,
     "by_block": """
 ``"by_block"``: sixteen per depth, for the counts 1, 2, 3, 4 and more of pairs that
-occurred in 1, 2, 3, 4 and more blocks of the text; modified ones for the unigrams. They
+occurred in 1, 2, 3, 4 and more blocks of the text, runs of 10 000 samples (a text of
+fewer than 100 000 samples is cut into ten blocks); modified ones for the unigrams. They
 are those of the largest likelihood of the training samples, each scored by the counts
 without its section, a run of blocks. `X` must be dense and in the order of the text.
 Needs `interpolate`.
@@ -64,11 +72,6 @@ min_count : int or array-like of shape (n_depths,), default=1
     The unigrams stay. Discounts are estimated on all pairs, and the mass of removed
     pairs goes to the lower order, as with ``--prune`` of lmplz, whose thresholds are
     smaller by 1.
-""",
-    "block_size": """
-block_size : int, default=10_000
-    Samples of a block, for ``discount="by_block"``. A text of fewer than ten times
-    as many is cut into ten blocks.
 """,
     "discounts": """
 discounts_ : ndarray of shape (`depth_` + 1, n_discounts)
@@ -93,7 +96,6 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
             StrOptions({"modified", "single", "tuned", "by_block"}),
             *DISCOUNT_CONSTRAINT,
         ],
-        "block_size": [Interval(Integral, 1, None, closed="left")],
         "min_count": [Interval(Integral, 1, None, closed="left"), "array-like"],
     }
 
@@ -105,7 +107,6 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         interpolate: bool = True,
         min_count: int | ArrayLike = 1,
         validation_fraction: float = 0.1,
-        block_size: int = 10_000,
         base: Any = "uniform",
         padding: Any = None,
         classes: ArrayLike | None = None,
@@ -115,7 +116,6 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         self.interpolate = interpolate
         self.min_count = min_count
         self.validation_fraction = validation_fraction
-        self.block_size = block_size
         self.base = base
         self.padding = padding
         self.classes = classes
@@ -170,15 +170,25 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         root = count[: pairs.n_classes].copy()
         base, first = self._base_level(root)
         if spread is None:
-            own, held = self._shares(pairs, count, first)
+            discounted, backoff_mass = self._shares(pairs, count, first)
         else:
-            own, held = block_shares(pairs, count, spread, self.discounts_, first)
+            discounted, backoff_mass = block_shares(
+                pairs, count, spread, self.discounts_, first
+            )
         place = None
         if keep is not None:
             # Shares are those of all pairs; the mass of removed pairs is held back.
-            pairs, own, held, place = _shares.leave_out(pairs, own, held, keep)
+            pairs, discounted, backoff_mass, place = _shares.leave_out(
+                pairs, discounted, backoff_mass, keep
+            )
         numbers = _shares.hand_down(
-            pairs, own, held, root, base, first, interpolate=self.interpolate
+            pairs,
+            discounted,
+            backoff_mass,
+            root,
+            base,
+            first,
+            interpolate=self.interpolate,
         )
         return Fitted(pairs, *numbers, place)
 
@@ -190,7 +200,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
                 "context windows, or sentences of a LanguageModel with this estimator"
             )
         counted = samples.count_now()
-        blocks = Blocks.of(samples, counted, self.block_size)
+        blocks = Blocks.of(samples, counted, BLOCK)
         pairs, count = counted.expanded(copy=True)
         used = self._used_counts(pairs, count.copy())
         adjusted = used if self._counts_contexts else None

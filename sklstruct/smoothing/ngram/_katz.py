@@ -189,21 +189,23 @@ class KatzLM(_engine.NGramSmoother):
                 "this; KneserNeyLM and WittenBellLM need less",
                 FallbackWarning,
             )
-        own, held = _shares.discount_levels(pairs, count.copy(), discounts, first_level)
+        discounted, backoff_mass = _shares.discount_levels(
+            pairs, count.copy(), discounts, first_level
+        )
         first_node = int(pairs.tree.level_ptr[first_level])
-        self._hold_back_one(pairs, count, own, held, first_node)
-        return own, held
+        self._hold_back_one(pairs, count, discounted, backoff_mass, first_node)
+        return discounted, backoff_mass
 
     @staticmethod
-    def _hold_back_one(pairs, count, own, held, first_node):
+    def _hold_back_one(pairs, count, discounted, backoff_mass, first_node):
         """Hold back the share of one more sample at contexts without discounts."""
-        nothing = np.flatnonzero(held[first_node:] <= 0) + first_node
+        nothing = np.flatnonzero(backoff_mass[first_node:] <= 0) + first_node
         if nothing.size:
             total = pairs.node_sums(count)
-            scale = np.ones(held.size)
+            scale = np.ones(backoff_mass.size)
             scale[nothing] = total[nothing] / (total[nothing] + 1)
-            held[nothing] = 1 / (total[nothing] + 1)
+            backoff_mass[nothing] = 1 / (total[nothing] + 1)
             first_pair = int(pairs.ptr[first_node])
-            own[first_pair:] *= np.repeat(
+            discounted[first_pair:] *= np.repeat(
                 scale[first_node:], np.diff(pairs.ptr[first_node:])
             )

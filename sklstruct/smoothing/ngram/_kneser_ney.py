@@ -41,8 +41,6 @@ class KneserNeyLM(DiscountingSmoother):
 
     {validation}
 
-    {block_size}
-
     base : "uniform" or unigram estimator, default="uniform"
         Uniform: the unigrams are discounted and interpolated with :math:`1 / V`, as
         if ``base=AbsoluteDiscountUnigram(discount)``. An estimator is cloned, fitted

@@ -20,7 +20,7 @@ from ._discounting import DOCS
 from ._kneser_ney import KneserNeyLM
 
 # The mass of removed pairs takes the place of these parameters.
-_OTHERS = ("interpolate", "min_count", "block_size", "by_block")
+_OTHERS = ("interpolate", "min_count", "by_block")
 
 
 @shared_docs(**{k: text for k, text in DOCS.items() if k not in _OTHERS})
@@ -105,7 +105,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
 
     _parameter_constraints: dict = {
         **{k: v for k, v in KneserNeyLM._parameter_constraints.items()
-           if k not in ("interpolate", "min_count", "block_size")},
+           if k not in ("interpolate", "min_count")},
         "discount": [
             StrOptions({"modified", "single", "tuned"}), *DISCOUNT_CONSTRAINT,
         ],
@@ -142,10 +142,12 @@ class PrunedKneserNeyLM(KneserNeyLM):
 
         root = adjusted[: pairs.n_classes].copy()
         base, first = self._base_level(root)
-        own, held = self._shares(pairs, adjusted, first)
-        held += pairs.node_sums(np.where(keep, 0.0, own))
-        own[~keep] = 0.0
-        log_prob, log_backoff = _shares.hand_down(pairs, own, held, root, base, first)
+        discounted, backoff_mass = self._shares(pairs, adjusted, first)
+        backoff_mass += pairs.node_sums(np.where(keep, 0.0, discounted))
+        discounted[~keep] = 0.0
+        log_prob, log_backoff = _shares.hand_down(
+            pairs, discounted, backoff_mass, root, base, first
+        )
         # Removed pairs have the probability that backing off gives.
         smaller, kept = pairs.select(keep)
         index = selected_nodes(pairs, keep)
@@ -160,15 +162,15 @@ class PrunedKneserNeyLM(KneserNeyLM):
         of_context = pairs.node_sums(count)
         one = np.minimum(count, 1.0)  # the count that a kept pair adds to its parent
         needed = np.zeros(tree.n_nodes + 1, dtype=bool)  # the last: no such context
-        own, held = np.empty(pairs.n_pairs), np.empty(tree.n_nodes)
+        discounted, backoff_mass = np.empty(pairs.n_pairs), np.empty(tree.n_nodes)
         for k in range(tree.n_levels - 1, 0, -1):
             here, nodes, above = pairs.level(k), tree.level(k), pairs.level(k - 1)
             _fast.discount(
                 pairs.ptr, nodes.start, nodes.stop, adjusted, self.discounts_[k],
-                own, held,
+                discounted, backoff_mass,
             )  # fmt: skip
             up = pairs.parent[here]
-            kept, rest, low = own[here], held[node[here]], whole[up]
+            kept, rest, low = discounted[here], backoff_mass[node[here]], whole[up]
             p, q = kept + rest * low, (kept + rest) * low
             # (1 - p) log((1 - p) / (1 - q)), 0 where p is 1.
             change = rel_entr(p, q) + rel_entr(1 - p, 1 - q)

@@ -164,11 +164,13 @@ class WittenBellLM(_engine.NGramSmoother):
         else:
             given = np.atleast_1d(np.asarray(self.strength, dtype=np.float64))
             strength = given[np.minimum(np.arange(n_levels), given.size - 1)]
-        held = pairs.node_sums(np.minimum(count, 1.0)) * strength[pairs.tree.levels()]
-        total = pairs.node_sums(count) + held
+        backoff_mass = (
+            pairs.node_sums(np.minimum(count, 1.0)) * strength[pairs.tree.levels()]
+        )
+        total = pairs.node_sums(count) + backoff_mass
         strength[:first_level] = np.nan
         self.strengths_ = strength
-        return count / np.repeat(total, np.diff(pairs.ptr)), held / total
+        return count / np.repeat(total, np.diff(pairs.ptr)), backoff_mass / total
 
 
 class _DeletedLevel(NamedTuple):
@@ -176,7 +178,7 @@ class _DeletedLevel(NamedTuple):
 
     parent: np.ndarray
     weight: np.ndarray
-    own: np.ndarray  # remaining count of the pair
+    left: np.ndarray  # remaining count of the pair
     total: np.ndarray  # remaining count of its context; 0: the context is unknown
     distinct: np.ndarray  # remaining classes
 
@@ -202,14 +204,14 @@ class _Deleted:
             total = np.where(known, level.total + new, 1.0)
             shares.append(
                 (
-                    np.where(known, level.own, 0.0) / total,
+                    np.where(known, level.left, 0.0) / total,
                     np.where(known, new, 1.0) / total,
                 )
             )
         value, slopes = log_likelihood(self.top, self.levels, shares)
         gradient = _PRIOR * log_strength
         for k, (slope, up, proba) in enumerate(slopes):
-            # d P / d log kappa, 0 where held is 1
+            # d P / d log kappa, 0 where the mass is 1
             gradient[k] -= float(slope @ (shares[k][1] * (up - proba)))
         return 0.5 * _PRIOR * float(log_strength @ log_strength) - value, gradient
 

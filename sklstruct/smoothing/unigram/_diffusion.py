@@ -54,7 +54,7 @@ class GraphDiffusionUnigram(UnigramSmoother):
         (n_classes, n_classes) without negative entries, dense or sparse, has its rows
         in the sorted order of the classes, and `classes` must be given in that order.
         A function makes the matrix from the array of classes, such as
-        ``functools.partial(wordnet_graph, path=...)``. The diagonal is ignored.
+        `group_graph`. The diagonal is ignored.
 
     n_steps : int, default=1
         Length of the walk of the normalized method, from 1 to 1 000 000: s steps give

@@ -79,9 +79,9 @@ class AbsoluteDiscountUnigram(UnigramSmoother):
         )
         self.discounts_ = discounts[0]
         base = base_distribution(self.base, counts, self.classes_)
-        own, held = counts.copy(), np.empty(1)
+        discounted, backoff_mass = counts.copy(), np.empty(1)
         ptr = np.array([0, counts.size], dtype=np.int32)
-        _fast.discount(ptr, 0, 1, own, discounts[0], own, held)
-        base *= held
-        own += base
-        return own
+        _fast.discount(ptr, 0, 1, discounted, discounts[0], discounted, backoff_mass)
+        base *= backoff_mass
+        discounted += base
+        return discounted

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.stats import poisson
+from sklearn.utils import check_array
 
 from ..._checks import check_sparse
 from ..._compat import StrOptions
@@ -304,35 +305,22 @@ def read_graph(
             f"graph must have a row and a column for each of the {n} classes, got "
             f"{shape}"
         )
-    if not np.can_cast(graph.dtype, np.float64, "same_kind"):
-        raise ValueError(f"graph must hold real numbers, got {graph.dtype}")
-    matrix = sp.csr_array(graph, dtype=np.float64)
-    if not np.isfinite(matrix.data).all():
-        raise ValueError("graph holds values that are not finite")
-    if matrix.data.size and matrix.data.min() < 0:
-        raise ValueError(
-            f"graph holds a negative similarity ({matrix.data.min():g}); similarities "
-            "must not be negative"
+    matrix = sp.csr_array(
+        check_array(
+            graph, accept_sparse="csr", dtype=np.float64, ensure_non_negative=True,
+            input_name="graph",
         )
-    for extreme in (
-        matrix.data.max(initial=1.0),
-        matrix.data[matrix.data > 0].min(initial=1.0),
-    ):
+    )  # fmt: skip
+    matrix = sp.csr_array(matrix - sp.diags_array(matrix.diagonal()))
+    matrix.eliminate_zeros()
+    matrix.sum_duplicates()
+    check_symmetric(matrix)
+    for extreme in (matrix.data.max(initial=1.0), matrix.data.min(initial=1.0)):
         if not 1 / _LARGEST <= extreme <= _LARGEST:
             raise ValueError(
                 f"graph holds the similarity {extreme:g}, and products of such numbers "
                 "leave the range of float64; multiply the graph by a constant"
             )
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    check_symmetric(matrix)
-    if matrix.diagonal().any():
-        row = np.repeat(np.arange(n), np.diff(matrix.indptr))
-        keep = row != matrix.indices
-        matrix = sp.csr_array(
-            (matrix.data[keep], (row[keep], matrix.indices[keep])), shape=(n, n)
-        )
     return SparseGraph(counts, matrix)
 
 
