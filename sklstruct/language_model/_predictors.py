@@ -24,7 +24,6 @@ from ..backoff import BackoffModel, Distribution, DistributionClassifier, WiderM
 from ..backoff._classifier import ClassifierModel
 from ..backoff._core_fast import ArrayModel, Cursor, Model, Words, cursor_of
 from ..backoff._distribution import CompiledDistribution
-from ..mixture._sources import TokenSources
 from ..symbols import Labels, NumberedText, SentenceEncoder, TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
 
@@ -132,6 +131,8 @@ class TextPredictor:
     def kernel(self) -> Model:
         """The distribution as a compiled model of tokens, -1 for words without class
         and all that ends a history."""
+        from ..mixture._sources import TokenSources
+
         sources = TokenSources(self.encoder.lost, self.max_depth)
         if self._has_own:
             found = sources.of_estimator(self.estimator)
@@ -183,17 +184,17 @@ class TextPredictor:
 
     # -------------------------------------------------------------- sentences
 
-    def _positions(self, sentences):
-        """(tokens, the position of each predicted one) of a text."""
-        # The first windows have all their columns.
-        tokens = self.encoder.encode(sentences, front=self.max_depth)
-        return tokens, np.flatnonzero(self.encoder.is_target(tokens))
+    def windows(self, sentences: NumberedText) -> tuple[TextWindows, NDArray]:
+        """(windows, next token) of every predicted position, as in training."""
+        width = self.max_depth
+        tokens = self.encoder.encode(sentences, front=width - 1)
+        windows, target = self.encoder.windows(tokens, width)
+        return windows.with_tokens(self._known(tokens)), target
 
     def score(self, sentences: NumberedText) -> TextScores:
         """Natural logarithms of P at every predicted position."""
-        tokens, position = self._positions(sentences)
-        token, history = tokens[position], self._known(tokens)
-        has_depths = isinstance(self.distribution, BackoffModel)
+        windows, token = self.windows(sentences)
+        # A word without class has no probability; a symbol that is not a class, P = 0.
         log_prob = np.where(token == self.encoder.lost, np.nan, -np.inf)
         depth = np.zeros(token.size, dtype=np.int32)
         y = self.encoder.labels.class_of_token[token]
@@ -201,40 +202,41 @@ class TextPredictor:
         for block in row_blocks(known.size, _BLOCK):
             rows = known[block]
             if self.kernel.sorted_is_faster:
-                rows = rows[_by_last(history, position[rows])]
+                rows = rows[_by_last(windows.tokens, windows.end[rows])]
             of_rows = np.empty(rows.size, dtype=np.int32)
             log_prob[rows] = self.kernel.targets(
-                history, position[rows], y[rows], of_rows
+                windows.tokens, windows.end[rows], y[rows], of_rows
             )
             depth[rows] = of_rows
-        return TextScores(log_prob, token, depth if has_depths else None)
+        is_tree = isinstance(self.distribution, BackoffModel)
+        return TextScores(log_prob, token, depth if is_tree else None)
 
     def score_groups(
         self, sentences: NumberedText, group: NDArray
     ) -> Iterator[tuple[NDArray, NDArray, NDArray]]:
         """(ln P of the word, its token, P of every group of words) of the next
         predicted positions, a block after the other; at least one block."""
-        tokens, position = self._positions(sentences)
-        history = self._known(tokens)
-        word = self.encoder.labels.class_of_token[tokens[position]]
+        windows, token = self.windows(sentences)
+        word = self.encoder.labels.class_of_token[token]
         group = np.ascontiguousarray(group, dtype=np.int32)
         n_groups = int(group.max()) + 1
-        blocks = row_blocks(position.size, max(1, _NUMBERS // n_groups))
+        blocks = row_blocks(token.size, max(1, _NUMBERS // n_groups))
         for block in blocks or [slice(0, 0)]:
-            at, y = position[block], word[block]
-            order = _by_last(history, at)
-            proba, log_prob = self.kernel.group_sums(history, at, group, order, y)
+            end, y = windows.end[block], word[block]
+            order = _by_last(windows.tokens, end)
+            proba, log_prob = self.kernel.group_sums(
+                windows.tokens, end, group, order, y
+            )
             proba[y < 0] = np.nan
-            yield log_prob, tokens[at], proba
+            yield log_prob, token[block], proba
 
 
-def _by_last(tokens, position):
-    """An order of positions by the last two tokens: contexts that stand close together
+def _by_last(tokens, end):
+    """An order of histories by the last two tokens: contexts that stand close together
     in the tables of a model are looked up one after the other."""
     # Ties in any order: no answer depends on the others.
-    last = tokens[position - 1].astype(np.int64)
-    before = tokens[np.maximum(position - 2, 0)]
-    return np.argsort(last * (tokens.max(initial=0) + 2) + before)
+    last = tokens[end - 1].astype(np.int64)
+    return np.argsort(last * (tokens.max(initial=0) + 2) + tokens[end - 2])
 
 
 class TreePredictor(TextPredictor):
