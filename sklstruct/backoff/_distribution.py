@@ -285,18 +285,35 @@ class Distribution:
             Here one that asks `rows` and `target` of this object.
         """
 
-        if type(self).rows is Distribution.rows:
-            raise TypeError(f"{type(self).__name__} must define rows, or compiled")
 
         def find(tokens, end):
             if callable(source):
                 return self.locate(source(tokens, end))
             return self.locate(take(source, tokens[end - 1]))
 
+        return self._array_model(find)
+
+    def compiled_places(self, at: Any) -> Model:
+        """As `compiled`, of the places of contexts.
+
+        Parameters
+        ----------
+        at : array or tuple of arrays
+            From `locate`; the last token of a history is the number of its place.
+
+        Returns
+        -------
+        model : Model
+        """
+        return self._array_model(lambda tokens, end: take(at, tokens[end - 1]))
+
+    def _array_model(self, find):
+        if type(self).rows is Distribution.rows:
+            raise TypeError(f"{type(self).__name__} must define rows, or compiled")
         has_target = type(self).target is not Distribution.target
         return ArrayModel(self, find, has_target)
 
-    def places(self, at: Any) -> tuple[Model, NDArray, NDArray]:
+    def as_tokens(self, at: Any) -> tuple[Model, NDArray, NDArray]:
         """The places as histories of a compiled model.
 
         Parameters
@@ -313,10 +330,10 @@ class Distribution:
         """
         # The only token of a history is the number of the sample.
         number = np.arange(count_rows(at), dtype=np.int32)
-        return self.compiled(at), number, np.arange(1, number.size + 1)
+        return self.compiled_places(at), number, np.arange(1, number.size + 1)
 
     def _ask(self, at, question, *arguments):
-        model, *where = self.places(at)
+        model, *where = self.as_tokens(at)
         return getattr(model, question)(*where, *arguments)
 
 

@@ -326,8 +326,8 @@ class BackoffModel(Distribution):
             source = Path(self.max_depth, self.n_symbols, windows=windows)
         return Backoff(self, source) if isinstance(source, Path) else super().compiled(source)
 
-    def places(self, at: ArrayLike) -> tuple[Model, NDArray, NDArray]:
-        """As `Distribution.places`."""
+    def as_tokens(self, at: ArrayLike) -> tuple[Model, NDArray, NDArray]:
+        """As `Distribution.as_tokens`."""
         nodes = self._check_nodes(at)
         return self.of_nodes, nodes, np.arange(1, len(nodes) + 1)
 
@@ -437,7 +437,7 @@ class BackoffModel(Distribution):
         return self._target(at, y, unknown_log_prob, depth), depth
 
     def _target(self, at, y, unknown_log_prob, depth=None):
-        model, nodes, ends = self.places(at)
+        model, nodes, ends = self.as_tokens(at)
         targets = as_ids("y", y, 1)
         check_length("y", targets, len(nodes), "one per node")
         unknown = self._check_unknown(unknown_log_prob)

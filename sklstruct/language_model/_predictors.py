@@ -60,8 +60,8 @@ class WindowModel(Distribution):
         self.kernel, self.n_classes = kernel, kernel.n_classes
         self.fact_depths = fact_depths
 
-    def places(self, at: TextWindows) -> tuple[Model, NDArray, NDArray]:
-        """As `Distribution.places`."""
+    def as_tokens(self, at: TextWindows) -> tuple[Model, NDArray, NDArray]:
+        """As `Distribution.as_tokens`."""
         return self.kernel, at.tokens, at.end
 
     def facts(self, at: TextWindows) -> NDArray:

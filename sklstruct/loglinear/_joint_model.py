@@ -179,11 +179,11 @@ class JointTrees(CheckedState, Distribution):
 
     def facts(self, at: NDArray) -> NDArray:
         """As `Distribution.facts`, of the first tree."""
-        model, *where = self.places(at)
+        model, *where = self.as_tokens(at)
         return model.all_facts(*where)
 
-    def places(self, at: NDArray) -> tuple[Model, NDArray, NDArray]:
-        """As `Distribution.places`."""
+    def as_tokens(self, at: NDArray) -> tuple[Model, NDArray, NDArray]:
+        """As `Distribution.as_tokens`."""
         n, n_trees = at.shape
         nodes = np.ascontiguousarray(at, dtype=np.int32).ravel()
         return Joint(self), nodes, np.arange(1, n + 1) * n_trees

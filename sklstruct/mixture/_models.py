@@ -25,6 +25,8 @@ class UniformModel(Distribution):
         """As `Distribution.compiled`; the contexts are not read."""
         return Uniform(self.n_classes, 2 * len(self.fact_depths))
 
+    compiled_places = compiled
+
 
 class MixtureModel(Distribution):
     r""":math:`\sum_k \omega_k(x) P_k(y \mid x)`.
@@ -47,6 +49,8 @@ class MixtureModel(Distribution):
         """As `Distribution.compiled`, of the sources of the models."""
         parts = [m.compiled(part) for m, part in zip(self.models, source)]
         return Mixture(parts, self.gate)
+
+    compiled_places = compiled  # `locate` changes nothing
 
     def log_weights(self, at: Any) -> NDArray:
         """(n_samples or 1, n_models) logarithms of the weights."""
@@ -134,6 +138,8 @@ class FactoredModel(CheckedState, Distribution):
         ]
         history = source[2] if len(source) > 2 else None
         return Factored(models, self, history)
+
+    compiled_places = compiled  # `locate` changes nothing
 
     def facts(self, at: Any) -> NDArray:
         """The facts of the root: nodes below it depend on the class."""
