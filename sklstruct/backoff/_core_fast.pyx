@@ -15,6 +15,7 @@ O(pairs of the first nodes looked at) mostly.
 
 import threading
 
+cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport INFINITY, exp, log, log1p
 from libc.stdint cimport int64_t, uint64_t
@@ -23,6 +24,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 import numpy as np
 
+from .._parallel import row_blocks, rows_per_block
 from .._prefetch cimport prefetch
 from ..context_tree._find_fast cimport find_child, find_pair
 
@@ -42,6 +44,10 @@ cdef enum:
     SHORT = 64
     # Tokens of a history that an `ArrayModel` reads where it is asked one by one.
     REACH = 1 << 10
+
+
+# Arguments with an entry for each context.
+SPLIT = {"y", "target", "depth", "value", "label", "uniform"}
 
 
 cdef inline const int* address(const int[::1] array) noexcept nogil:
@@ -182,9 +188,7 @@ cdef class Model:
     cdef void open(self, char* place) noexcept nogil:
         pass
 
-    cdef int locate(
-        self, const int* tokens, Py_ssize_t i, char* place
-    ) except -1 nogil:
+    cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         return 0
 
     cdef int locate_many(
@@ -238,9 +242,7 @@ cdef class Model:
             free(row)
         return 0
 
-    cdef int best(
-        self, char* place, int k, int* label, double* value
-    ) except -1 nogil:
+    cdef int best(self, char* place, int k, int* label, double* value) except -1 nogil:
         cdef int y, size = 0
         cdef double* row = <double*> room_for(self.n_classes, sizeof(double))
         try:
@@ -279,21 +281,24 @@ cdef class Model:
     # ------------------------------------------- the loop, the same for all models
 
     def _ask(self, int what, tokens, position, order=None, **given):
-        """`_each`; twice if there are array models, whose answers the second call
-        reads."""
+        """`_each`; of array models in blocks of contexts, and twice, as the second call
+        reads the answers to the first."""
         if not self.arrays:
             self._each(what, tokens, position, order, **given)
             return
-        try:
-            for model in self.arrays:
-                model.record(tokens)
-            self._each(what, tokens, position, order, **given)
-            for model in self.arrays:
-                model.answer()
-            self._each(what, tokens, position, order, **given)
-        finally:
-            for model in self.arrays:
-                model.forget()
+        for s in row_blocks(len(position), rows_per_block(self.n_classes)):
+            part = {k: v[s] if k in SPLIT and v is not None else v
+                    for k, v in given.items()}
+            try:
+                for model in self.arrays:
+                    model.record(tokens)
+                self._each(what, tokens, position[s], None, **part)
+                for model in self.arrays:
+                    model.answer()
+                self._each(what, tokens, position[s], None, **part)
+            finally:
+                for model in self.arrays:
+                    model.forget()
 
     def _each(self, int what, const int[::1] tokens, const int64_t[::1] position,
               const int64_t[::1] order, const int[::1] y=None, double[::1] target=None,
@@ -367,10 +372,17 @@ cdef class Model:
         self.places.append(place)
         return np.argsort(keys, kind="stable")
 
-    def targets(self, tokens, position, y, depth=None):
-        """ln P of y[j] after tokens[:position[j]]; depth[j] <- its `depth`."""
+    def targets(self, tokens, position, y, depth=None, sort=True):
+        """ln P of y[j] after tokens[:position[j]]; depth[j] <- its `depth`.
+
+        sort: whether they may be asked in another order.
+        """
         out = np.empty(len(y))
-        self._ask(TARGET, tokens, position, y=y, target=out, depth=depth)
+        if sort and self.sorted_is_faster:
+            order = self.order(tokens, position)
+            out[order] = self.targets(tokens, position[order], y[order], sort=False)
+        else:
+            self._ask(TARGET, tokens, position, y=y, target=out, depth=depth)
         return out
 
     def rows(self, tokens, position, out=None, proba=False):
@@ -424,6 +436,7 @@ cdef class Model:
 # -------------------------------------------------------------------------- trees
 
 
+@cython.final
 cdef class Path:
     """Which symbol of a tree each step of a history is.
 
@@ -532,6 +545,7 @@ cdef class Path:
         return token
 
 
+@cython.final
 cdef class Tree:
     def __init__(self, tree, Path path):
         self.parent, self.symbol = tree.parent, tree.symbol
@@ -572,6 +586,7 @@ cdef struct Step:
     double total  # of the back-off weights below the node
 
 
+@cython.final
 cdef class Backoff(Model):
     """A back-off model.
 
@@ -633,9 +648,7 @@ cdef class Backoff(Model):
         if self.n_groups:
             memset(place + 16, 255, 4 * self.max_depth)
 
-    cdef int locate(
-        self, const int* tokens, Py_ssize_t i, char* place
-    ) except -1 nogil:
+    cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         cdef Node* at = <Node*> place
         if self.tree.path is not None:
             at[0] = self.tree.find(tokens, i)
@@ -687,7 +700,11 @@ cdef class Backoff(Model):
         return 0
 
     cdef int64_t key(self, char* place) except? -1 nogil:
-        return (<Node*> place).node
+        """Contexts below one child of the root are neighbours."""
+        cdef int node = (<Node*> place).node, top = node
+        while top and self.parent[top]:
+            top = self.parent[top]
+        return (<int64_t> top << 32) + node
 
     cdef double score(self, int node, int y, int* up) noexcept nogil:
         """ln P(y | node); up: how far above the node the pair is.
@@ -695,18 +712,16 @@ cdef class Backoff(Model):
         y = -1: of a class of P = 1 at the root, which no other node holds.
         """
         cdef double total = 0.0
-        cdef int p
-        up[0] = 0
+        cdef int p = -1, n = 0
         while True:
             if y >= 0:
                 p = find_pair(self.ptr, self.cls, node, y)
-                if p >= 0:
-                    return total + self.log_prob[p]
-            elif node == 0:
-                return total
+            if p >= 0 or (y < 0 and node == 0):
+                up[0] = n
+                return total + self.log_prob[p] if p >= 0 else total
             total += self.log_backoff[node]
             node = self.parent[node]
-            up[0] += 1
+            n += 1
 
     cdef double target(self, char* place, int y) except? 2.0 nogil:
         cdef Node* at = <Node*> place
@@ -754,12 +769,15 @@ cdef class Backoff(Model):
         cdef int n, y, p, k, node
         cdef double total
         cdef Step* steps = self.climb((<Node*> place).node, brief, &n, &total)
+        # The compiler does not know that `out` is apart from this object.
+        cdef const double* log_prob = &self.log_prob[0]
+        cdef const int* cls = &self.cls[0]
         for y in range(self.n_classes):
-            out[y] = self.log_prob[y] + total
+            out[y] = log_prob[y] + total
         for k in range(n - 1, -1, -1):
-            node = steps[k].node
+            node, total = steps[k].node, steps[k].total
             for p in range(self.ptr[node], self.ptr[node + 1]):
-                out[self.cls[p]] = self.log_prob[p] + steps[k].total
+                out[cls[p]] = log_prob[p] + total
         if steps != brief:
             free(steps)
         return 0
@@ -769,40 +787,42 @@ cdef class Backoff(Model):
         cdef int n, y, p, k, node
         cdef double total
         cdef Step* steps = self.climb((<Node*> place).node, brief, &n, &total)
+        cdef const double* log_prob = &self.log_prob[0]
+        cdef const double* root_prob = &self.root_prob[0]
+        cdef const int* cls = &self.cls[0]
         # The exponentials of the root are kept.
         total = exp(total)
         for y in range(self.n_classes):
-            out[y] = self.root_prob[y] * total
+            out[y] = root_prob[y] * total
         for k in range(n - 1, -1, -1):
-            node = steps[k].node
+            node, total = steps[k].node, steps[k].total
             for p in range(self.ptr[node], self.ptr[node + 1]):
-                out[self.cls[p]] = exp(self.log_prob[p] + steps[k].total)
+                out[cls[p]] = exp(log_prob[p] + total)
         if steps != brief:
             free(steps)
         return 0
 
-    cdef int best(
-        self, char* place, int k, int* label, double* value
-    ) except -1 nogil:
+    cdef int best(self, char* place, int k, int* label, double* value) except -1 nogil:
         """Once the pairs of the path are in the heap, classes are taken by falling
         probability at the root; adding one back-off weight keeps that order, so the
         scan stops at the first value below the worst of the heap (equal values, which
         rounding can make, still compete by class id)."""
         cdef int node = (<Node*> place).node, size = 0, p, r, y
         cdef double total = 0.0, v
+        cdef const double* log_prob = &self.log_prob[0]
+        cdef const int* cls = &self.cls[0]
         cdef unsigned char* seen
         seen = <unsigned char*> room_for(self.n_classes // 8 + 1, 1)
         while node:
             for p in range(self.ptr[node], self.ptr[node + 1]):
-                y = self.cls[p]
-                if mark(seen, y):
-                    v = self.log_prob[p] + total
+                y, v = cls[p], log_prob[p] + total
+                if mark(seen, y) and (size < k or worse(value[0], label[0], v, y)):
                     size = offer(value, label, size, k, v, y)
             total += self.log_backoff[node]
             node = self.parent[node]
         for r in range(self.n_classes):
             y = self.root_order[r]
-            v = self.log_prob[y] + total
+            v = log_prob[y] + total
             if size == k and v < value[0]:
                 break
             if mark(seen, y):
@@ -871,7 +891,10 @@ cdef class Backoff(Model):
         cdef double* explicit = <double*> (place + self.masses)
         cdef double* row = explicit + depth * self.n_groups
         cdef const double* above
-        cdef int g, p, y, up
+        cdef const double* log_prob = &self.log_prob[0]
+        cdef const int* cls = &self.cls[0]
+        cdef const int* group = &self.group[0]
+        cdef int g, p, up
         cdef double scale
         if node == 0:
             return &self.root_mass[0]
@@ -881,10 +904,9 @@ cdef class Backoff(Model):
         memcpy(row, above, self.n_groups * sizeof(double))
         memset(explicit, 0, self.n_groups * sizeof(double))
         for p in range(self.ptr[node], self.ptr[node + 1]):
-            y = self.cls[p]
-            g = self.group[y]
-            explicit[g] += exp(self.log_prob[p])
-            row[g] -= exp(self.score(self.parent[node], y, &up))
+            g = group[cls[p]]
+            explicit[g] += exp(log_prob[p])
+            row[g] -= exp(self.score(self.parent[node], cls[p], &up))
         scale = exp(self.log_backoff[node])
         for g in range(self.n_groups):
             # If all classes of a group have pairs a rounding may be left below 0.
@@ -984,12 +1006,17 @@ cdef class ArrayModel(Model):
     find : callable
         ``find(tokens, end)`` returns what the methods of the distribution take, for the
         histories that end before ``tokens[end]``.
+
+    has_target : bool
+        Whether it can give the probability of a class without its row.
     """
 
     cdef object distribution, find, local
+    cdef bint has_target
 
-    def __init__(self, distribution, find):
+    def __init__(self, distribution, find, has_target):
         self.distribution, self.find = distribution, find
+        self.has_target = has_target
         self.local = threading.local()
         self.arrays = [self]
         self.room, self.n_classes = sizeof(Here), distribution.n_classes
@@ -1031,16 +1058,17 @@ cdef class ArrayModel(Model):
         asked.number[kind] = k + 1
         return asked.answers[kind][k]
 
-    cdef int locate(
-        self, const int* tokens, Py_ssize_t i, char* place
-    ) except -1 nogil:
+    cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         (<Here*> place).tokens, (<Here*> place).i = tokens, i
         return 0
 
     cdef double target(self, char* place, int y) except? 2.0 nogil:
         with gil:
-            found = self.ask("target", <Here*> place, y)
-            return 0.0 if found is None else found
+            if self.has_target:
+                found = self.ask("target", <Here*> place, y)
+                return 0.0 if found is None else found
+            found = self.ask("rows", <Here*> place, y)
+            return 0.0 if found is None else found[y]
 
     cdef int row(self, char* place, double* out) except -1 nogil:
         with gil:

@@ -20,11 +20,15 @@ from numpy.typing import NDArray
 from .._compat import BaseEstimator
 from .._likelihood import innermost, last_step, reads_history
 from .._parallel import row_blocks
-from ..backoff import BackoffModel, Distribution, DistributionClassifier, WiderModel
+from ..backoff import (
+    BackoffModel,
+    Distribution,
+    DistributionClassifier,
+    Model,
+    WiderModel,
+)
 from ..backoff._classifier import ClassifierModel
-from ..backoff._core_fast import ArrayModel, Cursor, Model, Words, cursor_of
-from ..backoff._distribution import CompiledDistribution
-from ..mixture._sources import TokenSources
+from ..backoff._core_fast import ArrayModel, Cursor, Words, cursor_of
 from ..symbols import Labels, NumberedText, SentenceEncoder, TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
 
@@ -40,7 +44,7 @@ def single_state(states: NDArray) -> int | Cursor:
     return int(states[0]) if states.ndim == 1 else cursor_of(states[0])
 
 
-class WindowModel(CompiledDistribution):
+class WindowModel(Distribution):
     """A compiled model of tokens; its places are `TextWindows` of tokens.
 
     Parameters
@@ -56,9 +60,13 @@ class WindowModel(CompiledDistribution):
         self.kernel, self.n_classes = kernel, kernel.n_classes
         self.fact_depths = fact_depths
 
-    def ask(self, at: TextWindows) -> tuple[Model, NDArray, NDArray]:
-        """As `CompiledDistribution.ask`."""
+    def as_tokens(self, at: TextWindows) -> tuple[Model, NDArray, NDArray]:
+        """As `Distribution.as_tokens`."""
         return self.kernel, at.tokens, at.end
+
+    def facts(self, at: TextWindows) -> NDArray:
+        """As `Distribution.facts`."""
+        return self.kernel.all_facts(at.tokens, at.end)
 
 
 class TextScores(NamedTuple):
@@ -132,6 +140,8 @@ class TextPredictor:
     def kernel(self) -> Model:
         """The distribution as a compiled model of tokens, -1 for words without class
         and all that ends a history."""
+        from ..mixture._sources import TokenSources
+
         sources = TokenSources(self.encoder.lost, self.max_depth)
         if self._has_own:
             found = sources.of_estimator(self.estimator)
@@ -141,7 +151,7 @@ class TextPredictor:
         def find(tokens, end):
             return self._read_windows(sources.windows(tokens, end))
 
-        return ArrayModel(self.distribution, find)
+        return ArrayModel(self.distribution, find, True)
 
     @cached_property
     def model(self) -> Distribution:
@@ -163,6 +173,7 @@ class TextPredictor:
 
     def locate(self, states: NDArray) -> Any:
         """The places of the states, for the methods of `model`."""
+        states = states.astype(np.int32, copy=False)
         return self.locate_text(TextWindows.of_rows(states, self.max_depth))
 
     def locate_text(self, windows: TextWindows) -> Any:
@@ -183,17 +194,17 @@ class TextPredictor:
 
     # -------------------------------------------------------------- sentences
 
-    def _positions(self, sentences):
-        """(tokens, the position of each predicted one) of a text."""
-        # The first windows have all their columns.
-        tokens = self.encoder.encode(sentences, front=self.max_depth)
-        return tokens, np.flatnonzero(self.encoder.is_target(tokens))
+    def windows(self, sentences: NumberedText) -> tuple[TextWindows, NDArray]:
+        """(windows, next token) of every predicted position, as in training."""
+        width = self.max_depth
+        tokens = self.encoder.encode(sentences, front=width - 1)
+        windows, target = self.encoder.windows(tokens, width)
+        return windows.with_tokens(self._known(tokens)), target
 
     def score(self, sentences: NumberedText) -> TextScores:
         """Natural logarithms of P at every predicted position."""
-        tokens, position = self._positions(sentences)
-        token, history = tokens[position], self._known(tokens)
-        has_depths = isinstance(self.distribution, BackoffModel)
+        windows, token = self.windows(sentences)
+        # A word without class has no probability; a symbol that is not a class, P = 0.
         log_prob = np.where(token == self.encoder.lost, np.nan, -np.inf)
         depth = np.zeros(token.size, dtype=np.int32)
         y = self.encoder.labels.class_of_token[token]
@@ -201,40 +212,41 @@ class TextPredictor:
         for block in row_blocks(known.size, _BLOCK):
             rows = known[block]
             if self.kernel.sorted_is_faster:
-                rows = rows[_by_last(history, position[rows])]
+                rows = rows[_by_last(windows.tokens, windows.end[rows])]
             of_rows = np.empty(rows.size, dtype=np.int32)
             log_prob[rows] = self.kernel.targets(
-                history, position[rows], y[rows], of_rows
+                windows.tokens, windows.end[rows], y[rows], of_rows, False
             )
             depth[rows] = of_rows
-        return TextScores(log_prob, token, depth if has_depths else None)
+        is_tree = isinstance(self.distribution, BackoffModel)
+        return TextScores(log_prob, token, depth if is_tree else None)
 
     def score_groups(
         self, sentences: NumberedText, group: NDArray
     ) -> Iterator[tuple[NDArray, NDArray, NDArray]]:
         """(ln P of the word, its token, P of every group of words) of the next
         predicted positions, a block after the other; at least one block."""
-        tokens, position = self._positions(sentences)
-        history = self._known(tokens)
-        word = self.encoder.labels.class_of_token[tokens[position]]
+        windows, token = self.windows(sentences)
+        word = self.encoder.labels.class_of_token[token]
         group = np.ascontiguousarray(group, dtype=np.int32)
         n_groups = int(group.max()) + 1
-        blocks = row_blocks(position.size, max(1, _NUMBERS // n_groups))
+        blocks = row_blocks(token.size, max(1, _NUMBERS // n_groups))
         for block in blocks or [slice(0, 0)]:
-            at, y = position[block], word[block]
-            order = _by_last(history, at)
-            proba, log_prob = self.kernel.group_sums(history, at, group, order, y)
+            end, y = windows.end[block], word[block]
+            order = _by_last(windows.tokens, end)
+            proba, log_prob = self.kernel.group_sums(
+                windows.tokens, end, group, order, y
+            )
             proba[y < 0] = np.nan
-            yield log_prob, tokens[at], proba
+            yield log_prob, token[block], proba
 
 
-def _by_last(tokens, position):
-    """An order of positions by the last two tokens: contexts that stand close together
+def _by_last(tokens, end):
+    """An order of histories by the last two tokens: contexts that stand close together
     in the tables of a model are looked up one after the other."""
     # Ties in any order: no answer depends on the others.
-    last = tokens[position - 1].astype(np.int64)
-    before = tokens[np.maximum(position - 2, 0)]
-    return np.argsort(last * (tokens.max(initial=0) + 2) + before)
+    last = tokens[end - 1].astype(np.int64)
+    return np.argsort(last * (tokens.max(initial=0) + 2) + tokens[end - 2])
 
 
 class TreePredictor(TextPredictor):

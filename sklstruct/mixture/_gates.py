@@ -141,7 +141,9 @@ def log_mixture(log_weights: NDArray, log_prob: NDArray) -> NDArray:
     """ln of the weighted sum over the columns of log_prob; NaN for a row with NaN."""
     out = np.empty(len(log_prob))
     _fast.log_mixture(
-        np.ascontiguousarray(log_weights), np.ascontiguousarray(log_prob), out
+        np.ascontiguousarray(np.broadcast_to(log_weights, log_prob.shape)),
+        np.ascontiguousarray(log_prob),
+        out,
     )
     return out
 

