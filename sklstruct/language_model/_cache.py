@@ -235,7 +235,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     Examples
     --------
-    >>>     >>> from sklstruct.language_model import CacheLM, LanguageModel
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> from sklstruct.language_model import CacheLM, LanguageModel
     >>> from sklstruct.smoothing import AdditiveLM
     >>> text = ["the cat sat", "the dog sat", "the fox ran", "a cat ran"]
     >>> base = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(text)
@@ -245,7 +246,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     ['base', 'word 100', '2-gram 100']
     >>> story = ["the fox sat", "the fox sat"]
     >>> [round(float(log_prob.sum()), 2) for log_prob in model.score_stream(story)]
-    [0]
+    [-5.39, -2.98]
     """
 
     _parameter_constraints: dict = {
@@ -339,12 +340,11 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         self.base_ = base if frozen else clone(base).fit(train)
         check_is_fitted(self.base_)
         # The weights are learnt with classes that have not seen the held-out text.
-        class_of = _fit.classes_of_words(self.word_classes, self.base_, train)
         self.part_names_, self._order = parts, order
-        self._set_classes(settings, class_of)
+        self._set_classes(settings, train)
         self.weights_ = self.gate_coef_ = self.theta_ = None
-        if class_of is not None:
-            n_groups = int(class_of.max()) + 1
+        if self.class_of_ is not None:
+            n_groups = int(self.class_of_.max()) + 1
             shape = len(settings.class_half_life), n_groups
             self.theta_ = np.full(shape, _fit.THETA)
         if given is None:
@@ -352,13 +352,12 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         else:
             self.weights_ = _fit.by_order(given, order, settings.max_order)
         if train.n_sentences < text.n_sentences:
-            before = self.vocabulary_, class_of
+            before = self.vocabulary_, self.class_of_
             self.base_ = clone(base).fit(text)
-            class_of = _fit.classes_of_words(self.word_classes, self.base_, text)
-            self._set_classes(settings, class_of)
-            if class_of is not None:
+            self._set_classes(settings, text)
+            if self.theta_ is not None:
                 self.theta_ = _fit.theta_after_refit(
-                    self.theta_, before, self.base_, class_of, text
+                    self.theta_, before, self.base_, self.class_of_, text
                 )
         return self
 
@@ -378,10 +377,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             learning_half_life=_LEARNING_HALF_LIFE,
         )
 
-    def _set_classes(self, settings, class_of):
-        self.class_of_ = class_of
+    def _set_classes(self, settings, text):
+        self.class_of_ = _fit.classes_of_words(self.word_classes, self.base_, text)
         self._counted = settings._replace(
-            n_classes=self.vocabulary_.size, class_of=class_of
+            n_classes=self.vocabulary_.size, class_of=self.class_of_
         )
 
     def _fit_weights(self, held):
@@ -487,6 +486,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         if starts is not None:
             documents = begin[starts]
             first[documents[documents < first.size]] = DOCUMENT
+        blocks: Iterable[tuple[NDArray, NDArray, NDArray | None]]
         if self.class_of_ is None:
             scored = predictor.score(text)
             blocks = [(scored.log_prob, scored.token, None)]

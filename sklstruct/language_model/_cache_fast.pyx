@@ -39,6 +39,8 @@ from libc.math cimport INFINITY, NAN, exp, fabs, log, log1p, pow
 from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 from libc.string cimport memset
 
+from .._checks import INT32_MAX
+
 cdef extern from "_vector.h" nogil:
     double exp_sum "sklstruct_exp_sum"(
         Py_ssize_t n, const double* u, double top, double* e) noexcept
@@ -141,9 +143,9 @@ cdef class Counts:
     cdef Node[::1] nodes
     cdef int32_t[::1] table
     cdef double[:, ::1] value, class_value, weight, past
-    cdef double[::1] scratch
+    cdef double[::1] keep
     cdef double scale, log_scale  # 1 over the sum of `proba`; ln of the sum
-    # Places in `scratch`.
+    # Places in `keep`.
     cdef double *features
     cdef double *log_weights
     cdef double *parts
@@ -175,7 +177,7 @@ cdef class Counts:
         for row, half_lives in zip(decay, ([*words, *classes], ngrams)):
             row[:len(half_lives)] = 0.5 ** (1.0 / np.array(half_lives, dtype=float))
         self.decay = decay
-        self._take_scratch()
+        self._make_room()
         width = 2 + max(s.n_own[0], s.n_own[1]) + max(s.n_sum[0], s.n_sum[1])
         self.nodes, self.value = np.zeros(32, dtype=_NODE), np.zeros((32, width))
         self.table = np.full(64, -1, dtype=np.int32)
@@ -185,11 +187,11 @@ cdef class Counts:
         self.nodes[START].word = s.n_words
         self._clear()
 
-    cdef _take_scratch(self):
+    cdef _make_room(self):
         cdef Shape *s = &self.shape
-        self.scratch = np.empty(
+        self.keep = np.empty(
             s.n_features + 3 * s.n_parts + 2 * s.n_class + 4 * max(1, s.n_groups))
-        self.features = &self.scratch[0]
+        self.features = &self.keep[0]
         self.log_weights = self.features + s.n_features
         self.parts = self.log_weights + s.n_parts
         self.mixed = self.parts + s.n_parts
@@ -215,7 +217,7 @@ cdef class Counts:
         cdef Counts other = Counts.__new__(Counts)
         other.settings, other.shape, other.at = self.settings, self.shape, self.at
         other.group, other.decay = self.group, self.decay
-        other._take_scratch()
+        other._make_room()
         other.nodes, other.value = self.nodes.copy(), self.value.copy()
         other.table, other.class_value = self.table.copy(), self.class_value.copy()
         other.weight, other.past = self.weight.copy(), self.past.copy()
@@ -270,9 +272,9 @@ cdef class Counts:
             if s.length >= 0:
                 self._drop_nodes()
                 need = self.at.n_nodes + s.order * n
-            if need > 2**31 - 1:
+            if need > INT32_MAX:
                 raise ValueError(
-                    f"state: the cache needs {need} n-grams, more than {2**31 - 1}: "
+                    f"state: the cache needs {need} n-grams, more than {INT32_MAX}: "
                     "reset the state, or set length"
                 )
             if 2 * need > self.nodes.shape[0]:
@@ -636,7 +638,7 @@ cdef class Counts:
                     self.parts, self.features = &parts[i, 0], &features[i, 0]
                     self.in_class = &in_class[i, 0] if in_class.shape[1] else NULL
                 out[i] = self._read(m, words[i], first[i], log_base[i], p)
-        self._take_scratch()
+        self._make_room()
         self.busy = False
 
     def step(self, Mixer m, int32_t y, uint8_t first, double log_base,
