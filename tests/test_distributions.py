@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import sklstruct
-from sklstruct.backoff import BackoffModel, Distribution, WiderModel, _model
+from sklstruct.backoff import BackoffModel, Distribution, WiderModel
 from sklstruct.backoff._classifier import ClassifierModel
 from sklstruct.context_tree import ContextTree, Pairs, SuffixTreeVectorizer
 from sklstruct.language_model import CacheLM, LanguageModel
@@ -103,6 +103,26 @@ def wider(X, y):
     return model, fitted.locate(X[:60])
 
 
+def of_windows(X, y):
+    words = [f"w{i}" for i in range(N_WORDS)]
+    text = [[words[i] for i in y[j : j + 6]] for j in range(0, 120, 6)]
+    groups = {w: i % 3 for i, w in enumerate([*words, "<unk>", "</s>"])}
+    model = LanguageModel(
+        MixtureLM(
+            [
+                ("kn", KneserNeyLM(discount=0.6)),
+                ("groups", FactoredLM(groups, AdditiveLM(), concentration=2.0)),
+            ],
+            weights="logistic",
+        ),
+        max_depth=2,
+    ).fit(text)
+    predictor, states = model.predictor, model.begin(60)
+    for _ in range(2):
+        states = model.advance(states, np.array(words)[y[:60]].tolist())[1]
+    return predictor.model, predictor.locate(states)
+
+
 MADE = {
     "BackoffModel": of_classifier(kneser_ney),
     "LocatedModel": frozen,
@@ -118,6 +138,7 @@ MADE = {
     "CacheModel": cache,
     "Truncated": truncated,
     "WiderModel": wider,
+    "WindowModel": of_windows,
 }
 
 
@@ -234,8 +255,8 @@ def test_group_is_the_sum_over_its_classes(asked):
             np.testing.assert_allclose(of_groups, expected, rtol=1e-8, atol=1e-12)
 
 
-def test_groups_of_ngrams_without_their_ends(tmp_path, monkeypatch):
-    """A pair need not have one at the parent; blocks of nodes are no boundaries."""
+def test_groups_of_ngrams_without_their_ends(tmp_path):
+    """A pair need not have one at the parent."""
     path = tmp_path / "gap.arpa"
     path.write_text(
         "\\data\\\nngram 1=4\nngram 2=2\nngram 3=2\n\n"
@@ -247,8 +268,6 @@ def test_groups_of_ngrams_without_their_ends(tmp_path, monkeypatch):
     at = np.arange(model.n_nodes, dtype=np.int32)[::-1]
     group = np.arange(model.n_classes) % 2
     expected = np.exp(model.rows(at)) @ (group[:, None] == np.arange(2))
-    np.testing.assert_allclose(model.group_proba(at, group), expected, rtol=1e-12)
-    monkeypatch.setattr(_model, "rows_per_block", lambda n: 2)
     np.testing.assert_allclose(model.group_proba(at, group), expected, rtol=1e-12)
 
 
@@ -358,13 +377,9 @@ def test_cursor_is_the_score_of_the_whole_history(language_model):
     )
 
 
-def test_one_word_is_read_without_arrays(language_model, monkeypatch):
-    """Every estimator but that of rows has a way of its own for single states."""
+def test_one_word_is_read_by_the_kernel(language_model):
     step = language_model.predictor.step
     found = step(language_model.begin(), "the")
-    if isinstance(language_model.estimator_, LogisticRegression):
-        assert found is None
-        return
     assert found[0] == language_model.advance(language_model.begin(), "the")[0]
     batch = language_model.advance(language_model.begin(1), ["the"])
     assert found[0] == pytest.approx(batch[0][0], rel=1e-12)

@@ -16,7 +16,9 @@ contexts into places (such as nodes of a tree), which the other methods take:
 ================================  ===================================================
 
 Mixtures use two more: ``facts(at)``, numbers about the history for a gate, and
-``groups()``, the model's own groups of classes.
+``groups()``, the model's own groups of classes. ``compiled(source)`` is the same
+distribution as a compiled model, which answers about the tokens of a text; models that
+are made of others, and language models, ask these.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import check_ids, check_length
 from .._parallel import row_blocks, rows_per_block
+from ._core_fast import ArrayModel, Model
 
 
 def take(contexts: Any, rows: Any) -> Any:
@@ -200,10 +204,7 @@ class Distribution(ABC):
             if skip >= 0:
                 proba[:, skip] = 0.0
             if not (proba.max(axis=1) > 0).all():
-                raise ValueError(
-                    f"skip={skip}: nothing but the class {skip}, which is to be "
-                    "skipped, has a probability after some context"
-                )
+                raise ValueError(nothing_to_draw(skip))
             out[s] = draw_columns(proba, uniform[s])
         return out
 
@@ -289,8 +290,106 @@ class Distribution(ABC):
         return np.zeros((count_rows(at), 2 * len(self.fact_depths)))
 
     def groups(self) -> NDArray | None:
-        """The group of each class in the model's own grouping; None: it has none."""
+        """The group of each class in the model's own grouping, None if absent."""
         return None
+
+    def compiled(self, source: Any) -> Model:
+        """The same distribution, compiled.
+
+        Parameters
+        ----------
+        source : callable, or contexts
+            A function ``source(tokens, end)`` that returns the contexts of the
+            histories before ``tokens[end]``; or contexts, of which the last token of a
+            history is the number. Other kinds of distributions also take a
+            `_core_fast.Path` for the contexts of a tree, and a tuple for those of
+            several models.
+
+        Returns
+        -------
+        model : Model
+            Here one that asks the methods of this object, about many contexts at once.
+        """
+
+        def find(tokens, end):
+            if callable(source):
+                return self.locate(source(tokens, end))
+            return self.locate(take(source, tokens[end - 1]))
+
+        return ArrayModel(self, find)
 
     def _blocks(self, n_samples):
         return row_blocks(n_samples, rows_per_block(self.n_classes))
+
+
+class CompiledDistribution(Distribution):
+    """A distribution whose questions are answered by a compiled model."""
+
+    @abstractmethod
+    def ask(self, at: Any) -> tuple[Model, NDArray, NDArray]:
+        """(model, int32 tokens, int64 ends): the places as histories of the model."""
+
+    def rows(self, at: Any) -> NDArray:
+        model, *where = self.ask(at)
+        return model.rows(*where)
+
+    def proba(self, at: Any) -> NDArray:
+        model, *where = self.ask(at)
+        return model.rows(*where, proba=True)
+
+    def target(self, at: Any, y: NDArray) -> NDArray:
+        model, tokens, end = self.ask(at)
+        y = self._class_ids(y)
+        if not model.sorted_is_faster:
+            return model.targets(tokens, end, y)
+        out, order = np.empty(y.size), model.order(tokens, end)
+        out[order] = model.targets(tokens, end[order], y[order])
+        return out
+
+    def best(self, at: Any, k: int) -> tuple[NDArray, NDArray]:
+        model, *where = self.ask(at)
+        return model.best_of(*where, k)
+
+    def draw(self, at: Any, uniform: NDArray, skip: int = -1) -> NDArray:
+        model, *where = self.ask(at)
+        drawn = model.draws(*where, np.ascontiguousarray(uniform), skip)
+        if drawn.size and drawn.min() < 0:
+            raise ValueError(nothing_to_draw(skip))
+        return drawn
+
+    def group_proba(self, at: Any, group: NDArray) -> NDArray:
+        model, *where = self.ask(at)
+        return model.group_sums(*where, group_ids(group, self.n_classes))[0]
+
+    def target_with_groups(
+        self, at: Any, y: NDArray, group: NDArray
+    ) -> tuple[NDArray, NDArray]:
+        model, *where = self.ask(at)
+        group, y = group_ids(group, self.n_classes), self._class_ids(y)
+        proba, log_prob = model.group_sums(*where, group, y=y)
+        return log_prob, proba
+
+    def facts(self, at: Any) -> NDArray:
+        model, *where = self.ask(at)
+        return model.all_facts(*where)
+
+    def _class_ids(self, y):
+        y = np.ascontiguousarray(y, dtype=np.int32)
+        check_ids("y", y, 0, self.n_classes, "class id")
+        return y
+
+
+def group_ids(group: NDArray, n_classes: int) -> NDArray:
+    """The groups of classes as kernels take them; ValueError for others."""
+    group = np.ascontiguousarray(group, dtype=np.int32)
+    check_length("group", group, n_classes, "one per class")
+    check_ids("group", group, 0, n_classes, "group")
+    return group
+
+
+def nothing_to_draw(skip: int) -> str:
+    """The text of an error."""
+    return (
+        f"skip={skip}: nothing but the class {skip}, which is to be skipped, has a "
+        "probability after some context"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,17 +20,15 @@ from .._checks import (
 )
 from .._description import Description
 from .._lazy import stored
-from .._parallel import row_blocks, rows_per_block
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays
 from ..context_tree._links import drop_newest
 from ..symbols import Labels
 from . import _backoff_fast
-from ._distribution import Distribution
+from ._core_fast import Backoff, Model, Path
+from ._distribution import Distribution, group_ids
 
 # A probability computed as a sum may pass 1 by rounding.
 _MAX_LOG_PROB = 1e-6
-# Samples in one call of a kernel; Python handles Ctrl-C between calls.
-_SLICE = 1 << 18
 
 
 class Fitted(NamedTuple):
@@ -298,7 +296,10 @@ class BackoffModel(Distribution):
     @cached_property
     def _row_sums(self) -> NDArray:
         out = np.empty(self.n_nodes)
-        _backoff_fast.row_sums(*self._node_arrays(), out)
+        _backoff_fast.row_sums(
+            self.tree.parent, self.pairs.ptr, self.pairs.target, self.log_prob,
+            self.log_backoff, out,
+        )  # fmt: skip
         return out
 
     @cached_property
@@ -308,14 +309,22 @@ class BackoffModel(Distribution):
         gap = gap[gap > 0]
         return int(gap[0]) if gap.size else -1
 
-    def _node_arrays(self):
-        return (
-            self.tree.parent,
-            self.pairs.ptr,
-            self.pairs.target,
-            self.log_prob,
-            self.log_backoff,
-        )
+    @cached_property
+    def of_nodes(self) -> Backoff:
+        """The compiled model whose contexts are nodes."""
+        return Backoff(self)
+
+    @cached_property
+    def of_tokens(self) -> Backoff:
+        """The compiled model whose contexts are tokens of `labels`."""
+        return self.compiled(Path(self.max_depth, self.n_symbols))
+
+    def compiled(self, source: Any) -> Model:
+        """As `Distribution.compiled`; contexts may also be read along a `Path`."""
+        if isinstance(source, np.ndarray):
+            windows = source.astype(np.int32, copy=False)
+            source = Path(self.max_depth, self.n_symbols, windows=windows)
+        return Backoff(self, source) if isinstance(source, Path) else super().compiled(source)
 
     def _check_nodes(self, at, name="at"):
         nodes = as_ids(name, at, 1)
@@ -399,7 +408,7 @@ class BackoffModel(Distribution):
             If a node or a class is out of range, or a class is -1 while
             `unknown_log_prob` is None.
         """
-        return self._target(at, y, unknown_log_prob)[0]
+        return self._target(at, y, unknown_log_prob)
 
     def target_depth(
         self, at: ArrayLike, y: ArrayLike, *, unknown_log_prob: float | None = None
@@ -419,10 +428,10 @@ class BackoffModel(Distribution):
         depth : ndarray of shape (n_samples,), int32
             0 for an unknown class.
         """
-        log_prob, node = self._target(at, y, unknown_log_prob)
-        return log_prob, self._depth(node)
+        depth = np.empty(len(np.asarray(at)), dtype=np.int32)
+        return self._target(at, y, unknown_log_prob, depth), depth
 
-    def _target(self, at, y, unknown_log_prob=None):
+    def _target(self, at, y, unknown_log_prob, depth=None):
         nodes = self._check_nodes(at)
         targets = as_ids("y", y, 1)
         check_length("y", targets, len(nodes), "one per node")
@@ -435,14 +444,10 @@ class BackoffModel(Distribution):
                 "with unknown_log_prob"
             )
         check_ids("y", targets, -1, self.n_classes, "class id")
-        out = np.empty(len(nodes))
-        node = np.empty(len(nodes), dtype=np.int32)
-        arrays = self._node_arrays()
-        for s in row_blocks(len(nodes), _SLICE):
-            _backoff_fast.log_proba(
-                *arrays, nodes[s], targets[s], unknown, out[s], node[s]
-            )
-        return out, node
+        out = self.of_nodes.targets(nodes, _ends(nodes), targets, depth)
+        if unknown_log_prob is not None:
+            out[targets < 0] += unknown
+        return out
 
     @staticmethod
     def _check_unknown(unknown_log_prob):
@@ -524,24 +529,15 @@ class BackoffModel(Distribution):
                     f"tokens[{int(lost[0])}] is an unknown word. Give it a probability "
                     "with unknown_log_prob, or leave it out"
                 )
-        out = np.empty(len(tokens))
-        depth = np.empty(len(tokens), dtype=np.int32)
-        path = np.empty(self.tree.n_levels, dtype=np.int32)
-        root_child = self.tree.root_child[: self.n_symbols]
-        for s in row_blocks(len(tokens), _SLICE):
-            _backoff_fast.score_tokens(
-                self.tree.symbol,
-                self.tree.child_ptr,
-                root_child,
-                *self._node_arrays()[1:],
-                tokens[: s.stop],
-                s.start,
-                class_of_token,
-                unknown,
-                path,
-                out,
-                depth,
-            )
+        out = np.zeros(len(tokens))
+        depth = np.full(len(tokens), -1, dtype=np.int32)
+        # The class of a token that is not predicted is -1; -2 is an unknown class.
+        y = np.where(tokens < 0, np.int32(-1), class_of_token[tokens])
+        at = np.flatnonzero(y != -1)
+        y, of_pair = y[at], np.empty(at.size, dtype=np.int32)
+        out[at] = self.of_tokens.targets(tokens, at, y, of_pair)
+        out[at[y < 0]] += unknown
+        depth[at] = of_pair
         return out, depth
 
     def rows(self, at: ArrayLike, out: NDArray | None = None) -> NDArray:
@@ -582,12 +578,7 @@ class BackoffModel(Distribution):
             raise ValueError(
                 f"out must be a writeable C-contiguous float64 array of shape {shape}"
             )
-        path = np.empty(self.tree.n_levels, dtype=np.int32)
-        path_backoff = np.empty(self.tree.n_levels)
-        arrays = self._node_arrays()
-        for s in row_blocks(len(nodes), rows_per_block(self.n_classes)):
-            _backoff_fast.fill_rows(*arrays, nodes[s], path, path_backoff, out[s])
-        return out
+        return self.of_nodes.rows(nodes, _ends(nodes), out)
 
     def best(self, at: ArrayLike, k: int = 1) -> tuple[NDArray, NDArray]:
         """The k most probable classes after each context.
@@ -615,15 +606,7 @@ class BackoffModel(Distribution):
         """
         nodes = self._check_nodes(at)
         k = check_top_k(k, self.n_classes)
-        classes = np.empty((len(nodes), int(k)), dtype=np.int32)
-        log_prob = np.empty((len(nodes), int(k)))
-        arrays = self._node_arrays()
-        for s in row_blocks(len(nodes), rows_per_block(self.n_classes)):
-            seen = np.zeros(self.n_classes, dtype=np.int32)
-            _backoff_fast.top_k(
-                *arrays, self._root_order, nodes[s], seen, classes[s], log_prob[s]
-            )
-        return classes, log_prob
+        return self.of_nodes.best_of(nodes, _ends(nodes), k)
 
     def draw(self, at: ArrayLike, uniform: ArrayLike, skip: int = -1) -> NDArray:
         """Draw a class from the row of each node, by inversion of a number in [0, 1).
@@ -661,32 +644,17 @@ class BackoffModel(Distribution):
                 f"uniform must hold numbers of at least 0 and below 1, got "
                 f"uniform[{outside[0]}] = {uniform[outside[0]]}"
             )
-        mass = self._row_sums[nodes]
-        if skip >= 0:
-            skipped = np.full(len(nodes), skip, dtype=np.int32)
-            mass = mass - np.exp(self._target(nodes, skipped)[0])
-            # A rest of this size is a rounding error.
-            mass[mass < 1e-12] = 0.0
-        empty = np.flatnonzero(~(mass > 0) | ~(mass < np.inf))
+        out = self.of_nodes.draws(nodes, _ends(nodes), uniform, skip)
+        empty = np.flatnonzero(out < 0)
         if empty.size:
-            without = "" if skip < 0 else f" without {self.labels.classes[skip]!r}"
+            node = int(nodes[empty[0]])
+            mass, without = self._row_sums[node], ""
+            if skip >= 0:
+                mass -= np.exp(self.target([node], [skip])[0])
+                without = f" without {self.labels.classes[skip]!r}"
             raise ValueError(
-                f"node {int(nodes[empty[0]])} cannot be drawn from: its probabilities"
-                f"{without} sum to {mass[empty[0]]}"
-            )
-        out = np.empty(len(nodes), dtype=np.int32)
-        arrays = self._node_arrays()
-        for s in row_blocks(len(nodes), rows_per_block(self.n_classes)):
-            seen = np.zeros(self.n_classes, dtype=np.int32)
-            _backoff_fast.sample(
-                *arrays,
-                self._root_prob,
-                mass[s],
-                nodes[s],
-                uniform[s],
-                skip,
-                seen,
-                out[s],
+                f"node {node} cannot be drawn from: its probabilities{without} sum to "
+                f"{mass}"
             )
         return out
 
@@ -714,38 +682,8 @@ class BackoffModel(Distribution):
         proba : ndarray of shape (n_samples, n_groups)
         """
         nodes = self._check_nodes(at)
-        group = np.ascontiguousarray(group, dtype=np.int32)
-        check_length("group", group, self.n_classes, "one per class")
-        n_groups = int(group.max()) + 1
-        check_ids("group", group, 0, n_groups, "group")
-        root = np.bincount(group, weights=self._root_prob, minlength=n_groups)
-        blocks = row_blocks(len(nodes), rows_per_block(n_groups))
-        if len(blocks) == 1:
-            ids, mass = self._group_masses(nodes, group, root)
-            return np.take(mass, np.searchsorted(ids, nodes), axis=0)
-        out = np.empty((len(nodes), n_groups))
-        order = np.argsort(nodes, kind="stable")
-        for s in blocks:
-            some = order[s]
-            ids, mass = self._group_masses(nodes[some], group, root)
-            out[some] = mass[np.searchsorted(ids, nodes[some])]
-        return out
-
-    def _group_masses(self, nodes, group, root):
-        """(the nodes and their ancestors, P(g | n) of all groups at each)."""
-        parent = self.tree.parent
-        above, found = np.unique(nodes), [np.zeros(1, dtype=np.int32)]
-        while above.size and above[-1] > 0:
-            found.append(above)
-            above = np.unique(parent[above[above > 0]])
-        ids = np.unique(np.concatenate(found))
-        mass, scratch = np.empty((ids.size, root.size)), np.empty(root.size)
-        mass[0] = root
-        place = np.searchsorted(ids, parent[ids]).astype(np.int32)
-        _backoff_fast.group_masses(
-            *self._node_arrays(), group, ids, place, scratch, mass
-        )
-        return ids, mass
+        group = group_ids(group, self.n_classes)
+        return self.of_nodes.group_sums(nodes, _ends(nodes), group)[0]
 
     def facts(self, at: ArrayLike) -> NDArray:
         """Depth of each node, and the logarithm of 1 plus its training weight.
@@ -873,15 +811,7 @@ class BackoffModel(Distribution):
         ids = as_ids("symbols", symbols, 1)
         check_length("symbols", ids, len(nodes), "one per state")
         check_ids("symbols", ids, -1, max(self.n_symbols, 1), "symbol id")
-        out = np.empty(len(nodes), dtype=np.int32)
-        tree = self.tree
-        path = np.empty(tree.n_levels, dtype=np.int32)
-        for s in row_blocks(len(nodes), _SLICE):
-            _backoff_fast.advance(
-                tree.parent, tree.symbol, tree.child_ptr, tree.root_child,
-                nodes[s], ids[s], path, out[s],
-            )  # fmt: skip
-        return out
+        return self.of_nodes.follow(nodes, ids)
 
     # -------------------------------------------------------------- evaluation
 
@@ -1006,3 +936,8 @@ class BackoffModel(Distribution):
         parts = (state[k] for k in ("pairs", "log_prob", "log_backoff", "labels"))
         BackoffModel.__init__(self, *parts)
         self.__dict__.update(state)
+
+
+def _ends(nodes):
+    """Where the histories end that consist of one node each."""
+    return np.arange(1, len(nodes) + 1)

@@ -641,9 +641,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         y = int(labels.encode_targets([word])[0])
         of_base = None
         if self.class_of_ is not None:
-            at = self.base_.predictor.locate(np.asarray(cursor.state)[None])
-            distribution = self.base_.predictor.distribution
-            of_base = distribution.group_proba(at, self.class_of_)[0]
+            predictor = self.base_.predictor
+            at = predictor.locate(np.asarray(cursor.state)[None])
+            of_base = predictor.model.group_proba(at, self.class_of_)[0]
         counts, first = cursor.cache.counts, SENTENCE * cursor.begins
         log_prob = counts.step(self._mixer(), y, first, log_base, of_base)
         return log_prob, CacheCursor(state, cursor.cache, 0 <= y == labels.end_id)

@@ -1182,10 +1182,9 @@ class LanguageModel(
             ``"error"``.
         """
         predictor = self.predictor
-        if type(state) is int or type(state) is tuple:
-            found = predictor.step(state, word)
-            if found is not None:
-                return found
+        found = predictor.step(state, word)
+        if found is not None:
+            return found
         states, single = self._states(state)
         words = [word] if single else list(word)
         if len(words) != len(states):
@@ -1198,7 +1197,7 @@ class LanguageModel(
         if known.size:
             y = self._labels.class_of_token[token[known]]
             at = predictor.locate(states[known])
-            log_prob[known] = predictor.distribution.target(at, y)
+            log_prob[known] = predictor.model.target(at, y)
         states = predictor.follow(states, token)
         states[token == predictor.encoder.end] = predictor.begin(1)
         return (
@@ -1221,7 +1220,7 @@ class LanguageModel(
         check_is_fitted(self)
         states, single = self._states(state)
         check_rows(len(states), self.vocabulary_.size)
-        rows = self.predictor.distribution.rows(self.predictor.locate(states))
+        rows = self.predictor.model.rows(self.predictor.locate(states))
         return rows[0] if single else rows
 
     def _states(self, state):
@@ -1294,7 +1293,7 @@ class LanguageModel(
         predictor = self.predictor
         history = self._read_context(context)[1]
         at = predictor.locate(predictor.read(history[None]))
-        best, log_prob = predictor.distribution.best(at, k)
+        best, log_prob = predictor.model.best(at, k)
         return list(
             zip(self.vocabulary_[best[0]].tolist(), np.exp(log_prob[0]).tolist())
         )
@@ -1365,7 +1364,7 @@ class LanguageModel(
         n_sentences = int(n_sentences)
         states = np.repeat(predictor.read(start[None]), n_sentences, axis=0)
         sentences = [list(first) for _ in range(n_sentences)]
-        model = predictor.distribution
+        model = predictor.model
         if (temperature, top_k, top_p) != (1.0, None, 1.0):
             model = Truncated(model, temperature, top_k, top_p, skip)
         live = np.arange(n_sentences)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,24 +22,42 @@ from .._likelihood import innermost, last_step, reads_history
 from .._parallel import row_blocks
 from ..backoff import BackoffModel, Distribution, DistributionClassifier, WiderModel
 from ..backoff._classifier import ClassifierModel
+from ..backoff._core_fast import ArrayModel, Cursor, Model, Words, cursor_of
+from ..backoff._distribution import CompiledDistribution
 from ..symbols import Labels, NumberedText, SentenceEncoder, TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
-from ._step_fast import Stepper
 
-if TYPE_CHECKING:
-    from ._queries import Query
-
-# Windows that are located at a time.
+# Positions that are scored at a time.
 _BLOCK = 1 << 18
 
 # Probabilities of groups that are made at a time.
 _NUMBERS = 1 << 23
 
 
-def single_state(states: NDArray) -> int | tuple[int, ...]:
-    """The state of one row: a node, or a window as a tuple."""
-    state = states[0].tolist()
-    return state if states.ndim == 1 else tuple(state)
+def single_state(states: NDArray) -> int | Cursor:
+    """The state of one row: a node, or a cursor of a window."""
+    return int(states[0]) if states.ndim == 1 else cursor_of(states[0])
+
+
+class WindowModel(CompiledDistribution):
+    """A compiled model of tokens; its places are `TextWindows` of tokens.
+
+    Parameters
+    ----------
+    kernel : Model
+        Compiled.
+
+    fact_depths : tuple of int
+        As of `Distribution`.
+    """
+
+    def __init__(self, kernel: Model, fact_depths: tuple[int, ...]) -> None:
+        self.kernel, self.n_classes = kernel, kernel.n_classes
+        self.fact_depths = fact_depths
+
+    def ask(self, at: TextWindows) -> tuple[Model, NDArray, NDArray]:
+        """As `CompiledDistribution.ask`."""
+        return self.kernel, at.tokens, at.end
 
 
 class TextScores(NamedTuple):
@@ -106,61 +124,55 @@ class TextPredictor:
 
     def follow(self, states: NDArray, tokens: NDArray) -> NDArray:
         """States after one more token each."""
+        tokens = self._known(tokens)
         return np.column_stack([states[:, 1:], tokens]).astype(np.int32)
 
     @cached_property
+    def kernel(self) -> Model:
+        """The distribution as a compiled model of tokens, -1 for words without class
+        and all that ends a history."""
+        from ..mixture._sources import TokenSources
+
+        sources = TokenSources(self.encoder.lost, self.max_depth)
+        if self._has_own:
+            found = sources.of_estimator(self.estimator)
+            if found is not None:
+                return self.distribution.compiled(found)
+
+        def find(tokens, end):
+            return self._read_windows(sources.windows(tokens, end))
+
+        return ArrayModel(self.distribution, find)
+
+    @cached_property
+    def model(self) -> Distribution:
+        """The distribution whose places are those of `locate`."""
+        return WindowModel(self.kernel, self.distribution.fact_depths)
+
+    @cached_property
     def step(self) -> Callable[[Any, Any], tuple[float, Any] | None]:
-        """(state, word) -> (ln P, next state), of a single state, a tuple of tokens;
-        None if `locate` and `follow` must be used."""
-        encoder, labels = self.encoder, self.encoder.labels
-        model = self._query()
-        if model is None:
-            return lambda state, word: None
-        code, unknown, end = labels.token_code, encoder.unknown, encoder.end
-        class_of_token = labels.class_of_token.tolist()
-        begin, width = tuple(self.begin()[0].tolist()), self.width
-        lost = encoder.lost
-
-        def step(state, word):
-            token = code.get(word, unknown)
-            y = class_of_token[token]
-            if y < 0 or type(state) is not tuple or len(state) != width:
-                return None
-            if type(state[0]) is not int or not (
-                -1 <= min(state) <= max(state) <= lost
-            ):
-                return None
-            after = begin if token == end else (*state[1:], token)
-            return model.target(state, y), after
-
-        return step
-
-    def _query(self) -> Query | None:
-        """The distribution, queried one window at a time; None: only by arrays."""
-        if not self._has_own:
-            return None
-        from ._queries import query_of
-
-        lost = self.encoder.lost
-        depth, width = self.max_depth, self.width
-        return query_of(self.estimator, self.distribution, depth, lost, width)
+        """(state, word) -> (ln P, next state), of a single state; None if the methods
+        for many states must be used."""
+        return Words(self.kernel, self.encoder, single_state(self.begin())).step
 
     def read(self, history: NDArray) -> NDArray:
         """States after histories, which are rows of tokens of any length."""
         states = np.full((len(history), self.width), -1, dtype=np.int32)
         n = min(self.width, history.shape[1])
-        states[:, self.width - n :] = history[:, history.shape[1] - n :]
+        states[:, self.width - n :] = self._known(history)[:, history.shape[1] - n :]
         return states
 
     def locate(self, states: NDArray) -> Any:
-        """The places of the states, for the methods of the distribution."""
+        """The places of the states, for the methods of `model`."""
         return self.locate_text(TextWindows.of_rows(states, self.max_depth))
 
     def locate_text(self, windows: TextWindows) -> Any:
         """The places after the histories of windows of tokens."""
-        X: Any = windows.with_tokens(self._known(windows.tokens))
-        if not self.reads_history:
-            X = X.array
+        return windows.with_tokens(self._known(windows.tokens))
+
+    def _read_windows(self, windows):
+        """The places for the methods of `distribution`."""
+        X = windows if self.reads_history else windows.array
         if not self._has_own:
             return self.distribution.locate(X)
         last, X = last_step(self.estimator, X)
@@ -182,19 +194,22 @@ class TextPredictor:
     def score(self, sentences: NumberedText) -> TextScores:
         """Natural logarithms of P at every predicted position."""
         windows, token = self.windows(sentences)
-        log_prob = np.full(token.size, np.nan)
-        model = self.distribution
+        # A word without class has no probability; a symbol that is not a class, P = 0.
+        log_prob = np.where(token == self.encoder.lost, np.nan, -np.inf)
         depth = np.zeros(token.size, dtype=np.int32)
-        known = np.flatnonzero(token != self.encoder.lost)
+        y = self.encoder.labels.class_of_token[token]
+        known = np.flatnonzero(y >= 0)
         for block in row_blocks(known.size, _BLOCK):
-            rows = known[block][_by_last(windows[known[block]])]
-            at, y = self.locate_text(windows[rows]), token[rows]
-            if isinstance(model, BackoffModel):
-                log_prob[rows], depth[rows] = model.target_depth(at, y)
-            else:
-                log_prob[rows] = model.target(at, y)
-        of_ngrams = depth if isinstance(model, BackoffModel) else None
-        return TextScores(log_prob, token, of_ngrams)
+            rows = known[block]
+            if self.kernel.sorted_is_faster:
+                rows = rows[_by_last(windows.tokens, windows.end[rows])]
+            of_rows = np.empty(rows.size, dtype=np.int32)
+            log_prob[rows] = self.kernel.targets(
+                windows.tokens, windows.end[rows], y[rows], of_rows
+            )
+            depth[rows] = of_rows
+        is_tree = isinstance(self.distribution, BackoffModel)
+        return TextScores(log_prob, token, depth if is_tree else None)
 
     def score_groups(
         self, sentences: NumberedText, group: NDArray
@@ -203,24 +218,22 @@ class TextPredictor:
         predicted positions, a block after the other; at least one block."""
         windows, token = self.windows(sentences)
         word = self.encoder.labels.class_of_token[token]
+        group = np.ascontiguousarray(group, dtype=np.int32)
         n_groups = int(group.max()) + 1
         blocks = row_blocks(token.size, max(1, _NUMBERS // n_groups))
         for block in blocks or [slice(0, 0)]:
-            here, y = windows[block], word[block]
-            log_prob = np.full(y.size, np.nan)
-            proba = np.full((y.size, n_groups), np.nan)
-            rows = np.flatnonzero(y >= 0)
-            rows = rows[_by_last(here[rows])]
-            log_prob[rows], proba[rows] = self.distribution.target_with_groups(
-                self.locate_text(here[rows]), y[rows], group
+            end, y = windows.end[block], word[block]
+            order = _by_last(windows.tokens, end)
+            proba, log_prob = self.kernel.group_sums(
+                windows.tokens, end, group, order, y
             )
+            proba[y < 0] = np.nan
             yield log_prob, token[block], proba
 
 
-def _by_last(windows):
-    """An order of windows by their last two symbols: contexts that stand close together
+def _by_last(tokens, end):
+    """An order of histories by the last two tokens: contexts that stand close together
     in the tables of a model are looked up one after the other."""
-    tokens, end = windows.tokens, windows.end
     # Ties in any order: no answer depends on the others.
     last = tokens[end - 1].astype(np.int64)
     return np.argsort(last * (tokens.max(initial=0) + 2) + tokens[end - 2])
@@ -246,23 +259,22 @@ class TreePredictor(TextPredictor):
         self.reads_history = False
 
     @cached_property
+    def kernel(self) -> Model:
+        """As of `TextPredictor`."""
+        return self.distribution.of_tokens
+
+    @property
+    def model(self) -> Distribution:
+        """As of `TextPredictor`."""
+        return self.distribution
+
+    @cached_property
     def step(self) -> Callable[[Any, Any], tuple[float, Any] | None]:
-        """As of `TextPredictor`, in compiled code."""
-        model, encoder = self.distribution, self.encoder
-        if not model.has_states:
-            return super().step
-        labels, tree, pairs = encoder.labels, model.tree, model.pairs
-        return Stepper(
-            tree.parent, tree.symbol, tree.child_ptr, tree.root_child, pairs.ptr,
-            pairs.target, model.log_prob, model.log_backoff, labels.class_of_token,
-            labels.token_code, encoder.unknown, encoder.end, int(model.begin()[0]),
-            model.n_symbols,
-        ).step  # fmt: skip
-
-    def _query(self) -> Query:
-        from ._queries import query_of_tree
-
-        return query_of_tree(self.distribution, self.max_depth, self.encoder.lost)
+        """As of `TextPredictor`."""
+        kernel = self.distribution.of_nodes
+        if not self.distribution.has_states:
+            kernel = self.kernel
+        return Words(kernel, self.encoder, single_state(self.begin())).step
 
     # States are nodes; windows if a node does not determine the node that follows.
 
@@ -297,17 +309,6 @@ class TreePredictor(TextPredictor):
     def _known(self, tokens):
         known = (tokens >= 0) & (tokens < self.distribution.n_symbols)
         return np.where(known, tokens, np.int32(-1))
-
-    def score(self, sentences: NumberedText) -> TextScores:
-        """As of `TextPredictor`."""
-        tokens = self.encoder.encode(sentences)
-        log_prob, depth = self.distribution.score_tokens_depth(
-            tokens, unknown_log_prob=-np.inf
-        )
-        scored = self.encoder.is_target(tokens)
-        tokens, log_prob = tokens[scored], log_prob[scored]
-        log_prob[tokens == self.encoder.lost] = np.nan
-        return TextScores(log_prob, tokens, depth[scored])
 
 
 class WindowClassifier(DistributionClassifier, BaseEstimator):
@@ -354,7 +355,7 @@ class WindowClassifier(DistributionClassifier, BaseEstimator):
         unknown = None if own.unknown_id < 0 else labels.unknown_id
         ids = Labels(labels.encode_targets(own.classes), symbols, unknown=unknown)
         self.distribution_ = WiderModel(
-            predictor.distribution, ids, Labels.of_ids(labels.n_classes)
+            predictor.model, ids, Labels.of_ids(labels.n_classes)
         )
         code, encoder = own.token_code, predictor.encoder
         token = [

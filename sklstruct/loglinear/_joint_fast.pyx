@@ -16,7 +16,7 @@ where most pairs are, again: a row of additions a tree, and the pairs of the low
 """
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.math cimport log
+from libc.math cimport log, log1p
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
@@ -27,7 +27,10 @@ cdef extern from "_joint.h" nogil:
     void add_doubles "sklstruct_add_doubles"(
         Py_ssize_t n, const double* a, double* b) noexcept
 
+import numpy as np
+
 from .._prefetch cimport prefetch
+from ..backoff._core_fast cimport Model, Node, Path, Tree, padded
 
 cdef enum:
     # A node with fewer pairs than one in so many outcomes has no row of its own.
@@ -50,26 +53,6 @@ cdef inline Py_ssize_t _depth(int32_t n, const int32_t *parent,
     return k
 
 
-cdef void _scores(const int32_t *nodes, Py_ssize_t n_trees, const int32_t *parent,
-                  const int32_t *ptr, const int32_t *target, const double *beta,
-                  const real *w, double *score,
-                  Py_ssize_t n_outcomes) noexcept nogil:
-    cdef Py_ssize_t t, k, y
-    cdef int32_t n, p
-    cdef double b
-    for y in range(n_outcomes):
-        score[y] = 0.0
-    for t in range(n_trees):
-        n = nodes[t]
-        k = _depth(n, parent, t == 0)
-        while n >= 0:
-            b = beta[k]
-            for p in range(ptr[n], ptr[n + 1]):
-                score[target[p]] += b * w[p]
-            n = parent[n]
-            k -= 1
-
-
 def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
                const int32_t[::1] parent, const int32_t[::1] ptr,
                const int32_t[::1] target, const double[::1] beta, const real[::1] w,
@@ -84,11 +67,8 @@ def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
     nodes whose sums `rows` (n_levels, n_outcomes) holds, -1 for none. first: whether it
     is the tree with the root.
     """
-    cdef Py_ssize_t i, j, k, top = 0 if first else 1, n_outcomes = score.shape[1]
-    cdef Py_ssize_t dense, depth, m = order.shape[0]
-    cdef int32_t n, p
-    cdef double b
-    cdef double *out
+    cdef Py_ssize_t i, j, n_outcomes = score.shape[1], m = order.shape[0]
+    cdef int32_t n
     # Without pairs there are no addresses to take.
     if target.shape[0] == 0:
         if first:
@@ -112,44 +92,53 @@ def add_scores(const int32_t[::1] node, const int64_t[::1] order, bint first,
                 continue
             j = order[i - 2 * AHEAD]
             n = node[j]
-            if n < 0:
-                continue
-            depth = _depth(n, &parent[0], first)
-            # The longer a context, the fewer classes were seen after it.
-            dense = depth
-            while dense >= top and SPARSE * (ptr[n + 1] - ptr[n]) < n_outcomes:
-                n = parent[n]
-                dense -= 1
-            out = &score[j, 0]
-            if dense >= top:
-                _sums(n, dense, top, &parent[0], &ptr[0], &target[0], &beta[0], &w[0],
-                      &path[0], rows)
-                if first:
-                    memcpy(out, &rows[dense, 0], n_outcomes * sizeof(double))
-                else:
-                    add_doubles(n_outcomes, &rows[dense, 0], out)
-            elif first:
-                memset(out, 0, n_outcomes * sizeof(double))
-            n = node[j]
-            for k in range(depth, dense, -1):
-                b = beta[k]
-                for p in range(ptr[n], ptr[n + 1]):
-                    out[target[p]] += b * w[p]
-                n = parent[n]
+            if n >= 0:
+                _add_tree(n, first, &parent[0], &ptr[0], &target[0], &beta[0], &w[0],
+                          &path[0], &rows[0, 0], &score[j, 0], n_outcomes)
+
+
+cdef void _add_tree(int32_t node, bint first, const int32_t *parent,
+                    const int32_t *ptr, const int32_t *target, const double *beta,
+                    const real *w, int32_t *path, double *rows, double *out,
+                    Py_ssize_t n_outcomes) noexcept nogil:
+    """out += the scores of the tree of a node; of the first tree out <- them."""
+    cdef Py_ssize_t k, top = 0 if first else 1
+    cdef Py_ssize_t depth = _depth(node, parent, first), dense = depth
+    cdef int32_t n = node, p
+    cdef double b
+    # The longer a context, the fewer classes were seen after it.
+    while dense >= top and SPARSE * (ptr[n + 1] - ptr[n]) < n_outcomes:
+        n = parent[n]
+        dense -= 1
+    if dense >= top:
+        _sums(n, dense, top, parent, ptr, target, beta, w, path, rows, n_outcomes)
+        if first:
+            memcpy(out, rows + dense * n_outcomes, n_outcomes * sizeof(double))
+        else:
+            add_doubles(n_outcomes, rows + dense * n_outcomes, out)
+    elif first:
+        memset(out, 0, n_outcomes * sizeof(double))
+    n = node
+    for k in range(depth, dense, -1):
+        b = beta[k]
+        for p in range(ptr[n], ptr[n + 1]):
+            out[target[p]] += b * w[p]
+        n = parent[n]
 
 
 cdef void _sums(int32_t node, Py_ssize_t k, Py_ssize_t top, const int32_t *parent,
                 const int32_t *ptr, const int32_t *target, const double *beta,
-                const real *w, int32_t *path, double[:, ::1] rows) noexcept nogil:
-    """rows[k] <- the scores of a node of depth k and of those above it."""
-    cdef Py_ssize_t n_outcomes = rows.shape[1]
-    cdef double *row = &rows[k, 0]
+                const real *w, int32_t *path, double *rows,
+                Py_ssize_t n_outcomes) noexcept nogil:
+    """Row k of `rows` <- the scores of a node of depth k and of those above it."""
+    cdef double *row = rows + k * n_outcomes
     cdef int32_t p
     if path[k] == node:
         return
     if k > top:
-        _sums(parent[node], k - 1, top, parent, ptr, target, beta, w, path, rows)
-        memcpy(row, &rows[k - 1, 0], n_outcomes * sizeof(double))
+        _sums(parent[node], k - 1, top, parent, ptr, target, beta, w, path, rows,
+              n_outcomes)
+        memcpy(row, row - n_outcomes, n_outcomes * sizeof(double))
     else:
         memset(row, 0, n_outcomes * sizeof(double))
     for p in range(ptr[node], ptr[node + 1]):
@@ -261,17 +250,6 @@ cdef inline double _log_total(const double *score, Py_ssize_t n,
     return top + log(exp_sum(n, score, top, scratch))
 
 
-def log_rows(double[:, ::1] score, double[::1] scratch):
-    """score <- ln P of every outcome, of scores."""
-    cdef Py_ssize_t i, y
-    cdef double total
-    with nogil:
-        for i in range(score.shape[0]):
-            total = _log_total(&score[i, 0], score.shape[1], &scratch[0])
-            for y in range(score.shape[1]):
-                score[i, y] -= total
-
-
 def log_totals(const double[:, ::1] score, double[::1] scratch, double[::1] out):
     """out <- the logarithm of the sum of the exponentials of each row."""
     cdef Py_ssize_t i
@@ -280,47 +258,133 @@ def log_totals(const double[:, ::1] score, double[::1] scratch, double[::1] out)
             out[i] = _log_total(&score[i, 0], score.shape[1], &scratch[0])
 
 
-cdef class JointLeaf:
-    """Scores of a fitted model after the nodes of one context, without arrays.
+cdef struct Context:
+    double log_total  # ln of the sum of the exponentials of the scores
+    int32_t known     # whether the scores are made
+    int32_t depth     # of the node of the first tree
+
+
+cdef class Joint(Model):
+    """The fitted model of one context.
+
+    A place holds a `Context`; the node of each tree; of each level of each tree the
+    node whose sums a row holds; the scores; a scratch; these rows. The next context
+    uses the sums over the upper parts of its paths again.
 
     Parameters
     ----------
-    parent, ptr, target, beta, w
-        Of the model.
+    model : JointTrees
+        Its arrays are shared.
 
-    n_outcomes : int
-        Number of outcomes.
+    paths : list of Path, default=None
+        Of each tree. None: the last tokens are the nodes of the trees.
     """
 
-    cdef const int32_t[::1] parent, ptr, target
+    cdef list keep
+    cdef void **tree
+    cdef const int32_t[::1] parent, ptr, cls, first
     cdef const double[::1] beta
-    cdef const float[::1] w
-    cdef Py_ssize_t n_outcomes
+    cdef const float[::1] w, weight
+    cdef int n_trees, n_levels
+    cdef Py_ssize_t nodes, scores
 
-    def __init__(self, parent, ptr, target, beta, w, Py_ssize_t n_outcomes):
-        self.parent, self.ptr, self.target = parent, ptr, target
-        self.beta, self.w, self.n_outcomes = beta, w, n_outcomes
+    def __cinit__(self):
+        self.tree = NULL
 
-    def score(self, list nodes, Py_ssize_t y):
-        """ln P of one outcome after the deepest node of each tree, -1 for none."""
-        cdef Py_ssize_t t, n_trees = len(nodes), n = self.n_outcomes
-        cdef double found
-        # A call has memory of its own: threads may ask at the same time.
-        cdef double *score = <double *> PyMem_Malloc(
-            2 * n * sizeof(double) + n_trees * sizeof(int32_t))
-        cdef int32_t *node = <int32_t *> (score + 2 * n)
-        if score == NULL:
+    def __dealloc__(self):
+        PyMem_Free(self.tree)
+
+    def __init__(self, model, paths=None):
+        cdef int t
+        self.n_trees, self.n_levels = len(model.trees), model.beta.size
+        self.tree = <void **> PyMem_Malloc(self.n_trees * sizeof(void *))
+        if self.tree == NULL:
             raise MemoryError
-        try:
-            for t in range(n_trees):
-                node[t] = nodes[t]
-            # Without pairs there are no addresses to take.
-            if self.w.shape[0]:
-                _scores(node, n_trees, &self.parent[0], &self.ptr[0], &self.target[0],
-                        &self.beta[0], &self.w[0], score, n)
+        if paths is None:
+            paths = [None] * self.n_trees
+        self.keep = [Tree(tree, path) for tree, path in zip(model.trees, paths)]
+        for t in range(self.n_trees):
+            self.tree[t] = <void *> self.keep[t]
+        self.parent, self.ptr, self.cls = model.parent, model.ptr, model.pair_class
+        self.first = model.first.astype(np.int32)
+        self.beta, self.w, self.weight = model.beta, model.w, model.node_weight
+        self.n_classes, self.n_facts, self.sorted_is_faster = model.n_classes, 2, True
+        self.nodes = sizeof(Context)
+        self.scores = padded(self.nodes + 4 * self.n_trees * (1 + self.n_levels))
+        self.room = self.scores + 8 * self.n_classes * (
+            2 + self.n_trees * self.n_levels)
+
+    cdef void open(self, char *place) noexcept nogil:
+        (<Context *> place).known = 0
+        memset(place + self.nodes, 255, 4 * self.n_trees * (1 + self.n_levels))
+
+    cdef int locate(
+        self, const int *tokens, Py_ssize_t i, char *place
+    ) except -1 nogil:
+        cdef Context *here = <Context *> place
+        cdef int32_t *node = <int32_t *> (place + self.nodes)
+        cdef bint given = (<Tree> self.tree[0]).path is None
+        cdef int32_t n
+        cdef int t
+        cdef Node found
+        for t in range(self.n_trees):
+            if given:
+                n = tokens[i - self.n_trees + t]
+                if t == 0:
+                    here.depth = <int32_t> _depth(n, &self.parent[0], True)
             else:
-                memset(score, 0, n * sizeof(double))
-            found = score[y] - _log_total(score, n, score + n)
-        finally:
-            PyMem_Free(score)
-        return found
+                found = (<Tree> self.tree[t]).find(tokens, i)
+                # Only the root of the first tree has pairs.
+                n = found.node + self.first[t] if t == 0 or found.node else -1
+                if t == 0:
+                    here.depth = found.depth
+            if n != node[t]:
+                node[t] = n
+                here.known = 0
+        return 0
+
+    cdef int64_t key(self, char *place) except? -1 nogil:
+        return (<int32_t *> (place + self.nodes))[0]
+
+    cdef const double *scored(self, char *place) noexcept nogil:
+        """The scores of the context, and the sum of their exponentials."""
+        cdef Context *here = <Context *> place
+        cdef int32_t *node = <int32_t *> (place + self.nodes)
+        cdef int32_t *path = node + self.n_trees
+        cdef double *score = <double *> (place + self.scores)
+        cdef double *rows = score + 2 * self.n_classes
+        cdef int t
+        if here.known:
+            return score
+        if self.w.shape[0] == 0:
+            memset(score, 0, self.n_classes * sizeof(double))
+        for t in range(self.n_trees if self.w.shape[0] else 0):
+            if node[t] >= 0:
+                _add_tree(
+                    node[t], t == 0, &self.parent[0], &self.ptr[0], &self.cls[0],
+                    &self.beta[0], &self.w[0], path, rows, score, self.n_classes)
+            path += self.n_levels
+            rows += self.n_levels * self.n_classes
+        here.log_total = _log_total(score, self.n_classes, score + self.n_classes)
+        here.known = 1
+        return score
+
+    cdef double target(self, char *place, int y) except? 2.0 nogil:
+        return self.scored(place)[y] - (<Context *> place).log_total
+
+    cdef int row(self, char *place, double *out) except -1 nogil:
+        cdef const double *score = self.scored(place)
+        cdef int y
+        for y in range(self.n_classes):
+            out[y] = score[y] - (<Context *> place).log_total
+        return 0
+
+    cdef int proba(self, char *place, double *out) except -1 nogil:
+        cdef const double *score = self.scored(place)
+        exp_sum(self.n_classes, score, (<Context *> place).log_total, out)
+        return 0
+
+    cdef int facts(self, char *place, double *out) except -1 nogil:
+        out[0] = (<Context *> place).depth
+        out[1] = log1p(self.weight[(<int32_t *> (place + self.nodes))[0]])
+        return 0

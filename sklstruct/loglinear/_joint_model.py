@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from .._checks import CheckedState, as_ids, check_ids, check_length
 from .._parallel import ThreadMap, row_blocks, serial_map
-from ..backoff import Distribution, single_precision
+from ..backoff import single_precision
+from ..backoff._core_fast import Model, Path
+from ..backoff._distribution import CompiledDistribution
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._tree import check_size
 from . import _joint_fast as _fast
+from ._joint_fast import Joint
 from ._penalties import conjugate_of_squares
 from ._problem import THREAD_PAIRS, Map, pull
 
@@ -23,7 +26,7 @@ from ._problem import THREAD_PAIRS, Map, pull
 _SCORES, _AT_A_TIME = 1 << 20, 4
 
 
-class JointTrees(CheckedState, Distribution):
+class JointTrees(CheckedState, CompiledDistribution):
     """The fitted state: trees, one after the other, and weights on their pairs.
 
     Parameters
@@ -113,9 +116,11 @@ class JointTrees(CheckedState, Distribution):
             raise ValueError("w or beta of the pickled model is not that of its trees")
         check_length("node_weight", self.node_weight, n_nodes[0], "of the first tree")
 
-    def locate(self, contexts: tuple[NDArray, ...]) -> NDArray:
+    def locate(self, contexts: tuple[NDArray, ...] | NDArray) -> NDArray:
         """(n_samples, n_trees) int32 deepest nodes of windows, a matrix for each tree;
-        -1 for an empty path."""
+        -1 for an empty path. An array is such nodes already."""
+        if isinstance(contexts, np.ndarray):
+            return contexts
         found = [tree.find_windows(ids) for tree, ids in zip(self.trees, contexts)]
         return self.places(found)
 
@@ -160,28 +165,24 @@ class JointTrees(CheckedState, Distribution):
             parallel(add, range(len(self.trees)))
         return float(weight @ log_total), gradient
 
-    def rows(self, at: NDArray) -> NDArray:
-        """As `Distribution.rows`."""
-        scratch = np.empty(self.n_classes)
-        return self._all_scores(at, lambda score: _fast.log_rows(score, scratch))
+    def compiled(self, source: Any) -> Model:
+        """As `Distribution.compiled`; contexts may also be read along the `Path` of
+        each tree, in a tuple."""
+        if not isinstance(source, tuple):
+            return super().compiled(source)
+        paths = [
+            path
+            if isinstance(path, Path)
+            else Path(tree.max_depth, tree.n_symbols, windows=path)
+            for tree, path in zip(self.trees, source)
+        ]
+        return Joint(self, paths)
 
-    def proba(self, at: NDArray) -> NDArray:
-        """As `Distribution.proba`."""
-
-        def softmax(score):
-            n = len(score)
-            _fast.weighted_softmax(score, np.ones(n), np.empty(n))
-
-        return self._all_scores(at, softmax)
-
-    def target(self, at: NDArray, y: NDArray) -> NDArray:
-        """As `Distribution.target`."""
-        y = np.ascontiguousarray(y, dtype=np.int32)
-        out, scratch = np.empty(y.size), np.empty(self.n_classes)
-        for part, score in self._scores(at):
-            _fast.log_totals(score, scratch, out[part])
-            np.subtract(score[np.arange(len(score)), y[part]], out[part], out=out[part])
-        return out
+    def ask(self, at: NDArray) -> tuple[Model, NDArray, NDArray]:
+        """As `CompiledDistribution.ask`."""
+        n, n_trees = at.shape
+        nodes = np.ascontiguousarray(at, dtype=np.int32).ravel()
+        return Joint(self), nodes, np.arange(1, n + 1) * n_trees
 
     def log_totals(self, at: NDArray, parallel: Map = serial_map) -> NDArray:
         """(n,) ln of the sums over all classes of the exponentials of the scores."""
@@ -194,23 +195,6 @@ class JointTrees(CheckedState, Distribution):
 
         parallel(add, self._score_blocks(at.shape[0]))
         return out
-
-    def _all_scores(self, at, turn):
-        """Scores of all samples, a block after the other turned into something else."""
-        out = np.empty((at.shape[0], self.n_classes))
-        for part in self._score_blocks(at.shape[0]):
-            self._add_scores(at[part], self._orders(at[part]), out[part])
-            turn(out[part])
-        return out
-
-    def _scores(self, at):
-        """(part, its scores), a block after the other, in the same memory."""
-        blocks = self._score_blocks(at.shape[0])
-        room = np.empty((blocks[0].stop if blocks else 0, self.n_classes))
-        for part in blocks:
-            score = room[: part.stop - part.start]
-            self._add_scores(at[part], self._orders(at[part]), score)
-            yield part, score
 
     def _score_blocks(self, n_rows):
         return row_blocks(n_rows, max(1, _SCORES // self.n_classes))
@@ -231,13 +215,6 @@ class JointTrees(CheckedState, Distribution):
                 np.ascontiguousarray(at[:, t]), order, t == 0, self.parent, self.ptr,
                 self.pair_class, self.beta, self.w, path, rows, score,
             )  # fmt: skip
-
-    def facts(self, at: NDArray) -> NDArray:
-        """As `Distribution.facts`, of the first tree."""
-        node = at[:, 0]
-        depth = np.searchsorted(self.trees[0].level_ptr, node, side="right") - 1
-        seen = np.log1p(self.node_weight[node], dtype=np.float64)
-        return np.column_stack([depth, seen])
 
 
 class Samples(NamedTuple):

@@ -37,6 +37,7 @@ from ._parts import (
     check_probabilities,
     part_of,
 )
+from ._sources import TokenSources
 
 
 class FactoredPart(ComposedPart):
@@ -104,6 +105,12 @@ class FactoredPart(ComposedPart):
 
     def read(self, reading: Reading) -> Any:
         return (*super().read(reading), *self._histories(reading))
+
+    def source(self, sources: TokenSources) -> Any:
+        if self.concentration is None:
+            return super().source(sources)
+        words = history_of(sources.tokens[:, None], self.classes, self.padding)
+        return (*super().source(sources), words.tokens)
 
     def _histories(self, reading):
         if self.concentration is None:

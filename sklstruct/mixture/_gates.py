@@ -14,14 +14,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from math import exp, log
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from .._parallel import single_blas_thread
-from . import _gates_fast as _fast
+from . import _models_fast as _fast
 
 # Facts about a history: two columns for each tree of contexts.
 DEPTH, LOG_WEIGHT = 0, 1
@@ -69,12 +68,12 @@ class Gate(ABC):
         """
 
     @abstractmethod
-    def log_weights(self, facts: NDArray) -> NDArray:
-        """(n, n_models), or (1, n_models) for the same weights everywhere."""
+    def table(self) -> _fast.GateTable:
+        """The weights as kernels read them."""
 
-    def row_log_weights(self) -> Callable[[list[float]], list[float]]:
-        """The function from the facts of one history to its `log_weights`."""
-        return lambda facts: self.log_weights(np.array([facts]))[0].tolist()
+    def log_weights(self, facts: NDArray) -> NDArray:
+        """(n, n_models) logarithms of the weights after each history."""
+        return self.table().log_weights(np.ascontiguousarray(facts))
 
 
 def relative(log_prob: NDArray, weight: NDArray) -> tuple[NDArray, NDArray, NDArray]:
@@ -134,7 +133,7 @@ def log_softmax(score: NDArray) -> NDArray:
     """Each row minus the logarithm of its sum of exponentials; -inf is weight 0. The
     scores may be changed."""
     score = np.ascontiguousarray(score)
-    _fast.log_softmax(score, np.zeros(score.shape[1]))
+    _fast.log_softmax(score)
     return score
 
 
@@ -142,7 +141,9 @@ def log_mixture(log_weights: NDArray, log_prob: NDArray) -> NDArray:
     """ln of the weighted sum over the columns of log_prob; NaN for a row with NaN."""
     out = np.empty(len(log_prob))
     _fast.log_mixture(
-        np.ascontiguousarray(log_weights), np.ascontiguousarray(log_prob), out
+        np.ascontiguousarray(np.broadcast_to(log_weights, log_prob.shape)),
+        np.ascontiguousarray(log_prob),
+        out,
     )
     return out
 
@@ -221,13 +222,9 @@ class ConstantGate(Gate):
         ratio = proba.T @ (weight / (proba @ self.weights)) / weight.sum()
         self.gap = max(float(ratio.max()) - 1.0, 0.0)
 
-    def log_weights(self, facts: NDArray) -> NDArray:
+    def table(self) -> _fast.GateTable:
         with np.errstate(divide="ignore"):
-            return np.log(self.weights)[None]
-
-    def row_log_weights(self) -> Callable[[list[float]], list[float]]:
-        log_weights = self.log_weights(np.empty((1, 0)))[0].tolist()
-        return lambda facts: log_weights
+            return _fast.GateTable(np.log(self.weights)[None])
 
 
 class BucketGate(Gate):
@@ -245,24 +242,18 @@ class BucketGate(Gate):
     def __init__(self, by: int) -> None:
         self.by = by
 
-    def _bucket(self, facts):
-        if self.by == DEPTH:
-            return np.minimum(facts[:, DEPTH].astype(np.int64), self.n_buckets - 1)
-        power = np.floor(facts[:, LOG_WEIGHT] / np.log(2.0)).astype(np.int64)
-        return np.minimum(power, self.n_buckets - 1)
-
     def _learn(self, proba, weight, facts, fact_depths):
-        self.n_buckets = fact_depths[0] + 1 if self.by == DEPTH else 32
+        n_buckets = fact_depths[0] + 1 if self.by == DEPTH else 32
         overall = em_weights(proba, weight)
-        bucket = self._bucket(facts)
-        self.weights = np.tile(overall, (self.n_buckets, 1))
+        self.weights = np.tile(overall, (n_buckets, 1))
+        bucket = self.table().buckets(np.ascontiguousarray(facts))
         for b in np.unique(bucket).tolist():
             here = bucket == b
             self.weights[b] = em_weights(proba[here], weight[here], _PRIOR * overall)
 
-    def log_weights(self, facts: NDArray) -> NDArray:
+    def table(self) -> _fast.GateTable:
         with np.errstate(divide="ignore"):
-            return np.log(self.weights)[self._bucket(facts)]
+            return _fast.GateTable(np.log(self.weights), self.by)
 
 
 class LogisticGate(Gate):
@@ -292,50 +283,14 @@ class LogisticGate(Gate):
             columns += [scaled, scaled**2, at_depth]
         return np.column_stack(columns)
 
-    def _of_trees(self):
-        """For each tree the coefficients of x and x^2, of the indicator of each depth
-        and of x at each depth, with x the scaled logarithm; a column for each model."""
-        coef, first = self.coef.T, 1
-        for deepest in self.depths:
-            of_depth = coef[first + 2 : first + 2 + 2 * (deepest + 1)]
-            yield coef[first], coef[first + 1], of_depth[::2], of_depth[1::2]
-            first += 2 + len(of_depth)
-
     def _learn(self, proba, weight, facts, fact_depths):
         self.depths = tuple(fact_depths)
         self.coef = softmax_coef(self._features(facts), proba, weight)
 
-    def log_weights(self, facts: NDArray) -> NDArray:
-        # The product of `_features` and the coefficients: of the indicators of depths
-        # one is 1 in each tree, so their columns are not made.
-        score = np.empty((facts.shape[0], self.coef.shape[0]))
-        deepest, coef = np.array(self.depths, dtype=np.int32), self.coef.T
-        _fast.logistic_scores(
-            np.ascontiguousarray(facts), deepest, np.ascontiguousarray(coef), score
-        )
-        return log_softmax(score)
-
-    def row_log_weights(self) -> Callable[[list[float]], list[float]]:
-        constant = self.coef[:, 0].tolist()
-        trees = [[part.tolist() for part in tree] for tree in self._of_trees()]
-
-        def log_weights(facts):
-            score = constant
-            for (linear, square, at_depth, slopes), depth, size in zip(
-                trees, facts[::2], facts[1::2]
-            ):
-                x, k = 0.2 * size, min(int(depth), len(slopes) - 1)
-                score = [
-                    s + a * x + b * x * x + c + d * x
-                    for s, a, b, c, d in zip(
-                        score, linear, square, at_depth[k], slopes[k]
-                    )
-                ]
-            top = max(score)
-            rest = top + log(sum(exp(s - top) for s in score))
-            return [s - rest for s in score]
-
-        return log_weights
+    def table(self) -> _fast.GateTable:
+        # The columns of `_features` are not made: in each tree one of the indicators
+        # of depths is 1.
+        return _fast.GateTable(self.coef.T, deepest=self.depths)
 
 
 GATES: dict[str, Callable[[], Gate]] = {

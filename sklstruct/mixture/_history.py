@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ..symbols import TextWindows, is_nan
 from ..symbols._encoding import SymbolIndex
-from ._history_fast import adapt, add_slopes, count_all, count_in_history
+from ._history_fast import add_slopes, count_in_history
 
 # Smaller concentrations are no numbers that a share could be multiplied by.
 LEAST = 1e-6
@@ -95,50 +95,6 @@ def count_words(
         np.ascontiguousarray(y, dtype=np.int64), group, word, of_group,
     )  # fmt: skip
     return word, of_group
-
-
-def after_words(
-    log_prob: NDArray, word: NDArray, of_group: NDArray, theta: Any
-) -> NDArray:
-    """ln P of words in their group, from those of a model and the counts of histories.
-
-    word, of_group: as from `count_words`; theta: the concentrations.
-    """
-    with np.errstate(divide="ignore"):
-        return np.log((word + theta * np.exp(log_prob)) / (of_group + theta))
-
-
-def count_all_words(history: TextWindows, words: NDArray, n_classes: int) -> NDArray:
-    """(n_samples, n_words) how often each of some words occurs in each history."""
-    column = np.full(n_classes, -1, dtype=np.int32)
-    column[words] = np.arange(words.size)
-    counts = np.zeros((len(history), words.size))
-    count_all(history.tokens, history.end, history.reach, column, counts)
-    return counts
-
-
-def adapt_groups(
-    proba: NDArray, history: TextWindows, column: NDArray, prior: NDArray
-) -> None:
-    """Adapt probabilities of groups, in place, to the words of each history.
-
-    Parameters
-    ----------
-    proba : float64 ndarray of shape (n_samples, n_groups)
-
-    history : TextWindows
-        From `history_of`.
-
-    column : int32 ndarray of shape (n_classes,)
-        The group of each class, -1 for none.
-
-    prior : float64 ndarray of shape (n_groups,)
-        The concentration times the share of each group; 0 for groups that do not occur.
-    """
-    per_word = np.divide(1.0, prior, out=np.zeros_like(prior), where=prior > 0)
-    scratch = np.zeros(prior.size, dtype=np.int32)
-    tokens, end, reach = history.tokens, history.end, history.reach
-    adapt(proba, tokens, end, reach, column, per_word, scratch)
 
 
 def find_concentrations(

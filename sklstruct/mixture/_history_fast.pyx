@@ -1,6 +1,5 @@
 """Words of histories: how often a word, and the words of its group, occurred."""
 
-from libc.math cimport sqrt
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -39,45 +38,6 @@ def count_in_history(const int32_t[::1] tokens, const int64_t[::1] end,
                         n_word += token == y[i]
             word[i] = <double> n_word
             of_group[i] = <double> n_group
-
-
-def count_all(const int32_t[::1] tokens, const int64_t[::1] end, Py_ssize_t reach,
-              const int32_t[::1] column, double[:, ::1] counts):
-    """counts[i, column[t]] += 1 for each token t of history i; column -1: none."""
-    cdef Py_ssize_t i, j
-    cdef int32_t token, n_words = <int32_t> column.shape[0]
-    with nogil:
-        for i in range(end.shape[0]):
-            for j in range(_begin(&tokens[0], end[i], reach), end[i]):
-                token = tokens[j]
-                if token < n_words and column[token] >= 0:
-                    counts[i, column[token]] += 1.0
-
-
-def adapt(double[:, ::1] proba, const int32_t[::1] tokens, const int64_t[::1] end,
-          Py_ssize_t reach, const int32_t[::1] column, const double[::1] per_word,
-          int32_t[::1] count):
-    """proba[i, v] times sqrt(1 + n per_word[v]), scaled to the sum 1: n tokens t of
-    history i have column[t] = v. `count` is scratch, zeros before and after."""
-    cdef Py_ssize_t i, j
-    cdef int32_t token, v, n_words = <int32_t> column.shape[0]
-    cdef double total
-    with nogil:
-        for i in range(end.shape[0]):
-            for j in range(_begin(&tokens[0], end[i], reach), end[i]):
-                token = tokens[j]
-                if token < n_words and column[token] >= 0:
-                    count[column[token]] += 1
-            total = 0.0
-            for v in range(proba.shape[1]):
-                if count[v]:
-                    proba[i, v] *= sqrt(1.0 + count[v] * per_word[v])
-                    count[v] = 0
-                total += proba[i, v]
-            if total > 0.0:
-                total = 1.0 / total
-                for v in range(proba.shape[1]):
-                    proba[i, v] *= total
 
 
 def add_slopes(const double[::1] word, const double[::1] of_group,

@@ -38,6 +38,7 @@ from ..backoff import (
     single_precision,
 )
 from ..backoff._classifier import ClassifierModel
+from ..backoff._core_fast import Backoff, Model
 from ..backoff._distribution import by_group, take
 from ..context_tree import Columns, check_windows, read_windows
 from ..loglinear import JointLogLinear
@@ -46,6 +47,7 @@ from ..symbols._encoding import SymbolIndex
 from ..word_classes import ContextRefiner
 from ..word_classes._refiner import fit_clusterings, share_clusterings
 from ._models import UniformModel
+from ._sources import TokenSources
 
 
 def quiet(text: str) -> None:
@@ -312,6 +314,11 @@ class Part(ABC):
     def fit(self, task: GroupFit) -> list[Distribution]:
         """A model for each group."""
 
+    def source(self, sources: TokenSources) -> Any:
+        """How the models read the tokens of a language model; see
+        `Distribution.compiled`."""
+        return lambda tokens, end: self.read(Reading(sources.windows(tokens, end)))
+
     def _fit_groups(
         self, fit_group: Callable[[Samples, int], Distribution], task: GroupFit
     ) -> list[Distribution]:
@@ -353,6 +360,9 @@ class ComposedPart(Part):
     def read(self, reading: Reading) -> Any:
         return tuple(part.read(reading) for part in self.parts)
 
+    def source(self, sources: TokenSources) -> Any:
+        return tuple(part.source(sources) for part in self.parts)
+
 
 class EstimatorPart(Part):
     """Any classifier, at the end of a pipeline or alone.
@@ -387,6 +397,10 @@ class EstimatorPart(Part):
 
     def read(self, reading: Reading) -> Any:
         return reading.read(self.reader)
+
+    def source(self, sources: TokenSources) -> Any:
+        path = sources.of_steps(self.reader.steps, self.reader.symbols)
+        return super().source(sources) if path is None else path
 
     def fit(self, task: GroupFit) -> list[Distribution]:
         return self._fit_groups(self._fit_group, task)
@@ -437,6 +451,10 @@ class JointPart(Part):
     def read(self, reading: Reading) -> Any:
         return tuple(reading.read(reader) for reader in self.readers)
 
+    def source(self, sources: TokenSources) -> Any:
+        paths = [sources.of_steps(r.steps, r.symbols) for r in self.readers]
+        return super().source(sources) if None in paths else tuple(paths)
+
     def fit(self, task: GroupFit) -> list[Distribution]:
         # Threads go over the models, or over the shards of the only one.
         estimator = clone(self.estimator)
@@ -463,6 +481,11 @@ class LocatedModel(BackoffModel):
 
     def locate(self, contexts: ArrayLike) -> NDArray:
         return self._check_nodes(contexts, "contexts")
+
+    def compiled(self, source: Any) -> Model:
+        if isinstance(source, np.ndarray):
+            return Backoff(self, source.astype(np.int32, copy=False))
+        return super().compiled(source)
 
 
 class FrozenPart(Part):
@@ -516,6 +539,10 @@ class FrozenPart(Part):
         if isinstance(estimator, DistributionClassifier):
             return estimator.locate(X)
         return _indexable(X)
+
+    def source(self, sources: TokenSources) -> Any:
+        found = sources.of_estimator(self.estimator) if self.same else None
+        return super().source(sources) if found is None else found
 
     def fit(self, task: GroupFit) -> list[Distribution]:
         if task.sizes.size > 1:

@@ -275,18 +275,55 @@ def test_score_tokens_is_find_and_log_proba(seed):
     assert (got[~scored] == 0).all() and (depth[~scored] == -1).all()
 
 
-def test_long_texts_are_scored_in_slices(monkeypatch):
+def test_contexts_beyond_a_block_are_those_of_single_ones():
+    """Contexts are located in blocks, and kept rows of groups serve the next ones."""
     toy = Toy(3, classes=[*"abcdefg"], symbols=[*"abcdef"])
-    tokens = np.random.RandomState(0).randint(-1, 6, size=300)
+    tokens = np.random.RandomState(0).randint(-1, 6, size=1000)
     whole = toy.model.score_tokens(tokens)
-    nodes = np.arange(toy.model.n_nodes)
-    rows = toy.model.rows(nodes)
-    monkeypatch.setattr("sklstruct.backoff._model._SLICE", 7)
-    monkeypatch.setattr("sklstruct.backoff._model.rows_per_block", lambda width: 2)
-    np.testing.assert_array_equal(toy.model.score_tokens(tokens), whole)
-    np.testing.assert_array_equal(toy.model.rows(nodes), rows)
-    for row, best in zip(rows, toy.model.best(nodes, 2)[0]):
-        assert best.tolist() == np.lexsort([np.arange(7), -row])[:2].tolist()
+    for i in range(len(tokens)):
+        (one,) = toy.model.score_tokens(tokens[max(0, i - 5) : i + 1])[-1:]
+        assert one == whole[i]
+    nodes = np.random.RandomState(1).randint(toy.model.n_nodes, size=600)
+    group = np.array([0, 1, 0, 2, 1, 1, 2])
+    sums, rows = toy.model.group_proba(nodes, group), toy.model.rows(nodes)
+    for node, row, of_groups in zip(nodes, rows, sums):
+        assert (toy.model.rows([node])[0] == row).all()
+        one = toy.model.group_proba([node], group)[0]
+        np.testing.assert_allclose(of_groups, one, rtol=1e-15)
+
+
+def test_contexts_of_any_length():
+    """Deeper than the arrays that a kernel has without memory from the heap."""
+    deepest = 150
+    both = tuple([0, 1] * 75), tuple([1, 0] * 75)
+    contexts = {whole[i:] for whole in both for i in range(deepest + 1)}
+    rng = np.random.RandomState(0)
+    pairs = {((), y): np.log(1 / 3) for y in range(3)}
+    for c in sorted(contexts, key=len):
+        if c:
+            pairs[c, int(rng.randint(3))] = np.log(0.1 + 0.8 * rng.rand())
+    bows = {c: -rng.rand() for c in contexts}
+    model, order = build(contexts, pairs, bows, 3)
+    assert model.max_depth == deepest
+    nodes = np.arange(model.n_nodes)
+    rows = model.rows(nodes)
+    for node in (0, 40, deepest, model.n_nodes - 1):
+        for y in range(3):
+            context, total = order[node], 0.0
+            while (context, y) not in pairs:
+                total += bows[context]
+                context = context[1:]
+            expected = pairs[context, y] + total
+            assert rows[node, y] == pytest.approx(expected, rel=1e-13)
+            got, depth = model.target_depth([node], [y])
+            assert got[0] == rows[node, y] and depth[0] == len(context)
+    # After another symbol, the context of the newest ones that is known.
+    for context in (both[0], both[1][20:]):
+        node = order.index(context)
+        for symbol in (0, 1):
+            found = model.locate([[*context, symbol]])
+            assert model.follow([node], [symbol]).tolist() == found.tolist()
+    assert set(model.draw(nodes, np.full(nodes.size, 0.5)).tolist()) <= {0, 1, 2}
 
 
 def test_a_class_can_be_left_out_of_the_sample(toy):

@@ -267,7 +267,7 @@ def test_classes_of_the_base_and_their_mass(path):
     predictor = base.predictor
     text = number_sentences(random_text(11, 30))
     windows, target = predictor.windows(text)
-    proba = np.exp(predictor.distribution.rows(predictor.locate_text(windows)))
+    proba = np.exp(predictor.model.rows(predictor.locate_text(windows)))
     groups = predictor.distribution.groups()
     assert (groups is not None) == (path in ("factored", "mixture"))
     rng = np.random.default_rng(0)

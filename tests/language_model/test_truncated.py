@@ -44,8 +44,8 @@ def test_rows(model, temperature, top_k, top_p, skip):
     history = model.predictor.encoder.encode_history
     for words in ("", "the", "the cat", "a zebra"):
         at = predictor.locate(predictor.read(history(words)[None]))
-        proba = np.exp(predictor.distribution.rows(at)[0])
-        cut = Truncated(predictor.distribution, temperature, top_k, top_p, skip)
+        proba = np.exp(predictor.model.rows(at)[0])
+        cut = Truncated(predictor.model, temperature, top_k, top_p, skip)
         np.testing.assert_allclose(
             np.exp(cut.rows(at)[0]),
             defined(proba, temperature, top_k, top_p, skip),

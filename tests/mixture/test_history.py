@@ -366,8 +366,9 @@ def test_words_without_class_end_the_history():
     assert np.isnan(found[2])
     # Of the words before the new one nothing is left.
     ready = model.advance(model.begin(), "w0")[1]
-    cut = [-1 if i < len(ready) - 1 else t for i, t in enumerate(ready)]
-    assert model.advance(tuple(cut), "w1")[0] == pytest.approx(found[4], rel=1e-9)
+    cut = np.asarray(ready)
+    cut[:-1] = -1
+    assert model.advance(tuple(cut.tolist()), "w1")[0] == pytest.approx(found[4], rel=1e-9)
 
 
 def test_blocks_and_mixtures_do_not_matter(monkeypatch):

@@ -24,7 +24,6 @@ from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM, _gates
 from sklstruct.mixture._gates import GATES, em_weights, log_mixture, log_softmax
-from sklstruct.mixture._models import more_uniform
 from sklstruct.smoothing import GrownLM
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
@@ -372,15 +371,6 @@ def test_nothing_but_the_skipped_class():
         model.distribution_.draw(model.locate(X[:2]), np.array([0.2, 0.9]), skip=0)
 
 
-def test_further_numbers_are_uniform():
-    u = np.random.RandomState(0).random_sample(200_000)
-    for step in (0, 1, 1 << 20):
-        v = more_uniform(u, step)
-        assert 0 <= v.min() and v.max() < 1
-        assert np.abs(np.histogram(v, 20)[0] / v.size - 0.05).max() < 0.003
-        assert abs(np.corrcoef(u, v)[0, 1]) < 0.01
-
-
 def test_parameters_of_models_have_names(data):
     model = MixtureLM(parts())
     model.set_params(kn__discount=0.3, short=AdditiveLM(0, padding=-1))
@@ -677,27 +667,24 @@ def test_held_out_samples_that_no_model_can_explain_are_refused():
     assert MixtureLM(models, validation_fraction=0.1).fit(X, y).classes_.size == 2
 
 
-@pytest.mark.parametrize("name", GATES)
-def test_weights_of_one_history(name):
-    """Those of its row, for facts deeper than any that the gate learnt from as well."""
+@pytest.mark.parametrize("by", ["by_depth", "by_count"])
+def test_weights_by_bucket_are_those_of_its_samples(by):
+    """By EM with the weights of all as prior; deeper histories have the last bucket."""
     rng = np.random.default_rng(0)
-    depths = (3, 1)
-    facts = np.column_stack(
-        [
-            f
-            for d in depths
-            for f in (rng.integers(0, d + 1, 300), rng.exponential(3, 300))
-        ]
-    )
-    gate = GATES[name]().fit(
-        np.log(rng.random((300, 3))), facts, rng.random(300) + 0.1, depths
-    )
-    one = gate.row_log_weights()
-    seen = np.vstack([facts[:50], [[5, 2.0, 4, 0.0]]])
-    rows = np.broadcast_to(gate.log_weights(seen), (51, 3))
-    for row, expected in zip(seen.tolist(), rows):
-        np.testing.assert_allclose(one(row), expected, rtol=1e-12)
-        assert np.exp(one(row)).sum() == pytest.approx(1, abs=1e-12)
+    facts = np.column_stack([rng.integers(0, 4, 300), rng.exponential(3, 300)])
+    log_prob, weight = np.log(rng.random((300, 3))), rng.random(300) + 0.1
+    gate = GATES[by]().fit(log_prob, facts, weight, (3,))
+    bucket = facts[:, 0] if by == "by_depth" else facts[:, 1] // np.log(2.0)
+    overall = em_weights(np.exp(log_prob), weight)
+    for b in np.unique(bucket)[:4]:
+        here = bucket == b
+        proba = np.exp(log_prob[here])
+        expected = np.log(em_weights(proba, weight[here], 20.0 * overall))
+        got = gate.log_weights(facts[here])
+        np.testing.assert_allclose(got, np.tile(expected, (here.sum(), 1)), atol=1e-6)
+    deep = gate.log_weights(np.array([[9.0, 900.0]]))[0]
+    last = gate.weights[3 if by == "by_depth" else 31]
+    np.testing.assert_array_equal(deep, np.log(last))
 
 
 def test_weights_of_the_logistic_gate_are_those_of_its_features():
@@ -714,8 +701,6 @@ def test_weights_of_the_logistic_gate_are_those_of_its_features():
     assert np.ptp(expected, axis=0).min() > 0.1
     got = gate.log_weights(facts)
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
-    one_by_one = list(map(gate.row_log_weights(), facts.tolist()))
-    np.testing.assert_allclose(one_by_one, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_models", [1, 2, 5])
@@ -762,7 +747,7 @@ def test_gates_know_the_weight_of_the_samples_below_each_context(
     mixture = MixtureLM([("tree", model), ("add", AdditiveLM())], weights="by_count")
     mixture.fit(X, y, sample_weight=weight)
     fitted = mixture.distribution_.models[0]
-    at = mixture.locate(X)[0]
+    at = fitted.locate(mixture.locate(X)[0])
     total = np.zeros(fitted.tree.n_nodes)
     for node, w in zip(at.tolist(), np.ones(len(y)) if weight is None else weight):
         while node >= 0:

@@ -258,7 +258,7 @@ def test_language_model_agrees_with_the_pipeline(between):
     expected = rows[np.arange(target.size), target]
     np.testing.assert_allclose(predictor.score(new)[0], expected, rtol=1e-12)
     np.testing.assert_allclose(
-        predictor.distribution.rows(predictor.locate_text(windows)), rows, rtol=1e-12
+        predictor.model.rows(predictor.locate_text(windows)), rows, rtol=1e-12
     )
     sample = lm.sample(20, random_state=0)
     assert len(sample) == 20 and all("<unk>" not in s for s in sample)

@@ -1,0 +1,1199 @@
+"""Compiled models: the base with its loops, trees read along paths, back-off models.
+
+`_core_fast.pxd` has the contract. A back-off model is
+
+    log P(y | n) = log_prob(a, y) + sum of log_backoff over the nodes below a,
+
+a = the nearest of n and its ancestors that holds a pair for y. The root holds every
+class in class order, so its pair of class y is number y and the walk always ends. The
+classes of a node are sorted: one binary search per step.
+
+Costs (m = depth of the node, V = classes, p = pairs on the node's path): target
+O(m log pairs), row O(V + p), best O(p + k log k), draw O(p + V) in the worst case and
+O(pairs of the first nodes looked at) mostly.
+"""
+
+import threading
+
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.math cimport INFINITY, exp, log, log1p
+from libc.stdint cimport int64_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcmp, memcpy, memset
+
+import numpy as np
+
+from .._prefetch cimport prefetch
+from ..context_tree._find_fast cimport find_child, find_pair
+
+cdef extern from "Python.h":
+    int PyErr_CheckSignals() except -1
+
+cdef enum:
+    TARGET, ROW, PROBA, GROUPS, FACTS, BEST, DRAW  # questions
+
+cdef enum:
+    # Contexts that are located at a time, if a place has no more bytes than SMALL.
+    BLOCK = 256
+    SMALL = 2048
+    # Numbers that are made between two looks for Ctrl-C.
+    WORK = 1 << 22
+    # Nodes of a path without memory from the heap.
+    SHORT = 64
+    # Tokens of a history that an `ArrayModel` reads where it is asked one by one.
+    REACH = 1 << 10
+
+
+cdef inline const int* address(const int[::1] array) noexcept nogil:
+    return &array[0] if array.shape[0] else NULL
+
+
+cdef int interrupt() except -1 nogil:
+    """Raise what a handler of a signal raises."""
+    with gil:
+        return PyErr_CheckSignals()
+
+
+cdef void* room_for(Py_ssize_t n, Py_ssize_t size) except NULL nogil:
+    """n zeros of a size, to be freed."""
+    cdef void* found = calloc(max(n, 1), size)
+    if found == NULL:
+        with gil:
+            raise MemoryError
+    return found
+
+
+# ------------------------------------------------------------- the k best of a row
+
+
+cdef inline bint worse(double va, int ya, double vb, int yb) noexcept nogil:
+    """Does (va, ya) rank after (vb, yb)? Equal values rank by class id."""
+    return va < vb or (va == vb and ya > yb)
+
+
+cdef void sift_down(
+    double* value, int* label, int size, double v, int y
+) noexcept nogil:
+    """Put (v, y) in the place of the top of a heap."""
+    cdef int at = 0, child
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and worse(
+            value[child + 1], label[child + 1], value[child], label[child]
+        ):
+            child += 1
+        if not worse(value[child], label[child], v, y):
+            break
+        value[at], label[at] = value[child], label[child]
+        at = child
+    value[at], label[at] = v, y
+
+
+cdef int offer(
+    double* value, int* label, int size, int k, double v, int y
+) noexcept nogil:
+    """A candidate for a heap whose top is the worst of k; the new size."""
+    cdef int at = size, up
+    if size == k:
+        if worse(value[0], label[0], v, y):
+            sift_down(value, label, k, v, y)
+        return k
+    while at > 0:
+        up = (at - 1) >> 1
+        if not worse(v, y, value[up], label[up]):
+            break
+        value[at], label[at] = value[up], label[up]
+        at = up
+    value[at], label[at] = v, y
+    return size + 1
+
+
+cdef void in_order(double* value, int* label, int k) noexcept nogil:
+    """Turn a heap of k into a list, the best first."""
+    cdef int last, y
+    cdef double v
+    for last in range(k - 1, 0, -1):
+        v, y = value[last], label[last]
+        value[last], label[last] = value[0], label[0]
+        sift_down(value, label, last, v, y)
+
+
+# -------------------------------------------------------------------------- draws
+
+
+cdef double hashed(double uniform, int64_t step) noexcept nogil:
+    """A further number in [0, 1) made of one (SplitMix64)."""
+    cdef uint64_t x
+    memcpy(&x, &uniform, sizeof(double))
+    x += <uint64_t> 0x9E3779B97F4A7C15ULL * <uint64_t> (step + 1)
+    x = (x ^ (x >> 30)) * <uint64_t> 0xBF58476D1CE4E5B9ULL
+    x = (x ^ (x >> 27)) * <uint64_t> 0x94D049BB133111EBULL
+    x = x ^ (x >> 31)
+    return <double> (x >> 11) * (1.0 / 9007199254740992.0)
+
+
+cdef int draw_from(double* proba, int n, double uniform) noexcept nogil:
+    """The entry that a number in [0, 1) falls on; -1 if all are 0.
+
+    A row may miss the sum 1 by rounding: the number is scaled, not the row.
+    """
+    cdef int y, last = -1
+    cdef double total = 0.0, below = 0.0
+    for y in range(n):
+        total += proba[y]
+    for y in range(n):
+        if proba[y] > 0.0:
+            last = y
+            below += proba[y]
+            if uniform * total < below:
+                break
+    return last
+
+
+# --------------------------------------------------------------------------- base
+
+
+cdef class Place:
+    def __cinit__(self, Model model, Py_ssize_t n=1):
+        cdef Py_ssize_t k, stride = padded(model.room)
+        self.at = <char*> PyMem_Malloc(n * stride + 16)
+        if self.at == NULL:
+            raise MemoryError
+        for k in range(n):
+            model.open(self.at + k * stride)
+
+    def __dealloc__(self):
+        PyMem_Free(self.at)
+
+
+def arrays_of(models):
+    """The array models inside of some."""
+    return [a for model in models if model is not None for a in (<Model> model).arrays]
+
+
+cdef class Model:
+    """A distribution over classes given a context of tokens, compiled."""
+
+    def __cinit__(self):
+        self.arrays, self.places = [], []
+
+    cdef void open(self, char* place) noexcept nogil:
+        pass
+
+    cdef int locate(
+        self, const int* tokens, Py_ssize_t i, char* place
+    ) except -1 nogil:
+        return 0
+
+    cdef int locate_many(
+        self, const int* tokens, const int64_t* position, Py_ssize_t n, char* place,
+        Py_ssize_t stride
+    ) except -1 nogil:
+        cdef Py_ssize_t j
+        for j in range(n):
+            self.locate(tokens, position[j], place + j * stride)
+        return 0
+
+    cdef double target(self, char* place, int y) except? 2.0 nogil:
+        return -INFINITY
+
+    cdef int depth(self, char* place) noexcept nogil:
+        return -1
+
+    cdef int row(self, char* place, double* out) except -1 nogil:
+        cdef int y
+        if self.by_proba:
+            self.proba(place, out)
+        for y in range(self.n_classes):
+            out[y] = log(out[y]) if self.by_proba else self.target(place, y)
+        return 0
+
+    cdef int proba(self, char* place, double* out) except -1 nogil:
+        cdef int y
+        self.row(place, out)
+        for y in range(self.n_classes):
+            out[y] = exp(out[y])
+        return 0
+
+    cdef int facts(self, char* place, double* out) except -1 nogil:
+        memset(out, 0, self.n_facts * sizeof(double))
+        return 0
+
+    cdef int64_t key(self, char* place) except? -1 nogil:
+        return 0
+
+    cdef int groups(
+        self, char* place, const int* group, int n, double* out
+    ) except -1 nogil:
+        cdef int y
+        cdef double* row = <double*> room_for(self.n_classes, sizeof(double))
+        try:
+            self.proba(place, row)
+            memset(out, 0, n * sizeof(double))
+            for y in range(self.n_classes):
+                out[group[y]] += row[y]
+        finally:
+            free(row)
+        return 0
+
+    cdef int best(
+        self, char* place, int k, int* label, double* value
+    ) except -1 nogil:
+        cdef int y, size = 0
+        cdef double* row = <double*> room_for(self.n_classes, sizeof(double))
+        try:
+            self.row(place, row)
+            for y in range(self.n_classes):
+                size = offer(value, label, size, k, row[y], y)
+            in_order(value, label, k)
+        finally:
+            free(row)
+        return 0
+
+    cdef int draw(self, char* place, double uniform, int skip) except -2 nogil:
+        cdef double* row = <double*> room_for(self.n_classes, sizeof(double))
+        try:
+            self.proba(place, row)
+            if skip >= 0:
+                row[skip] = 0.0
+            return draw_from(row, self.n_classes, uniform)
+        finally:
+            free(row)
+
+    cdef Place borrow(self):
+        """A place from the pool: threads do not share places."""
+        try:
+            return self.places.pop()
+        except IndexError:
+            return Place(self)
+
+    def grouped(self, const int[::1] group):
+        """The same model, fast for sums over these groups of classes."""
+        return self
+
+    def prepare(self, int what):
+        """Make the tables that the answers to BEST or DRAW need."""
+
+    # ------------------------------------------- the loop, the same for all models
+
+    def _ask(self, int what, tokens, position, order=None, **given):
+        """`_each`; twice if there are array models, whose answers the second call
+        reads."""
+        if not self.arrays:
+            self._each(what, tokens, position, order, **given)
+            return
+        try:
+            for model in self.arrays:
+                model.record(tokens)
+            self._each(what, tokens, position, order, **given)
+            for model in self.arrays:
+                model.answer()
+            self._each(what, tokens, position, order, **given)
+        finally:
+            for model in self.arrays:
+                model.forget()
+
+    def _each(self, int what, const int[::1] tokens, const int64_t[::1] position,
+              const int64_t[::1] order, const int[::1] y=None, double[::1] target=None,
+              int[::1] depth=None, double[:, ::1] value=None, int[:, ::1] label=None,
+              const int[::1] group=None, const double[::1] uniform=None, int skip=-1):
+        """Answer a question of all contexts, in an order (None: as they are)."""
+        cdef Py_ssize_t i = 0, j, k, m, n = position.shape[0]
+        cdef Py_ssize_t stride = padded(self.room)
+        cdef Py_ssize_t block = BLOCK if stride <= SMALL and order is None else 1
+        cdef bint targets = y is not None, ordered = order is not None
+        cdef bint depths = depth is not None
+        # What is asked of array models may not depend on their answers.
+        cdef bint whole = bool(self.arrays)
+        cdef int width = 0 if value is None else <int> value.shape[1]
+        cdef Py_ssize_t work = 0
+        cdef char* at
+        cdef Place place = Place(self, block) if block > 1 else self.borrow()
+        with nogil:
+            while i < n:
+                m = min(block, n - i)
+                work += m * (16 if block > 1 else self.n_classes)
+                if work > WORK:
+                    work = 0
+                    interrupt()
+                if ordered:
+                    self.locate(address(tokens), position[order[i]], place.at)
+                else:
+                    self.locate_many(
+                        address(tokens), &position[i], m, place.at, stride)
+                for k in range(m):
+                    j = order[i] if ordered else i + k
+                    at = place.at + k * stride
+                    if targets and (y[j] >= 0 or what == TARGET):
+                        target[j] = self.target(at, y[j])
+                        if depths:
+                            depth[j] = self.depth(at)
+                    if what == ROW:
+                        self.row(at, &value[j, 0])
+                    elif what == PROBA:
+                        self.proba(at, &value[j, 0])
+                    elif what == GROUPS:
+                        self.groups(at, &group[0], width, &value[j, 0])
+                    elif what == FACTS:
+                        self.facts(at, &value[j, 0])
+                    elif what == BEST and whole:
+                        Model.best(self, at, width, &label[j, 0], &value[j, 0])
+                    elif what == BEST:
+                        self.best(at, width, &label[j, 0], &value[j, 0])
+                    elif what == DRAW and whole:
+                        label[j, 0] = Model.draw(self, at, uniform[j], skip)
+                    elif what == DRAW:
+                        label[j, 0] = self.draw(at, uniform[j], skip)
+                i += m
+        if block == 1:
+            self.places.append(place)
+
+    def order(self, const int[::1] tokens, const int64_t[::1] position):
+        """An order of the contexts in which they are cheap, by their keys."""
+        cdef Py_ssize_t j
+        cdef Place place
+        keys = np.empty(position.shape[0], dtype=np.int64)
+        cdef int64_t[::1] out = keys
+        # Keys may depend on what array models answer.
+        if self.arrays:
+            return np.arange(keys.size)
+        place = self.borrow()
+        with nogil:
+            for j in range(position.shape[0]):
+                self.locate(address(tokens), position[j], place.at)
+                out[j] = self.key(place.at)
+        self.places.append(place)
+        return np.argsort(keys, kind="stable")
+
+    def targets(self, tokens, position, y, depth=None):
+        """ln P of y[j] after tokens[:position[j]]; depth[j] <- its `depth`."""
+        out = np.empty(len(y))
+        self._ask(TARGET, tokens, position, y=y, target=out, depth=depth)
+        return out
+
+    def rows(self, tokens, position, out=None, proba=False):
+        """(n, n_classes) ln P of all classes, or P."""
+        if out is None:
+            out = np.empty((len(position), self.n_classes))
+        order = self.order(tokens, position) if self.sorted_is_faster else None
+        what = PROBA if proba or self.by_proba else ROW
+        self._ask(what, tokens, position, order, value=out)
+        if self.by_proba and not proba:
+            with np.errstate(divide="ignore"):
+                np.log(out, out=out)
+        return out
+
+    def best_of(self, tokens, position, k):
+        """The k most probable classes of each context, and their ln P."""
+        shape = len(position), k
+        labels, values = np.empty(shape, dtype=np.int32), np.empty(shape)
+        self.prepare(BEST)
+        self._ask(BEST, tokens, position, label=labels, value=values)
+        return labels, values
+
+    def draws(self, tokens, position, uniform, skip=-1):
+        """The class that each number in [0, 1) falls on; -1 if none has a
+        probability."""
+        out = np.empty((len(position), 1), dtype=np.int32)
+        self.prepare(DRAW)
+        self._ask(DRAW, tokens, position, label=out, uniform=uniform, skip=skip)
+        return out[:, 0]
+
+    def group_sums(self, tokens, position, group, order=None, y=None):
+        """(n, n_groups) P of the groups of classes, and `targets`, NaN where y is
+        negative; group: that of each class."""
+        model = self.grouped(group)
+        sums = np.empty((len(position), int(np.max(group)) + 1))
+        out = np.full(len(position), np.nan)
+        if order is None:
+            order = model.order(tokens, position)
+        model._ask(
+            GROUPS, tokens, position, order, value=sums, group=group, y=y, target=out)
+        return sums, out
+
+    def all_facts(self, tokens, position):
+        """(n, n_facts) the facts of each context."""
+        out = np.zeros((len(position), self.n_facts))
+        if self.n_facts:
+            self._ask(FACTS, tokens, position, value=out)
+        return out
+
+
+# -------------------------------------------------------------------------- trees
+
+
+cdef class Path:
+    """Which symbol of a tree each step of a history is.
+
+    Parameters
+    ----------
+    n_steps : int
+        Length of the path.
+
+    n_symbols : int
+        Symbols of the tree; others are unknown and end a path.
+
+    tables : list of int32 ndarray, default=None
+        Of each step, the symbol of each token, -1 for none. Steps may share an array.
+        None: symbols are tokens.
+
+    position : int32 ndarray of shape (n_steps,), default=None
+        The place in the history that each step reads, 1 for the last token. None:
+        1, 2, 3 ...
+
+    missing : uint8 ndarray of shape (n_tokens,), default=None
+        1 for tokens that end the history, as those do that are negative or not in the
+        tables. None: no others.
+
+    windows : int32 ndarray of shape (n, width), default=None
+        The history is the row of this array whose number is the last token. None: it
+        is made of the tokens.
+    """
+
+    def __cinit__(self):
+        self.table = NULL
+
+    def __dealloc__(self):
+        PyMem_Free(self.table)
+
+    def __init__(self, int n_steps, int n_symbols, tables=None, position=None,
+                 missing=None, windows=None):
+        cdef const int[::1] table
+        cdef const int[::1] places
+        cdef const unsigned char[::1] ends
+        cdef const int[:, :] rows
+        cdef int k
+        self.n_steps = n_steps
+        self.n_symbols = self.n_tokens = n_symbols
+        self.keep = keep = [tables, position, missing]
+        if tables is not None:
+            self.n_tokens = min([table.size for table in tables])
+            for one in {id(t): t for t in tables}.values():
+                if one.size and not -1 <= one.min() <= one.max() < n_symbols:
+                    raise ValueError("tables of a path hold symbols of another tree")
+            self.table = <const int**> PyMem_Malloc(max(n_steps, 1) * sizeof(int*))
+            if self.table == NULL:
+                raise MemoryError
+            for k in range(n_steps):
+                table = tables[k]
+                self.table[k] = address(table)
+        if position is not None:
+            places = position
+            self.position = address(places)
+        if missing is not None:
+            ends = missing
+            self.missing = &ends[0] if ends.shape[0] else NULL
+        if windows is not None:
+            windows = np.asarray(windows)
+            if windows.shape[1] > 1 and windows.strides[1] != 4:
+                windows = np.ascontiguousarray(windows)
+            rows = windows
+            keep.append(rows)
+            self.n_windows, self.width = rows.shape[0], rows.shape[1]
+            self.n_steps = min(n_steps, <int> self.width)
+            self.stride = windows.strides[0] // 4
+            if windows.size:
+                self.windows = &rows[0, 0]
+            else:
+                self.n_steps = 0
+
+    cdef Py_ssize_t begin(self, const int** tokens, Py_ssize_t i) noexcept nogil:
+        """The end of the history; `tokens` becomes where the history is."""
+        if self.n_windows == 0:
+            return i
+        tokens[0] = self.windows + tokens[0][i - 1] * self.stride
+        return self.width
+
+    cdef int symbol(
+        self, int step, const int* tokens, Py_ssize_t i, int* known
+    ) noexcept nogil:
+        """-1 at the end of the history, of the path and of the tree's symbols.
+
+        known: how many tokens are known not to end the history.
+        """
+        cdef int p, token
+        if step >= self.n_steps:
+            return -1
+        p = step + 1 if self.position == NULL else self.position[step]
+        while known[0] < p:
+            if known[0] >= i:
+                return -1
+            token = tokens[i - 1 - known[0]]
+            if <unsigned int> token >= self.n_tokens:  # also if it is negative
+                return -1
+            if self.missing != NULL and self.missing[token]:
+                return -1
+            known[0] += 1
+        token = tokens[i - p]
+        if self.table != NULL:
+            return self.table[step][token]
+        return token
+
+
+cdef class Tree:
+    def __init__(self, tree, Path path):
+        self.parent, self.symbol = tree.parent, tree.symbol
+        self.child_ptr, self.root_child = tree.child_ptr, tree.root_child
+        self.path = path
+        if path is not None and path.n_symbols > self.root_child.shape[0]:
+            raise ValueError("a path leads to symbols that the tree does not have")
+
+    cdef Node find(self, const int* tokens, Py_ssize_t i) noexcept nogil:
+        """The deepest node of a history."""
+        cdef Node out
+        cdef int child, known = 0
+        out.node = out.depth = out.up = 0
+        i = self.path.begin(&tokens, i)
+        while True:
+            child = child_of(
+                self, out, self.path.symbol(out.depth, tokens, i, &known))
+            if child < 0:
+                return out
+            out.node = child
+            out.depth += 1
+
+
+cdef inline int child_of(Tree tree, Node at, int symbol) noexcept nogil:
+    """The child with a symbol, -1 for none or the symbol -1."""
+    if symbol < 0:
+        return -1
+    if at.depth == 0:
+        return tree.root_child[symbol]
+    return find_child(tree.symbol, tree.child_ptr, at.node, symbol)
+
+
+# ---------------------------------------------------------------- back-off models
+
+
+cdef struct Step:
+    int node
+    double total  # of the back-off weights below the node
+
+
+cdef class Backoff(Model):
+    """A back-off model.
+
+    Parameters
+    ----------
+    model : BackoffModel
+        Its arrays are shared.
+
+    source : Path or int32 ndarray, default=None
+        How histories are read: along a path, or as the node whose number is the entry
+        of this array at the last token. None: the last token is the node.
+
+    group : int32 ndarray of shape (n_classes,), default=None
+        The group of each class, whose sums the places keep for the nodes of a path.
+    """
+
+    cdef readonly object model
+    cdef object source
+    cdef Tree tree
+    cdef const int[::1] parent, ptr, cls, root_order, node_of, group
+    cdef const double[::1] log_prob, log_backoff, row_sum, root_prob, root_mass
+    cdef const float[::1] weight
+    cdef int max_depth, n_groups
+    cdef Py_ssize_t masses
+
+    def __init__(self, model, source=None, group=None):
+        tree = model.tree
+        self.model, self.source, self.group = model, source, group
+        self.parent = tree.parent
+        self.ptr, self.cls = model.pairs.ptr, model.pairs.target
+        self.log_prob, self.log_backoff = model.log_prob, model.log_backoff
+        self.weight, self.max_depth = model.node_weight, tree.max_depth
+        self.n_classes, self.n_facts, self.room = model.n_classes, 2, sizeof(Node)
+        self.root_prob, self.node_of = model._root_prob, None
+        if isinstance(source, Path) or source is None:
+            self.tree = Tree(tree, source)
+        else:
+            self.tree = Tree(tree, None)
+            if source.size and not 0 <= source.min() <= source.max() < tree.n_nodes:
+                raise ValueError("contexts hold nodes that the model does not have")
+            self.node_of = source
+        if group is not None:
+            self.n_groups = int(np.max(group)) + 1
+            self.root_mass = np.bincount(group, self.root_prob, self.n_groups)
+            # The node of each level whose row of masses is kept, and the rows.
+            self.masses = padded(16 + 4 * self.max_depth)
+            self.room = self.masses + 8 * self.n_groups * (1 + self.max_depth)
+
+    def grouped(self, group):
+        return Backoff(self.model, self.source, group)
+
+    def prepare(self, int what):
+        if what == BEST:
+            self.root_order = self.model._root_order
+        else:
+            self.row_sum = self.model._row_sums
+
+    cdef void open(self, char* place) noexcept nogil:
+        if self.n_groups:
+            memset(place + 16, 255, 4 * self.max_depth)
+
+    cdef int locate(
+        self, const int* tokens, Py_ssize_t i, char* place
+    ) except -1 nogil:
+        cdef Node* at = <Node*> place
+        if self.tree.path is not None:
+            at[0] = self.tree.find(tokens, i)
+            return 0
+        at.node, at.depth, at.up = tokens[i - 1], -1, 0
+        if self.node_of is not None:
+            at.node = self.node_of[at.node]
+        return 0
+
+    cdef int locate_many(
+        self, const int* tokens, const int64_t* position, Py_ssize_t n, char* place,
+        Py_ssize_t stride
+    ) except -1 nogil:
+        """A step of all paths after the other: their look-ups wait for memory at the
+        same time."""
+        cdef int active[BLOCK]
+        cdef int known[BLOCK]
+        cdef const int* history[BLOCK]
+        cdef Py_ssize_t end[BLOCK]
+        cdef Node* at
+        cdef int j, a, child, step = 0, left = <int> n
+        if self.tree.path is None:
+            return Model.locate_many(self, tokens, position, n, place, stride)
+        for j in range(left):
+            at = <Node*> (place + j * stride)
+            at.node = at.depth = at.up = known[j] = 0
+            history[j], active[j] = tokens, j
+            end[j] = self.tree.path.begin(&history[j], position[j])
+        while left:
+            n, left = left, 0
+            for a in range(<int> n):
+                j = active[a]
+                at = <Node*> (place + j * stride)
+                child = child_of(self.tree, at[0], self.tree.path.symbol(
+                    step, history[j], end[j], &known[j]))
+                if child < 0:
+                    continue
+                at.node, at.depth = child, step + 1
+                prefetch(&self.tree.child_ptr[child], 1)
+                prefetch(&self.ptr[child], 1)
+                active[left] = j
+                left += 1
+            for a in range(left):
+                at = <Node*> (place + active[a] * stride)
+                child = self.tree.child_ptr[at.node]
+                prefetch(&self.tree.symbol[0] + child + (
+                    (self.tree.child_ptr[at.node + 1] - child) >> 1), 1)
+            step += 1
+        return 0
+
+    cdef int64_t key(self, char* place) except? -1 nogil:
+        return (<Node*> place).node
+
+    cdef double score(self, int node, int y, int* up) noexcept nogil:
+        """ln P(y | node); up: how far above the node the pair is.
+
+        y = -1: of a class of P = 1 at the root, which no other node holds.
+        """
+        cdef double total = 0.0
+        cdef int p
+        up[0] = 0
+        while True:
+            if y >= 0:
+                p = find_pair(self.ptr, self.cls, node, y)
+                if p >= 0:
+                    return total + self.log_prob[p]
+            elif node == 0:
+                return total
+            total += self.log_backoff[node]
+            node = self.parent[node]
+            up[0] += 1
+
+    cdef double target(self, char* place, int y) except? 2.0 nogil:
+        cdef Node* at = <Node*> place
+        return self.score(at.node, y, &at.up)
+
+    cdef int depth_of(self, Node* at) noexcept nogil:
+        cdef int node = at.node
+        if at.depth < 0:
+            at.depth = 0
+            while node:
+                at.depth += 1
+                node = self.parent[node]
+        return at.depth
+
+    cdef int depth(self, char* place) noexcept nogil:
+        return self.depth_of(<Node*> place) - (<Node*> place).up
+
+    cdef int facts(self, char* place, double* out) except -1 nogil:
+        out[0] = self.depth_of(<Node*> place)
+        out[1] = 0.0
+        if self.weight is not None:
+            out[1] = log1p(self.weight[(<Node*> place).node])
+        return 0
+
+    cdef Step* climb(
+        self, int node, Step* brief, int* n, double* total
+    ) except NULL nogil:
+        """The n nodes from one up to the root, without it, and the sum of all back-off
+        weights; from the heap if they are too many for `brief`."""
+        cdef Step* steps = brief
+        if self.max_depth > SHORT:
+            steps = <Step*> room_for(self.max_depth, sizeof(Step))
+        n[0], total[0] = 0, 0.0
+        while node:
+            steps[n[0]].node, steps[n[0]].total = node, total[0]
+            total[0] += self.log_backoff[node]
+            node = self.parent[node]
+            n[0] += 1
+        return steps
+
+    # Whole rows: the values of the root first, then each deeper node overwrites.
+
+    cdef int row(self, char* place, double* out) except -1 nogil:
+        cdef Step brief[SHORT]
+        cdef int n, y, p, k, node
+        cdef double total
+        cdef Step* steps = self.climb((<Node*> place).node, brief, &n, &total)
+        for y in range(self.n_classes):
+            out[y] = self.log_prob[y] + total
+        for k in range(n - 1, -1, -1):
+            node = steps[k].node
+            for p in range(self.ptr[node], self.ptr[node + 1]):
+                out[self.cls[p]] = self.log_prob[p] + steps[k].total
+        if steps != brief:
+            free(steps)
+        return 0
+
+    cdef int proba(self, char* place, double* out) except -1 nogil:
+        cdef Step brief[SHORT]
+        cdef int n, y, p, k, node
+        cdef double total
+        cdef Step* steps = self.climb((<Node*> place).node, brief, &n, &total)
+        # The exponentials of the root are kept.
+        total = exp(total)
+        for y in range(self.n_classes):
+            out[y] = self.root_prob[y] * total
+        for k in range(n - 1, -1, -1):
+            node = steps[k].node
+            for p in range(self.ptr[node], self.ptr[node + 1]):
+                out[self.cls[p]] = exp(self.log_prob[p] + steps[k].total)
+        if steps != brief:
+            free(steps)
+        return 0
+
+    cdef int best(
+        self, char* place, int k, int* label, double* value
+    ) except -1 nogil:
+        """Once the pairs of the path are in the heap, classes are taken by falling
+        probability at the root; adding one back-off weight keeps that order, so the
+        scan stops at the first value below the worst of the heap (equal values, which
+        rounding can make, still compete by class id)."""
+        cdef int node = (<Node*> place).node, size = 0, p, r, y
+        cdef double total = 0.0, v
+        cdef unsigned char* seen
+        seen = <unsigned char*> room_for(self.n_classes // 8 + 1, 1)
+        while node:
+            for p in range(self.ptr[node], self.ptr[node + 1]):
+                y = self.cls[p]
+                if mark(seen, y):
+                    v = self.log_prob[p] + total
+                    size = offer(value, label, size, k, v, y)
+            total += self.log_backoff[node]
+            node = self.parent[node]
+        for r in range(self.n_classes):
+            y = self.root_order[r]
+            v = self.log_prob[y] + total
+            if size == k and v < value[0]:
+                break
+            if mark(seen, y):
+                size = offer(value, label, size, k, v, y)
+        in_order(value, label, k)
+        free(seen)
+        return 0
+
+    cdef int draw(self, char* place, double uniform, int skip) except -2 nogil:
+        """By inversion, in the order deepest pairs first, then the classes that only
+        the root holds. What is not normalised is drawn in proportion."""
+        cdef int node = (<Node*> place).node, y, p, last = -1, up
+        cdef double total = 0.0, left, mass = self.row_sum[node]
+        cdef unsigned char* seen
+        if skip >= 0:
+            mass -= exp(self.score(node, skip, &up))
+            # A rest of this size is a rounding error.
+            if mass < 1e-12:
+                mass = 0.0
+        if not 0.0 < mass < INFINITY:
+            return -1
+        left = uniform * mass
+        seen = <unsigned char*> room_for(self.n_classes // 8 + 1, 1)
+        if skip >= 0:
+            mark(seen, skip)
+        # The last class with a positive probability takes what rounding of the sums
+        # leaves over.
+        while node and left >= 0.0:
+            for p in range(self.ptr[node], self.ptr[node + 1]):
+                y = self.cls[p]
+                if mark(seen, y):
+                    mass = exp(self.log_prob[p] + total)
+                    if mass > 0.0:
+                        last = y
+                        left -= mass
+                        if left < 0.0:
+                            break
+            total += self.log_backoff[node]
+            node = self.parent[node]
+        total = exp(total)
+        if left >= 0.0 and total > 0.0:
+            for y in range(self.n_classes):
+                if mark(seen, y):
+                    mass = self.root_prob[y] * total
+                    if mass > 0.0:
+                        last = y
+                        left -= mass
+                        if left < 0.0:
+                            break
+        free(seen)
+        return last
+
+    cdef int groups(
+        self, char* place, const int* group, int n, double* out
+    ) except -1 nogil:
+        if self.n_groups == 0:
+            return Model.groups(self, place, group, n, out)
+        memcpy(out, self.mass(place, (<Node*> place).node,
+                              self.depth_of(<Node*> place)), n * sizeof(double))
+        return 0
+
+    cdef const double* mass(self, char* place, int node, int depth) noexcept nogil:
+        """P of all groups after a node: its pairs, and of the classes without a pair
+        the share of what the parent gives to their group."""
+        cdef int* path = <int*> (place + 16) - 1
+        cdef double* explicit = <double*> (place + self.masses)
+        cdef double* row = explicit + depth * self.n_groups
+        cdef const double* above
+        cdef int g, p, y, up
+        cdef double scale
+        if node == 0:
+            return &self.root_mass[0]
+        if path[depth] == node:
+            return row
+        above = self.mass(place, self.parent[node], depth - 1)
+        memcpy(row, above, self.n_groups * sizeof(double))
+        memset(explicit, 0, self.n_groups * sizeof(double))
+        for p in range(self.ptr[node], self.ptr[node + 1]):
+            y = self.cls[p]
+            g = self.group[y]
+            explicit[g] += exp(self.log_prob[p])
+            row[g] -= exp(self.score(self.parent[node], y, &up))
+        scale = exp(self.log_backoff[node])
+        for g in range(self.n_groups):
+            # If all classes of a group have pairs a rounding may be left below 0.
+            row[g] = explicit[g] + (scale * row[g] if row[g] > 0 else 0)
+        path[depth] = node
+        return row
+
+    # ------------------------------------------------------ nodes as states
+
+    cdef int after(self, int node, int symbol) except -1 nogil:
+        """The deepest node of the context of a node followed by a symbol; -1: the
+        root.
+
+        The symbols of the context, the oldest first, are read on the way up to the
+        root, and walked again in the opposite order below the new symbol.
+        """
+        cdef Step brief[SHORT]
+        cdef Node at
+        cdef int n, child
+        cdef double total
+        cdef Step* steps
+        if symbol < 0:
+            return 0
+        steps = self.climb(node, brief, &n, &total)
+        at.node = at.depth = 0
+        child = child_of(self.tree, at, symbol)
+        while child >= 0:
+            at.node = child
+            at.depth = 1
+            if n == 0:
+                break
+            n -= 1
+            child = child_of(self.tree, at, self.tree.symbol[steps[n].node])
+        if steps != brief:
+            free(steps)
+        return at.node
+
+    def follow(self, const int[::1] nodes, const int[::1] symbols):
+        """`after` of many."""
+        cdef Py_ssize_t j
+        found = np.empty(nodes.shape[0], dtype=np.int32)
+        cdef int[::1] out = found
+        with nogil:
+            for j in range(nodes.shape[0]):
+                out[j] = self.after(nodes[j], symbols[j])
+        return found
+
+
+cdef inline bint mark(unsigned char* seen, int y) noexcept nogil:
+    """Set the bit of a class; whether it was not set."""
+    cdef unsigned char bit = <unsigned char> (1 << (y & 7))
+    if seen[y >> 3] & bit:
+        return False
+    seen[y >> 3] |= bit
+    return True
+
+
+cdef class Uniform(Model):
+    """The uniform distribution."""
+
+    cdef double value
+
+    def __init__(self, int n_classes, int n_facts=0):
+        self.n_classes, self.n_facts, self.value = n_classes, n_facts, -log(n_classes)
+
+    cdef double target(self, char* place, int y) except? 2.0 nogil:
+        return self.value
+
+
+# ----------------------------------------------- distributions written in Python
+
+
+cdef struct Here:
+    const int* tokens
+    Py_ssize_t i
+
+
+class Asked:
+    """What is asked of an `ArrayModel` by kind, and the answers in the same order."""
+
+    def __init__(self, tokens):
+        self.tokens, self.position, self.y = tokens, {}, []
+        self.answers = self.number = None
+
+
+cdef class ArrayModel(Model):
+    """A distribution in Python, which answers about many contexts in one call.
+
+    A first pass over contexts writes down what is asked, the distribution answers all
+    in one call, and a second pass, which asks the same, reads the answers.
+
+    Parameters
+    ----------
+    distribution : Distribution
+        Any.
+
+    find : callable
+        ``find(tokens, end)`` returns what the methods of the distribution take, for the
+        histories that end before ``tokens[end]``.
+    """
+
+    cdef object distribution, find, local
+
+    def __init__(self, distribution, find):
+        self.distribution, self.find = distribution, find
+        self.local = threading.local()
+        self.arrays = [self]
+        self.room, self.n_classes = sizeof(Here), distribution.n_classes
+        self.n_facts = 2 * len(distribution.fact_depths)
+
+    def record(self, tokens):
+        self.local.asked = Asked(np.asarray(tokens))
+
+    def answer(self):
+        """Answer what was asked."""
+        asked = self.local.asked
+        asked.answers, asked.number = {}, dict.fromkeys(asked.position, 0)
+        for kind, position in asked.position.items():
+            at = self.find(asked.tokens, np.array(position, dtype=np.int64))
+            asked.answers[kind] = self.reply(kind, at, asked.y)
+
+    def forget(self):
+        self.local.asked = None
+
+    def reply(self, kind, at, y):
+        if kind == "target":
+            return self.distribution.target(at, np.array(y, dtype=np.int32))
+        return getattr(self.distribution, kind)(at)
+
+    cdef object ask(self, str kind, Here* here, int y):
+        """The answer about a context; None while questions are written down."""
+        cdef Py_ssize_t n = min(here.i, <Py_ssize_t> REACH)
+        asked = getattr(self.local, "asked", None)
+        if asked is None:
+            tokens = np.empty(n, dtype=np.int32)
+            copy_tokens(tokens, here.tokens + here.i - n)
+            return self.reply(kind, self.find(tokens, np.array([n])), [y])[0]
+        if asked.answers is None:
+            asked.position.setdefault(kind, []).append(here.i)
+            if kind == "target":
+                asked.y.append(y)
+            return None
+        k = asked.number[kind]
+        asked.number[kind] = k + 1
+        return asked.answers[kind][k]
+
+    cdef int locate(
+        self, const int* tokens, Py_ssize_t i, char* place
+    ) except -1 nogil:
+        (<Here*> place).tokens, (<Here*> place).i = tokens, i
+        return 0
+
+    cdef double target(self, char* place, int y) except? 2.0 nogil:
+        with gil:
+            found = self.ask("target", <Here*> place, y)
+            return 0.0 if found is None else found
+
+    cdef int row(self, char* place, double* out) except -1 nogil:
+        with gil:
+            copy_row(self.ask("rows", <Here*> place, 0), out, self.n_classes)
+        return 0
+
+    cdef int facts(self, char* place, double* out) except -1 nogil:
+        if self.n_facts:
+            with gil:
+                copy_row(self.ask("facts", <Here*> place, 0), out, self.n_facts)
+        return 0
+
+
+cdef int copy_tokens(int[::1] out, const int* values) except -1:
+    if out.shape[0]:
+        memcpy(&out[0], values, out.shape[0] * sizeof(int))
+    return 0
+
+
+cdef int copy_row(found, double* out, Py_ssize_t n) except -1:
+    cdef const double[::1] values
+    if found is None:
+        memset(out, 0, n * sizeof(double))
+        return 0
+    values = np.ascontiguousarray(found, dtype=np.float64)
+    memcpy(out, &values[0], n * sizeof(double))
+    return 0
+
+
+# ------------------------------------------------------------------ word by word
+
+
+cdef class Cursor:
+    """A history of tokens, the state of a model of windows.
+
+    It is immutable, and equal histories are equal keys. As an array it is the window
+    of the tokens, -1 where history is missing.
+    """
+
+    cdef int n, width
+    cdef int* tokens
+
+    def __cinit__(self, int n, int width):
+        self.n, self.width = n, width
+        self.tokens = <int*> PyMem_Malloc((n + 1) * sizeof(int))
+        if self.tokens == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        PyMem_Free(self.tokens)
+
+    def __array__(self, dtype=None, copy=None):
+        out = np.full(self.width, -1, dtype=np.int32)
+        copy_tokens(out[self.width - self.n:], self.tokens)
+        return out if dtype is None else out.astype(dtype)
+
+    def __reduce__(self):
+        return cursor_of, (np.asarray(self),)
+
+    def __eq__(self, other):
+        if type(other) is not Cursor:
+            return NotImplemented
+        return self.width == (<Cursor> other).width and self.n == (<Cursor> other).n \
+            and memcmp(self.tokens, (<Cursor> other).tokens, self.n * sizeof(int)) == 0
+
+    def __hash__(self):
+        return hash((<char*> self.tokens)[:self.n * sizeof(int)])
+
+    def __repr__(self):
+        return f"Cursor({np.asarray(self).tolist()})"
+
+
+def cursor_of(window):
+    """The cursor of a window of tokens; missing ones, -1, come first."""
+    tokens = np.asarray(window, dtype=np.int32)
+    known = np.flatnonzero(tokens != -1)
+    first = int(known[0]) if known.size else tokens.size
+    cdef Cursor found = Cursor(tokens.size - first, tokens.size)
+    cdef const int[::1] values = np.ascontiguousarray(tokens[first:])
+    if found.n:
+        memcpy(found.tokens, &values[0], found.n * sizeof(int))
+    return found
+
+
+cdef class Words:
+    """Reads one word after a state.
+
+    Parameters
+    ----------
+    model : Model
+        Its contexts are tokens, or nodes of a `Backoff` whose nodes are states.
+
+    encoder : SentenceEncoder
+        Words to tokens.
+
+    begin : Cursor or int
+        The state at the beginning of a sentence.
+    """
+
+    cdef Model model
+    cdef Backoff tree
+    cdef dict code
+    cdef const int[::1] class_of_token
+    cdef int unknown, end, lost, n_nodes
+    cdef object begin
+
+    def __init__(self, Model model, encoder, begin):
+        self.model, self.begin = model, begin
+        if type(begin) is int:
+            self.tree = model
+            self.n_nodes = self.tree.model.n_nodes
+        self.code = encoder.labels.token_code
+        self.class_of_token = encoder.labels.class_of_token
+        self.unknown, self.end, self.lost = encoder.unknown, encoder.end, encoder.lost
+
+    def step(self, state, word):
+        """(ln P, next state); None: the state is not a single one, or the word does
+        not have a class."""
+        cdef int token, y, node, up
+        cdef double found
+        if type(state) is not (Cursor if self.tree is None else int):
+            return None
+        known = self.code.get(word)
+        token = self.unknown if known is None else known
+        y = self.class_of_token[token]
+        if y < 0:
+            return None
+        if self.tree is None:
+            return self.after(state, token, y)
+        try:
+            node = state
+        except OverflowError:
+            return None
+        if not 0 <= node < self.n_nodes:
+            return None
+        found = self.tree.score(node, y, &up)
+        if token == self.end:
+            return found, self.begin
+        if token >= self.tree.tree.root_child.shape[0]:
+            token = -1
+        return found, self.tree.after(node, token)
+
+    cdef object after(self, Cursor state, int token, int y):
+        cdef double found
+        cdef int n = min(state.n, state.width - 1)
+        cdef Place place = self.model.borrow()
+        cdef Cursor cursor
+        self.model.locate(state.tokens, state.n, place.at)
+        found = self.model.target(place.at, y)
+        self.model.places.append(place)
+        if token == self.end:
+            return found, self.begin
+        cursor = Cursor(n + 1, state.width)
+        memcpy(cursor.tokens, state.tokens + state.n - n, n * sizeof(int))
+        cursor.tokens[n] = -1 if token == self.lost else token
+        return found, cursor

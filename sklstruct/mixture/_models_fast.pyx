@@ -1,0 +1,698 @@
+"""Compiled gates, mixtures and factored models; see `backoff/_core_fast.pxd`.
+
+Rows are as short as there are models: array operations along them would cost more than
+the numbers. The weights of a mixture cost O(models * trees of contexts) per context.
+"""
+
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.math cimport INFINITY, exp, floor, log, sqrt
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+from ..backoff._core_fast cimport (
+    Model, draw_from, hashed, in_order, offer, padded,
+)
+from ..backoff._core_fast import arrays_of
+from ..symbols import TextWindows
+from ..symbols._sentences import LONGEST_HISTORY
+
+cdef enum:
+    # Steps of `hashed`: those of a path through a tree are below 1000.
+    OF_REDRAWS = 1000
+    OF_MIXTURE = 1 << 20
+    # Rounds in which a number that fell on the skipped class is drawn again, before
+    # the whole row is made.
+    REDRAWS = 32
+
+
+cdef double log_sum(const double *a, const double *b, Py_ssize_t n) noexcept nogil:
+    """The logarithm of the sum of exp(a + b); NaN if there is one."""
+    cdef Py_ssize_t k
+    cdef double top = -INFINITY, total = 0.0
+    for k in range(n):
+        if a[k] + b[k] > top:
+            top = a[k] + b[k]
+    if top == -INFINITY:
+        top = 0.0
+    for k in range(n):
+        total += exp(a[k] + b[k] - top)
+    return top + log(total)
+
+
+cdef void log_softmax_row(double *score, Py_ssize_t n) noexcept nogil:
+    """score -= the logarithm of the sum of its exponentials."""
+    cdef Py_ssize_t k
+    cdef double top = -INFINITY, total = 0.0
+    for k in range(n):
+        top = max(top, score[k])
+    for k in range(n):
+        total += exp(score[k] - top)
+    top += log(total)
+    for k in range(n):
+        score[k] -= top
+
+
+def log_mixture(const double[:, ::1] log_weights, const double[:, ::1] log_prob,
+                double[::1] out):
+    """out <- the logarithm of the weighted sum of each row of probabilities."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(log_prob.shape[0]):
+            out[i] = log_sum(&log_weights[i, 0], &log_prob[i, 0], log_prob.shape[1])
+
+
+def log_softmax(double[:, ::1] score):
+    """score <- each row minus the logarithm of the sum of its exponentials."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(score.shape[0]):
+            log_softmax_row(&score[i, 0], score.shape[1])
+
+
+cdef void *scratch(Py_ssize_t n_bytes) except NULL nogil:
+    cdef void *found = malloc(n_bytes + 1)
+    if found == NULL:
+        with gil:
+            raise MemoryError
+    return found
+
+
+# -------------------------------------------------------------------------- gates
+
+
+cdef class GateTable:
+    """The weights of a gate after each history, from facts.
+
+    Parameters
+    ----------
+    table : float64 ndarray of shape (n_rows, n_models)
+        Logarithms of weights by bucket; of a logistic gate the coefficients: a
+        constant; of each tree those of x and its square, with x the scaled logarithm,
+        and of each depth the constant and that of x.
+
+    fact : int, default=-1
+        The fact that decides the bucket, the depth (0) or the logarithm of the training
+        weight (1), in powers of 2. -1: there is one bucket.
+
+    deepest : int32 ndarray of shape (n_trees,), default=None
+        The largest depth with coefficients, of each tree. None: not a logistic gate.
+    """
+
+    cdef readonly bint reads_facts
+    cdef int fact, n
+    cdef const double[:, ::1] table
+    cdef const int32_t[::1] deepest
+
+    def __init__(self, table, int fact=-1, deepest=None):
+        self.table, self.fact = np.ascontiguousarray(table, dtype=np.float64), fact
+        self.n, self.deepest = self.table.shape[1], None
+        self.reads_facts = fact >= 0 or deepest is not None
+        n_rows = 1
+        if deepest is not None:
+            self.deepest = np.array(deepest, dtype=np.int32)
+            n_rows += sum(2 + 2 * (depth + 1) for depth in deepest)
+        if self.table.shape[0] < n_rows:
+            raise ValueError("the coefficients of a gate do not fit its depths")
+
+    cdef Py_ssize_t bucket(self, const double *facts) noexcept nogil:
+        cdef double at = 0.0
+        if self.fact == 0:
+            at = facts[0]
+        elif self.fact == 1:
+            at = floor(facts[1] / log(2.0))
+        return <Py_ssize_t> min(at, <double> (self.table.shape[0] - 1))
+
+    cdef void weigh(self, const double *facts, double *out) noexcept nogil:
+        """out <- the logarithms of the weights."""
+        cdef Py_ssize_t k, t, first = 1, at
+        cdef double x
+        if self.deepest is None:
+            memcpy(out, &self.table[self.bucket(facts), 0], self.n * sizeof(double))
+            return
+        memcpy(out, &self.table[0, 0], self.n * sizeof(double))
+        for t in range(self.deepest.shape[0]):
+            at = <Py_ssize_t> facts[2 * t]
+            at = first + 2 + 2 * max(0, min(at, <Py_ssize_t> self.deepest[t]))
+            x = 0.2 * facts[2 * t + 1]
+            for k in range(self.n):
+                out[k] += self.table[at, k] + x * (
+                    self.table[first, k] + x * self.table[first + 1, k]
+                    + self.table[at + 1, k])
+            first += 2 + 2 * (self.deepest[t] + 1)
+        log_softmax_row(out, self.n)
+
+    def buckets(self, const double[:, ::1] facts):
+        """(n,) the bucket of each row of facts."""
+        cdef Py_ssize_t i
+        out = np.empty(facts.shape[0], dtype=np.int64)
+        cdef int64_t[::1] bucket = out
+        for i in range(facts.shape[0]):
+            bucket[i] = self.bucket(&facts[i, 0])
+        return out
+
+    def log_weights(self, const double[:, ::1] facts):
+        """(n, n_models) logarithms of the weights of each row of facts."""
+        cdef Py_ssize_t i
+        out = np.empty((facts.shape[0], self.n))
+        cdef double[:, ::1] weights = out
+        with nogil:
+            for i in range(facts.shape[0]):
+                self.weigh(&facts[0, 0] + i * facts.shape[1], &weights[i, 0])
+        return out
+
+
+# ----------------------------------------------------------------- composed models
+
+
+cdef class Composed(Model):
+    """A model made of others, each with a place inside its own.
+
+    Parameters
+    ----------
+    models : list of Model or None
+
+    own : int
+        Bytes of the place before those of the models.
+    """
+
+    cdef list keep
+    cdef void **part
+    cdef int64_t *offset
+    cdef int n
+
+    def __cinit__(self):
+        self.part = NULL
+        self.offset = NULL
+
+    def __dealloc__(self):
+        PyMem_Free(self.part)
+        PyMem_Free(self.offset)
+
+    def compose(self, models, Py_ssize_t own):
+        cdef int k
+        self.keep, self.n = list(models), len(models)
+        self.arrays = arrays_of(models)
+        self.part = <void **> PyMem_Malloc(self.n * sizeof(void *))
+        self.offset = <int64_t *> PyMem_Malloc(self.n * sizeof(int64_t))
+        if self.part == NULL or self.offset == NULL:
+            raise MemoryError
+        self.room, self.by_proba, self.sorted_is_faster = padded(own), True, True
+        for k in range(self.n):
+            model = self.keep[k]
+            self.part[k], self.offset[k] = NULL, self.room
+            if model is not None:
+                self.part[k] = <void *> model
+                self.room += padded((<Model?> model).room)
+
+    def prepare(self, what):
+        for model in self.keep:
+            if model is not None:
+                model.prepare(what)
+
+    cdef void open(self, char *place) noexcept nogil:
+        cdef int k
+        for k in range(self.n):
+            if self.part[k] != NULL:
+                (<Model> self.part[k]).open(place + self.offset[k])
+
+    cdef int draw_once(self, char *place, double uniform) except -2 nogil:
+        return -1
+
+    cdef int draw(self, char *place, double uniform, int skip) except -2 nogil:
+        """A number that falls on `skip` is drawn again."""
+        cdef int step, y
+        for step in range(REDRAWS + 1):
+            y = self.draw_once(place, uniform)
+            if skip < 0 or y != skip:
+                return y
+            uniform = hashed(uniform, OF_REDRAWS + step)
+        return Model.draw(self, place, uniform, skip)
+
+
+cdef class Mixture(Composed):
+    """The weighted sum of models. A place holds the logarithms of the weights, the
+    facts, and the places of the models."""
+
+    cdef GateTable gate
+    cdef object weights
+
+    def __init__(self, models, gate):
+        self.gate, self.weights = gate.table(), gate
+        self.n_classes = models[0].n_classes
+        self.n_facts = sum([m.n_facts for m in models])
+        if self.gate.n != len(models) or {m.n_classes for m in models} != {
+            models[0].n_classes
+        }:
+            raise ValueError("the models of a mixture do not fit each other")
+        self.compose(models, 8 * (len(models) + self.n_facts))
+
+    def grouped(self, group):
+        return Mixture([m.grouped(group) for m in self.keep], self.weights)
+
+    cdef void weigh(self, char *place) noexcept nogil:
+        cdef double *weights = <double *> place
+        self.gate.weigh(weights + self.n, weights)
+
+    cdef int locate(
+        self, const int *tokens, Py_ssize_t i, char *place
+    ) except -1 nogil:
+        cdef int k
+        for k in range(self.n):
+            (<Model> self.part[k]).locate(tokens, i, place + self.offset[k])
+        if self.gate.reads_facts:
+            self.facts(place, <double *> place + self.n)
+        self.weigh(place)
+        return 0
+
+    cdef int locate_many(
+        self, const int *tokens, const int64_t *position, Py_ssize_t n, char *place,
+        Py_ssize_t stride
+    ) except -1 nogil:
+        cdef Py_ssize_t j
+        cdef int k
+        for k in range(self.n):
+            (<Model> self.part[k]).locate_many(
+                tokens, position, n, place + self.offset[k], stride)
+        for j in range(n):
+            if self.gate.reads_facts:
+                self.facts(place, <double *> place + self.n)
+            self.weigh(place)
+            place += stride
+        return 0
+
+    cdef int facts(self, char *place, double *out) except -1 nogil:
+        cdef int k
+        for k in range(self.n):
+            (<Model> self.part[k]).facts(place + self.offset[k], out)
+            out += (<Model> self.part[k]).n_facts
+        return 0
+
+    cdef int64_t key(self, char *place) except? -1 nogil:
+        return (<Model> self.part[0]).key(place + self.offset[0])
+
+    cdef double target(self, char *place, int y) except? 2.0 nogil:
+        cdef double brief[8]
+        cdef double *part = brief
+        cdef double found
+        cdef int k
+        if self.n > 8:
+            part = <double *> scratch(self.n * sizeof(double))
+        for k in range(self.n):
+            part[k] = (<Model> self.part[k]).target(place + self.offset[k], y)
+        found = log_sum(<double *> place, part, self.n)
+        if part != brief:
+            free(part)
+        return found
+
+    cdef int proba(self, char *place, double *out) except -1 nogil:
+        cdef double *row = <double *> scratch(self.n_classes * sizeof(double))
+        cdef double *into = out
+        cdef int k, y
+        cdef double weight
+        try:
+            for k in range(self.n):
+                weight = exp((<double *> place)[k])
+                into = row if k else out
+                (<Model> self.part[k]).proba(place + self.offset[k], into)
+                if k == 0:
+                    for y in range(self.n_classes):
+                        out[y] *= weight
+                else:
+                    for y in range(self.n_classes):
+                        out[y] += weight * row[y]
+        finally:
+            free(row)
+        return 0
+
+    cdef int groups(
+        self, char *place, const int *group, int n, double *out
+    ) except -1 nogil:
+        cdef double *sums = <double *> scratch(n * sizeof(double))
+        cdef int k, g
+        cdef double weight
+        memset(out, 0, n * sizeof(double))
+        try:
+            for k in range(self.n):
+                weight = exp((<double *> place)[k])
+                (<Model> self.part[k]).groups(place + self.offset[k], group, n, sums)
+                for g in range(n):
+                    out[g] += weight * sums[g]
+        finally:
+            free(sums)
+        return 0
+
+    cdef int draw_once(self, char *place, double uniform) except -2 nogil:
+        """A model by its weight, then a class of that model."""
+        cdef double *weight = <double *> scratch(self.n * sizeof(double))
+        cdef int k
+        for k in range(self.n):
+            weight[k] = exp((<double *> place)[k])
+        k = draw_from(weight, self.n, uniform)
+        free(weight)
+        uniform = hashed(uniform, OF_MIXTURE)
+        return (<Model> self.part[k]).draw(place + self.offset[k], uniform, -1)
+
+
+cdef struct Here:
+    const int *tokens      # of the models
+    Py_ssize_t i
+    const int *history     # the words that are counted
+    Py_ssize_t first, end
+    int64_t number         # of the context
+
+
+cdef class Factored(Composed):
+    """A model for each node of a tree of classes, over its children.
+
+    A place holds a `Here`; of each node the number of the context that the model of the
+    node was located for; counts of children, zeros between calls; P of the nodes of the
+    tree; a row of children; open nodes; the places of the models.
+
+    Parameters
+    ----------
+    models : list of Model or None
+        Of each node of the tree; None for nodes with fewer than two children.
+
+    model : FactoredModel
+        The tree and the concentrations.
+
+    history : TextWindows or int32 ndarray, default=None
+        Windows in numbers of classes, of which the last token is the number: a row is
+        the history. An array: the number of the class that each token of a history is,
+        -1 for missing history. None: only without concentrations.
+
+    group : int32 ndarray of shape (n_classes,), default=None
+        Groups of classes that are asked for.
+    """
+
+    cdef list args
+    cdef object model
+    cdef const int[:, ::1] node_of, child_of
+    cdef const int[::1] word_node, first_child, n_child, terminal, class_of, step_of
+    cdef const int[::1] number, tokens, word_of_token
+    cdef const int64_t[::1] ends
+    cdef const unsigned char[::1] of_words
+    cdef const double[::1] theta, prior
+    cdef Py_ssize_t located, counts, totals, reach
+    cdef int most, n_tokens
+
+    def __init__(self, models, model, history=None, group=None):
+        tree, n = model.tree, len(models)
+        self.args = [models, model, history]
+        self.model, self.n_classes = model, model.n_classes
+        self.node_of, self.child_of = model.path_node, model.path_child
+        self.word_node = model.word_node
+        names = "first_child", "n_child", "node_class"
+        arrays = [np.ascontiguousarray(getattr(tree, k), np.int32) for k in names]
+        self.first_child, self.n_child, self.class_of = arrays
+        self.terminal = np.ascontiguousarray(tree.terminal[0], dtype=np.int32)
+        self.of_words = np.ascontiguousarray(model.of_words, dtype=np.uint8)
+        # The step of the paths that begins at each node.
+        step_of = np.full(n, -1, dtype=np.int32)
+        for step, nodes in enumerate(model.path_node):
+            step_of[nodes[nodes >= 0]] = step
+        self.step_of = step_of
+        for one, n_child in zip(models, tree.n_child):
+            if one is not None and one.n_classes != n_child:
+                raise ValueError("a model of a tree has other classes than its node")
+        self.theta = self.tokens = self.word_of_token = self.number = None
+        if model.concentration is not None:
+            self.theta = np.ascontiguousarray(model.concentration, dtype=np.float64)
+            above = model.concentration[np.maximum(tree.parent, 0)]
+            with np.errstate(invalid="ignore"):
+                self.prior = above * model.share
+            self.reach = LONGEST_HISTORY
+            if isinstance(history, TextWindows):
+                self.tokens, self.ends = history.tokens, history.end
+                self.reach = history.reach
+            else:
+                self.word_of_token, self.n_tokens = history, len(history)
+        self.n_facts = 2 * len(model.fact_depths)
+        if group is not None:
+            self.number = number_of_groups(model, group)
+        self.most = int(np.max(tree.n_child)) if n else 0
+        self.located = padded(sizeof(Here))
+        self.counts = padded(self.located + 8 * n)
+        self.totals = padded(self.counts + 4 * self.most)
+        self.compose(models, self.totals + 8 * (n + self.most) + 4 * n)
+
+    def grouped(self, group):
+        return Factored(*self.args, group)
+
+    cdef void open(self, char *place) noexcept nogil:
+        memset(place, 0, self.totals)
+        Composed.open(self, place)
+
+    cdef int locate(
+        self, const int *tokens, Py_ssize_t i, char *place
+    ) except -1 nogil:
+        cdef Here *here = <Here *> place
+        here.tokens, here.i = tokens, i
+        here.number += 1
+        if self.theta is None:
+            return 0
+        here.history, here.end = tokens, i
+        if self.tokens is not None:
+            here.history, here.end = &self.tokens[0], self.ends[tokens[i - 1]]
+        here.first = here.end
+        while (here.first > 0 and here.first > here.end - self.reach
+               and self.word(here, here.first - 1) >= 0):
+            here.first -= 1
+        return 0
+
+    cdef inline int word(self, Here *here, Py_ssize_t j) noexcept nogil:
+        """The number of the class of a token of the history; -1 if it ends there."""
+        cdef int token = here.history[j]
+        if self.word_of_token is None:
+            return token
+        return self.word_of_token[token] if 0 <= token < self.n_tokens else -1
+
+    cdef char *at(self, char *place, int v) except NULL nogil:
+        """The place of the model of a node."""
+        cdef Here *here = <Here *> place
+        cdef int64_t *located = <int64_t *> (place + self.located)
+        cdef char *found = place + self.offset[v]
+        if located[v] != here.number:
+            # If this raises, the place is not asked again.
+            (<Model> self.part[v]).locate(here.tokens, here.i, found)
+            located[v] = here.number
+        return found
+
+    cdef int facts(self, char *place, double *out) except -1 nogil:
+        """The facts of the root: nodes below it depend on the class."""
+        if self.part[0] == NULL:
+            return Model.facts(self, place, out)
+        return (<Model> self.part[0]).facts(self.at(place, 0), out)
+
+    cdef int64_t key(self, char *place) except? -1 nogil:
+        if self.part[0] == NULL:
+            return 0
+        return (<Model> self.part[0]).key(self.at(place, 0))
+
+    cdef inline bint adapts(self, int v) noexcept nogil:
+        """Whether words of the history count at a node."""
+        return self.theta is not None and self.theta[v] < INFINITY
+
+    cdef int count(self, char *place, int v, int *count) noexcept nogil:
+        """count[c] += words of the history below child c of a node; how many."""
+        cdef Here *here = <Here *> place
+        cdef Py_ssize_t j
+        cdef int word, total = 0, step = self.step_of[v]
+        for j in range(here.first, here.end):
+            word = self.word(here, j)
+            if word < self.n_classes and self.node_of[step, word] == v:
+                count[self.child_of[step, word]] += 1
+                total += 1
+        return total
+
+    cdef double target(self, char *place, int y) except? 2.0 nogil:
+        cdef int step, v, child
+        cdef double one, total = 0.0
+        for step in range(<int> self.node_of.shape[0]):
+            v = self.node_of[step, y]
+            if v < 0 or self.part[v] == NULL:
+                continue
+            child = self.child_of[step, y]
+            one = (<Model> self.part[v]).target(self.at(place, v), child)
+            if self.adapts(v):
+                if self.of_words[v]:
+                    one = self.recurring(place, v, y, one)
+                else:
+                    one = self.adapted(place, v, child, one)
+            total += one
+        return total
+
+    cdef double recurring(
+        self, char *place, int v, int y, double one
+    ) noexcept nogil:
+        """ln P of a word in its class, after the words of the history."""
+        cdef Here *here = <Here *> place
+        cdef Py_ssize_t j
+        cdef int word, mine = 0, of_class = 0
+        for j in range(here.first, here.end):
+            word = self.word(here, j)
+            if word < self.n_classes and self.word_node[word] == v:
+                of_class += 1
+                mine += word == y
+        if of_class == 0:
+            return one
+        return log((mine + self.theta[v] * exp(one)) / (of_class + self.theta[v]))
+
+    cdef double adapted(
+        self, char *place, int v, int child, double one
+    ) except? 2.0 nogil:
+        """ln P of a group, after the words of the history.
+
+        Groups without words in the history keep their share: the sum over the others
+        is enough.
+        """
+        cdef Here *here = <Here *> place
+        cdef int *count = <int *> (place + self.counts)
+        cdef Py_ssize_t j
+        cdef int word, c, step = self.step_of[v]
+        cdef double total = 1.0, factor = 1.0, scale
+        if self.count(place, v, count) == 0:
+            return one
+        for j in range(here.end - 1, here.first - 1, -1):
+            word = self.word(here, j)
+            if word >= self.n_classes or self.node_of[step, word] != v:
+                continue
+            c = self.child_of[step, word]
+            if count[c] == 0:
+                continue
+            scale = self.scale(v, c, count[c])
+            count[c] = 0
+            if c == child:
+                factor = scale
+                total += exp(one) * (scale - 1.0)
+            elif scale > 1.0:
+                total += (scale - 1.0) * exp(
+                    (<Model> self.part[v]).target(self.at(place, v), c))
+        return one + log(factor / total)
+
+    cdef inline double scale(self, int v, int c, int n) noexcept nogil:
+        """The factor of a group with n words in the history."""
+        cdef double prior = self.prior[self.first_child[v] + c]
+        return sqrt(1.0 + n / prior) if prior > 0.0 else 1.0
+
+    cdef int children(self, char *place, int v, double *out) except -1 nogil:
+        """P of the children of a node."""
+        cdef int *count = <int *> (place + self.counts)
+        cdef int c, n = self.n_child[v], n_words
+        cdef double total = 0.0
+        if self.part[v] == NULL:
+            out[0] = 1.0
+            return 0
+        (<Model> self.part[v]).proba(self.at(place, v), out)
+        if not self.adapts(v):
+            return 0
+        n_words = self.count(place, v, count)
+        if n_words == 0:
+            return 0
+        for c in range(n):
+            if self.of_words[v]:
+                out[c] = (count[c] + self.theta[v] * out[c]) / (
+                    n_words + self.theta[v])
+            else:
+                if count[c]:
+                    out[c] *= self.scale(v, c, count[c])
+                total += out[c]
+            count[c] = 0
+        if total > 0.0:
+            for c in range(n):
+                out[c] /= total
+        return 0
+
+    cdef int proba(self, char *place, double *out) except -1 nogil:
+        cdef double *total = <double *> (place + self.totals)
+        cdef double *row = total + self.n
+        cdef int v, c, y
+        total[0] = 1.0
+        for v in range(self.n):
+            if self.n_child[v]:
+                self.children(place, v, row)
+                for c in range(self.n_child[v]):
+                    total[self.first_child[v] + c] = total[v] * row[c]
+        for y in range(self.n_classes):
+            out[y] = total[self.terminal[y]]
+        return 0
+
+    cdef int groups(
+        self, char *place, const int *group, int n, double *out
+    ) except -1 nogil:
+        """The children of the root, if they are the groups."""
+        cdef double *row = <double *> (place + self.totals) + self.n
+        cdef int c
+        if self.number is None:
+            return Model.groups(self, place, group, n, out)
+        self.children(place, 0, row)
+        for c in range(n):
+            out[self.number[c]] = row[c]
+        return 0
+
+    cdef int best(
+        self, char *place, int k, int *label, double *value
+    ) except -1 nogil:
+        """Best first: nodes are opened by falling probability until no open node can
+        hold a better class."""
+        cdef double *total = <double *> (place + self.totals)
+        cdef double *row = total + self.n
+        cdef int *todo = <int *> (row + self.most)
+        cdef int v, c, i, top, size = 0, n_open = 1
+        total[0], todo[0] = 1.0, 0
+        while n_open:
+            top = 0
+            for i in range(1, n_open):
+                if total[todo[i]] > total[todo[top]]:
+                    top = i
+            v = todo[top]
+            if size == k and log(total[v]) < value[0]:
+                break
+            n_open -= 1
+            todo[top] = todo[n_open]
+            if self.n_child[v] == 0:  # a tree of one class
+                size = offer(value, label, size, k, log(total[v]), self.class_of[v])
+                continue
+            self.children(place, v, row)
+            for c in range(self.n_child[v]):
+                i = self.first_child[v] + c
+                total[i] = total[v] * row[c]
+                if self.n_child[i]:
+                    todo[n_open] = i
+                    n_open += 1
+                else:
+                    size = offer(value, label, size, k, log(total[i]), self.class_of[i])
+        in_order(value, label, k)
+        return 0
+
+    cdef int draw_once(self, char *place, double uniform) except -2 nogil:
+        cdef double *row = <double *> (place + self.totals) + self.n
+        cdef int v = 0, c, step = 0
+        while self.n_child[v]:
+            c = 0
+            if self.part[v] != NULL:
+                if self.adapts(v):
+                    self.children(place, v, row)
+                    c = draw_from(row, self.n_child[v], uniform)
+                else:
+                    c = (<Model> self.part[v]).draw(self.at(place, v), uniform, -1)
+            v = self.first_child[v] + c
+            uniform = hashed(uniform, step)
+            step += 1
+        return self.class_of[v]
+
+
+def number_of_groups(model, group):
+    """The number of the group that each child of the root is; None if the groups are
+    not the children, or words count there."""
+    own = model.groups()
+    if own is None or (model.of_words[0] and model.concentration is not None
+                       and model.concentration[0] < np.inf):
+        return None
+    pairs = np.unique(np.column_stack([own, np.asarray(group)]), axis=0)
+    if not len(pairs) == int(np.max(own)) + 1 == int(np.max(group)) + 1:
+        return None
+    return np.ascontiguousarray(pairs[:, 1], dtype=np.int32)

@@ -1,0 +1,95 @@
+"""Sources: how fitted classifiers read the tokens of a language model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from ..backoff import BackoffClassifier
+from ..backoff._core_fast import Path
+from ..backoff._readers import WindowReader
+from ..loglinear import JointLogLinear
+from ..symbols import TextWindows, encode
+from ..word_classes import ContextRefiner
+
+
+class TokenSources:
+    """Makes the sources of the parts of one model; see `Distribution.compiled`.
+
+    Parameters
+    ----------
+    n_tokens : int
+        Tokens are 0 ... n_tokens - 1, and -1 for missing history.
+
+    depth : int
+        Columns of the windows that the classifiers were fitted on.
+    """
+
+    def __init__(self, n_tokens: int, depth: int) -> None:
+        self.tokens, self.depth = np.arange(n_tokens, dtype=np.int32), depth
+        self._arrays: dict[bytes, NDArray] = {}
+
+    def windows(self, tokens: NDArray, end: NDArray) -> TextWindows:
+        """The windows of the histories before ``tokens[end]``."""
+        return TextWindows(tokens, end, self.depth).of_width(self.depth)
+
+    def of_estimator(self, estimator: Any) -> Any:
+        """The source of a fitted classifier; None if kernels cannot read its
+        contexts."""
+        while isinstance(estimator, Pipeline) and len(estimator.steps) == 1:
+            estimator = estimator.steps[0][1]
+        *steps, last = [estimator]
+        if isinstance(estimator, Pipeline):
+            *steps, last = [step for _, step in estimator.steps]
+        if hasattr(last, "part_") and not steps:
+            return last.part_.source(self)
+        if isinstance(last, JointLogLinear) and not steps:
+            readers = zip(last._steps, last._step_symbols)
+            of_trees = [
+                self.of_steps([] if step is None else [step], symbols)
+                for step, symbols in readers
+            ]
+            return None if None in of_trees else tuple(of_trees)
+        if isinstance(last, BackoffClassifier):
+            if isinstance(last._reader, WindowReader):
+                return self.of_steps(steps, last._reader.symbols)
+        return None
+
+    def of_steps(self, steps: list, symbols: NDArray | None) -> Path | None:
+        """The path of a tree of these symbols after some transformers; None if they
+        are not on a path."""
+        if symbols is None or len(steps) > 1:
+            return None
+        if not steps:
+            table = encode(self.tokens[:, None], symbols)[:, 0]
+            if np.array_equal(table[: symbols.size], self.tokens[: symbols.size]) and (
+                (table[symbols.size :] < 0).all()
+            ):
+                return Path(self.depth, symbols.size)
+            tables = [self._shared(table)] * self.depth
+            return Path(self.depth, symbols.size, tables)
+        (refiner,) = steps
+        if type(refiner) is not ContextRefiner:
+            return None
+        # A window of equal tokens gives the symbol of the token at every step.
+        windows = np.repeat(self.tokens[:, None], self.depth, axis=1)
+        made = encode(refiner.transform(windows), symbols)[:, ::-1]
+        ids = refiner._encoder.ids(self.tokens, unknown=refiner._known.size)
+        missing = refiner._missing[ids].astype(np.uint8)
+        return Path(
+            made.shape[1],
+            symbols.size,
+            [self._shared(column) for column in made.T],
+            np.array([position for _, position in refiner.path_], dtype=np.int32),
+            self._shared(missing) if missing.any() else None,
+        )
+
+    def _shared(self, array):
+        """One array for all equal ones: many parts read words by the same classes."""
+        array = np.ascontiguousarray(array)
+        if array.dtype != np.uint8:
+            array = array.astype(np.int32, copy=False)
+        return self._arrays.setdefault(array.tobytes(), array)

@@ -1,0 +1,140 @@
+"""A classifier that a user writes answers every question of a language model."""
+
+import heapq
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from sklstruct import KneserNeyLM, LanguageModel
+from sklstruct.mixture import FactoredLM, MixtureLM
+
+TEXT = ["the cat sat on the mat", "the dog sat", "a cat ran", "a dog ran on"] * 5
+
+
+class RecentWords(ClassifierMixin, BaseEstimator):
+    """Words of the window come again: a share for each of them, the rest uniform."""
+
+    def __init__(self, share=0.5):
+        self.share = share
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        proba = np.ones((len(X), self.classes_.size))
+        for row, window in zip(proba, np.asarray(X)):
+            first = np.flatnonzero(np.r_[-1, window] < 0)[-1]
+            recent = np.isin(self.classes_, window[first:])
+            if recent.any():
+                row *= 1.0 - self.share
+                row[recent] += self.share * proba.shape[1] / recent.sum()
+        return proba / proba.sum(axis=1, keepdims=True)
+
+
+def mixture(weights):
+    models = [("kn", KneserNeyLM(discount=0.5)), ("recent", RecentWords())]
+    return MixtureLM(models, weights=weights)
+
+
+MODELS = {
+    "alone": RecentWords,
+    "in a mixture": lambda: mixture([0.7, 0.3]),
+    "behind a gate": lambda: mixture("logistic"),
+    "of words in classes": lambda: FactoredLM(
+        {"the": 0, "a": 0, "cat": 1, "dog": 1}
+        | dict.fromkeys(["sat", "ran", "on", "mat", "<unk>", "</s>"], 2),
+        KneserNeyLM(discount=0.5),
+        RecentWords(),
+        concentration=2.0,
+    ),
+    "of classes": lambda: FactoredLM(
+        {"the": 0, "a": 0, "cat": 1, "dog": 1}
+        | dict.fromkeys(["sat", "ran", "on", "mat", "<unk>", "</s>"], 2),
+        RecentWords(),
+        mixture([0.5, 0.5]),
+        concentration=2.0,
+    ),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return LanguageModel(MODELS[request.param](), max_depth=3).fit(TEXT)
+
+
+def test_all_questions_have_one_answer(model):
+    text = ["the dog ran on the mat", "a a a", "zebra the zebra"]
+    with np.errstate(divide="ignore"):
+        for sentence, expected in zip(text, model.token_log_proba(text)):
+            state, found, rows = model.begin(), [], []
+            for word in [*sentence.split(), "</s>"]:
+                rows.append(model.rows(state))
+                log_prob, state = model.advance(state, word)
+                found.append(log_prob)
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
+            np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1.0, rtol=1e-12)
+            known = model.vocabulary_.tolist()
+            y = [known.index(w if w in known else "<unk>") for w in sentence.split()]
+            some = np.array(rows)[np.arange(len(y)), y]
+            np.testing.assert_allclose(some, expected[:-1], rtol=1e-12)
+        best = model.predict_next("the dog", 3)
+        state = model.advance(model.advance(model.begin(), "the")[1], "dog")[1]
+        row = np.exp(model.rows(state))
+        np.testing.assert_allclose([p for _, p in best], np.sort(row)[::-1][:3])
+
+
+def test_it_is_drawn_from_and_decoded(model):
+    drawn = model.sample(3000, max_length=1, random_state=0, allow_unknown=True)
+    row = np.exp(model.rows(model.begin()))
+    known = model.vocabulary_.tolist()
+    share = np.zeros(len(known))
+    for words in drawn:
+        share[known.index(words[0] if words else "</s>")] += 1 / len(drawn)
+    np.testing.assert_allclose(share, row, rtol=0, atol=0.05)
+    # Beams of histories, extended by one word at a time.
+    beams = [(0.0, model.begin(), ())]
+    for _ in range(3):
+        grown = []
+        for total, state, words in beams:
+            row = model.rows(state)
+            for y in np.argsort(-row)[:4].tolist():
+                log_prob, after = model.advance(state, known[y])
+                assert log_prob == pytest.approx(row[y], rel=1e-12)
+                grown.append((total + log_prob, after, (*words, known[y])))
+        beams = heapq.nlargest(5, grown, key=lambda beam: beam[0])
+        assert len({state for _, state, _ in beams}) > 1
+    again = pickle.loads(pickle.dumps(beams[0][1]))
+    assert again == beams[0][1] and hash(again) == hash(beams[0][1])
+    np.testing.assert_array_equal(model.rows(again), model.rows(beams[0][1]))
+
+
+def test_many_states_are_asked_in_one_call(model, monkeypatch):
+    calls = []
+    ask = RecentWords.predict_proba
+    monkeypatch.setattr(
+        RecentWords,
+        "predict_proba",
+        lambda self, X: calls.append(len(X)) or ask(self, X),
+    )
+    model.score(TEXT[:4] * 10)
+    assert 0 < len(calls) <= 4  # one of each model
+
+
+def test_its_errors_reach_the_caller(model, monkeypatch):
+    def refuse(self, X):
+        raise RuntimeError("from the user")
+
+    monkeypatch.setattr(RecentWords, "predict_proba", refuse)
+    for ask in (
+        lambda: model.score(TEXT[:2]),
+        lambda: model.advance(model.begin(), "the"),
+        lambda: model.rows(model.begin()),
+        lambda: model.sample(2, random_state=0),
+    ):
+        with pytest.raises(RuntimeError, match="from the user"):
+            ask()
+    monkeypatch.undo()
+    assert np.isfinite(model.score(TEXT[:2]))
