@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from .._compat import (
     StrOptions,
     _fit_context,
 )
+from .._lazy import stored
 from ..backoff import Distribution
 from ..symbols import join_symbols
 from ..word_classes import WordClustering
@@ -77,7 +79,7 @@ class CacheModel(Distribution):
 
     def rows(self, at: NDArray) -> NDArray:
         """As `Distribution.rows`."""
-        base, mixer = self.model.base_, self.model._mixer()
+        base, mixer = self.model.base_, self.model._mixer
         out = np.empty((len(at), self.n_classes))
         for row, cursor in zip(out, at):
             log_base = base.rows(cursor.state)
@@ -378,6 +380,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         )
 
     def _set_classes(self, settings, text):
+        for name in ("_mixer", "_base_step"):  # of an earlier fit
+            vars(self).pop(name, None)
         self.class_of_ = _fit.classes_of_words(self.word_classes, self.base_, text)
         self._counted = settings._replace(
             n_classes=self.vocabulary_.size, class_of=self.class_of_
@@ -386,7 +390,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     def _fit_weights(self, held):
         blocks = list(self._positions(held))
         if self.theta_ is not None:
-            counts = self.new_state().recall(self._mixer(), blocks).in_class
+            counts = self._recall(blocks).in_class
             words, of_base, log_base = (
                 np.concatenate([getattr(at, name) for at in blocks])
                 for name in ("words", "of_base", "log_base")
@@ -399,14 +403,26 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             self.theta_ = _fit.most_likely_theta(
                 log_inside, counts[known], group, n_groups
             )
-        log_parts, features, _ = self.new_state().recall(self._mixer(), blocks)
+        log_parts, features, _ = self._recall(blocks)
         if self.weights == "logistic":
             self.gate_coef_ = _fit.fit_gate(log_parts, features, self._order)
         else:
             self.weights_ = _fit.fit_constants(log_parts, features, self._order)
 
+    def _recall(self, blocks):
+        parts = Mixer(self._order, self.theta_, None, None)
+        return self.new_state().recall(parts, blocks)
+
+    @cached_property
     def _mixer(self):
         return Mixer(self._order, self.theta_, self.gate_coef_, self.weights_)
+
+    @cached_property
+    def _base_step(self):
+        return self.base_.predictor.step_with_groups(self.class_of_)
+
+    def __getstate__(self):
+        return stored(self)
 
     @property
     def vocabulary_(self) -> np.ndarray:
@@ -468,7 +484,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         """(ln P of every position, positions of each sentence)."""
         check_is_fitted(self)
         text = check_text(self.base_, X)
-        state, mixer = checked_state(state, self._counted), self._mixer()
+        state, mixer = checked_state(state, self._counted), self._mixer
         lengths = self.base_.predictor.encoder.lengths(text)
         starts = _check_starts(starts, lengths.size)
         scored = [state.read(mixer, at) for at in self._positions(text, starts)]
@@ -636,17 +652,18 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     def _step(self, cursor, word):
         """`advance`, which changes the cache of the cursor."""
-        log_base, state = self.base_.advance(cursor.state, word)
-        labels = self.base_.predictor.encoder.labels
-        y = int(labels.encode_targets([word])[0])
-        of_base = None
+        found = of_base = None
         if self.class_of_ is not None:
-            predictor = self.base_.predictor
-            at = predictor.locate(np.asarray(cursor.state)[None])
-            of_base = predictor.model.group_proba(at, self.class_of_)[0]
-        counts, first = cursor.cache.counts, SENTENCE * cursor.begins
-        log_prob = counts.step(self._mixer(), y, first, log_base, of_base)
-        return log_prob, CacheCursor(state, cursor.cache, 0 <= y == labels.end_id)
+            of_base = np.empty(int(self.class_of_.max()) + 1)
+            found = self._base_step(cursor.state, word, of_base)
+        # A word without class is not asked about its class.
+        log_base, state = found or self.base_.advance(cursor.state, word)
+        encoder = self.base_.predictor.encoder
+        token = encoder.labels.token_code.get(word, encoder.unknown)
+        y = encoder.labels.class_of_token[token]
+        first = SENTENCE * cursor.begins
+        log_prob = cursor.cache.counts.step(self._mixer, y, first, log_base, of_base)
+        return log_prob, CacheCursor(state, cursor.cache, token == encoder.end)
 
     def rows(self, cursor: CacheCursor) -> np.ndarray:
         """Natural log-probabilities of all words after a cursor.
@@ -695,7 +712,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         at = single_state(predictor.read(history[None]))
         if not text.lengths[0]:
             return cursor._replace(state=at)
-        cache, mixer = cursor.cache.copy(), self._mixer()
+        cache, mixer = cursor.cache.copy(), self._mixer
         left = int(text.lengths[0])  # the end mark is not read
         for block in self._positions(text):
             arrays = (None if array is None else array[:left] for array in block)

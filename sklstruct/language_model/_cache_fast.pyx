@@ -219,8 +219,13 @@ cdef class Counts:
         other.group, other.decay = self.group, self.decay
         other._make_room()
         other.nodes, other.value = self.nodes.copy(), self.value.copy()
-        other.table, other.class_value = self.table.copy(), self.class_value.copy()
-        other.weight, other.past = self.weight.copy(), self.past.copy()
+        other.table = self.table.copy()
+        # Tables that nothing is written to are shared.
+        other.class_value, other.weight, other.past = (
+            self.class_value.copy() if self.shape.n_class else self.class_value,
+            self.weight.copy() if self.shape.learns else self.weight,
+            self.past.copy() if self.shape.length >= 0 else self.past,
+        )
         return other
 
     def __reduce__(self):
