@@ -79,7 +79,7 @@ class CacheModel(Distribution):
 
     def rows(self, at: NDArray) -> NDArray:
         """As `Distribution.rows`."""
-        base, mixer = self.model.base_, self.model._mixer
+        base, (mixer, _) = self.model.base_, self.model._compiled
         out = np.empty((len(at), self.n_classes))
         for row, cursor in zip(out, at):
             log_base = base.rows(cursor.state)
@@ -212,7 +212,6 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     See Also
     --------
     CacheState : The counts of a cache, which can be reset, copied and stored.
-
     LanguageModel : Scores sentences one by one, in any order.
 
     Notes
@@ -326,7 +325,17 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         TypeError
             If `base` is not a LanguageModel.
         """
-        settings = self._settings()
+        settings = CacheSettings(
+            n_classes=0,  # and class_of: once the base is fitted
+            class_of=None,
+            max_order=int(self.max_order),
+            half_life=_fit.half_lives("half_life", self.half_life),
+            ngram_half_life=_fit.half_lives("ngram_half_life", self.ngram_half_life),
+            class_half_life=() if self.word_classes is None else _CLASS_HALF_LIVES,
+            length=self.length,
+            learning_rate=_fit.learning_rates(self.learning_rate),
+            learning_half_life=_LEARNING_HALF_LIFE,
+        )
         parts, order = _fit.parts_of(settings)
         given = _fit.given_weights(self.weights, parts)
         if given is not None and X_val is not None:
@@ -363,25 +372,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
                 )
         return self
 
-    def _settings(self):
-        """The settings of the counts, without words and their classes."""
-        with_classes = self.word_classes is not None
-        ngrams = _fit.half_lives("ngram_half_life", self.ngram_half_life)
-        return CacheSettings(
-            n_classes=0,
-            max_order=int(self.max_order),
-            half_life=_fit.half_lives("half_life", self.half_life),
-            ngram_half_life=ngrams if self.max_order > 1 else (),
-            class_half_life=_CLASS_HALF_LIVES if with_classes else (),
-            length=self.length,
-            class_of=None,
-            learning_rate=_fit.learning_rates(self.learning_rate),
-            learning_half_life=_LEARNING_HALF_LIFE,
-        )
-
     def _set_classes(self, settings, text):
-        for name in ("_mixer", "_base_step"):  # of an earlier fit
-            vars(self).pop(name, None)
+        vars(self).pop("_compiled", None)
         self.class_of_ = _fit.classes_of_words(self.word_classes, self.base_, text)
         self._counted = settings._replace(
             n_classes=self.vocabulary_.size, class_of=self.class_of_
@@ -390,7 +382,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     def _fit_weights(self, held):
         blocks = list(self._positions(held))
         if self.theta_ is not None:
-            counts = self._recall(blocks).in_class
+            parts = Mixer(self._order, self.theta_, None, None)
+            counts = self.new_state().recall(parts, blocks).in_class
             words, of_base, log_base = (
                 np.concatenate([getattr(at, name) for at in blocks])
                 for name in ("words", "of_base", "log_base")
@@ -403,23 +396,20 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             self.theta_ = _fit.most_likely_theta(
                 log_inside, counts[known], group, n_groups
             )
-        log_parts, features, _ = self._recall(blocks)
+        parts = Mixer(self._order, self.theta_, None, None)
+        log_parts, features, _ = self.new_state().recall(parts, blocks)
         if self.weights == "logistic":
             self.gate_coef_ = _fit.fit_gate(log_parts, features, self._order)
         else:
             self.weights_ = _fit.fit_constants(log_parts, features, self._order)
 
-    def _recall(self, blocks):
-        parts = Mixer(self._order, self.theta_, None, None)
-        return self.new_state().recall(parts, blocks)
-
     @cached_property
-    def _mixer(self):
-        return Mixer(self._order, self.theta_, self.gate_coef_, self.weights_)
-
-    @cached_property
-    def _base_step(self):
-        return self.base_.predictor.step_with_groups(self.class_of_)
+    def _compiled(self):
+        """The weights, and the base's answer about one word and all classes."""
+        return (
+            Mixer(self._order, self.theta_, self.gate_coef_, self.weights_),
+            self.base_.predictor.step_with_groups(self.class_of_),
+        )
 
     def __getstate__(self):
         return stored(self)
@@ -484,9 +474,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         """(ln P of every position, positions of each sentence)."""
         check_is_fitted(self)
         text = check_text(self.base_, X)
-        state, mixer = checked_state(state, self._counted), self._mixer
+        state = checked_state(state, self._counted)
         lengths = self.base_.predictor.encoder.lengths(text)
         starts = _check_starts(starts, lengths.size)
+        mixer, _ = self._compiled
         scored = [state.read(mixer, at) for at in self._positions(text, starts)]
         if starts.any() and not lengths[np.flatnonzero(starts)[-1] :].any():
             state.reset()  # no word follows the last start
@@ -652,17 +643,16 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     def _step(self, cursor, word):
         """`advance`, which changes the cache of the cursor."""
-        found = of_base = None
-        if self.class_of_ is not None:
-            of_base = np.empty(int(self.class_of_.max()) + 1)
-            found = self._base_step(cursor.state, word, of_base)
+        mixer, ask_base = self._compiled
+        of_base = None if self.theta_ is None else np.empty(self.theta_.shape[1])
+        found = ask_base(cursor.state, word, of_base)
         # A word without class is not asked about its class.
         log_base, state = found or self.base_.advance(cursor.state, word)
         encoder = self.base_.predictor.encoder
         token = encoder.labels.token_code.get(word, encoder.unknown)
         y = encoder.labels.class_of_token[token]
         first = SENTENCE * cursor.begins
-        log_prob = cursor.cache.counts.step(self._mixer, y, first, log_base, of_base)
+        log_prob = cursor.cache.counts.step(mixer, y, first, log_base, of_base)
         return log_prob, CacheCursor(state, cursor.cache, token == encoder.end)
 
     def rows(self, cursor: CacheCursor) -> np.ndarray:
@@ -712,7 +702,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         at = single_state(predictor.read(history[None]))
         if not text.lengths[0]:
             return cursor._replace(state=at)
-        cache, mixer = cursor.cache.copy(), self._mixer
+        cache, (mixer, _) = cursor.cache.copy(), self._compiled
         left = int(text.lengths[0])  # the end mark is not read
         for block in self._positions(text):
             arrays = (None if array is None else array[:left] for array in block)

@@ -422,7 +422,7 @@ def test_weights_are_the_most_likely(weights):
         else:
             other = fitted + 0.3 * rng.normal(size=fitted.shape)
         setattr(model, name, other)
-        vars(model).pop("_mixer", None)
+        vars(model).pop("_compiled", None)
         # Weights of an order are drawn to their mean as by twenty positions.
         worse = sum(line.sum() for line in model.score_stream(HELD))
         assert worse < held + (3.0 if weights == "em" else 0.05)
