@@ -672,27 +672,6 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     # ----------------------------------------------------------- generation
 
-    def next_proba(
-        self, context: Iterable = (), *, state: CacheState | None = None
-    ) -> np.ndarray:
-        """The probability of every word after the first words of a sentence.
-
-        Parameters
-        ----------
-        context : str or iterable of symbols, default=()
-            Words since the start of the sentence. They are part of the history, but not
-            added to the state.
-
-        state : CacheState, default=None
-            The state after the text before. None: a new one.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_classes,)
-            In the order of ``vocabulary_``; sums to 1.
-        """
-        return np.exp(self.rows(self._after(context, state)))
-
     def _after(self, context, state):
         """The cursor after the first words of a sentence."""
         cursor = self.begin(state)
@@ -784,13 +763,14 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         Parameters
         ----------
         context : str or iterable of symbols, default=()
-            As in `next_proba`.
+            Words since the start of the sentence. They are part of the history, but are
+            not added to the state.
 
         k : int, default=10
             At least 1; at most all symbols are returned.
 
         state : CacheState, default=None
-            As in `next_proba`.
+            The state after the text before; it is not changed. None: a new one.
 
         Returns
         -------
