@@ -324,11 +324,7 @@ class BackoffModel(Distribution):
         if isinstance(source, np.ndarray):
             windows = source.astype(np.int32, copy=False)
             source = Path(self.max_depth, self.n_symbols, windows=windows)
-        return (
-            Backoff(self, source)
-            if isinstance(source, Path)
-            else super().compiled(source)
-        )
+        return Backoff(self, source) if isinstance(source, Path) else super().compiled(source)
 
     def _check_nodes(self, at, name="at"):
         nodes = as_ids(name, at, 1)
