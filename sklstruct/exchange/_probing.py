@@ -19,7 +19,6 @@ from ..backoff import BackoffModel, ClosedModel
 from . import _probing_fast as _fast
 from ._arpa_read import Section, build_model, decode_words, names_of_marks
 from ._arpa_write import NgramRows, Sections, sections_of
-from ._words import FileWords
 
 _FAMILY = b"mmap lm http://kheafield.com/code "
 MAGIC = _FAMILY + b"format version 5\n"
