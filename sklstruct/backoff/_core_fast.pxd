@@ -35,6 +35,7 @@
 # `draws`, `group_sums`, `all_facts`; `prepare` comes before a `best` or `draw`.
 # For a single context take a place from the pool: place = self.borrow(); ...;
 # self.places.append(place).
+cimport cython
 from libc.stdint cimport int64_t
 
 
@@ -79,6 +80,7 @@ cdef class Place:
     cdef char* at
 
 
+@cython.final
 cdef class Path:
     """Which symbol of a tree each step of a history is."""
     cdef list keep
@@ -101,6 +103,7 @@ cdef struct Node:
     int up     # how far above the node the pair of the last target is
 
 
+@cython.final
 cdef class Tree:
     """A context tree, read along a path."""
     cdef const int[::1] parent, symbol, child_ptr, root_child

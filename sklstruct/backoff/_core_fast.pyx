@@ -15,6 +15,7 @@ O(pairs of the first nodes looked at) mostly.
 
 import threading
 
+cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport INFINITY, exp, log, log1p
 from libc.stdint cimport int64_t, uint64_t
@@ -424,6 +425,7 @@ cdef class Model:
 # -------------------------------------------------------------------------- trees
 
 
+@cython.final
 cdef class Path:
     """Which symbol of a tree each step of a history is.
 
@@ -532,6 +534,7 @@ cdef class Path:
         return token
 
 
+@cython.final
 cdef class Tree:
     def __init__(self, tree, Path path):
         self.parent, self.symbol = tree.parent, tree.symbol
@@ -572,6 +575,7 @@ cdef struct Step:
     double total  # of the back-off weights below the node
 
 
+@cython.final
 cdef class Backoff(Model):
     """A back-off model.
 
@@ -687,7 +691,11 @@ cdef class Backoff(Model):
         return 0
 
     cdef int64_t key(self, char* place) except? -1 nogil:
-        return (<Node*> place).node
+        """Contexts below one child of the root are neighbours."""
+        cdef int node = (<Node*> place).node, top = node
+        while top and self.parent[top]:
+            top = self.parent[top]
+        return (<int64_t> top << 32) + node
 
     cdef double score(self, int node, int y, int* up) noexcept nogil:
         """ln P(y | node); up: how far above the node the pair is.
@@ -695,18 +703,16 @@ cdef class Backoff(Model):
         y = -1: of a class of P = 1 at the root, which no other node holds.
         """
         cdef double total = 0.0
-        cdef int p
-        up[0] = 0
+        cdef int p = -1, n = 0
         while True:
             if y >= 0:
                 p = find_pair(self.ptr, self.cls, node, y)
-                if p >= 0:
-                    return total + self.log_prob[p]
-            elif node == 0:
-                return total
+            if p >= 0 or (y < 0 and node == 0):
+                up[0] = n
+                return total + self.log_prob[p] if p >= 0 else total
             total += self.log_backoff[node]
             node = self.parent[node]
-            up[0] += 1
+            n += 1
 
     cdef double target(self, char* place, int y) except? 2.0 nogil:
         cdef Node* at = <Node*> place
@@ -754,12 +760,15 @@ cdef class Backoff(Model):
         cdef int n, y, p, k, node
         cdef double total
         cdef Step* steps = self.climb((<Node*> place).node, brief, &n, &total)
+        # The compiler does not know that `out` is apart from this object.
+        cdef const double* log_prob = &self.log_prob[0]
+        cdef const int* cls = &self.cls[0]
         for y in range(self.n_classes):
-            out[y] = self.log_prob[y] + total
+            out[y] = log_prob[y] + total
         for k in range(n - 1, -1, -1):
-            node = steps[k].node
+            node, total = steps[k].node, steps[k].total
             for p in range(self.ptr[node], self.ptr[node + 1]):
-                out[self.cls[p]] = self.log_prob[p] + steps[k].total
+                out[cls[p]] = log_prob[p] + total
         if steps != brief:
             free(steps)
         return 0
@@ -769,14 +778,17 @@ cdef class Backoff(Model):
         cdef int n, y, p, k, node
         cdef double total
         cdef Step* steps = self.climb((<Node*> place).node, brief, &n, &total)
+        cdef const double* log_prob = &self.log_prob[0]
+        cdef const double* root_prob = &self.root_prob[0]
+        cdef const int* cls = &self.cls[0]
         # The exponentials of the root are kept.
         total = exp(total)
         for y in range(self.n_classes):
-            out[y] = self.root_prob[y] * total
+            out[y] = root_prob[y] * total
         for k in range(n - 1, -1, -1):
-            node = steps[k].node
+            node, total = steps[k].node, steps[k].total
             for p in range(self.ptr[node], self.ptr[node + 1]):
-                out[self.cls[p]] = exp(self.log_prob[p] + steps[k].total)
+                out[cls[p]] = exp(log_prob[p] + total)
         if steps != brief:
             free(steps)
         return 0
@@ -790,19 +802,20 @@ cdef class Backoff(Model):
         rounding can make, still compete by class id)."""
         cdef int node = (<Node*> place).node, size = 0, p, r, y
         cdef double total = 0.0, v
+        cdef const double* log_prob = &self.log_prob[0]
+        cdef const int* cls = &self.cls[0]
         cdef unsigned char* seen
         seen = <unsigned char*> room_for(self.n_classes // 8 + 1, 1)
         while node:
             for p in range(self.ptr[node], self.ptr[node + 1]):
-                y = self.cls[p]
-                if mark(seen, y):
-                    v = self.log_prob[p] + total
+                y, v = cls[p], log_prob[p] + total
+                if mark(seen, y) and (size < k or worse(value[0], label[0], v, y)):
                     size = offer(value, label, size, k, v, y)
             total += self.log_backoff[node]
             node = self.parent[node]
         for r in range(self.n_classes):
             y = self.root_order[r]
-            v = self.log_prob[y] + total
+            v = log_prob[y] + total
             if size == k and v < value[0]:
                 break
             if mark(seen, y):
@@ -871,7 +884,10 @@ cdef class Backoff(Model):
         cdef double* explicit = <double*> (place + self.masses)
         cdef double* row = explicit + depth * self.n_groups
         cdef const double* above
-        cdef int g, p, y, up
+        cdef const double* log_prob = &self.log_prob[0]
+        cdef const int* cls = &self.cls[0]
+        cdef const int* group = &self.group[0]
+        cdef int g, p, up
         cdef double scale
         if node == 0:
             return &self.root_mass[0]
@@ -881,10 +897,9 @@ cdef class Backoff(Model):
         memcpy(row, above, self.n_groups * sizeof(double))
         memset(explicit, 0, self.n_groups * sizeof(double))
         for p in range(self.ptr[node], self.ptr[node + 1]):
-            y = self.cls[p]
-            g = self.group[y]
-            explicit[g] += exp(self.log_prob[p])
-            row[g] -= exp(self.score(self.parent[node], y, &up))
+            g = group[cls[p]]
+            explicit[g] += exp(log_prob[p])
+            row[g] -= exp(self.score(self.parent[node], cls[p], &up))
         scale = exp(self.log_backoff[node])
         for g in range(self.n_groups):
             # If all classes of a group have pairs a rounding may be left below 0.

@@ -168,6 +168,7 @@ class TextPredictor:
 
     def locate(self, states: NDArray) -> Any:
         """The places of the states, for the methods of `model`."""
+        states = states.astype(np.int32, copy=False)
         return self.locate_text(TextWindows.of_rows(states, self.max_depth))
 
     def locate_text(self, windows: TextWindows) -> Any:

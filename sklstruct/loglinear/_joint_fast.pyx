@@ -15,6 +15,7 @@ of one context one after the other, and use the sums over the upper part of a pa
 where most pairs are, again: a row of additions a tree, and the pairs of the lower part.
 """
 
+cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport log, log1p
 from libc.stdint cimport int32_t, int64_t
@@ -264,6 +265,7 @@ cdef struct Context:
     int32_t depth     # of the node of the first tree
 
 
+@cython.final
 cdef class Joint(Model):
     """The fitted model of one context.
 

@@ -109,8 +109,9 @@ class FactoredPart(ComposedPart):
     def source(self, sources: TokenSources) -> Any:
         if self.concentration is None:
             return super().source(sources)
-        words = history_of(sources.tokens[:, None], self.classes, self.padding)
-        return (*super().source(sources), words.tokens)
+        words = history_of(sources.tokens[:, None], self.classes, self.padding).tokens
+        same = words[: self.classes.size] == sources.tokens[: self.classes.size]
+        return (*super().source(sources), None if same.all() else words)
 
     def _histories(self, reading):
         if self.concentration is None:

@@ -4,6 +4,7 @@ Rows are as short as there are models: array operations along them would cost mo
 the numbers. The weights of a mixture cost O(models * trees of contexts) per context.
 """
 
+cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport INFINITY, exp, floor, log, sqrt
 from libc.stdint cimport int32_t, int64_t
@@ -83,6 +84,7 @@ cdef void *scratch(Py_ssize_t n_bytes) except NULL nogil:
 # -------------------------------------------------------------------------- gates
 
 
+@cython.final
 cdef class GateTable:
     """The weights of a gate after each history, from facts.
 
@@ -232,6 +234,7 @@ cdef class Composed(Model):
         return Model.draw(self, place, uniform, skip)
 
 
+@cython.final
 cdef class Mixture(Composed):
     """The weighted sum of models. A place holds the logarithms of the weights, the
     facts, and the places of the models."""
@@ -364,6 +367,7 @@ cdef struct Here:
     int64_t number         # of the context
 
 
+@cython.final
 cdef class Factored(Composed):
     """A model for each node of a tree of classes, over its children.
 
@@ -382,7 +386,7 @@ cdef class Factored(Composed):
     history : TextWindows or int32 ndarray, default=None
         Windows in numbers of classes, of which the last token is the number: a row is
         the history. An array: the number of the class that each token of a history is,
-        -1 for missing history. None: only without concentrations.
+        -1 for missing history. None: tokens have the numbers of their classes.
 
     group : int32 ndarray of shape (n_classes,), default=None
         Groups of classes that are asked for.
@@ -428,7 +432,7 @@ cdef class Factored(Composed):
             if isinstance(history, TextWindows):
                 self.tokens, self.ends = history.tokens, history.end
                 self.reach = history.reach
-            else:
+            elif history is not None:
                 self.word_of_token, self.n_tokens = history, len(history)
         self.n_facts = 2 * len(model.fact_depths)
         if group is not None:
@@ -608,16 +612,19 @@ cdef class Factored(Composed):
 
     cdef int proba(self, char *place, double *out) except -1 nogil:
         cdef double *total = <double *> (place + self.totals)
-        cdef double *row = total + self.n
+        cdef const int *terminal = &self.terminal[0]
+        cdef double *row
+        cdef double above
         cdef int v, c, y
         total[0] = 1.0
         for v in range(self.n):
             if self.n_child[v]:
+                row, above = total + self.first_child[v], total[v]
                 self.children(place, v, row)
                 for c in range(self.n_child[v]):
-                    total[self.first_child[v] + c] = total[v] * row[c]
+                    row[c] *= above
         for y in range(self.n_classes):
-            out[y] = total[self.terminal[y]]
+            out[y] = total[terminal[y]]
         return 0
 
     cdef int groups(
