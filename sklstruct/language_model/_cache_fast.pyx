@@ -40,6 +40,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 from libc.string cimport memset
 
 from .._checks import INT32_MAX
+from .._log_sum cimport log_sum, log_softmax
 
 cdef extern from "_vector.h" nogil:
     double exp_sum "sklstruct_exp_sum"(
@@ -149,7 +150,6 @@ cdef class Counts:
     cdef double *features
     cdef double *log_weights
     cdef double *parts
-    cdef double *mixed
     cdef double *in_class  # counts of the word and of its class, for each half-life
     cdef double *score  # sum of the learnt weights of each class
     cdef double *proba  # P of each class with the learnt weights, up to a factor
@@ -190,12 +190,11 @@ cdef class Counts:
     cdef _make_room(self):
         cdef Shape *s = &self.shape
         self.keep = np.empty(
-            s.n_features + 3 * s.n_parts + 2 * s.n_class + 4 * max(1, s.n_groups))
+            s.n_features + 2 * s.n_parts + 2 * s.n_class + 4 * max(1, s.n_groups))
         self.features = &self.keep[0]
         self.log_weights = self.features + s.n_features
         self.parts = self.log_weights + s.n_parts
-        self.mixed = self.parts + s.n_parts
-        self.in_class = self.mixed + s.n_parts
+        self.in_class = self.parts + s.n_parts
         self.score = self.in_class + 2 * s.n_class
         self.proba = self.score + max(1, s.n_groups)
         self.of_base = self.proba + max(1, s.n_groups)
@@ -522,7 +521,6 @@ cdef class Counts:
         cdef int32_t j, k, node, matched = 0, n = self.shape.n_parts
         cdef double *f = self.features
         cdef double *w = self.log_weights
-        cdef double total
         memset(f, 0, self.shape.n_features * sizeof(double))
         f[0] = 1.0
         for k in range(self.shape.order):
@@ -542,9 +540,7 @@ cdef class Counts:
                 if m.order[k] > matched:
                     w[k] = -INFINITY
         if m.coef is not None:
-            total = _log_sum(w, n)
-            for k in range(n):
-                w[k] -= total
+            log_softmax(w, n)
         if self.shape.learns:
             self._set_scores(r, of_base)
 
@@ -594,9 +590,7 @@ cdef class Counts:
                     part[j] = log(own[1 + j] * pow(self.decay[long, j], age)
                                   / total[1 + j])
             part += s.n_sum[long]
-        for k in range(s.n_parts):
-            self.mixed[k] = self.parts[k] + self.log_weights[k]
-        return _log_sum(self.mixed, s.n_parts)
+        return log_sum(self.parts, self.log_weights, s.n_parts)
 
     cdef double _read(self, Mixer m, int32_t y, uint8_t first, double log_base,
                       const double *of_base) noexcept nogil:
@@ -683,19 +677,6 @@ cdef _enlarged(array, need, most=None):
     new = np.zeros((size, *old.shape[1:]), dtype=old.dtype)
     new[:len(old)] = old
     return new
-
-
-cdef inline double _log_sum(const double *a, int32_t n) noexcept nogil:
-    """The logarithm of the sum of exp(a); -inf if all are."""
-    cdef int32_t k
-    cdef double top = -INFINITY, total = 0.0
-    for k in range(n):
-        top = max(top, a[k])
-    if top == -INFINITY:
-        return top
-    for k in range(n):
-        total += exp(a[k] - top)
-    return top + log(total)
 
 
 cdef inline double _add_exp(double a, double b) noexcept nogil:

@@ -12,9 +12,8 @@ from .._checks import CheckedState
 from ..backoff import Distribution
 from ..backoff._core_fast import Model, Uniform
 from ..backoff._distribution import CompiledDistribution, count_rows
-from ..symbols import TextWindows
 from ..taxonomy import Forest
-from ._gates import Gate, log_mixture
+from ._gates import Gate
 from ._models_fast import Factored, Mixture
 
 
