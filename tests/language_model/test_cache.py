@@ -349,7 +349,7 @@ def test_states_are_continued_stored_and_copied(length):
     ):
         row = model.rows(cursor)
         found, cursor = model.advance(cursor, word)
-        assert found == pytest.approx(log_prob, rel=1e-11)
+        assert found == pytest.approx(log_prob, rel=1e-14)
         y = model.base_.predictor.encoder.labels.encode_targets([word])[0]
         assert row[y] == pytest.approx(log_prob, rel=1e-9)
     b = model.score_stream(text[:3], state=state)
@@ -457,6 +457,32 @@ def test_long_streams_with_a_short_memory_stay_small():
     late = model.score_stream(text[-50:], state=None)[-20:]
     for a, b in zip(got[-20:], late):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_forgotten_ngrams_leave_the_tables_and_change_nothing():
+    """They leave at other words if a text is read sentence by sentence."""
+    rng = np.random.default_rng(1)
+    model = cached(word_classes=4, learning_rate=0.5, length=15, **SHORT)
+    text = [[f"w{i}" for i in rng.integers(0, 9, size=5)] for _ in range(600)]
+    whole = model.score_stream(text)
+    state, parts = model.new_state(), []
+    for sentence in text:
+        parts += model.score_stream([sentence], state=state)
+    assert all(np.array_equal(a, b) for a, b in zip(whole, parts))
+    seen = {tuple(s[i:j]) for s in text for j in range(6) for i in range(j)}
+    _, (at, _) = state.counts.__reduce__()[1:]
+    assert len(seen) > 2000 and at["n_nodes"] < 500
+
+
+def test_a_model_is_stored_after_single_words():
+    model = cached(word_classes=3)
+    found, _ = model.advance(model.begin(), "w1")
+    again = pickle.loads(pickle.dumps(model))
+    assert again.advance(again.begin(), "w1")[0] == found
+    # A fit with other classes asks the base about these.
+    model.set_params(word_classes=4).fit(HELD)
+    expected = model.score_stream([["w1"]])[0][0]
+    assert model.advance(model.begin(), "w1")[0] == expected
 
 
 def test_classes_that_were_fitted_before():
