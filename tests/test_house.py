@@ -33,6 +33,7 @@ LAYERS = [
         "_parallel",
         "_progress",
         "_warnings",
+        "_log_sum",
         "_prefetch",
         "_watch",
         "_version",
