@@ -72,6 +72,7 @@ TRUSTED_TYPES = tuple(
             "sklstruct.hmm._suffix_emission.SuffixEmission",
             "sklstruct.hmm._hmm.HighOrderHMM",
             "sklstruct.language_model._cache.CacheLM",
+            "sklstruct.language_model._cache_state.CacheSettings",
             "sklstruct.language_model._language_model.LanguageModel",
             "sklstruct.language_model._perplexity.PerplexityFilter",
             "sklstruct.language_model._perplexity.PerplexityTransformer",

@@ -1166,27 +1166,32 @@ cdef class Words:
 
     begin : Cursor or int
         The state at the beginning of a sentence.
+
+    group : int32 ndarray of shape (n_classes,), default=None
+        The group of each class, for `step`.
     """
 
     cdef Model model
     cdef Backoff tree
+    cdef const int[::1] group
     cdef dict code
     cdef const int[::1] class_of_token
     cdef int unknown, end, lost, n_nodes
     cdef object begin
 
-    def __init__(self, Model model, encoder, begin):
-        self.model, self.begin = model, begin
+    def __init__(self, Model model, encoder, begin, group=None):
+        self.model = model if group is None else model.grouped(group)
+        self.begin, self.group = begin, group
         if type(begin) is int:
-            self.tree = model
+            self.tree = self.model
             self.n_nodes = self.tree.model.n_nodes
         self.code = encoder.labels.token_code
         self.class_of_token = encoder.labels.class_of_token
         self.unknown, self.end, self.lost = encoder.unknown, encoder.end, encoder.lost
 
-    def step(self, state, word):
+    def step(self, state, word, double[::1] sums=None):
         """(ln P, next state); None: the state is not a single one, or the word does
-        not have a class."""
+        not have a class. sums <- P of each group of classes after the state."""
         cdef int token, y, node, up
         cdef double found
         if type(state) is not (Cursor if self.tree is None else int):
@@ -1197,31 +1202,42 @@ cdef class Words:
         if y < 0:
             return None
         if self.tree is None:
-            return self.after(state, token, y)
+            return self.after(state, token, y, sums)
         try:
             node = state
         except OverflowError:
             return None
         if not 0 <= node < self.n_nodes:
             return None
-        found = self.tree.score(node, y, &up)
+        if sums is None:
+            found = self.tree.score(node, y, &up)
+        else:
+            found = self.ask(&node, 1, y, sums)
         if token == self.end:
             return found, self.begin
         if token >= self.tree.tree.root_child.shape[0]:
             token = -1
         return found, self.tree.after(node, token)
 
-    cdef object after(self, Cursor state, int token, int y):
-        cdef double found
+    cdef object after(self, Cursor state, int token, int y, double[::1] sums):
+        cdef double found = self.ask(state.tokens, state.n, y, sums)
         cdef int n = min(state.n, state.width - 1)
-        cdef Place place = self.model.borrow()
         cdef Cursor cursor
-        self.model.locate(state.tokens, state.n, place.at)
-        found = self.model.target(place.at, y)
-        self.model.places.append(place)
         if token == self.end:
             return found, self.begin
         cursor = Cursor(n + 1, state.width)
         memcpy(cursor.tokens, state.tokens + state.n - n, n * sizeof(int))
         cursor.tokens[n] = -1 if token == self.lost else token
         return found, cursor
+
+    cdef double ask(
+        self, const int* tokens, int n, int y, double[::1] sums
+    ) except? 2.0:
+        """ln P of a class after n tokens; sums, if given, <- P of the groups."""
+        cdef Place place = self.model.borrow()
+        self.model.locate(tokens, n, place.at)
+        cdef double found = self.model.target(place.at, y)
+        if sums is not None:
+            self.model.groups(place.at, &self.group[0], <int> sums.shape[0], &sums[0])
+        self.model.places.append(place)
+        return found

@@ -22,24 +22,19 @@ cdef enum:
 SPARE_BYTES = SPARE
 
 # Results of parse_block. MORE and DONE are not errors.
-MORE = 0
-DONE = 1
-BLANK = 2
-BAD_PROB = 3
-POSITIVE = 4
-TOO_FEW = 5
-TOO_MANY = 6
-UNKNOWN_WORD = 7
-BAD_BACKOFF = 8
-HIGHEST_BACKOFF = 9
-NO_MEMORY = 10
-HUGE_BACKOFF = 11
-
-cdef int C_MORE = MORE, C_DONE = DONE, C_BLANK = BLANK, C_BAD_PROB = BAD_PROB
-cdef int C_POSITIVE = POSITIVE, C_TOO_FEW = TOO_FEW, C_TOO_MANY = TOO_MANY
-cdef int C_UNKNOWN_WORD = UNKNOWN_WORD
-cdef int C_BAD_BACKOFF = BAD_BACKOFF, C_HIGHEST_BACKOFF = HIGHEST_BACKOFF
-cdef int C_NO_MEMORY = NO_MEMORY, C_HUGE_BACKOFF = HUGE_BACKOFF
+cpdef enum:
+    MORE = 0
+    DONE = 1
+    BLANK = 2
+    BAD_PROB = 3
+    POSITIVE = 4
+    TOO_FEW = 5
+    TOO_MANY = 6
+    UNKNOWN_WORD = 7
+    BAD_BACKOFF = 8
+    HIGHEST_BACKOFF = 9
+    NO_MEMORY = 10
+    HUGE_BACKOFF = 11
 
 
 cdef class WordTable:
@@ -242,13 +237,13 @@ def parse_block(
     cdef int order = <int>ids.shape[1]
     cdef Py_ssize_t n_rows = ids.shape[0]
     cdef Py_ssize_t line = start, pos, end, begin = start, after = start
-    cdef int code = C_MORE, field, word
+    cdef int code = MORE, field, word
     cdef int64_t at
     cdef double value
     with nogil:
         while line < stop:
             if row == n_rows:
-                code = C_DONE
+                code = DONE
                 break
             end = line
             while buffer[end] != c'\n':
@@ -270,20 +265,20 @@ def parse_block(
                     pos += 1
                 if field == 0:
                     if buffer[begin] == c'\\':
-                        code = C_BLANK
+                        code = BLANK
                         break
                     if not parse_float(&buffer[begin], pos - begin, &value):
-                        code = C_BAD_PROB
+                        code = BAD_PROB
                         break
                     if value > 0.0:
-                        code = C_POSITIVE
+                        code = POSITIVE
                         break
                     values[row, 0] = value
                 elif field <= order:
                     if add_words:
                         word = words.add(&buffer[begin], pos - begin)
                         if word < 0:
-                            code = C_NO_MEMORY
+                            code = NO_MEMORY
                             break
                     else:
                         at = words.probe(&buffer[begin], pos - begin)
@@ -291,42 +286,42 @@ def parse_block(
                         if word < 0:
                             # A number here is the back-off weight of an n-gram that
                             # is too short.
-                            code = C_UNKNOWN_WORD
+                            code = UNKNOWN_WORD
                             if parse_float(&buffer[begin], pos - begin, &value):
                                 if pos == end and field > 1:
-                                    code = C_TOO_FEW
+                                    code = TOO_FEW
                             break
                     ids[row, field - 1] = word
                 elif field == order + 1:
                     if not parse_float(&buffer[begin], pos - begin, &value):
-                        code = C_HIGHEST_BACKOFF if highest else C_BAD_BACKOFF
+                        code = HIGHEST_BACKOFF if highest else BAD_BACKOFF
                         break
                     if highest:
                         if <float>value != 0.0:
-                            code = C_HIGHEST_BACKOFF
+                            code = HIGHEST_BACKOFF
                             break
                         value = 0.0
                     if value > 900.0:  # the writer has room for three digits
-                        code = C_HUGE_BACKOFF
+                        code = HUGE_BACKOFF
                         break
                     values[row, 1] = value
                 else:
-                    code = C_TOO_MANY
+                    code = TOO_MANY
                     break
                 field += 1
-            if code != C_MORE:
+            if code != MORE:
                 break
             if field == 0:
-                code = C_BLANK
+                code = BLANK
                 break
             if field <= order:
-                code = C_TOO_FEW
+                code = TOO_FEW
                 break
             row += 1
             line = after
-        if code == C_MORE and row == n_rows:
-            code = C_DONE
-    return row, line, code, begin, pos if code > C_BLANK else begin
+        if code == MORE and row == n_rows:
+            code = DONE
+    return row, line, code, begin, pos if code > BLANK else begin
 
 
 cdef double[23] POWERS  # 10^0, ..., 10^22, all exact
@@ -431,41 +426,26 @@ cdef inline Py_ssize_t put_number(
     decimals: 0 writes the digits that the number needs, as do numbers without room.
     """
     cdef unsigned char digits[40]
-    cdef int n = 0, shown
-    cdef uint64_t scaled, fraction, whole
+    cdef int i, n = 0, zeros = 0
+    cdef uint64_t scaled
     if decimals == 0 or not fabs(value) * power < 1e18:
         return put_shortest(out, at, value)
     scaled = <uint64_t>floor(fabs(value) * power + 0.5)
     if value < 0 and scaled:
         out[at] = c'-'
         at += 1
-    whole = scaled // <uint64_t>power
-    fraction = scaled % <uint64_t>power
-    while True:
-        digits[n] = <unsigned char>(48 + whole % 10)
-        whole //= 10
+    while scaled or n <= decimals:
+        digits[n] = <unsigned char>(48 + scaled % 10)
+        scaled //= 10
         n += 1
-        if whole == 0:
-            break
-    while n:
-        n -= 1
-        out[at] = digits[n]
-        at += 1
-    if fraction:
-        shown = decimals
-        while fraction % 10 == 0:
-            fraction //= 10
-            shown -= 1
-        n = shown
-        while n:
-            n -= 1
-            digits[n] = <unsigned char>(48 + fraction % 10)
-            fraction //= 10
-        out[at] = c'.'
-        at += 1
-        for n in range(shown):
-            out[at] = digits[n]
+    while zeros < decimals and digits[zeros] == 48:
+        zeros += 1
+    for i in range(n - 1, zeros - 1, -1):
+        if i == decimals - 1:
+            out[at] = c'.'
             at += 1
+        out[at] = digits[i]
+        at += 1
     return at
 
 

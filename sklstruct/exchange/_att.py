@@ -148,8 +148,7 @@ def write_att(
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
     words = file_words(model, start, end, unknown)
-    text = bytes(words.text)
-    spelt = [text[a:b].decode() for a, b in zip(words.ptr[:-1], words.ptr[1:])]
+    spelt = [word.decode() for word in words.spelling]
     _check_backoff(backoff)
     if backoff in spelt:
         raise ValueError(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable, Iterator
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,6 @@ from ..backoff import BackoffModel, ClosedModel
 from . import _probing_fast as _fast
 from ._arpa_read import Section, build_model, decode_words, names_of_marks
 from ._arpa_write import NgramRows, Sections, sections_of
-from ._words import FileWords
 
 _FAMILY = b"mmap lm http://kheafield.com/code "
 MAGIC = _FAMILY + b"format version 5\n"
@@ -193,11 +191,13 @@ def _numbers(rows: NgramRows, begins: np.ndarray, ends: np.ndarray) -> _Bits:
     with np.errstate(over="ignore"):  # beyond the range: -inf, as KenLM reads it
         prob = rows.log_prob.astype(np.float32).view(np.uint32)
         weight = rows.log_backoff.astype(np.float32)
-    prob = np.where(ends, prob & ~_SIGN, prob | _SIGN)
+    prob |= _SIGN
+    prob[ends] ^= _SIGN
     none = weight == 0.0
-    weight[none] = 0.0  # -0 means: begins no longer n-gram
     bits = weight.view(np.uint32)
-    bits[none & ~begins] = _NO_LONGER
+    bits[none] = 0  # -0 means: begins no longer n-gram
+    none &= ~begins
+    bits[none] = _NO_LONGER
     return prob, bits
 
 
@@ -250,7 +250,9 @@ def image_of(
     id_of[of_unknown:] -= np.uint32(1)
     id_of[of_unknown] = 0
     layout = layout_of(sections.counts, words.n_words, float(np.float32(multiplier)))
-    spelt = _spell(words, of_unknown)
+    spelling = words.spelling.copy()
+    spelling.insert(0, spelling.pop(of_unknown))
+    spelt = b"".join(word + b"\0" for word in spelling)
     image = np.zeros(layout.end + len(spelt), dtype=np.uint8)
     head = header_of(layout)
     image[: len(head)] = np.frombuffer(head, np.uint8)
@@ -282,13 +284,6 @@ def image_of(
                 "KenLM binary; write an ARPA file"
             )
     return image
-
-
-def _spell(words: FileWords, of_unknown: int) -> bytes:
-    text, ptr = words.text.tobytes(), words.ptr.tolist()
-    spelt = [text[a:b] for a, b in pairwise(ptr)]
-    unknown = spelt.pop(of_unknown)
-    return b"".join(word + b"\0" for word in [unknown, *spelt])
 
 
 def write_probing(

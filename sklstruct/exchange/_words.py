@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Hashable
 
 import numpy as np
@@ -50,8 +51,11 @@ class FileWords:
 
     Attributes
     ----------
+    spelling : list of bytes
+        The words, UTF-8.
+
     text, ptr : ndarrays
-        Word w is ``text[ptr[w]:ptr[w + 1]]``, UTF-8.
+        The same; word w is ``text[ptr[w]:ptr[w + 1]]``.
 
     special : dict
         The word of each of "start", "end", "unknown".
@@ -91,15 +95,14 @@ class FileWords:
             spelt_as[i] if i in spelt_as else _spell(label, labels.analyzer)
             for i, label in enumerate(words)
         ]
-        word_of = {text: i for i, text in enumerate(spelt)}
         for parameter, given in marks.items():
             if parameter in self.special:
                 continue
             # If the labels name no such mark, the word with its spelling is the mark.
             text = _MARKS[parameter]
             unnamed = given is None and getattr(labels, parameter) is None
-            if unnamed and text in word_of:
-                self.special[parameter] = word_of[text]
+            if unnamed and text in spelt:
+                self.special[parameter] = spelt.index(text)
             else:
                 self.special[parameter] = len(spelt)
                 spelt.append(text)
@@ -109,27 +112,22 @@ class FileWords:
                 f"start={words[self.special['start']]!r} is a class of the model, but "
                 "<s> is never predicted in a file; name another start symbol"
             )
-        seen: dict[str, int] = {}
-        for i, text in enumerate(spelt):
-            if seen.setdefault(text, i) != i:
-                raise ValueError(
-                    f"symbols {words[seen[text]]!r} and {words[i]!r} are both written "
-                    f"as {text!r}"
-                )
-
-        encoded = []
-        for label, text in zip(words, spelt):
-            try:
-                encoded.append(text.encode("utf-8"))
-            except UnicodeEncodeError as exc:
-                raise ValueError(
-                    f"symbol {label!r} cannot be encoded as UTF-8"
-                ) from exc
-        self.text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-        lengths = np.array([len(word) for word in encoded], dtype=np.int64)
+        if len(set(spelt)) < len(spelt):
+            text = Counter(spelt).most_common(1)[0][0]
+            first, again = [w for w, t in zip(words, spelt) if t == text][:2]
+            raise ValueError(
+                f"symbols {first!r} and {again!r} are both written as {text!r}"
+            )
+        try:
+            self.spelling = [text.encode() for text in spelt]
+        except UnicodeEncodeError as exc:
+            label = words[spelt.index(exc.object)]
+            raise ValueError(f"symbol {label!r} cannot be encoded as UTF-8") from exc
+        self.text = np.frombuffer(b"".join(self.spelling), dtype=np.uint8)
+        lengths = np.array(list(map(len, self.spelling)), dtype=np.int64)
         self.ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self.longest = int(lengths.max())
-        self.n_words = len(encoded)
+        self.n_words = len(spelt)
         self.n_classes = n_classes
         self.of_symbol = np.array([index[s] for s in symbols], dtype=np.int32)
         known = self.of_symbol < n_classes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from .._compat import (
     StrOptions,
     _fit_context,
 )
+from .._lazy import stored
 from ..backoff import Distribution
 from ..symbols import join_symbols
 from ..word_classes import WordClustering
@@ -77,7 +79,7 @@ class CacheModel(Distribution):
 
     def rows(self, at: NDArray) -> NDArray:
         """As `Distribution.rows`."""
-        base, mixer = self.model.base_, self.model._mixer()
+        base, (mixer, _) = self.model.base_, self.model._compiled
         out = np.empty((len(at), self.n_classes))
         for row, cursor in zip(out, at):
             log_base = base.rows(cursor.state)
@@ -210,7 +212,6 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     See Also
     --------
     CacheState : The counts of a cache, which can be reset, copied and stored.
-
     LanguageModel : Scores sentences one by one, in any order.
 
     Notes
@@ -235,7 +236,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     Examples
     --------
-    >>>     >>> from sklstruct.language_model import CacheLM, LanguageModel
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> from sklstruct.language_model import CacheLM, LanguageModel
     >>> from sklstruct.smoothing import AdditiveLM
     >>> text = ["the cat sat", "the dog sat", "the fox ran", "a cat ran"]
     >>> base = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(text)
@@ -245,7 +247,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     ['base', 'word 100', '2-gram 100']
     >>> story = ["the fox sat", "the fox sat"]
     >>> [round(float(log_prob.sum()), 2) for log_prob in model.score_stream(story)]
-    [0]
+    [-5.39, -2.98]
     """
 
     _parameter_constraints: dict = {
@@ -323,7 +325,17 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         TypeError
             If `base` is not a LanguageModel.
         """
-        settings = self._settings()
+        settings = CacheSettings(
+            n_classes=0,  # and class_of: once the base is fitted
+            class_of=None,
+            max_order=int(self.max_order),
+            half_life=_fit.half_lives("half_life", self.half_life),
+            ngram_half_life=_fit.half_lives("ngram_half_life", self.ngram_half_life),
+            class_half_life=() if self.word_classes is None else _CLASS_HALF_LIVES,
+            length=self.length,
+            learning_rate=_fit.learning_rates(self.learning_rate),
+            learning_half_life=_LEARNING_HALF_LIFE,
+        )
         parts, order = _fit.parts_of(settings)
         given = _fit.given_weights(self.weights, parts)
         if given is not None and X_val is not None:
@@ -339,12 +351,11 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         self.base_ = base if frozen else clone(base).fit(train)
         check_is_fitted(self.base_)
         # The weights are learnt with classes that have not seen the held-out text.
-        class_of = _fit.classes_of_words(self.word_classes, self.base_, train)
         self.part_names_, self._order = parts, order
-        self._set_classes(settings, class_of)
+        self._set_classes(settings, train)
         self.weights_ = self.gate_coef_ = self.theta_ = None
-        if class_of is not None:
-            n_groups = int(class_of.max()) + 1
+        if self.class_of_ is not None:
+            n_groups = int(self.class_of_.max()) + 1
             shape = len(settings.class_half_life), n_groups
             self.theta_ = np.full(shape, _fit.THETA)
         if given is None:
@@ -352,42 +363,27 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         else:
             self.weights_ = _fit.by_order(given, order, settings.max_order)
         if train.n_sentences < text.n_sentences:
-            before = self.vocabulary_, class_of
+            before = self.vocabulary_, self.class_of_
             self.base_ = clone(base).fit(text)
-            class_of = _fit.classes_of_words(self.word_classes, self.base_, text)
-            self._set_classes(settings, class_of)
-            if class_of is not None:
+            self._set_classes(settings, text)
+            if self.theta_ is not None:
                 self.theta_ = _fit.theta_after_refit(
-                    self.theta_, before, self.base_, class_of, text
+                    self.theta_, before, self.base_, self.class_of_, text
                 )
         return self
 
-    def _settings(self):
-        """The settings of the counts, without words and their classes."""
-        with_classes = self.word_classes is not None
-        ngrams = _fit.half_lives("ngram_half_life", self.ngram_half_life)
-        return CacheSettings(
-            n_classes=0,
-            max_order=int(self.max_order),
-            half_life=_fit.half_lives("half_life", self.half_life),
-            ngram_half_life=ngrams if self.max_order > 1 else (),
-            class_half_life=_CLASS_HALF_LIVES if with_classes else (),
-            length=self.length,
-            class_of=None,
-            learning_rate=_fit.learning_rates(self.learning_rate),
-            learning_half_life=_LEARNING_HALF_LIFE,
-        )
-
-    def _set_classes(self, settings, class_of):
-        self.class_of_ = class_of
+    def _set_classes(self, settings, text):
+        vars(self).pop("_compiled", None)
+        self.class_of_ = _fit.classes_of_words(self.word_classes, self.base_, text)
         self._counted = settings._replace(
-            n_classes=self.vocabulary_.size, class_of=class_of
+            n_classes=self.vocabulary_.size, class_of=self.class_of_
         )
 
     def _fit_weights(self, held):
         blocks = list(self._positions(held))
         if self.theta_ is not None:
-            counts = self.new_state().recall(self._mixer(), blocks).in_class
+            parts = Mixer(self._order, self.theta_, None, None)
+            counts = self.new_state().recall(parts, blocks).in_class
             words, of_base, log_base = (
                 np.concatenate([getattr(at, name) for at in blocks])
                 for name in ("words", "of_base", "log_base")
@@ -400,14 +396,23 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             self.theta_ = _fit.most_likely_theta(
                 log_inside, counts[known], group, n_groups
             )
-        log_parts, features, _ = self.new_state().recall(self._mixer(), blocks)
+        parts = Mixer(self._order, self.theta_, None, None)
+        log_parts, features, _ = self.new_state().recall(parts, blocks)
         if self.weights == "logistic":
             self.gate_coef_ = _fit.fit_gate(log_parts, features, self._order)
         else:
             self.weights_ = _fit.fit_constants(log_parts, features, self._order)
 
-    def _mixer(self):
-        return Mixer(self._order, self.theta_, self.gate_coef_, self.weights_)
+    @cached_property
+    def _compiled(self):
+        """The weights, and the base's answer about one word and all classes."""
+        return (
+            Mixer(self._order, self.theta_, self.gate_coef_, self.weights_),
+            self.base_.predictor.step_with_groups(self.class_of_),
+        )
+
+    def __getstate__(self):
+        return stored(self)
 
     @property
     def vocabulary_(self) -> np.ndarray:
@@ -469,9 +474,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         """(ln P of every position, positions of each sentence)."""
         check_is_fitted(self)
         text = check_text(self.base_, X)
-        state, mixer = checked_state(state, self._counted), self._mixer()
+        state = checked_state(state, self._counted)
         lengths = self.base_.predictor.encoder.lengths(text)
         starts = _check_starts(starts, lengths.size)
+        mixer, _ = self._compiled
         scored = [state.read(mixer, at) for at in self._positions(text, starts)]
         if starts.any() and not lengths[np.flatnonzero(starts)[-1] :].any():
             state.reset()  # no word follows the last start
@@ -487,6 +493,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         if starts is not None:
             documents = begin[starts]
             first[documents[documents < first.size]] = DOCUMENT
+        blocks: Iterable[tuple[NDArray, NDArray, NDArray | None]]
         if self.class_of_ is None:
             scored = predictor.score(text)
             blocks = [(scored.log_prob, scored.token, None)]
@@ -636,17 +643,17 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     def _step(self, cursor, word):
         """`advance`, which changes the cache of the cursor."""
-        log_base, state = self.base_.advance(cursor.state, word)
-        labels = self.base_.predictor.encoder.labels
-        y = int(labels.encode_targets([word])[0])
-        of_base = None
-        if self.class_of_ is not None:
-            predictor = self.base_.predictor
-            at = predictor.locate(np.asarray(cursor.state)[None])
-            of_base = predictor.model.group_proba(at, self.class_of_)[0]
-        counts, first = cursor.cache.counts, SENTENCE * cursor.begins
-        log_prob = counts.step(self._mixer(), y, first, log_base, of_base)
-        return log_prob, CacheCursor(state, cursor.cache, 0 <= y == labels.end_id)
+        mixer, ask_base = self._compiled
+        of_base = None if self.theta_ is None else np.empty(self.theta_.shape[1])
+        found = ask_base(cursor.state, word, of_base)
+        # A word without class is not asked about its class.
+        log_base, state = found or self.base_.advance(cursor.state, word)
+        encoder = self.base_.predictor.encoder
+        token = encoder.labels.token_code.get(word, encoder.unknown)
+        y = encoder.labels.class_of_token[token]
+        first = SENTENCE * cursor.begins
+        log_prob = cursor.cache.counts.step(mixer, y, first, log_base, of_base)
+        return log_prob, CacheCursor(state, cursor.cache, token == encoder.end)
 
     def rows(self, cursor: CacheCursor) -> np.ndarray:
         """Natural log-probabilities of all words after a cursor.
@@ -665,27 +672,6 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
 
     # ----------------------------------------------------------- generation
 
-    def next_proba(
-        self, context: Iterable = (), *, state: CacheState | None = None
-    ) -> np.ndarray:
-        """The probability of every word after the first words of a sentence.
-
-        Parameters
-        ----------
-        context : str or iterable of symbols, default=()
-            Words since the start of the sentence. They are part of the history, but not
-            added to the state.
-
-        state : CacheState, default=None
-            The state after the text before. None: a new one.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_classes,)
-            In the order of ``vocabulary_``; sums to 1.
-        """
-        return np.exp(self.rows(self._after(context, state)))
-
     def _after(self, context, state):
         """The cursor after the first words of a sentence."""
         cursor = self.begin(state)
@@ -695,7 +681,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         at = single_state(predictor.read(history[None]))
         if not text.lengths[0]:
             return cursor._replace(state=at)
-        cache, mixer = cursor.cache.copy(), self._mixer()
+        cache, (mixer, _) = cursor.cache.copy(), self._compiled
         left = int(text.lengths[0])  # the end mark is not read
         for block in self._positions(text):
             arrays = (None if array is None else array[:left] for array in block)
@@ -777,13 +763,14 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         Parameters
         ----------
         context : str or iterable of symbols, default=()
-            As in `next_proba`.
+            Words since the start of the sentence. They are part of the history, but are
+            not added to the state.
 
         k : int, default=10
             At least 1; at most all symbols are returned.
 
         state : CacheState, default=None
-            As in `next_proba`.
+            The state after the text before; it is not changed. None: a new one.
 
         Returns
         -------

@@ -39,6 +39,9 @@ from libc.math cimport INFINITY, NAN, exp, fabs, log, log1p, pow
 from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 from libc.string cimport memset
 
+from .._checks import INT32_MAX
+from .._log_sum cimport log_sum, log_softmax
+
 cdef extern from "_vector.h" nogil:
     double exp_sum "sklstruct_exp_sum"(
         Py_ssize_t n, const double* u, double top, double* e) noexcept
@@ -141,13 +144,12 @@ cdef class Counts:
     cdef Node[::1] nodes
     cdef int32_t[::1] table
     cdef double[:, ::1] value, class_value, weight, past
-    cdef double[::1] scratch
+    cdef double[::1] keep
     cdef double scale, log_scale  # 1 over the sum of `proba`; ln of the sum
-    # Places in `scratch`.
+    # Places in `keep`.
     cdef double *features
     cdef double *log_weights
     cdef double *parts
-    cdef double *mixed
     cdef double *in_class  # counts of the word and of its class, for each half-life
     cdef double *score  # sum of the learnt weights of each class
     cdef double *proba  # P of each class with the learnt weights, up to a factor
@@ -175,7 +177,7 @@ cdef class Counts:
         for row, half_lives in zip(decay, ([*words, *classes], ngrams)):
             row[:len(half_lives)] = 0.5 ** (1.0 / np.array(half_lives, dtype=float))
         self.decay = decay
-        self._take_scratch()
+        self._make_room()
         width = 2 + max(s.n_own[0], s.n_own[1]) + max(s.n_sum[0], s.n_sum[1])
         self.nodes, self.value = np.zeros(32, dtype=_NODE), np.zeros((32, width))
         self.table = np.full(64, -1, dtype=np.int32)
@@ -185,15 +187,14 @@ cdef class Counts:
         self.nodes[START].word = s.n_words
         self._clear()
 
-    cdef _take_scratch(self):
+    cdef _make_room(self):
         cdef Shape *s = &self.shape
-        self.scratch = np.empty(
-            s.n_features + 3 * s.n_parts + 2 * s.n_class + 4 * max(1, s.n_groups))
-        self.features = &self.scratch[0]
+        self.keep = np.empty(
+            s.n_features + 2 * s.n_parts + 2 * s.n_class + 4 * max(1, s.n_groups))
+        self.features = &self.keep[0]
         self.log_weights = self.features + s.n_features
         self.parts = self.log_weights + s.n_parts
-        self.mixed = self.parts + s.n_parts
-        self.in_class = self.mixed + s.n_parts
+        self.in_class = self.parts + s.n_parts
         self.score = self.in_class + 2 * s.n_class
         self.proba = self.score + max(1, s.n_groups)
         self.of_base = self.proba + max(1, s.n_groups)
@@ -215,10 +216,15 @@ cdef class Counts:
         cdef Counts other = Counts.__new__(Counts)
         other.settings, other.shape, other.at = self.settings, self.shape, self.at
         other.group, other.decay = self.group, self.decay
-        other._take_scratch()
+        other._make_room()
         other.nodes, other.value = self.nodes.copy(), self.value.copy()
-        other.table, other.class_value = self.table.copy(), self.class_value.copy()
-        other.weight, other.past = self.weight.copy(), self.past.copy()
+        other.table = self.table.copy()
+        # Tables that nothing is written to are shared.
+        other.class_value, other.weight, other.past = (
+            self.class_value.copy() if self.shape.n_class else self.class_value,
+            self.weight.copy() if self.shape.learns else self.weight,
+            self.past.copy() if self.shape.length >= 0 else self.past,
+        )
         return other
 
     def __reduce__(self):
@@ -270,9 +276,9 @@ cdef class Counts:
             if s.length >= 0:
                 self._drop_nodes()
                 need = self.at.n_nodes + s.order * n
-            if need > 2**31 - 1:
+            if need > INT32_MAX:
                 raise ValueError(
-                    f"state: the cache needs {need} n-grams, more than {2**31 - 1}: "
+                    f"state: the cache needs {need} n-grams, more than {INT32_MAX}: "
                     "reset the state, or set length"
                 )
             if 2 * need > self.nodes.shape[0]:
@@ -515,7 +521,6 @@ cdef class Counts:
         cdef int32_t j, k, node, matched = 0, n = self.shape.n_parts
         cdef double *f = self.features
         cdef double *w = self.log_weights
-        cdef double total
         memset(f, 0, self.shape.n_features * sizeof(double))
         f[0] = 1.0
         for k in range(self.shape.order):
@@ -535,9 +540,7 @@ cdef class Counts:
                 if m.order[k] > matched:
                     w[k] = -INFINITY
         if m.coef is not None:
-            total = _log_sum(w, n)
-            for k in range(n):
-                w[k] -= total
+            log_softmax(w, n)
         if self.shape.learns:
             self._set_scores(r, of_base)
 
@@ -587,9 +590,7 @@ cdef class Counts:
                     part[j] = log(own[1 + j] * pow(self.decay[long, j], age)
                                   / total[1 + j])
             part += s.n_sum[long]
-        for k in range(s.n_parts):
-            self.mixed[k] = self.parts[k] + self.log_weights[k]
-        return _log_sum(self.mixed, s.n_parts)
+        return log_sum(self.parts, self.log_weights, s.n_parts)
 
     cdef double _read(self, Mixer m, int32_t y, uint8_t first, double log_base,
                       const double *of_base) noexcept nogil:
@@ -636,7 +637,7 @@ cdef class Counts:
                     self.parts, self.features = &parts[i, 0], &features[i, 0]
                     self.in_class = &in_class[i, 0] if in_class.shape[1] else NULL
                 out[i] = self._read(m, words[i], first[i], log_base[i], p)
-        self._take_scratch()
+        self._make_room()
         self.busy = False
 
     def step(self, Mixer m, int32_t y, uint8_t first, double log_base,
@@ -676,19 +677,6 @@ cdef _enlarged(array, need, most=None):
     new = np.zeros((size, *old.shape[1:]), dtype=old.dtype)
     new[:len(old)] = old
     return new
-
-
-cdef inline double _log_sum(const double *a, int32_t n) noexcept nogil:
-    """The logarithm of the sum of exp(a); -inf if all are."""
-    cdef int32_t k
-    cdef double top = -INFINITY, total = 0.0
-    for k in range(n):
-        top = max(top, a[k])
-    if top == -INFINITY:
-        return top
-    for k in range(n):
-        total += exp(a[k] - top)
-    return top + log(total)
 
 
 cdef inline double _add_exp(double a, double b) noexcept nogil:

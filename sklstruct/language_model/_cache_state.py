@@ -151,10 +151,8 @@ def checked_state(state: CacheState | None, settings: CacheSettings) -> CacheSta
         raise TypeError(
             f"state must be a CacheState (see new_state), got {type(state).__name__}"
         )
-    mine = state.counts.settings
-    if mine._replace(class_of=None) != settings._replace(
-        class_of=None
-    ) or not np.array_equal(mine.class_of, settings.class_of):
+    pairs = zip(state.counts.settings, settings)
+    if not all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in pairs):
         raise ValueError(
             "state is of another model: it has other words, classes or parameters; "
             "make one with new_state"

@@ -162,7 +162,11 @@ class TextPredictor:
     def step(self) -> Callable[[Any, Any], tuple[float, Any] | None]:
         """(state, word) -> (ln P, next state), of a single state; None if the methods
         for many states must be used."""
-        return Words(self.kernel, self.encoder, single_state(self.begin())).step
+        return self.step_with_groups(None)
+
+    def step_with_groups(self, group: NDArray | None) -> Callable[..., Any]:
+        """`step` with an array for P of each group of words after the state."""
+        return Words(self.kernel, self.encoder, single_state(self.begin()), group).step
 
     def read(self, history: NDArray) -> NDArray:
         """States after histories, which are rows of tokens of any length."""
@@ -278,13 +282,12 @@ class TreePredictor(TextPredictor):
         """As of `TextPredictor`."""
         return self.distribution
 
-    @cached_property
-    def step(self) -> Callable[[Any, Any], tuple[float, Any] | None]:
+    def step_with_groups(self, group: NDArray | None) -> Callable[..., Any]:
         """As of `TextPredictor`."""
         kernel = self.distribution.of_nodes
         if not self.distribution.has_states:
             kernel = self.kernel
-        return Words(kernel, self.encoder, single_state(self.begin())).step
+        return Words(kernel, self.encoder, single_state(self.begin()), group).step
 
     # States are nodes; windows if a node does not determine the node that follows.
 

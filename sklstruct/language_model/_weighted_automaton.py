@@ -148,13 +148,11 @@ class WeightedAutomaton:
                 f"symbol[{symbol.index(None)}] is None: arcs that read nothing are not "
                 "allowed; remove them first (fstrmepsilon does)"
             )
-        code: dict[Any, int] = {}
         try:
-            read = np.fromiter(
-                (code.setdefault(s, len(code)) for s in symbol), np.int64, len(symbol)
-            )
+            code = {s: i for i, s in enumerate(dict.fromkeys(symbol))}
         except TypeError as exc:
             raise TypeError(f"symbol must hold hashable symbols: {exc}") from exc
+        read = np.array([code[s] for s in symbol], dtype=np.int64)
         self.symbols = object_array(list(code))
         self.n_states, self.n_arcs = n, weight.size
         self._normalize(source, target, read, weight, final, int(initial))

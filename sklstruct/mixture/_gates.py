@@ -129,25 +129,6 @@ def em_weights(
     return pi
 
 
-def log_softmax(score: NDArray) -> NDArray:
-    """Each row minus the logarithm of its sum of exponentials; -inf is weight 0. The
-    scores may be changed."""
-    score = np.ascontiguousarray(score)
-    _fast.log_softmax(score)
-    return score
-
-
-def log_mixture(log_weights: NDArray, log_prob: NDArray) -> NDArray:
-    """ln of the weighted sum over the columns of log_prob; NaN for a row with NaN."""
-    out = np.empty(len(log_prob))
-    _fast.log_mixture(
-        np.ascontiguousarray(np.broadcast_to(log_weights, log_prob.shape)),
-        np.ascontiguousarray(log_prob),
-        out,
-    )
-    return out
-
-
 def softmax_coef(
     phi: NDArray, proba: NDArray, weight: NDArray, closed: NDArray | None = None
 ) -> NDArray:

@@ -13,6 +13,7 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
+from .._log_sum cimport log_sum, log_softmax
 from ..backoff._core_fast cimport (
     Model, draw_from, hashed, in_order, offer, padded,
 )
@@ -27,50 +28,6 @@ cdef enum:
     # Rounds in which a number that fell on the skipped class is drawn again, before
     # the whole row is made.
     REDRAWS = 32
-
-
-cdef double log_sum(const double *a, const double *b, Py_ssize_t n) noexcept nogil:
-    """The logarithm of the sum of exp(a + b); NaN if there is one."""
-    cdef Py_ssize_t k
-    cdef double top = -INFINITY, total = 0.0
-    for k in range(n):
-        if a[k] + b[k] > top:
-            top = a[k] + b[k]
-    if top == -INFINITY:
-        top = 0.0
-    for k in range(n):
-        total += exp(a[k] + b[k] - top)
-    return top + log(total)
-
-
-cdef void log_softmax_row(double *score, Py_ssize_t n) noexcept nogil:
-    """score -= the logarithm of the sum of its exponentials."""
-    cdef Py_ssize_t k
-    cdef double top = -INFINITY, total = 0.0
-    for k in range(n):
-        top = max(top, score[k])
-    for k in range(n):
-        total += exp(score[k] - top)
-    top += log(total)
-    for k in range(n):
-        score[k] -= top
-
-
-def log_mixture(const double[:, ::1] log_weights, const double[:, ::1] log_prob,
-                double[::1] out):
-    """out <- the logarithm of the weighted sum of each row of probabilities."""
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(log_prob.shape[0]):
-            out[i] = log_sum(&log_weights[i, 0], &log_prob[i, 0], log_prob.shape[1])
-
-
-def log_softmax(double[:, ::1] score):
-    """score <- each row minus the logarithm of the sum of its exponentials."""
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(score.shape[0]):
-            log_softmax_row(&score[i, 0], score.shape[1])
 
 
 cdef void *scratch(Py_ssize_t n_bytes) except NULL nogil:
@@ -144,7 +101,7 @@ cdef class GateTable:
                     self.table[first, k] + x * self.table[first + 1, k]
                     + self.table[at + 1, k])
             first += 2 + 2 * (self.deepest[t] + 1)
-        log_softmax_row(out, self.n)
+        log_softmax(out, self.n)
 
     def buckets(self, const double[:, ::1] facts):
         """(n,) the bucket of each row of facts."""

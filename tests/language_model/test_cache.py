@@ -45,6 +45,12 @@ def cached(base=BASE, held=HELD, class_half_life=(100, 1000), learning=2500, **p
         return CacheLM(FrozenEstimator(base), **params).fit(held)
 
 
+def next_row(model, context="", state=None):
+    """P of every word after the first words of a sentence."""
+    proba = dict(model.predict_next(context, 99, state=state))
+    return np.array([proba[word] for word in model.vocabulary_])
+
+
 class Definition:
     """Rows of the formulas in the docstring, from the words so far."""
 
@@ -226,7 +232,7 @@ def test_rows_sum_to_one_and_hold_what_is_scored(params):
     for _ in range(100):  # at 100 histories
         sentence = text[rng.integers(len(text))]
         for k in range(len(sentence) + 1):
-            row = model.next_proba(sentence[:k], state=state)
+            row = next_row(model, sentence[:k], state)
             assert row.sum() == pytest.approx(1.0, abs=1e-12) and (row > 0).all()
             if k < len(sentence):
                 rest = model.score_stream([sentence], state=state.copy())[0]
@@ -236,7 +242,7 @@ def test_rows_sum_to_one_and_hold_what_is_scored(params):
                 break
         model.score_stream([sentence], state=state)
     best = model.predict_next("w1", 3, state=state)
-    row = model.next_proba("w1", state=state)
+    row = next_row(model, "w1", state)
     assert [p for _, p in best] == sorted(row, reverse=True)[:3]
 
 
@@ -343,7 +349,7 @@ def test_states_are_continued_stored_and_copied(length):
     ):
         row = model.rows(cursor)
         found, cursor = model.advance(cursor, word)
-        assert found == pytest.approx(log_prob, rel=1e-11)
+        assert found == pytest.approx(log_prob, rel=1e-14)
         y = model.base_.predictor.encoder.labels.encode_targets([word])[0]
         assert row[y] == pytest.approx(log_prob, rel=1e-9)
     b = model.score_stream(text[:3], state=state)
@@ -422,6 +428,7 @@ def test_weights_are_the_most_likely(weights):
         else:
             other = fitted + 0.3 * rng.normal(size=fitted.shape)
         setattr(model, name, other)
+        vars(model).pop("_compiled", None)
         # Weights of an order are drawn to their mean as by twenty positions.
         worse = sum(line.sum() for line in model.score_stream(HELD))
         assert worse < held + (3.0 if weights == "em" else 0.05)
@@ -450,6 +457,32 @@ def test_long_streams_with_a_short_memory_stay_small():
     late = model.score_stream(text[-50:], state=None)[-20:]
     for a, b in zip(got[-20:], late):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_forgotten_ngrams_leave_the_tables_and_change_nothing():
+    """They leave at other words if a text is read sentence by sentence."""
+    rng = np.random.default_rng(1)
+    model = cached(word_classes=4, learning_rate=0.5, length=15, **SHORT)
+    text = [[f"w{i}" for i in rng.integers(0, 9, size=5)] for _ in range(600)]
+    whole = model.score_stream(text)
+    state, parts = model.new_state(), []
+    for sentence in text:
+        parts += model.score_stream([sentence], state=state)
+    assert all(np.array_equal(a, b) for a, b in zip(whole, parts))
+    seen = {tuple(s[i:j]) for s in text for j in range(6) for i in range(j)}
+    _, (at, _) = state.counts.__reduce__()[1:]
+    assert len(seen) > 2000 and at["n_nodes"] < 500
+
+
+def test_a_model_is_stored_after_single_words():
+    model = cached(word_classes=3)
+    found, _ = model.advance(model.begin(), "w1")
+    again = pickle.loads(pickle.dumps(model))
+    assert again.advance(again.begin(), "w1")[0] == found
+    # A fit with other classes asks the base about these.
+    model.set_params(word_classes=4).fit(HELD)
+    expected = model.score_stream([["w1"]])[0][0]
+    assert model.advance(model.begin(), "w1")[0] == expected
 
 
 def test_classes_that_were_fitted_before():
@@ -525,7 +558,7 @@ def test_samples_are_drawn_from_the_rows():
         model.sample(1, max_length=1, state=state, random_state=k)[0]
         for k in range(400)
     ]
-    row = model.next_proba(state=state)
+    row = next_row(model, state=state)
     unknown = model.vocabulary_.tolist().index("<unk>")
     row[unknown] = 0.0
     row /= row.sum()

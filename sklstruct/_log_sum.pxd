@@ -1,0 +1,31 @@
+# Sums of probabilities that are given by their logarithms.
+from libc.math cimport INFINITY, exp, log
+
+
+cdef inline double log_sum(
+    const double *a, const double *b, Py_ssize_t n
+) noexcept nogil:
+    """The logarithm of the sum of exp(a + b); -inf if all are, NaN if one is."""
+    cdef Py_ssize_t k
+    cdef double top = -INFINITY, total = 0.0
+    for k in range(n):
+        if a[k] + b[k] > top:
+            top = a[k] + b[k]
+    if top == -INFINITY:
+        top = 0.0
+    for k in range(n):
+        total += exp(a[k] + b[k] - top)
+    return top + log(total)
+
+
+cdef inline void log_softmax(double *score, Py_ssize_t n) noexcept nogil:
+    """score -= the logarithm of the sum of its exponentials; -inf is a weight of 0."""
+    cdef Py_ssize_t k
+    cdef double top = -INFINITY, total = 0.0
+    for k in range(n):
+        top = max(top, score[k])
+    for k in range(n):
+        total += exp(score[k] - top)
+    top += log(total)
+    for k in range(n):
+        score[k] -= top
