@@ -56,7 +56,7 @@ from ._labels import LabelsMixin, check_threshold, read_training
 from ._samples import Samples, check_class_weight, single, warn_uneven
 from ._solver import DescentSettings, NodeSolver, peak_bytes, stored_bytes
 from ._targets import Targets
-from ._trial import Choice, choose_loss, trial_bytes, whole_of
+from ._trial import Choice, choose_loss, trial_bytes
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
 
 # Peak memory of the calibration for each answer of the fold: of one label per sample,
@@ -343,7 +343,7 @@ default="squared_hinge"
         if self.calibration is not None:
             held = draw_fold(targets, rng)
         seed = rng.randint(1, INT32_MAX)
-        node = NodeSolver(X, targets, weight, held, self.weight_threshold > 0)
+        node = NodeSolver(X, targets, weight, held)
         with (
             Progress.of_fit(self, 1 + 2 * (self.loss == "auto")) as progress,
             ThreadMap(self.n_jobs) as parallel,
@@ -488,7 +488,7 @@ default="squared_hinge"
     def _solve(self, node, seed, chosen, stop, progress, parallel):
         """The fits of all blocks of classes."""
         loss, C, paused = chosen
-        node = whole_of(node, loss) if paused is None else paused.solver
+        node = node if paused is None else paused.solver
         settings = self._settings(loss, C, stop)
         blocks = node.blocks(settings)
 

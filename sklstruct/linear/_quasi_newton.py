@@ -30,7 +30,7 @@ from .._parallel import ThreadMap, interruptible, single_blas_thread, stop_flag
 from . import _quasi_newton_fast as kernels
 from ._samples import Samples, is_sparse, narrow_indices
 from ._targets import Targets
-from ._weights import FittedStrip, SplitFeatures, lanes_of
+from ._weights import Features, FittedStrip, lanes_of
 
 # `spread` below which the identity is about as good a metric. White features with
 # outcomes of equal size have 1 + d / n.
@@ -484,11 +484,11 @@ class QuasiNewton:
             self._solve(self._weight, settings.tol)
         return found, met and self._met
 
-    def strip(self, division: SplitFeatures) -> FittedStrip:
-        """The weights; `division` has no features of one sample alone."""
+    def strip(self, features: Features) -> FittedStrip:
+        """The weights of the features of the samples."""
         (coef, intercept), settings = self._found, self._settings
         lanes = lanes_of(self.m)
-        W = np.zeros((division.shared.size + 1, lanes), dtype=np.float32)
-        W[:-1, : self.m] = coef[:, division.features.columns()].T
+        W = np.zeros((features.size + 1, lanes), dtype=np.float32)
+        W[:-1, : self.m] = coef[:, features.columns()].T
         W[-1, : self.m] = intercept / (settings.unit or 1.0)
-        return FittedStrip(W, np.zeros((0, lanes), dtype=np.float32), self.m)
+        return FittedStrip(W, self.m)

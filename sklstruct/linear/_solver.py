@@ -43,7 +43,15 @@ from . import _dual_fast as kernels
 from ._quasi_newton import QuasiNewton
 from ._samples import Samples, costs
 from ._targets import Targets
-from ._weights import FittedStrip, Piece, SplitFeatures, lanes_of, packed, whole
+from ._weights import (
+    Features,
+    FittedStrip,
+    LocalRows,
+    Piece,
+    lanes_of,
+    packed,
+    whole,
+)
 
 # Tolerance of the descent without the fold, in units of that of the whole.
 _ROUGH = 2.0
@@ -143,15 +151,14 @@ class Descent:
     ) -> None:
         self.held, self.settings, self.m = node.held, settings, m
         self.solver = "dual"
-        M, n, division = lanes_of(m), node.targets.n_samples, node.division
+        M, n, local = lanes_of(m), node.targets.n_samples, node.local
         loss, two = settings.loss, node.n_rows == 1
         if two and loss == "log_loss":
             loss = "ovr_log_loss"
         self._lane_ptr, self._lane = node.targets.lanes(first, m)
         self._cost, self._two = cost, two
         self._task = kernels.DescentProblem(
-            division.rows,
-            division.own,
+            local.rows,
             q,
             self._lane_ptr,
             self._lane,
@@ -159,7 +166,7 @@ class Descent:
             kernels.LOSS_CODES[loss],
             settings.constant,
         )
-        self.W = _zeros(division.shared.size + 1, M)
+        self.W = _zeros(local.features.size + 1, M)
         self.dual = _zeros(n, M)
         self._room = _zeros(kernels.ROOM, M)
         self._room[-1, :m] = 1
@@ -222,9 +229,9 @@ class Descent:
         self._descend(every, self.settings.tol, self.settings.max_iter)
         return found, self._met(self.settings.tol)
 
-    def strip(self, division: SplitFeatures) -> FittedStrip:
-        """The weights; `division` is that of the node."""
-        return FittedStrip(self.W, self.dual, self.m)
+    def strip(self, features: Features) -> FittedStrip:
+        """The weights; `features` are those of the node."""
+        return FittedStrip(self.W, self.m)
 
     def n_wrong(self) -> int:
         """Samples on the wrong side of an own outcome, by the squared hinge.
@@ -269,8 +276,8 @@ class Relay:
             found, met = self._now.finish()
         return found, met
 
-    def strip(self, division: SplitFeatures) -> FittedStrip:
-        return self._now.strip(division)
+    def strip(self, features: Features) -> FittedStrip:
+        return self._now.strip(features)
 
 
 Fit = Descent | QuasiNewton | Relay
@@ -292,10 +299,6 @@ class NodeSolver:
 
     held : ndarray of int32
         The fold, positions among the samples, ascending.
-
-    divide : bool, default=True
-        Whether the features of one sample are stored apart: faster, but weights that
-        are stored whole have to be copied.
     """
 
     def __init__(
@@ -304,15 +307,14 @@ class NodeSolver:
         targets: Targets,
         weight: NDArray,
         held: NDArray,
-        divide: bool = True,
     ) -> None:
         self.X, self.targets, self.weight, self.held = X, targets, weight, held
-        self.divide, self.n_rows = divide, targets.n_rows
+        self.n_rows = targets.n_rows
 
     @cached_property
-    def division(self) -> SplitFeatures:
-        """The features of the samples."""
-        return SplitFeatures.of(self.X, self.divide)
+    def local(self) -> LocalRows:
+        """The samples on the features that they have."""
+        return LocalRows.of(self.X)
 
     def blocks(self, settings: DescentSettings) -> list[tuple[int, int]]:
         """(first, last) outcomes of each call of `fit`."""
@@ -341,8 +343,7 @@ class NodeSolver:
 
     def _squares(self, constant):
         q = np.empty(self.targets.n_samples, dtype=np.float32)
-        kernels.squares(self.division.rows, constant, q)
-        q += self.division.own
+        kernels.squares(self.local.rows, constant, q)
         return q
 
     def descents(
@@ -388,9 +389,7 @@ class NodeSolver:
         unit, solver = settings.unit, "dual"
         if before is not None:  # the problem of a batch is that of the dual
             settings = settings._replace(solver="dual")
-        division = self.division
-        if self.solver(settings) == "quasi_newton" and division.lone_x.size:
-            division = SplitFeatures.of(self.X, divide=False)
+        features = self.local.features
         old = None if before is None else self._weights_of(before, settings.constant)
         if paused is None:
             paused = self.descents(block, settings, seed)
@@ -407,17 +406,17 @@ class NodeSolver:
                 fold_scores[:, lanes] = scores
                 n_iter, converged = max(n_iter, descent.n_iter), converged and met
                 first, solver = lanes.stop, descent.solver
-                yield descent.strip(division)
+                yield descent.strip(features)
 
         if settings.threshold == 0:
-            piece = whole(division, strips(), m, unit)
+            piece = whole(features, strips(), m, unit)
         else:
-            piece = packed(division, strips(), m, unit, settings.threshold)
+            piece = packed(features, strips(), m, unit, settings.threshold)
         return BlockFit(piece, fold_scores, n_iter, converged, solver)
 
     def _weights_of(self, before, constant):
         """(columns + 1, lanes) at the columns of the samples, the last the constant."""
-        columns = self.division.features.columns()
+        columns = self.local.features.columns()
         # without an intercept there is none before, either
         last = before.intercept / np.float32(constant or 1.0)
         return np.vstack([before.at(columns), last])

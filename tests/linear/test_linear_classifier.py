@@ -24,8 +24,8 @@ from sklstruct.linear._solver import DescentSettings, NodeSolver
 from sklstruct.linear._targets import Targets
 from sklstruct.linear._weights import (
     FittedStrip,
+    LocalRows,
     NodeWeights,
-    SplitFeatures,
     lanes_of,
     packed,
     whole,
@@ -350,36 +350,27 @@ def test_packed_weights():
     d = 400
     X = sp.random(40, d, 0.02, "csr", np.float32, rng)
     X.indices = X.indices.astype(np.int32)
-    division = SplitFeatures.of(X, 0, 40)
-    uses = np.bincount(X.indices, minlength=d)
-    assert (np.flatnonzero(uses) == division.features.columns()).all()
-    assert division.shared.size == (uses > 1).sum() < (uses > 0).sum()
-    lone = X.multiply(uses == 1)
-    np.testing.assert_allclose(
-        division.own,
-        np.asarray(lone.multiply(lone).sum(axis=1)).ravel(),
-        rtol=1e-6,
-    )
+    features = LocalRows.of(X).features
+    assert (np.unique(X.indices) == features.columns()).all()
     for sizes in ((1,), (2,), (5,), (16,), (17,), (32, 28), (3, 40, 16)):
         strips, every, m = [], [], sum(sizes)
         intercept = []
         for size in sizes:
-            shape = (uses > 1).sum() + 1, lanes_of(size)
-            W, dual = np.zeros(shape, np.float32), np.zeros((40, shape[1]), np.float32)
+            shape = features.size + 1, lanes_of(size)
+            W = np.zeros(shape, np.float32)
             W[:, :size] = rng.normal(size=(shape[0], size)) * (
                 rng.random((shape[0], size)) < rng.random((shape[0], 1))
             )
             W[3, :size] = 0
-            dual[:, :size] = rng.normal(size=(40, size)) * (rng.random((40, 1)) < 0.5)
-            strips.append(FittedStrip(W, dual, size))
-            dense = (lone.T @ dual[:, :size]).astype(np.float32)
-            dense[uses > 1] = W[:-1, :size]
+            strips.append(FittedStrip(W, size))
+            dense = np.zeros((d, size), np.float32)
+            dense[features.columns()] = W[:-1, :size]
             every.append(dense.T)
             intercept.append(2 * W[-1, :size])
         expected = np.vstack(every)
         for piece in (
-            whole(division, strips, m, 2.0),
-            packed(division, strips, m, 2.0, 1e-9),
+            whole(features, strips, m, 2.0),
+            packed(features, strips, m, 2.0, 1e-9),
         ):
             weights = NodeWeights([piece] * 2, d)
             np.testing.assert_array_equal(weights.dense(), np.vstack([expected] * 2))
@@ -389,7 +380,7 @@ def test_packed_weights():
                 weights.intercepts(), np.tile(np.hstack(intercept), 2)
             )
         assert sparse.nnz == 2 * np.count_nonzero(expected)
-        half = NodeWeights([packed(division, strips, m, 2.0, 0.5)], d).sparse()
+        half = NodeWeights([packed(features, strips, m, 2.0, 0.5)], d).sparse()
         least = np.float32(0.5) * np.abs(expected).max(axis=1, keepdims=True)
         expected[np.abs(expected) <= least] = 0
         assert np.array_equal(half.toarray(), expected)
