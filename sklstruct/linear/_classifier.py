@@ -17,9 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._checks import (
     INT32_MAX,
     check_memory,
-    check_rows,
     check_sparse,
-    physical_memory,
 )
 from .._compat import (
     BaseEstimator,
@@ -52,7 +50,7 @@ from ._calibration import (
     fold_size,
     scale_of,
 )
-from ._labels import LabelsMixin, check_threshold, read_training
+from ._labels import FlatMixin, check_threshold, read_training
 from ._samples import Samples, check_class_weight, single, warn_uneven
 from ._solver import DescentSettings, NodeSolver, peak_bytes, stored_bytes
 from ._targets import Targets
@@ -81,7 +79,7 @@ def _has_probabilities(estimator):
     return True
 
 
-class LinearClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
+class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
     r"""Linear classifier of many classes, all fitted together.
 
     .. math::
@@ -449,38 +447,26 @@ default="squared_hinge"
     def _check_size(self, X, targets):
         n, d = X.shape
         d = min(d, X.nnz) if sp.issparse(X) else d
-        of, threshold = (n, d, targets), self.weight_threshold
-        remedy = "use fewer features, or a tree of classes (HierarchicalClassifier)"
-        for loss, small, words in (
-            (self.loss, 0.02, "weight_threshold=0.02"),
-            ("squared_hinge", threshold, 'loss="squared_hinge"'),
-            ("squared_hinge", 0.02, 'loss="squared_hinge" with weight_threshold=0.02'),
-        ):
-            if self._peak_bytes(*of, loss, small) <= physical_memory():
-                remedy += f", or {words}"
-                break
-        check_memory(
-            self._peak_bytes(*of, self.loss, threshold),
-            None,
-            f"n_classes={targets.n_outcomes} with {d} features",
-            remedy,
-        )
-
-    def _peak_bytes(self, n, d, targets, loss, threshold):
-        """Peak memory of the fit with a loss and a weight_threshold."""
-        k, n_rows, auto = targets.n_outcomes, targets.n_rows, loss == "auto"
+        loss, k, n_rows = self.loss, targets.n_outcomes, targets.n_rows
+        auto = loss == "auto"
         if auto:
             loss = "ovr_log_loss" if targets.several else "log_loss"
         needed = peak_bytes(n, d, n_rows, loss, ThreadMap(self.n_jobs).n_threads)
         # the multinomial loss has all of its weights at once
-        if threshold == 0 and loss != "log_loss":
+        if self.weight_threshold == 0 and loss != "log_loss":
             needed += stored_bytes(d, n_rows)
         if auto:
             needed = max(needed, trial_bytes(n, d, k, n_rows))
         if self.calibration is not None:
             answers = float(fold_size(n)) * n_rows
             needed = max(needed, _FOLD_BYTES[targets.several] * answers)
-        return needed
+        check_memory(
+            needed,
+            None,
+            f"n_classes={k} with {d} features",
+            "use fewer features, a tree of classes (HierarchicalClassifier), or "
+            'loss="squared_hinge" with weight_threshold=0.02, which needs the least',
+        )
 
     def _settings(self, loss, C, stop):
         return DescentSettings.of(self, loss, C, self.weight_threshold, stop)
@@ -522,6 +508,8 @@ default="squared_hinge"
             raise ValueError("weights_ of the pickled model do not fit its classes_")
 
     # --------------------------------------------------------------- prediction
+
+    _dtype = np.float32
 
     @property
     def coef_(self) -> Samples:
@@ -566,101 +554,21 @@ default="squared_hinge"
         with ThreadMap(self.n_jobs) as parallel, stop_flag() as stop:
             parallel(block, row_blocks(X.shape[0], step))
 
-    def decision_function(self, X: ArrayLike) -> NDArray:
-        r"""Scores :math:`z = W x + b`.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_classes)
-            float32; (n_samples,) with two classes, positive for the second. With
-            several labels those without a positive in `fit` have the least float32.
-
-        Raises
-        ------
-        MemoryError
-            If the matrix is larger than this machine's memory.
-        """
-        rows = self._read(X)
-        columns, width = self.label_columns_, max(self._n_rows(), 1)
-        check_rows(rows.shape[0], max(width, self.classes_.size))
-        out = np.zeros((rows.shape[0], width), dtype=np.float32)
-
-        def finish(part, scores):
-            if scores.shape[1]:
-                out[part] = scores
-
-        self._blocks(rows, finish)
-        if columns is not None:
-            return columns.spread(out, float(np.finfo(np.float32).min))
-        return out[:, 0] if width == 1 else out
-
-    def predict(self, X: ArrayLike) -> NDArray:
-        """The class of the largest score, which is the most probable one.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Labels. Ties go to the class that comes first in ``classes_``. With several
-            labels an indicator matrix of the kind of the y of `fit`.
-        """
-        rows = self._read(X)
-        if self.label_columns_ is not None:
-            return self._predict_labels(rows)
-        code = np.zeros(rows.shape[0], dtype=np.int64)
-
-        def finish(part, scores):
-            if scores.shape[1] == 1:
-                code[part] = scores[:, 0] > 0
-            elif scores.shape[1]:
-                code[part] = scores.argmax(axis=1)
-
-        self._blocks(rows, finish)
-        return self.classes_[code]
-
-    def _predict_labels(self, X):
-        """Indicator of the labels of a probability above the threshold."""
-        least = logit(self.threshold_)
-        found = []
-
-        def finish(part, scores):
-            odds = self._sigmoid().odds(scores)
-            sample, code = np.nonzero(odds > least)
-            found.append((sample + part.start, code))
-
-        self._blocks(X, finish)
-        sample, code = (np.concatenate(part) for part in zip(*found))
-        return self.label_columns_.indicator(sample, code, X.shape[0])
-
     def _sigmoid(self):
         return Sigmoid(self.scale_, self.offset_, self.power_)
 
-    def _log_proba_blocks(self, X, use):
-        def finish(part, scores):
-            if self.label_columns_ is not None:
-                use(part, log_expit(self._sigmoid().odds(scores)))
-                return
-            if scores.shape[1] == 0:
-                use(part, np.zeros((scores.shape[0], 1)))
-                return
-            if scores.shape[1] == 1:
-                scores = both_outcomes(scores, self.loss_)
-            log_proba = self.scale_ * evidence(scores, self.loss_)
-            log_proba -= logsumexp(log_proba, axis=1, keepdims=True)
-            use(part, log_proba)
+    def _odds(self, scores):
+        return self._sigmoid().odds(scores) - logit(self.threshold_)
 
-        self._blocks(X, finish)
+    def _log_proba_of(self, scores):
+        if self.label_columns_ is not None:
+            return log_expit(self._sigmoid().odds(scores))
+        if scores.shape[1] == 1:
+            scores = both_outcomes(scores, self.loss_)
+        log_proba = self.scale_ * evidence(scores, self.loss_)
+        return log_proba - logsumexp(log_proba, axis=1, keepdims=True)
 
-    predict_proba = available_if(_has_probabilities)(LabelsMixin.predict_proba)
-    predict_log_proba = available_if(_has_probabilities)(LabelsMixin.predict_log_proba)
-    target_log_proba = available_if(_has_probabilities)(LabelsMixin.target_log_proba)
-    predict_top_k = available_if(_has_probabilities)(LabelsMixin.predict_top_k)
+    predict_proba = available_if(_has_probabilities)(FlatMixin.predict_proba)
+    predict_log_proba = available_if(_has_probabilities)(FlatMixin.predict_log_proba)
+    target_log_proba = available_if(_has_probabilities)(FlatMixin.target_log_proba)
+    predict_top_k = available_if(_has_probabilities)(FlatMixin.predict_top_k)

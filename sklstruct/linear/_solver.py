@@ -58,11 +58,14 @@ _ROUGH = 2.0
 
 # solver="auto" takes L-BFGS from this many samples a feature on, and from this mean of
 # C_i times the squared length of a row on.
-TALL = 12
+TALL = 25
 STRONG = 50.0
 
-# Epochs of the dual on other dense X. They take about as long as as many iterations.
-PATIENCE = 30
+# On other dense X the dual goes on if the rate of its first `WATCHED` epochs promises
+# that `PATIENCE` are enough, and has at most `WATCHED` more. They take about as long as
+# as many iterations.
+WATCHED = 10
+PATIENCE = 40
 
 # Epochs and L-BFGS iterations where the user gives no max_iter.
 MOST_STEPS = 200, 1000
@@ -202,13 +205,30 @@ class Descent:
             )
         return out
 
+    @property
+    def rough(self) -> float:
+        """Tolerance without the fold, whose scores need not be as exact."""
+        return (_ROUGH if self.held.size else 1.0) * self.settings.tol
+
+    def promises(self) -> bool:
+        """Whether about `PATIENCE` epochs are enough without the fold.
+
+        The change of the duals falls by about the same factor from epoch to epoch.
+        """
+        self.without_fold(self.rough, WATCHED // 2)
+        before, done = self._change, self.n_iter
+        self.without_fold(self.rough, WATCHED)
+        if self._met(self.rough) or self.n_iter == done:
+            return True
+        rate = np.log(max(self._change, 1e-300) / before) / (self.n_iter - done)
+        left = np.log(self.rough * self._reference / self._change)
+        return bool(rate < 0 and self.n_iter + left / rate <= PATIENCE)
+
     def finish(self) -> tuple[NDArray, bool]:
         """(fold scores, whether `tol` was met): all of the descent that is left."""
         tol, most, held = self.settings.tol, self.settings.max_iter, self.held
-        # the scores of the fold need not be as exact
-        rough = _ROUGH * tol if held.size else tol
-        self.without_fold(rough, most)
-        converged = self._met(rough)
+        self.without_fold(self.rough, most)
+        converged = self._met(self.rough)
         found = self.fold_scores()
         if held.size and (converged or not self.hasty):
             n_iter, every = self.n_iter, np.arange(self.dual.shape[0], dtype=np.int32)
@@ -248,7 +268,7 @@ class Descent:
 
 
 class Relay:
-    """`Descent` with `PATIENCE` epochs, then `QuasiNewton`; the methods are theirs."""
+    """`Descent` while it is fast, else `QuasiNewton`; the methods are theirs."""
 
     def __init__(self, descent: Descent, other: Callable[[], QuasiNewton]) -> None:
         self._now: Descent | QuasiNewton = descent
@@ -270,7 +290,9 @@ class Relay:
         return self._now.fold_scores()
 
     def finish(self) -> tuple[NDArray, bool]:
-        found, met = self._now.finish()
+        met = False
+        if not isinstance(self._now, Descent) or self._now.promises():
+            found, met = self._now.finish()
         if not met:
             self._spent, self._now = self._now.n_iter, self._other()
             found, met = self._now.finish()
@@ -360,7 +382,7 @@ class NodeSolver:
             return
         q = self._squares(settings.constant)
         if solver == "relay":
-            brief = settings._replace(max_iter=PATIENCE)
+            brief = settings._replace(max_iter=min(PATIENCE + WATCHED, settings.max_iter))
             descent = Descent(self, 0, self.n_rows, brief, seed, cost, q)
             descent.hasty = True
             yield Relay(descent, quasi_newton)
