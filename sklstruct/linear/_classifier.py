@@ -131,9 +131,9 @@ default="squared_hinge"
         "dual": coordinate descent, for all losses. "quasi_newton": L-BFGS, for
         log_loss. "auto": "dual" for sparse X and for the other losses. For log_loss
         and dense X of n samples and d columns it is "quasi_newton" with two classes
-        (also for ovr_log_loss), and with more classes if :math:`n \ge 12 d` and the
-        mean of :math:`C s_i \|x_i\|^2` is at least 50; other dense X get 30 epochs of
-        "dual", and "quasi_newton" if these have not met `tol`.
+        (also for ovr_log_loss), and with more classes if :math:`n \ge 25 d` and the
+        mean of :math:`C s_i \|x_i\|^2` is at least 50; other dense X get ten epochs of
+        "dual", and "quasi_newton" unless their rate promises `tol` within 40.
 
     intercept_scaling : float, default=1.0
         Value a of the feature whose weight is the intercept: 0, for no intercepts, or
@@ -182,32 +182,33 @@ default="squared_hinge"
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Sorted labels; with several labels per sample the numbers of the columns of y.
-    multilabel_ : bool
-        Whether y was an indicator matrix.
+    classes_, multilabel_ : ndarray of shape (n_classes,), bool
+        Sorted labels; the numbers of the columns of y if it was an indicator matrix.
+
     label_columns_ : LabelColumns or None
         With several labels the columns of y: ``known`` are those with a positive, to
         which rows of ``coef_`` belong; others have probability 0.
 
-    coef_ : ndarray or CSR matrix of shape (n_classes, n_features)
-        Weights, float32; (1, n_features) with two classes. Sparse with a
-        `weight_threshold`.
-    intercept_ : ndarray of shape (n_classes,)
-        Intercepts, or (1,).
+    coef_, intercept_ : ndarray or CSR matrix of shape (n_classes, n_features), ndarray
+        Weights, float32; one row with two classes. Sparse with a `weight_threshold`.
+
     loss_, C_, solver_ : str, float, str
         The loss, its C, and the solver of the fit.
+
     scale_, offset_, power_ : float
         w of the probabilities, and v and p of several labels, else 0 and 1.
+
     threshold_ : float
         Threshold of `predict` with several labels.
+
     fold_log_loss_ : float
         Mean log-loss (nats per sample) of the fold by the model fitted without it; of
-        several labels the sum over all of them. NaN without a fold: with
-        ``calibration=None``, or if every class has one sample.
+        several labels the sum over all of them. NaN without a fold.
+
     n_iter_ : int
         Largest number of epochs of a class, or number of L-BFGS iterations; of both
         where the solver changed.
+
     n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
         Number of columns of X, and their names if they were strings.
 
@@ -328,20 +329,20 @@ default="squared_hinge"
             says how much.
         """
         self._check_solver()
-        X, targets, weight = self._read_training(X, y, sample_weight)
+        rows, targets, weight = self._read_training(X, y, sample_weight)
         check_threshold(self.threshold, targets.several, self.calibration is not None)
-        self._check_size(X, targets)
+        self._check_size(rows, targets)
         rng = check_random_state(self.random_state)
         if self.classes_.size == 1:
             loss = "squared_hinge" if self.loss == "auto" else self.loss
-            self._keep(NodeWeights([], X.shape[1]), (loss, self.C), 0)
+            self._keep(NodeWeights([], rows.shape[1]), (loss, self.C), 0)
             self.solver_ = "dual" if self.solver == "auto" else self.solver
             return self
         held = np.empty(0, dtype=np.int32)
         if self.calibration is not None:
             held = draw_fold(targets, rng)
         seed = rng.randint(1, INT32_MAX)
-        node = NodeSolver(X, targets, weight, held)
+        node = NodeSolver(rows, targets, weight, held)
         with (
             Progress.of_fit(self, 1 + 2 * (self.loss == "auto")) as progress,
             ThreadMap(self.n_jobs) as parallel,
@@ -358,7 +359,7 @@ default="squared_hinge"
                 with progress.task("auto", 1) as task:
                     task.step(f"loss={chosen.loss} with C={chosen.C:g}", "choose")
             fits = self._solve(node, seed, chosen, stop, progress, parallel)
-        weights = NodeWeights([f.piece for f in fits], X.shape[1])
+        weights = NodeWeights([f.piece for f in fits], rows.shape[1])
         self._keep(weights, chosen[:2], max(f.n_iter for f in fits))
         self.solver_ = fits[0].solver
         if held.size:

@@ -8,8 +8,8 @@ where labels are noisy. So "auto" is L-BFGS for the logistic losses of dense tal
 C not small, in units of the rows (`TALL`, `STRONG`), and always for two classes: the
 dual is fast because a step updates many outcomes. A wrong dual may never end; a
 wrong L-BFGS takes up to eight times as long as the dual, on wide sparse X eighty times.
-Whether labels are noisy is not known before: on other dense X the dual has `PATIENCE`
-epochs, and L-BFGS starts anew if they were not enough (`Relay`).
+Whether labels are noisy is not known before: on other dense X the dual has `WATCHED`
+epochs, and L-BFGS starts anew unless their rate promises few more (`Relay`).
 
 One-vs-rest losses separate over outcomes, so that outcomes are fitted in blocks of
 `BLOCK`: memory is that of one block, and threads share the blocks. Within a block the
@@ -382,7 +382,9 @@ class NodeSolver:
             return
         q = self._squares(settings.constant)
         if solver == "relay":
-            brief = settings._replace(max_iter=min(PATIENCE + WATCHED, settings.max_iter))
+            brief = settings._replace(
+                max_iter=min(PATIENCE + WATCHED, settings.max_iter)
+            )
             descent = Descent(self, 0, self.n_rows, brief, seed, cost, q)
             descent.hasty = True
             yield Relay(descent, quasi_newton)
