@@ -109,13 +109,13 @@ class Traced(StructuredLogisticRegression):
         self.log_, self.start_ = [], time.process_time()
         return super().fit(X, y)
 
-    def _solve(self, problem, lams, report, start=None):
+    def _solve(self, problem, lams, report):
         def note(objective, gap, n_iter):
             seconds = time.process_time() - self.start_
             self.log_.append((seconds, objective / problem.total, gap / problem.total))
             return report(objective, gap, n_iter)
 
-        return super()._solve(problem, lams, note, start)
+        return super()._solve(problem, lams, note)
 
     def seconds_until(self, objective=-np.inf, gap=-np.inf):
         """Of the first round with an objective or a gap as small."""

@@ -200,36 +200,30 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Sorted labels; with several labels per sample the numbers of the columns of y.
-    multilabel_ : bool
-        Whether y was an indicator matrix.
+    classes_, multilabel_ : ndarray of shape (n_classes,), bool
+        Sorted labels; the numbers of the columns of y if it was an indicator matrix.
+
     label_columns_ : LabelColumns or None
         With several labels the columns of y: ``known`` are those with a positive, the
         classes of the trees; others have probability 0.
+
     taxonomy_, taxonomies_, builders_ : Taxonomy, list of Taxonomy, list
         The first tree, all trees, and the builder of each, None for a given tree.
-    forest_ : sklstruct.taxonomy.Forest
-        The nodes of all trees as flat arrays.
-    nodes_ : ChainNodes, DualNodes or EstimatorNodes
-        The models of all nodes, those of ``model_nodes_``.
-    coef_, intercept_, C_ : ndarray or CSR matrix
-        Weight vectors of all nodes, in the order of ``forest_.row``; with several
-        labels one for each child of ``model_nodes_``. And C of each model.
-    n_iter_, node_n_iter_ : int, ndarray of shape (n_models,)
-        L-BFGS iterations or epochs of each node, and the largest of them. They and
-        the weights exist for nodes of a `LinearClassifier`.
-    estimators_, searches_ : list
-        Node models of another `estimator`; the search that was fitted to each tree.
-    n_leaves_, threshold_ : int, float
-        Leaves that are evaluated for each sample, with calibrated nodes; threshold of
-        `predict` with several labels.
+
+    forest_, model_nodes_, nodes_ : Forest, ndarray, object
+        The nodes of all trees as flat arrays; those that have a model; the models.
+
+    coef_, intercept_, C_, n_iter_, node_n_iter_ : ndarray or CSR matrix, int
+        Of nodes of a `LinearClassifier`: weight vectors in the order of ``forest_.row``
+        (with several labels one for each child of ``model_nodes_``), C and iterations
+        of each model, and the most iterations.
+
+    estimators_, searches_, n_leaves_, threshold_ : list, list, int, float
+        Node models of another `estimator`; the search that was fitted to each tree;
+        leaves that calibrated nodes evaluate for each sample; threshold of `predict`.
+
     n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
         Number of columns of X, and their names if they were strings.
-
-    See Also
-    --------
-    sklstruct.linear.LinearClassifier : The flat model.
 
     Notes
     -----
@@ -411,7 +405,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 with task:
                     taxonomy = source.tree(data, classes)
                     task.step(repr(taxonomy), "build")
-                    problems = problems_of(taxonomy, data, n_below)
+                    problems: Any = problems_of(taxonomy, data, n_below)
                     nodes.fit(problems, data, Run(rng, task, parallel))
                     if inner is not None and not problems.keeps_nodes:
                         nodes.raised = inner.raised(classes)
@@ -545,7 +539,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 nodes.fit(problems_of(taxonomy, data), data, run)
                 self._keep_trees([taxonomy], [None], nodes)
             else:
-                nodes.learn(estimator, problems_of(self.taxonomy_, data), data, run)
+                batch: Any = problems_of(self.taxonomy_, data)
+                nodes.learn(estimator, batch, data, run)
                 self.nodes_ = nodes
                 progress.step(f"learned {weight.size} samples", "solve")
         nodes.warn(stacklevel=4)

@@ -61,7 +61,7 @@ class DualFits(NodeModels):
         def fit(v):
             before, begun = [None] if old is None else old[v], paused.get(v)
             if begun is None:
-                node = solver_of(problems, v, number, divide=old is None)
+                node = solver_of(problems, v, number)
             else:
                 node = begun.solver
             blocks = node.blocks(settings)

@@ -511,9 +511,9 @@ class DualNodes(DualFits):
     def search(self, X: Samples, k: int, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         if self.raised is not None:
             return super().search(X, k, n_jobs)
-        found = self._empty(X, k)
-        self._answer(X, "best", *found, n_jobs)
-        return found
+        best, log_proba = self._empty(X, k)
+        self._answer(X, "best", best, log_proba, n_jobs)
+        return best, log_proba
 
     @staticmethod
     def _empty(X, k):

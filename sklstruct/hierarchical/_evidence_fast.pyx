@@ -377,36 +377,24 @@ cdef class Posterior:
             for j in range(n_queue, n_next):
                 work.queue[j - n_queue] = work.queue[j]
             n_queue = n_next - n_queue
-        # the best leaves, by insertion where they are few
+        # the best leaves, by insertion: they are few
         n_best = 0
-        if self.n_leaves < n_items and self.n_leaves <= 16:
-            for j in range(n_items):
-                v = work.items[j]
-                if work.state[v] == PENDING:
-                    continue
-                k = n_best
-                while k > 0 and (
-                    ranked[k - 1].key < work.route[v]
-                    or (ranked[k - 1].key == work.route[v] and ranked[k - 1].node > v)
-                ):
-                    if k < self.n_leaves:
-                        ranked[k] = ranked[k - 1]
-                    k -= 1
+        for j in range(n_items):
+            v = work.items[j]
+            if work.state[v] == PENDING:
+                continue
+            k = n_best
+            while k > 0 and (
+                ranked[k - 1].key < work.route[v]
+                or (ranked[k - 1].key == work.route[v] and ranked[k - 1].node > v)
+            ):
                 if k < self.n_leaves:
-                    ranked[k].key = work.route[v]
-                    ranked[k].node = <int32_t>v
-                    if n_best < self.n_leaves:
-                        n_best += 1
-        else:
-            for j in range(n_items):
-                v = work.items[j]
-                if work.state[v] == REACHED:
-                    ranked[n_best].key = work.route[v]
-                    ranked[n_best].node = <int32_t>v
+                    ranked[k] = ranked[k - 1]
+                k -= 1
+            if k < self.n_leaves:
+                ranked[k].key, ranked[k].node = work.route[v], <int32_t>v
+                if n_best < self.n_leaves:
                     n_best += 1
-            if n_best > self.n_leaves:
-                qsort(ranked, n_best, sizeof(Ranked), larger_first)
-                n_best = self.n_leaves
         for j in range(n_items):
             v = work.items[j]
             work.mass[v] = w_r * work.route[v] + (

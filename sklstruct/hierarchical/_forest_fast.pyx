@@ -46,7 +46,7 @@ cdef class ForestArrays:
     ):
         cdef Py_ssize_t v
         cdef TreeNode* node
-        cdef int32_t* depth
+        cdef int32_t[::1] depth
         self.n_nodes = parent.shape[0]
         if not (
             first_child.shape[0] == n_child.shape[0] == row.shape[0]
@@ -55,29 +55,21 @@ cdef class ForestArrays:
             raise ValueError("the arrays of a forest differ in length")
         if self.view.node != NULL:
             raise RuntimeError("the arrays of a forest are read once")
-        node = <TreeNode*>PyMem_Calloc(self.n_nodes, sizeof(TreeNode))
-        if node == NULL:
-            raise MemoryError(f"no memory for the {self.n_nodes} nodes of a forest")
-        self.view.node = node
+        self.view.node = node = <TreeNode*>PyMem_Calloc(self.n_nodes, sizeof(TreeNode))
         self.view.inner = <int32_t*>PyMem_Calloc(self.n_nodes, sizeof(int32_t))
-        if self.view.inner == NULL:
+        self.view.step = <Step*>PyMem_Calloc(self.n_nodes, sizeof(Step))
+        if node == NULL or self.view.inner == NULL or self.view.step == NULL:
             raise MemoryError(f"no memory for the {self.n_nodes} nodes of a forest")
         self.view.n_inner = 0
-        self.view.step = <Step*>PyMem_Calloc(self.n_nodes, sizeof(Step))
-        if self.view.step == NULL:
-            raise MemoryError(f"no memory for the {self.n_nodes} nodes of a forest")
+        depth = np.zeros(self.n_nodes, dtype=np.int32)
         for v in range(self.n_nodes):
             self.view.step[v].first_child = first_child[v]
             self.view.step[v].row = row[v] if n_child[v] == 2 else -1
-        depth = <int32_t*>PyMem_Calloc(self.n_nodes, sizeof(int32_t))
-        if depth == NULL:
-            raise MemoryError(f"no memory for the {self.n_nodes} nodes of a forest")
         self.view.depth = 0
         for v in range(self.n_nodes):
             if parent[v] >= 0:
                 depth[v] = depth[parent[v]] + (n_child[parent[v]] > 1)
                 self.view.depth = max(self.view.depth, <Py_ssize_t>depth[v])
-        PyMem_Free(depth)
         for v in range(self.n_nodes - 1, -1, -1):
             node[v].parent = parent[v]
             node[v].first_child = first_child[v]

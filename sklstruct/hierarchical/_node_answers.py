@@ -27,6 +27,7 @@ class NodeAnswersMixin(LabelsMixin):
     forest_: Forest
     nodes_: Any
     n_jobs: int | None
+    _predict_code: Any
 
     def _read(self, X: Any) -> Any:
         raise NotImplementedError

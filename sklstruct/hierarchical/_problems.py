@@ -91,9 +91,7 @@ def _candidates(taxonomy, code, levels):
     return found
 
 
-def solver_of(
-    problems: Problems, v: int, number: NDArray | None = None, divide: bool = True
-) -> NodeSolver:
+def solver_of(problems: Problems, v: int, number: NDArray | None = None) -> NodeSolver:
     """The solver of node v.
 
     number: for each row of `problems` its number in the fold, -1: not in the fold.
@@ -105,7 +103,7 @@ def solver_of(
         held = np.flatnonzero(number[at] >= 0)
     return NodeSolver(
         problems.X if whole else problems.X[at], targets, problems.weight[at],
-        held.astype(np.int32), divide,
+        held.astype(np.int32),
     )  # fmt: skip
 
 

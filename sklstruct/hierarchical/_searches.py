@@ -105,7 +105,8 @@ class StrengthSearch(BaseEstimator):
         loss = np.zeros((n_tried, problems.n_nodes))
         for f in range(_N_FOLDS):
             held = np.flatnonzero(fold == f)
-            train, n_iter = problems.subset(np.flatnonzero(fold != f)), 0
+            train = problems.subset(np.flatnonzero(fold != f))
+            n_iter = np.zeros(train.n_nodes, dtype=np.int64)
             for i, (coef, intercept, moved) in enumerate(each(train)):
                 n_iter = n_iter + moved
                 loss[i] += problems.loss(held, coef, intercept)

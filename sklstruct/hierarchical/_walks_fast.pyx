@@ -63,11 +63,9 @@ cdef enum:
 cdef enum:
     ROOM = 64
 
-# Answers of `rounds` that are no class. UNSURE: `_search_fast` decides. TOO_LONG: the
-# norm of the sample makes the products in floats too inexact.
+# The answer of `rounds` if `_search_fast` has to decide.
 cdef enum:
     UNSURE = -2
-    TOO_LONG = -3
 
 # Relative error of a conditional probability by `share_out` from a score in float:
 # |z| 2^-24 for its rounding, |z| < 21 on paths that matter (a class among 2^31 that is
@@ -524,9 +522,9 @@ cdef void next_pending(
 cdef void rounds(
     ForestView* f, SampleWalks* walks, Reach reach, RowsView* rows,
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
-    bint greedy, bint again, int32_t* found, int64_t* n_dots,
+    bint greedy, int32_t* found, int64_t* n_dots,
 ) noexcept nogil:
-    """The most probable class of each row along one tree, or UNSURE or TOO_LONG.
+    """The most probable class of each row along one tree, or UNSURE.
 
     First down along the best children to a class, then the pending nodes that are more
     probable than it, the most probable first. That is about a tenth more nodes than in
@@ -534,9 +532,8 @@ cdef void rounds(
 
     The answer is exact although probabilities are floats: a class is returned only if
     it leads every other one by more than `slack`, the bound of the rounding errors. It
-    has at least the probability 1 / K, so no class that underflows is the answer.
-
-    again: only rows whose answer is TOO_LONG so far.
+    has at least the probability 1 / K, so no class that underflows is the answer. Rows
+    whose norm makes the products in floats too inexact are UNSURE at once.
     """
     cdef Py_ssize_t q, first = 0
     cdef int32_t s, r
@@ -547,14 +544,13 @@ cdef void rounds(
     walks.n_free, walks.n_active = SIDE, 0
     while True:
         while walks.n_free > 0 and first < rows.n:
-            if not again or found[first] == TOO_LONG:
-                s = walks.free[walks.n_free - 1]
-                if begin(f, walks, reach, s, rows, first, coef):
-                    walks.n_free -= 1
-                    walks.active[walks.n_active] = s
-                    walks.n_active += 1
-                else:
-                    found[first], n_dots[first] = UNSURE if again else TOO_LONG, 0
+            s = walks.free[walks.n_free - 1]
+            if begin(f, walks, reach, s, rows, first, coef):
+                walks.n_free -= 1
+                walks.active[walks.n_active] = s
+                walks.n_active += 1
+            else:
+                found[first], n_dots[first] = UNSURE, 0
             first += 1
         if walks.n_free == SIDE or over(walks.watch, SIDE * rows.d):
             return
@@ -604,15 +600,9 @@ def walk(
         walks.coef, walks.error = narrow.coef, narrow.error
     with nogil:
         rounds(
-            f, &walks, reach, &samples.view, coef, intercept, &z[0], greedy, False,
-            &found[0], &n_dots[0],
+            f, &walks, reach, &samples.view, coef, intercept, &z[0], greedy, &found[0],
+            &n_dots[0],
         )
-        if walks.x != NULL:
-            walks.x, walks.error = NULL, 0
-            rounds(
-                f, &walks, reach, &samples.view, coef, intercept, &z[0], greedy, True,
-                &found[0], &n_dots[0],
-            )
     propagate()
 
 

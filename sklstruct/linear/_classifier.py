@@ -17,9 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._checks import (
     INT32_MAX,
     check_memory,
-    check_rows,
     check_sparse,
-    physical_memory,
 )
 from .._compat import (
     BaseEstimator,
@@ -52,11 +50,11 @@ from ._calibration import (
     fold_size,
     scale_of,
 )
-from ._labels import LabelsMixin, check_threshold, read_training
+from ._labels import FlatMixin, check_threshold, read_training
 from ._samples import Samples, check_class_weight, single, warn_uneven
 from ._solver import DescentSettings, NodeSolver, peak_bytes, stored_bytes
 from ._targets import Targets
-from ._trial import Choice, choose_loss, trial_bytes, whole_of
+from ._trial import Choice, choose_loss, trial_bytes
 from ._weights import MOST_OUTCOMES, NodeWeights, as_rows
 
 # Peak memory of the calibration for each answer of the fold: of one label per sample,
@@ -81,7 +79,7 @@ def _has_probabilities(estimator):
     return True
 
 
-class LinearClassifier(CallbackSupportMixin, LabelsMixin, BaseEstimator):
+class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
     r"""Linear classifier of many classes, all fitted together.
 
     .. math::
@@ -133,9 +131,9 @@ default="squared_hinge"
         "dual": coordinate descent, for all losses. "quasi_newton": L-BFGS, for
         log_loss. "auto": "dual" for sparse X and for the other losses. For log_loss
         and dense X of n samples and d columns it is "quasi_newton" with two classes
-        (also for ovr_log_loss), and with more classes if :math:`n \ge 12 d` and the
-        mean of :math:`C s_i \|x_i\|^2` is at least 50; other dense X get 30 epochs of
-        "dual", and "quasi_newton" if these have not met `tol`.
+        (also for ovr_log_loss), and with more classes if :math:`n \ge 25 d` and the
+        mean of :math:`C s_i \|x_i\|^2` is at least 50; other dense X get ten epochs of
+        "dual", and "quasi_newton" unless their rate promises `tol` within 40.
 
     intercept_scaling : float, default=1.0
         Value a of the feature whose weight is the intercept: 0, for no intercepts, or
@@ -184,32 +182,33 @@ default="squared_hinge"
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Sorted labels; with several labels per sample the numbers of the columns of y.
-    multilabel_ : bool
-        Whether y was an indicator matrix.
+    classes_, multilabel_ : ndarray of shape (n_classes,), bool
+        Sorted labels; the numbers of the columns of y if it was an indicator matrix.
+
     label_columns_ : LabelColumns or None
         With several labels the columns of y: ``known`` are those with a positive, to
         which rows of ``coef_`` belong; others have probability 0.
 
-    coef_ : ndarray or CSR matrix of shape (n_classes, n_features)
-        Weights, float32; (1, n_features) with two classes. Sparse with a
-        `weight_threshold`.
-    intercept_ : ndarray of shape (n_classes,)
-        Intercepts, or (1,).
+    coef_, intercept_ : ndarray or CSR matrix of shape (n_classes, n_features), ndarray
+        Weights, float32; one row with two classes. Sparse with a `weight_threshold`.
+
     loss_, C_, solver_ : str, float, str
         The loss, its C, and the solver of the fit.
+
     scale_, offset_, power_ : float
         w of the probabilities, and v and p of several labels, else 0 and 1.
+
     threshold_ : float
         Threshold of `predict` with several labels.
+
     fold_log_loss_ : float
         Mean log-loss (nats per sample) of the fold by the model fitted without it; of
-        several labels the sum over all of them. NaN without a fold: with
-        ``calibration=None``, or if every class has one sample.
+        several labels the sum over all of them. NaN without a fold.
+
     n_iter_ : int
         Largest number of epochs of a class, or number of L-BFGS iterations; of both
         where the solver changed.
+
     n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
         Number of columns of X, and their names if they were strings.
 
@@ -330,20 +329,20 @@ default="squared_hinge"
             says how much.
         """
         self._check_solver()
-        X, targets, weight = self._read_training(X, y, sample_weight)
+        rows, targets, weight = self._read_training(X, y, sample_weight)
         check_threshold(self.threshold, targets.several, self.calibration is not None)
-        self._check_size(X, targets)
+        self._check_size(rows, targets)
         rng = check_random_state(self.random_state)
         if self.classes_.size == 1:
             loss = "squared_hinge" if self.loss == "auto" else self.loss
-            self._keep(NodeWeights([], X.shape[1]), (loss, self.C), 0)
+            self._keep(NodeWeights([], rows.shape[1]), (loss, self.C), 0)
             self.solver_ = "dual" if self.solver == "auto" else self.solver
             return self
         held = np.empty(0, dtype=np.int32)
         if self.calibration is not None:
             held = draw_fold(targets, rng)
         seed = rng.randint(1, INT32_MAX)
-        node = NodeSolver(X, targets, weight, held, self.weight_threshold > 0)
+        node = NodeSolver(rows, targets, weight, held)
         with (
             Progress.of_fit(self, 1 + 2 * (self.loss == "auto")) as progress,
             ThreadMap(self.n_jobs) as parallel,
@@ -360,7 +359,7 @@ default="squared_hinge"
                 with progress.task("auto", 1) as task:
                     task.step(f"loss={chosen.loss} with C={chosen.C:g}", "choose")
             fits = self._solve(node, seed, chosen, stop, progress, parallel)
-        weights = NodeWeights([f.piece for f in fits], X.shape[1])
+        weights = NodeWeights([f.piece for f in fits], rows.shape[1])
         self._keep(weights, chosen[:2], max(f.n_iter for f in fits))
         self.solver_ = fits[0].solver
         if held.size:
@@ -449,38 +448,26 @@ default="squared_hinge"
     def _check_size(self, X, targets):
         n, d = X.shape
         d = min(d, X.nnz) if sp.issparse(X) else d
-        of, threshold = (n, d, targets), self.weight_threshold
-        remedy = "use fewer features, or a tree of classes (HierarchicalClassifier)"
-        for loss, small, words in (
-            (self.loss, 0.02, "weight_threshold=0.02"),
-            ("squared_hinge", threshold, 'loss="squared_hinge"'),
-            ("squared_hinge", 0.02, 'loss="squared_hinge" with weight_threshold=0.02'),
-        ):
-            if self._peak_bytes(*of, loss, small) <= physical_memory():
-                remedy += f", or {words}"
-                break
-        check_memory(
-            self._peak_bytes(*of, self.loss, threshold),
-            None,
-            f"n_classes={targets.n_outcomes} with {d} features",
-            remedy,
-        )
-
-    def _peak_bytes(self, n, d, targets, loss, threshold):
-        """Peak memory of the fit with a loss and a weight_threshold."""
-        k, n_rows, auto = targets.n_outcomes, targets.n_rows, loss == "auto"
+        loss, k, n_rows = self.loss, targets.n_outcomes, targets.n_rows
+        auto = loss == "auto"
         if auto:
             loss = "ovr_log_loss" if targets.several else "log_loss"
         needed = peak_bytes(n, d, n_rows, loss, ThreadMap(self.n_jobs).n_threads)
         # the multinomial loss has all of its weights at once
-        if threshold == 0 and loss != "log_loss":
+        if self.weight_threshold == 0 and loss != "log_loss":
             needed += stored_bytes(d, n_rows)
         if auto:
             needed = max(needed, trial_bytes(n, d, k, n_rows))
         if self.calibration is not None:
             answers = float(fold_size(n)) * n_rows
             needed = max(needed, _FOLD_BYTES[targets.several] * answers)
-        return needed
+        check_memory(
+            needed,
+            None,
+            f"n_classes={k} with {d} features",
+            "use fewer features, a tree of classes (HierarchicalClassifier), or "
+            'loss="squared_hinge" with weight_threshold=0.02, which needs the least',
+        )
 
     def _settings(self, loss, C, stop):
         return DescentSettings.of(self, loss, C, self.weight_threshold, stop)
@@ -488,7 +475,7 @@ default="squared_hinge"
     def _solve(self, node, seed, chosen, stop, progress, parallel):
         """The fits of all blocks of classes."""
         loss, C, paused = chosen
-        node = whole_of(node, loss) if paused is None else paused.solver
+        node = node if paused is None else paused.solver
         settings = self._settings(loss, C, stop)
         blocks = node.blocks(settings)
 
@@ -522,6 +509,8 @@ default="squared_hinge"
             raise ValueError("weights_ of the pickled model do not fit its classes_")
 
     # --------------------------------------------------------------- prediction
+
+    _dtype = np.float32
 
     @property
     def coef_(self) -> Samples:
@@ -566,101 +555,21 @@ default="squared_hinge"
         with ThreadMap(self.n_jobs) as parallel, stop_flag() as stop:
             parallel(block, row_blocks(X.shape[0], step))
 
-    def decision_function(self, X: ArrayLike) -> NDArray:
-        r"""Scores :math:`z = W x + b`.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_classes)
-            float32; (n_samples,) with two classes, positive for the second. With
-            several labels those without a positive in `fit` have the least float32.
-
-        Raises
-        ------
-        MemoryError
-            If the matrix is larger than this machine's memory.
-        """
-        rows = self._read(X)
-        columns, width = self.label_columns_, max(self._n_rows(), 1)
-        check_rows(rows.shape[0], max(width, self.classes_.size))
-        out = np.zeros((rows.shape[0], width), dtype=np.float32)
-
-        def finish(part, scores):
-            if scores.shape[1]:
-                out[part] = scores
-
-        self._blocks(rows, finish)
-        if columns is not None:
-            return columns.spread(out, float(np.finfo(np.float32).min))
-        return out[:, 0] if width == 1 else out
-
-    def predict(self, X: ArrayLike) -> NDArray:
-        """The class of the largest score, which is the most probable one.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Labels. Ties go to the class that comes first in ``classes_``. With several
-            labels an indicator matrix of the kind of the y of `fit`.
-        """
-        rows = self._read(X)
-        if self.label_columns_ is not None:
-            return self._predict_labels(rows)
-        code = np.zeros(rows.shape[0], dtype=np.int64)
-
-        def finish(part, scores):
-            if scores.shape[1] == 1:
-                code[part] = scores[:, 0] > 0
-            elif scores.shape[1]:
-                code[part] = scores.argmax(axis=1)
-
-        self._blocks(rows, finish)
-        return self.classes_[code]
-
-    def _predict_labels(self, X):
-        """Indicator of the labels of a probability above the threshold."""
-        least = logit(self.threshold_)
-        found = []
-
-        def finish(part, scores):
-            odds = self._sigmoid().odds(scores)
-            sample, code = np.nonzero(odds > least)
-            found.append((sample + part.start, code))
-
-        self._blocks(X, finish)
-        sample, code = (np.concatenate(part) for part in zip(*found))
-        return self.label_columns_.indicator(sample, code, X.shape[0])
-
     def _sigmoid(self):
         return Sigmoid(self.scale_, self.offset_, self.power_)
 
-    def _log_proba_blocks(self, X, use):
-        def finish(part, scores):
-            if self.label_columns_ is not None:
-                use(part, log_expit(self._sigmoid().odds(scores)))
-                return
-            if scores.shape[1] == 0:
-                use(part, np.zeros((scores.shape[0], 1)))
-                return
-            if scores.shape[1] == 1:
-                scores = both_outcomes(scores, self.loss_)
-            log_proba = self.scale_ * evidence(scores, self.loss_)
-            log_proba -= logsumexp(log_proba, axis=1, keepdims=True)
-            use(part, log_proba)
+    def _odds(self, scores):
+        return self._sigmoid().odds(scores) - logit(self.threshold_)
 
-        self._blocks(X, finish)
+    def _log_proba_of(self, scores):
+        if self.label_columns_ is not None:
+            return log_expit(self._sigmoid().odds(scores))
+        if scores.shape[1] == 1:
+            scores = both_outcomes(scores, self.loss_)
+        log_proba = self.scale_ * evidence(scores, self.loss_)
+        return log_proba - logsumexp(log_proba, axis=1, keepdims=True)
 
-    predict_proba = available_if(_has_probabilities)(LabelsMixin.predict_proba)
-    predict_log_proba = available_if(_has_probabilities)(LabelsMixin.predict_log_proba)
-    target_log_proba = available_if(_has_probabilities)(LabelsMixin.target_log_proba)
-    predict_top_k = available_if(_has_probabilities)(LabelsMixin.predict_top_k)
+    predict_proba = available_if(_has_probabilities)(FlatMixin.predict_proba)
+    predict_log_proba = available_if(_has_probabilities)(FlatMixin.predict_log_proba)
+    target_log_proba = available_if(_has_probabilities)(FlatMixin.target_log_proba)
+    predict_top_k = available_if(_has_probabilities)(FlatMixin.predict_top_k)

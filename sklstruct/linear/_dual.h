@@ -14,11 +14,10 @@ enum { SKLSTRUCT_HINGE = 0, SKLSTRUCT_LOGISTIC = 1, SKLSTRUCT_MULTINOMIAL = 2 };
 
 /* A sample, as a step reads it. */
 typedef struct {
-    const float *x;       /* (n,) values of the features that others have too */
+    const float *x;       /* (n,) values of the features */
     const int32_t *index; /* their rows of W; NULL: 0, 1, 2, ... */
     ptrdiff_t n;
-    float own; /* sum of the squares of the values that no other sample has */
-    float q;   /* that of all values, and of the constant */
+    float q; /* sum of the squares of the values, and of the constant */
     float C;
     const int32_t *y; /* (n_y,) lanes of its outcomes, each once */
     ptrdiff_t n_y;
@@ -245,7 +244,7 @@ SKLSTRUCT_WIDE static void sklstruct_block_spread(
 }
 
 /* Pairwise: sixteen steps one after the other would take as long as the products. */
-static inline float sklstruct_largest(const float *top)
+SKLSTRUCT_INLINE float sklstruct_largest(const float *top)
 {
     float half[8];
     ptrdiff_t j, width;
@@ -257,7 +256,7 @@ static inline float sklstruct_largest(const float *top)
     return half[0];
 }
 
-static inline float sklstruct_total(const float *sum)
+SKLSTRUCT_INLINE float sklstruct_total(const float *sum)
 {
     float half[8];
     ptrdiff_t j, width;
@@ -312,7 +311,7 @@ SKLSTRUCT_INLINE double sklstruct_hinge(
 }
 
 /* 1 / (1 + exp(-x)) for any x. */
-static inline float sklstruct_sigmoid(float x)
+SKLSTRUCT_INLINE float sklstruct_sigmoid(float x)
 {
     float e = sklstruct_expf(-fabsf(x));
     return (x < 0 ? e : 1.0f) / (1.0f + e);
@@ -370,7 +369,7 @@ SKLSTRUCT_INLINE double sklstruct_logistic(
 /* log(max(x, 1e-6)), relative error of a few 1e-7 (S. Moshier's Cephes): the larger one is
  * 2^e m, m in [sqrt(1/2), sqrt(2)), by its bits, which are ordered as the numbers are.
  * Without a branch, so that loops over it vectorise. */
-static inline float sklstruct_logf(float x)
+SKLSTRUCT_INLINE float sklstruct_logf(float x)
 {
     const int32_t root = 0x3f3504f3, least = 0x358637bd; /* the bits of sqrt(1/2), 1e-6 */
     int32_t bits;
@@ -421,7 +420,7 @@ SKLSTRUCT_INLINE double sklstruct_multinomial(
         sum[j] += e;
     });
     size = sklstruct_total(sum);
-    log_sum = high + logf(size);
+    log_sum = high + sklstruct_logf(size);
     size = 1.0f / size;
     for (j = 0; j < 16; j++)
         part[j] = 0;
@@ -496,7 +495,7 @@ SKLSTRUCT_INLINE double sklstruct_step_of(
     double total;
     ptrdiff_t j;
     for (j = 0; j < M; j++)
-        z[j] = constant * last[j] + s->own * a[j];
+        z[j] = constant * last[j];
     sklstruct_add_scores(s->n, s->x, s->index, W, M, z);
     if (loss == SKLSTRUCT_HINGE)
         total = sklstruct_hinge(

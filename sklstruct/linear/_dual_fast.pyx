@@ -25,11 +25,6 @@ multinomial, log sum_k exp(z_k) - z_y, one outcome for each sample
     divergences of softmax(z) and p; t is the zero of the line between them. In the
     first epochs, when the derivative is far from a line, a secant step follows.
 
-The weights of a feature that only sample i has are its value times the duals a_i. They
-are not stored: in the scores of sample i they contribute the square of the value times
-the duals. In text many features are of this kind, and their rows of W would always be
-read from memory.
-
 One-vs-rest losses separate over outcomes, so callers may fit strips of outcomes: then W
 is narrow, its rows stay in the cache from one epoch to the next, and a step of the
 squared hinge on 16 or 32 lanes stays in registers.
@@ -44,8 +39,8 @@ q max |change|; it is skipped if that is below rounding. The descent ends after 
 whose change of the duals (sum of absolute values) is at most `tol` times that of the
 first epoch.
 
-Cost of an epoch: 2 nnz M multiply-adds, nnz those of shared features and M
-the outcomes padded to a multiple of 16; memory 4 M (shared columns + samples) bytes.
+Cost of an epoch: 2 nnz M multiply-adds, M the outcomes padded to a multiple of 16;
+memory 4 M (columns + samples) bytes.
 The intercept is the weight of a feature that has the same value in every sample, as in
 LIBLINEAR.
 
@@ -64,7 +59,6 @@ cdef extern from "_dual.h" nogil:
         const float* x
         const int32_t* index
         Py_ssize_t n
-        float own
         float q
         float C
         const int32_t* y
@@ -131,15 +125,14 @@ cdef enum:
 cdef class DescentProblem:
     """The problem of some outcomes: samples, their lanes and costs.
 
-    rows: the shared features of the samples. own: for each sample the sum of the
-    squares of its other features, q: that of all its features and of the constant.
+    rows: the samples. q: for each the sum of the squares of its features and of the
+    constant.
     lane[lane_ptr[i]] to lane[lane_ptr[i + 1]]: the outcomes of sample i. cost: C_i.
     constant: value of the feature whose weights are the intercepts (the last row of W),
     0 without intercepts.
     """
 
     cdef FloatRows rows
-    cdef const float[::1] own
     cdef const float[::1] q
     cdef const int64_t[::1] lane_ptr
     cdef const int32_t[::1] lane
@@ -147,10 +140,10 @@ cdef class DescentProblem:
     cdef int loss
     cdef float constant
 
-    def __init__(self, FloatRows rows, const float[::1] own, const float[::1] q,
+    def __init__(self, FloatRows rows, const float[::1] q,
                  const int64_t[::1] lane_ptr, const int32_t[::1] lane,
                  const float[::1] cost, int loss, float constant):
-        self.rows, self.own, self.q = rows, own, q
+        self.rows, self.q = rows, q
         self.lane_ptr, self.lane, self.cost = lane_ptr, lane, cost
         self.loss, self.constant = loss, constant
 
@@ -191,7 +184,7 @@ cdef inline void read_sample(
     DescentProblem problem, Py_ssize_t i, sklstruct_sample* sample,
 ) noexcept nogil:
     sample.n = problem.rows.row(i, &sample.x, &sample.index)
-    sample.own, sample.q = problem.own[i], problem.q[i]
+    sample.q = problem.q[i]
     sample.C = problem.cost[i]
     sample.n_y = problem.lane_ptr[i + 1] - problem.lane_ptr[i]
     sample.y = &problem.lane[problem.lane_ptr[i]] if sample.n_y else NULL
@@ -312,7 +305,7 @@ def descend(
 ):
     """Epochs over the samples `order`; `order`, W and dual are changed in place.
 
-    W: (shared columns + 1, M), for all samples so far: a later call may add samples,
+    W: (columns + 1, M), for all samples so far: a later call may add samples,
     whose duals are 0 until then. room: (ROOM, M), its last row 1 at the outcomes and 0
     at the padding. first: the change of the first epoch, to which `tol` is relative;
     negative: the first epoch is one of this call. before: the epochs over `order` in

@@ -53,19 +53,10 @@ class PathSolver(ABC):
     ----------
     problem : FeatureProblem
         The samples.
-
-    start : (columns, W, b) or None
-        Weights to begin with.
     """
 
-    def __init__(
-        self, problem: FeatureProblem, start: tuple[NDArray, ...] | None = None
-    ) -> None:
-        self.problem = problem
-        if start is None:
-            nothing = np.empty(0, dtype=np.int32), np.empty((0, problem.n_lanes))
-            start = *nothing, problem.best_constants()
-        self.columns, self.W, self.b = (part.copy() for part in start)
+    def __init__(self, problem: FeatureProblem) -> None:
+        self.problem, self.b = problem, problem.best_constants()
 
     @abstractmethod
     def solve(self, penalty: Any, goal: float, max_iter: int, report: Report) -> Found:

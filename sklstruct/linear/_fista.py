@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from ._feature_bounds import ProximalTerm
 from ._feature_problem import FeatureProblem, Found, PathSolver, Report
@@ -29,13 +28,9 @@ _STEPS = 20
 class AcceleratedSolver(PathSolver):
     """`PathSolver` by accelerated proximal gradient steps, without screening."""
 
-    def __init__(
-        self, problem: FeatureProblem, start: tuple[NDArray, ...] | None = None
-    ) -> None:
-        super().__init__(problem, start)
-        W = np.zeros((problem.n_features, problem.n_lanes))
-        W[self.columns] = self.W
-        self.W = W
+    def __init__(self, problem: FeatureProblem) -> None:
+        super().__init__(problem)
+        self.W = np.zeros((problem.n_features, problem.n_lanes))
         self.X: Any = problem.dense
         if self.X is None:
             ptr, row, x = problem.columns

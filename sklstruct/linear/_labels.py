@@ -424,3 +424,94 @@ class LabelsMixin(TopKMixin):
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = self._refusal_of_labels() is None
         return tags
+
+
+class FlatMixin(LabelsMixin):
+    """Answers of a flat model, by the scores of all classes."""
+
+    _dtype: Any = np.float64  # of the scores
+
+    @abstractmethod
+    def _blocks(self, X: Any, finish: Use) -> None:
+        """finish(slice, scores of the rows (n, `_n_rows`)), block by block."""
+
+    @abstractmethod
+    def _log_proba_of(self, scores: NDArray) -> NDArray:
+        """Log-probabilities of all classes, of which there are two or more."""
+
+    def _odds(self, scores: NDArray) -> NDArray:
+        """Positive for the labels that are predicted."""
+        return scores
+
+    def _log_proba_blocks(self, X, use):
+        def finish(part, scores):
+            alone = self.label_columns_ is None and self.classes_.size == 1
+            n = part.stop - part.start
+            use(part, np.zeros((n, 1)) if alone else self._log_proba_of(scores))
+
+        self._blocks(X, finish)
+
+    def decision_function(self, X: ArrayLike) -> NDArray:
+        r"""Scores :math:`z = W x + b`.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_classes)
+            (n_samples,) with two classes, positive for the second, or with one. With
+            several labels those without a positive in `fit` have the least number.
+
+        Raises
+        ------
+        MemoryError
+            If the matrix is larger than this machine's memory.
+        """
+        rows, columns, width = self._read(X), self.label_columns_, self._n_rows()
+        check_rows(rows.shape[0], max(width, self.classes_.size))
+        out = np.zeros((rows.shape[0], max(width, 1)), dtype=self._dtype)
+
+        def finish(part, scores):
+            if width:
+                out[part] = scores
+
+        self._blocks(rows, finish)
+        if columns is not None:
+            return columns.spread(out, float(np.finfo(out.dtype).min))
+        return out[:, 0] if width <= 1 else out
+
+    def predict(self, X: ArrayLike) -> NDArray:
+        """The class of the largest score, which is the most probable one.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Labels. Ties go to the class that comes first in ``classes_``. With several
+            labels an indicator matrix of the kind of the y of `fit`: the labels of a
+            probability above the threshold.
+        """
+        rows, columns = self._read(X), self.label_columns_
+        code, found = np.zeros(rows.shape[0], dtype=np.int64), []
+
+        def finish(part, scores):
+            if columns is not None:
+                sample, label = np.nonzero(self._odds(scores) > 0)
+                found.append((sample + part.start, label))
+            elif self.classes_.size == 2:
+                code[part] = scores[:, 0] > 0
+            elif self.classes_.size > 2:
+                code[part] = scores.argmax(axis=1)
+
+        self._blocks(rows, finish)
+        if columns is None:
+            return self.classes_[code]
+        sample, label = (np.concatenate(part) for part in zip(*found))
+        return columns.indicator(sample, label, rows.shape[0])

@@ -444,19 +444,14 @@ def _extrapolate(model, iterates):
 class NewtonSolver(PathSolver):
     """`PathSolver` by Newton steps on a working set."""
 
-    def __init__(
-        self, problem: FeatureProblem, start: tuple[NDArray, ...] | None = None
-    ) -> None:
-        super().__init__(problem, start)
+    def __init__(self, problem: FeatureProblem) -> None:
+        super().__init__(problem)
+        self.columns = np.empty(0, dtype=np.int32)
+        self.W = np.empty((0, problem.n_lanes))
         self.mu = _DAMPING
         self.P = np.empty((problem.n_lanes, problem.n_samples))
         self.Z = np.empty_like(self.P)
         self.Z[:] = self.b[:, None]
-        lanes, rows = np.nonzero(self.W.T)
-        kernels.spread(
-            *problem.columns, self.columns[rows], lanes.astype(np.int32),
-            self.W[rows, lanes], self.Z, problem.stop,
-        )  # fmt: skip
 
     def solve(
         self,

@@ -30,7 +30,7 @@ from .._parallel import ThreadMap, interruptible, single_blas_thread, stop_flag
 from . import _quasi_newton_fast as kernels
 from ._samples import Samples, is_sparse, narrow_indices
 from ._targets import Targets
-from ._weights import FittedStrip, SplitFeatures, lanes_of
+from ._weights import Features, FittedStrip, lanes_of
 
 # `spread` below which the identity is about as good a metric. White features with
 # outcomes of equal size have 1 + d / n.
@@ -243,7 +243,7 @@ class NodeProblems:
             np.ascontiguousarray(basis), np.maximum(variance, 0), mean
         )
 
-    def _solve(self, todo, options, solution, C, constant, curved):
+    def _solve(self, todo, options, C, constant, curved):
         X = self.X
         samples = self.last[todo] - self.first[todo]
         rows = self.n_rows[todo]
@@ -276,7 +276,7 @@ class NodeProblems:
             np.empty(int(work.max()) + 1), local, columns, index
         )
         fwork = np.empty(int(scores.max()) + 1, dtype=X.dtype)
-        shared = self._kernel_samples(), options, solution
+        shared = self._kernel_samples(), options
         large = self._pays(todo) if curved is None else (rows > 1) & curved
         large &= not sp.issparse(X)
         for v in todo[large]:
@@ -362,18 +362,18 @@ class NodeProblems:
         n_iter = np.zeros(self.n_nodes, dtype=np.int32)
         status = np.zeros(self.n_nodes, dtype=np.int32)
         C = np.ascontiguousarray(C, dtype=np.float64)
-        solution = kernels.Solution(coef, intercept, n_iter, status)
+        solution = coef, intercept, n_iter, status
         parallel = ThreadMap(1) if parallel is None else parallel
         with ExitStack() as context:
             if stop is None:
                 context.enter_context(single_blas_thread())
                 stop = context.enter_context(stop_flag())
-            options = kernels.LbfgsOptions(
-                C, constant, start is not None, tol, max_iter, stop
+            options = kernels.LbfgsTask(
+                C, constant, start is not None, tol, max_iter, stop, solution
             )
 
             def run(chunk):
-                self._solve(chunk, options, solution, C, constant, curved)
+                self._solve(chunk, options, C, constant, curved)
 
             parallel(run, self._chunks(parallel.n_threads, nodes))
         if (status == 2).any():
@@ -382,7 +382,7 @@ class NodeProblems:
                 "objective is no longer finite. Scale the features (StandardScaler) "
                 "or use a smaller C"
             )
-        return coef, intercept, n_iter, status
+        return solution
 
     def _chunks(self, n_threads, nodes):
         """Nodes by falling cost, in shares of at most about 1 / (8 n_threads)."""
@@ -484,11 +484,11 @@ class QuasiNewton:
             self._solve(self._weight, settings.tol)
         return found, met and self._met
 
-    def strip(self, division: SplitFeatures) -> FittedStrip:
-        """The weights; `division` has no features of one sample alone."""
+    def strip(self, features: Features) -> FittedStrip:
+        """The weights of the features of the samples."""
         (coef, intercept), settings = self._found, self._settings
         lanes = lanes_of(self.m)
-        W = np.zeros((division.shared.size + 1, lanes), dtype=np.float32)
-        W[:-1, : self.m] = coef[:, division.features.columns()].T
+        W = np.zeros((features.size + 1, lanes), dtype=np.float32)
+        W[:-1, : self.m] = coef[:, features.columns()].T
         W[-1, : self.m] = intercept / (settings.unit or 1.0)
-        return FittedStrip(W, np.zeros((0, lanes), dtype=np.float32), self.m)
+        return FittedStrip(W, self.m)

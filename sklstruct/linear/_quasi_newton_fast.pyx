@@ -789,11 +789,12 @@ cdef class SortedSamples:
         self.ptr, self.row_ptr = &ptr[0], &row_ptr[0]
 
 
-cdef class LbfgsOptions:
-    """C (n_nodes,), the options of the solver, and the flag that stops all threads.
+cdef class LbfgsTask:
+    """C (n_nodes,), the options of the solver, and the flag that stops all threads; and
+    arrays to fill: coef (n_rows, d), intercept (n_rows,), n_iter and status (n_nodes,).
 
     constant: value of the feature whose weight is the intercept; 0: no intercepts, inf:
-    they are not penalised.
+    they are not penalised. warm: whether the arrays hold a start.
     """
     cdef const double[::1] C
     cdef double constant
@@ -801,29 +802,18 @@ cdef class LbfgsOptions:
     cdef double tol
     cdef Py_ssize_t max_iter
     cdef int32_t[::1] stop
-
-    def __init__(
-        self, const double[::1] C, double constant, bint warm, double tol,
-        Py_ssize_t max_iter, int32_t[::1] stop,
-    ):
-        self.C, self.constant, self.warm = C, constant, warm
-        self.tol, self.max_iter, self.stop = tol, max_iter, stop
-
-
-cdef class Solution:
-    """Arrays to fill: coef (n_rows, d), intercept (n_rows,), n_iter and status
-    (n_nodes,)."""
     cdef double[:, ::1] coef
     cdef double[::1] intercept
     cdef int32_t[::1] n_iter
     cdef int32_t[::1] status
 
     def __init__(
-        self, double[:, ::1] coef, double[::1] intercept, int32_t[::1] n_iter,
-        int32_t[::1] status,
+        self, const double[::1] C, double constant, bint warm, double tol,
+        Py_ssize_t max_iter, int32_t[::1] stop, tuple solution,
     ):
-        self.coef, self.intercept = coef, intercept
-        self.n_iter, self.status = n_iter, status
+        self.C, self.constant, self.warm = C, constant, warm
+        self.tol, self.max_iter, self.stop = tol, max_iter, stop
+        self.coef, self.intercept, self.n_iter, self.status = solution
 
 
 cdef class LbfgsWorkspace:
@@ -858,7 +848,7 @@ cdef class Moments:
 
 
 cdef void describe(
-    LogisticNode* node, SortedSamples samples, LbfgsOptions options, Py_ssize_t v,
+    LogisticNode* node, SortedSamples samples, LbfgsTask options, Py_ssize_t v,
     Py_ssize_t d, Watch* watch,
 ) noexcept nogil:
     """Sizes and options of node v, of which d columns are used."""
@@ -925,7 +915,7 @@ cdef Py_ssize_t number_columns(
 
 
 def solve(
-    SortedSamples samples, LbfgsOptions options, Solution solution,
+    SortedSamples samples, LbfgsTask options,
     const int64_t[::1] todo, LbfgsWorkspace space, cython.floating[::1] fwork,
     Moments moments,
 ):
@@ -969,25 +959,25 @@ def solve(
                 for k in range(node.r):
                     for i in range(d):
                         j = space.columns[i] if sparse != NULL else i
-                        w[k * by_row + i * by_column] = solution.coef[first + k, j]
+                        w[k * by_row + i * by_column] = options.coef[first + k, j]
                     if node.intercept:
-                        w[node.size + k] = solution.intercept[first + k] / node.unit
+                        w[node.size + k] = options.intercept[first + k] / node.unit
             else:
                 start(&node, w)
-            solution.status[v] = minimise(
+            options.status[v] = minimise(
                 &node, X, sparse, w, &metric if use else NULL, bound, steep, work,
                 &fwork[0], &count,
             )
             if watch.stop[0]:
                 break
-            solution.n_iter[v] = count
+            options.n_iter[v] = count
             for k in range(node.r):
                 if sparse != NULL:
                     for j in range(samples.d):
-                        solution.coef[first + k, j] = 0
+                        options.coef[first + k, j] = 0
                 for i in range(d):
                     j = space.columns[i] if sparse != NULL else i
-                    solution.coef[first + k, j] = w[k * by_row + i * by_column]
+                    options.coef[first + k, j] = w[k * by_row + i * by_column]
                 if node.intercept:
-                    solution.intercept[first + k] = node.unit * w[node.size + k]
+                    options.intercept[first + k] = node.unit * w[node.size + k]
     propagate()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +15,7 @@ from .._checks import INT32_MAX, check_squares
 from .._compat import _check_sample_weight
 
 # What kernels and node models read.
-Samples = NDArray | sp.csr_matrix
+Samples: TypeAlias = NDArray | sp.csr_matrix
 
 # Ratio of the lengths of two rows, or of a length and 1, from which a warning is given.
 _UNEVEN = 10.0

@@ -8,8 +8,8 @@ where labels are noisy. So "auto" is L-BFGS for the logistic losses of dense tal
 C not small, in units of the rows (`TALL`, `STRONG`), and always for two classes: the
 dual is fast because a step updates many outcomes. A wrong dual may never end; a
 wrong L-BFGS takes up to eight times as long as the dual, on wide sparse X eighty times.
-Whether labels are noisy is not known before: on other dense X the dual has `PATIENCE`
-epochs, and L-BFGS starts anew if they were not enough (`Relay`).
+Whether labels are noisy is not known before: on other dense X the dual has `WATCHED`
+epochs, and L-BFGS starts anew unless their rate promises few more (`Relay`).
 
 One-vs-rest losses separate over outcomes, so that outcomes are fitted in blocks of
 `BLOCK`: memory is that of one block, and threads share the blocks. Within a block the
@@ -43,18 +43,29 @@ from . import _dual_fast as kernels
 from ._quasi_newton import QuasiNewton
 from ._samples import Samples, costs
 from ._targets import Targets
-from ._weights import FittedStrip, Piece, SplitFeatures, lanes_of, packed, whole
+from ._weights import (
+    Features,
+    FittedStrip,
+    LocalRows,
+    Piece,
+    lanes_of,
+    packed,
+    whole,
+)
 
 # Tolerance of the descent without the fold, in units of that of the whole.
 _ROUGH = 2.0
 
 # solver="auto" takes L-BFGS from this many samples a feature on, and from this mean of
 # C_i times the squared length of a row on.
-TALL = 12
+TALL = 25
 STRONG = 50.0
 
-# Epochs of the dual on other dense X. They take about as long as as many iterations.
-PATIENCE = 30
+# On other dense X the dual goes on if the rate of its first `WATCHED` epochs promises
+# that `PATIENCE` are enough, and has at most `WATCHED` more. They take about as long as
+# as many iterations.
+WATCHED = 10
+PATIENCE = 40
 
 # Epochs and L-BFGS iterations where the user gives no max_iter.
 MOST_STEPS = 200, 1000
@@ -143,15 +154,14 @@ class Descent:
     ) -> None:
         self.held, self.settings, self.m = node.held, settings, m
         self.solver = "dual"
-        M, n, division = lanes_of(m), node.targets.n_samples, node.division
+        M, n, local = lanes_of(m), node.targets.n_samples, node.local
         loss, two = settings.loss, node.n_rows == 1
         if two and loss == "log_loss":
             loss = "ovr_log_loss"
         self._lane_ptr, self._lane = node.targets.lanes(first, m)
         self._cost, self._two = cost, two
         self._task = kernels.DescentProblem(
-            division.rows,
-            division.own,
+            local.rows,
             q,
             self._lane_ptr,
             self._lane,
@@ -159,7 +169,7 @@ class Descent:
             kernels.LOSS_CODES[loss],
             settings.constant,
         )
-        self.W = _zeros(division.shared.size + 1, M)
+        self.W = _zeros(local.features.size + 1, M)
         self.dual = _zeros(n, M)
         self._room = _zeros(kernels.ROOM, M)
         self._room[-1, :m] = 1
@@ -195,13 +205,30 @@ class Descent:
             )
         return out
 
+    @property
+    def rough(self) -> float:
+        """Tolerance without the fold, whose scores need not be as exact."""
+        return (_ROUGH if self.held.size else 1.0) * self.settings.tol
+
+    def promises(self) -> bool:
+        """Whether about `PATIENCE` epochs are enough without the fold.
+
+        The change of the duals falls by about the same factor from epoch to epoch.
+        """
+        self.without_fold(self.rough, WATCHED // 2)
+        before, done = self._change, self.n_iter
+        self.without_fold(self.rough, WATCHED)
+        if self._met(self.rough) or self.n_iter == done:
+            return True
+        rate = np.log(max(self._change, 1e-300) / before) / (self.n_iter - done)
+        left = np.log(self.rough * self._reference / self._change)
+        return bool(rate < 0 and self.n_iter + left / rate <= PATIENCE)
+
     def finish(self) -> tuple[NDArray, bool]:
         """(fold scores, whether `tol` was met): all of the descent that is left."""
         tol, most, held = self.settings.tol, self.settings.max_iter, self.held
-        # the scores of the fold need not be as exact
-        rough = _ROUGH * tol if held.size else tol
-        self.without_fold(rough, most)
-        converged = self._met(rough)
+        self.without_fold(self.rough, most)
+        converged = self._met(self.rough)
         found = self.fold_scores()
         if held.size and (converged or not self.hasty):
             n_iter, every = self.n_iter, np.arange(self.dual.shape[0], dtype=np.int32)
@@ -222,9 +249,9 @@ class Descent:
         self._descend(every, self.settings.tol, self.settings.max_iter)
         return found, self._met(self.settings.tol)
 
-    def strip(self, division: SplitFeatures) -> FittedStrip:
-        """The weights; `division` is that of the node."""
-        return FittedStrip(self.W, self.dual, self.m)
+    def strip(self, features: Features) -> FittedStrip:
+        """The weights; `features` are those of the node."""
+        return FittedStrip(self.W, self.m)
 
     def n_wrong(self) -> int:
         """Samples on the wrong side of an own outcome, by the squared hinge.
@@ -241,7 +268,7 @@ class Descent:
 
 
 class Relay:
-    """`Descent` with `PATIENCE` epochs, then `QuasiNewton`; the methods are theirs."""
+    """`Descent` while it is fast, else `QuasiNewton`; the methods are theirs."""
 
     def __init__(self, descent: Descent, other: Callable[[], QuasiNewton]) -> None:
         self._now: Descent | QuasiNewton = descent
@@ -263,14 +290,16 @@ class Relay:
         return self._now.fold_scores()
 
     def finish(self) -> tuple[NDArray, bool]:
-        found, met = self._now.finish()
+        met = False
+        if not isinstance(self._now, Descent) or self._now.promises():
+            found, met = self._now.finish()
         if not met:
             self._spent, self._now = self._now.n_iter, self._other()
             found, met = self._now.finish()
         return found, met
 
-    def strip(self, division: SplitFeatures) -> FittedStrip:
-        return self._now.strip(division)
+    def strip(self, features: Features) -> FittedStrip:
+        return self._now.strip(features)
 
 
 Fit = Descent | QuasiNewton | Relay
@@ -292,10 +321,6 @@ class NodeSolver:
 
     held : ndarray of int32
         The fold, positions among the samples, ascending.
-
-    divide : bool, default=True
-        Whether the features of one sample are stored apart: faster, but weights that
-        are stored whole have to be copied.
     """
 
     def __init__(
@@ -304,15 +329,14 @@ class NodeSolver:
         targets: Targets,
         weight: NDArray,
         held: NDArray,
-        divide: bool = True,
     ) -> None:
         self.X, self.targets, self.weight, self.held = X, targets, weight, held
-        self.divide, self.n_rows = divide, targets.n_rows
+        self.n_rows = targets.n_rows
 
     @cached_property
-    def division(self) -> SplitFeatures:
-        """The features of the samples."""
-        return SplitFeatures.of(self.X, self.divide)
+    def local(self) -> LocalRows:
+        """The samples on the features that they have."""
+        return LocalRows.of(self.X)
 
     def blocks(self, settings: DescentSettings) -> list[tuple[int, int]]:
         """(first, last) outcomes of each call of `fit`."""
@@ -341,8 +365,7 @@ class NodeSolver:
 
     def _squares(self, constant):
         q = np.empty(self.targets.n_samples, dtype=np.float32)
-        kernels.squares(self.division.rows, constant, q)
-        q += self.division.own
+        kernels.squares(self.local.rows, constant, q)
         return q
 
     def descents(
@@ -359,7 +382,9 @@ class NodeSolver:
             return
         q = self._squares(settings.constant)
         if solver == "relay":
-            brief = settings._replace(max_iter=PATIENCE)
+            brief = settings._replace(
+                max_iter=min(PATIENCE + WATCHED, settings.max_iter)
+            )
             descent = Descent(self, 0, self.n_rows, brief, seed, cost, q)
             descent.hasty = True
             yield Relay(descent, quasi_newton)
@@ -388,9 +413,7 @@ class NodeSolver:
         unit, solver = settings.unit, "dual"
         if before is not None:  # the problem of a batch is that of the dual
             settings = settings._replace(solver="dual")
-        division = self.division
-        if self.solver(settings) == "quasi_newton" and division.lone_x.size:
-            division = SplitFeatures.of(self.X, divide=False)
+        features = self.local.features
         old = None if before is None else self._weights_of(before, settings.constant)
         if paused is None:
             paused = self.descents(block, settings, seed)
@@ -407,17 +430,17 @@ class NodeSolver:
                 fold_scores[:, lanes] = scores
                 n_iter, converged = max(n_iter, descent.n_iter), converged and met
                 first, solver = lanes.stop, descent.solver
-                yield descent.strip(division)
+                yield descent.strip(features)
 
         if settings.threshold == 0:
-            piece = whole(division, strips(), m, unit)
+            piece = whole(features, strips(), m, unit)
         else:
-            piece = packed(division, strips(), m, unit, settings.threshold)
+            piece = packed(features, strips(), m, unit, settings.threshold)
         return BlockFit(piece, fold_scores, n_iter, converged, solver)
 
     def _weights_of(self, before, constant):
         """(columns + 1, lanes) at the columns of the samples, the last the constant."""
-        columns = self.division.features.columns()
+        columns = self.local.features.columns()
         # without an intercept there is none before, either
         last = before.intercept / np.float32(constant or 1.0)
         return np.vstack([before.at(columns), last])

@@ -48,7 +48,7 @@ from .._progress import Progress
 from ._feature_bounds import ProximalTerm
 from ._feature_problem import FeatureProblem, Found, Report
 from ._fista import AcceleratedSolver
-from ._labels import LabelsMixin, read_training
+from ._labels import FlatMixin, read_training
 from ._newton_cd import NewtonSolver
 from ._penalties import FEATURE_PENALTIES, bind
 from ._samples import check_class_weight, is_sparse
@@ -129,7 +129,7 @@ class _Samples(NamedTuple):
     weight: NDArray
 
 
-class _SparseFeatures(CallbackSupportMixin, LabelsMixin, BaseEstimator):
+class _SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
     """Reading, fits of one path, and prediction."""
 
     penalty: Any
@@ -219,11 +219,11 @@ class _SparseFeatures(CallbackSupportMixin, LabelsMixin, BaseEstimator):
             stacklevel=stacklevel,
         )
 
-    def _solve(self, problem, lams, report, start=None):
+    def _solve(self, problem, lams, report):
         """A `Found` for each strength, falling; each begins at the last one."""
         term = bind(self.penalty, problem)
         kind = AcceleratedSolver if isinstance(term, ProximalTerm) else NewtonSolver
-        solver = kind(problem, start)
+        solver = kind(problem)
         goal = self.tol * problem.total
         for lam in lams:
             yield solver.solve(term.scaled(lam), goal, self.max_iter, report)
@@ -271,71 +271,18 @@ class _SparseFeatures(CallbackSupportMixin, LabelsMixin, BaseEstimator):
             self, X, accept_sparse="csr", dtype=np.float64, reset=False
         )
 
-    def _scores(self, X):
-        scores = X @ self.coef_.T
-        scores = scores.toarray() if sp.issparse(scores) else scores
-        return scores + self.intercept_
-
-    def _blocks(self, X, finish: Callable[[slice, NDArray], None]) -> None:
-        """finish(slice, scores of the rows), block by block."""
+    def _blocks(self, X, finish):
         for part in row_blocks(X.shape[0], rows_per_block(2 * self.intercept_.size)):
-            finish(part, self._scores(X[part]))
+            scores = X[part] @ self.coef_.T
+            scores = scores.toarray() if sp.issparse(scores) else scores
+            finish(part, scores + self.intercept_)
 
-    def decision_function(self, X: ArrayLike) -> NDArray:
-        r"""Scores :math:`z = W x + b`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_classes)
-            (n_samples,) with two classes, positive for the second, or with one. With
-            several labels those without a positive in `fit` have the least number.
-        """
-        scores = self._scores(self._read(X))
+    def _log_proba_of(self, scores):
         if self.label_columns_ is not None:
-            return self.label_columns_.spread(scores, float(np.finfo(np.float64).min))
-        return scores[:, 0] if self.classes_.size <= 2 else scores
-
-    def predict(self, X: ArrayLike) -> NDArray:
-        """The most probable class, or the labels of probability above 1/2.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Labels. Ties go to the class that comes first in ``classes_``. With several
-            labels an indicator matrix of the kind of the y of `fit`.
-        """
-        scores = self._scores(self._read(X))
-        if self.label_columns_ is not None:
-            sample, code = np.nonzero(scores > 0)
-            return self.label_columns_.indicator(sample, code, scores.shape[0])
-        if self.classes_.size == 1:
-            return np.repeat(self.classes_, scores.shape[0])
-        if self.classes_.size == 2:
-            return self.classes_[(scores[:, 0] > 0).astype(np.intp)]
-        return self.classes_[scores.argmax(axis=1)]
-
-    def _log_proba_blocks(self, X, use):
-        def finish(part, scores):
-            if self.label_columns_ is not None:
-                use(part, log_expit(scores))
-            elif self.classes_.size == 1:
-                use(part, np.zeros(scores.shape))
-            elif self.classes_.size == 2:
-                use(part, log_expit(scores * [-1.0, 1.0]))
-            else:
-                use(part, scores - logsumexp(scores, axis=1, keepdims=True))
-
-        self._blocks(X, finish)
+            return log_expit(scores)
+        if scores.shape[1] == 1:
+            return log_expit(scores * [-1.0, 1.0])
+        return scores - logsumexp(scores, axis=1, keepdims=True)
 
 
 def largest_lam(problem: FeatureProblem, term: Any) -> float:
@@ -390,10 +337,6 @@ class StructuredLogisticRegression(_SparseFeatures):
     max_iter : int, default=100
         Largest number of rounds, at least 1. A round has one duality gap, and up to 30
         Newton steps on a working set or 20 accelerated proximal gradient steps.
-
-    warm_start : bool, default=False
-        Whether `fit` begins at the weights of the last fit, of the same features and
-        classes.
 
     verbose : int, default=0
         If v > 0, print a line for every v-th round.
@@ -471,7 +414,6 @@ class StructuredLogisticRegression(_SparseFeatures):
     _parameter_constraints: dict = {
         **_SparseFeatures._parameter_constraints,
         "C": [Interval(Real, 0, np.finfo(float).max, closed="neither")],
-        "warm_start": ["boolean"],
     }
 
     def __init__(
@@ -483,7 +425,6 @@ class StructuredLogisticRegression(_SparseFeatures):
         class_weight: dict | Literal["balanced"] | None = None,
         tol: float = 1e-4,
         max_iter: int = 100,
-        warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
         self.penalty = penalty
@@ -492,7 +433,6 @@ class StructuredLogisticRegression(_SparseFeatures):
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
-        self.warm_start = warm_start
         self.verbose = verbose
 
     @with_callbacks
@@ -533,7 +473,6 @@ class StructuredLogisticRegression(_SparseFeatures):
         ConvergenceWarning
             If `max_iter` rounds do not reach `tol`; says the gap.
         """
-        old = self._fitted() if self.warm_start else None
         samples = self._read_samples(X, y, sample_weight)
         with (
             Progress.of_fit(self, self.max_iter) as progress,
@@ -548,34 +487,11 @@ class StructuredLogisticRegression(_SparseFeatures):
             else:
                 lam_max = largest_lam(problem, term)
                 report = reporter(progress, problem.total)
-                start = self._start(old, problem)
-                lams = [1 / self.C]
-                (found,) = self._solve(problem, lams, report, start)
+                (found,) = self._solve(problem, [1 / self.C], report)
             self._keep(found, lam_max)
         if not found.converged:
             self._warn_gap([found.gap], [problem.total])
         return self
-
-    def _fitted(self):
-        """(classes, label columns, weights, intercepts) of the last fit, or None."""
-        if not hasattr(self, "coef_"):
-            return None
-        return self.classes_, self.label_columns_, self.coef_, self.intercept_
-
-    def _start(self, old, problem):
-        """Weights of the last fit to begin with, if they fit."""
-        if old is None:
-            return None
-        classes, labels, coef, intercept = old
-        same = np.array_equal(classes, self.classes_)
-        if labels is not None and self.label_columns_ is not None:
-            same &= np.array_equal(labels.known, self.label_columns_.known)
-        if not same or coef.shape != (problem.n_lanes, problem.n_features):
-            return None
-        columns = np.unique(coef.indices).astype(np.int32)
-        W = coef[:, columns].toarray().T
-        b = intercept if self.fit_intercept else np.zeros(problem.n_lanes)
-        return columns, np.ascontiguousarray(W), b
 
     def coef_path(
         self,
@@ -664,7 +580,7 @@ def _lines(first: str, behind: str) -> str:
 
 @shared_docs(
     penalty=_lines("penalty :", "C :"),
-    settings=_lines("fit_intercept :", "warm_start :"),
+    settings=_lines("fit_intercept :", "verbose :"),
     attributes=_lines("classes_ :", "See Also"),
 )
 class StructuredLogisticRegressionCV(_SparseFeatures):
@@ -875,7 +791,8 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
             log_proba = model.target_log_proba(X, y)
         else:
             sign = 1 - 2 * y[:, model.label_columns_.known]
-            log_proba = log_expit(-sign * model._scores(X)).sum(axis=1)
+            scores = model.decision_function(X)[:, model.label_columns_.known]
+            log_proba = log_expit(-sign * scores).sum(axis=1)
         known = ~np.isnan(log_proba)
         return float(np.average(log_proba[known], weights=weight[known]))
 

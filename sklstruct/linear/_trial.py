@@ -62,14 +62,7 @@ def part_of(node: NodeSolver, seed: int) -> NodeSolver:
     X, weight = node.X, node.weight
     if not targets.several:
         X, weight = X[rows], weight[rows]
-    return NodeSolver(X, targets, weight, held, node.divide)
-
-
-def whole_of(node: NodeSolver, loss: str) -> NodeSolver:
-    """The solver of all outcomes with a loss; `divide` is for the multinomial loss."""
-    if node.divide or loss == "log_loss":
-        return node
-    return NodeSolver(node.X, node.targets, node.weight, node.held)
+    return NodeSolver(X, targets, weight, held)
 
 
 def n_tried(n_outcomes: int, n_held: int) -> int:
@@ -156,8 +149,7 @@ def choose_loss(
         settings = settings_of(*candidate)
 
         def run(k):
-            node = whole_of(parts[k], settings.loss)
-            paused = PausedDescents.of(node, settings, int(seeds[k]))
+            paused = PausedDescents.of(parts[k], settings, int(seeds[k]))
             return paused.fold_scores, paused.n_wrong, paused if kept else None
 
         scores, wrong, paused = zip(*parallel(run, range(len(parts))))

@@ -42,17 +42,17 @@ static inline ptrdiff_t sklstruct_row(
     return rank[feature >> 6] + sklstruct_ones(word & (bit - 1));
 }
 
-/* How many of n weights factor * w are larger than least. */
+/* How many of n weights w are larger than least. */
 SKLSTRUCT_WIDE static ptrdiff_t sklstruct_above(
-    ptrdiff_t n, const float *w, float factor, const float *least)
+    ptrdiff_t n, const float *w, const float *least)
 {
     int32_t count[16] = {0};
     ptrdiff_t total = 0, i, j;
     for (i = 0; i + 16 <= n; i += 16)
         for (j = 0; j < 16; j++)
-            count[j] += fabsf(factor * w[i + j]) > least[i + j];
+            count[j] += fabsf(w[i + j]) > least[i + j];
     for (; i < n; i++)
-        total += fabsf(factor * w[i]) > least[i];
+        total += fabsf(w[i]) > least[i];
     for (j = 0; j < 16; j++)
         total += count[j];
     return total;

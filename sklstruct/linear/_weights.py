@@ -61,59 +61,22 @@ class Features(NamedTuple):
         return out
 
 
-class SplitFeatures(NamedTuple):
-    """The features of some samples: the shared ones, and those of one sample alone."""
+class LocalRows(NamedTuple):
+    """Some samples on the features that they have."""
 
     features: Features
-    rows: kernels.FloatRows  # values of the shared features
-    shared: NDArray  # (n_shared,) int32: their numbers among the features
-    lone_ptr: NDArray  # (n + 1,) int64
-    lone_x: NDArray  # values of the features of one sample
-    lone: NDArray  # int32: their numbers among the features
-    own: NDArray  # (n,) sums of the squares of lone_x
+    rows: kernels.FloatRows  # a sparse row has numbers of features as indices
 
     @classmethod
-    def of(cls, X: Samples, divide: bool = True) -> SplitFeatures:
-        """For the rows of X (float32, int32); all shared if not `divide`."""
-        n, d = X.shape
-        rows = as_rows(X)
-        own = np.zeros(n, dtype=np.float32)
-        lone_ptr = np.zeros(n + 1, dtype=np.int64)
+    def of(cls, X: Samples) -> LocalRows:
+        """The rows of X (float32)."""
+        d = X.shape[1]
         if not is_sparse(X):
-            every, nothing = np.arange(d, dtype=np.int32), np.zeros(0, dtype=np.int32)
-            lone_x = nothing.view(np.float32)
-            features = Features.of(every, d)
-            return cls(features, rows, every, lone_ptr, lone_x, nothing, own)
-        index = X.indices
-        once = np.zeros(d // 64 + 1, dtype=np.uint64)
-        again = np.zeros_like(once)
-        kernels.mark_again(index, once, again)
-        again = again if divide else once
-        features, shared = Features.of_words(once), Features.of_words(again)
-        n_lone = features.size - shared.size
-        x = np.empty(index.size - n_lone, dtype=np.float32)
-        local = np.empty(x.size, dtype=np.int32)
-        indptr = np.empty(n + 1, dtype=np.int64)
-        lone_x = np.empty(n_lone, dtype=np.float32)
-        lone = np.empty(n_lone, dtype=np.int32)
-        kernels.divide(
-            rows, again, shared.rank, x, local, indptr, lone_x, lone, lone_ptr, own
-        )
-        return cls(
-            features,
-            kernels.FloatRows.sparse(x, local, indptr),
-            features.rows(shared.columns()),
-            lone_ptr,
-            lone_x,
-            features.rows(lone),
-            own,
-        )
-
-    def strip(self, W: NDArray, dual: NDArray) -> kernels.Strip:
-        """The weights of the lanes of W (shared + 1, L) and dual (n, L)."""
-        return kernels.Strip(
-            W, dual, self.shared, self.lone_ptr, self.lone_x, self.lone
-        )
+            return cls(Features.of(np.arange(d, dtype=np.int32), d), as_rows(X))
+        index, indptr = narrow_indices(X), X.indptr.astype(np.int64)
+        features = Features.of(index, d)
+        rows = kernels.FloatRows.sparse(X.data, features.rows(index), indptr)
+        return cls(features, rows)
 
 
 class Piece(NamedTuple):
@@ -155,39 +118,34 @@ class Piece(NamedTuple):
 
 
 class FittedStrip(NamedTuple):
-    """The weights and duals of some outcomes of a node, as the descent returns them."""
+    """The weights of some outcomes of a node, as the descent returns them."""
 
-    W: NDArray  # (shared + 1, lanes), the last row that of the constant feature
-    dual: NDArray  # (n, lanes)
+    W: NDArray  # (features + 1, lanes), the last row that of the constant feature
     n_outcomes: int
 
 
 def whole(
-    division: SplitFeatures,
-    strips: Iterable[FittedStrip],
-    n_outcomes: int,
-    constant: float,
+    features: Features, strips: Iterable[FittedStrip], n_outcomes: int, constant: float
 ) -> Piece:
     """The weights of all outcomes of the strips; `strips` is consumed one by one."""
     M = lanes_of(n_outcomes)
-    W, intercept, first = np.empty((0, M), np.float32), np.zeros(M, np.float32), 0
+    W, first = np.empty((0, M), dtype=np.float32), 0
     for strip in strips:
-        lanes = slice(first, first + strip.n_outcomes)
-        if strip.n_outcomes == n_outcomes and division.lone_x.size == 0:
-            W = strip.W[:-1]  # no copy of what may be half of the memory
-            intercept = strip.W[-1] * np.float32(constant)
+        if strip.n_outcomes == n_outcomes:  # no copy of what may be half of the memory
+            W = strip.W
             break
         if first == 0:
-            W = np.zeros((division.features.size, M), dtype=np.float32)
-        intercept[lanes] = strip.W[-1, : strip.n_outcomes] * np.float32(constant)
-        division.strip(strip.W, strip.dual).spread(first, strip.n_outcomes, W)
-        first = lanes.stop
-    cell = W.reshape(-1).view(np.uint32)
-    return Piece(division.features, None, cell, intercept, n_outcomes)
+            W = np.zeros((features.size + 1, M), dtype=np.float32)
+        last = first + strip.n_outcomes
+        W[:, first:last] = strip.W[:, : strip.n_outcomes]
+        first = last
+    cell = W[:-1].reshape(-1).view(np.uint32)
+    intercept = W[-1] * np.float32(constant)
+    return Piece(features, None, cell, intercept, n_outcomes)
 
 
 def packed(
-    division: SplitFeatures,
+    features: Features,
     strips: Iterable[FittedStrip],
     n_outcomes: int,
     constant: float,
@@ -195,21 +153,19 @@ def packed(
 ) -> Piece:
     """As `whole`, without weights of at most `threshold` times the largest one of their
     outcome. Intercepts are kept."""
-    M, features = lanes_of(n_outcomes), division.features
+    M = lanes_of(n_outcomes)
     intercept = np.zeros(M, dtype=np.float32)
     count = np.zeros(features.size, dtype=np.uint32)
     parts, first = [], 0
-    for strip in strips:
-        lanes = slice(first, first + strip.n_outcomes)
-        intercept[lanes] = strip.W[-1, : strip.n_outcomes] * np.float32(constant)
-        weights = division.strip(strip.W, strip.dual)
-        least = np.empty(strip.W.shape[1], dtype=np.float32)
-        weights.largest(least)
+    for W, m in strips:
+        intercept[first : first + m] = W[-1, :m] * np.float32(constant)
+        W = W[:-1]
+        least = np.maximum(W.max(axis=0, initial=0), -W.min(axis=0, initial=0))
         least *= np.float32(threshold)
-        least[strip.n_outcomes :] = np.inf  # padding
-        weights.count(least, count)
-        parts.append((weights, first, least))
-        first = lanes.stop
+        least[m:] = np.inf  # padding
+        kernels.count_above(W, least, count)
+        parts.append((W, first, least))
+        first += m
     length = np.minimum(count + (count + 1) // 2, np.uint32(M))
     end = np.cumsum(length, dtype=np.int64)
     total = int(end[-1]) if end.size else 0
@@ -221,10 +177,10 @@ def packed(
     cell = np.zeros(total + 1, dtype=np.uint32)  # never empty: the kernel points to it
     at = (end - length).astype(np.uint32)
     filled = np.zeros_like(count)
-    for weights, first, least in parts:
-        weights.pack(first, M, least, at, count, filled, cell)
+    for W, first, least in parts:
+        kernels.pack(W, first, M, least, at, count, filled, cell)
     words = np.zeros_like(features.words)
-    kernels.keep(features.columns(), length, words)
+    kernels.mark(features.columns()[length > 0], words)
     start = np.append(at[length > 0], np.uint32(total))
     return Piece(Features.of_words(words), start, cell[:total], intercept, n_outcomes)
 

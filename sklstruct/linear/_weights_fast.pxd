@@ -17,7 +17,7 @@ cdef extern from "_weights.h" nogil:
     Py_ssize_t sklstruct_row(
         const uint64_t* words, const int32_t* rank, int32_t feature) noexcept
     Py_ssize_t sklstruct_above(
-        Py_ssize_t n, const float* w, float factor, const float* least) noexcept
+        Py_ssize_t n, const float* w, const float* least) noexcept
     ctypedef struct sklstruct_hits:
         Py_ssize_t n
 
@@ -40,15 +40,6 @@ cdef class FloatRows:
     cdef Py_ssize_t row(
         self, Py_ssize_t i, const float** x, const int32_t** index
     ) noexcept nogil
-
-
-cdef class Strip:
-    cdef const float[:, ::1] W
-    cdef const float[:, ::1] dual
-    cdef const int32_t[::1] shared
-    cdef const int64_t[::1] lone_ptr
-    cdef const float[::1] lone_x
-    cdef const int32_t[::1] lone
 
 
 cdef class NodeWeightsView:

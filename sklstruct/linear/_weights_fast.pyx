@@ -21,19 +21,6 @@ def mark(const int32_t[::1] index, uint64_t[::1] words):
             words[index[k] >> 6] |= <uint64_t>1 << (index[k] & 63)
 
 
-def mark_again(
-    const int32_t[::1] index, uint64_t[::1] once, uint64_t[::1] again
-):
-    """Set in `once` the bits of the features, in `again` those that occur twice."""
-    cdef Py_ssize_t k
-    cdef uint64_t bit
-    with nogil:
-        for k in range(index.shape[0]):
-            bit = <uint64_t>1 << (index[k] & 63)
-            again[index[k] >> 6] |= once[index[k] >> 6] & bit
-            once[index[k] >> 6] |= bit
-
-
 def ranks(const uint64_t[::1] words, int32_t[::1] rank):
     """rank[w] = number of bits before word w. Returns the number of all bits."""
     cdef Py_ssize_t w, total = 0
@@ -68,132 +55,56 @@ def features_of(const uint64_t[::1] words, int32_t[::1] feature):
                     r += 1
 
 
-cdef class Strip:
-    """The weights of some outcomes of a node, as the descent returns them.
+def count_above(
+    const float[:, ::1] W, const float[::1] least, uint32_t[::1] count,
+):
+    """count[r] += the number of weights of row r above least[k] in size."""
+    cdef Py_ssize_t r
+    with nogil:
+        for r in range(W.shape[0]):
+            count[r] += <uint32_t>sklstruct_above(W.shape[1], &W[r, 0], &least[0])
 
-    W (shared + 1, L): weights of the features that several samples have; `shared` are
-    their rows among the features of the node. The weights of a feature of one sample
-    are its value times the duals of the sample: sample i has the values lone_x of the
-    features lone (rows) from lone_ptr[i] on, and the duals dual[i].
+
+def pack(
+    const float[:, ::1] W, Py_ssize_t first, Py_ssize_t M, const float[::1] least,
+    const uint32_t[::1] at, const uint32_t[::1] count, uint32_t[::1] filled,
+    uint32_t[::1] cell,
+):
+    """Write the weights of the outcomes from `first` on into the rows of cells.
+
+    Row r begins at at[r] and has count[r] weights of all strips, filled[r] of them
+    written so far.
     """
-
-    def __init__(
-        self, const float[:, ::1] W, const float[:, ::1] dual,
-        const int32_t[::1] shared, const int64_t[::1] lone_ptr,
-        const float[::1] lone_x, const int32_t[::1] lone,
-    ):
-        self.W, self.dual, self.shared = W, dual, shared
-        self.lone_ptr, self.lone_x, self.lone = lone_ptr, lone_x, lone
-
-    def largest(self, float[::1] top):
-        """top[k] = the largest absolute weight of lane k."""
-        cdef Py_ssize_t r, i, t, k, L = top.shape[0]
-        cdef float most, size
-        cdef const float* w
-        with nogil:
-            for k in range(L):
-                top[k] = 0
-            for r in range(self.shared.shape[0]):
-                w = &self.W[r, 0]
-                for k in range(L):
-                    top[k] = fabsf(w[k]) if fabsf(w[k]) > top[k] else top[k]
-            for i in range(self.lone_ptr.shape[0] - 1):
-                most = 0
-                for t in range(self.lone_ptr[i], self.lone_ptr[i + 1]):
-                    size = fabsf(self.lone_x[t])
-                    most = size if size > most else most
-                if most > 0:
-                    w = &self.dual[i, 0]
-                    for k in range(L):
-                        size = most * fabsf(w[k])
-                        top[k] = size if size > top[k] else top[k]
-
-    def count(self, const float[::1] least, uint32_t[::1] count):
-        """count[r] += the number of weights of row r above least[k] in size."""
-        cdef Py_ssize_t r, i, t, L = least.shape[0]
-        with nogil:
-            for r in range(self.shared.shape[0]):
-                count[self.shared[r]] += <uint32_t>sklstruct_above(
-                    L, &self.W[r, 0], 1, &least[0]
+    cdef Py_ssize_t r
+    with nogil:
+        for r in range(W.shape[0]):
+            if count[r]:
+                filled[r] += <uint32_t>write(
+                    &W[r, 0], &least[0], W.shape[1], first, M, count[r], filled[r],
+                    <float*>&cell[at[r]],
                 )
-            for i in range(self.lone_ptr.shape[0] - 1):
-                for t in range(self.lone_ptr[i], self.lone_ptr[i + 1]):
-                    count[self.lone[t]] += <uint32_t>sklstruct_above(
-                        L, &self.dual[i, 0], self.lone_x[t], &least[0]
-                    )
-
-    def pack(
-        self, Py_ssize_t first, Py_ssize_t M, const float[::1] least,
-        const uint32_t[::1] at, const uint32_t[::1] count, uint32_t[::1] filled,
-        uint32_t[::1] cell,
-    ):
-        """Write the weights of the outcomes from `first` on into the rows of cells.
-
-        Row r begins at at[r] and has count[r] weights of all strips, filled[r] of them
-        written so far.
-        """
-        cdef Py_ssize_t r, i, t, row, L = least.shape[0]
-        with nogil:
-            for r in range(self.shared.shape[0]):
-                row = self.shared[r]
-                if count[row]:
-                    filled[row] += <uint32_t>write(
-                        &self.W[r, 0], 1, &least[0], L, first, M, count[row],
-                        filled[row], <float*>&cell[at[row]],
-                    )
-            for i in range(self.lone_ptr.shape[0] - 1):
-                for t in range(self.lone_ptr[i], self.lone_ptr[i + 1]):
-                    row = self.lone[t]
-                    if count[row]:
-                        filled[row] += <uint32_t>write(
-                            &self.dual[i, 0], self.lone_x[t], &least[0], L, first, M,
-                            count[row], filled[row], <float*>&cell[at[row]],
-                        )
-
-    def spread(self, Py_ssize_t first, Py_ssize_t m, float[:, ::1] out):
-        """out[r, first + k] = the weight of row r for k < m; other cells stay."""
-        cdef Py_ssize_t r, i, t, k
-        with nogil:
-            for r in range(self.shared.shape[0]):
-                for k in range(m):
-                    out[self.shared[r], first + k] = self.W[r, k]
-            for i in range(self.lone_ptr.shape[0] - 1):
-                for t in range(self.lone_ptr[i], self.lone_ptr[i + 1]):
-                    for k in range(m):
-                        out[self.lone[t], first + k] = self.lone_x[t] * self.dual[i, k]
 
 
 cdef inline Py_ssize_t write(
-    const float* w, float factor, const float* least, Py_ssize_t L, Py_ssize_t first,
-    Py_ssize_t M, Py_ssize_t count, Py_ssize_t filled, float* value,
+    const float* w, const float* least, Py_ssize_t L, Py_ssize_t first, Py_ssize_t M,
+    Py_ssize_t count, Py_ssize_t filled, float* value,
 ) noexcept nogil:
-    """Write the weights factor * w of L lanes to a row of cells; their number."""
-    cdef Py_ssize_t k, n = sklstruct_above(L, w, factor, least), left = n
+    """Write the weights w of L lanes to a row of cells; their number."""
+    cdef Py_ssize_t k, n = sklstruct_above(L, w, least), left = n
     cdef uint16_t* lane = <uint16_t*>(value + count)
     cdef bint full = count + (count + 1) // 2 >= M
     k = 0
     while left:
-        if fabsf(factor * w[k]) > least[k]:
+        if fabsf(w[k]) > least[k]:
             if full:
-                value[first + k] = factor * w[k]
+                value[first + k] = w[k]
             else:
-                value[filled] = factor * w[k]
+                value[filled] = w[k]
                 lane[filled] = <uint16_t>(first + k)
                 filled += 1
             left -= 1
         k += 1
     return n
-
-
-def keep(
-    const int32_t[::1] feature, const uint32_t[::1] length, uint64_t[::1] words
-):
-    """Set the bits of the features whose rows have cells."""
-    cdef Py_ssize_t r
-    with nogil:
-        for r in range(length.shape[0]):
-            if length[r]:
-                words[feature[r] >> 6] |= <uint64_t>1 << (feature[r] & 63)
 
 
 def unpack(
@@ -295,39 +206,6 @@ cdef class FloatRows:
             if n > 0:
                 x[0] = &self.dense_rows[i, 0]
         return n
-
-
-def divide(
-    FloatRows rows, const uint64_t[::1] words, const int32_t[::1] rank, float[::1] x,
-    int32_t[::1] index, int64_t[::1] indptr, float[::1] lone_x,
-    int32_t[::1] lone_column, int64_t[::1] lone_ptr, float[::1] own,
-):
-    """Divide sparse samples into the features of a set and the others.
-
-    x, index, indptr: the entries in the set, `index` being rows of the set. lone_x,
-    lone_column, lone_ptr: the others, by columns; own[i] the sum of their squares.
-    """
-    cdef Py_ssize_t i, k, n, at = 0, lone = 0
-    cdef const float* value = NULL
-    cdef const int32_t* column = NULL
-    cdef float total
-    with nogil:
-        indptr[0] = lone_ptr[0] = 0
-        for i in range(rows.n):
-            n = rows.row(i, &value, &column)
-            total = 0
-            for k in range(n):
-                if (words[column[k] >> 6] >> (column[k] & 63)) & 1:
-                    x[at] = value[k]
-                    index[at] = <int32_t>sklstruct_row(&words[0], &rank[0], column[k])
-                    at += 1
-                else:
-                    lone_x[lone] = value[k]
-                    lone_column[lone] = column[k]
-                    total += value[k] * value[k]
-                    lone += 1
-            own[i] = total
-            indptr[i + 1], lone_ptr[i + 1] = at, lone
 
 
 def all_scores(

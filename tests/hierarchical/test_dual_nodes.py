@@ -456,15 +456,16 @@ def test_the_fold_is_scored_by_models_that_have_not_seen_it(monkeypatch, data):
     X, y = data
     caught = {}
 
-    def fit_numbers(self, fold, n_leaves):
+    def fit_numbers(self, fold, n_leaves, start=None):
         caught["held"] = self._fold[0]
         caught["fold"] = fold.evidence(n_leaves, 4 * n_leaves)
         return real(self, fold, n_leaves)
 
     real = DualNodes._fit_numbers
     monkeypatch.setattr(DualNodes, "_fit_numbers", fit_numbers)
-    params = {"estimator": dual(tol=1e-5, max_iter=5000), "n_leaves": 4}
-    HierarchicalClassifier(ONE_LEVEL, random_state=0, **params).fit(X, y)
+    node = dual(tol=1e-5, max_iter=5000)
+    with leaves(4):
+        HierarchicalClassifier(ONE_LEVEL, estimator=node, random_state=0).fit(X, y)
     fold, held = caught["fold"], caught["held"]
     apart = np.setdiff1d(np.arange(y.size), held)
     root, leaf = (
