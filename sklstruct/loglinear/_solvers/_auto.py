@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._docs import shared_docs
+from ..._penalties import Separable
 from ._base import EVALUATIONS, REST, TOL, Job, Result, Solver
 from ._diagonal import DiagonalSolver
 from ._fista import FistaSolver
@@ -116,6 +117,8 @@ class ActiveSetSolver(Solver):
     def refusal(self, penalty: Penalty, positive: bool) -> str | None:
         if getattr(penalty, "count_weight", None) is not None:
             return "count_weight needs the adjusted counts of the whole tree"
+        if isinstance(penalty, Separable) and penalty.ratios()[0] == 0.0:
+            return "without an absolute term no weight is exactly zero"
         return super().refusal(penalty, positive)
 
     def chosen(self, penalty: Penalty, positive: bool, prior: bool = False) -> Solver:
