@@ -23,11 +23,7 @@ CANDIDATES: tuple[type[Solver], ...] = (TreeMetricSolver, DiagonalSolver, FistaS
 def _first_fitting(
     solver: Solver, penalty: Penalty, positive: bool, prior: bool
 ) -> Solver:
-    fitting = (
-        kind
-        for kind in CANDIDATES
-        if kind().fits(penalty, positive) and (kind.by_gradient or not prior)
-    )
+    fitting = (kind for kind in CANDIDATES if kind().fits(penalty, positive, prior))
     # For a penalty that no solver fits, the error of DiagonalSolver names what the
     # penalty lacks.
     return next(fitting, DiagonalSolver)(**solver.get_params(deep=False))
