@@ -15,7 +15,14 @@ from sklearn.preprocessing import FunctionTransformer
 from sklstruct import StructuredLogLinearLM
 from sklstruct.backoff import Counted
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import JointLogLinear, LBFGSSolver, _joint_fast
+from sklstruct.loglinear import (
+    ActiveSetSolver,
+    AutoSolver,
+    JointLogLinear,
+    LBFGSSolver,
+    TreeMetricSolver,
+    _joint_fast,
+)
 from sklstruct.loglinear._joint_model import JointObjective
 from sklstruct.loglinear._joint_sweep_fast import (
     Observed,
@@ -498,6 +505,28 @@ def test_a_fit_that_no_step_improves_ends():
     assert model.n_iter_ < 5000
     objective = model.objective_
     assert objective[-1] <= objective.min() * (1.0 + 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("solver", "words"),
+    [
+        ("gis", "'solver' parameter"),
+        (ActiveSetSolver(), "'solver' parameter"),
+        (AutoSolver(max_iter=0), "'max_iter' parameter of AutoSolver"),
+    ],
+)
+def test_solvers_that_do_not_fit_are_refused(solver, words):
+    with pytest.raises(ValueError, match=words):
+        JointLogLinear(solver=solver).fit([[0], [1]], [0, 1])
+
+
+def test_a_solver_object_has_the_stopping_rules(capsys):
+    X, y = text(200)
+    loose, tight = AutoSolver(tol=0.3), TreeMetricSolver(tol=1e-2, verbose=1)
+    first = JointLogLinear(PATHS, padding=-1, solver=loose).fit(X, y)
+    then = JointLogLinear(PATHS, padding=-1, solver=tight).fit(X, y)
+    assert then.optimality_ <= 1e-2 < first.optimality_ <= 0.3
+    assert capsys.readouterr().out.count("[JointLogLinear] pass") == then.n_iter_
 
 
 def test_an_early_end_far_from_the_minimum_is_told():
