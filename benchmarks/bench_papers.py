@@ -376,7 +376,7 @@ class HuSteps(BatchSteps):
 
     mu = 0.0
 
-    def step(self, y, anchor=None, *, at_anchor=False):
+    def step(self, y):
         if self.z is None:
             self.z, self.product = y.copy(), 1.0
         x, z = self.x, self.z
@@ -400,7 +400,7 @@ class DualAveraging(BatchSteps):
     """Xiao (2010): a proximal step from the start along the mean of all gradients, in
     the metric of "stochastic" times `mu` over the root of the number of steps."""
 
-    def step(self, y, anchor=None, *, at_anchor=False):
+    def step(self, y):
         if self.z is None:
             self.z, self.mean = y.copy(), np.zeros_like(y)
         self._gradient(y)
@@ -414,7 +414,7 @@ class ForwardBackward(BatchSteps):
     """Duchi and Singer (2009), forward-looking subgradients: a proximal step from the
     last point, in the metric of "stochastic" times the root of 1 + `mu` t."""
 
-    def step(self, y, anchor=None, *, at_anchor=False):
+    def step(self, y):
         self._gradient(y)
         kappa = DIAGONAL * np.sqrt(1.0 + self.mu * self.t)
         self.bound.step(kappa, y.copy(), self.g, y)

@@ -86,26 +86,6 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
         """
         return False
 
-    @abstractmethod
-    def definition(self, w: np.ndarray, groups: Any) -> float:
-        r"""Strength times :math:`\Omega(w)`, written out, for tests on small trees.
-
-        Parameters
-        ----------
-        w : ndarray of shape (n_pairs,)
-            Weights.
-
-        groups : object
-            Its ``subtree[q]`` are the pairs at and below pair q (same class, longer
-            contexts), ``context[n]`` the pairs of node n, ``strength[q]`` the
-            strength at the depth of pair q, ``depth[q]`` that depth, ``adjusted[q]``
-            the adjusted count of the pair.
-
-        Returns
-        -------
-        value : float
-        """
-
 
 class DepthWeighted(Penalty):
     """Base of the penalties with the parameter `depth_weight`."""
@@ -132,20 +112,6 @@ class Separable(DepthWeighted):
 
     def smooth(self, positive: bool) -> bool:
         return positive or self.ratios()[0] == 0.0
-
-    def definition(self, w: np.ndarray, groups: Any) -> float:
-        l1_ratio, given = self.ratios()
-        l2_ratio, weight = np.asarray(given, dtype=np.float64), self.count_weights()
-        total = 0.0
-        for q, v in enumerate(w):
-            a = l1_ratio
-            if weight is not None:
-                a *= weight[
-                    min(max(int(np.rint(groups.adjusted[q])), 1), len(weight)) - 1
-                ]
-            b = l2_ratio[groups.depth[q]] if l2_ratio.ndim else l2_ratio
-            total += groups.strength[q] * (a * abs(v) + 0.5 * b * v**2)
-        return total
 
 
 class _CountWeighted(Separable):

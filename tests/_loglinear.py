@@ -17,6 +17,8 @@ OF_SEARCH = {"search", "factor", "max_fits", "validation_fraction"}
 
 def part(given, table, settings, names):
     """The object of a name or a copy of an object, with its own settings taken out."""
+    if not (names & settings.keys() or (isinstance(given, str) and given in table)):
+        return given
     made = table[given]() if isinstance(given, str) else clone(given)
     return made.set_params(**{k: settings.pop(k) for k in names & settings.keys()})
 

@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from sklstruct.context_tree import ContextTree, Histories, Pairs, suffix_tree
+from sklstruct.loglinear import TreeL2, TreeLinf
+from sklstruct.loglinear._penalties import Separable
 from sklstruct.loglinear._problem import Problem
 
 N_CLASSES = 5  # one class more than the targets use
@@ -53,8 +55,36 @@ def weights_for(problem, seed, positive=True):
     return w
 
 
+def definition(penalty, w, groups):
+    """Strength times the penalty, by a plain loop over the pairs or their groups."""
+    if isinstance(penalty, Separable):
+        return _separable(penalty, w, groups)
+    if type(penalty) in GROUP_NORMS:
+        norm = GROUP_NORMS[type(penalty)]
+        return sum(s * norm(w[q]) for s, q in zip(groups.strength, groups.subtree))
+    return penalty.definition(w, groups)  # of a test
+
+
+GROUP_NORMS = {TreeL2: np.linalg.norm, TreeLinf: lambda w: np.abs(w).max()}
+
+
+def _separable(penalty, w, groups):
+    l1_ratio, given = penalty.ratios()
+    l2_ratio, weight = np.asarray(given, dtype=np.float64), penalty.count_weights()
+    total = 0.0
+    for q, v in enumerate(w):
+        a = l1_ratio
+        if weight is not None:
+            a *= weight[min(max(int(np.rint(groups.adjusted[q])), 1), len(weight)) - 1]
+        b = l2_ratio[groups.depth[q]] if l2_ratio.ndim else l2_ratio
+        total += groups.strength[q] * (a * abs(v) + 0.5 * b * v**2)
+    return total
+
+
 def dense_groups(problem, lam=0.4, depth_weight=1.3):
-    """What `Penalty.definition` is written in, of a trie."""
+    """What `definition` is written in, of a trie: ``subtree[q]`` the pairs at and below
+    pair q, ``context[n]`` the pairs of node n, ``strength[q]`` and ``depth[q]``,
+    ``adjusted[q]`` the adjusted count of the pair."""
     parent = problem.pair_parent
     subtree = [[] for _ in range(problem.n_pairs)]
     for p in range(problem.n_pairs):

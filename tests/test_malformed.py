@@ -219,7 +219,7 @@ def entries():
         found[f"{name}.fit"] = (paths, lambda X, m=model: m.fit(X, target))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fitted = type(model)(**model.get_params()).fit(paths, target)
+            fitted = type(model)(**model.get_params(deep=False)).fit(paths, target)
         for method in ("predict", "predict_proba", "predict_log_proba"):
             found[f"{name}.{method}"] = (paths, getattr(fitted, method))
         found[f"{name}.target_log_proba"] = (

@@ -580,6 +580,13 @@ class LanguageModel(
             give_checkpoint(estimator, self.checkpoint)
         return estimator
 
+    def _previous(self, estimator):
+        """The fitted estimator with these parameters, for another batch."""
+        previous = getattr(self, "estimator_", None)
+        if type(previous) is not type(estimator) or self._read_model is not None:
+            return estimator
+        return previous.set_params(**estimator.get_params(deep=False))
+
     def _vocabulary_rules(self):
         return VocabularyRules(
             self.start, self.end, self.unknown, self.min_count, self.max_vocabulary,

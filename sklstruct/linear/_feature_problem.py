@@ -130,7 +130,8 @@ class FeatureProblem:
                 "features that extend each other use TreeNorm(parents)"
             )
         l1, l2 = penalty.ratios()
-        if penalty.count_weights() is not None or np.ndim(l2):
+        by_depth = np.ndim(l2) or np.ndim(penalty.depth_weight)
+        if penalty.count_weights() is not None or by_depth:
             raise ValueError(
                 f"penalty: {kind} has factors for counts or depths of contexts, which "
                 "features do not have; use numbers"

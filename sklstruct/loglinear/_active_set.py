@@ -111,11 +111,6 @@ def grow(
         return fit
 
     fit = Fit(model, tree.problem(model, parallel))
-    if fit.bound.l1_ratio <= 0.0:
-        raise ValueError(
-            f"penalty={fit.penalty!r} makes no weight exactly zero, so that nothing "
-            "would be left out; use one with an absolute term"
-        )
     keeper = fit.keeper_at(
         checkpoint, samples=digest(*samples.histories, samples.target, tree.weight)
     )

@@ -62,7 +62,6 @@ class Carried(NamedTuple):
     place: np.ndarray  # (n_pairs before,) their numbers now, -1 where they are gone
     coef: np.ndarray  # (n_pairs before,)
     base: np.ndarray | None  # those of Kneser-Ney smoothing then, if they are of use
-    weight: float  # of the new samples
 
     def moved(self, smoothed: np.ndarray, positive: bool) -> np.ndarray:
         """The weights on the pairs of all samples.
@@ -417,10 +416,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if carried is None:
             return fit.solve(fit.start(), report)
         w = fit.start(partial(carried.moved, positive=fit.problem.positive))
-        if not fit.solver.incremental:
-            return fit.solve(w, report)
-        share = min(carried.weight / fit.problem.total_weight, 1.0)
-        return fit.learn(w, report, share)
+        return (fit.learn if fit.solver.incremental else fit.solve)(w, report)
 
     def _carried(self, counted: Counted) -> Carried | None:
         """The weights of the batches before, if this fit continues from them."""
@@ -437,7 +433,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 problem = self._bind(before, parallel)
                 l1_ratio = penalty_of(self).bind(problem).l1_ratio
                 base = kneser_ney_weights(problem, l1_ratio)
-        return Carried(counted.place(), self.coef_, base, counted.weight)
+        return Carried(counted.place(), self.coef_, base)
 
     def _grow_counted(self, counted):
         if isinstance(counted, DeferredCounts):

@@ -334,14 +334,11 @@ class Fit:
             share = next_share(share, gap, gap_tol * total)
             w = result.w
 
-    def learn(self, w: np.ndarray, report: Report, share: float) -> Result:
-        """A few steps from `w`, which is overwritten, with an incremental solver.
-
-        share: of the new samples in the weight of all.
-        """
+    def learn(self, w: np.ndarray, report: Report) -> Result:
+        """A few steps from `w`, which is overwritten, with an incremental solver."""
         solver: Any = self.solver
         with np.errstate(over="ignore", invalid="ignore"):
-            return solver.learn(self.job(report), w, share)
+            return solver.learn(self.job(report), w)
 
     def job(self, report: Report = silent) -> Job:
         """The input of the solver."""

@@ -282,12 +282,13 @@ class JointLogLinear(
         steps = self.read_paths()
         # The columns of X itself, which the paths may not all read.
         ids, self._symbols = read_windows(self, X, self.padding, reset=True)
-        y = target_column(y, ids.shape[0])
+        target: Any = target_column(y, ids.shape[0])
         keep, sample_weight = read_sample_weight(sample_weight, ids)
         if keep is not None:
-            X, y, ids = _rows(X, keep), y[keep], ids[keep]
-        outcome, self.classes_ = read_targets(y, self.classes)
-        self._steps, self._step_symbols = [], []
+            X, target, ids = _rows(X, keep), target[keep], ids[keep]
+        outcome, self.classes_ = read_targets(target, self.classes)
+        self._steps: list[Any] = []
+        self._step_symbols: list[Any] = []
 
         def read():
             fitted: dict = {}
@@ -295,7 +296,7 @@ class JointLogLinear(
                 made, symbols = ids, self._symbols
                 if step is not None:
                     with share_clusterings(fitted):
-                        step = clone(step).fit(X, y)
+                        step = clone(step).fit(X, target)
                     made = _windows(step.transform(X), step)
                     symbols = learn_symbols(made, -1)
                     made = encode(made, symbols)

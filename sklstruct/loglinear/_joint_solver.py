@@ -387,8 +387,9 @@ def minimise_exactly(
 
     Returns as `solve_joint`.
     """
-    history, total = [], float(exact.row_weight.sum())
-    value, slope, residual, stopped = np.inf, None, np.inf, []
+    history: list[float] = []
+    total, stopped = float(exact.row_weight.sum()), ""
+    value, slope, residual = np.inf, np.empty(0), np.inf
 
     def objective(w):
         nonlocal value, slope, residual
@@ -404,11 +405,12 @@ def minimise_exactly(
         )
 
     def look(w):
+        nonlocal stopped
         # L-BFGS has accepted the last point that was evaluated.
         history.append(value)
         stop = report(len(history) - 2, value, residual)
         if stop or is_met(w):
-            stopped.append("stopped" if stop else "converged")
+            stopped = "stopped" if stop else "converged"
             raise StopIteration
 
     with single_blas_thread():
@@ -422,7 +424,7 @@ def minimise_exactly(
         )  # fmt: skip
     objective(result.x)
     # L-BFGS also ends when double precision shows no further descent.
-    status = stopped[0] if stopped else "max_iter"
+    status = stopped or "max_iter"
     if is_met(result.x):
         status = "converged"
     return Result(exact.joint.w, history, value, residual, status), slope

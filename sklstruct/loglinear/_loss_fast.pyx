@@ -104,7 +104,7 @@ def block_gradient(const int64_t[::1] lo, const int64_t[::1] hi,
 
     lo, hi (n_levels): node ranges, entry 0 unused. es holds exp(beta w) on the
     inner levels (exp(score) at the root) and becomes exp(score); leaf_exp holds
-    exp(beta w) of the deepest level's pairs. beta has one entry per level, or one a
+    exp(beta w) of the deepest level's pairs. beta has one entry per level, or one per
     node. a_root (1) and e_root (V) accumulate the sums that the root needs.
     """
     cdef Py_ssize_t k, deepest = lo.shape[0] - 1

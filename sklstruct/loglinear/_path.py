@@ -319,8 +319,9 @@ def lam_max(
     >>> from sklstruct import StructuredLogLinearLM
     >>> from sklstruct.datasets import load_python_topics
     >>> from sklstruct.language_model import LanguageModel
-    >>> from sklstruct.loglinear import lam_max
-    >>> lm = LanguageModel(StructuredLogLinearLM(tol=1e-5), max_depth=2)
+    >>> from sklstruct.loglinear import AutoSolver, lam_max
+    >>> model = StructuredLogLinearLM(solver=AutoSolver(tol=1e-5))
+    >>> lm = LanguageModel(model, max_depth=2)
     >>> topics = load_python_topics()[:300]
     >>> largest = lam_max(lm, topics)
     >>> for lam in (1.01 * largest, 0.99 * largest):

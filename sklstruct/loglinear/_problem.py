@@ -22,7 +22,6 @@ from ._loss_fast import dot as _dot
 
 if TYPE_CHECKING:
     from .._penalties import Penalty
-    from ..backoff import BackoffModel
 
 # Pairs in one block of branches. Its working set (w, es, gradient, counts, parents:
 # about 40 bytes per pair) should stay in a core's cache between the forward and the
@@ -308,10 +307,6 @@ class Problem:
             parallel=threads,
         )
         return trie, w[source]
-
-    def same_pairs(self, model: BackoffModel) -> bool:
-        """True if a fitted model has the pairs of (the trie of) the tree."""
-        return model.pairs == expand_pairs(self.pairs)[0]
 
     # ------------------------------------------------------------------- walks
 

@@ -362,7 +362,7 @@ def test_a_batch_that_fails_leaves_nothing_for_the_next_fit(penalty):
     model.set_params(alpha=[1.0])
     with pytest.raises(ValueError, match="alpha must be a number or give one value"):
         model.partial_fit(X, y)
-    model.set_params(alpha=None).fit(X[:40, 1:], y[:40])
+    model.set_params(alpha=1.0).fit(X[:40, 1:], y[:40])
     whole = loglinear(**params).fit(X[:40, 1:], y[:40])
     np.testing.assert_array_equal(model.coef_, whole.coef_)
 

@@ -586,6 +586,8 @@ def test_penalties_are_shared_with_language_models_and_searched():
         StructuredLogisticRegression(L1([1.0, 2.0])).fit(X, y)
     with pytest.raises(ValueError, match="factors for counts or depths"):
         StructuredLogisticRegression(ElasticNet([1.0, 2.0])).fit(X, y)
+    with pytest.raises(ValueError, match="factors for counts or depths"):
+        StructuredLogisticRegression(L1(depth_weight=[0.0, 1.0])).fit(X, y)
 
 
 def test_a_tree_takes_features_with_those_above_them():

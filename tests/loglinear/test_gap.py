@@ -9,6 +9,7 @@ from _callbacks import StopAfter, needs_callbacks
 from _loglinear import joint_loglinear, loglinear
 from _oracles import second_order_text
 from _toy_problems import (
+    definition,
     dense_groups,
     make_pairs,
     make_problem,
@@ -128,7 +129,7 @@ def test_conjugate_bounds_all_weights(penalty, positive):
             chosen = rng.random(v.size) < rng.random()
             sign = np.maximum(np.sign(v), 0.0) if positive else np.sign(v)
             w = share * limit * sign * chosen
-            best = max(best, float(v @ w) - penalty.definition(w, groups))
+            best = max(best, float(v @ w) - definition(penalty, w, groups))
         assert value >= best - 1e-9 * (1.0 + best)
         if isinstance(penalty, Separable) and penalty != BY_DEPTH:
             # Pair by pair, by the values of a grid.
@@ -152,14 +153,14 @@ def test_conjugate_of_one_weight(penalty):
     pair, v = problem.n_pairs - 1, np.zeros(problem.n_pairs)
     limit, one = limits(problem)[pair], v.copy()
     one[pair] = 1.0
-    border = penalty.definition(1e-9 * one, groups) * 1e9  # slope at no weight
+    border = definition(penalty, 1e-9 * one, groups) * 1e9  # slope at no weight
     for ulps in range(-8, 9):
         v[pair] = border * (1.0 + ulps * 2.0**-52)
         assert bound.conjugate(v) <= 1e-6
     v[pair] = border + 0.5
     grid = np.linspace(0.0, 1.0, 100_001) * limit
     expected = max(
-        x * v[pair] - penalty.definition(x * one, groups) for x in grid[::50]
+        x * v[pair] - definition(penalty, x * one, groups) for x in grid[::50]
     )
     assert bound.conjugate(v) == pytest.approx(expected, rel=1e-3, abs=1e-6)
 

@@ -1,6 +1,7 @@
 """JointLogLinear: the optimum of one tree, explicit sums, gradients."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -14,7 +15,14 @@ from sklearn.preprocessing import FunctionTransformer
 from sklstruct import StructuredLogLinearLM
 from sklstruct.backoff import count_windows
 from sklstruct.language_model import LanguageModel
-from sklstruct.loglinear import JointLogLinear, _joint_fast
+from sklstruct.loglinear import (
+    ActiveSetSolver,
+    AutoSolver,
+    JointLogLinear,
+    LBFGSSolver,
+    TreeMetricSolver,
+    _joint_fast,
+)
 from sklstruct.loglinear._joint_model import JointObjective
 from sklstruct.loglinear._joint_sweep_fast import (
     Observed,
@@ -497,6 +505,45 @@ def test_a_fit_that_no_step_improves_ends():
     assert model.n_iter_ < 5000
     objective = model.objective_
     assert objective[-1] <= objective.min() * (1.0 + 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("solver", "words"),
+    [
+        ("gis", "'solver' parameter"),
+        (ActiveSetSolver(), "'solver' parameter"),
+        (AutoSolver(max_iter=0), "'max_iter' parameter of AutoSolver"),
+    ],
+)
+def test_solvers_that_do_not_fit_are_refused(solver, words):
+    with pytest.raises(ValueError, match=words):
+        JointLogLinear(solver=solver).fit([[0], [1]], [0, 1])
+
+
+def test_a_solver_object_has_the_stopping_rules(capsys):
+    X, y = text(200)
+    loose, tight = AutoSolver(tol=0.3), TreeMetricSolver(tol=1e-2, verbose=1)
+    first = JointLogLinear(PATHS, padding=-1, solver=loose).fit(X, y)
+    then = JointLogLinear(PATHS, padding=-1, solver=tight).fit(X, y)
+    assert then.optimality_ <= 1e-2 < first.optimality_ <= 0.3
+    assert capsys.readouterr().out.count("[JointLogLinear] pass") == then.n_iter_
+
+
+def test_an_early_end_far_from_the_minimum_is_told():
+    """Residuals are relative to the weight of all samples."""
+    X, y, weight = random_windows(11)
+    ends = []
+    for solver in (LBFGSSolver(), LBFGSSolver(1e-2, 3000, gap_tol=1e-6)):
+        model = JointLogLinear(lam=0.0, solver=solver)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            model.fit(X, y, sample_weight=weight)
+        assert model.optimality_ <= 1e-2
+        ends.append((model.objective_[-1], [str(w.message) for w in told]))
+    (early, (message,)), (best, nothing) = ends
+    assert early > 1.1 * best and nothing == []
+    assert "is within tol=0.01, but the objective may be" in message
+    assert "Set gap_tol, or decrease tol, or increase lam" in message
 
 
 def test_a_step_that_cannot_be_made_leaves_the_start():

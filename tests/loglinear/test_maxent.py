@@ -466,14 +466,6 @@ def test_gradients_of_the_batches_sum_to_that_of_the_whole(monkeypatch):
     LogLinearLoss(problem).value_and_gradient(w, whole)
     assert len(gradients) == 7
     np.testing.assert_allclose(np.mean(gradients, axis=0), whole, atol=1e-10)
-    # Relative to the whole at the start, where the points stay there: no noise.
-    gradients.clear()
-    x = w.copy()
-    for k in range(9):
-        steps.step(x, (w.copy(), whole), at_anchor=k == 0)
-    assert len(gradients) == 9
-    for g in gradients:
-        np.testing.assert_allclose(g, whole, atol=1e-10)
 
 
 def test_random_state():
@@ -503,8 +495,7 @@ def test_batches_of_partial_fit_come_close(penalty):
     online = loglinear(solver="stochastic", **params)
     for part in np.array_split(np.arange(y.size), 8):
         online.partial_fit(X[part], y[part], classes=np.arange(9))
-    # The start, then three steps in the tree metric, or some on mini-batches.
-    assert online.n_iter_ == 2 if penalty == "tree_linf" else online.n_iter_ <= 4
+    assert online.n_iter_ <= 4  # the start, then three steps
     assert online.coef_.size == whole.coef_.size
     assert online.objective_[-1] <= online.objective_[0]
     assert online.objective_[-1] <= 1.05 * whole.objective_[-1]

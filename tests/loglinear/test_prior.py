@@ -22,7 +22,7 @@ def base(max_depth=2, discount=0.5):
 
 
 def adapted(prior, max_depth=2, **params):
-    params = {"positive": False, "tol": 1e-9, "max_iter": 5000} | params
+    params = {"tol": 1e-9, "max_iter": 5000} | params
     model = loglinear(prior=prior.backoff_model_, **params)
     lm = LanguageModel(model, max_depth=max_depth, vocabulary=prior.vocabulary_)
     return lm.fit(TEXT)
@@ -119,6 +119,12 @@ def test_a_prior_that_lacks_pairs_of_its_own_contexts():
     np.testing.assert_allclose(
         model.score_samples(BASE), smaller.score_samples(BASE), atol=1e-4
     )
+
+
+def test_the_differences_have_either_sign():
+    lm = adapted(base(), penalty="l2", lam=0.2, positive=True, solver="auto")
+    coef = lm.estimator_.coef_
+    assert coef.min() < 0.0 < coef.max()
 
 
 def test_training_on_the_text_beats_the_prior_on_it():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -204,8 +204,3 @@ class TreeL2(DepthWeighted):
     bound = BoundTreeL2
     collapsible = False
     searched = ("lam", "alpha", "penalty__depth_weight")
-
-    def definition(self, w: np.ndarray, groups: Any) -> float:
-        return sum(
-            s * np.linalg.norm(w[q]) for s, q in zip(groups.strength, groups.subtree)
-        )

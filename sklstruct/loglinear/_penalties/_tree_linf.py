@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -159,8 +159,3 @@ class TreeLinf(DepthWeighted):
 
     bound = BoundTreeLinf
     searched = ("lam", "alpha", "penalty__depth_weight")
-
-    def definition(self, w: np.ndarray, groups: Any) -> float:
-        return sum(
-            s * np.abs(w[q]).max() for s, q in zip(groups.strength, groups.subtree)
-        )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._docs import shared_docs
+from ..._penalties import Separable
 from ._base import EVALUATIONS, REST, TOL, Job, Result, Solver
 from ._diagonal import DiagonalSolver
 from ._fista import FistaSolver
@@ -22,11 +23,7 @@ CANDIDATES: tuple[type[Solver], ...] = (TreeMetricSolver, DiagonalSolver, FistaS
 def _first_fitting(
     solver: Solver, penalty: Penalty, positive: bool, prior: bool
 ) -> Solver:
-    fitting = (
-        kind
-        for kind in CANDIDATES
-        if kind().fits(penalty, positive) and (kind.by_gradient or not prior)
-    )
+    fitting = (kind for kind in CANDIDATES if kind().fits(penalty, positive, prior))
     # For a penalty that no solver fits, the error of DiagonalSolver names what the
     # penalty lacks.
     return next(fitting, DiagonalSolver)(**solver.get_params(deep=False))
@@ -116,6 +113,8 @@ class ActiveSetSolver(Solver):
     def refusal(self, penalty: Penalty, positive: bool) -> str | None:
         if getattr(penalty, "count_weight", None) is not None:
             return "count_weight needs the adjusted counts of the whole tree"
+        if isinstance(penalty, Separable) and penalty.ratios()[0] == 0.0:
+            return "without an absolute term no weight is exactly zero"
         return super().refusal(penalty, positive)
 
     def chosen(self, penalty: Penalty, positive: bool, prior: bool = False) -> Solver:

@@ -152,8 +152,7 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         Whether weights may be negative.
 
     incremental : bool
-        Whether it has ``learn(job, w, share)``, which `partial_fit` calls instead of
-        `solve`; `share` is that of the new samples in the weight of all samples.
+        Whether it has ``learn(job, w)``, which `partial_fit` calls instead of `solve`.
 
     resumable : bool
         Whether `solve` keeps its state by the keeper of the job.

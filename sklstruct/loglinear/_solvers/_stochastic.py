@@ -14,6 +14,7 @@ from ..._compat import Interval
 from ..._docs import shared_docs
 from .. import _loss_fast as _fast
 from .._loss import LogLinearLoss
+from ._auto import AutoSolver
 from ._base import (
     DIAGONAL,
     REST,
@@ -26,7 +27,6 @@ from ._base import (
     resume,
 )
 from ._diagonal import DiagonalSolver
-from ._tree_metric import TreeMetricSolver
 
 if TYPE_CHECKING:
     from ..._checkpoint import FitKeeper, State
@@ -39,9 +39,8 @@ DECAY = 0.02
 # batches did is the last of them.
 WORTH = 0.5
 
-# Steps for a batch of `partial_fit`: the least number on mini-batches, and the number
-# in the tree metric.
-LEAST, TREE_STEPS = 4, 3
+# Steps for a batch of `partial_fit`.
+LEARN_STEPS = 3
 
 
 @shared_docs(tol=TOL, rest=REST)
@@ -69,14 +68,9 @@ class StochasticSolver(Solver):
     walk the whole context tree: few large batches suit it. 100 bytes per pair beside
     the loss.
 
-    A call of `partial_fit` does not go on to the minimum. If `TreeMetricSolver` can
-    fit the penalty, it makes three of its steps, with the gradient of all samples so
-    far (their counts are kept): on a context tree that costs no more than the gradient
-    of a batch, and the noise of a batch would cost more steps in that metric than it
-    saves. Otherwise it makes as many steps as the new samples have a share in a pass,
-    and at least four, on batches of all samples so far. There the gradient of a batch
-    is taken relative to that of the same batch at the start of the call, where the
-    gradient of all samples is known [2]_: a few steps have no noise to average.
+    A call of `partial_fit` does not go on to the minimum. `AutoSolver` makes three
+    steps with the gradient of all samples so far, whose counts are kept: on a context
+    tree that costs no more than the gradient of a batch, and has no noise.
 
     Every penalty, weights of either sign.
 
@@ -99,9 +93,6 @@ class StochasticSolver(Solver):
     ----------
     .. [1] C. Hu, J. Kwok, W. Pan, "Accelerated Gradient Methods for Stochastic
        Optimization and Online Learning", NIPS 2009.
-
-    .. [2] R. Johnson, T. Zhang, "Accelerating Stochastic Gradient Descent using
-       Predictive Variance Reduction", NIPS 2013.
 
     Examples
     --------
@@ -184,42 +175,23 @@ class StochasticSolver(Solver):
                 first_gain = gain
         return best.result(w, "max_iter")
 
-    def learn(self, job: Job, w: np.ndarray, share: float) -> Result:
-        """A few steps for new samples, with the gradient of all samples or of batches.
+    def learn(self, job: Job, w: np.ndarray) -> Result:
+        """A few steps with the gradient of all samples so far.
 
         Parameters
         ----------
         job, w
-            As for `solve`; of all samples.
-
-        share : float
-            Of the new samples in the weight of all, from 0 to 1.
+            As for `solve`.
 
         Returns
         -------
         result : Result
-            The better of the start and the end.
+            The best of the start and the points after it.
         """
-        penalty, positive = job.penalty.penalty, job.problem.positive
-        exact = TreeMetricSolver(tol=self.tol, max_iter=TREE_STEPS + 1)
-        if exact.fits(penalty, positive):
-            result = exact.solve(job, w)
-            stopped = result.status == "stopped"
-            return result._replace(status="stopped" if stopped else "converged")
-        steps = self._steps(job)
-        g, best, before = np.empty_like(w), Best(), w.copy()
-        objective, optimality = job.evaluate(w, g)
-        slope = np.empty_like(w)
-        best.update(objective, optimality, before)
-        stopped = job.report(0, objective, optimality)
-        if not stopped:
-            job.loss.value_and_gradient(w, slope)
-            for k in range(max(LEAST, round(share * steps.n_batches))):
-                steps.step(w, (before, slope), at_anchor=k == 0)
-            objective, optimality = job.evaluate(w, g)
-            best.update(objective, optimality, before)
-            stopped = job.report(1, best.objective, best.optimality)
-        return best.result(w, "stopped" if stopped else "converged")
+        solver = AutoSolver(tol=self.tol, max_iter=LEARN_STEPS + 1)
+        result = solver.solve(job, w)
+        stopped = result.status == "stopped"
+        return result._replace(status="stopped" if stopped else "converged")
 
     def _steps(self, job):
         rng = check_random_state(self.random_state)
@@ -309,12 +281,8 @@ class _Steps:
         self.n_batches //= 2
         self._begin()
 
-    def step(self, y, anchor=None, *, at_anchor=False):
-        """One step from y, which is overwritten.
-
-        anchor: (w, gradient of all samples at w), of the first step the start. Only the
-        difference of the batch's gradients at y and at w is then added to the latter.
-        """
+    def step(self, y):
+        """One step from y, which is overwritten."""
         if self.done == 0:
             self._draw()
         if self.z is None:
@@ -325,18 +293,9 @@ class _Steps:
         x += alpha * z
         if self.problem.positive:
             np.maximum(x, 0.0, out=x)
-        if at_anchor:
-            g[:] = anchor[1]
-        else:
-            self._choose(self.order[self.done :: K])
-            self.loss.value_and_gradient(x, g)
-            if anchor is not None:
-                there = np.empty_like(g)
-                self.loss.value_and_gradient(anchor[0], there)
-                g -= there
-            g *= K
-            if anchor is not None:
-                g += anchor[1]
+        self._choose(self.order[self.done :: K])
+        self.loss.value_and_gradient(x, g)
+        g *= K
         kappa = DIAGONAL * (1.0 + DECAY * self.t**1.5)
         self.bound.step(kappa, x, g, y)
         z -= (x - y) / alpha
