@@ -94,28 +94,6 @@ def prox_l0(
     )
 
 
-def norm_l0(v: ArrayLike) -> float:
-    r"""Number of non-zero entries, :math:`\sum_i [v_i \ne 0]`; not a norm.
-
-    Parameters
-    ----------
-    v : array-like of shape (n,)
-        Finite values.
-
-    Returns
-    -------
-    count : float
-        The number.
-
-    Examples
-    --------
-    >>> from sklstruct.prox import norm_l0
-    >>> norm_l0([0.0, -2.0, 1.0])
-    2.0
-    """
-    return float(np.count_nonzero(check_vector(v)[0]))
-
-
 def soft(w: NDArray, threshold: NDArray | float) -> NDArray:
     """sign(w) (|w| - threshold)+."""
     return np.sign(w) * np.maximum(np.abs(w) - threshold, 0.0)
@@ -165,28 +143,6 @@ def prox_l1(
     """
     w, dtype, strength, diagonal = _read(v, kappa, metric, positive)
     return soft(w, strength / diagonal).astype(dtype, copy=False)
-
-
-def norm_l1(v: ArrayLike) -> float:
-    r"""The :math:`\ell_1` norm, :math:`\sum_i |v_i|`.
-
-    Parameters
-    ----------
-    v : array-like of shape (n,)
-        Finite values.
-
-    Returns
-    -------
-    norm : float
-        0 for an empty vector.
-
-    Examples
-    --------
-    >>> from sklstruct.prox import norm_l1
-    >>> norm_l1([3.0, -4.0])
-    7.0
-    """
-    return norm_lp(v, 1)
 
 
 @shared_parameters
@@ -240,28 +196,6 @@ def prox_l2(
     return prox_lp(v, kappa, 2, metric=metric, positive=positive)
 
 
-def norm_l2(v: ArrayLike) -> float:
-    r"""The :math:`\ell_2` norm, :math:`(\sum_i v_i^2)^{1/2}`.
-
-    Parameters
-    ----------
-    v : array-like of shape (n,)
-        Finite values.
-
-    Returns
-    -------
-    norm : float
-        0 for an empty vector.
-
-    Examples
-    --------
-    >>> from sklstruct.prox import norm_l2
-    >>> norm_l2([3.0, -4.0])
-    5.0
-    """
-    return norm_lp(v, 2)
-
-
 @shared_parameters
 def prox_l2_squared(
     v: ArrayLike,
@@ -305,30 +239,6 @@ def prox_l2_squared(
     """
     w, dtype, strength, diagonal = _read(v, kappa, metric, positive)
     return (w / (1 + strength / diagonal)).astype(dtype, copy=False)
-
-
-def norm_l2_squared(v: ArrayLike) -> float:
-    r"""Half the squared :math:`\ell_2` norm, :math:`\tfrac12 \sum_i v_i^2`.
-
-    Parameters
-    ----------
-    v : array-like of shape (n,)
-        Finite values.
-
-    Returns
-    -------
-    value : float
-        The penalty whose operator is `prox_l2_squared`; not a norm.
-
-    Examples
-    --------
-    >>> from sklstruct.prox import norm_l2_squared
-    >>> norm_l2_squared([3.0, -4.0])
-    12.5
-    """
-    v = check_vector(v)[0]
-    with np.errstate(over="ignore"):
-        return float(0.5 * (v @ v))
 
 
 @shared_parameters
@@ -378,28 +288,6 @@ def prox_linf(
     array([ 2.5, -2.5,  1. ])
     """
     return prox_lp(v, kappa, np.inf, metric=metric, positive=positive)
-
-
-def norm_linf(v: ArrayLike) -> float:
-    r"""The :math:`\ell_\infty` norm, :math:`\max_i |v_i|`.
-
-    Parameters
-    ----------
-    v : array-like of shape (n,)
-        Finite values.
-
-    Returns
-    -------
-    norm : float
-        0 for an empty vector.
-
-    Examples
-    --------
-    >>> from sklstruct.prox import norm_linf
-    >>> norm_linf([3.0, -4.0])
-    4.0
-    """
-    return norm_lp(v, np.inf)
 
 
 @shared_parameters
@@ -574,7 +462,9 @@ def norm_elastic_net(v: ArrayLike, gamma: float = 1.0) -> float:
     32.0
     """
     gamma = check_number(gamma, "gamma")
-    return norm_l1(v) + (gamma * norm_l2_squared(v) if gamma else 0.0)
+    v = check_vector(v)[0]
+    with np.errstate(over="ignore"):
+        return norm_lp(v, 1) + (0.5 * gamma * float(v @ v) if gamma else 0.0)
 
 
 # ------------------------------------------------------- many blocks at a time
