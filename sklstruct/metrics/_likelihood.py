@@ -1,4 +1,4 @@
-r"""Likelihood of targets: mean log-likelihood, perplexity, code length, scorers.
+r"""Likelihood of targets: mean log-likelihood, perplexity, a scorer of both.
 
 scikit-learn's ``neg_log_loss`` builds the (n, V) matrix, and is wrong or NaN if a fold
 lacks classes. Here targets are aligned by ``classes_``, and the parameter `unknown`
@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, ClassVar, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import check_total
-from .._compat import BaseEstimator, _check_sample_weight
+from .._compat import (
+    BaseEstimator,
+    Interval,
+    StrOptions,
+    _check_sample_weight,
+    validate_params,
+)
 from .._docs import shared_docs
 from .._likelihood import innermost, last_step, target_log_proba, weighted_sum
 from ..symbols._encoding import plain
@@ -37,30 +43,21 @@ class TargetCounts(NamedTuple):
     unknown: float
 
 
-def _check_unknown(unknown):
-    if isinstance(unknown, str) and unknown in ("exclude", "error"):
-        return
-    if (
-        isinstance(unknown, numbers.Real)
-        and not isinstance(unknown, bool)
-        and 0 < unknown < 1
-    ):
-        return
-    raise ValueError(
-        "unknown must be 'exclude', 'error' or a probability mass between 0 and 1, "
-        f"both excluded; got {unknown!r}"
-    )
+_UNKNOWN = [
+    StrOptions({"exclude", "error"}),
+    Interval(numbers.Real, 0, 1, closed="neither"),
+]
+_checked = validate_params({"unknown": _UNKNOWN}, prefer_skip_nested_validation=True)
 
 
 def _total(estimator, X, y, sample_weight, unknown):
     """(summed ln P, counted weight, TargetCounts)."""
-    _check_unknown(unknown)
     if y is None:
         estimator, X = last_step(estimator, X)
         if not hasattr(estimator, "token_log_proba"):
             raise ValueError(
-                f"y is None, but {type(estimator).__name__} is no language model over "
-                "sentences: pass the targets"
+                f"y is None, but {type(estimator).__name__} is not a language model "
+                "over sentences: pass the targets"
             )
         by_sentence = estimator.token_log_proba(X)
         if sample_weight is not None:
@@ -132,7 +129,7 @@ y : array-like of shape (n_samples,), default=None
     `LanguageModel`.
 
 sample_weight : array-like of shape (n_samples,), default=None
-    Non-negative weights, one a target (with y=None: one a sentence).
+    Non-negative weights, one per target (with y=None: one per sentence).
 
 unknown : {"exclude", "error"} or float, default="exclude"
     Treatment of a target that is not in ``classes_``. ``"exclude"``: it is not
@@ -171,6 +168,7 @@ def log_likelihood(
 ) -> tuple[float, TargetCounts]: ...
 
 
+@_checked
 @shared_docs(parameters=_PARAMETERS)
 def log_likelihood(
     estimator: BaseEstimator,
@@ -200,7 +198,8 @@ def log_likelihood(
         At most 0; ``-inf`` if a counted target has the probability 0.
 
     counts : TargetCounts
-        Only if `return_counts`: weights of the known and the unknown targets.
+        Only if `return_counts`: named tuple of the weights of the `known` and the
+        `unknown` targets.
 
     Raises
     ------
@@ -248,6 +247,7 @@ def perplexity(
 ) -> tuple[float, TargetCounts]: ...
 
 
+@_checked
 @shared_docs(parameters=_PARAMETERS)
 def perplexity(
     estimator: BaseEstimator,
@@ -271,10 +271,12 @@ def perplexity(
     -------
     perplexity : float
         At least 1; V for the uniform distribution over V classes; ``inf`` if a
-        counted target has the probability 0.
+        counted target has the probability 0. Its logarithm to base 2 is the number of
+        bits per target of an ideal code for the probabilities.
 
     counts : TargetCounts
-        Only if `return_counts`: weights of the known and the unknown targets.
+        Only if `return_counts`: named tuple of the weights of the `known` and the
+        `unknown` targets.
 
     Raises
     ------
@@ -295,104 +297,54 @@ def perplexity(
     return (value, counts) if return_counts else value
 
 
-@overload
-def code_length(
-    estimator: BaseEstimator,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unknown: str | float = "exclude",
-    return_counts: Literal[False] = False,
-) -> float: ...
-
-
-@overload
-def code_length(
-    estimator: BaseEstimator,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unknown: str | float = "exclude",
-    return_counts: Literal[True],
-) -> tuple[float, TargetCounts]: ...
-
-
-@shared_docs(parameters=_PARAMETERS)
-def code_length(
-    estimator: BaseEstimator,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unknown: str | float = "exclude",
-    return_counts: bool = False,
-) -> float | tuple[float, TargetCounts]:
-    r"""Bits per target of an ideal code for the estimator's probabilities.
-
-    .. math::
-        -\frac{1}{\sum_i v_i} \sum_i v_i \log_2 P(y_i \mid x_i),
-
-    the logarithm to base 2 of the perplexity.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    bits : float
-        Bits per counted target, at least 0.
-
-    counts : TargetCounts
-        Only if `return_counts`: weights of the known and the unknown targets.
-
-    Raises
-    ------
-    ValueError
-        As `log_likelihood`.
-
-    Examples
-    --------
-    >>> from sklearn.dummy import DummyClassifier
-    >>> from sklstruct.metrics import code_length
-    >>> model = DummyClassifier(strategy="uniform").fit([[0]] * 4, ["a", "b", "c", "d"])
-    >>> round(code_length(model, [[0]] * 2, ["a", "d"]), 10)
-    2.0
-    """
-    value, counts = _mean(estimator, X, y, sample_weight, unknown)
-    value = float(-value / np.log(2))
-    return (value, counts) if return_counts else value
-
-
 _SIGNED: dict[str, tuple[Callable[..., Any], float]] = {
     "log_likelihood": (log_likelihood, 1.0),
     "neg_perplexity": (perplexity, -1.0),
-    "neg_code_length": (code_length, -1.0),
 }
 
 
 class LikelihoodScorer(BaseEstimator):
     """Scorer for ``scoring=``; greater is better.
 
-    `make_log_likelihood_scorer`, `make_perplexity_scorer` and `make_code_length_scorer`
-    return it. It is a scikit-learn object for metadata routing: after
+    It is a scikit-learn object for metadata routing: after
     ``scorer.set_score_request(sample_weight=True)`` `GridSearchCV` and `cross_validate`
     pass it weights.
 
     Parameters
     ----------
-    metric : {"log_likelihood", "neg_perplexity", "neg_code_length"}
-        The value returned.
+    metric : {"log_likelihood", "neg_perplexity"}, default="log_likelihood"
+        The value: `log_likelihood` (mean, natural logarithm), or minus `perplexity`.
 
     unknown : {"exclude", "error"} or float, default="exclude"
         Treatment of a target outside ``classes_``, as in `log_likelihood`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not valid.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.model_selection import KFold, cross_val_score
+    >>> from sklstruct.metrics import LikelihoodScorer
+    >>> y = ["a", "b", "a", "c", "a", "a"]
+    >>> scorer = LikelihoodScorer("neg_perplexity", unknown=0.1)
+    >>> model = DummyClassifier(strategy="prior")
+    >>> cross_val_score(model, [[0]] * 6, y, cv=KFold(3), scoring=scorer).round(2)
+    array([-3.85, -3.85, -2.22])
     """
 
-    def __init__(self, metric: Any = "log_likelihood", *, unknown: Any = "exclude"):
+    _parameter_constraints: ClassVar[dict] = {
+        "metric": [StrOptions({*_SIGNED})],
+        "unknown": _UNKNOWN,
+    }
+
+    def __init__(self, metric: str = "log_likelihood", *, unknown: Any = "exclude"):
         self.metric = metric
         self.unknown = unknown
+        # A search reports an error of a scorer as NaN, after all fits.
+        self._validate_params()
 
     def score(
         self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None
@@ -402,20 +354,21 @@ class LikelihoodScorer(BaseEstimator):
         Parameters
         ----------
         estimator : fitted classifier or LanguageModel
+            The estimator, a pipeline that ends in one, or a fitted search.
 
         X : array-like
+            Samples in the form the estimator takes; sentences for a `LanguageModel`.
 
         y : array-like of shape (n_samples,), default=None
-            None for a `LanguageModel`.
+            Targets. None for a `LanguageModel`.
 
         sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights.
 
         Returns
         -------
         score : float
         """
-        if self.metric not in _SIGNED:
-            raise ValueError(f"metric must be one of {list(_SIGNED)}: {self.metric!r}")
         function, sign = _SIGNED[self.metric]
         if hasattr(innermost(estimator), "token_log_proba"):
             y = None  # the targets of a language model are in its sentences
@@ -427,70 +380,3 @@ class LikelihoodScorer(BaseEstimator):
         self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None
     ) -> float:
         return self.score(estimator, X, y, sample_weight=sample_weight)
-
-
-def make_log_likelihood_scorer(unknown: str | float = "exclude") -> LikelihoodScorer:
-    """Scorer of the mean log-likelihood per target, natural logarithm.
-
-    Parameters
-    ----------
-    unknown : {"exclude", "error"} or float, default="exclude"
-        Treatment of a target outside ``classes_``, as in `log_likelihood`.
-
-    Returns
-    -------
-    scorer : callable
-        ``scorer(estimator, X, y=None, sample_weight=None)``, picklable.
-    """
-    _check_unknown(unknown)
-    return LikelihoodScorer("log_likelihood", unknown=unknown)
-
-
-def make_perplexity_scorer(unknown: str | float = "exclude") -> LikelihoodScorer:
-    """Scorer of minus the perplexity.
-
-    Parameters
-    ----------
-    unknown : {"exclude", "error"} or float, default="exclude"
-        Treatment of a target outside ``classes_``, as in `perplexity`.
-
-    Returns
-    -------
-    scorer : callable
-        ``scorer(estimator, X, y=None, sample_weight=None)``, picklable.
-
-    Examples
-    --------
-    >>> from sklearn.dummy import DummyClassifier
-    >>> from sklearn.model_selection import KFold, cross_val_score
-    >>> from sklstruct.metrics import make_perplexity_scorer
-    >>> y = ["a", "b", "a", "c", "a", "a"]
-    >>> scorer = make_perplexity_scorer(unknown=0.1)
-    >>> model = DummyClassifier(strategy="prior")
-    >>> cross_val_score(model, [[0]] * 6, y, cv=KFold(3), scoring=scorer).round(2)
-    array([-3.85, -3.85, -2.22])
-    """
-    _check_unknown(unknown)
-    return LikelihoodScorer("neg_perplexity", unknown=unknown)
-
-
-def make_code_length_scorer(unknown: str | float = "exclude") -> LikelihoodScorer:
-    """Scorer of minus the code length, in bits per target.
-
-    Parameters
-    ----------
-    unknown : {"exclude", "error"} or float, default="exclude"
-        Treatment of a target outside ``classes_``, as in `code_length`.
-
-    Returns
-    -------
-    scorer : callable
-        ``scorer(estimator, X, y=None, sample_weight=None)``, picklable.
-    """
-    _check_unknown(unknown)
-    return LikelihoodScorer("neg_code_length", unknown=unknown)
-
-
-log_likelihood_scorer = make_log_likelihood_scorer()
-neg_perplexity_scorer = make_perplexity_scorer()
-neg_code_length_scorer = make_code_length_scorer()
