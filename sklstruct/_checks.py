@@ -15,7 +15,7 @@ INT32_MAX = int(np.iinfo(np.int32).max)
 
 
 def check_byte_order(what: str) -> None:
-    """OSError where numbers are not little-endian, as those of the files are."""
+    """OSError if the machine is not little-endian, as the numbers of the files are."""
     if sys.byteorder != "little":
         raise OSError(f"{what} are read and written on little-endian machines")
 
@@ -48,7 +48,7 @@ def check_sparse(X: Any, name: str = "X") -> None:
 
 
 def _outside(index: np.ndarray, low: int, high: int, what: str = "indices") -> str:
-    """The fault of an index array that leaves low ... high; "" if there is none."""
+    """The fault of an index array that leaves low ... high, or ""."""
     if index.dtype.kind not in "iu":
         return f"{what} must be integers, got {index.dtype}"
     if index.size and not low <= index.min() <= index.max() <= high:
@@ -251,7 +251,7 @@ def check_ids(name: str, array: np.ndarray, low: int, high: int, what: str) -> N
         where = np.argwhere(array == bad)[0].tolist()
         where = where[0] if len(where) == 1 else tuple(where)
         raise ValueError(
-            f"{name}[{where}] = {bad} is no {what}: it must be in {low}..{high - 1}"
+            f"{name}[{where}] = {bad} is not a {what}: it must be in {low}..{high - 1}"
         )
 
 
@@ -314,6 +314,11 @@ def check_sorted_groups(
             f"{name} must rise strictly within a node ({what}), but {name}[{i}] = "
             f"{int(keys[i])} follows {int(keys[i - 1])} at node {group}"
         )
+
+
+def require_method(estimator: Any, name: str) -> None:
+    """AttributeError, with the reason, if an estimator lacks an optional method."""
+    getattr(estimator, name)
 
 
 def validate_parts(*parts: Any) -> None:

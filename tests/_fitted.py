@@ -49,7 +49,7 @@ from sklstruct.hmm import (
     NoisyChannelDecoder,
     SuffixEmission,
 )
-from sklstruct.language_model import CacheLM, PerplexityFilter, PerplexityTransformer
+from sklstruct.language_model import CacheLM, PerplexityTransformer
 from sklstruct.linear import GroupLasso, TreeNorm
 from sklstruct.loglinear import (
     PENALTIES,
@@ -297,11 +297,8 @@ def fitted():
         lambda: DaskLanguageModel.from_backoff(base.backoff_model_),
         "sentences", NEW, None,
     )  # fmt: skip
-    for step in (
-        PerplexityTransformer(FrozenEstimator(base)),
-        PerplexityFilter(FrozenEstimator(base), head=0.3, tail=0.8),
-    ):
-        put(step, TEXT, None, kind="documents")
+    step = PerplexityTransformer(FrozenEstimator(base))
+    put(step, TEXT, None, kind="documents")
 
     # sequences
     for emission, name in (

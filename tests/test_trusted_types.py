@@ -17,7 +17,7 @@ from sklstruct import KneserNeyLM, LanguageModel
 from sklstruct.factor_graph import ConditionalRandomField, SampleRankClassifier
 from sklstruct.hmm import HighOrderHMM
 from sklstruct.language_model import CacheLM
-from sklstruct.language_model._quality import QUALITIES
+from sklstruct.language_model._names import QUALITIES
 from sklstruct.mixture import MixtureLM
 from sklstruct.mixture._gates import GATES
 from sklstruct.smoothing import WittenBellLM

@@ -18,10 +18,16 @@ from .._files import open_write
 from ..backoff import BackoffClassifier
 from ..exchange._arpa_shards import ArpaPlan
 from ..language_model import LanguageModel
-from ..language_model._quality import Quality, collect_fallbacks
+from ..language_model._encode import (
+    encode_held_out,
+    refuse_held_out,
+    vocabulary_rules,
+)
+from ..language_model._names import Quality
+from ..language_model._quality import collect_fallbacks
 from ..language_model._unknown import warn_of_unsplit
 from ..mixture import MixtureLM
-from ..symbols import Labels, SentenceEncoder, prepare_for_ids
+from ..symbols import DEEPEST, Labels, SentenceEncoder, prepare_for_ids
 from ..symbols._text import Analyzer
 from ._arpa import ArpaWriter
 from ._cluster import Cluster, ShardDriver, find_client
@@ -57,7 +63,7 @@ class DaskLanguageModel(LanguageModel):
 
     After `fit` the model is in this process, like any `LanguageModel`. With
     ``gather=False`` it stays on the workers, where it may be larger than the memory of
-    one machine; `to_arpa` writes it from there.
+    one machine; `save` writes it from there.
 
     Parameters
     ----------
@@ -70,7 +76,7 @@ class DaskLanguageModel(LanguageModel):
         :class:`~sklstruct.smoothing.WittenBellLM` or
         :class:`~sklstruct.smoothing.KatzLM`; a pipeline of a
         :class:`~sklstruct.word_classes.ContextRefiner` and one of these; a
-        :class:`~sklstruct.mixture.MixtureLM` of all these, or "fast" or "good". The
+        :class:`~sklstruct.mixture.MixtureLM` of all these, or "fast". The
         `checkpoint` of a log-linear model that is not part of another is a file in a
         folder that all workers and the client share: the shards write their states
         beside it, and `fit` continues from them. Its `n_jobs` is the number of threads
@@ -94,7 +100,7 @@ class DaskLanguageModel(LanguageModel):
 
     gather : bool, default=True
         True: `fit` copies the model to this process. False: its shards stay on the
-        workers until this object is fitted again or deleted; `to_arpa` writes them,
+        workers until this object is fitted again or deleted; `save` writes them,
         `compute` copies them to this process and sets `estimator_` and
         `backoff_model_`. Mixtures and pipelines are always copied.
 
@@ -166,6 +172,7 @@ class DaskLanguageModel(LanguageModel):
 
     _parameter_constraints: dict = {
         **LanguageModel._parameter_constraints,
+        "max_depth": [Interval(numbers.Integral, 1, DEEPEST, closed="both")],
         "client": "no_validation",
         "n_shards": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "gather": ["boolean"],
@@ -251,7 +258,7 @@ class DaskLanguageModel(LanguageModel):
         if isinstance(estimator, BackoffClassifier):
             sharded_fit(estimator)
             if X_val is not None:
-                self._refuse_held_out(estimator)
+                refuse_held_out(estimator)
             given = estimator.get_params(deep=False)
             checkpoint = Checkpoint.of_kind(given.get("checkpoint"), self, folder=False)
         else:
@@ -266,7 +273,7 @@ class DaskLanguageModel(LanguageModel):
             warn_of_unsplit(text)
         if not text.n_sentences:
             raise ValueError(f"X is empty: there is no sentence to learn from in {X!r}")
-        labels = self._vocabulary_rules().find_labels(text)
+        labels = vocabulary_rules(self).find_labels(text)
         if isinstance(self.estimator, str):
             estimator = self._check_parameters(labels.n_classes)
         prepare_for_ids(estimator, labels)
@@ -290,7 +297,7 @@ class DaskLanguageModel(LanguageModel):
                 "process; set gather=True"
             )
         if X_val is not None and not isinstance(estimator, MixtureLM):
-            self._refuse_held_out(estimator)
+            refuse_held_out(estimator)
 
     def _count_shards(self, cluster):
         return self.n_shards or len(cluster.client.nthreads())
@@ -303,7 +310,7 @@ class DaskLanguageModel(LanguageModel):
         held_out = ()
         if X_val is not None:
             encoder = SentenceEncoder(labels)
-            tokens = self._encode_held_out(encoder, X_val)
+            tokens = encode_held_out(self, encoder, X_val)
             held_out = encoder.windows(tokens, self.max_depth)
         rows = self._rows(cluster, labels, self.out_of_vocabulary == "exclude")
         with (
@@ -369,7 +376,7 @@ class DaskLanguageModel(LanguageModel):
         if self._on_workers():
             raise AttributeError(
                 "gather=False: the model is on the workers of the cluster; compute() "
-                "copies it to this process, and to_arpa writes it from there"
+                "copies it to this process, and save writes it from there"
             )
         return super().predictor
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ._emissions import FrequencyEmission as FrequencyEmission
     from ._emissions import SuffixEmission as SuffixEmission
     from ._hmm import HighOrderHMM as HighOrderHMM
-    from ._lattice import LatticeTooLargeError as LatticeTooLargeError
+    from ._lattice import LatticeTooLargeError
     from ._max_arpa import read_max_arpa as read_max_arpa
     from ._max_arpa import write_max_arpa as write_max_arpa
     from ._sequences import split_sequences as split_sequences

@@ -19,8 +19,7 @@ from .._compat import BaseEstimator, HasMethods, Interval, StrOptions, _fit_cont
 from .._docs import shared_docs
 from ..backoff import BackoffModel
 from ..smoothing import KneserNeyLM
-from ..symbols import object_array
-from ..symbols._sentences import DEEPEST
+from ..symbols import DEEPEST, object_array
 from ._automaton import ContextAutomaton
 from ._candidates import check_rows, make_candidates
 from ._em import (

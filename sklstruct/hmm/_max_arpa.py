@@ -10,8 +10,7 @@ import numpy as np
 
 from .._files import open_read, open_write
 from ..backoff import BackoffModel
-from ..exchange import read
-from ..exchange._arpa_write import put, sections_of
+from ..exchange import put, read, sections_of
 from ._automaton import ContextAutomaton, max_backoffs, shorter_pairs
 
 _LN10 = np.log(10.0)

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from ._ids import prepare_for_ids
     from ._labels import Labels as Labels
     from ._labels import read_vocabulary, sort_symbols, union_labels
-    from ._sentences import ContextWindows as ContextWindows
     from ._sentences import (
+        DEEPEST,
+        ContextWindows,
         SentenceEncoder,
         TextWindows,
         VocabularyRules,

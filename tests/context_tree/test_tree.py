@@ -462,7 +462,7 @@ def test_too_few_symbols_and_other_misuse():
 
 
 BAD_QUERIES = {
-    "node of a pair": (lambda t, p: p.find([9], [0]), r"nodes\[0\] = 9 is no node"),
+    "node of a pair": (lambda t, p: p.find([9], [0]), r"nodes\[0\] = 9 is not a node"),
     "class of a pair": (lambda t, p: p.find([0], [-1]), r"targets\[0\] = -1"),
     "length": (lambda t, p: p.find([0, 0], [0]), "targets must have 2 entries"),
     "floats": (lambda t, p: p.find([0.5], [0]), "integers"),
@@ -473,7 +473,7 @@ BAD_QUERIES = {
     "context": (lambda t, p: t.contexts([-1]), r"nodes\[0\] = -1"),
     "part": (
         lambda t, p: Pairs.merge(t, [(p, np.ones(p.n_pairs), np.array([0, 9]))]),
-        r"nodes\[1\] = 9 is no node of the merged tree",
+        r"nodes\[1\] = 9 is not a node of the merged tree",
     ),
     "columns": (
         lambda t, p: t.find_paths(sparse.csr_matrix((1, 1)), [9]),

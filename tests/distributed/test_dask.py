@@ -712,7 +712,7 @@ def test_errors_of_the_client_reach_the_caller(client, monkeypatch):
 
 
 def arpa(model, **options):
-    model.to_arpa(file := io.BytesIO(), **options)
+    model.save(file := io.BytesIO(), **options)
     return file.getvalue()
 
 
@@ -778,16 +778,16 @@ def test_a_model_on_its_workers(client, tmp_path):
     with pytest.raises(ValueError, match="continues only what partial_fit has begun"):
         model.partial_fit(text)
     with pytest.raises(ValueError, match="method='union' is for a MixtureLM"):
-        model.to_arpa(tmp_path / "bad.arpa", method="union")
+        model.save(tmp_path / "bad.arpa", method="union")
     with pytest.raises(ValueError, match="method must be 'exact' or 'union'"):
-        model.to_arpa(tmp_path / "bad.arpa", method="other")
+        model.save(tmp_path / "bad.arpa", method="other")
     with pytest.raises(ValueError, match="precision must be an integer in 1..15"):
-        model.to_arpa(tmp_path / "bad.arpa", precision=16)
+        model.save(tmp_path / "bad.arpa", precision=16)
     with pytest.raises(FileNotFoundError):
-        model.to_arpa(tmp_path / "no" / "model.arpa")
+        model.save(tmp_path / "no" / "model.arpa")
     assert clone(model).gather is False
-    model.to_arpa(tmp_path / "model.arpa.gz")
-    again = LanguageModel.from_arpa(tmp_path / "model.arpa.gz")
+    model.save(tmp_path / "model.arpa.gz")
+    again = LanguageModel.load(tmp_path / "model.arpa.gz")
     one = LanguageModel(WittenBellLM()).fit(text)
     assert again.perplexity(text) == pytest.approx(one.perplexity(text), rel=1e-6)
     assert model.compute() is model
@@ -863,7 +863,7 @@ def test_a_cluster_that_is_gone_has_no_model():
             WittenBellLM(), client=client, n_shards=2, gather=False
         )
         model.fit(["a b", "b a"])
-    for use in (model.compute, lambda: model.to_arpa(io.BytesIO())):
+    for use in (model.compute, lambda: model.save(io.BytesIO())):
         with pytest.raises(SchedulerLost, match="the scheduler of the cluster is gone"):
             use()
 
@@ -883,10 +883,10 @@ def test_a_file_that_fails_leaves_the_old_one(client, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
         patch.setattr(ArpaWriter, "_lines", failing)
-        model.to_arpa(path)
+        model.save(path)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["model.arpa"]
-    model.to_arpa(path)
+    model.save(path)
     assert path.read_bytes() == arpa(model.compute())
 
 
@@ -1152,7 +1152,7 @@ def test_clones_share_the_client_and_pickles_have_none(client):
     assert again.client is None
     assert again.perplexity(["a b"]) == model.perplexity(["a b"])
     assert len(pickle.dumps(model)) < 20_000
-    model.to_arpa(path := io.BytesIO())
+    model.save(path := io.BytesIO())
     assert path.getvalue().startswith(b"\\data\\")
 
 
@@ -1240,7 +1240,7 @@ def test_a_worker_process_that_is_killed_while_it_writes(tmp_path, monkeypatch):
         model = DaskLanguageModel(
             WittenBellLM(), max_depth=3, client=client, n_shards=2, gather=False
         ).fit(sentences())
-        model.to_arpa(path)
+        model.save(path)
         assert model._remote.driver.n_losses >= 1
     one = LanguageModel(WittenBellLM(), max_depth=3).fit(sentences())
     assert path.read_bytes() == arpa(one)
@@ -1253,12 +1253,12 @@ def test_wikitext_on_two_processes(tmp_path):
     l2 = StructuredLogLinearLM(penalty="l2", lam=0.1, alpha=0.7)
     with local_client(processes=True) as client:
         counted = DaskLanguageModel(KneserNeyLM(), client=client, gather=False)
-        counted.fit(text).to_arpa(tmp_path / "shards.arpa")
+        counted.fit(text).save(tmp_path / "shards.arpa")
         counted.compute()
         many = DaskLanguageModel(l2, client=client).fit(text)
     one = LanguageModel(KneserNeyLM()).fit(text)
     same_model(one, counted, exact=True)
-    one.to_arpa(tmp_path / "one.arpa")
+    one.save(tmp_path / "one.arpa")
     assert filecmp.cmp(tmp_path / "shards.arpa", tmp_path / "one.arpa", shallow=False)
     one = LanguageModel(l2).fit(text)
     np.testing.assert_allclose(

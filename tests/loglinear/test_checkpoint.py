@@ -762,7 +762,9 @@ def test_forged_headers_are_refused(tmp_path):
             + text
             + bytes(8)
         )
-        with pytest.raises(ValueError, match=f"checkpoint: '{path}' is no checkpoint"):
+        with pytest.raises(
+            ValueError, match=f"checkpoint: '{path}' is not a checkpoint"
+        ):
             model.fit(*data())
 
 

@@ -54,7 +54,7 @@ def test_a_tree_is_found_only_for_equal_samples(topics):
         (lm, topics[::-1], {}),
         (lm, topics, {"sample_weight": np.full(240, 2.0)}),
         (clone(lm).set_params(max_depth=3), topics, {}),
-        (clone(lm).set_params(estimator__max_depth=1), topics, {}),
+        (clone(lm).set_params(max_depth=1), topics, {}),
         (clone(lm).set_params(min_count=2), topics, {}),
         (clone(lm).set_params(end=None), topics, {}),
         (clone(lm).set_params(vocabulary=["a", "the"]), topics, {}),

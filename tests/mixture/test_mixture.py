@@ -537,14 +537,14 @@ def test_union_of_contexts_as_an_arpa_file(tmp_path, frozen):
         ]
     mixture = MixtureLM(models, weights=[0.4, 0.6])
     model = LanguageModel(mixture, max_depth=2).fit(text)
-    model.to_arpa(tmp_path / "mixed.arpa", precision=12, method="union")
-    union = LanguageModel.from_arpa(tmp_path / "mixed.arpa")
+    model.save(tmp_path / "mixed.arpa", precision=12, method="union")
+    union = LanguageModel.load(tmp_path / "mixed.arpa")
     assert union.backoff_model_.check_normalized(tol=1e-8) < 1e-8
     # Every n-gram of the training text is explicit in both.
     assert union.perplexity(text) == pytest.approx(model.perplexity(text), rel=1e-8)
     assert union.backoff_model_.order == 3
     with pytest.raises(AttributeError, match="save needs"):
-        model.to_arpa(tmp_path / "mixed.arpa")
+        model.save(tmp_path / "mixed.arpa")
 
 
 @pytest.mark.parametrize("name", ["classes", "weights"])
@@ -563,9 +563,9 @@ def test_what_has_no_union(data, tmp_path):
         model.to_backoff_model()
     lm = LanguageModel(word_models()[0][1]).fit(SENTENCES)
     with pytest.raises(ValueError, match="is for a MixtureLM"):
-        lm.to_arpa(tmp_path / "x.arpa", method="union")
+        lm.save(tmp_path / "x.arpa", method="union")
     with pytest.raises(ValueError, match="method must be"):
-        lm.to_arpa(tmp_path / "x.arpa", method="mean")
+        lm.save(tmp_path / "x.arpa", method="mean")
 
 
 def test_mix_is_the_mixture_where_it_is_explicit():

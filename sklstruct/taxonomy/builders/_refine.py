@@ -169,17 +169,17 @@ def refine(
 class RefinedTaxonomy(TaxonomyBuilder):
     r"""A given taxonomy, refined by another builder on the samples at hand.
 
-    With T the given tree restricted to the classes in y (see `GivenTaxonomy`) and
-    :math:`\mathcal S(T)` the sets of classes below its nodes, `build` returns
-    ``refine(T, X, y)``: a tree R with :math:`\mathcal S(T) \subseteq \mathcal S(R)`,
-    whose splits inside the leaves of T and between the children of a node are those
-    of `builder`. A classifier calls `build` in its `fit`, so that in a cross-validation
-    or a grid search the tree is learned from the training samples only.
+    With T the given tree restricted to the classes in y and :math:`\mathcal S(T)` the
+    sets of classes below its nodes, `build` returns a tree R with
+    :math:`\mathcal S(T) \subseteq \mathcal S(R)`, whose splits inside the leaves of T
+    and between the children of a node are those of `builder`. A classifier calls
+    `build` in its `fit`, so that in a cross-validation or a grid search the tree is
+    learned from the training samples only.
 
     Parameters
     ----------
     taxonomy : Taxonomy, list, tuple, ndarray or mapping
-        The tree to start from, in any form that `GivenTaxonomy` takes.
+        The tree to start from, in any form that `as_taxonomy` takes.
 
     builder : str, TaxonomyBuilder or None, default="cut"
         The builder, a name in `TAXONOMY_BUILDERS` or a builder with its own
@@ -206,10 +206,6 @@ class RefinedTaxonomy(TaxonomyBuilder):
     ValueError
         From `build`: if the tree lacks a label in y or is malformed, or `builder` is
         unknown.
-
-    See Also
-    --------
-    refine : The same as a function.
 
     References
     ----------
