@@ -75,7 +75,7 @@ def encode(
     X: Iterable,
     sample_weight: Any,
     X_val: Iterable | None,
-    estimator: BackoffClassifier | None = None,
+    estimator: Any = None,
 ) -> tuple[SentenceEncoder, Any, NDArray | None, NDArray | None]:
     """(encoder, tokens, weights of the tokens or None, tokens of X_val or None).
 
@@ -83,7 +83,7 @@ def encode(
     read in parts: the tokens are an iterator over arrays.
     """
     front, size = width_of(lm) - 1, bytes_per_token(width_of(lm))
-    text: NumberedText | LargeText
+    text: Any  # NumberedText or LargeText
     if estimator is None or not isinstance(X, TextFile):
         text = number(X, lm.analyzer)
     else:
@@ -156,7 +156,7 @@ def count(
         return replace(X.cut(width), max_depth=width)
     encoder, tokens, weight, held_out = encode(lm, X, sample_weight, X_val, estimator)
     labels = encoder.labels
-    options = {
+    options: dict[str, Any] = {
         "depth": estimator.max_depth,
         "skip": encoder.start,
         "sample_weight": weight,

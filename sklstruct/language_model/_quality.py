@@ -213,9 +213,9 @@ def read_no_context(estimator: Any) -> None:
             f"max_depth=0: a {type(estimator).__name__} reads contexts of at least one "
             "word; unigrams need a model over contexts, such as KneserNeyLM"
         )
-    if "max_depth" not in estimator.get_params(deep=False):
-        estimator = estimator.estimator  # of PrunedLM
-    estimator.set_params(max_depth=0)
+    own = "max_depth" in estimator.get_params(deep=False)
+    # That of a PrunedLM is in the estimator inside.
+    estimator.set_params(**{"max_depth" if own else "estimator__max_depth": 0})
 
 
 def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) -> None:
