@@ -347,8 +347,10 @@ class CheckedState:
 
 
 def least_weight(min_count: int) -> float:
-    """The weight from which on samples count as `min_count`; 0 for 1, as all that occur
-    count then."""
+    """The weight from which on samples count as `min_count`.
+
+    0 for ``min_count=1``: all that occur count then.
+    """
     # Sums of fractions may lie below the whole number that they stand for.
     return 0.0 if min_count == 1 else min_count * (1.0 - 1e-9)
 

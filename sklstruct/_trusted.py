@@ -7,6 +7,7 @@ from ._compat import BaseEstimator
 from .backoff import BackoffModel
 from .mixture._gates import Gate
 from .mixture._parts import Part
+from .taxonomy import TaxonomyBuilder
 
 # The packages of estimators. That of a cluster is imported only if Dask is asked for.
 _PACKAGES = (
@@ -40,11 +41,12 @@ def _concrete(kind):
         yield from _concrete(below)
 
 
-# The parts of the two composed models are defined where these are.
+# The parts of the two composed models are defined where these are; a base of builders
+# is never fitted.
 _KINDS = {
     *_public_estimators(), BackoffModel, *_concrete(BackoffModel), *_concrete(Gate),
     *_concrete(Part),
-}  # fmt: skip
+} - {TaxonomyBuilder}  # fmt: skip
 
 TRUSTED_TYPES = tuple(
     sorted(

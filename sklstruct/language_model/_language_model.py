@@ -549,6 +549,7 @@ class LanguageModel(
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         name : str, default="X"
             The name of X in messages.
@@ -653,6 +654,7 @@ class LanguageModel(
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         Returns
         -------
@@ -677,6 +679,7 @@ class LanguageModel(
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         Returns
         -------
@@ -699,6 +702,7 @@ class LanguageModel(
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         y : None
             Ignored.
@@ -746,12 +750,15 @@ class LanguageModel(
         include_unknown: bool = True,
         return_counts: bool = False,
     ) -> float | tuple[float, Bunch]:
-        r"""Perplexity per token,
-        :math:`\exp(-\frac1N \sum_i \ln P(w_i \mid \ldots))`.
+        r"""Perplexity per token.
+
+        .. math::
+            \exp\Big(-\frac1N \sum_i \ln P(w_i \mid \ldots)\Big)
 
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         include_end : bool, default=True
             True: end marks are counted as tokens.
@@ -799,6 +806,7 @@ class LanguageModel(
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         include_end, include_unknown : bool, default=True
             As in `perplexity`.
@@ -852,6 +860,7 @@ class LanguageModel(
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         include_end, include_unknown : bool, default=True
             As in `perplexity`.
@@ -879,6 +888,7 @@ class LanguageModel(
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         unit : {"bits", "nats", "hartleys"}, default="bits"
             Base of the logarithm: 2, e or 10.
