@@ -416,7 +416,7 @@ def test_damaged_files_are_refused(make, tmp_path):
         b"\x1f\x8b" + content,
     ]:
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="no checkpoint .* or is damaged"):
+        with pytest.raises(ValueError, match="not a checkpoint .* or is damaged"):
             model.fit(*data())
 
 
@@ -971,7 +971,7 @@ def test_damaged_results_are_refused(tmp_path):
     content = path.read_bytes()
     for n in (0, 30, 300, len(content) - 1):
         path.write_bytes(content[:n])
-        with pytest.raises(ValueError, match="no checkpoint .* or is damaged"):
+        with pytest.raises(ValueError, match="not a checkpoint .* or is damaged"):
             model.fit(*data())
 
 

@@ -526,15 +526,19 @@ def word_models():
     ]
 
 
+def fitted_word_models(text):
+    """The models alone, each with its depth."""
+    for name, model in word_models():
+        depth = model.max_depth or 2
+        yield name, LanguageModel(model, max_depth=depth).fit(text)
+
+
 @pytest.mark.parametrize("frozen", [False, True])
 def test_union_of_contexts_as_an_arpa_file(tmp_path, frozen):
     text = [*SENTENCES, "the dog ran home", "a cat sat"]
     models = word_models()
     if frozen:
-        models = [
-            (name, FrozenEstimator(LanguageModel(m, max_depth=2).fit(text).estimator_))
-            for name, m in models
-        ]
+        models = [(name, FrozenEstimator(lm)) for name, lm in fitted_word_models(text)]
     mixture = MixtureLM(models, weights=[0.4, 0.6])
     model = LanguageModel(mixture, max_depth=2).fit(text)
     model.save(tmp_path / "mixed.arpa", precision=12, method="union")
@@ -570,7 +574,7 @@ def test_what_has_no_union(data, tmp_path):
 
 def test_mix_is_the_mixture_where_it_is_explicit():
     text = [*SENTENCES, "the dog ran home", "a cat sat"]
-    fitted = [LanguageModel(m, max_depth=2).fit(text) for _, m in word_models()]
+    fitted = [lm for _, lm in fitted_word_models(text)]
     models = [lm.backoff_model_ for lm in fitted]
     mixed = mix(models, [1, 3])
     assert mixed.check_normalized(tol=1e-12) < 1e-12
