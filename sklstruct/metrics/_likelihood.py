@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple, overload
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,93 +26,10 @@ from .._docs import shared_docs
 from .._likelihood import innermost, last_step, target_log_proba, weighted_sum
 from ..symbols._encoding import plain
 
-
-class TargetCounts(NamedTuple):
-    """Numbers of known and unknown targets of a likelihood.
-
-    Attributes
-    ----------
-    known : float
-        Number (summed weight) of targets in ``classes_`` of the estimator.
-
-    unknown : float
-        Number (summed weight) of the others.
-    """
-
-    known: float
-    unknown: float
-
-
 _UNKNOWN = [
     StrOptions({"exclude", "error"}),
     Interval(numbers.Real, 0, 1, closed="neither"),
 ]
-_checked = validate_params({"unknown": _UNKNOWN}, prefer_skip_nested_validation=True)
-
-
-def _total(estimator, X, y, sample_weight, unknown):
-    """(summed ln P, counted weight, TargetCounts)."""
-    if y is None:
-        estimator, X = last_step(estimator, X)
-        if not hasattr(estimator, "token_log_proba"):
-            raise ValueError(
-                f"y is None, but {type(estimator).__name__} is not a language model "
-                "over sentences: pass the targets"
-            )
-        by_sentence = estimator.token_log_proba(X)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, np.empty((len(by_sentence), 1)), ensure_non_negative=True
-            )
-            sample_weight = np.repeat(sample_weight, [len(s) for s in by_sentence])
-        log_prob = np.concatenate(by_sentence) if by_sentence else np.empty(0)
-    else:
-        log_prob = np.asarray(target_log_proba(estimator, X, y))
-    if sample_weight is None:
-        weight = np.ones(log_prob.size)
-    else:
-        weight = _check_sample_weight(
-            sample_weight,
-            log_prob.reshape(-1, 1),
-            dtype=np.float64,
-            ensure_non_negative=True,
-        )
-        check_total(weight)
-    missing = np.isnan(log_prob) & (weight > 0)
-    known = np.where(np.isnan(log_prob), 0.0, weight)
-    counts = TargetCounts(float(known.sum()), float(weight[missing].sum()))
-    total = weighted_sum(log_prob, known)
-    if unknown == "exclude":
-        return total, counts.known, counts
-    if unknown == "error":
-        if counts.unknown:
-            i = int(np.argmax(missing))
-            what = ""
-            if y is not None:
-                what = f", the first is y[{i}] = {plain(np.asarray(y)[i])!r}"
-            raise ValueError(
-                f"{int(missing.sum())} targets are unknown to the estimator{what}. Fix "
-                "its classes (parameter classes or vocabulary), or choose "
-                "unknown='exclude' or a probability mass"
-            )
-        return total, counts.known, counts
-    # The mass of the unknown is taken from the known, so that all sums to 1.
-    total += counts.known * np.log1p(-unknown) + counts.unknown * np.log(unknown)
-    return total, counts.known + counts.unknown, counts
-
-
-def _mean(estimator, X, y, sample_weight, unknown):
-    total, weight, counts = _total(estimator, X, y, sample_weight, unknown)
-    if not weight > 0:
-        raise ValueError(
-            "there is no target to score: "
-            + (
-                f"all are unknown to the estimator (weight {counts.unknown:g})"
-                if counts.unknown
-                else "X is empty or every weight is 0"
-            )
-        )
-    return total / weight, counts
 
 
 _PARAMETERS = """
@@ -133,42 +50,14 @@ sample_weight : array-like of shape (n_samples,), default=None
 
 unknown : {"exclude", "error"} or float, default="exclude"
     Treatment of a target that is not in ``classes_``. ``"exclude"``: it is not
-    counted (compare the counts before you compare models). ``"error"``: an error that
-    names it. A float m in (0, 1): all unknown targets together have the probability
-    m, and the probability of a known target is multiplied by 1 - m.
-
-return_counts : bool, default=False
-    Whether to return the numbers of known and unknown targets too.
+    counted (two models that know different classes are then judged on different
+    targets). ``"error"``: an error that names it. A float m in (0, 1): all unknown
+    targets together have the probability m, and the probability of a known target is
+    multiplied by 1 - m.
 """
 
 
-@overload
-def log_likelihood(
-    estimator: BaseEstimator,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unknown: str | float = "exclude",
-    normalize: bool = True,
-    return_counts: Literal[False] = False,
-) -> float: ...
-
-
-@overload
-def log_likelihood(
-    estimator: BaseEstimator,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unknown: str | float = "exclude",
-    normalize: bool = True,
-    return_counts: Literal[True],
-) -> tuple[float, TargetCounts]: ...
-
-
-@_checked
+@validate_params({"unknown": _UNKNOWN}, prefer_skip_nested_validation=True)
 @shared_docs(parameters=_PARAMETERS)
 def log_likelihood(
     estimator: BaseEstimator,
@@ -177,10 +66,8 @@ def log_likelihood(
     *,
     sample_weight: ArrayLike | None = None,
     unknown: str | float = "exclude",
-    normalize: bool = True,
-    return_counts: bool = False,
-) -> float | tuple[float, TargetCounts]:
-    r"""Log-likelihood of the targets, natural logarithm.
+) -> float:
+    r"""Mean log-likelihood of the targets, natural logarithm.
 
     .. math::
         \frac{1}{\sum_i v_i} \sum_i v_i \ln P(y_i \mid x_i)
@@ -189,17 +76,10 @@ def log_likelihood(
     ----------
     {parameters}
 
-    normalize : bool, default=True
-        Whether to return the mean per counted target, else the sum.
-
     Returns
     -------
     log_likelihood : float
         At most 0; ``-inf`` if a counted target has the probability 0.
-
-    counts : TargetCounts
-        Only if `return_counts`: named tuple of the weights of the `known` and the
-        `unknown` targets.
 
     Raises
     ------
@@ -212,42 +92,64 @@ def log_likelihood(
     >>> from sklearn.dummy import DummyClassifier
     >>> from sklstruct.metrics import log_likelihood
     >>> model = DummyClassifier(strategy="prior").fit([[0]] * 4, ["a", "a", "a", "b"])
-    >>> value, counts = log_likelihood(model, [[0]] * 2, ["b", "c"], return_counts=True)
-    >>> round(value, 4), counts
-    (-1.3863, TargetCounts(known=1.0, unknown=1.0))
+    >>> round(log_likelihood(model, [[0]] * 2, ["b", "c"]), 4)
+    -1.3863
     """
-    if normalize:
-        value, counts = _mean(estimator, X, y, sample_weight, unknown)
+    log_prob, weight = _log_proba(estimator, X, y, sample_weight)
+    lacking = np.isnan(log_prob) & (weight > 0)
+    if unknown == "error" and lacking.any():
+        i, first = int(np.argmax(lacking)), ""
+        if y is not None:
+            first = f", the first is y[{i}] = {plain(np.asarray(y)[i])!r}"
+        raise ValueError(
+            f"{int(lacking.sum())} targets are unknown to the estimator{first}. Fix "
+            "its classes (parameter classes or vocabulary), or choose "
+            "unknown='exclude' or a probability mass"
+        )
+    if isinstance(unknown, str):
+        weight = np.where(lacking, 0.0, weight)
+    else:  # the mass is taken from the known targets, so that all sums to 1
+        log_prob = np.where(lacking, np.log(unknown), log_prob + np.log1p(-unknown))
+    total = weight.sum()
+    if not total > 0:
+        reason = "X is empty or every weight is 0"
+        if lacking.any():
+            reason = "all are unknown to the estimator"
+        raise ValueError(f"there is no target to score: {reason}")
+    return weighted_sum(log_prob, weight) / float(total)
+
+
+def _log_proba(estimator, X, y, sample_weight):
+    """(ln P of each target, NaN for an unknown one; weight of each target)."""
+    if y is None:
+        estimator, X = last_step(estimator, X)
+        if not hasattr(estimator, "token_log_proba"):
+            raise ValueError(
+                f"y is None, but {type(estimator).__name__} is not a language model "
+                "over sentences: pass the targets"
+            )
+        by_sentence = estimator.token_log_proba(X)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, np.empty((len(by_sentence), 1)), ensure_non_negative=True
+            )
+            sample_weight = np.repeat(sample_weight, [len(s) for s in by_sentence])
+        log_prob = np.concatenate([np.empty(0), *by_sentence])
     else:
-        value, _, counts = _total(estimator, X, y, sample_weight, unknown)
-    return (float(value), counts) if return_counts else float(value)
+        log_prob = np.asarray(target_log_proba(estimator, X, y))
+    if sample_weight is None:
+        return log_prob, np.ones(log_prob.size)
+    weight = _check_sample_weight(
+        sample_weight,
+        log_prob.reshape(-1, 1),
+        dtype=np.float64,
+        ensure_non_negative=True,
+    )
+    check_total(weight)
+    return log_prob, weight
 
 
-@overload
-def perplexity(
-    estimator: BaseEstimator,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unknown: str | float = "exclude",
-    return_counts: Literal[False] = False,
-) -> float: ...
-
-
-@overload
-def perplexity(
-    estimator: BaseEstimator,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unknown: str | float = "exclude",
-    return_counts: Literal[True],
-) -> tuple[float, TargetCounts]: ...
-
-
-@_checked
+@validate_params({"unknown": _UNKNOWN}, prefer_skip_nested_validation=True)
 @shared_docs(parameters=_PARAMETERS)
 def perplexity(
     estimator: BaseEstimator,
@@ -256,8 +158,7 @@ def perplexity(
     *,
     sample_weight: ArrayLike | None = None,
     unknown: str | float = "exclude",
-    return_counts: bool = False,
-) -> float | tuple[float, TargetCounts]:
+) -> float:
     r"""Perplexity of the targets: the exponential of minus their mean log-likelihood.
 
     .. math::
@@ -274,10 +175,6 @@ def perplexity(
         counted target has the probability 0. Its logarithm to base 2 is the number of
         bits per target of an ideal code for the probabilities.
 
-    counts : TargetCounts
-        Only if `return_counts`: named tuple of the weights of the `known` and the
-        `unknown` targets.
-
     Raises
     ------
     ValueError
@@ -291,10 +188,11 @@ def perplexity(
     >>> round(perplexity(model, [[0]] * 2, ["a", "d"]), 10)
     4.0
     """
-    value, counts = _mean(estimator, X, y, sample_weight, unknown)
+    value = log_likelihood(
+        estimator, X, y, sample_weight=sample_weight, unknown=unknown
+    )
     with np.errstate(over="ignore"):
-        value = float(np.exp(-value))
-    return (value, counts) if return_counts else value
+        return float(np.exp(-value))
 
 
 _SIGNED: dict[str, tuple[Callable[..., Any], float]] = {
