@@ -7,7 +7,6 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from inspect import signature
 from numbers import Integral
 from typing import Any
 
@@ -189,20 +188,14 @@ def check_depths(estimator: Any, max_depth: int, alone: bool = True) -> None:
     for part in parts:
         if not isinstance(part, BackoffClassifier | SuffixTreeVectorizer):
             continue
-        if isinstance(inner := getattr(part, "estimator", None), BackoffClassifier):
-            check_depths(inner, max_depth, alone)
-        parameter = signature(type(part)).parameters.get("max_depth")
-        depth = None if parameter is None else part.max_depth
-        if parameter is None or depth == parameter.default:
-            continue
-        if not isinstance(depth, Integral):  # refused by the part itself
+        depth = getattr(part, "max_depth", None)
+        if not isinstance(depth, Integral):  # None, or refused by the part itself
             continue
         if depth > max_depth or (alone and depth != max_depth):
             raise ValueError(
                 f"max_depth={depth} of {type(part).__name__}: max_depth={max_depth} of "
                 "the LanguageModel is the length of contexts. Set max_depth there, "
-                "search over it there, and leave that of the estimator at "
-                f"{parameter.default}"
+                "search over it there, and leave that of the estimator at None"
             )
 
 

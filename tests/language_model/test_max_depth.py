@@ -33,11 +33,14 @@ def test_another_value_of_the_estimator_is_refused(name):
 def test_equal_values_and_shorter_models_of_a_mixture():
     for estimator in (
         WittenBellLM(2),
-        make_pipeline(SuffixTreeVectorizer(), WittenBellLM()),  # the default, 4
+        make_pipeline(SuffixTreeVectorizer(), WittenBellLM()),
         make_pipeline(SuffixTreeVectorizer(max_depth=2), WittenBellLM()),
     ):
         lm = LanguageModel(estimator, max_depth=2).fit(TEXT)
         assert lm.backoff_model_.max_depth == 2
+    deep = make_pipeline(SuffixTreeVectorizer(), WittenBellLM())
+    lm = LanguageModel(deep, max_depth=5).fit(["a b c d e f"])
+    assert lm.backoff_model_.max_depth == 5
     parts = [("a", WittenBellLM()), ("b", WittenBellLM(1))]
     lm = LanguageModel(MixtureLM(parts, weights=[0.5, 0.5]), max_depth=2).fit(TEXT)
     assert [m.max_depth for m in lm.estimator_.distribution_.models] == [2, 1]
