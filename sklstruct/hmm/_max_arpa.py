@@ -96,7 +96,7 @@ def write_max_arpa(
     model : BackoffModel
 
     path_or_file : str, os.PathLike or binary file object
-        As in `sklstruct.exchange.write`.
+        As in `LanguageModel.save`.
 
     precision : int, default=7
         Decimals of the log10 values, 1..15.
@@ -104,7 +104,7 @@ def write_max_arpa(
     See Also
     --------
     read_max_arpa : Reads such a file.
-    sklstruct.exchange.write : The file without the bounds.
+    sklstruct.language_model.LanguageModel.save : The file without the bounds.
 
     Notes
     -----
@@ -163,7 +163,7 @@ def read_max_arpa(
     Parameters
     ----------
     path_or_file : str, os.PathLike or binary file object
-        As in `sklstruct.exchange.read`.
+        As in `LanguageModel.load`.
 
     tol : float, default=1e-3
         Largest difference of a bound from its value, in log10; at least 0.
@@ -176,7 +176,7 @@ def read_max_arpa(
     ------
     ValueError
         With the number of the line, if a line has not five fields or a bound is
-        wrong; and where `sklstruct.exchange.read` refuses the file.
+        wrong; and where `LanguageModel.load` refuses the file.
 
     See Also
     --------
