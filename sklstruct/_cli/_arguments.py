@@ -335,18 +335,29 @@ def _add_lmplz(add: Any) -> None:
         help="<unk> gets the probability that it has among at least N words",
     )  # fmt: skip
     one.add_argument("-S", "--memory", default="80%", help="such as 4G or 80%% (80%%)")
-    for name in (
-        "-T --temp_prefix", "--vocab_estimate", "--minimum_block", "--sort_block",
+    _add_unused(
+        one,
+        ignored="-T,--temp_prefix --vocab_estimate --minimum_block --sort_block "
         "--block_count",
-    ):  # fmt: skip
+        switches="--verbose_header --renumber",
+        refused="--intermediate --collapse_values",
+    )
+
+
+def _add_unused(
+    one: argparse.ArgumentParser, ignored: str, switches: str = "", refused: str = ""
+) -> None:
+    """Options of KenLM that have no effect, with a value or without, or are refused."""
+    for names in ignored.split():
+        name, *more = names.split(",")
         one.add_argument(
-            *name.split(), dest=f"ignored {name}", metavar="X", help="has no effect"
+            name, *more, dest=f"ignored {name}", metavar="X", help="has no effect"
         )
-    for name in ("--verbose_header", "--renumber"):
+    for name in switches.split():
         one.add_argument(
             name, dest=f"ignored {name}", action="store_true", help="has no effect"
         )
-    for name in ("--intermediate", "--collapse_values"):
+    for name in refused.split():
         one.add_argument(
             name, nargs="?", const="", dest=f"refused {name}", help="is refused"
         )
@@ -376,20 +387,7 @@ def _add_query(add: Any) -> None:
     )  # fmt: skip
     one.add_argument("-n", dest="marks", action="store_false", help="no <s> and </s>")
     one.add_argument("-b", dest="flush", action="store_true", help="no buffer")
-    one.add_argument(
-        "-l", dest="ignored -l", metavar="X", help="has no effect: files are mapped"
-    )
-
-
-# Options of KenLM's build_binary, by what becomes of them here.
-_NO_EFFECT = {
-    "-a": "bits of the pointers of a trie",
-    "-S": "memory to build a trie",
-    "-m": "memory to build a trie, in MB",
-    "-T": "folder to build a trie in",
-    "-t": "folder to build a trie in",
-    "-w": "when the file is mapped",
-}
+    _add_unused(one, ignored="-l")
 
 
 def _add_build_binary(add: Any) -> None:
@@ -402,23 +400,7 @@ def _add_build_binary(add: Any) -> None:
         "-p", dest="multiplier", type=float, default=1.5,
         help="buckets per n-gram (1.5)",
     )  # fmt: skip
-    for name, what in _NO_EFFECT.items():
-        one.add_argument(
-            name, dest=f"ignored {name}", metavar="X", help=f"{what}; has no effect"
-        )
-    for name in ("-i", "-s", "-v"):
-        one.add_argument(
-            name, dest=f"ignored {name}", action="store_true", help="has no effect"
-        )
-    for name, what in (
-        ("-q", "bits of a quantised probability, of a trie"),
-        ("-b", "bits of a quantised back-off weight, of a trie"),
-        ("-r", "files of rest costs"),
-        ("-u", "log10-probability of an <unk> that the file lacks"),
-    ):
-        one.add_argument(
-            name, dest=f"refused {name}", metavar="X", help=f"{what}; is refused"
-        )
+    _add_unused(one, "-a -S -m -T -t -w", switches="-i -s -v", refused="-q -b -r -u")
     one.add_argument(
         "files", nargs="+", action=_Files, metavar="FILE",
         help="the type, which is probing and may be left out; ARPA file; file of the "
