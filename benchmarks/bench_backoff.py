@@ -105,8 +105,8 @@ def query(model, test, peer):
 
 
 def arpa(lm, path, peer_loads):
-    write = timed(lm.to_arpa, path)
-    calls = {"read": lambda: LanguageModel.from_arpa(path)}
+    write = timed(lm.save, path)
+    calls = {"read": lambda: LanguageModel.load(path)}
     if peer_loads is not None:
         calls["kenlm_load"] = lambda: peer_loads(path)
     times = fastest(**calls, repeats=min(3, options.repeats))
@@ -133,7 +133,7 @@ def run(case):
             return figures | arpa(lm, path, load)
         peer = None
         if load is not None:
-            lm.to_arpa(path)
+            lm.save(path)
             peer = load(path)
         return figures | query(model, test, peer)
 

@@ -13,12 +13,13 @@ peak memory of ours is that of the process, Python and the libraries included.
 Cases "memory": `SKLSTRUCT_SAMPLED`, 100 M words drawn from the model of the large text
 by ``_sampled_text.py``, counted under ``memory`` of 4 GB in runs on the disk.
 
-Cases "named": "fast" and "good" of the same text, in one process and in memory. The
-last lines are held out, half for the gate of "good", half for the perplexity; the end
-of the text was drawn like the rest, from a Kneser-Ney model. "good" leaves out
-contexts by `min_count`, which grows with the text.
+Cases "mixture": Kneser-Ney, and its mixture with a log-linear model over refined
+contexts, of the same text, in one process and in memory. The last lines are held out,
+half for the gate of the mixture, half for the perplexity; the end of the text was drawn
+like the rest, from a Kneser-Ney model. The mixture leaves out contexts by `min_count`,
+which grows with the text.
 
-Cases "named, two workers": "good" of the same text on two processes of a Dask cluster
+Cases "mixture, two workers": the mixture on two processes of a Dask cluster
 on this machine, of one thread each, which write the contexts into files (where TMPDIR
 says). Peaks of memory are those of the client, of the larger worker, and of all three
 together.
@@ -79,18 +80,23 @@ from pathlib import Path
 import numpy as np
 from _common import data_folder, main, options, peak_mb, timed, wikitext
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.context_tree._runs import CountRuns
 from sklstruct.distributed import DaskLanguageModel
-from sklstruct.language_model import LanguageModel, named_estimator
+from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import L2
+from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import TextFile
+from sklstruct.word_classes import ContextRefiner
 
 DEPTH = 4
 HELD_OUT = 20_000  # lines, twice
-# Words of the sampled text, and the least weight of a context of "good".
+# The context of the log-linear model of the mixture.
+PATH = "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) w(3) c50(4) w(4)"
+# Words of the sampled text, and the least weight of a context of the mixture.
 SAMPLED_WORDS = [("13e6", 2), ("13e6", 16), ("1e9", 128)]
 N_BATCHES = 20
 # Worker that the cases "paper" suppose.
@@ -114,14 +120,15 @@ def cases():
     out = [{"part": "file", "text": text} for text in TEXTS]
     out += [{"part": "memory", "text": "sampled", "memory_gb": 4}]
     out += [
-        {"part": "named", "model": "fast", "words": words} for words in ("13e6", "1e9")
+        {"part": "mixture", "model": "Kneser-Ney", "words": words}
+        for words in ("13e6", "1e9")
     ]
     out += [
-        {"part": "named", "model": "good", "words": words, "min_count": least}
+        {"part": "mixture", "model": "mixture", "words": words, "min_count": least}
         for words, least in SAMPLED_WORDS
     ]
     out += [
-        {"part": "named, two workers", "words": words, "min_count": least}
+        {"part": "mixture, two workers", "words": words, "min_count": least}
         for words, least in SAMPLED_WORDS[1:]
     ]
     out += [{"part": "beyond 2^31", "memory_gb": 4, "slow": True}]
@@ -230,7 +237,7 @@ def shards(case):
         one = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
         figures["one_seconds"] = timed(one.fit, TextFile(path), repeats=1).wall
         whole = Path(folder, "one.arpa")
-        figures["one_arpa_seconds"] = timed(lambda: one.to_arpa(whole), repeats=1).wall
+        figures["one_arpa_seconds"] = timed(lambda: one.save(whole), repeats=1).wall
         same = filecmp.cmp(arpa, whole, shallow=False)
         figures["equal"] = "yes" if same else "no"
     return figures
@@ -368,7 +375,7 @@ def sampled():
 
 
 @contextlib.contextmanager
-def named_text(case):
+def text_and_held_out(case):
     """(file of the first words of the sampled text, their number, two texts of its end,
     which is held out)."""
     source, n_words = sampled(), 0
@@ -388,19 +395,22 @@ def named_text(case):
         yield path, n_words, held_out[:HELD_OUT], held_out[HELD_OUT:]
 
 
-def named_model(case, name):
-    estimator = named_estimator(name, n_words=100_000, max_depth=DEPTH)
-    if "min_count" in case:
-        estimator.set_params(
-            refined__structuredloglinearlm__min_count=case["min_count"]
-        )
-    return estimator
+def mixture(case):
+    least = case["min_count"]
+    l2 = StructuredLogLinearLM(
+        penalty="l2", lam=0.3, alpha=0.88, min_count=least, max_iter=1000
+    )
+    refined = make_pipeline(ContextRefiner(PATH), l2)
+    models = [("refined", refined), ("kn", KneserNeyLM())]
+    return MixtureLM(models, weights="logistic")
 
 
-def named(case):
-    with named_text(case) as (path, n_words, valid, test):
-        options = {} if case["model"] == "fast" else {"X_val": valid}
-        lm = LanguageModel(named_model(case, case["model"]), max_depth=DEPTH)
+def in_memory(case):
+    alone = case["model"] == "Kneser-Ney"
+    with text_and_held_out(case) as (path, n_words, valid, test):
+        options = {} if alone else {"X_val": valid}
+        model = KneserNeyLM() if alone else mixture(case)
+        lm = LanguageModel(model, max_depth=DEPTH)
         with OwnMemory() as watch:
             fit = timed(lm.fit, TextFile(path), repeats=1, **options)
     found = {
@@ -411,16 +421,15 @@ def named(case):
         "validation": lm.perplexity(valid),
         "test": lm.perplexity(test),
     }
-    if case["model"] != "fast":
+    if not alone:
         refined = lm.estimator_.distribution_.models[0]
         found["pairs"] = refined.pairs.n_pairs
     return found
 
 
-def named_on_workers(case):
-    with named_text(case) as (path, n_words, valid, test):
-        good = LanguageModel(named_model(case, "good"), max_depth=DEPTH)
-        lm = DaskLanguageModel(good)
+def mixture_on_workers(case):
+    with text_and_held_out(case) as (path, n_words, valid, test):
+        lm = DaskLanguageModel(LanguageModel(mixture(case), max_depth=DEPTH))
         with two_workers(str(path.parent)) as client:
             pids = client.run(os.getpid)
             before = client.run(time.process_time)
@@ -662,8 +671,8 @@ def online(case):
 PARTS = {
     "file": from_file,
     "memory": memory,
-    "named": named,
-    "named, two workers": named_on_workers,
+    "mixture": in_memory,
+    "mixture, two workers": mixture_on_workers,
     "beyond 2^31": beyond,
     "log-linear": log_linear,
     "paper": paper,

@@ -109,7 +109,7 @@ def run(case):
 def kenlm_figures(lm, test, ours):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.arpa")
-        lm.to_arpa(path)
+        lm.save(path)
         peer = kenlm_model(path)
     lines = [" ".join(sentence) for sentence in test]
     score = fastest(score=lambda: sum(peer.score(line) for line in lines))["score"]

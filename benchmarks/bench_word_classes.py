@@ -126,7 +126,6 @@ MODELS = {
         with_kneser_ney(factored("long", "short", DEEP), "logistic"),
         6,
     ),
-    '"good"': lambda: ("good", DEPTH),
     '"better"': lambda: ("better", DEPTH),
     '"best"': lambda: ("best", BEST_DEPTH),
     '"better" by windows alone': lambda: (by_windows("better", DEPTH), DEPTH),
@@ -184,9 +183,9 @@ def cases():
     ]
     out += [{"section": "depths", "slow": True}]
     out += [{"section": "trees", "tree": tree, "slow": True} for tree in TREES]
-    for name in ("fast", "good", "better"):
+    for name in ("fast", "better"):
         out.append({"section": "help", "model": name})
-    for name in ("fast", "good", "better", "best"):
+    for name in ("fast", "better", "best"):
         out.append({"section": "large", "model": name, "slow": True})
     threads = {"section": "large_threads", "n_jobs": 2, "slow": True}
     out += [{**threads, "model": name} for name in ("better", "best")]
@@ -266,7 +265,7 @@ def lmplz():
         )
         seconds = time.perf_counter() - start
         size = arpa.stat().st_size / 1e6
-        lm = LanguageModel.from_arpa(arpa)
+        lm = LanguageModel.load(arpa)
     return {
         "validation": lm.perplexity(sentences_of("valid")),
         "test": lm.perplexity(sentences_of("test")),

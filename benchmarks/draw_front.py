@@ -1,4 +1,4 @@
-"""The picture of the first page: four rungs of the ladder, and KenLM.
+"""The picture of the first page: three rungs of the ladder, and KenLM.
 
     python benchmarks/draw_front.py docs/benchmarks/results/word_classes.json \\
         docs/_static/front.png
@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 from matplotlib.ticker import NullLocator
 
 # Cases of bench_word_classes.py; one machine measured them all. The first is "fast".
-NAMES = ("modified Kneser-Ney", '"good"', '"better"', '"best"')
+NAMES = ("modified Kneser-Ney", '"better"', '"best"')
 
 
 def main(source, target):

@@ -159,9 +159,10 @@ def public_packages():
 
 
 def check_api_page(app):
-    """Warn about public names that api.rst does not list; drop stale pages."""
+    """Warn about public names that the pages of the API lack; drop stale pages."""
     listed, pages, module = set(), set(), None
-    for line in (here / "api.rst").read_text(encoding="utf-8").split("\n"):
+    texts = (page.read_text(encoding="utf-8") for page in sorted(here.glob("api*.rst")))
+    for line in "\n".join(texts).split("\n"):
         found = re.match(r"\.\. currentmodule:: (\S+)", line)
         if found:
             module = found[1]

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklstruct import StructuredLogLinearLM, SuffixTreeVectorizer
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import LanguageModel
-from sklstruct.metrics import neg_perplexity_scorer
+from sklstruct.metrics import LikelihoodScorer
 from sklstruct.symbols import context_windows
 
 sentences = load_python_topics(drop_repeated=True)[:1200]
@@ -82,7 +82,7 @@ _ = figure.suptitle("Held-out perplexity (dark: better)")
 # The same estimator behind a :class:`~sklstruct.SuffixTreeVectorizer`, as one would use
 # it on any sequence of symbols. The folds do not have the same classes: targets that
 # were not seen in training are left out of the scorer's mean, or given mass with
-# ``make_perplexity_scorer(unknown=1e-3)``.
+# ``LikelihoodScorer("neg_perplexity", unknown=1e-3)``.
 
 windows = context_windows([s for s in sentences[:600] if s], max_depth=3)
 keep = windows.sample_weight > 0
@@ -102,7 +102,7 @@ search = GridSearchCV(
         "model__lam": [0.2, 0.5, 1.0],
         "model__alpha": [0.8, 1.1],
     },
-    scoring=neg_perplexity_scorer,
+    scoring=LikelihoodScorer("neg_perplexity"),
     cv=KFold(3),
 ).fit(X, y)
 print(search.best_params_)

@@ -13,11 +13,7 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 
 from sklstruct.datasets import load_python_topics
-from sklstruct.language_model import (
-    LanguageModel,
-    PerplexityFilter,
-    PerplexityTransformer,
-)
+from sklstruct.language_model import LanguageModel, PerplexityTransformer
 from sklstruct.smoothing import KneserNeyLM
 
 rng = np.random.default_rng(0)
@@ -48,7 +44,7 @@ kinds = {
 }
 
 # %%
-# The transformer gives numbers: a column each of log-probability a token, perplexity,
+# The transformer gives numbers: a column each of log-probability per token, perplexity,
 # rate of unknown words and length.
 numbers = PerplexityTransformer(FrozenEstimator(model)).fit(documents)
 fig, ax = plt.subplots(figsize=(7, 3.5))
@@ -61,17 +57,17 @@ ax.legend()
 fig.tight_layout()
 
 # %%
-# The filter learns its cut-offs from the documents as they come, good and bad: a third
-# of them is the head.
-mixed = [document for some in kinds.values() for document in some]
-sorter = PerplexityFilter(FrozenEstimator(model), head=1 / 3, tail=2 / 3).fit(mixed)
+# The cut-offs are quantiles of the documents as they come, good and bad: a third of
+# them is the head.
+cutoffs = np.nanquantile(every, [1 / 3, 2 / 3])
 print(f"{'':12}{'head':>7}{'middle':>8}{'tail':>6}")
 for name, some in kinds.items():
-    answer = sorter.predict(some)
-    shares = [np.mean(answer == part) for part in ("head", "middle", "tail")]
+    part = np.searchsorted(cutoffs, numbers.transform(some)[:, 1], side="right")
+    shares = np.bincount(part, minlength=3) / len(some)
     print(f"{name:12}{shares[0]:7.0%}{shares[1]:8.0%}{shares[2]:6.0%}")
 
 # %%
-# `select` reads documents one after the other and gives back those to keep.
-kept = list(sorter.select(iter(kinds["misspelt"])))
-print(f"{len(kept)} of {len(documents)} misspelt documents are kept")
+# `transform` reads documents in batches, so that an iterator over a large collection is
+# never in memory. Those of the head are kept.
+perplexity = numbers.transform(iter(kinds["misspelt"]))[:, 1]
+print(f"{(perplexity < cutoffs[0]).sum()} of {len(documents)} misspelt ones are kept")

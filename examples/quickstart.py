@@ -3,8 +3,8 @@ Train, tune, compare, sample from and export language models
 ============================================================
 
 Climbs a ladder of language models on one text: modified Kneser-Ney, a log-linear model
-whose two parameters GridSearchCV chooses, then "good", "better" and "best", which add
-word classes, mixtures and several contexts at once, and a cache over "better" that
+whose two parameters GridSearchCV chooses, then "better" and "best", which add word
+classes, mixtures and several contexts at once, and a cache over "better" that
 remembers what it has just read. Prints and plots the perplexity of test sentences,
 writes an ARPA file and a binary file, and samples sentences.
 
@@ -98,7 +98,7 @@ def climb(train, valid, min_count):
     values = model.get_params()
     chosen = (f"{name[11:]} {values[name]:g}" for name in GRID)
     yield rung(f"log-linear, {', '.join(chosen)}", model)
-    for name in ("good", "better", "best"):
+    for name in ("better", "best"):
         start = time.perf_counter()
         # A mixture learns its weights from sentences that its parts have not seen.
         model = LanguageModel(name, min_count=min_count).fit(train, X_val=valid)
@@ -223,7 +223,7 @@ def main():
     picture = args.output / "quickstart.png"
     draw(rungs, perplexity, picture)
     arpa, binary = args.output / "quickstart.arpa", args.output / "quickstart.bin"
-    rungs[1].model.to_arpa(arpa)
+    rungs[1].model.save(arpa)
     rungs[0].model.save(binary, format="kenlm")
     for name, path in [
         ("picture", picture),

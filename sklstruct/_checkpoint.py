@@ -339,8 +339,8 @@ class Keeper(FitKeeper):
         Raises
         ------
         ValueError
-            If the file is no checkpoint, belongs to another fit, or its state does not
-            agree with `like`.
+            If the file is not a checkpoint, belongs to another fit, or its state
+            does not agree with `like`.
         """
         return self._state_in(self.path, like)
 
@@ -355,7 +355,7 @@ class Keeper(FitKeeper):
             return None
         try:
             if not os.path.isfile(path):
-                raise TypeError("it is no regular file")
+                raise TypeError("it is not a regular file")
             header, arrays = _read(path, lambda there: self.check(there, self.identity))
             state = {**header["state"], **arrays}
             wrong = check_like(state, like or {})
@@ -372,8 +372,8 @@ class Keeper(FitKeeper):
 
     def _damaged(self, path, why):
         return ValueError(
-            f"checkpoint: {path!r} is no checkpoint of this version of the package, or "
-            f"is damaged ({why}); remove the file to fit anew"
+            f"checkpoint: {path!r} is not a checkpoint of this version of the package, "
+            f"or is damaged ({why}); remove the file to fit anew"
         )
 
     def check(self, there: dict[str, Any], here: dict[str, Any]) -> None:
@@ -391,7 +391,7 @@ class Keeper(FitKeeper):
             raise OtherFit(
                 f"checkpoint: {self.path!r} belongs to another fit ({what}). Name "
                 "another file, remove this one to fit anew, or name a folder (without "
-                "a suffix), where each fit has a file of its own"
+                "a suffix), where each fit has its file"
             )
 
     def save(self, **state: Any) -> None:

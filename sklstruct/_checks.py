@@ -14,7 +14,7 @@ INT32_MAX = int(np.iinfo(np.int32).max)
 
 
 def check_byte_order(what: str) -> None:
-    """OSError where numbers are not little-endian, as those of the files are."""
+    """OSError if the machine is not little-endian, as the numbers of the files are."""
     if sys.byteorder != "little":
         raise OSError(f"{what} are read and written on little-endian machines")
 
@@ -189,7 +189,7 @@ def check_ids(name: str, array: np.ndarray, low: int, high: int, what: str) -> N
         where = np.argwhere(array == bad)[0].tolist()
         where = where[0] if len(where) == 1 else tuple(where)
         raise ValueError(
-            f"{name}[{where}] = {bad} is no {what}: it must be in {low}..{high - 1}"
+            f"{name}[{where}] = {bad} is not a {what}: it must be in {low}..{high - 1}"
         )
 
 
@@ -254,6 +254,11 @@ def check_sorted_groups(
         )
 
 
+def require_method(estimator: Any, name: str) -> None:
+    """AttributeError, with the reason, if an estimator lacks an optional method."""
+    getattr(estimator, name)
+
+
 def validate_parts(*parts: Any) -> None:
     """scikit-learn's errors about the parameters of estimators, before any work.
 
@@ -280,8 +285,10 @@ class CheckedState:
 
 
 def least_weight(min_count: int) -> float:
-    """The weight from which on samples count as `min_count`; 0 for 1, as all that occur
-    count then."""
+    """The weight from which on samples count as `min_count`.
+
+    0 for ``min_count=1``: all that occur count then.
+    """
     # Sums of fractions may lie below the whole number that they stand for.
     return 0.0 if min_count == 1 else min_count * (1.0 - 1e-9)
 

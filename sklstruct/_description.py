@@ -21,8 +21,10 @@ def shown(value: Any) -> str:
 
 
 def pickled_bytes(model: Any) -> int | None:
-    """The size of a pickle of a model, without a copy of its arrays; None where a part,
-    say a function of the user's, cannot be pickled."""
+    """The size of a pickle of a model, without a copy of its arrays.
+
+    None if a part, such as a function of the user, cannot be pickled.
+    """
     sizes: list[int] = []
     try:
         head = pickle.dumps(

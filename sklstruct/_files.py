@@ -70,7 +70,7 @@ class DamagedData(ValueError):
     """Compressed data that cannot be unpacked."""
 
 
-def _through(compression: Compression, file: Any, mode: str, label: str) -> Any:
+def _codec(compression: Compression, file: Any, mode: str, label: str) -> Any:
     """A binary file that compresses into `file`, or decompresses from it."""
     try:
         module = import_module(compression.module)
@@ -90,7 +90,7 @@ def _through(compression: Compression, file: Any, mode: str, label: str) -> Any:
 # ------------------------------------------------------------------- writing
 
 
-class _Whole(io.BufferedIOBase):
+class _FullWriter(io.BufferedIOBase):
     """Write to a file object of the caller until every byte is written.
 
     A raw stream may write a part of the data only; it returns the number of bytes.
@@ -165,18 +165,18 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
         If the bytes cannot be written; it names the path. The old file is unchanged.
     """
     if hasattr(path_or_file, "write"):
-        yield _Whole(path_or_file, name)
+        yield _FullWriter(path_or_file, name)
         return
     path = check_path(path_or_file, name)
     compression = compression_of(path, name)
     if compression is not None:
         # An error if this Python has no such module, before any file is made.
-        _through(compression, io.BytesIO(), "wb", f"{name}={path!r}").close()
+        _codec(compression, io.BytesIO(), "wb", f"{name}={path!r}").close()
     with _write_aside(path) as raw:
         if compression is None:
             yield raw
         else:
-            with _through(compression, raw, "wb", path) as file:
+            with _codec(compression, raw, "wb", path) as file:
                 yield file
 
 
@@ -200,7 +200,7 @@ def check_writable(path: Any, *, name: str) -> None:
     Raises
     ------
     ValueError
-        If it is no path of a regular file, or has the suffix of an unsupported
+        If it is not the path of a regular file, or has the suffix of an unsupported
         compression.
     OSError
         If a file cannot be written there.
@@ -232,7 +232,7 @@ def check_writable(path: Any, *, name: str) -> None:
 
 
 def check_path(path_or_file: Any, name: str) -> str:
-    """A path as a string; ValueError if it is none."""
+    """A path as a string; ValueError for anything else."""
     if isinstance(path_or_file, (str, os.PathLike)):
         path = os.fspath(path_or_file)
         if isinstance(path, str):
@@ -306,7 +306,7 @@ def _write_aside(path: str) -> Iterator[Any]:
 # ------------------------------------------------------------------- reading
 
 
-class _Given(io.RawIOBase):
+class _PeekableReader(io.RawIOBase):
     """A file object from its current position, with a look ahead at its first bytes.
 
     An OSError without a file name gets the label as its name.
@@ -379,7 +379,7 @@ class _Given(io.RawIOBase):
         return len(data)
 
 
-class _Unpacked(io.RawIOBase):
+class _Decompressed(io.RawIOBase):
     """The decompressed bytes of a file; raises DamagedData if they are damaged."""
 
     def __init__(self, file: Any, compression: Compression) -> None:
@@ -467,7 +467,7 @@ def open_read(
 
 
 def _unpacked(file: Any, label: str, own: tuple[bytes, ...]) -> io.BufferedReader:
-    given = _Given(file, label)
+    given = _PeekableReader(file, label)
     head = given.peek(_MAGIC_SIZE)
     for magic, kind in _REFUSED.items():
         if head.startswith(magic) and not any(m.startswith(magic) for m in own):
@@ -476,6 +476,6 @@ def _unpacked(file: Any, label: str, own: tuple[bytes, ...]) -> io.BufferedReade
             )
     for compression in COMPRESSIONS:
         if head.startswith(compression.magics):
-            packed = _through(compression, given, "rb", label)
-            return io.BufferedReader(_Unpacked(packed, compression))
+            packed = _codec(compression, given, "rb", label)
+            return io.BufferedReader(_Decompressed(packed, compression))
     return io.BufferedReader(given)

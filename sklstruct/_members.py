@@ -30,8 +30,10 @@ class NamedMembers(_BaseComposition):
         return self._get_params(self.members_in, deep=deep)
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``name=member`` replaces a member, ``name__parameter`` sets
-        one of its parameters.
+        """Set parameters, replace members or set parameters of members.
+
+        ``name=member`` replaces a member, ``name__parameter`` sets one of its
+        parameters.
 
         Parameters
         ----------

@@ -1,14 +1,32 @@
 """The types in skops files of our estimators; a test compares them with real files."""
 
+from importlib import import_module
 from inspect import isabstract, isclass
 
-from . import smoothing
+from ._compat import BaseEstimator
 from .backoff import BackoffModel
-from .loglinear import PENALTIES, SOLVERS
-from .mixture import FactoredLM, MixtureLM
 from .mixture._gates import Gate
 from .mixture._parts import Part
-from .taxonomy import TAXONOMY_BUILDERS
+from .taxonomy import TaxonomyBuilder
+
+# The packages of estimators. That of a cluster is imported only if Dask is asked for.
+_PACKAGES = (
+    "backoff context_tree distributed factor_graph hierarchical hmm language_model "
+    "linear loglinear metrics mixture smoothing taxonomy word_classes"
+)
+
+
+def _public_estimators():
+    for package in _PACKAGES.split():
+        module = import_module(f".{package}", __package__)
+        for name in module.__all__:
+            kind = getattr(module, name)
+            if (
+                isclass(kind)
+                and issubclass(kind, BaseEstimator)
+                and not isabstract(kind)
+            ):
+                yield kind
 
 
 def _concrete(kind):
@@ -23,72 +41,40 @@ def _concrete(kind):
         yield from _concrete(below)
 
 
-_SMOOTHERS = filter(isclass, (getattr(smoothing, name) for name in dir(smoothing)))
-_NAMED = (*PENALTIES.values(), *SOLVERS.values(), *TAXONOMY_BUILDERS.values())
-# The parts of the two composed models are defined where these are.
-_COMPOSED = (FactoredLM, MixtureLM, *_concrete(Gate), *_concrete(Part))
-_TREES = (BackoffModel, *_concrete(BackoffModel))
+# The parts of the two composed models are defined where these are; a base of builders
+# is never fitted.
+_KINDS = {
+    *_public_estimators(), BackoffModel, *_concrete(BackoffModel), *_concrete(Gate),
+    *_concrete(Part),
+} - {TaxonomyBuilder}  # fmt: skip
 
 TRUSTED_TYPES = tuple(
     sorted(
         [
-            *(
-                f"{kind.__module__}.{kind.__qualname__}"
-                for kind in {*_NAMED, *_SMOOTHERS, *_COMPOSED, *_TREES}
-            ),
+            *(f"{kind.__module__}.{kind.__qualname__}" for kind in _KINDS),
             "numpy.dtype",
             "scipy.sparse._csr.csr_array",
             "scipy.sparse._csr.csr_matrix",
-            "sklstruct._checkpoint.Checkpoint",
             "sklstruct.backoff._batches.Batches",
             "sklstruct.backoff._counted.Counted",
             "sklstruct.backoff._readers.PathReader",
             "sklstruct.backoff._readers.WindowReader",
             "sklstruct.context_tree._pairs.Pairs",
             "sklstruct.context_tree._tree.ContextTree",
-            "sklstruct.context_tree._vectorizer.SuffixTreeVectorizer",
-            "sklstruct.factor_graph._crf.ConditionalRandomField",
             "sklstruct.factor_graph._pack.WeightLayout",
-            "sklstruct.factor_graph._samplerank.SampleRankClassifier",
-            "sklstruct.factor_graph._vectorizer.FactorGraphVectorizer",
             "sklstruct.hierarchical._chain_nodes.ChainNodes",
-            "sklstruct.hierarchical._classifier.HierarchicalClassifier",
             "sklstruct.hierarchical._dual_nodes.DualNodes",
             "sklstruct.hierarchical._dual_nodes.Window",
             "sklstruct.hierarchical._estimator_nodes.EstimatorNodes",
             "sklstruct.hierarchical._inner_labels.RaisedLabels",
             "sklstruct.hierarchical._label_fold.NodeFold",
-            "sklstruct.hierarchical._paths.PathClassifier",
-            "sklstruct.hierarchical._searches.GammaPrior",
-            "sklstruct.hierarchical._searches.PerNodeC",
-            "sklstruct.hierarchical._senses.SenseClassifier",
-            "sklstruct.hmm._channels.EditDistanceChannel",
-            "sklstruct.hmm._channels.KeypadChannel",
             "sklstruct.hmm._channels._BoundEdits",
             "sklstruct.hmm._channels._BoundKeypad",
-            "sklstruct.hmm._decoder.NoisyChannelDecoder",
-            "sklstruct.hmm._classifier_emission.ClassifierEmission",
-            "sklstruct.hmm._emissions.FrequencyEmission",
-            "sklstruct.hmm._suffix_emission.SuffixEmission",
-            "sklstruct.hmm._hmm.HighOrderHMM",
-            "sklstruct.language_model._cache.CacheLM",
             "sklstruct.language_model._cache_state.CacheSettings",
-            "sklstruct.language_model._language_model.LanguageModel",
-            "sklstruct.language_model._perplexity.PerplexityFilter",
-            "sklstruct.language_model._perplexity.PerplexityTransformer",
-            "sklstruct.linear._classifier.LinearClassifier",
             "sklstruct.linear._labels.LabelColumns",
-            "sklstruct.linear._penalties.GroupLasso",
-            "sklstruct.linear._penalties.TreeNorm",
-            "sklstruct.linear._structured.StructuredLogisticRegression",
-            "sklstruct.linear._structured.StructuredLogisticRegressionCV",
             "sklstruct.linear._targets.Targets",
             "sklstruct.linear._weights.NodeWeights",
-            "sklstruct.loglinear._cv.StructuredLogLinearLMCV",
-            "sklstruct.loglinear._estimator.StructuredLogLinearLM",
-            "sklstruct.loglinear._joint.JointLogLinear",
             "sklstruct.loglinear._joint_model.JointTrees",
-            "sklstruct.metrics._likelihood.LikelihoodScorer",
             "sklstruct.mixture._models.FactoredModel",
             "sklstruct.mixture._models.MixtureModel",
             "sklstruct.mixture._parts.Reader",
@@ -96,10 +82,6 @@ TRUSTED_TYPES = tuple(
             "sklstruct.taxonomy._forest.Forest",
             "sklstruct.taxonomy._label_paths.LabelTree",
             "sklstruct.taxonomy._taxonomy.Taxonomy",
-            "sklstruct.taxonomy.builders._refine.RefinedTaxonomy",
-            "sklstruct.word_classes._exchange.ExchangeClustering",
-            "sklstruct.word_classes._refiner.ContextRefiner",
-            "sklstruct.word_classes._taxonomy.TaxonomyClustering",
         ]
     )
 )

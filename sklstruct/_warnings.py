@@ -43,8 +43,10 @@ def _level_of_user() -> int:
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """`warnings.warn` at the line of the user that led here; inside of
-    `collect_warnings` the warning is stored instead."""
+    """`warnings.warn` at the line of the user that led here.
+
+    Inside of `collect_warnings` the warning is stored instead.
+    """
     notes = _collected.get()
     if notes is None:
         warnings.warn(message, category, stacklevel=_level_of_user())

@@ -47,7 +47,7 @@ from sklstruct.hmm import (
     NoisyChannelDecoder,
     SuffixEmission,
 )
-from sklstruct.language_model import CacheLM, PerplexityFilter, PerplexityTransformer
+from sklstruct.language_model import CacheLM, PerplexityTransformer
 from sklstruct.linear import GroupLasso, TreeNorm
 from sklstruct.loglinear import (
     PENALTIES,
@@ -286,11 +286,7 @@ def fitted():
     found["TaxonomyClustering"] = (
         lambda: TaxonomyClustering(tree, depth=1).fit(TEXT), "words", ["cat"], None
     )  # fmt: skip
-    for step in (
-        PerplexityTransformer(FrozenEstimator(base)),
-        PerplexityFilter(FrozenEstimator(base), head=0.3, tail=0.8),
-    ):
-        put(step, TEXT, None, kind="documents")
+    put(PerplexityTransformer(FrozenEstimator(base)), TEXT, None, kind="documents")
 
     # sequences
     for emission, name in (

@@ -58,7 +58,7 @@ def test_models_without_a_table_or_discounts(lm, tmp_path):
     )
     fitted = LanguageModel(StructuredLogLinearLM(), max_depth=1).fit(TEXT)
     assert "discounts" not in fitted.describe() and fitted.describe()["order"] == 2
-    lm.to_arpa(tmp_path / "a.arpa")
+    lm.save(tmp_path / "a.arpa")
     read = LanguageModel.load(tmp_path / "a.arpa").describe()
     assert read["model"] == "a file" and read["n_3_grams"] == grams(TEXT, 3)
 

@@ -264,7 +264,7 @@ def test_groups_of_ngrams_without_their_ends(tmp_path):
         "\\2-grams:\n-0.3 a b -0.5\n-0.9 b b -0.1\n\n"
         "\\3-grams:\n-0.4 a b a\n-0.8 b b </s>\n\n\\end\\\n"
     )
-    model = LanguageModel.from_arpa(path).backoff_model_
+    model = LanguageModel.load(path).backoff_model_
     at = np.arange(model.n_nodes, dtype=np.int32)[::-1]
     group = np.arange(model.n_classes) % 2
     expected = np.exp(model.rows(at)) @ (group[:, None] == np.arange(2))

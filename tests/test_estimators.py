@@ -73,7 +73,6 @@ from sklstruct.hmm import (
 from sklstruct.language_model import (
     CacheLM,
     LanguageModel,
-    PerplexityFilter,
     PerplexityTransformer,
 )
 from sklstruct.linear import (
@@ -301,10 +300,7 @@ ELSEWHERE = {
     **dict.fromkeys(
         [CacheLM, LanguageModel], "tests/language_model (their X are sentences)"
     ),
-    **dict.fromkeys(
-        [PerplexityFilter, PerplexityTransformer],
-        "tests/language_model/test_perplexity.py (their X are documents)",
-    ),
+    PerplexityTransformer: "tests/language_model/test_perplexity.py (X are documents)",
     DaskLanguageModel: "tests/distributed (its X are sentences)",
     ModelClassifier: "tests/mixture (base of FactoredLM and MixtureLM)",
     **dict.fromkeys(

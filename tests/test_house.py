@@ -53,6 +53,31 @@ LAYERS = [
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 
+# Three wings stand on the other packages. Each can be tested alone, by its folders of
+# tests/: docs/development.rst has the commands.
+WINGS = {
+    "language models": [
+        "context_tree",
+        "backoff",
+        "smoothing",
+        "loglinear",
+        "word_classes",
+        "mixture",
+        "language_model",
+        "exchange",
+        "compat",
+        "distributed",
+    ],
+    "classes": ["linear", "hierarchical"],
+    "sequences": ["hmm", "factor_graph"],
+}
+WING = {room: wing for wing, rooms in WINGS.items() for room in rooms}
+# The packages of another wing that a wing imports, through their faces.
+DOORS = {"sequences": ["backoff", "context_tree", "exchange", "smoothing"]}
+
+# There may be fewer public names, and not more: one for each job.
+MOST_PUBLIC_NAMES = 173
+
 
 def name_of(path):
     return path.relative_to(PACKAGE).as_posix()
@@ -159,6 +184,28 @@ def layers():
         same_floor = FLOOR[mine] == FLOOR[other]
         if FLOOR[other] > FLOOR[mine] or (same_floor and FLOOR[mine] > 0):
             yield name, line, f"imports {imported}, which is not below"
+
+
+def wings():
+    """A wing imports another wing through the faces of declared doors only."""
+    for name, line, imported, _ in imports():
+        mine, other = WING.get(room(name)), WING.get(room(imported or ""))
+        if mine is None or other is None or mine == other:
+            continue
+        if room(imported) not in DOORS.get(mine, ()):
+            yield name, line, f"imports {imported} of the wing {other!r}: add a door"
+        elif not imported.endswith("/__init__.py"):
+            yield name, line, f"imports {imported}: import it from the face"
+
+
+def wing_commands():
+    """docs/development.rst has the command that tests a wing alone."""
+    page = (ROOT / "docs" / "development.rst").read_text(encoding="utf-8")
+    words = " ".join(page.replace("\\\n", "").split())
+    for rooms in WINGS.values():
+        command = " ".join(["pytest", *(f"tests/{room}" for room in rooms)])
+        if command not in words:
+            yield "docs/development.rst", 0, f"add the command: {command}"
 
 
 def circles():
@@ -361,9 +408,10 @@ def filled_blocks():
 
 
 def documented_names():
-    """(package, name) of docs/api.rst."""
+    """(package, name) of docs/api.rst and docs/api_solvers.rst."""
     listed, module = set(), None
-    text = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8")
+    pages = sorted((ROOT / "docs").glob("api*.rst"))
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     for line in text.splitlines():
         found = re.match(r"\.\. currentmodule:: (\S+)", line)
         if found:
@@ -392,6 +440,18 @@ def api_page():
         where = f"docs/api.rst, under `currentmodule:: {package}`"
         change = "add a line" if (package, name) in public else "take away the line"
         yield package, 0, f"{change} `{name}` in {where}"
+
+
+def public_names():
+    """The number of public names does not grow."""
+    names = [
+        f"{package}.{name}"
+        for package in public_packages()
+        for name in getattr(import_module(package), "__all__", ())
+    ]
+    if len(names) > MOST_PUBLIC_NAMES:
+        what = f"{len(names)} public names, {MOST_PUBLIC_NAMES} are allowed: is one of "
+        yield "sklstruct", 0, what + "them a second way to do the same?"
 
 
 INT32_MAX = re.compile(r"2\s*\*\*\s*31\s*-\s*1\b|\b2147483647\b|iinfo\(np\.int32\)")
@@ -428,8 +488,6 @@ def lazy_faces():
                     for alias in line.names:
                         if not hasattr(package, alias.name):
                             yield name, line.lineno, f"{alias.name} is not found"
-        if name.count("/") == 1 and not package.__all__:
-            yield name, 1, "has no public name; import one `as` itself"
 
 
 STRUCT = re.compile(r"\s*(?:cdef|ctypedef)\s+(?:packed\s+)?struct\s+(\w+)\s*:")
@@ -549,6 +607,8 @@ def kept_addresses():
 
 RULES = [
     layers,
+    wings,
+    wing_commands,
     circles,
     relative_imports,
     shared_names,
@@ -558,6 +618,7 @@ RULES = [
     docstring_spacing,
     filled_blocks,
     api_page,
+    public_names,
     one_largest_id,
     lazy_faces,
     plain_words,

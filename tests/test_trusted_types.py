@@ -18,7 +18,7 @@ from sklstruct.distributed import DaskLanguageModel
 from sklstruct.factor_graph import ConditionalRandomField, SampleRankClassifier
 from sklstruct.hmm import HighOrderHMM
 from sklstruct.language_model import CacheLM
-from sklstruct.language_model._quality import QUALITIES
+from sklstruct.language_model._names import QUALITIES
 from sklstruct.mixture import MixtureLM
 from sklstruct.mixture._gates import GATES
 from sklstruct.smoothing import WittenBellLM

@@ -1,7 +1,8 @@
-"""The command `sklstruct`: subcommands, their arguments, exit codes.
+"""The command `sklstruct`: exit codes, streams and signals.
 
-This module imports only the standard library, so that ``--help`` is fast. A subcommand
-is a function of `_models`, `_tables` or `_kenlm`, which is imported when it runs.
+This module imports the standard library and lists of names only, so that ``--help`` is
+fast. A subcommand is a function of `_models`, `_tables` or `_kenlm`, which is imported
+when it runs.
 
 Exit codes: 0; 1 for data or files, with one line on stderr; 2 for wrong arguments; 130
 after Ctrl-C; 141 if the reader of a pipe went away. SIGTERM and SIGHUP end the process
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import math
 import os
 import signal
 import sys
@@ -23,11 +23,9 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
-__all__ = ["SMOOTHING", "build_binary", "lmplz", "main", "query"]
+from ._arguments import make_parser, subparsers
 
-SMOOTHING = ("kneser-ney", "absolute-discount", "witten-bell", "katz", "log-linear")
-# The names of `LanguageModel(estimator)`, whose module is not imported here.
-QUALITY = ("fast", "good", "better", "best")
+__all__ = ["build_binary", "lmplz", "main", "query"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -84,8 +82,8 @@ def _run(words: list[str]) -> int:
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
-    parser = _parser()
-    commands = _subparsers(parser)
+    parser = make_parser()
+    commands = subparsers(parser)
     if words and not words[0].startswith("-") and words[0] not in commands:
         near = difflib.get_close_matches(words[0], commands, n=1)
         more = f"did you mean {near[0]!r}?" if near else f"use {', '.join(commands)}"
@@ -158,7 +156,7 @@ def _signals() -> Iterator[None]:
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     if threading.current_thread() is not threading.main_thread():
         numbers = []
-    # One that is ignored, as under nohup, stays so.
+    # A signal that is ignored, as under nohup, stays so.
     numbers = [n for n in numbers if signal.getsignal(n) is signal.SIG_DFL]
 
     def end(number: int, frame: Any) -> None:
@@ -183,7 +181,7 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# ------------------------------------------------------------------- arguments
+# -------------------------------------------------------------------- programs
 
 
 def lmplz() -> int:
@@ -199,416 +197,3 @@ def query() -> int:
 def build_binary() -> int:
     """``sklstruct build_binary`` with the arguments of the process."""
     return main(["build_binary", *sys.argv[1:]])
-
-
-class _Version(argparse.Action):
-    """``--version`` prints the version."""
-
-    def __call__(
-        self, parser: Any, namespace: Any, values: Any, option: Any = None
-    ) -> None:
-        print(f"sklstruct {import_module('sklstruct').__version__}", flush=True)
-        parser.exit(0)
-
-
-class _Intermixed(argparse.ArgumentParser):
-    """Options may stand between the names of files, as getopt of KenLM allows."""
-
-    _inside = False
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        if self._inside:
-            return super().parse_known_args(args, namespace)
-        self._inside = True
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._inside = False
-
-
-class _Completion(argparse.Action):
-    """``--print-completion SHELL`` prints the completion script of the shell."""
-
-    def __call__(
-        self, parser: Any, namespace: Any, values: Any, option: Any = None
-    ) -> None:
-        try:
-            shtab = import_module("shtab")
-        except ImportError:
-            parser.exit(
-                1,
-                f"{parser.prog}: {option} needs shtab: pip install "
-                "'sklstruct[completion]'\n",
-            )
-        for one in [parser, *_subparsers(parser).values()]:
-            for action in one._actions:
-                if action.metavar in ("FILE", "MODEL", "TEXT"):
-                    action.complete = shtab.FILE
-        print(shtab.complete(parser, values), flush=True)
-        parser.exit(0)
-
-
-def _subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            return action.choices
-    return {}
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sklstruct",
-        description="Train, evaluate, sample, prune, mix, convert language models of "
-        "words.",
-    )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
-    parser.add_argument(
-        "--print-completion", action=_Completion, choices=("bash", "zsh", "tcsh"),
-        help="print the completion script of this shell, and exit",
-    )  # fmt: skip
-    add = parser.add_subparsers(
-        dest="subcommand", required=True, metavar="COMMAND", parser_class=_Intermixed
-    )
-    _add_train(add)
-    _add_evaluate(add)
-    _add_sample(add)
-    _add_prune(add)
-    _add_mix(add)
-    _add_convert(add)
-    _add_info(add)
-    _add_lmplz(add)
-    _add_query(add)
-    _add_build_binary(add)
-    return parser
-
-
-def _subcommand(
-    add: Any,
-    name: str,
-    module: str,
-    help: str,
-    *,
-    model: bool = False,
-    output: bool = False,
-    json: bool = False,
-    quiet: Sequence[str] = ("-q", "--quiet"),
-) -> argparse.ArgumentParser:
-    """A subcommand with its common arguments."""
-    one = add.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
-    one.set_defaults(run=(module, name.replace("-", "_")))
-    one.add_argument(*quiet, action="store_true", help="no warnings and no progress")
-    if model:
-        one.add_argument(
-            "model", metavar="MODEL",
-            help="ARPA file, plain or packed, KenLM binary, native file, or .pkl of "
-            "this program; - for standard input",
-        )  # fmt: skip
-    if output:
-        one.add_argument(
-            "-o", "--output", metavar="FILE", required=True,
-            help="file of the model; its suffix is the format: .arpa or .lm; .bin, "
-            ".binary, .klm or .kenlm for a KenLM binary; .sklm for a native file; .pkl "
-            "for a pickle; that of another format of sklstruct.exchange; then .gz, "
-            ".bz2 or .xz to compress it; - for an ARPA file to standard output",
-        )  # fmt: skip
-    if json:
-        one.add_argument("--json", action="store_true", help="print JSON")
-    return one
-
-
-def _at_least(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least:
-            message = f"{text!r}: a whole number of at least {least} was expected"
-            raise argparse.ArgumentTypeError(message)
-        if value > most:
-            raise argparse.ArgumentTypeError(f"{text}: at most {most}")
-        return value
-
-    return number
-
-
-def _add_train(add: Any) -> None:
-    one = _subcommand(add, "train", "._models", "train a model on text", output=True)
-    one.add_argument(
-        "text", nargs="+", metavar="TEXT",
-        help="file of one sentence a line, words with white space between them, plain "
-        "or packed; - for standard input",
-    )  # fmt: skip
-    one.add_argument(
-        "-n", "--order", type=_at_least(1), default=5, help="length of the n-grams (5)"
-    )
-    how = one.add_mutually_exclusive_group()
-    how.add_argument(
-        "--smoothing", choices=SMOOTHING, default=SMOOTHING[0], help="(kneser-ney)"
-    )
-    how.add_argument(
-        "--quality", choices=QUALITY,
-        help="better is slower; all but fast are written as a .pkl",
-    )  # fmt: skip
-    one.add_argument(
-        "--tune", metavar="TEXT",
-        help="held-out text for the weights of --quality good, better and best",
-    )  # fmt: skip
-    one.add_argument(
-        "--min-count", type=_at_least(1), default=1, metavar="N",
-        help="words that occur less often become the unknown word (1)",
-    )  # fmt: skip
-    one.add_argument(
-        "--max-vocabulary", type=_at_least(1), metavar="N", help="most frequent words"
-    )
-    one.add_argument(
-        "--vocabulary", metavar="FILE", help="file of all words; - for standard input"
-    )
-    one.add_argument(
-        "--unknown", default="<unk>", metavar="WORD", help="the unknown word (<unk>)"
-    )
-    one.add_argument(
-        "--characters", action="store_true",
-        help="learn characters instead of words, for text without spaces; a .pkl or "
-        ".sklm keeps this for evaluate and sample",
-    )  # fmt: skip
-
-
-def _add_evaluate(add: Any) -> None:
-    help = "print the perplexity of a text"
-    one = _subcommand(add, "evaluate", "._models", help, model=True, json=True)
-    one.add_argument(
-        "text", nargs="?", default="-", metavar="TEXT",
-        help="file of one sentence a line; - or nothing for standard input",
-    )  # fmt: skip
-    how = one.add_mutually_exclusive_group()
-    how.add_argument(
-        "--by-depth", action="store_true",
-        help="by the number of words of context that the model used",
-    )  # fmt: skip
-    how.add_argument(
-        "--per-sentence", action="store_true",
-        help="a line a sentence: log10-probability, tokens, unknown words, perplexity, "
-        "sentence, with tabs between them",
-    )  # fmt: skip
-
-
-def _add_sample(add: Any) -> None:
-    help = "print sentences drawn from a model"
-    one = _subcommand(add, "sample", "._models", help, model=True)
-    one.add_argument(
-        "-k", type=_at_least(0), default=10, metavar="N", help="sentences (10)"
-    )
-    one.add_argument(
-        "--seed", type=_at_least(0, 2**32 - 1), help="seed of the random numbers"
-    )
-    one.add_argument(
-        "--max-length", type=_at_least(0), default=100, metavar="N",
-        help="words after which a sentence is cut (100)",
-    )  # fmt: skip
-    one.add_argument("--prefix", default="", help="first words of every sentence")
-    one.add_argument(
-        "--temperature", type=float, default=1.0, help="below 1: probable words (1)"
-    )
-    one.add_argument(
-        "--top-k", type=_at_least(1), metavar="N", help="only the N most probable words"
-    )
-    one.add_argument(
-        "--top-p", type=float, default=1.0,
-        help="only the most probable words with this probability together (1)",
-    )  # fmt: skip
-
-
-def _add_prune(add: Any) -> None:
-    help = "remove n-grams that change little"
-    one = _subcommand(add, "prune", "._tables", help, model=True, output=True)
-    how = one.add_mutually_exclusive_group()
-    how.add_argument(
-        "--threshold", type=float,
-        help="remove n-grams that change the perplexity by less than this share",
-    )  # fmt: skip
-    how.add_argument(
-        "--to", metavar="SIZE",
-        help="largest size of the result: 1000000 n-grams, or 20MB in memory",
-    )  # fmt: skip
-    one.add_argument(
-        "--vocabulary", metavar="FILE",
-        help="file of all words; others become the unknown word before pruning",
-    )  # fmt: skip
-
-
-def _add_mix(add: Any) -> None:
-    help = "mix models of any vocabularies"
-    one = _subcommand(add, "mix", "._mix", help, output=True, json=True)
-    one.add_argument("models", nargs="+", metavar="MODEL", help="as for evaluate")
-    how = one.add_mutually_exclusive_group(required=True)
-    how.add_argument(
-        "--weights", type=_weights, metavar="W,W",
-        help="a weight for each model, with commas between them; their sum is 1",
-    )  # fmt: skip
-    how.add_argument(
-        "--tune", metavar="TEXT", help="held-out text that the weights are learnt from"
-    )
-
-
-def _weights(text: str) -> list[float]:
-    try:
-        weights = [float(part) for part in text.split(",")]
-    except ValueError as exc:
-        message = f"{text!r}: numbers with commas between them were expected"
-        raise argparse.ArgumentTypeError(message) from exc
-    if not all(0.0 <= weight <= 1.0 for weight in weights):
-        raise argparse.ArgumentTypeError(f"{text!r}: weights are between 0 and 1")
-    if not math.isclose(sum(weights), 1.0, abs_tol=1e-6):
-        total = f"{sum(weights):g}"
-        raise argparse.ArgumentTypeError(f"{text!r}: weights sum to 1, not {total}")
-    return weights
-
-
-def _add_convert(add: Any) -> None:
-    help = "write a model in another format"
-    one = _subcommand(add, "convert", "._tables", help, model=True)
-    one.add_argument("output", metavar="OUTPUT", help="as -o for train")
-    one.add_argument("--precision", type=_at_least(1), help="decimals of an ARPA file")
-
-
-def _add_info(add: Any) -> None:
-    help = "print order, sizes and marks of a model"
-    _subcommand(add, "info", "._tables", help, model=True, json=True)
-
-
-def _add_lmplz(add: Any) -> None:
-    one = _subcommand(
-        add, "lmplz", "._kenlm", "train modified Kneser-Ney with the arguments of KenLM"
-    )
-    one.add_argument("-o", "--order", type=_at_least(1), required=True)
-    # lmplz ignores arguments that are no options, and recipes pass "-" or "".
-    one.add_argument("rest", nargs="*", type=_no_file, metavar="-", help="no effect")
-    one.add_argument("--text", metavar="FILE", default="-", help="(standard input)")
-    one.add_argument("--arpa", metavar="FILE", default="-", help="(standard output)")
-    one.add_argument(
-        "--prune", nargs="*", type=_at_least(0), default=[], metavar="COUNT",
-        help="remove n-grams that occur at most so often, by order; the last repeats",
-    )  # fmt: skip
-    one.add_argument(
-        "--discount_fallback", nargs="*", type=float, metavar="D",
-        help="discounts of orders whose counts are too few (0.5 1 1.5)",
-    )  # fmt: skip
-    one.add_argument(
-        "--interpolate_unigrams", nargs="?", const=True, default=True, type=_switch,
-        metavar="0|1",
-        help="0: the mass that the unigrams hold back is that of <unk> (1)",
-    )  # fmt: skip
-    one.add_argument(
-        "--skip_symbols", action="store_true",
-        help="<s>, </s> and <unk> in the text are white space",
-    )  # fmt: skip
-    one.add_argument(
-        "--limit_vocab_file", metavar="FILE",
-        help="n-grams with words that are not in this file are removed",
-    )  # fmt: skip
-    one.add_argument(
-        "--vocab_pad", type=_at_least(0), default=0, metavar="N",
-        help="<unk> gets the probability that it has among at least N words",
-    )  # fmt: skip
-    one.add_argument("-S", "--memory", default="80%", help="such as 4G or 80%% (80%%)")
-    for name in (
-        "-T --temp_prefix", "--vocab_estimate", "--minimum_block", "--sort_block",
-        "--block_count",
-    ):  # fmt: skip
-        one.add_argument(
-            *name.split(), dest=f"ignored {name}", metavar="X", help="has no effect"
-        )
-    for name in ("--verbose_header", "--renumber"):
-        one.add_argument(
-            name, dest=f"ignored {name}", action="store_true", help="has no effect"
-        )
-    for name in ("--intermediate", "--collapse_values"):
-        one.add_argument(
-            name, nargs="?", const="", dest=f"refused {name}", help="is refused"
-        )
-
-
-def _switch(text: str) -> bool:
-    for value, names in ((True, "1 true yes on"), (False, "0 false no off")):
-        if text.lower() in names.split():
-            return value
-    raise argparse.ArgumentTypeError(f"{text!r}: 0 or 1 was expected")
-
-
-def _no_file(text: str) -> str:
-    if text not in ("-", ""):
-        raise argparse.ArgumentTypeError(f"{text!r}: --text names the text")
-    return text
-
-
-def _add_query(add: Any) -> None:
-    help = "score sentences of standard input as KenLM's query"
-    one = _subcommand(add, "query", "._kenlm", help, model=True)
-    one.add_argument(
-        "-v", dest="level", action="append",
-        choices=["word", "sentence", "summary", "all", "0", "1", "2"],
-        help="level of the output; may be repeated (all). 2 is all, 1 is sentence and "
-        "summary, 0 is summary",
-    )  # fmt: skip
-    one.add_argument("-n", dest="marks", action="store_false", help="no <s> and </s>")
-    one.add_argument("-b", dest="flush", action="store_true", help="no buffer")
-    one.add_argument(
-        "-l", dest="ignored -l", metavar="X", help="has no effect: files are mapped"
-    )
-
-
-# Options of KenLM's build_binary, by what becomes of them here.
-_NO_EFFECT = {
-    "-a": "bits of the pointers of a trie",
-    "-S": "memory to build a trie",
-    "-m": "memory to build a trie, in MB",
-    "-T": "folder to build a trie in",
-    "-t": "folder to build a trie in",
-    "-w": "when the file is mapped",
-}
-
-
-def _add_build_binary(add: Any) -> None:
-    # -q is the number of bits of KenLM.
-    one = _subcommand(
-        add, "build_binary", "._kenlm", "write a KenLM binary with KenLM's arguments",
-        quiet=["--quiet"],
-    )  # fmt: skip
-    one.add_argument(
-        "-p", dest="multiplier", type=float, default=1.5, help="buckets an n-gram (1.5)"
-    )
-    for name, what in _NO_EFFECT.items():
-        one.add_argument(
-            name, dest=f"ignored {name}", metavar="X", help=f"{what}; has no effect"
-        )
-    for name in ("-i", "-s", "-v"):
-        one.add_argument(
-            name, dest=f"ignored {name}", action="store_true", help="has no effect"
-        )
-    for name, what in (
-        ("-q", "bits of a quantised probability, of a trie"),
-        ("-b", "bits of a quantised back-off weight, of a trie"),
-        ("-r", "files of rest costs"),
-        ("-u", "log10-probability of an <unk> that the file lacks"),
-    ):
-        one.add_argument(
-            name, dest=f"refused {name}", metavar="X", help=f"{what}; is refused"
-        )
-    one.add_argument(
-        "files", nargs="+", action=_Files, metavar="FILE",
-        help="the type, which is probing and may be left out; ARPA file; file of the "
-        "binary",
-    )  # fmt: skip
-
-
-class _Files(argparse.Action):
-    """``[TYPE] INPUT OUTPUT`` into `kind`, `model` and `output`."""
-
-    def __call__(
-        self, parser: Any, namespace: Any, values: Any, option: Any = None
-    ) -> None:
-        if len(values) not in (2, 3):
-            parser.error("INPUT and OUTPUT were expected")
-        namespace.kind = values[0] if len(values) == 3 else "probing"
-        namespace.model, namespace.output = values[-2:]

@@ -13,6 +13,7 @@ from typing import Any
 
 from .. import exchange
 from .._files import COMPRESSIONS, check_writable
+from ..backoff import BackoffModel
 from ..symbols import TextFile
 
 # Arguments that name files to read, and files to write with what messages call them.
@@ -68,7 +69,7 @@ def check_files(arguments: argparse.Namespace) -> None:
 
 
 def _regular_files(path: str) -> list[os.stat_result]:
-    """What the system says about the files of a name; "-" is standard input."""
+    """The status of the regular files of a name; "-" is standard input."""
     found = []
     if path == "-":
         with suppress(OSError, ValueError, AttributeError):
@@ -125,3 +126,11 @@ def read_words(path: str, quiet: bool) -> list[str]:
             file=sys.stderr,
         )
     return words
+
+
+def write_model(
+    model: BackoffModel, path: str, format: str | None = None, **options: Any
+) -> None:
+    """Write a model; None: in the format of the suffix. "-" is standard output."""
+    file = sys.stdout.buffer if path == "-" else path
+    exchange.write(model, file, format=format, **options)

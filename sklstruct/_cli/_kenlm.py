@@ -30,8 +30,7 @@ from ..symbols import (
     VocabularyRules,
 )
 from ..symbols._text_file import LargeText
-from ._files import is_pickle, source_of
-from ._write import write_model
+from ._files import is_pickle, source_of, write_model
 
 _MARKS = {"<s>", "</s>", "<unk>"}
 _UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -204,9 +203,9 @@ def _discounts(
 ) -> np.ndarray:
     """Modified Kneser-Ney discounts of the adjusted counts of each order.
 
-    ValueError if an order needs a fallback and there is none. Discounts are float32
-    numbers as in KenLM, which takes every D with 0 <= D <= i: whether a number that is
-    0 by the formula comes out below 0 depends on the precision.
+    ValueError if an order needs a fallback, and `fallback` is None. Discounts are
+    float32 numbers as in KenLM, which takes every D with 0 <= D <= i: whether a number
+    that is 0 by the formula comes out below 0 depends on the precision.
     """
     rows: list[tuple[float, ...]] = []
     problems = []

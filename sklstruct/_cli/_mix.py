@@ -6,9 +6,8 @@ import argparse
 
 from .. import exchange
 from ..backoff import mix as mix_tables
-from ._files import is_pickle, source_of
+from ._files import is_pickle, source_of, write_model
 from ._tables import print_figures, progress
-from ._write import write_model
 
 
 def mix(arguments: argparse.Namespace) -> None:

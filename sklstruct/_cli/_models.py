@@ -8,24 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from .. import smoothing
 from .._compat import HAS_CALLBACKS
 from .._description import shown
 from ..backoff import mix
 from ..language_model import LanguageModel, interpolate
 from ..loglinear import StructuredLogLinearLM
-from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import NumberedText, TextFile, join_symbols
-from ._files import is_pickle, read_words, source_of
+from ._arguments import LOG_LINEAR, SMOOTHING
+from ._files import is_pickle, read_words, source_of, write_model
 from ._tables import load_pickle, print_figures, progress, save_pickle
-from ._write import write_model
-
-_ESTIMATORS = {
-    "kneser-ney": KneserNeyLM,
-    "absolute-discount": AbsoluteDiscountLM,
-    "witten-bell": WittenBellLM,
-    "katz": KatzLM,
-    "log-linear": StructuredLogLinearLM,
-}
 
 
 def text_of(paths: list[str]) -> TextFile:
@@ -52,23 +44,26 @@ def save(lm: LanguageModel, path: str) -> None:
 
 def train(arguments: argparse.Namespace) -> None:
     """``sklstruct train``."""
-    # Order 1 has no contexts; a language model reads at least one word of them.
-    depth = arguments.order - 1
     vocabulary, quality = arguments.vocabulary, arguments.quality
-    if quality and depth < 1:
+    mixed = quality not in (None, "fast")
+    if mixed and arguments.order < 2:
         raise ValueError(f"--quality {quality} needs -n 2 or more")
-    if quality not in (None, "fast") and not is_pickle(arguments.output):
+    if mixed and not is_pickle(arguments.output):
         raise ValueError(
             f"--quality {quality}: no ARPA file or KenLM binary can hold such a model; "
             "give the output a name that ends in .pkl"
         )
-    if arguments.tune and quality in (None, "fast"):
-        raise ValueError("--tune is for --quality good, better and best")
+    if arguments.tune and not mixed:
+        raise ValueError("--tune is for a --quality other than fast")
     if vocabulary is not None:
         vocabulary = read_words(vocabulary, arguments.quiet)
+    if arguments.smoothing == LOG_LINEAR:
+        estimator = StructuredLogLinearLM()
+    else:
+        estimator = getattr(smoothing, SMOOTHING[arguments.smoothing])()
     lm = LanguageModel(
-        quality or _ESTIMATORS[arguments.smoothing](max_depth=depth),
-        max_depth=max(1, depth),
+        quality or estimator,
+        max_depth=arguments.order - 1,
         min_count=arguments.min_count,
         max_vocabulary=arguments.max_vocabulary,
         vocabulary=vocabulary,

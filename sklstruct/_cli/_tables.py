@@ -21,8 +21,7 @@ from .._description import Description, shown
 from .._files import open_read, open_write
 from ..backoff import BackoffModel, restrict
 from ..backoff import prune as prune_model
-from ._files import is_pickle, read_words, source_of
-from ._write import write_model
+from ._files import is_pickle, read_words, source_of, write_model
 
 if TYPE_CHECKING:
     from ..language_model import LanguageModel
@@ -98,9 +97,11 @@ def load_pickle(path: str) -> LanguageModel:
             model = joblib.load(file)  # of joblib.dump and of pickle.dump
         except Exception as exc:  # unpickling can raise any error
             message = str(exc) or type(exc).__name__
-            raise ValueError(f"{label}: no pickle of a model: {message}") from exc
+            raise ValueError(f"{label}: not a pickle of a model: {message}") from exc
     if not isinstance(model, LanguageModel) or not model.__sklearn_is_fitted__():
-        raise ValueError(f"{label}: a {type(model).__name__}, and no fitted model")
+        raise ValueError(
+            f"{label}: a {type(model).__name__}, not a fitted LanguageModel"
+        )
     return model
 
 

@@ -104,13 +104,12 @@ class BackoffModel(Distribution):
     file_ngrams : (ndarray, ndarray) or None
         Nodes h, rising, and the natural log-probabilities of the n-grams "h <s>" of the
         file that the model was read from. The start mark is never predicted, so no row
-        has these numbers; `sklstruct.exchange.write` writes them. None: the model was
-        not read from a file.
+        has these numbers; files that are written have them too. None: the model was not
+        read from a file.
 
     zero_weight : ndarray of shape (n_pairs,), bool, or None
         The pairs of weight 0 in a log-linear model, whose probability is that of
-        backing off; `sklstruct.exchange.write` leaves them out. None, until it is set:
-        not known.
+        backing off; files leave them out. None, until it is set: not known.
 
     n_nodes, n_pairs, n_classes, n_symbols, max_depth, order : int
         Sizes; ``max_depth`` is the length of the longest context, ``order`` of the
@@ -118,8 +117,7 @@ class BackoffModel(Distribution):
 
     See Also
     --------
-    sklstruct.exchange.read : Models from ARPA files.
-    sklstruct.language_model.LanguageModel : Perplexity and samples of sentences.
+    sklstruct.language_model.LanguageModel : Perplexity, samples, files of a model.
 
     Notes
     -----

@@ -92,8 +92,8 @@ class Model(Tables):
     ----------
     path : str, bytes or os.PathLike
         An ARPA file, plain or compressed, or a probing binary of KenLM or of
-        ``sklstruct.exchange.write(..., format="kenlm")``, which is mapped. The first
-        bytes tell which it is.
+        ``LanguageModel.save(..., format="kenlm")``, which is mapped. The first bytes
+        tell which it is.
 
     config : Config, default=None
         Accepted as KenLM accepts it; nothing in it is needed.

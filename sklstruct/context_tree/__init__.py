@@ -5,16 +5,13 @@ from typing import TYPE_CHECKING
 from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._histories import Columns
-    from ._histories import Histories as Histories
+    from ._histories import Columns, Histories
     from ._links import find_pairs, joined_ranges
     from ._merging import merge_counts, merge_trees, renumber_pairs
     from ._pairs import Pairs as Pairs
     from ._pairs import pairs_of_arrays, pairs_of_keys
     from ._paths import find_paths, tree_of_paths
-    from ._suffix_tree import expand_pairs as expand_pairs
-    from ._suffix_tree import expand_tree as expand_tree
-    from ._suffix_tree import suffix_tree as suffix_tree
+    from ._suffix_tree import expand_pairs, expand_tree, suffix_tree
     from ._tree import ContextTree as ContextTree
     from ._tree import tree_of_arrays
     from ._vectorizer import SuffixTreeVectorizer as SuffixTreeVectorizer

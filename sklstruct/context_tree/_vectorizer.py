@@ -138,9 +138,10 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    max_depth : int, default=4
+    max_depth : int, default=None
         Longest context m, in symbols; at least 1. Of more columns of X only the last
         `max_depth` are read; with fewer columns contexts have at most that length.
+        None: all columns.
 
     collapse : bool, default=False
         If True, a context and its only extension share one column when every
@@ -216,7 +217,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: dict = {
-        "max_depth": [Interval(numbers.Integral, 1, None, closed="left")],
+        "max_depth": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "collapse": ["boolean"],
         "padding": "no_validation",
         "dtype": "no_validation",
@@ -225,7 +226,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        max_depth: int = 4,
+        max_depth: int | None = None,
         *,
         collapse: bool = False,
         padding: Any = None,
@@ -319,7 +320,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
         codes, _ = read_windows(
             self, X, self.padding, reset=False, symbols=self.categories_
         )
-        node, matched = self.tree_.find(Histories.from_windows(codes, self.max_depth))
+        node, matched = self.tree_.find(self._histories(codes))
         return self._to_matrix(node, matched)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -351,10 +352,12 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
     def _fit(self, X):
         codes, self.categories_ = read_windows(self, X, self.padding, reset=True)
         build = suffix_tree if self.collapse else ContextTree.from_histories
-        self.tree_, terminal = build(
-            Histories.from_windows(codes, self.max_depth), self.categories_.size
-        )
+        histories = self._histories(codes)
+        self.tree_, terminal = build(histories, self.categories_.size)
         return terminal
+
+    def _histories(self, codes):
+        return Histories.from_windows(codes, self.max_depth or codes.shape[1])
 
     def _check_container(self):
         """ValueError if the output is sparse and a data frame is asked for.

@@ -25,6 +25,12 @@ from .._files import open_write
 from ..backoff import BackoffClassifier
 from ..exchange._arpa_shards import ArpaPlan
 from ..language_model import LanguageModel
+from ..language_model._encode import (
+    encode_held_out,
+    refuse_held_out,
+    vocabulary_rules,
+    width_of,
+)
 from ..language_model._quality import collect_fallbacks
 from ..language_model._unknown import warn_of_unsplit
 from ..mixture import MixtureLM
@@ -81,7 +87,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         :class:`~sklstruct.smoothing.WittenBellLM` or
         :class:`~sklstruct.smoothing.KatzLM`; a pipeline of a
         :class:`~sklstruct.word_classes.ContextRefiner` and one of these; a
-        :class:`~sklstruct.mixture.MixtureLM` of all these, or "fast" or "good". The
+        :class:`~sklstruct.mixture.MixtureLM` of all these, or "fast". The
         `checkpoint` of a log-linear model that is not part of another is a file in a
         folder that all workers and the client share: the shards write their states
         beside it, and `fit` continues from them. Its `n_jobs` is the number of threads
@@ -237,7 +243,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         else:
             check_composed(estimator, lm.max_depth)
         if X_val is not None and not isinstance(estimator, MixtureLM):
-            lm._refuse_held_out(estimator)
+            refuse_held_out(estimator)
         self._drop()  # the workers have one model at a time
 
         rule = lm.analyzer
@@ -248,7 +254,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
             warn_of_unsplit(text)
         if not text.n_sentences:
             raise ValueError(f"X is empty: there is no sentence to learn from in {X!r}")
-        labels = lm._vocabulary_rules().find_labels(text)
+        labels = vocabulary_rules(lm).find_labels(text)
         if isinstance(lm.estimator, str):
             estimator = lm._check_parameters(labels.n_classes)
         prepare_for_ids(estimator, labels)
@@ -281,8 +287,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         held_out = ()
         if X_val is not None:
             encoder = SentenceEncoder(labels)
-            tokens = lm._encode_held_out(encoder, X_val)
-            held_out = encoder.windows(tokens, lm.max_depth)
+            tokens = encode_held_out(lm, encoder, X_val)
+            held_out = encoder.windows(tokens, width_of(lm))
         rows = self._rows(cluster, lm, labels, lm.out_of_vocabulary == "exclude")
         if isinstance(estimator, MixtureLM):
             estimator.fit_rows(rows, *held_out)

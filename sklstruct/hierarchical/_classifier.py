@@ -128,7 +128,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
           K classes and m values of X (stored ones, if sparse) have
           :math:`m K \le 10^9`. It is not flat with `max_depth`, `max_leaf`, a search
           as `estimator` or ``prediction="greedy"``.
-        - The name of a builder, a key of `sklstruct.taxonomy.TAXONOMY_BUILDERS`.
+        - The name of a builder: see the table of :ref:`taxonomy`.
           With calibrated nodes its tree has the shape of "auto". The names are
 
           {builders}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ._decoder import NoisyChannelDecoder as NoisyChannelDecoder
     from ._emissions import FrequencyEmission as FrequencyEmission
     from ._hmm import HighOrderHMM as HighOrderHMM
-    from ._lattice import LatticeTooLargeError as LatticeTooLargeError
+    from ._lattice import LatticeTooLargeError
     from ._max_arpa import write_max_arpa as write_max_arpa
     from ._sequences import split_sequences as split_sequences
     from ._suffix_emission import SuffixEmission as SuffixEmission

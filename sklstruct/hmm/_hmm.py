@@ -16,8 +16,7 @@ from .._compat import HasMethods, Interval, StrOptions, _fit_context
 from .._docs import shared_docs
 from .._warnings import warn
 from ..backoff import BackoffModel
-from ..symbols import object_array
-from ..symbols._sentences import DEEPEST
+from ..symbols import DEEPEST, object_array
 from ._candidates import make_candidates
 from ._em import maximise
 from ._factors import Factors, candidate_rows

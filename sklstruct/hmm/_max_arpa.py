@@ -9,7 +9,7 @@ import numpy as np
 
 from .._files import open_write
 from ..backoff import BackoffModel
-from ..exchange._arpa_write import put, sections_of
+from ..exchange import put, sections_of
 from ._automaton import max_backoffs, shorter_pairs
 
 _LN10 = np.log(10.0)
@@ -35,14 +35,14 @@ def write_max_arpa(
         The model to write.
 
     path_or_file : str, os.PathLike or binary file object
-        As in `sklstruct.exchange.write`.
+        As in `LanguageModel.save`.
 
     precision : int, default=7
         Decimals of the log10 values, 1..15.
 
     See Also
     --------
-    sklstruct.exchange.write : The file without the bounds.
+    sklstruct.language_model.LanguageModel.save : The file without the bounds.
 
     Notes
     -----

@@ -5,17 +5,16 @@ from typing import TYPE_CHECKING
 from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._cache import CacheCursor as CacheCursor
+    from ._cache import CacheCursor
     from ._cache import CacheLM as CacheLM
-    from ._cache_state import CacheState as CacheState
+    from ._cache_state import CacheState
     from ._interpolate import interpolate as interpolate
     from ._language_model import LanguageModel as LanguageModel
-    from ._perplexity import PerplexityFilter as PerplexityFilter
     from ._perplexity import PerplexityTransformer as PerplexityTransformer
-    from ._perplexity import normalize_ccnet as normalize_ccnet
+    from ._perplexity import normalize_ccnet
     from ._quality import named_estimator as named_estimator
     from ._reports import compare as compare
-    from ._weighted_automaton import ExpectedWindows as ExpectedWindows
+    from ._weighted_automaton import ExpectedWindows
     from ._weighted_automaton import WeightedAutomaton as WeightedAutomaton
 else:
     __all__, __getattr__, __dir__ = face(__name__)

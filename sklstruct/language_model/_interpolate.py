@@ -40,9 +40,9 @@ def interpolate(
     Parameters
     ----------
     models : list of LanguageModel, BackoffModel, str or os.PathLike
-        Fitted models of sentences of any kind, or files of models in a format of
-        ``sklstruct.exchange.FORMATS``, with the same start, end and unknown marks; one
-        may lack the unknown word. They are used as they are.
+        Fitted models of sentences of any kind, or files that `LanguageModel.load`
+        reads, with the same start, end and unknown marks; one may lack the unknown
+        word. They are used as they are.
 
     X_val : TextFile or iterable of sentences, default=None
         Held-out text, on which the weights are learnt. None if they are given. If no

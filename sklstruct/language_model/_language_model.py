@@ -5,7 +5,6 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, BinaryIO, Literal, Self, overload
 
@@ -24,6 +23,7 @@ from .._checks import (
     as_random_state,
     check_count,
     check_rows,
+    require_method,
     validate_parts,
 )
 from .._compat import (
@@ -34,7 +34,6 @@ from .._compat import (
     Interval,
     MetaEstimatorMixin,
     StrOptions,
-    _check_sample_weight,
     _fit_context,
     with_callbacks,
 )
@@ -47,27 +46,31 @@ from ..backoff import (
     Batches,
     Counted,
     add_batch,
-    bytes_per_token,
     check_forgetting,
-    count_text,
 )
 from ..backoff._estimator import vectorized_model
 from ..backoff._model import check_model
 from ..context_tree import SuffixTreeVectorizer
 from ..symbols import (
+    DEEPEST,
     Labels,
     NumberedText,
     SentenceEncoder,
     TextFile,
-    VocabularyRules,
     join_symbols,
-    number_sentences,
     object_array,
     prepare_for_ids,
 )
-from ..symbols._sentences import DEEPEST
 from ..symbols._text import ANALYZERS, BLANK, Analyzer
-from ..symbols._text_file import LargeText
+from ._encode import (
+    count,
+    encode,
+    number,
+    refuse_held_out,
+    sentence_weights,
+    vocabulary_rules,
+)
+from ._names import QUALITIES, Quality
 from ._positions import score_positions
 from ._predictors import (
     TextPredictor,
@@ -76,15 +79,14 @@ from ._predictors import (
     single_state,
 )
 from ._quality import (
-    QUALITIES,
-    Quality,
+    check_depths,
     collect_fallbacks,
     give_checkpoint,
     named_estimator,
-    warn_of_cut_contexts,
+    read_no_context,
 )
 from ._truncated import Truncated, check_truncation
-from ._unknown import warn_of_unknown, warn_of_unsplit
+from ._unknown import warn_of_unknown
 
 
 class LanguageModel(
@@ -103,15 +105,15 @@ class LanguageModel(
 
     Parameters
     ----------
-    estimator : classifier or {"fast", "good", "better", "best"}, default=None
-        The model of the next symbol; None is ``StructuredLogLinearLM()``. Four names
+    estimator : classifier or {"fast", "better", "best"}, default=None
+        The model of the next symbol; None is ``StructuredLogLinearLM()``. Three names
         stand for estimators, from the fastest to the best: "fast" is modified
-        Kneser-Ney; "good" a log-linear model over refined contexts; "better" a joint
-        model of two contexts for the classes of words and such a model for the words
-        in them, where words of the sentence so far are more probable; "best" the same
-        with six contexts. All three are mixed with Kneser-Ney, by weights that are
-        learnt on held-out sentences (`X_val` of `fit`, or the last tenth of the text),
-        which should be like those to come; "best" gains from ``max_depth=6``.
+        Kneser-Ney; "better" a joint log-linear model of two contexts for the classes of
+        words and a log-linear model over refined contexts for the words in them, where
+        words of the sentence so far are more probable; "best" the same with six
+        contexts. The last two are mixed with Kneser-Ney, by weights that are learnt on
+        held-out sentences (`X_val` of `fit`, or the last tenth of the text), which
+        should be like those to come; "best" gains from ``max_depth=6``.
 
         Any classifier with `predict_log_proba` or `predict_proba` is allowed, or a
         pipeline that ends in one, such as ``make_pipeline(SuffixTreeVectorizer(),
@@ -121,12 +123,14 @@ class LanguageModel(
         package have the method.
 
     max_depth : int, default=4
-        Longest context m, in symbols, from 1 to 2^24; the order of the n-gram model
-        is m + 1: ``lmplz -o 5`` is ``max_depth=4``. If the estimator has a `max_depth`
-        as well, the smaller one is used, and a larger one of the estimator is a
-        warning. A
+        Longest context m, in symbols, from 0 to 2^24; the order of the n-gram model
+        is m + 1: ``lmplz -o 5`` is ``max_depth=4``. It is the `max_depth` of the
+        estimator too: another value there is an error, so leave that parameter of the
+        estimator at its default. A model of a mixture may have shorter contexts. 0, for
+        unigrams, needs a model over contexts, such as
+        :class:`~sklstruct.smoothing.KneserNeyLM`. A
         :class:`~sklstruct.mixture.FactoredLM` with `concentration` counts words of the
-        sentence beyond it.
+        sentence beyond `max_depth`.
 
     min_count : int, default=1
         Words that occur less often in training become `unknown`; at least 1.
@@ -135,7 +139,7 @@ class LanguageModel(
         The symbol that stands for words outside the vocabulary; it may occur in
         the text. It is a class even if no word in training is mapped to it; the
         estimator then gives it the small probability of a class without counts. None:
-        there is no such symbol.
+        no symbol.
 
     start, end : object, default="<s>", "</s>"
         Marks around each sentence, which must not occur in it. None: no mark.
@@ -172,12 +176,12 @@ class LanguageModel(
     Attributes
     ----------
     estimator_ : classifier or None
-        The fitted clone. None for a model read by `from_arpa`.
+        The fitted clone. None for a model read by `load`.
 
     backoff_model_ : BackoffModel
         The model over the symbols, if the estimator, alone or in a pipeline after a
-        SuffixTreeVectorizer, fits a BackoffModel; arrays are shared. After a
-        ContextRefiner there is none, as contexts are not histories of words.
+        SuffixTreeVectorizer, fits a BackoffModel; arrays are shared. It is absent after
+        a ContextRefiner, as contexts are not histories of words.
 
     vocabulary_ : object ndarray of shape (n_classes,)
         The symbols that are predicted: words in sorted order, `unknown`, `end`.
@@ -219,7 +223,7 @@ class LanguageModel(
 
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit"]), StrOptions(set(QUALITIES)), None],
-        "max_depth": [Interval(numbers.Integral, 1, DEEPEST, closed="both")],
+        "max_depth": [Interval(numbers.Integral, 0, DEEPEST, closed="both")],
         "min_count": [Interval(numbers.Integral, 1, None, closed="left")],
         "max_vocabulary": [Interval(numbers.Integral, 1, None, closed="left"), None],
         "unknown": "no_validation",
@@ -299,10 +303,10 @@ class LanguageModel(
         Raises
         ------
         ValueError
-            If there is no sentence, a mark occurs in one (the message says where), or
+            If X is empty, a mark occurs in a sentence (the message says where), or
             a word has no class because `unknown` is None.
         TypeError
-            If X is one string or no iterable of sentences.
+            If X is one string or not an iterable of sentences.
         """
         estimator = self._check_parameters()
         if self.from_file:
@@ -327,15 +331,15 @@ class LanguageModel(
     def _fit_contexts(self, estimator, X, sample_weight, X_val, context):
         """(the estimator, labels), for a model over contexts, fitted to counts."""
         if X_val is not None and estimator.held_out_share is None:
-            self._refuse_held_out(estimator)
-        counted = self._count(estimator, X, sample_weight, X_val)
+            refuse_held_out(estimator)
+        counted = count(self, estimator, X, sample_weight, X_val)
         labels = counted.labels
         prepare_for_ids(estimator, labels)
         with context.propagate_callback_context(estimator):
             context.call_on_fit_task_begin(estimator=self, X=None, y=None)
             # Counts that were made here are not used again.
-            own = not isinstance(X, Counted)
-            estimator.fit_counted(counted.in_ids(), overwrite=own)
+            made_here = not isinstance(X, Counted)
+            estimator.fit_counted(counted.in_ids(), overwrite=made_here)
             context.call_on_fit_task_end(estimator=self, X=None, y=None)
         return estimator, labels
 
@@ -349,11 +353,11 @@ class LanguageModel(
         from ..mixture import ModelClassifier
 
         if X_val is not None and not isinstance(estimator, ModelClassifier):
-            self._refuse_held_out(estimator)
+            refuse_held_out(estimator)
         keyword = None if sample_weight is None else _weight_keyword(estimator)
-        encoder, tokens, weight, held_out = self._encode(X, sample_weight, X_val)
+        encoder, tokens, weight, held_out = encode(self, X, sample_weight, X_val)
         labels = encoder.labels
-        # A word without class is no target, and ends the history of those after it.
+        # A word without class is not a target, and ends the history of words after it.
         tokens = np.where(tokens == encoder.lost, np.int32(-1), tokens)
         windows, targets = encoder.windows(tokens, self.max_depth)
         if not isinstance(estimator, ModelClassifier):
@@ -408,8 +412,8 @@ class LanguageModel(
         ValueError
             As `fit`.
         TypeError
-            If X is one string or no iterable of sentences, or the estimator learns from
-            windows.
+            If X is one string or not an iterable of sentences, or the estimator learns
+            from windows.
         """
         estimator = self._check_parameters()
         if not isinstance(estimator, BackoffClassifier):
@@ -417,53 +421,7 @@ class LanguageModel(
                 f"estimator: a {type(estimator).__name__} learns from windows, not "
                 "from counts; count needs a model over contexts, such as KneserNeyLM"
             )
-        return self._count(estimator, X, sample_weight, X_val).freeze()
-
-    def _count(self, estimator, X, sample_weight, X_val=None):
-        """The counts of the n-grams of sentences; given counts are cut to max_depth."""
-        if isinstance(X, Counted):
-            self._check_counted(X, estimator, sample_weight, X_val)
-            return replace(X.cut(self.max_depth), max_depth=self.max_depth)
-        encoder, tokens, weight, held_out = self._encode(
-            X, sample_weight, X_val, estimator
-        )
-        labels = encoder.labels
-        options = {"depth": estimator.max_depth, "skip": encoder.start}
-        options |= {"sample_weight": weight, "validation": held_out}
-        options["share"] = estimator.held_out_share if held_out is None else None
-        options["keep_positions"] = estimator.keeps_positions
-        folder = X.folder if isinstance(X, TextFile) else None
-        # The text and the encoder are freed before the counts take their memory.
-        del X, encoder
-        labels.forget_tables()
-        return count_text(
-            tokens, labels, self.max_depth, folder=folder, **options
-        )
-
-    def _check_counted(self, counted, estimator, sample_weight, X_val):
-        """Errors about counts that are given in the place of sentences."""
-        if sample_weight is not None or X_val is not None:
-            raise ValueError(
-                "X was counted already: give sample_weight and X_val to count"
-            )
-        labels = counted.labels
-        weight = counted.all_counts.count[: labels.n_classes]
-        self._vocabulary_rules().check_labels(labels, weight)
-        depth = self.max_depth
-        if estimator.max_depth is not None:
-            depth = min(depth, estimator.max_depth)
-        if depth > counted.depth:
-            raise ValueError(
-                f"X was counted with contexts of up to {counted.depth} symbols, and "
-                f"max_depth asks for {depth}; count it with this model"
-            )
-
-    @staticmethod
-    def _refuse_held_out(estimator):
-        raise ValueError(
-            f"X_val: a {type(estimator).__name__} chooses nothing on held-out "
-            f"sentences; {getattr(estimator, 'held_out_hint', 'leave it out')}"
-        )
+        return count(self, estimator, X, sample_weight, X_val).freeze()
 
     @_fit_context(prefer_skip_nested_validation=False)
     def partial_fit(
@@ -515,7 +473,7 @@ class LanguageModel(
             As `fit`; if `min_count` or `max_vocabulary` is set, which need the whole
             text; or if the model was fitted by `fit` or read from a file.
         TypeError
-            If the estimator is no model over contexts with `partial_fit`.
+            If the estimator is not a model over contexts with `partial_fit`.
         """
         estimator = self._check_parameters()
         if self.min_count > 1 or self.max_vocabulary is not None:
@@ -535,13 +493,13 @@ class LanguageModel(
             estimator = self._previous(estimator)
         if not isinstance(estimator, BackoffClassifier):
             raise TypeError(
-                f"estimator: partial_fit needs a model over contexts, such as "
-                f"KneserNeyLM, and {type(estimator).__name__} is none; use fit"
+                "estimator: partial_fit needs a model over contexts, such as "
+                f"KneserNeyLM, not a {type(estimator).__name__}; use fit"
             )
         check_forgetting(decay, window)
         refuse_in_batches(self.checkpoint)
-        estimator.partial_fit  # noqa: B018  its error says why there is none
-        batch = self._count(estimator, X, sample_weight)
+        require_method(estimator, "partial_fit")
+        batch = count(self, estimator, X, sample_weight)
         counted, so_far = add_batch(before, batch, decay=decay, window=window)
         prepare_for_ids(estimator, counted.labels)
         estimator.fit_counted(counted.in_ids())
@@ -555,7 +513,7 @@ class LanguageModel(
         n_words: words that can be predicted. It only sets the sizes of clusterings, so
         any number serves for the checks before they are counted.
         """
-        self._vocabulary_rules().check()
+        vocabulary_rules(self).check()
         if self.estimator is None:
             from ..loglinear import StructuredLogLinearLM
 
@@ -566,7 +524,7 @@ class LanguageModel(
             )
         else:
             estimator = clone(self.estimator)
-            warn_of_cut_contexts(estimator, self.max_depth)
+            check_depths(estimator, self.max_depth)
         if not hasattr(estimator, "predict_log_proba") and not hasattr(
             estimator, "predict_proba"
         ):
@@ -576,6 +534,8 @@ class LanguageModel(
                 "predict_proba"
             )
         validate_parts(estimator)
+        if self.max_depth == 0:
+            read_no_context(estimator)
         if self.checkpoint is not None:
             give_checkpoint(estimator, self.checkpoint)
         return estimator
@@ -587,100 +547,16 @@ class LanguageModel(
             return estimator
         return previous.set_params(**estimator.get_params(deep=False))
 
-    def _vocabulary_rules(self):
-        return VocabularyRules(
-            self.start, self.end, self.unknown, self.min_count, self.max_vocabulary,
-            self.vocabulary, self.analyzer,
-        )  # fmt: skip
-
-    def _encode(self, X, sample_weight, X_val, estimator=None):
-        """(encoder, tokens, weights of the tokens, tokens of X_val), None for none.
-
-        estimator: a model over contexts. A file that needs more than its memory is then
-        read in parts: the tokens are an iterator over arrays.
-        """
-        front = self.max_depth - 1
-        if estimator is None or not isinstance(X, TextFile):
-            text = self._number(X, self.analyzer)
-        else:
-            text = X.number_or_count(bytes_per_token(self.max_depth), self.analyzer)
-            text.odd.warn(self.analyzer)
-        if self.analyzer != "char" and text is not X:
-            warn_of_unsplit(text)
-        large = isinstance(text, LargeText)
-        if large:
-            online = hasattr(estimator, "partial_fit") and not estimator.keeps_positions
-            if not online or sample_weight is not None or X_val is not None:
-                raise ValueError(
-                    f"X: {X!r} needs more than its memory, and "
-                    f"{type(estimator).__name__} with these arguments cannot learn "
-                    "from parts of a text; raise memory of TextFile, or fit a model of "
-                    "counts without sample_weight and X_val"
-                )
-            size = text.part_size(bytes_per_token(self.max_depth))
-        if not text.n_sentences:
-            where = f" in {X!r}" if isinstance(X, TextFile) else ""
-            raise ValueError(f"X is empty: there is no sentence to learn from{where}")
-        if sample_weight is not None:
-            sample_weight = _sentence_weights(sample_weight, text.n_sentences)
-            keep = sample_weight > 0
-            if not keep.all():
-                text, sample_weight = text.select(keep), sample_weight[keep]
-        rules = self._vocabulary_rules()
-        encoder = SentenceEncoder(rules.find_labels(text, sample_weight))
-        if large:
-            return encoder, encoder.encode_parts(text, size, front=front), None, None
-        if len(encoder.labels.classes) < len(text.symbols):
-            left_out = "vocabulary leaves them out"
-            warn_of_unknown(text, encoder, hint=self._rare_words(), otherwise=left_out)
-        exclude = estimator is None and self.out_of_vocabulary == "exclude"
-        encode = encoder.encode if exclude else encoder.encode_known
-        tokens = encode(text, front=front)
-        scored = encoder.is_target(tokens)
-        if not scored.any():
-            raise ValueError(
-                "X: every sentence is empty and end=None: there is nothing to predict"
-            )
-        weight = held_out = None
-        if sample_weight is not None:
-            weight = np.zeros(tokens.size)
-            weight[scored] = np.repeat(sample_weight, encoder.lengths(text))
-        if X_val is not None:
-            held_out = self._encode_held_out(encoder, X_val)
-        return encoder, tokens, weight, held_out
-
-    def _encode_held_out(self, encoder, X_val):
-        """The tokens of held-out sentences."""
-        text = self._number(X_val, encoder.labels.analyzer, "X_val")
-        if not text.n_sentences:
-            raise ValueError("X_val is empty: there is no sentence to choose on")
-        warn_of_unknown(text, encoder, "X_val")
-        return encoder.encode_known(text, front=self.max_depth - 1, name="X_val")
-
-    def _rare_words(self):
-        """The reason why words of the training text are unknown; empty if not known."""
-        for name, none in (("min_count", 1), ("max_vocabulary", None)):
-            value = getattr(self, name)
-            if value != none:
-                return f"{name}={value} leaves them out"
-        return ""
-
-    @staticmethod
-    def _number(X, analyzer, name="X"):
-        text = number_sentences(X, name, analyzer)
-        if text is not X:
-            text.odd.warn(analyzer, name)
-        return text
-
     def number_text(self, X: Iterable, name: str = "X") -> NumberedText:
         """Sentences as numbers of their symbols, split by the rule of this model.
 
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         name : str, default="X"
-            What messages call X.
+            The name of X in messages.
 
         Returns
         -------
@@ -688,8 +564,8 @@ class LanguageModel(
             Taken by all methods in the place of X, so that X is read once.
         """
         if not self.__sklearn_is_fitted__():
-            return self._number(X, self.analyzer, name)
-        text = self._number(X, self._labels.analyzer, name)
+            return number(X, self.analyzer, name)
+        text = number(X, self._labels.analyzer, name)
         if text is not X:
             warn_of_unknown(text, self.predictor.encoder, name)
         return text
@@ -721,13 +597,13 @@ class LanguageModel(
 
     @property
     def backoff_model_(self) -> BackoffModel:
-        """The model over the symbols themselves, where the estimator has one."""
+        """The model over the symbols themselves, if the estimator has one."""
         if not self.__sklearn_is_fitted__():
             raise AttributeError("backoff_model_ is there after fit")
         return self._tree("backoff_model_")
 
     def _tree(self, what) -> BackoffModel:
-        """The model over the symbols; an AttributeError where there is none."""
+        """The model over the symbols; an AttributeError if it is absent."""
         predictor = self.predictor
         if isinstance(predictor, TreePredictor):
             return predictor.distribution
@@ -782,6 +658,7 @@ class LanguageModel(
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         Returns
         -------
@@ -806,6 +683,7 @@ class LanguageModel(
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         Returns
         -------
@@ -828,6 +706,7 @@ class LanguageModel(
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         y : None
             Ignored.
@@ -843,7 +722,7 @@ class LanguageModel(
         scored = score_positions(self, X)
         weight = scored.known.astype(np.float64)
         if sample_weight is not None:
-            sample_weight = _sentence_weights(sample_weight, scored.length.size)
+            sample_weight = sentence_weights(sample_weight, scored.length.size)
             weight *= np.repeat(sample_weight, scored.length)
         return _mean(scored.log_prob, weight)
 
@@ -875,12 +754,15 @@ class LanguageModel(
         include_unknown: bool = True,
         return_counts: bool = False,
     ) -> float | tuple[float, Bunch]:
-        r"""Perplexity per token,
-        :math:`\exp(-\frac1N \sum_i \ln P(w_i \mid \ldots))`.
+        r"""Perplexity per token.
+
+        .. math::
+            \exp\Big(-\frac1N \sum_i \ln P(w_i \mid \ldots)\Big)
 
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         include_end : bool, default=True
             True: end marks are counted as tokens.
@@ -928,6 +810,7 @@ class LanguageModel(
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         include_end, include_unknown : bool, default=True
             As in `perplexity`.
@@ -936,7 +819,7 @@ class LanguageModel(
         -------
         table : Bunch of ndarrays of shape (max_depth + 1,)
             ``depth``; ``n_tokens``; ``log_likelihood``, the sum of natural
-            log-probabilities; ``perplexity``, NaN where there is no token. Over the
+            log-probabilities; ``perplexity``, NaN for a depth without tokens. Over the
             depths, tokens and log-likelihoods add up to those of `perplexity`.
 
         Raises
@@ -952,9 +835,9 @@ class LanguageModel(
         model = self.predictor.distribution
         if not isinstance(model, BackoffModel):
             raise AttributeError(
-                "perplexity_by_depth needs one tree of contexts, and a "
-                f"{type(innermost(self.estimator_)).__name__} has none, or several; "
-                "call it on the models that it is made of"
+                "perplexity_by_depth needs one tree of contexts, which a "
+                f"{type(innermost(self.estimator_)).__name__} does not have; call it "
+                "on the models that it is made of"
             )
         scored = score_positions(self, X)
         counted = scored.counted(include_end, include_unknown)
@@ -981,6 +864,7 @@ class LanguageModel(
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         include_end, include_unknown : bool, default=True
             As in `perplexity`.
@@ -1008,6 +892,7 @@ class LanguageModel(
         Parameters
         ----------
         X : TextFile or iterable of sentences
+            The text, in the form that `fit` takes.
 
         unit : {"bits", "nats", "hartleys"}, default="bits"
             Base of the logarithm: 2, e or 10.
@@ -1025,7 +910,7 @@ class LanguageModel(
         Raises
         ------
         ValueError
-            If there is no such `unit`, or as `token_log_proba`.
+            If `unit` is not known, or as `token_log_proba`.
 
         Examples
         --------
@@ -1092,7 +977,7 @@ class LanguageModel(
             ``end`` and ``unknown``, the marks; ``analyzer``. With a table of n-grams
             also those of `sklstruct.backoff.BackoffModel.describe`, and ``discounts``,
             those of each depth, where there are such; of other models ``bytes``, the
-            size of their pickle, None if they have none. Printed, a line each.
+            size of their pickle, None if they cannot be pickled. Printed, a line each.
 
         Examples
         --------
@@ -1401,20 +1286,29 @@ class LanguageModel(
         ----------
         path : str, os.PathLike or binary file object
             A file whose name ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed. The
-            file gets its name when it is complete. See `sklstruct.exchange.write`.
+            file gets its name when it is complete; an older file stays until then.
 
-        format : str, default=None
-            Format of the file, a key of ``sklstruct.exchange.FORMATS``, such as
-            ``"kenlm"``, the probing binary of KenLM, or ``"native"``. None: that of the
-            suffix, such as ``.arpa``, ``.bin`` (KenLM) or ``.sklm`` (native).
+        format : {"arpa", "kenlm", "att", "native"}, default=None
+            Format of the file: the text of ARPA files, the probing binary of KenLM, the
+            text of a weighted automaton of AT&T's and OpenFst's tools, or a file of
+            this library. None: that of the suffix, ``.arpa`` or ``.lm``; ``.bin``,
+            ``.binary``, ``.klm`` or ``.kenlm``; ``.att``; ``.sklm``. A file object, a
+            pipe or a device gets ``"arpa"``.
 
         **options
-            Options of the format; see `sklstruct.exchange.write`.
+            Options of the format. Of files of other programs: `start`, `end`, `unknown`
+            (None), the symbols to be written as ``<s>``, ``</s>`` and ``<unk>``; None:
+            the marks of the model. Of ``"arpa"``: `precision` (None), decimals of the
+            log10 values, 1 to 15; None: the digits of single precision. Of ``"kenlm"``:
+            `multiplier` (1.5), buckets of the hash tables for each n-gram, above 1. Of
+            ``"att"``: `backoff` ("<epsilon>"), the symbol of the arcs that read
+            nothing. Of ``"native"``: `dtype` ("float64"); "float32" halves the numbers
+            and rounds them.
 
         Raises
         ------
         AttributeError
-            If there is no `backoff_model_`: a mixture and a model over refined contexts
+            If `backoff_model_` is absent: a mixture and a model over refined contexts
             do not have one. `sklstruct.backoff.mix` makes one model of several.
         ValueError
             If a symbol cannot be written (empty, or with white space in it).
@@ -1429,23 +1323,6 @@ class LanguageModel(
         format = exchange.format_to_write(path, format, "path")
         exchange.write(self._tree("save"), path, format=format, **options)
 
-    def to_arpa(
-        self,
-        path: str | os.PathLike[str] | BinaryIO,
-        *,
-        precision: int | None = None,
-    ) -> None:
-        """`save` with ``format="arpa"``, the files of KenLM and SRILM.
-
-        Parameters
-        ----------
-        path : str, os.PathLike or binary file object
-            As in `save`. The marks are written as ``<s>``, ``</s>`` and ``<unk>``.
-
-        precision : int, default=None
-            Decimals of the log10 values, 1 to 15. None: the digits of single precision.
-        """
-        self.save(path, format="arpa", precision=precision)
 
     @classmethod
     def load(
@@ -1462,11 +1339,12 @@ class LanguageModel(
         Parameters
         ----------
         path : str, os.PathLike or binary file object
-            Plain or compressed. See `sklstruct.exchange.read`.
+            Plain, or compressed by gzip, bzip2, xz or (where Python has
+            ``compression.zstd``) zstd.
 
-        format : str, default=None
-            Format of the file, a key of ``sklstruct.exchange.FORMATS``; None: it is
-            recognised by the first bytes.
+        format : {"arpa", "kenlm", "att", "native"}, default=None
+            Format of the file; None: it is recognised by the first bytes, or by the
+            suffix ``.att`` of the name.
 
         out_of_vocabulary : {"error", "exclude"}, default="error"
             Parameter of the model, for files without a word for unknown ones.
@@ -1475,7 +1353,15 @@ class LanguageModel(
             As in `from_backoff`.
 
         **options
-            Options of the format; see `sklstruct.exchange.read`.
+            Options of the format. Of files of other programs: `start`, `end`,
+            `unknown`, the symbols that ``<s>``, ``</s>`` and ``<unk>`` become in the
+            model, by default strings with these marks. Of ``"att"``: `backoff`
+            ("<epsilon>"), the symbol of the arcs that back off, and `symbols` (None),
+            the path of a table with lines "word number", such as Kaldi's words.txt, for
+            files that hold numbers. Of ``"native"``: `mmap` (True), whether a plain
+            file is mapped, and `verify` (True), whether hashes are compared; pointers
+            and ids are checked in any case. Of ``"kenlm"``: `max_candidates` (1e11),
+            the most candidates that are tried for the n-grams of one order.
 
         Returns
         -------
@@ -1485,7 +1371,7 @@ class LanguageModel(
         Raises
         ------
         ValueError
-            With the place, if the file is not valid.
+            With the place, if the file is not valid; see :ref:`exchange`.
         TypeError
             If the format has no such option.
 
@@ -1538,7 +1424,7 @@ class LanguageModel(
         check_model(model)
         labels = model.labels
         out = cls(
-            max_depth=max(1, model.max_depth),
+            max_depth=model.max_depth,
             unknown=labels.unknown,
             start=labels.start,
             end=labels.end,
@@ -1557,53 +1443,12 @@ class LanguageModel(
         out._set_fitted(None, labels, model.relabel(labels))
         return out
 
-    @classmethod
-    def from_arpa(
-        cls,
-        path: str | os.PathLike[str] | BinaryIO,
-        *,
-        unknown: str = "<unk>",
-        start: str = "<s>",
-        end: str = "</s>",
-        out_of_vocabulary: str = "error",
-    ) -> Self:
-        r"""`load` with ``format="arpa"``, the files of KenLM and SRILM.
-
-        Parameters
-        ----------
-        path : str, os.PathLike or binary file object
-            As in `load`.
-
-        unknown, start, end : str, default="<unk>", "<s>", "</s>"
-            Names of the file's ``<unk>``, ``<s>`` and ``</s>`` in the model, None for
-            those that the file lacks.
-
-        out_of_vocabulary : {"error", "exclude"}, default="error"
-            As in `load`.
-
-        Returns
-        -------
-        model : LanguageModel
-            As of `load`.
-        """
-        model = exchange.read(
-            path, format="arpa", start=start, end=end, unknown=unknown
-        )
-        return cls.from_backoff(model, out_of_vocabulary=out_of_vocabulary)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.input_tags.one_d_array = True
         tags.input_tags.string = True
         return tags
-
-
-def _sentence_weights(sample_weight, n_sentences):
-    like = np.empty((n_sentences, 1))
-    return _check_sample_weight(
-        sample_weight, like, dtype=np.float64, ensure_non_negative=True
-    )
 
 
 def _mean(log_prob, weight):

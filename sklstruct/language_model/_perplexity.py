@@ -1,4 +1,4 @@
-"""Transformer and filter of documents by their perplexity."""
+"""PerplexityTransformer: documents in, perplexities out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +16,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._compat import BaseEstimator, TransformerMixin
-from .._docs import shared_docs
+from .._compat import BaseEstimator, StrOptions, TransformerMixin, _fit_context
 from ..compat.kenlm import Model
 from ..symbols import is_missing, number_sentences, odd_spaces, split_string
 from ..symbols._text import plain_list
@@ -26,7 +26,6 @@ from ._unknown import UnknownWords
 # Documents that are scored together.
 _BATCH = 1000
 _LN10 = float(np.log(10.0))
-_PARTS = ("head", "middle", "tail")
 _NAMES = ("log_proba", "perplexity", "unknown_rate", "n_tokens")
 
 _ALIKE = {
@@ -206,116 +205,6 @@ class _Warnings:
                 self.warned |= {k} if self.unknown[k].warn(encoder) else set()
 
 
-class _Documents(BaseEstimator):
-    """Base of the transformer and the filter."""
-
-    def __init__(
-        self,
-        model: Any,
-        *,
-        baseline: Any = None,
-        normalize: str | Callable[[str], str] | None = None,
-        tokenizer: Callable[[str], Iterable[str]] | None = None,
-        split_lines: bool = True,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.model = model
-        self.baseline = baseline
-        self.normalize = normalize
-        self.tokenizer = tokenizer
-        self.split_lines = split_lines
-        self.n_jobs = n_jobs
-
-    def _fit_models(self, X):
-        for name in ("normalize", "tokenizer"):
-            value = getattr(self, name)
-            known = value is None or callable(value)
-            if not known and (name, value) != ("normalize", "ccnet"):
-                also = ", 'ccnet'" if name == "normalize" else ""
-                raise ValueError(
-                    f"{name} must be None{also} or a function of a line, got {value!r}"
-                )
-        self.model_ = self._fit_model("model", self.model, X)
-        self.baseline_ = None
-        if self.baseline is not None:
-            self.baseline_ = self._fit_model("baseline", self.baseline, X)
-
-    def _fit_model(self, name, model, X):
-        if isinstance(model, str | bytes | os.PathLike):
-            return Model(model)
-        if isinstance(model, Model):
-            return model
-        if isinstance(model, FrozenEstimator) and isinstance(
-            model.estimator, LanguageModel
-        ):
-            check_is_fitted(model.estimator)
-            return model.estimator
-        if not isinstance(model, LanguageModel):
-            raise TypeError(
-                f"{name} must be a path of a file, a kenlm.Model of sklstruct.compat, "
-                "FrozenEstimator(language_model), or a LanguageModel to be trained, "
-                f"got {type(model).__name__}"
-            )
-        if model.__sklearn_is_fitted__() or model.from_file:
-            raise ValueError(
-                f"{name} is a fitted LanguageModel, which a clone of this "
-                f"{type(self).__name__} would lose: give FrozenEstimator({name})"
-            )
-        if X is None:
-            raise ValueError(f"{name} is to be trained: give documents to fit")
-        sentences_of = self._sentences_of()
-        text = [
-            sentence
-            for row, document in enumerate(_columns(X))
-            if not is_missing(document)
-            for sentence in sentences_of(document, row)
-        ]
-        return clone(model).fit(text)
-
-    def _sentences_of(self):
-        normalize = self.normalize
-        if isinstance(normalize, str):
-            normalize = normalize_ccnet
-        return _Sentences(normalize, self.tokenizer, self.split_lines)
-
-    def _models(self) -> list:
-        check_is_fitted(self)
-        return [m for m in (self.model_, self.baseline_) if m is not None]
-
-    def _features(self, X, warnings: _Warnings | None = None) -> Iterator[NDArray]:
-        """Features of the documents of X, a batch after the other.
-
-        warnings: those of the documents before; None: there are none.
-        """
-        models = self._models()
-        warnings = warnings or _Warnings(models)
-        sentences_of = self._sentences_of()
-        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
-        sums = parallel(
-            delayed(_score)(models, sentences_of, i * _BATCH, batch)
-            for i, batch in enumerate(_batches(_columns(X)))
-        )
-        for found, notes in sums:
-            warnings.add(notes)
-            n_tokens, n_words, n_unknown, *log_prob = found.T
-            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-                mean = log_prob[0] / n_tokens
-                # Blank lines are text without a word.
-                rate = np.where(n_tokens > 0, n_unknown / np.maximum(n_words, 1), mean)
-                columns = [mean, np.exp(-mean), rate, n_tokens]
-                if len(log_prob) > 1:
-                    columns.append(mean - log_prob[1] / n_tokens)
-            yield np.column_stack(columns)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.one_d_array = True
-        tags.input_tags.string = True
-        tags.target_tags.required = False
-        return tags
-
-
 def _columns(X):
     """An iterator over the documents of a list, a column or an iterator."""
     if hasattr(X, "column_names"):  # of Arrow
@@ -343,37 +232,7 @@ def _batches(documents):
         yield batch
 
 
-_PARAMETERS = """
-    model : path, kenlm.Model, FrozenEstimator or LanguageModel
-        The model. A path of an ARPA file or a probing binary, or a
-        :class:`sklstruct.compat.kenlm.Model`, scores as KenLM does;
-        ``FrozenEstimator(language_model)`` is a fitted :class:`LanguageModel` of any
-        kind. A `LanguageModel` that is not fitted is trained on the documents of `fit`.
-
-    baseline : as `model`, default=None
-        A second model; its log-probability per token is subtracted.
-
-    normalize : {"ccnet"} or callable, default=None
-        A function that is applied to each line first; "ccnet" is `normalize_ccnet`.
-
-    tokenizer : callable, default=None
-        A function that splits a line into words, such as ``encode_as_pieces`` of
-        sentencepiece. None: the rule of the model, see ``analyzer`` of
-        :class:`LanguageModel`; a model of KenLM's kind has KenLM's.
-
-    split_lines : bool, default=True
-        True: each line of a document is a sentence, with an end mark of its own. False:
-        the document is one sentence.
-
-    n_jobs : int, default=None
-        Number of processes over batches of documents. None is 1 unless in a
-        `joblib.parallel_config` context, -1 all processors. Models that are paths are
-        mapped, and their pages shared.
-"""
-
-
-@shared_docs(parameters=_PARAMETERS)
-class PerplexityTransformer(TransformerMixin, _Documents):
+class PerplexityTransformer(TransformerMixin, BaseEstimator):
     r"""Perplexity of documents: a text column in, numbers out.
 
     .. math::
@@ -385,16 +244,38 @@ class PerplexityTransformer(TransformerMixin, _Documents):
 
     Parameters
     ----------
-    {parameters}
+    model : path, kenlm.Model, FrozenEstimator or LanguageModel
+        The model. A path of an ARPA file or a probing binary, or a
+        :class:`sklstruct.compat.kenlm.Model`, scores as KenLM does;
+        ``FrozenEstimator(language_model)`` is a fitted :class:`LanguageModel` of any
+        kind. A `LanguageModel` that is not fitted is trained on the documents of `fit`.
+
+    baseline : as `model`, default=None
+        A second model; its log-probability per token is subtracted.
+
+    normalize : {"ccnet"} or callable, default=None
+        A function that is applied to each line first. "ccnet" is that of CCNet: small
+        letters; no accents; every digit is 0; punctuation of other scripts as in ASCII;
+        no control characters.
+
+    tokenizer : callable, default=None
+        A function that splits a line into words, such as ``encode_as_pieces`` of
+        sentencepiece. None: the rule of the model, see ``analyzer`` of
+        :class:`LanguageModel`; a model of KenLM's kind has KenLM's.
+
+    split_lines : bool, default=True
+        True: each line of a document is a sentence, with its end mark. False: the
+        document is one sentence.
+
+    n_jobs : int, default=None
+        Number of processes over batches of documents. None is 1 unless in a
+        `joblib.parallel_config` context, -1 all processors. Models that are paths are
+        mapped, and their pages shared.
 
     Attributes
     ----------
     model_, baseline_ : LanguageModel or kenlm.Model
         The models that score. ``baseline_`` is None without `baseline`.
-
-    See Also
-    --------
-    PerplexityFilter : Chooses documents by their perplexity.
 
     Notes
     -----
@@ -434,6 +315,33 @@ class PerplexityTransformer(TransformerMixin, _Documents):
            [  nan,   nan,  0.  ]])
     """
 
+    _parameter_constraints: dict = {
+        "model": "no_validation",
+        "baseline": "no_validation",
+        "normalize": [StrOptions({"ccnet"}), callable, None],
+        "tokenizer": [callable, None],
+        "split_lines": ["boolean"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        baseline: Any = None,
+        normalize: str | Callable[[str], str] | None = None,
+        tokenizer: Callable[[str], Iterable[str]] | None = None,
+        split_lines: bool = True,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.model = model
+        self.baseline = baseline
+        self.normalize = normalize
+        self.tokenizer = tokenizer
+        self.split_lines = split_lines
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Iterable | None = None, y: Any = None) -> Self:
         """Open or train the model.
 
@@ -457,7 +365,10 @@ class PerplexityTransformer(TransformerMixin, _Documents):
         OSError
             If a file cannot be read.
         """
-        self._fit_models(X)
+        self.model_ = self._fit_model("model", self.model, X)
+        self.baseline_ = None
+        if self.baseline is not None:
+            self.baseline_ = self._fit_model("baseline", self.baseline, X)
         return self
 
     def transform(self, X: Iterable) -> NDArray:
@@ -481,7 +392,7 @@ class PerplexityTransformer(TransformerMixin, _Documents):
         Raises
         ------
         TypeError
-            If a document is no string.
+            If a document is not a string.
         """
         n_columns = len(self.get_feature_names_out())
         return np.concatenate([np.empty((0, n_columns)), *self._features(X)])
@@ -502,167 +413,70 @@ class PerplexityTransformer(TransformerMixin, _Documents):
         more = () if self.baseline_ is None else ("log_proba_difference",)
         return np.array([*_NAMES, *more], dtype=object)
 
-
-@shared_docs(parameters=_PARAMETERS)
-class PerplexityFilter(_Documents):
-    r"""Sorts documents into head, middle and tail by their perplexity.
-
-    .. math::
-        \text{head: } \mathrm{ppl}(d) < q_{\mathtt{head}}, \qquad
-        \text{middle: } q_{\mathtt{head}} \le \mathrm{ppl}(d) < q_{\mathtt{tail}},
-        \qquad \text{tail: the rest} ,
-
-    with q the quantiles of the perplexities of the documents of `fit` [1]_. With a
-    `baseline`, the negative difference of the log-probabilities per token takes the
-    place of the perplexity.
-
-    Parameters
-    ----------
-    {parameters}
-
-    head, tail : float, default=0.3, 0.6
-        The quantiles, from 0 to 1, `head` at most `tail`.
-
-    keep : tuple of {"head", "middle", "tail"}, default=("head",)
-        The parts that `select` keeps.
-
-    Attributes
-    ----------
-    model_, baseline_ : LanguageModel or kenlm.Model
-        The models that score.
-
-    cutoffs_ : ndarray of shape (2,)
-        The two quantiles.
-
-    See Also
-    --------
-    PerplexityTransformer : The numbers themselves, as features.
-
-    Notes
-    -----
-    This is no transformer, as a `transform` must keep all rows. `select` drops
-    documents.
-
-    References
-    ----------
-    .. [1] G. Wenzek et al., "CCNet: Extracting high quality monolingual datasets from
-       web crawl data", LREC 2020, section 3.5.
-
-    Examples
-    --------
-    >>> from sklearn.frozen import FrozenEstimator
-    >>> from sklstruct.language_model import LanguageModel, PerplexityFilter
-    >>> from sklstruct.smoothing import AdditiveLM
-    >>> text = ["the cat sat", "the dog sat", "the cat ran"]
-    >>> lm = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(text)
-    >>> documents = ["the cat sat", "zebra the", "a dog sat"]
-    >>> step = PerplexityFilter(FrozenEstimator(lm), head=0.4, tail=0.8).fit(documents)
-    >>> step.predict(documents).tolist()
-    ['head', 'tail', 'middle']
-    >>> list(step.select(iter(documents)))
-    ['the cat sat']
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        *,
-        head: float = 0.3,
-        tail: float = 0.6,
-        keep: tuple[str, ...] = ("head",),
-        baseline: Any = None,
-        normalize: str | Callable[[str], str] | None = None,
-        tokenizer: Callable[[str], Iterable[str]] | None = None,
-        split_lines: bool = True,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            model, baseline=baseline, normalize=normalize, tokenizer=tokenizer,
-            split_lines=split_lines, n_jobs=n_jobs,
-        )  # fmt: skip
-        self.head = head
-        self.tail = tail
-        self.keep = keep
-
-    def fit(self, X: Iterable, y: Any = None) -> Self:
-        """Learn the cut-offs.
-
-        Parameters
-        ----------
-        X : iterable of str
-            Documents.
-
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : PerplexityFilter
-
-        Raises
-        ------
-        TypeError, ValueError
-            As :meth:`PerplexityTransformer.fit`, or if no document has text.
-        """
-        if not 0 <= self.head <= self.tail <= 1:
-            raise ValueError(
-                "head and tail must be quantiles, 0 <= head <= tail <= 1, got "
-                f"head={self.head!r} and tail={self.tail!r}"
+    def _fit_model(self, name, model, X):
+        if isinstance(model, str | bytes | os.PathLike):
+            return Model(model)
+        if isinstance(model, Model):
+            return model
+        if isinstance(model, FrozenEstimator) and isinstance(
+            model.estimator, LanguageModel
+        ):
+            check_is_fitted(model.estimator)
+            return model.estimator
+        if not isinstance(model, LanguageModel):
+            raise TypeError(
+                f"{name} must be a path of a file, a kenlm.Model of sklstruct.compat, "
+                "FrozenEstimator(language_model), or a LanguageModel to be trained, "
+                f"got {type(model).__name__}"
             )
-        if isinstance(self.keep, str) or not set(self.keep) <= set(_PARTS):
-            raise ValueError(f"keep must be a tuple of some of {_PARTS}")
-        if isinstance(X, Iterator):
-            X = list(X)
-        self._fit_models(X)
-        values = np.concatenate([np.empty(0), *map(self._values, self._features(X))])
-        values = values[~np.isnan(values)]
-        if values.size == 0:
-            raise ValueError("X holds no document with text: there is nothing to sort")
-        self.cutoffs_ = np.quantile(values, [self.head, self.tail])
-        return self
+        if model.__sklearn_is_fitted__() or model.from_file:
+            raise ValueError(
+                f"{name} is a fitted LanguageModel, which a clone of this "
+                f"{type(self).__name__} would lose: give FrozenEstimator({name})"
+            )
+        if X is None:
+            raise ValueError(f"{name} is to be trained: give documents to fit")
+        sentences_of = self._sentences_of()
+        text = [
+            sentence
+            for row, document in enumerate(_columns(X))
+            if not is_missing(document)
+            for sentence in sentences_of(document, row)
+        ]
+        return clone(model).fit(text)
 
-    def _values(self, features):
-        return features[:, 1] if self.baseline_ is None else -features[:, 4]
+    def _sentences_of(self):
+        normalize = self.normalize
+        if isinstance(normalize, str):
+            normalize = normalize_ccnet
+        return _Sentences(normalize, self.tokenizer, self.split_lines)
 
-    def _parts(self, features):
-        values = self._values(features)
-        part = np.searchsorted(self.cutoffs_, values, side="right")
-        # A document without text sorts behind all others.
-        return np.array(_PARTS)[part]
+    def _features(self, X) -> Iterator[NDArray]:
+        """Features of the documents of X, a batch after the other."""
+        models = [m for m in (self.model_, self.baseline_) if m is not None]
+        warnings = _Warnings(models)
+        sentences_of = self._sentences_of()
+        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
+        sums = parallel(
+            delayed(_score)(models, sentences_of, i * _BATCH, batch)
+            for i, batch in enumerate(_batches(_columns(X)))
+        )
+        for found, notes in sums:
+            warnings.add(notes)
+            n_tokens, n_words, n_unknown, *log_prob = found.T
+            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+                mean = log_prob[0] / n_tokens
+                # Blank lines are text without a word.
+                rate = np.where(n_tokens > 0, n_unknown / np.maximum(n_words, 1), mean)
+                columns = [mean, np.exp(-mean), rate, n_tokens]
+                if len(log_prob) > 1:
+                    columns.append(mean - log_prob[1] / n_tokens)
+            yield np.column_stack(columns)
 
-    def predict(self, X: Iterable) -> NDArray:
-        """The part that each document belongs to.
-
-        Parameters
-        ----------
-        X : iterable of str
-            Documents.
-
-        Returns
-        -------
-        part : ndarray of shape (n_documents,)
-            ``"head"``, ``"middle"`` or ``"tail"``; a document without text is of the
-            tail.
-        """
-        parts = [self._parts(features) for features in self._features(X)]
-        return np.concatenate([np.empty(0, dtype="<U6"), *parts])
-
-    def select(self, X: Iterable) -> Iterator[str]:
-        """The documents that are kept, in their order, as they are read.
-
-        Parameters
-        ----------
-        X : iterable of str
-            Documents; an iterator is read in batches.
-
-        Yields
-        ------
-        document : str
-            One of X, as it was.
-        """
-        warnings = _Warnings(self._models())
-        for batch in _batches(_columns(X)):
-            (features,) = self._features(batch, warnings)
-            for document, name in zip(batch, self._parts(features).tolist()):
-                if name in self.keep:
-                    yield document
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = True
+        tags.input_tags.string = True
+        tags.target_tags.required = False
+        return tags

@@ -7,10 +7,9 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from inspect import signature
-from typing import Any, Literal, get_args
+from numbers import Integral
+from typing import Any
 
-import numpy as np
 from sklearn.pipeline import Pipeline
 
 from .._checkpoint import Checkpoint, keeps_state
@@ -20,12 +19,8 @@ from .._warnings import FallbackWarning, warn
 from ..backoff import BackoffClassifier
 from ..context_tree import SuffixTreeVectorizer
 from ..symbols._ids import unfitted_params
+from ._names import QUALITIES
 
-Quality = Literal["fast", "good", "better", "best"]
-QUALITIES: tuple[str, ...] = get_args(Quality)
-
-# The words at positions 3 and 4 are those by which a tree learns repeated passages.
-_WHOLE = "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) w(3) c50(4) w(4)"
 _DEEP = "c100(1) c100(2) c100(3) c100(4) c100(5) c100(6)"
 _FINE = "c400(1) c400(2) c400(3) c400(4)"
 # Paths of one joint model, each of which begins with another word: where one is new
@@ -58,14 +53,15 @@ def named_estimator(
 
     Parameters
     ----------
-    name : {"fast", "good", "better", "best"}
+    name : {"fast", "better", "best"}
         The name.
 
     n_words : int, default=10_000
         Words that can be predicted, at least 1; fewer words get fewer classes.
 
     max_depth : int, default=4
-        That of the `LanguageModel`, at least 1; steps of paths beyond it are left out.
+        That of the `LanguageModel`, at least 1, or 0 for "fast"; steps of paths beyond
+        it are left out.
 
     Returns
     -------
@@ -75,7 +71,7 @@ def named_estimator(
     Raises
     ------
     ValueError
-        If there is no such name, or a number is below 1.
+        If the name is not known, or a number is too small.
 
     See Also
     --------
@@ -98,7 +94,7 @@ def named_estimator(
     if not isinstance(name, str) or name not in QUALITIES:
         raise ValueError(f"name must be one of {', '.join(QUALITIES)}, got {name!r}")
     check_count("n_words", n_words, 1)
-    check_count("max_depth", max_depth, 1)
+    check_count("max_depth", max_depth, 0 if name == "fast" else 1)
     # Imported here: scoring of texts and other models do not need these packages.
     from sklearn.pipeline import make_pipeline
 
@@ -115,16 +111,6 @@ def named_estimator(
     most = max(1, n_words - 2)
     n_classes = max(1, min(_MOST_CLASSES, n_classes, most))
 
-    # Kneser-Ney knows the contexts that occur once.
-    def tree(path, alpha):
-        refiner = ContextRefiner(_cut(path, max_depth, n_classes, most))
-        # Convergence is slow if one word dominates its class.
-        solver = AutoSolver(max_iter=1000)
-        l2 = StructuredLogLinearLM(
-            penalty="l2", lam=0.3, alpha=alpha, min_count=2, solver=solver
-        )
-        return make_pipeline(refiner, l2)
-
     def joint(paths, lam, alpha, min_count, tol):
         steps = (_cut(path, max_depth, n_classes, most) for path in paths)
         kept = [(f"path{i}", ContextRefiner(s)) for i, s in enumerate(steps) if s]
@@ -137,11 +123,16 @@ def named_estimator(
         # Kneser-Ney is better where a text repeats itself, which the gate learns.
         return MixtureLM([(kind, model), ("kn", KneserNeyLM())], weights="logistic")
 
-    if name == "good":
-        return mixed("refined", tree(_WHOLE, 0.88))
     if name == "better":
         of_classes = joint(_OLDER[:2], 2.0, 0.9, 3, tol=0.3)
-        in_class = tree(_IN_CLASS, 0.85)
+        refiner = ContextRefiner(_cut(_IN_CLASS, max_depth, n_classes, most))
+        # Kneser-Ney knows the contexts that occur once. 1000 iterations: convergence
+        # is slow when a class is dominated by one word.
+        l2 = StructuredLogLinearLM(
+            penalty="l2", lam=0.3, alpha=0.85, min_count=2,
+            solver=AutoSolver(max_iter=1000),
+        )  # fmt: skip
+        in_class = make_pipeline(refiner, l2)
     else:
         of_classes = joint([*_OLDER, _FINE, _DEEP], 3.5, 0.9, 2, tol=0.1)
         in_class = joint(_OLDER[:2], 1.5, 0.85, 2, tol=0.3)
@@ -155,8 +146,8 @@ def named_estimator(
 def collect_fallbacks(estimator: Any, analyzer: str) -> Iterator[None]:
     """Replace the FallbackWarnings in the fit of a named estimator by one.
 
-    They speak of an estimator and its parameters, which the user has not chosen. For
-    characters there is none: their number is small whatever the text, and the default
+    They speak of an estimator and its parameters, which the user has not chosen. Models
+    of characters do not warn: their number is small whatever the text, and the default
     discounts are as good.
     """
     if not isinstance(estimator, str):
@@ -181,46 +172,51 @@ def collect_fallbacks(estimator: Any, analyzer: str) -> Iterator[None]:
         )
 
 
-def warn_of_cut_contexts(estimator: Any, max_depth: int) -> None:
-    """Warn if a part asks for longer contexts than the `LanguageModel` has."""
-    for part in _parts_over_words(estimator):
-        parameter = signature(type(part)).parameters.get("max_depth")
-        if parameter is None:  # as of the model inside
-            continue
-        own = part.max_depth
-        if (
-            own != parameter.default
-            and isinstance(own, int | np.integer)
-            and own > max_depth
-        ):
-            warn(
-                f"max_depth={own} of {type(part).__name__} has no effect: max_depth="
-                f"{max_depth} of the LanguageModel is the longest context. Set "
-                f"max_depth={own} there, and search over it there",
-                UserWarning,
-            )
+def check_depths(estimator: Any, max_depth: int, alone: bool = True) -> None:
+    """ValueError if a part asks for other contexts than the `LanguageModel` has.
 
-
-def _parts_over_words(estimator):
-    """The parts of an estimator whose contexts are the words before."""
+    alone: False for a model of a mixture, whose contexts may be shorter.
+    """
     from ..mixture import MixtureLM
 
     if isinstance(estimator, MixtureLM):
         for _, part in estimator.models:
-            yield from _parts_over_words(part)
-    elif isinstance(estimator, Pipeline):
-        first = [step for _, step in estimator.steps[:-1]]
+            check_depths(part, max_depth, alone=False)
+        return
+    parts = [estimator]
+    if isinstance(estimator, Pipeline):
+        parts = [step for _, step in estimator.steps]
         # After a ContextRefiner contexts are paths of words and classes.
-        if all(isinstance(step, SuffixTreeVectorizer) for step in first):
-            yield from first
-            yield from _parts_over_words(estimator.steps[-1][1])
-    elif isinstance(estimator, BackoffClassifier):
-        yield estimator
-        yield from _parts_over_words(getattr(estimator, "estimator", None))
+        if not all(isinstance(step, SuffixTreeVectorizer) for step in parts[:-1]):
+            return
+    for part in parts:
+        if not isinstance(part, BackoffClassifier | SuffixTreeVectorizer):
+            continue
+        depth = getattr(part, "max_depth", None)
+        if not isinstance(depth, Integral):  # None, or refused by the part itself
+            continue
+        if depth > max_depth or (alone and depth != max_depth):
+            raise ValueError(
+                f"max_depth={depth} of {type(part).__name__}: max_depth={max_depth} of "
+                "the LanguageModel is the length of contexts. Set max_depth there, "
+                "search over it there, and leave that of the estimator at None"
+            )
+
+
+def read_no_context(estimator: Any) -> None:
+    """Set ``max_depth=0`` of a model over contexts; ValueError for other estimators."""
+    if not isinstance(estimator, BackoffClassifier):
+        raise ValueError(
+            f"max_depth=0: a {type(estimator).__name__} reads contexts of at least one "
+            "word; unigrams need a model over contexts, such as KneserNeyLM"
+        )
+    own = "max_depth" in estimator.get_params(deep=False)
+    # That of a PrunedLM is in the estimator inside.
+    estimator.set_params(**{"max_depth" if own else "estimator__max_depth": 0})
 
 
 def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) -> None:
-    """Set the checkpoint of every part that can keep its state and has none.
+    """Set the checkpoint of every part that can keep its state and lacks one.
 
     Raises
     ------

@@ -24,7 +24,7 @@ _UNITS = {"bits": float(np.log(2.0)), "nats": 1.0, "hartleys": float(np.log(10.0
 
 
 class Comparison(NamedTuple):
-    """What `compare` returns."""
+    """The result of `compare`."""
 
     gain: float  # percent
     standard_error: float
@@ -86,8 +86,8 @@ def compare(
     Raises
     ------
     ValueError
-        If there are fewer than two sentences with a token, one model has an end mark
-        and the other none, the analyzers of the models split X into other words, a word
+        If fewer than two sentences have a token, only one of the models has an end
+        mark, the analyzers of the models split X into other words, a word
         is unknown to one model only and `include_unknown`, or a token has probability
         0.
 

@@ -257,7 +257,7 @@ class WeightedAutomaton:
                 raise ValueError(
                     f"{label}: line {i}: an arc that reads nothing; remove such arcs "
                     "first (fstrmepsilon does). The automaton of a back-off model is "
-                    "read by sklstruct.exchange.read(path, format='att')"
+                    "read by LanguageModel.load(path, format='att')"
                 )
             states = [number.setdefault(s, len(number)) for s in head[:2]]
             if len(head) == 1:

@@ -11,15 +11,7 @@ if TYPE_CHECKING:
     )
     from ._hierarchical import hierarchical_recall_score as hierarchical_recall_score
     from ._likelihood import LikelihoodScorer as LikelihoodScorer
-    from ._likelihood import TargetCounts as TargetCounts
-    from ._likelihood import code_length as code_length
     from ._likelihood import log_likelihood as log_likelihood
-    from ._likelihood import log_likelihood_scorer as log_likelihood_scorer
-    from ._likelihood import make_code_length_scorer as make_code_length_scorer
-    from ._likelihood import make_log_likelihood_scorer as make_log_likelihood_scorer
-    from ._likelihood import make_perplexity_scorer as make_perplexity_scorer
-    from ._likelihood import neg_code_length_scorer as neg_code_length_scorer
-    from ._likelihood import neg_perplexity_scorer as neg_perplexity_scorer
     from ._likelihood import perplexity as perplexity
     from ._ranked_labels import label_propensities as label_propensities
     from ._ranked_labels import make_ranking_scorer as make_ranking_scorer

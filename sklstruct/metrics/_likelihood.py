@@ -1,4 +1,4 @@
-r"""Likelihood of targets: mean log-likelihood, perplexity, code length, scorers.
+r"""Likelihood of targets: mean log-likelihood, perplexity, a scorer of both.
 
 scikit-learn's ``neg_log_loss`` builds the (n, V) matrix, and is wrong or NaN if a fold
 lacks classes. Here targets are aligned by ``classes_``, and the parameter `unknown`
@@ -9,113 +9,27 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import check_total
-from .._compat import BaseEstimator, _check_sample_weight
+from .._compat import (
+    BaseEstimator,
+    Interval,
+    StrOptions,
+    _check_sample_weight,
+    validate_params,
+)
 from .._docs import shared_docs
 from .._likelihood import innermost, last_step, target_log_proba, weighted_sum
 from ..symbols._encoding import plain
 
-
-class TargetCounts(NamedTuple):
-    """Numbers of known and unknown targets of a likelihood.
-
-    Attributes
-    ----------
-    known : float
-        Number (summed weight) of targets in ``classes_`` of the estimator.
-
-    unknown : float
-        Number (summed weight) of the others.
-    """
-
-    known: float
-    unknown: float
-
-
-def _check_unknown(unknown):
-    if isinstance(unknown, str) and unknown in ("exclude", "error"):
-        return
-    if (
-        isinstance(unknown, numbers.Real)
-        and not isinstance(unknown, bool)
-        and 0 < unknown < 1
-    ):
-        return
-    raise ValueError(
-        "unknown must be 'exclude', 'error' or a probability mass between 0 and 1, "
-        f"both excluded; got {unknown!r}"
-    )
-
-
-def _total(estimator, X, y, sample_weight, unknown):
-    """(summed ln P, counted weight, TargetCounts)."""
-    _check_unknown(unknown)
-    if y is None:
-        estimator, X = last_step(estimator, X)
-        if not hasattr(estimator, "token_log_proba"):
-            raise ValueError(
-                f"y is None, but {type(estimator).__name__} is no language model over "
-                "sentences: pass the targets"
-            )
-        by_sentence = estimator.token_log_proba(X)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, np.empty((len(by_sentence), 1)), ensure_non_negative=True
-            )
-            sample_weight = np.repeat(sample_weight, [len(s) for s in by_sentence])
-        log_prob = np.concatenate(by_sentence) if by_sentence else np.empty(0)
-    else:
-        log_prob = np.asarray(target_log_proba(estimator, X, y))
-    if sample_weight is None:
-        weight = np.ones(log_prob.size)
-    else:
-        weight = _check_sample_weight(
-            sample_weight,
-            log_prob.reshape(-1, 1),
-            dtype=np.float64,
-            ensure_non_negative=True,
-        )
-        check_total(weight)
-    missing = np.isnan(log_prob) & (weight > 0)
-    known = np.where(np.isnan(log_prob), 0.0, weight)
-    counts = TargetCounts(float(known.sum()), float(weight[missing].sum()))
-    total = weighted_sum(log_prob, known)
-    if unknown == "exclude":
-        return total, counts.known, counts
-    if unknown == "error":
-        if counts.unknown:
-            i = int(np.argmax(missing))
-            what = ""
-            if y is not None:
-                what = f", the first is y[{i}] = {plain(np.asarray(y)[i])!r}"
-            raise ValueError(
-                f"{int(missing.sum())} targets are unknown to the estimator{what}. Fix "
-                "its classes (parameter classes or vocabulary), or choose "
-                "unknown='exclude' or a probability mass"
-            )
-        return total, counts.known, counts
-    # The mass of the unknown is taken from the known, so that all sums to 1.
-    total += counts.known * np.log1p(-unknown) + counts.unknown * np.log(unknown)
-    return total, counts.known + counts.unknown, counts
-
-
-def _mean(estimator, X, y, sample_weight, unknown):
-    total, weight, counts = _total(estimator, X, y, sample_weight, unknown)
-    if not weight > 0:
-        raise ValueError(
-            "there is no target to score: "
-            + (
-                f"all are unknown to the estimator (weight {counts.unknown:g})"
-                if counts.unknown
-                else "X is empty or every weight is 0"
-            )
-        )
-    return total / weight, counts
+_UNKNOWN = [
+    StrOptions({"exclude", "error"}),
+    Interval(numbers.Real, 0, 1, closed="neither"),
+]
 
 
 _PARAMETERS = """
@@ -132,45 +46,18 @@ y : array-like of shape (n_samples,), default=None
     `LanguageModel`.
 
 sample_weight : array-like of shape (n_samples,), default=None
-    Non-negative weights, one a target (with y=None: one a sentence).
+    Non-negative weights, one per target (with y=None: one per sentence).
 
 unknown : {"exclude", "error"} or float, default="exclude"
     Treatment of a target that is not in ``classes_``. ``"exclude"``: it is not
-    counted (compare the counts before you compare models). ``"error"``: an error that
-    names it. A float m in (0, 1): all unknown targets together have the probability
-    m, and the probability of a known target is multiplied by 1 - m.
-
-return_counts : bool, default=False
-    Whether to return the numbers of known and unknown targets too.
+    counted (two models that know different classes are then judged on different
+    targets). ``"error"``: an error that names it. A float m in (0, 1): all unknown
+    targets together have the probability m, and the probability of a known target is
+    multiplied by 1 - m.
 """
 
 
-@overload
-def log_likelihood(
-    estimator: BaseEstimator,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unknown: str | float = "exclude",
-    normalize: bool = True,
-    return_counts: Literal[False] = False,
-) -> float: ...
-
-
-@overload
-def log_likelihood(
-    estimator: BaseEstimator,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unknown: str | float = "exclude",
-    normalize: bool = True,
-    return_counts: Literal[True],
-) -> tuple[float, TargetCounts]: ...
-
-
+@validate_params({"unknown": _UNKNOWN}, prefer_skip_nested_validation=True)
 @shared_docs(parameters=_PARAMETERS)
 def log_likelihood(
     estimator: BaseEstimator,
@@ -179,10 +66,8 @@ def log_likelihood(
     *,
     sample_weight: ArrayLike | None = None,
     unknown: str | float = "exclude",
-    normalize: bool = True,
-    return_counts: bool = False,
-) -> float | tuple[float, TargetCounts]:
-    r"""Log-likelihood of the targets, natural logarithm.
+) -> float:
+    r"""Mean log-likelihood of the targets, natural logarithm.
 
     .. math::
         \frac{1}{\sum_i v_i} \sum_i v_i \ln P(y_i \mid x_i)
@@ -191,16 +76,10 @@ def log_likelihood(
     ----------
     {parameters}
 
-    normalize : bool, default=True
-        Whether to return the mean per counted target, else the sum.
-
     Returns
     -------
     log_likelihood : float
         At most 0; ``-inf`` if a counted target has the probability 0.
-
-    counts : TargetCounts
-        Only if `return_counts`: weights of the known and the unknown targets.
 
     Raises
     ------
@@ -213,41 +92,64 @@ def log_likelihood(
     >>> from sklearn.dummy import DummyClassifier
     >>> from sklstruct.metrics import log_likelihood
     >>> model = DummyClassifier(strategy="prior").fit([[0]] * 4, ["a", "a", "a", "b"])
-    >>> value, counts = log_likelihood(model, [[0]] * 2, ["b", "c"], return_counts=True)
-    >>> round(value, 4), counts
-    (-1.3863, TargetCounts(known=1.0, unknown=1.0))
+    >>> round(log_likelihood(model, [[0]] * 2, ["b", "c"]), 4)
+    -1.3863
     """
-    if normalize:
-        value, counts = _mean(estimator, X, y, sample_weight, unknown)
+    log_prob, weight = _log_proba(estimator, X, y, sample_weight)
+    lacking = np.isnan(log_prob) & (weight > 0)
+    if unknown == "error" and lacking.any():
+        i, first = int(np.argmax(lacking)), ""
+        if y is not None:
+            first = f", the first is y[{i}] = {plain(np.asarray(y)[i])!r}"
+        raise ValueError(
+            f"{int(lacking.sum())} targets are unknown to the estimator{first}. Fix "
+            "its classes (parameter classes or vocabulary), or choose "
+            "unknown='exclude' or a probability mass"
+        )
+    if isinstance(unknown, str):
+        weight = np.where(lacking, 0.0, weight)
+    else:  # the mass is taken from the known targets, so that all sums to 1
+        log_prob = np.where(lacking, np.log(unknown), log_prob + np.log1p(-unknown))
+    total = weight.sum()
+    if not total > 0:
+        reason = "X is empty or every weight is 0"
+        if lacking.any():
+            reason = "all are unknown to the estimator"
+        raise ValueError(f"there is no target to score: {reason}")
+    return weighted_sum(log_prob, weight) / float(total)
+
+
+def _log_proba(estimator, X, y, sample_weight):
+    """(ln P of each target, NaN for an unknown one; weight of each target)."""
+    if y is None:
+        estimator, X = last_step(estimator, X)
+        if not hasattr(estimator, "token_log_proba"):
+            raise ValueError(
+                f"y is None, but {type(estimator).__name__} is not a language model "
+                "over sentences: pass the targets"
+            )
+        by_sentence = estimator.token_log_proba(X)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, np.empty((len(by_sentence), 1)), ensure_non_negative=True
+            )
+            sample_weight = np.repeat(sample_weight, [len(s) for s in by_sentence])
+        log_prob = np.concatenate([np.empty(0), *by_sentence])
     else:
-        value, _, counts = _total(estimator, X, y, sample_weight, unknown)
-    return (float(value), counts) if return_counts else float(value)
+        log_prob = np.asarray(target_log_proba(estimator, X, y))
+    if sample_weight is None:
+        return log_prob, np.ones(log_prob.size)
+    weight = _check_sample_weight(
+        sample_weight,
+        log_prob.reshape(-1, 1),
+        dtype=np.float64,
+        ensure_non_negative=True,
+    )
+    check_total(weight)
+    return log_prob, weight
 
 
-@overload
-def perplexity(
-    estimator: BaseEstimator,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unknown: str | float = "exclude",
-    return_counts: Literal[False] = False,
-) -> float: ...
-
-
-@overload
-def perplexity(
-    estimator: BaseEstimator,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unknown: str | float = "exclude",
-    return_counts: Literal[True],
-) -> tuple[float, TargetCounts]: ...
-
-
+@validate_params({"unknown": _UNKNOWN}, prefer_skip_nested_validation=True)
 @shared_docs(parameters=_PARAMETERS)
 def perplexity(
     estimator: BaseEstimator,
@@ -256,8 +158,7 @@ def perplexity(
     *,
     sample_weight: ArrayLike | None = None,
     unknown: str | float = "exclude",
-    return_counts: bool = False,
-) -> float | tuple[float, TargetCounts]:
+) -> float:
     r"""Perplexity of the targets: the exponential of minus their mean log-likelihood.
 
     .. math::
@@ -271,10 +172,8 @@ def perplexity(
     -------
     perplexity : float
         At least 1; V for the uniform distribution over V classes; ``inf`` if a
-        counted target has the probability 0.
-
-    counts : TargetCounts
-        Only if `return_counts`: weights of the known and the unknown targets.
+        counted target has the probability 0. Its logarithm to base 2 is the number of
+        bits per target of an ideal code for the probabilities.
 
     Raises
     ------
@@ -289,110 +188,61 @@ def perplexity(
     >>> round(perplexity(model, [[0]] * 2, ["a", "d"]), 10)
     4.0
     """
-    value, counts = _mean(estimator, X, y, sample_weight, unknown)
+    value = log_likelihood(
+        estimator, X, y, sample_weight=sample_weight, unknown=unknown
+    )
     with np.errstate(over="ignore"):
-        value = float(np.exp(-value))
-    return (value, counts) if return_counts else value
-
-
-@overload
-def code_length(
-    estimator: BaseEstimator,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unknown: str | float = "exclude",
-    return_counts: Literal[False] = False,
-) -> float: ...
-
-
-@overload
-def code_length(
-    estimator: BaseEstimator,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unknown: str | float = "exclude",
-    return_counts: Literal[True],
-) -> tuple[float, TargetCounts]: ...
-
-
-@shared_docs(parameters=_PARAMETERS)
-def code_length(
-    estimator: BaseEstimator,
-    X: Any,
-    y: ArrayLike | None = None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    unknown: str | float = "exclude",
-    return_counts: bool = False,
-) -> float | tuple[float, TargetCounts]:
-    r"""Bits per target of an ideal code for the estimator's probabilities.
-
-    .. math::
-        -\frac{1}{\sum_i v_i} \sum_i v_i \log_2 P(y_i \mid x_i),
-
-    the logarithm to base 2 of the perplexity.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Returns
-    -------
-    bits : float
-        Bits per counted target, at least 0.
-
-    counts : TargetCounts
-        Only if `return_counts`: weights of the known and the unknown targets.
-
-    Raises
-    ------
-    ValueError
-        As `log_likelihood`.
-
-    Examples
-    --------
-    >>> from sklearn.dummy import DummyClassifier
-    >>> from sklstruct.metrics import code_length
-    >>> model = DummyClassifier(strategy="uniform").fit([[0]] * 4, ["a", "b", "c", "d"])
-    >>> round(code_length(model, [[0]] * 2, ["a", "d"]), 10)
-    2.0
-    """
-    value, counts = _mean(estimator, X, y, sample_weight, unknown)
-    value = float(-value / np.log(2))
-    return (value, counts) if return_counts else value
+        return float(np.exp(-value))
 
 
 _SIGNED: dict[str, tuple[Callable[..., Any], float]] = {
     "log_likelihood": (log_likelihood, 1.0),
     "neg_perplexity": (perplexity, -1.0),
-    "neg_code_length": (code_length, -1.0),
 }
 
 
 class LikelihoodScorer(BaseEstimator):
     """Scorer for ``scoring=``; greater is better.
 
-    `make_log_likelihood_scorer`, `make_perplexity_scorer` and `make_code_length_scorer`
-    return it. It is a scikit-learn object for metadata routing: after
+    It is a scikit-learn object for metadata routing: after
     ``scorer.set_score_request(sample_weight=True)`` `GridSearchCV` and `cross_validate`
     pass it weights.
 
     Parameters
     ----------
-    metric : {"log_likelihood", "neg_perplexity", "neg_code_length"}
-        The value returned.
+    metric : {"log_likelihood", "neg_perplexity"}, default="log_likelihood"
+        The value: `log_likelihood` (mean, natural logarithm), or minus `perplexity`.
 
     unknown : {"exclude", "error"} or float, default="exclude"
         Treatment of a target outside ``classes_``, as in `log_likelihood`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not valid.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.model_selection import KFold, cross_val_score
+    >>> from sklstruct.metrics import LikelihoodScorer
+    >>> y = ["a", "b", "a", "c", "a", "a"]
+    >>> scorer = LikelihoodScorer("neg_perplexity", unknown=0.1)
+    >>> model = DummyClassifier(strategy="prior")
+    >>> cross_val_score(model, [[0]] * 6, y, cv=KFold(3), scoring=scorer).round(2)
+    array([-3.85, -3.85, -2.22])
     """
 
-    def __init__(self, metric: Any = "log_likelihood", *, unknown: Any = "exclude"):
+    _parameter_constraints: ClassVar[dict] = {
+        "metric": [StrOptions({*_SIGNED})],
+        "unknown": _UNKNOWN,
+    }
+
+    def __init__(self, metric: str = "log_likelihood", *, unknown: Any = "exclude"):
         self.metric = metric
         self.unknown = unknown
+        # A search reports an error of a scorer as NaN, after all fits.
+        self._validate_params()
 
     def score(
         self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None
@@ -402,20 +252,21 @@ class LikelihoodScorer(BaseEstimator):
         Parameters
         ----------
         estimator : fitted classifier or LanguageModel
+            The estimator, a pipeline that ends in one, or a fitted search.
 
         X : array-like
+            Samples in the form the estimator takes; sentences for a `LanguageModel`.
 
         y : array-like of shape (n_samples,), default=None
-            None for a `LanguageModel`.
+            Targets. None for a `LanguageModel`.
 
         sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights.
 
         Returns
         -------
         score : float
         """
-        if self.metric not in _SIGNED:
-            raise ValueError(f"metric must be one of {list(_SIGNED)}: {self.metric!r}")
         function, sign = _SIGNED[self.metric]
         if hasattr(innermost(estimator), "token_log_proba"):
             y = None  # the targets of a language model are in its sentences
@@ -427,70 +278,3 @@ class LikelihoodScorer(BaseEstimator):
         self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None
     ) -> float:
         return self.score(estimator, X, y, sample_weight=sample_weight)
-
-
-def make_log_likelihood_scorer(unknown: str | float = "exclude") -> LikelihoodScorer:
-    """Scorer of the mean log-likelihood per target, natural logarithm.
-
-    Parameters
-    ----------
-    unknown : {"exclude", "error"} or float, default="exclude"
-        Treatment of a target outside ``classes_``, as in `log_likelihood`.
-
-    Returns
-    -------
-    scorer : callable
-        ``scorer(estimator, X, y=None, sample_weight=None)``, picklable.
-    """
-    _check_unknown(unknown)
-    return LikelihoodScorer("log_likelihood", unknown=unknown)
-
-
-def make_perplexity_scorer(unknown: str | float = "exclude") -> LikelihoodScorer:
-    """Scorer of minus the perplexity.
-
-    Parameters
-    ----------
-    unknown : {"exclude", "error"} or float, default="exclude"
-        Treatment of a target outside ``classes_``, as in `perplexity`.
-
-    Returns
-    -------
-    scorer : callable
-        ``scorer(estimator, X, y=None, sample_weight=None)``, picklable.
-
-    Examples
-    --------
-    >>> from sklearn.dummy import DummyClassifier
-    >>> from sklearn.model_selection import KFold, cross_val_score
-    >>> from sklstruct.metrics import make_perplexity_scorer
-    >>> y = ["a", "b", "a", "c", "a", "a"]
-    >>> scorer = make_perplexity_scorer(unknown=0.1)
-    >>> model = DummyClassifier(strategy="prior")
-    >>> cross_val_score(model, [[0]] * 6, y, cv=KFold(3), scoring=scorer).round(2)
-    array([-3.85, -3.85, -2.22])
-    """
-    _check_unknown(unknown)
-    return LikelihoodScorer("neg_perplexity", unknown=unknown)
-
-
-def make_code_length_scorer(unknown: str | float = "exclude") -> LikelihoodScorer:
-    """Scorer of minus the code length, in bits per target.
-
-    Parameters
-    ----------
-    unknown : {"exclude", "error"} or float, default="exclude"
-        Treatment of a target outside ``classes_``, as in `code_length`.
-
-    Returns
-    -------
-    scorer : callable
-        ``scorer(estimator, X, y=None, sample_weight=None)``, picklable.
-    """
-    _check_unknown(unknown)
-    return LikelihoodScorer("neg_code_length", unknown=unknown)
-
-
-log_likelihood_scorer = make_log_likelihood_scorer()
-neg_perplexity_scorer = make_perplexity_scorer()
-neg_code_length_scorer = make_code_length_scorer()

@@ -1,4 +1,4 @@
-"""Metrics of the labels that a model ranks first, for several labels a sample."""
+"""Metrics of the labels that a model ranks first, for several labels per sample."""
 
 from __future__ import annotations
 

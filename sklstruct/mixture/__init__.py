@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._base import ModelClassifier as ModelClassifier
+    from ._base import ModelClassifier
     from ._factored import FactoredLM as FactoredLM
     from ._mixture import MixtureLM as MixtureLM
 else:

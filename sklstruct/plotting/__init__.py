@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ._analysis import WordLossDisplay as WordLossDisplay
     from ._cost import CostDisplay as CostDisplay
     from ._depth_tradeoff import DepthTradeoffDisplay as DepthTradeoffDisplay
-    from ._display import Display as Display
+    from ._display import Display
     from ._lattice import LatticeDisplay as LatticeDisplay
     from ._perplexity import PerplexityDisplay as PerplexityDisplay
     from ._reliability import ReliabilityDisplay as ReliabilityDisplay

@@ -15,15 +15,12 @@ if TYPE_CHECKING:
     from ._groups import prox_group_lasso as prox_group_lasso
     from ._groups import prox_overlapping_groups as prox_overlapping_groups
     from ._groups import prox_tree_groups as prox_tree_groups
-    from ._matrices import norm_trace as norm_trace
     from ._matrices import prox_trace as prox_trace
     from ._tree_prox import norm_tree_l2 as norm_tree_l2
     from ._tree_prox import norm_tree_linf as norm_tree_linf
     from ._tree_prox import prox_tree_l2 as prox_tree_l2
     from ._tree_prox import prox_tree_linf as prox_tree_linf
     from ._vectors import norm_elastic_net as norm_elastic_net
-    from ._vectors import norm_l0 as norm_l0
-    from ._vectors import norm_l2_squared as norm_l2_squared
     from ._vectors import norm_lp as norm_lp
     from ._vectors import prox_elastic_net as prox_elastic_net
     from ._vectors import prox_l0 as prox_l0

@@ -86,27 +86,3 @@ def prox_trace(v: ArrayLike, kappa: float) -> NDArray:
         return w.astype(dtype, copy=False)
     out = unit * _call(_shrink, w / unit, kappa / unit)
     return out.astype(dtype, copy=False)
-
-
-def norm_trace(v: ArrayLike) -> float:
-    r"""The trace norm, the sum of the singular values.
-
-    Parameters
-    ----------
-    v : array-like of shape (m, n)
-        Finite values.
-
-    Returns
-    -------
-    norm : float
-        0 for an empty matrix.
-
-    Examples
-    --------
-    >>> from sklstruct.prox import norm_trace
-    >>> norm_trace([[3.0, 0.0], [0.0, -1.0]])
-    4.0
-    """
-    v = check_vector(v, ndim=2)[0]
-    unit = np.abs(v).max(initial=0.0)
-    return float(unit * _call(_decompose, v / unit)[1].sum()) if unit else 0.0

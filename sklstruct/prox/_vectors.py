@@ -87,28 +87,6 @@ def prox_l0(
     )
 
 
-def norm_l0(v: ArrayLike) -> float:
-    r"""Number of non-zero entries, :math:`\sum_i [v_i \ne 0]`; not a norm.
-
-    Parameters
-    ----------
-    v : array-like of shape (n,)
-        Finite values.
-
-    Returns
-    -------
-    count : float
-        The number.
-
-    Examples
-    --------
-    >>> from sklstruct.prox import norm_l0
-    >>> norm_l0([0.0, -2.0, 1.0])
-    2.0
-    """
-    return float(np.count_nonzero(check_vector(v)[0]))
-
-
 def soft(w: NDArray, threshold: NDArray | float) -> NDArray:
     """sign(w) (|w| - threshold)+."""
     return np.sign(w) * np.maximum(np.abs(w) - threshold, 0.0)
@@ -203,30 +181,6 @@ def prox_l2_squared(
     """
     w, dtype, strength, diagonal = _read(v, kappa, metric, positive)
     return (w / (1 + strength / diagonal)).astype(dtype, copy=False)
-
-
-def norm_l2_squared(v: ArrayLike) -> float:
-    r"""Half the squared :math:`\ell_2` norm, :math:`\tfrac12 \sum_i v_i^2`.
-
-    Parameters
-    ----------
-    v : array-like of shape (n,)
-        Finite values.
-
-    Returns
-    -------
-    value : float
-        The penalty whose operator is `prox_l2_squared`; not a norm.
-
-    Examples
-    --------
-    >>> from sklstruct.prox import norm_l2_squared
-    >>> norm_l2_squared([3.0, -4.0])
-    12.5
-    """
-    v = check_vector(v)[0]
-    with np.errstate(over="ignore"):
-        return float(0.5 * (v @ v))
 
 
 @shared_parameters
@@ -406,7 +360,9 @@ def norm_elastic_net(v: ArrayLike, gamma: float = 1.0) -> float:
     32.0
     """
     gamma = check_number(gamma, "gamma")
-    return norm_lp(v, 1) + (gamma * norm_l2_squared(v) if gamma else 0.0)
+    v = check_vector(v)[0]
+    with np.errstate(over="ignore"):
+        return norm_lp(v, 1) + (0.5 * gamma * float(v @ v) if gamma else 0.0)
 
 
 # ------------------------------------------------------- many blocks at a time

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from ._labels import Labels as Labels
     from ._labels import read_vocabulary, sort_symbols, union_labels
     from ._number import number_sentences
-    from ._sentences import ContextWindows as ContextWindows
     from ._sentences import (
+        DEEPEST,
+        ContextWindows,
         SentenceEncoder,
         TextWindows,
         VocabularyRules,

@@ -94,7 +94,7 @@ class Taxonomy:
 
     See Also
     --------
-    TAXONOMY_BUILDERS : Classes that learn a taxonomy from data.
+    TaxonomyBuilder : Base of the classes that learn a taxonomy from data.
 
     Notes
     -----

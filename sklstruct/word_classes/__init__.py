@@ -6,7 +6,7 @@ from .._lazy import face
 
 if TYPE_CHECKING:
     from ._agglomeration import class_taxonomy as class_taxonomy
-    from ._clustering import WordClustering as WordClustering
+    from ._clustering import WordClustering
     from ._exchange import ExchangeClustering as ExchangeClustering
     from ._refiner import ContextRefiner as ContextRefiner
     from ._taxonomy import TaxonomyClustering as TaxonomyClustering

@@ -162,8 +162,6 @@ def test_cut_counts_are_those_of_a_smaller_depth():
         np.testing.assert_array_equal(cut.count, flat.count)
         lm = LanguageModel(WittenBellLM(), max_depth=depth)
         same_bits(clone(lm).fit(deep).backoff_model_, lm.fit(text).backoff_model_)
-        inner = LanguageModel(WittenBellLM(max_depth=depth), max_depth=4)
-        same_bits(inner.fit(deep).backoff_model_, lm.backoff_model_)
     held_out = LanguageModel(KneserNeyLM(discount="tuned"), max_depth=4)
     whole = held_out.count(text, X_val=text[:20])
     held_out.set_params(max_depth=2)

@@ -162,7 +162,10 @@ TEXT = [
 def test_batches_of_sentences_are_the_whole(model, marks, tmp_path):
     path = tmp_path / "text"
     path.write_text("\n".join(TEXT))
-    lm = LanguageModel(model, max_depth=3, **marks)
+    depth = model.max_depth or 3
+    lm = LanguageModel(
+        clone(model).set_params(max_depth=None), max_depth=depth, **marks
+    )
     whole = clone(lm).fit(TEXT)
     weight = np.ones(len(TEXT))
     for parts in (

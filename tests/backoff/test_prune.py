@@ -229,10 +229,10 @@ def test_any_model_stays_normalised_and_a_cursor_walks_it(estimator, method, tmp
         np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-12)
         model.begin()  # would tell of a context that no reading leads to
         path = tmp_path / "pruned.arpa"
-        lm.to_arpa(path, precision=12)
+        lm.save(path, precision=12)
         test = random_text(5, n_sentences=20)
         np.testing.assert_allclose(
-            LanguageModel.from_arpa(path).score_samples(test),
+            LanguageModel.load(path).score_samples(test),
             lm.score_samples(test),
             rtol=1e-8,
         )

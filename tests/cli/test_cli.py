@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 from sklstruct import KneserNeyLM, LanguageModel, _cli, exchange
+from sklstruct._cli._arguments import LOG_LINEAR, SMOOTHING, make_parser, subparsers
 from sklstruct._cli._kenlm import _shortest
 from sklstruct._compat import HAS_CALLBACKS
 from sklstruct.backoff import mix, prune, restrict
@@ -146,7 +147,7 @@ def test_train_options(folder, capsys):
         assert same_scores("m.bin", reference(**parameters).backoff_model_)
 
 
-@pytest.mark.parametrize("smoothing", _cli.SMOOTHING)
+@pytest.mark.parametrize("smoothing", [*SMOOTHING, LOG_LINEAR])
 def test_every_smoothing_trains(folder, smoothing):
     given = ["--smoothing", smoothing, "-n", 2, "-q"]
     assert run("train", "train.txt", "-o", "m.arpa", *given) == 0
@@ -266,10 +267,10 @@ def test_qualities(folder, capsys):
     given = ["train", "train.txt", "-n", 3, "-q", "--quality"]
     assert run(*given, "fast", "-o", "f.arpa") == 0
     assert same_scores("f.arpa", reference(2).backoff_model_)
-    assert run(*given, "good", "-o", "g.pkl.gz") == 0
+    assert run(*given, "better", "-o", "g.pkl.gz") == 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected = LanguageModel("good", max_depth=2).fit(TEXT[:300])
+        expected = LanguageModel("better", max_depth=2).fit(TEXT[:300])
     assert run("evaluate", "g.pkl.gz", "test.txt", "--json") == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["perplexity"] == pytest.approx(expected.perplexity(TEXT[300:]))
@@ -608,8 +609,8 @@ def test_query_sums_up_the_scores_of_words(model, capsys, monkeypatch):
         ["mix", "absent.arpa", "-o", "x.arpa", "--weights", "1"],
         ["mix", "train.txt", "-o", "x.arpa", "--weights", "1"],
         ["prune", "train.txt", "-o", "x.arpa", "--to", "100"],
-        ["train", "train.txt", "-o", "x.arpa", "--quality", "good"],
-        ["train", "train.txt", "-o", "x.pkl", "--quality", "good", "-n", "1"],
+        ["train", "train.txt", "-o", "x.arpa", "--quality", "better"],
+        ["train", "train.txt", "-o", "x.pkl", "--quality", "better", "-n", "1"],
         ["train", "train.txt", "-o", "x.arpa", "--tune", "test.txt"],
         ["train", "train.txt", "-o", "train.txt"],
         ["lmplz", "-o", "2", "--text", "train.txt", "--arpa", "train.txt"],
@@ -724,9 +725,9 @@ def test_closed_pipe(model):
 def test_the_page_has_every_argument():
     """Every subcommand and option stands in docs/user_guide/command_line.rst."""
     page = PAGE.read_text(encoding="utf-8")
-    parser = _cli._parser()
+    parser = make_parser()
     missing = []
-    for name, one in {"sklstruct": parser, **_cli._subparsers(parser)}.items():
+    for name, one in {"sklstruct": parser, **subparsers(parser)}.items():
         words = set(re.findall(r"[\w-]+", page))
         missing += [name] if name not in words else []
         for action in one._actions:

@@ -171,7 +171,7 @@ def doors(path, folder):
 
 def check_language_model(path, theirs, texts):
     """A LanguageModel has no marks inside a text, and numbers in double precision."""
-    lm = LanguageModel.from_arpa(path, out_of_vocabulary="exclude")
+    lm = LanguageModel.load(path, out_of_vocabulary="exclude")
     plain = [
         [w for w in text.split() if w not in ("<s>", "</s>", "<UNK>")]
         for text in texts

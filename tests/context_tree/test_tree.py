@@ -469,7 +469,7 @@ def test_too_few_symbols_and_other_misuse():
 
 
 BAD_QUERIES = {
-    "node of a pair": (lambda t, p: p.find([9], [0]), r"nodes\[0\] = 9 is no node"),
+    "node of a pair": (lambda t, p: p.find([9], [0]), r"nodes\[0\] = 9 is not a node"),
     "class of a pair": (lambda t, p: p.find([0], [-1]), r"targets\[0\] = -1"),
     "length": (lambda t, p: p.find([0, 0], [0]), "targets must have 2 entries"),
     "floats": (lambda t, p: p.find([0.5], [0]), "integers"),

@@ -49,7 +49,7 @@ def walk(text, sentence, backoff="<epsilon>"):
 
 def models():
     yield LanguageModel(KneserNeyLM(discount=0.5), max_depth=2)
-    yield LanguageModel(KneserNeyLM(0, discount=0.5), max_depth=1)
+    yield LanguageModel(KneserNeyLM(discount=0.5), max_depth=0)
     yield LanguageModel(JelinekMercerLM(), max_depth=3, min_count=2)
     yield LanguageModel(GrownLM(lam=0.5), max_depth=3)
 

@@ -59,7 +59,6 @@ DOORS = {
     "read": exchange.read,
     "read as ARPA": lambda path: exchange.read(path, format="arpa"),
     "load": LanguageModel.load,
-    "from_arpa": LanguageModel.from_arpa,
     "compat": kenlm.Model,
 }
 

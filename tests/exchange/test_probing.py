@@ -33,7 +33,7 @@ def model_of(max_depth, sentences=TEXT, **parameters):
 def unigrams():
     from sklstruct.smoothing import AdditiveLM
 
-    lm = LanguageModel(AdditiveLM(delta=0.5, max_depth=0), max_depth=1).fit(TEXT)
+    lm = LanguageModel(AdditiveLM(delta=0.5), max_depth=0).fit(TEXT)
     return lm.backoff_model_
 
 

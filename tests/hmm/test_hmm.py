@@ -718,8 +718,8 @@ TEXT = [
 def test_a_decoder_does_not_train_a_fitted_model_again(tmp_path):
     channel, path = KeypadChannel(), tmp_path / "model.arpa"
     trained = LanguageModel(KneserNeyLM(discount="single"), max_depth=3).fit(TEXT)
-    trained.to_arpa(path)
-    model = LanguageModel.from_arpa(path)
+    trained.save(path)
+    model = LanguageModel.load(path)
     for text in (TEXT[:1], None):
         with pytest.raises(ValueError, match="read from a file.*FrozenEstimator"):
             NoisyChannelDecoder(model, channel).fit(text)
@@ -773,8 +773,8 @@ MALFORMED = [
     (None, r"must give a pair \(ids, log-factors\), got NoneType"),
     (([0, 1, 2], []), "log-factors must have 3 entries"),
     (([0], [0.0, 0.0]), "log-factors must have 1 entries"),
-    (([0, -1], [0.0, 0.0]), r"ids\[1\] = -1 is no candidate"),
-    (([10**6], [0.0]), r"ids\[0\] = 1000000 is no candidate"),
+    (([0, -1], [0.0, 0.0]), r"ids\[1\] = -1 is not a candidate"),
+    (([10**6], [0.0]), r"ids\[0\] = 1000000 is not a candidate"),
     (([10**12], [0.0]), "ids holds 1000000000000"),
     (([1, 0, 1], [0.0, 0.0, 0.0]), "ids must differ, got 1 more than once"),
     (([0.0], [0.0]), "ids must hold integers"),
@@ -919,7 +919,7 @@ def test_a_corrector_of_words_refuses_a_model_of_characters():
 
 def test_decoder_of_a_file_without_an_unknown_word(tmp_path):
     path = tmp_path / "closed.arpa"
-    LanguageModel(WittenBellLM(), max_depth=1, unknown=None).fit(TEXT).to_arpa(path)
+    LanguageModel(WittenBellLM(), max_depth=1, unknown=None).fit(TEXT).save(path)
     text = path.read_text()
     n_words = len({word for line in TEXT for word in line.split()}) + 2
     head = f"ngram 1={n_words}\n"
@@ -929,7 +929,7 @@ def test_decoder_of_a_file_without_an_unknown_word(tmp_path):
     listed = listed.replace("\\1-grams:\n", "\\1-grams:\n-99\t<unk>\n")
     for content in (text, listed):
         path.write_text(content)
-        model = FrozenEstimator(LanguageModel.from_arpa(path))
+        model = FrozenEstimator(LanguageModel.load(path))
         decoder = NoisyChannelDecoder(model, EditDistanceChannel()).fit()
         found = decoder.predict([["teh", "qqqqqqq", "dgo", "12"]])
         assert found == [["the", "qqqqqqq", "dog", "12"]]

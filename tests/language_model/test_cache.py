@@ -643,8 +643,8 @@ def test_bad_input():
 
 
 def test_a_base_from_a_file_is_not_trained_again(tmp_path):
-    LanguageModel(AdditiveLM(), max_depth=2).fit(TRAIN).to_arpa(tmp_path / "a.arpa")
-    base = LanguageModel.from_arpa(tmp_path / "a.arpa")
+    LanguageModel(AdditiveLM(), max_depth=2).fit(TRAIN).save(tmp_path / "a.arpa")
+    base = LanguageModel.load(tmp_path / "a.arpa")
     for given in (base, clone(base)):
         with pytest.raises(ValueError, match=r"give it as FrozenEstimator\(base\)"):
             CacheLM(given).fit(TRAIN)

@@ -189,7 +189,7 @@ def files(tmp_path_factory):
         warnings.simplefilter("ignore")
         for name, half, depth in zip("ab", halves, (2, 3)):
             lm = LanguageModel(KneserNeyLM(), max_depth=depth, min_count=2).fit(half)
-            lm.to_arpa(folder / f"{name}.arpa", precision=12)
+            lm.save(folder / f"{name}.arpa", precision=12)
     exchange.write(exchange.read(folder / "b.arpa"), folder / "b.bin", format="kenlm")
     return folder, text[500:]
 
@@ -293,7 +293,7 @@ def test_mix_reads_lacking_words_as_unknown(tmp_path):
     assert n
     # Rows of files with few decimals do not sum to 1; those of their mixture do.
     for name, lm in (("a", a), ("b", b)):
-        lm.to_arpa(tmp_path / f"{name}.arpa", precision=3)
+        lm.save(tmp_path / f"{name}.arpa", precision=3)
     rough = mix([exchange.read(tmp_path / f"{k}.arpa") for k in "ab"], [0.5, 0.5])
     assert rough.check_normalized() < 1e-9
 
@@ -343,13 +343,13 @@ def test_what_cannot_be_interpolated(pair, files):
 
 def test_mixtures_of_any_models(pair):
     """A model without a table, a cache over the result."""
-    good = LanguageModel("good", max_depth=2)
+    better = LanguageModel("better", max_depth=2)
     text = [" ".join(words) for words in SENTENCES[:200]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        good.fit(text)
-    model = interpolate([pair[0], good], text[:20])
-    assert model.perplexity(text[:20]) < good.perplexity(text[:20]) * 1.01
+        better.fit(text)
+    model = interpolate([pair[0], better], text[:20])
+    assert model.perplexity(text[:20]) < better.perplexity(text[:20]) * 1.01
     state = model.advance(model.begin(), "the")[1]
     assert abs(np.exp(model.rows(state)).sum() - 1.0) < 1e-9
     with pytest.raises(AttributeError, match="save needs"):

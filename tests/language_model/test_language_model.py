@@ -212,8 +212,8 @@ def test_pipeline_equals_windows(collapse, tmp_path):
         log_proba[np.arange(symbol.size), symbol],
         rtol=1e-12,
     )
-    piped.to_arpa(tmp_path / "piped.arpa", precision=12)
-    read = LanguageModel.from_arpa(tmp_path / "piped.arpa")
+    piped.save(tmp_path / "piped.arpa", precision=12)
+    read = LanguageModel.load(tmp_path / "piped.arpa")
     np.testing.assert_allclose(
         read.score_samples(test), piped.score_samples(test), rtol=1e-9
     )
@@ -236,7 +236,7 @@ def test_scikit_learn_classifier_over_one_hot_windows():
     assert math.isfinite(model.perplexity(["w0 new"], include_unknown=False))
     assert sum(p for _, p in model.predict_next("w0", 100)) == pytest.approx(1)
     with pytest.raises(AttributeError, match="needs an estimator that fits a Backoff"):
-        model.to_arpa("unused")
+        model.save("unused.arpa")
     with pytest.raises(AttributeError, match="needs one tree of contexts"):
         model.perplexity_by_depth(text)
 
@@ -494,9 +494,9 @@ def test_arpa_round_trip_and_kenlm(estimator, suffix, tmp_path):
         estimator, max_depth=2, min_count=4, unknown="UNK", start="^", end="$"
     ).fit(text[:150])
     path = tmp_path / f"model.{suffix}"
-    model.to_arpa(path)
+    model.save(path)
     test = [*text[150:], "w0 new w1", "new new", ""]
-    read = LanguageModel.from_arpa(path)
+    read = LanguageModel.load(path)
     assert (read.unknown, read.start, read.end) == ("<unk>", "<s>", "</s>")
     assert read.estimator_ is None and read.max_depth == 2
     np.testing.assert_allclose(
@@ -508,9 +508,9 @@ def test_arpa_round_trip_and_kenlm(estimator, suffix, tmp_path):
         np.testing.assert_allclose(row / np.log(10), theirs, atol=1e-5)
     assert read.sample(2, random_state=0)
     again = tmp_path / "again.arpa"
-    read.to_arpa(again)
+    read.save(again)
     np.testing.assert_allclose(
-        LanguageModel.from_arpa(again).score_samples(test),
+        LanguageModel.load(again).score_samples(test),
         read.score_samples(test),
         atol=1e-6,
     )
@@ -522,18 +522,16 @@ def test_arpa_round_trip_and_kenlm(estimator, suffix, tmp_path):
 
 def test_arpa_without_unknown_word(tmp_path):
     model = LanguageModel(kneser_ney(), max_depth=1, unknown=None).fit(CATS)
-    model.to_arpa(tmp_path / "closed.arpa")
-    read = LanguageModel.from_arpa(tmp_path / "closed.arpa")
+    model.save(tmp_path / "closed.arpa")
+    read = LanguageModel.load(tmp_path / "closed.arpa")
     assert read.unknown is None
     np.testing.assert_allclose(read.score(CATS), model.score(CATS), atol=1e-6)
     with pytest.raises(ValueError, match="'mouse' of sentence 0"):
         read.score(["the mouse"])
-    lenient = LanguageModel.from_arpa(
-        tmp_path / "closed.arpa", out_of_vocabulary="exclude"
-    )
+    lenient = LanguageModel.load(tmp_path / "closed.arpa", out_of_vocabulary="exclude")
     assert np.isnan(lenient.token_log_proba(["the mouse"])[0][1])
     with pytest.raises(ValueError, match="out_of_vocabulary"):
-        LanguageModel.from_arpa(tmp_path / "closed.arpa", out_of_vocabulary="drop")
+        LanguageModel.load(tmp_path / "closed.arpa", out_of_vocabulary="drop")
 
 
 # --------------------------------------------------------------- scikit-learn
@@ -659,9 +657,9 @@ def test_a_limit_on_length_costs_nothing_unless_it_is_reached():
     )
 
 
-def test_fit_after_from_arpa_says_what_it_does(tmp_path):
-    LanguageModel(kneser_ney(), max_depth=2).fit(CATS).to_arpa(tmp_path / "m.arpa")
-    read = LanguageModel.from_arpa(tmp_path / "m.arpa")
+def test_fit_after_load_says_what_it_does(tmp_path):
+    LanguageModel(kneser_ney(), max_depth=2).fit(CATS).save(tmp_path / "m.arpa")
+    read = LanguageModel.load(tmp_path / "m.arpa")
     with pytest.warns(UserWarning, match="replaces it by a StructuredLogLinearLM"):
         read.fit(CATS)
     assert isinstance(read.estimator_, StructuredLogLinearLM)
@@ -793,7 +791,7 @@ def test_bad_corpus(X, error, message):
 @pytest.mark.parametrize(
     "params, error, message",
     [
-        ({"max_depth": 0}, ValueError, "max_depth"),
+        ({"max_depth": -1}, ValueError, "max_depth"),
         ({"max_depth": 1.5}, ValueError, "max_depth"),
         ({"min_count": 0}, ValueError, "min_count"),
         ({"out_of_vocabulary": "drop"}, ValueError, "out_of_vocabulary"),
@@ -826,7 +824,7 @@ def test_other_bad_input():
     with pytest.raises(ValueError, match="not fitted"):
         model.score(CATS)
     with pytest.raises(ValueError, match="not fitted"):
-        model.to_arpa("unused")
+        model.save("unused.arpa")
     with pytest.raises(ValueError, match="sample_weight"):
         model.fit(CATS, sample_weight=[1, -1, 1])
     with pytest.raises(ValueError, match="non-zero"):
@@ -902,8 +900,8 @@ def test_words_are_not_trained_on_as_sentences():
 
 def test_a_clone_of_a_model_from_a_file_knows_it(tmp_path):
     trained = LanguageModel(AdditiveLM(), max_depth=2).fit(["the cat sat", "a cat ran"])
-    trained.to_arpa(tmp_path / "model.arpa")
-    model = LanguageModel.from_arpa(tmp_path / "model.arpa")
+    trained.save(tmp_path / "model.arpa")
+    model = LanguageModel.load(tmp_path / "model.arpa")
     copy = clone(model)
     assert model.from_file and copy.from_file and not trained.from_file
     for again in (copy, clone(copy), pickle.loads(pickle.dumps(model))):

@@ -46,9 +46,7 @@ LIMIT = 100_000
 @pytest.mark.parametrize(
     "params", [{}, {"min_count": 20}, {"max_vocabulary": 9}, {"start": None}]
 )
-@pytest.mark.parametrize(
-    "model", [KneserNeyLM(discount=0.6), WittenBellLM(3)], ids=repr
-)
+@pytest.mark.parametrize("model", [KneserNeyLM(discount=0.6), WittenBellLM()], ids=repr)
 def test_the_limit_does_not_change_the_model(path, tmp_path, model, params):
     lm = LanguageModel(model, max_depth=4, **params)
     whole = clone(lm).fit(TextFile(path))

@@ -19,7 +19,6 @@ from sklearn.utils.estimator_checks import (
 from sklstruct.compat.kenlm import Model
 from sklstruct.language_model import (
     LanguageModel,
-    PerplexityFilter,
     PerplexityTransformer,
     _perplexity,
     normalize_ccnet,
@@ -173,18 +172,13 @@ def test_one_warning_for_all_batches(lm, path, n_jobs, monkeypatch):
         (path, None, ["different words"]),
     ):
         step = PerplexityTransformer(model, baseline=baseline, n_jobs=n_jobs).fit()
-        keep = PerplexityFilter(model, baseline=baseline, n_jobs=n_jobs)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            keep.fit(documents)
-        for call in (step.transform, keep.predict, keep.select):
-            with warnings.catch_warnings(record=True) as found:
-                warnings.simplefilter("always")
-                list(call(documents))
-            assert len(found) == len(expected), [str(w.message) for w in found]
-            for warning, part in zip(found, expected):
-                assert warning.filename == __file__
-                assert part in str(warning.message)
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            step.transform(documents)
+        assert len(found) == len(expected), [str(w.message) for w in found]
+        for warning, part in zip(found, expected):
+            assert warning.filename == __file__
+            assert part in str(warning.message)
 
 
 def test_a_table_of_arrow_is_refused_with_the_name_of_a_column(path):
@@ -215,56 +209,10 @@ def test_difference_of_two_models(lm, path):
     ]
     np.testing.assert_array_equal(found[:, :4], parts[0])
     np.testing.assert_allclose(found[:, 4], parts[0][:, 0] - parts[1][:, 0], atol=1e-14)
-    chosen = PerplexityFilter(
-        FrozenEstimator(lm), baseline=FrozenEstimator(other), head=0.5, tail=0.5
-    ).fit(DOCUMENTS)
-    best = np.nanargmax(found[:, 4])
-    assert chosen.predict(DOCUMENTS)[best] == "head"
     without = LanguageModel(AdditiveLM(), end=None).fit(TEXT)
     step = PerplexityTransformer(FrozenEstimator(lm), baseline=FrozenEstimator(without))
     with pytest.raises(ValueError, match="count different numbers of tokens"):
         step.fit().transform(["the"])
-
-
-def test_filter_sorts_by_quantiles(lm, path):
-    rng = np.random.RandomState(0)
-    words = lm.vocabulary_[:-2]
-    X = [" ".join(rng.choice(words, rng.randint(1, 9))) for _ in range(200)]
-    perplexity = PerplexityTransformer(path).fit().transform(X)[:, 1]
-    step = PerplexityFilter(path, keep=("head", "tail")).fit(iter(X))
-    cutoffs = np.quantile(perplexity, [0.3, 0.6])
-    np.testing.assert_array_equal(step.cutoffs_, cutoffs)
-    expected = np.where(
-        perplexity < cutoffs[0],
-        "head",
-        np.where(perplexity < cutoffs[1], "middle", "tail"),
-    )
-    np.testing.assert_array_equal(step.predict(X), expected)
-    kept = list(step.select(iter(X)))
-    assert kept == [x for x, part in zip(X, expected) if part != "middle"]
-    # What is exactly at a cut-off is above it.
-    at = PerplexityFilter(path, head=0.0, tail=1.0).fit(X)
-    parts = at.predict(X)
-    assert parts[np.argmin(perplexity)] == "middle" and "head" not in parts
-    assert parts[np.argmax(perplexity)] == "tail"
-    assert step.predict(["", None]).tolist() == ["tail", "tail"]
-    assert step.predict([]).shape == (0,)
-
-
-def test_select_reads_no_more_than_it_needs(path, monkeypatch):
-    monkeypatch.setattr(_perplexity, "_BATCH", 3)
-    step = PerplexityFilter(path, head=1.0, tail=1.0).fit(
-        ["zebra zebra gnu", "the cat"]
-    )
-    read = []
-
-    def endless():
-        for i in itertools.count():
-            read.append(i)
-            yield f"the cat sat {i}"
-
-    assert len(list(itertools.islice(step.select(endless()), 2))) == 2
-    assert len(read) == 3
 
 
 def test_models_are_trained_used_or_refused(lm, path):
@@ -282,9 +230,9 @@ def test_models_are_trained_used_or_refused(lm, path):
         PerplexityTransformer(3).fit()
     with pytest.raises(OSError, match="Cannot read model"):
         PerplexityTransformer("no such file").fit()
-    again = clone(PerplexityFilter(FrozenEstimator(lm))).fit(DOCUMENTS)
+    again = clone(PerplexityTransformer(FrozenEstimator(lm))).fit(DOCUMENTS)
     copy = pickle.loads(pickle.dumps(again))
-    np.testing.assert_array_equal(copy.predict(DOCUMENTS), again.predict(DOCUMENTS))
+    np.testing.assert_array_equal(copy.transform(DOCUMENTS), again.transform(DOCUMENTS))
 
 
 def test_bad_input_is_named(path):
@@ -298,19 +246,13 @@ def test_bad_input_is_named(path):
     with pytest.raises(ValueError, match="one column of documents, got 2"):
         step.transform(np.array([["a", "b"]], dtype=object))
     for name in ("normalize", "tokenizer"):
-        with pytest.raises(ValueError, match=f"{name} must be None"):
+        with pytest.raises(ValueError, match=f"'{name}' parameter"):
             PerplexityTransformer(path, **{name: "other"}).fit()
-    for wrong in ({"head": 0.7}, {"tail": 1.5}, {"keep": "head"}, {"keep": ("best",)}):
-        with pytest.raises(ValueError, match=r"head|keep"):
-            PerplexityFilter(path, **wrong).fit(DOCUMENTS)
-    with pytest.raises(ValueError, match="no document with text"):
-        PerplexityFilter(path).fit(["", None])
 
 
-@pytest.mark.parametrize("kind", [PerplexityTransformer, PerplexityFilter])
 @pytest.mark.parametrize(
     "check",
     [check_get_params_invariance, check_set_params, check_no_attributes_set_in_init],
 )
-def test_scikit_learn_checks_that_feed_no_numbers(path, kind, check):
-    check(kind.__name__, kind(path))
+def test_scikit_learn_checks_that_feed_no_numbers(path, check):
+    check("PerplexityTransformer", PerplexityTransformer(path))

@@ -46,7 +46,7 @@ def test_quickstart(tmp_path):
     assert (tmp_path / "out" / "quickstart.png").read_bytes()[1:4] == b"PNG"
     binary = LanguageModel.load(tmp_path / "out" / "quickstart.bin")
     assert 1 < binary.perplexity(lines) < len(words) + 2
-    read = LanguageModel.from_arpa(tmp_path / "out" / "quickstart.arpa")
+    read = LanguageModel.load(tmp_path / "out" / "quickstart.arpa")
     assert 1 < read.perplexity(lines) < len(words) + 2
 
 

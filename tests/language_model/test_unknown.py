@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 from _loglinear import loglinear_cv
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 
 from sklstruct import KneserNeyLM, LanguageModel, StructuredLogLinearLM
-from sklstruct.context_tree import SuffixTreeVectorizer
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import CacheLM, PerplexityTransformer
 from sklstruct.mixture import MixtureLM
@@ -163,24 +160,6 @@ def test_sentences_for_a_classifier_of_contexts(estimator):
         estimator.fit(TEXT, ["a"] * len(TEXT))
     with pytest.raises(ValueError, match=f"requires y to be passed.*{remedy}"):
         estimator.fit([[0, 1], [1, 0]])
-
-
-def test_longer_contexts_of_the_estimator_are_not_cut_off_silently():
-    text = ["the cat sat", "a dog ran"] * 3
-    for estimator in (
-        WittenBellLM(8),
-        make_pipeline(SuffixTreeVectorizer(max_depth=8), WittenBellLM()),
-        MixtureLM([("a", WittenBellLM(8)), ("b", WittenBellLM(1))], weights=[0.5, 0.5]),
-    ):
-        (message,) = messages(LanguageModel(estimator, max_depth=2).fit, text)
-        assert "max_depth=8 of" in message and "max_depth=2 of the Lan" in message
-        assert not messages(LanguageModel(estimator, max_depth=8).fit, text)
-    # The default of the vectorizer was not chosen by the user.
-    default = make_pipeline(SuffixTreeVectorizer(), WittenBellLM())
-    assert not messages(LanguageModel(default, max_depth=2).fit, text)
-    lm = LanguageModel(WittenBellLM(), max_depth=2)
-    search = GridSearchCV(lm, {"estimator__max_depth": [1, 2, 3]}, cv=2, refit=False)
-    assert len(messages(search.fit, text)) == 2
 
 
 @pytest.mark.parametrize("name", ["fast", "better"])

@@ -425,7 +425,7 @@ def test_damaged_files_are_refused(make, tmp_path):
         b"\x1f\x8b" + content,
     ]:
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match="no checkpoint .* or is damaged"):
+        with pytest.raises(ValueError, match="not a checkpoint .* or is damaged"):
             model.fit(*data())
 
 
@@ -773,7 +773,9 @@ def test_forged_headers_are_refused(tmp_path):
             + text
             + bytes(8)
         )
-        with pytest.raises(ValueError, match=f"checkpoint: '{path}' is no checkpoint"):
+        with pytest.raises(
+            ValueError, match=f"checkpoint: '{path}' is not a checkpoint"
+        ):
             model.fit(*data())
 
 
@@ -991,7 +993,7 @@ def test_damaged_results_are_refused(tmp_path):
     content = path.read_bytes()
     for n in (0, 30, 300, len(content) - 1):
         path.write_bytes(content[:n])
-        with pytest.raises(ValueError, match="no checkpoint .* or is damaged"):
+        with pytest.raises(ValueError, match="not a checkpoint .* or is damaged"):
             model.fit(*data())
 
 

@@ -20,18 +20,10 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from sklstruct import StructuredLogLinearLM, SuffixTreeVectorizer
 from sklstruct.language_model import LanguageModel
-from sklstruct.metrics import (
-    code_length,
-    log_likelihood,
-    log_likelihood_scorer,
-    make_code_length_scorer,
-    make_log_likelihood_scorer,
-    make_perplexity_scorer,
-    neg_code_length_scorer,
-    neg_perplexity_scorer,
-    perplexity,
-)
+from sklstruct.metrics import LikelihoodScorer, log_likelihood, perplexity
 from sklstruct.smoothing import KneserNeyLM
+
+NEG_PERPLEXITY = LikelihoodScorer("neg_perplexity")
 
 
 def make_data(n=120, seed=0):
@@ -70,7 +62,7 @@ ESTIMATORS = {
         KneserNeyLM(),
         {"discount": [0.3, 0.8]},
         cv=KFold(2),
-        scoring=neg_perplexity_scorer,
+        scoring=NEG_PERPLEXITY,
     ),
 }
 
@@ -92,18 +84,10 @@ def test_metrics_against_brute_force(name):
     for weight in (None, w):
         v = np.ones(60) if weight is None else weight
         mean = np.sum((v * values)[known]) / v[known].sum()
-        got, counts = log_likelihood(
-            estimator, X[test], y_test, sample_weight=weight, return_counts=True
-        )
-        assert got == pytest.approx(mean, rel=1e-10)
-        assert counts == (v[known].sum(), v[~known].sum())
         args = (estimator, X[test], y_test)
+        got = log_likelihood(*args, sample_weight=weight)
+        assert got == pytest.approx(mean, rel=1e-10)
         assert perplexity(*args, sample_weight=weight) == pytest.approx(np.exp(-mean))
-        bits = code_length(*args, sample_weight=weight)
-        assert bits == pytest.approx(-mean / np.log(2))
-        assert log_likelihood(
-            *args, sample_weight=weight, normalize=False
-        ) == pytest.approx(mean * v[known].sum())
         m = 0.2
         total = np.sum(v * np.where(known, values + np.log(1 - m), np.log(m)))
         assert log_likelihood(*args, sample_weight=weight, unknown=m) == pytest.approx(
@@ -147,7 +131,7 @@ def test_folds_with_different_classes(name, unknown):
     classes = [set(y[a]) for a, _ in folds]
     assert any(c != classes[0] for c in classes)
     assert any(set(y[b]) - set(y[a]) for a, b in folds)
-    scorer = make_perplexity_scorer(unknown)
+    scorer = LikelihoodScorer("neg_perplexity", unknown=unknown)
     got = cross_val_score(ESTIMATORS[name], X, y, cv=cv, scoring=scorer)
     for (a, b), score in zip(folds, got):
         model = clone(ESTIMATORS[name]).fit(X[a], y[a])
@@ -168,7 +152,7 @@ def test_grid_search_over_a_pipeline():
         "structuredloglinearlm__lam": [0.1, 2.0],
         "structuredloglinearlm__alpha": [0.5, 1.0],
     }
-    search = GridSearchCV(pipeline, grid, cv=KFold(3), scoring=neg_perplexity_scorer)
+    search = GridSearchCV(pipeline, grid, cv=KFold(3), scoring=NEG_PERPLEXITY)
     search.fit(X, y)
     table = search.cv_results_["mean_test_score"]
     assert np.isfinite(table).all() and (table < -1).all()
@@ -179,16 +163,15 @@ def test_grid_search_over_a_pipeline():
 def test_scorers_agree_with_functions():
     X, y = make_data()
     model = KneserNeyLM(discount=0.5).fit(X[:60], y[:60])
-    assert log_likelihood_scorer(model, X, y) == log_likelihood(model, X, y)
-    assert neg_perplexity_scorer(model, X, y) == -perplexity(model, X, y)
-    assert neg_code_length_scorer(model, X, y) == -code_length(model, X, y)
+    assert LikelihoodScorer()(model, X, y) == log_likelihood(model, X, y)
+    assert NEG_PERPLEXITY(model, X, y) == -perplexity(model, X, y)
     w = np.arange(120.0)
-    for make, function, sign in (
-        (make_log_likelihood_scorer, log_likelihood, 1),
-        (make_perplexity_scorer, perplexity, -1),
-        (make_code_length_scorer, code_length, -1),
+    for metric, function, sign in (
+        ("log_likelihood", log_likelihood, 1),
+        ("neg_perplexity", perplexity, -1),
     ):
-        scorer = pickle.loads(pickle.dumps(make(unknown=0.01)))
+        scorer = clone(LikelihoodScorer(metric, unknown=0.01))
+        scorer = pickle.loads(pickle.dumps(scorer))
         assert scorer(model, X, y, sample_weight=w) == sign * function(
             model, X, y, sample_weight=w, unknown=0.01
         )
@@ -198,16 +181,16 @@ def test_scorers_agree_with_functions():
         X,
         y,
         cv=KFold(3),
-        scoring={"bits": neg_code_length_scorer, "nats": log_likelihood_scorer},
+        scoring={"neg_perplexity": NEG_PERPLEXITY, "nats": LikelihoodScorer()},
     )
-    np.testing.assert_allclose(many["test_bits"] * np.log(2), many["test_nats"])
+    np.testing.assert_allclose(-np.log(-many["test_neg_perplexity"]), many["test_nats"])
 
 
 def test_metadata_routing_of_sample_weight():
     X, y = make_data()
     w = np.random.default_rng(0).uniform(0.1, 3, size=120)
     with sklearn.config_context(enable_metadata_routing=True):
-        scorer = make_perplexity_scorer().set_score_request(sample_weight=True)
+        scorer = clone(NEG_PERPLEXITY).set_score_request(sample_weight=True)
         model = KneserNeyLM(discount=0.5).set_fit_request(sample_weight=True)
         got = cross_validate(
             model, X, y, cv=KFold(3), scoring=scorer, params={"sample_weight": w}
@@ -217,7 +200,7 @@ def test_metadata_routing_of_sample_weight():
             X,
             y,
             cv=KFold(3),
-            scoring=make_perplexity_scorer().set_score_request(sample_weight=False),
+            scoring=clone(NEG_PERPLEXITY).set_score_request(sample_weight=False),
             params={"sample_weight": w},
         )["test_score"]
     for (a, b), weighted, plain in zip(KFold(3).split(X), got, unweighted):
@@ -235,19 +218,18 @@ def test_language_model_takes_no_targets():
     assert log_likelihood(model, text, sample_weight=w) == pytest.approx(
         model.score(text, sample_weight=w)
     )
-    scores = cross_val_score(model, text, cv=3, scoring=neg_perplexity_scorer)
+    scores = cross_val_score(model, text, cv=3, scoring=NEG_PERPLEXITY)
     np.testing.assert_allclose(scores, -np.exp(-cross_val_score(model, text, cv=3)))
     search = GridSearchCV(
-        model, {"max_depth": [1, 2]}, cv=3, scoring=neg_perplexity_scorer
+        model, {"max_depth": [1, 2]}, cv=3, scoring=NEG_PERPLEXITY
     ).fit(text)
     assert perplexity(search, text) == pytest.approx(-search.score(text))
     closed = LanguageModel(
         KneserNeyLM(discount=0.5), unknown=None, out_of_vocabulary="exclude"
     ).fit(text)
     test = ["a new b", "c"]
-    value, counts = perplexity(closed, test, return_counts=True)
+    value = perplexity(closed, test)
     assert value == pytest.approx(closed.perplexity(test))
-    assert counts == (5, 1)
     assert perplexity(closed, test, unknown=0.1) > value
     with pytest.raises(ValueError, match="1 targets are unknown"):
         perplexity(closed, test, unknown="error")
@@ -349,16 +331,13 @@ def test_probability_zero():
 def test_bad_unknown(unknown):
     X, y = make_data(20)
     model = KneserNeyLM(discount=0.5).fit(X, y)
-    for function in (log_likelihood, perplexity, code_length):
-        with pytest.raises(ValueError, match="unknown must be"):
+    for function in (log_likelihood, perplexity):
+        with pytest.raises(ValueError, match="'unknown' parameter of"):
             function(model, X, y, unknown=unknown)
-    for make in (
-        make_log_likelihood_scorer,
-        make_perplexity_scorer,
-        make_code_length_scorer,
-    ):
-        with pytest.raises(ValueError, match="unknown must be"):
-            make(unknown)
+    with pytest.raises(ValueError, match="'unknown' parameter of"):
+        LikelihoodScorer(unknown=unknown)
+    with pytest.raises(ValueError, match="'metric' parameter of"):
+        LikelihoodScorer("perplexity")
 
 
 def test_bad_input():

@@ -517,9 +517,16 @@ def word_models():
     ]
 
 
+def fitted_word_models(text):
+    """The models alone, each with its depth."""
+    for name, model in word_models():
+        depth = model.max_depth or 2
+        yield name, LanguageModel(model, max_depth=depth).fit(text)
+
+
 def test_the_file_of_a_mixture(tmp_path):
     text = [*SENTENCES, "the dog ran home", "a cat sat"]
-    fitted = [LanguageModel(m, max_depth=2).fit(text) for _, m in word_models()]
+    fitted = [lm for _, lm in fitted_word_models(text)]
     models = [(f"m{k}", FrozenEstimator(lm.estimator_)) for k, lm in enumerate(fitted)]
     mixture = MixtureLM(models, weights=[0.4, 0.6])
     model = LanguageModel(mixture, max_depth=2).fit(text)
@@ -543,7 +550,7 @@ def test_models_are_not_called_as_parameters(name):
 
 def test_mix_is_the_mixture_where_it_is_explicit():
     text = [*SENTENCES, "the dog ran home", "a cat sat"]
-    fitted = [LanguageModel(m, max_depth=2).fit(text) for _, m in word_models()]
+    fitted = [lm for _, lm in fitted_word_models(text)]
     models = [lm.backoff_model_ for lm in fitted]
     mixed = mix(models, [1, 3])
     assert mixed.check_normalized(tol=1e-12) < 1e-12

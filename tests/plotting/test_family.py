@@ -20,16 +20,16 @@ DISPLAYS = [
     thing
     for name in sklstruct.plotting.__all__
     if issubclass(thing := getattr(sklstruct.plotting, name), Display)
-    and thing is not Display
 ]
 of_each = pytest.mark.parametrize("display", DISPLAYS, ids=lambda d: d.__name__)
 
 
 def defined():
-    """Displays in the modules of the package, public or not."""
+    """Displays in the modules of the package, public or not, without their base."""
     for module in pkgutil.iter_modules(sklstruct.plotting.__path__):
         for thing in vars(import_module(f"sklstruct.plotting.{module.name}")).values():
-            if inspect.isclass(thing) and thing.__name__.endswith("Display"):
+            named = inspect.isclass(thing) and thing.__name__.endswith("Display")
+            if named and thing is not Display:
                 yield thing
 
 

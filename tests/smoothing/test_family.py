@@ -67,9 +67,9 @@ def test_sums_to_one_at_every_context(smoother, max_depth):
 def test_arpa_round_trip_and_kenlm(smoother, tmp_path):
     path = tmp_path / "model.arpa"
     lm = LanguageModel(smoother, max_depth=2).fit(random_text(1))
-    lm.to_arpa(path, precision=12)
+    lm.save(path, precision=12)
     test = [*random_text(2, 30), ["zebra", "w1"], []]
-    again = LanguageModel.from_arpa(path)
+    again = LanguageModel.load(path)
     ours = lm.score_samples(test)
     np.testing.assert_allclose(again.score_samples(test), ours, rtol=1e-9)
     kenlm = pytest.importorskip("kenlm")

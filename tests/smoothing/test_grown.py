@@ -125,16 +125,16 @@ def test_expected_counts_without_discount_meet_their_distribution():
     [GrownLM(lam=1), loglinear(penalty="tree_l2", solver="active_set")],
     ids=repr,
 )
-def test_sentences_walk_and_go_to_arpa(model, tmp_path):
+def test_sentences_walk_and_go_to_files(model, tmp_path):
     text = following_text(1, 20, 200, spread=0.2, shortest=6, longest=6)
     lm = LanguageModel(model, max_depth=3).fit(text[:150])
     unigram = LanguageModel(GrownLM(lam=np.inf), max_depth=3).fit(text[:150])
     assert lm.perplexity(text[150:]) < 0.7 * unigram.perplexity(text[150:])
     lm.backoff_model_.begin()
     path = tmp_path / "grown.arpa"
-    lm.to_arpa(path, precision=12)
+    lm.save(path, precision=12)
     np.testing.assert_allclose(
-        LanguageModel.from_arpa(path).score_samples(text[150:]),
+        LanguageModel.load(path).score_samples(text[150:]),
         lm.score_samples(text[150:]),
         rtol=1e-9,
     )

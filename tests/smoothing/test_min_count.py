@@ -98,8 +98,8 @@ def test_min_count_of_a_text(interpolate, tmp_path):
     of_unigrams = a.n_classes  # <unk> as well
     assert a.n_pairs == of_unigrams + sum(len(g) > 1 for g in kept)
     path = tmp_path / "model.arpa"
-    lm.to_arpa(path)
-    again = LanguageModel.from_arpa(path)
+    lm.save(path)
+    again = LanguageModel.load(path)
     assert again.perplexity(text) == pytest.approx(lm.perplexity(text), rel=1e-5)
 
 
@@ -126,7 +126,7 @@ def test_min_count_is_prune_of_lmplz(tmp_path):
     inner = KneserNeyLM(min_count=[1, 1, 2, 3])
     ours = LanguageModel(inner, max_depth=3).fit(TextFile(text))
     path = tmp_path / "ours.arpa"
-    ours.to_arpa(path)
+    ours.save(path)
     ours = exchange.read(path)
     assert ours.n_pairs == peer.n_pairs and ours.n_nodes == peer.n_nodes
 

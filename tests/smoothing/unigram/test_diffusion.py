@@ -11,7 +11,7 @@ from _cases import all_pairs
 from sklearn.model_selection import GridSearchCV
 
 from sklstruct.exchange import read, write
-from sklstruct.metrics import log_likelihood_scorer
+from sklstruct.metrics import LikelihoodScorer
 from sklstruct.smoothing import (
     AbsoluteDiscountUnigram,
     AdditiveUnigram,
@@ -364,7 +364,7 @@ def test_grid_search_and_arpa():
             "t": [None, 1e-4],
             "base": [None, AdditiveUnigram(0.01)],
         },
-        scoring=log_likelihood_scorer,
+        scoring=LikelihoodScorer(),
         cv=3,
     ).fit(X, y)
     scores = search.cv_results_["mean_test_score"]
