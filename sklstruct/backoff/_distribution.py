@@ -285,7 +285,6 @@ class Distribution:
             Here one that asks `rows` and `target` of this object.
         """
 
-
         def find(tokens, end):
             if callable(source):
                 return self.locate(source(tokens, end))

@@ -25,7 +25,7 @@ from ..context_tree._links import drop_newest
 from ..symbols import Labels
 from . import _backoff_fast
 from ._core_fast import Backoff, Model, Path
-from ._distribution import Distribution, group_ids
+from ._distribution import Distribution
 
 # A probability computed as a sum may pass 1 by rounding.
 _MAX_LOG_PROB = 1e-6
@@ -322,7 +322,11 @@ class BackoffModel(Distribution):
         if isinstance(source, np.ndarray):
             windows = source.astype(np.int32, copy=False)
             source = Path(self.max_depth, self.n_symbols, windows=windows)
-        return Backoff(self, source) if isinstance(source, Path) else super().compiled(source)
+        return (
+            Backoff(self, source)
+            if isinstance(source, Path)
+            else super().compiled(source)
+        )
 
     def as_tokens(self, at: ArrayLike) -> tuple[Model, NDArray, NDArray]:
         """As `Distribution.as_tokens`."""
@@ -935,4 +939,3 @@ class BackoffModel(Distribution):
         parts = (state[k] for k in ("pairs", "log_prob", "log_backoff", "labels"))
         BackoffModel.__init__(self, *parts)
         self.__dict__.update(state)
-

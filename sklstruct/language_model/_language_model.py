@@ -1323,7 +1323,6 @@ class LanguageModel(
         format = exchange.format_to_write(path, format, "path")
         exchange.write(self._tree("save"), path, format=format, **options)
 
-
     @classmethod
     def load(
         cls,

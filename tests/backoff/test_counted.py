@@ -292,8 +292,6 @@ def test_what_is_not_counted_is_named():
     assert counted.cut(0).pairs.tree.n_nodes == 1
 
 
-
-
 @pytest.mark.parametrize("weight", [0.1, 1 / 3, 0.4, 0.999])
 def test_small_weights_keep_words(weight):
     for text in (["a b"], ["a b"] * 3, ["a b"] * 10):

@@ -118,9 +118,7 @@ def test_lattice_equals_enumeration(kind, shape, marks):
 
 
 @pytest.mark.parametrize(
-    *all_pairs(
-        kind=KINDS, shape=SHAPES, marks=[True, False], refine=["row", "literal"]
-    )
+    *all_pairs(kind=KINDS, shape=SHAPES, marks=[True, False], refine=["row", "literal"])
 )
 def test_refinement_equals_enumeration(kind, shape, marks, refine):
     order, n_words, length = shape
