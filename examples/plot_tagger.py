@@ -141,7 +141,7 @@ for axis, title, lines in ((axes[0], "names", X), (axes[1], "names hidden", hide
 # %%
 # Few labels, many lines
 # ----------------------
-# ``None`` stands for a label that nobody gave, at a token or in a whole line.
+# ``None`` stands for a label that is not known, at a token or in a whole line.
 # Expectation-maximisation fills them with what the model expects. A line without
 # labels counts a tenth of its ``sample_weight``. Here one line in four is held
 # out, a small share of the others is labelled, and the rest is left out, or counts a

@@ -193,7 +193,7 @@ def check_depths(estimator: Any, max_depth: int, alone: bool = True) -> None:
         if not isinstance(part, BackoffClassifier | SuffixTreeVectorizer):
             continue
         depth = getattr(part, "max_depth", None)
-        if not isinstance(depth, Integral):  # None, or refused by the part itself
+        if not isinstance(depth, int | Integral):  # None, or refused by the part itself
             continue
         if depth > max_depth or (alone and depth != max_depth):
             raise ValueError(
