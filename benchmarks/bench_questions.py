@@ -26,7 +26,7 @@ from sklstruct.language_model import CacheLM
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import WittenBellLM
-from sklstruct.word_classes import ContextRefiner, ExchangeClustering
+from sklstruct.word_classes import ContextRefiner
 
 N_ROWS = 400
 

@@ -8,13 +8,13 @@ cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport INFINITY, exp, floor, log, sqrt
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 import numpy as np
 
 from ..backoff._core_fast cimport (
-    Model, draw_from, hashed, in_order, offer, padded,
+    Model, draw_from, hashed, in_order, offer, padded, room_for,
 )
 from ..backoff._core_fast import arrays_of
 from ..symbols import TextWindows
@@ -71,14 +71,6 @@ def log_softmax(double[:, ::1] score):
     with nogil:
         for i in range(score.shape[0]):
             log_softmax_row(&score[i, 0], score.shape[1])
-
-
-cdef void *scratch(Py_ssize_t n_bytes) except NULL nogil:
-    cdef void *found = malloc(n_bytes + 1)
-    if found == NULL:
-        with gil:
-            raise MemoryError
-    return found
 
 
 # -------------------------------------------------------------------------- gates
@@ -301,7 +293,7 @@ cdef class Mixture(Composed):
         cdef double found
         cdef int k
         if self.n > 8:
-            part = <double *> scratch(self.n * sizeof(double))
+            part = <double *> room_for(self.n, sizeof(double))
         for k in range(self.n):
             part[k] = (<Model> self.part[k]).target(place + self.offset[k], y)
         found = log_sum(<double *> place, part, self.n)
@@ -310,7 +302,7 @@ cdef class Mixture(Composed):
         return found
 
     cdef int proba(self, char *place, double *out) except -1 nogil:
-        cdef double *row = <double *> scratch(self.n_classes * sizeof(double))
+        cdef double *row = <double *> room_for(self.n_classes, sizeof(double))
         cdef double *into = out
         cdef int k, y
         cdef double weight
@@ -332,7 +324,7 @@ cdef class Mixture(Composed):
     cdef int groups(
         self, char *place, const int *group, int n, double *out
     ) except -1 nogil:
-        cdef double *sums = <double *> scratch(n * sizeof(double))
+        cdef double *sums = <double *> room_for(n, sizeof(double))
         cdef int k, g
         cdef double weight
         memset(out, 0, n * sizeof(double))
@@ -348,7 +340,7 @@ cdef class Mixture(Composed):
 
     cdef int draw_once(self, char *place, double uniform) except -2 nogil:
         """A model by its weight, then a class of that model."""
-        cdef double *weight = <double *> scratch(self.n * sizeof(double))
+        cdef double *weight = <double *> room_for(self.n, sizeof(double))
         cdef int k
         for k in range(self.n):
             weight[k] = exp((<double *> place)[k])
