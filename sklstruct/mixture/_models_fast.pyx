@@ -265,12 +265,12 @@ cdef class Mixture(Composed):
         self, const int *tokens, const int64_t *position, Py_ssize_t n, char *place,
         Py_ssize_t stride
     ) except -1 nogil:
-        cdef Py_ssize_t j
+        cdef Py_ssize_t _j
         cdef int k
         for k in range(self.n):
             (<Model> self.part[k]).locate_many(
                 tokens, position, n, place + self.offset[k], stride)
-        for j in range(n):
+        for _j in range(n):
             if self.gate.reads_facts:
                 self.facts(place, <double *> place + self.n)
             self.weigh(place)
