@@ -7,6 +7,7 @@ from .._lazy import face
 if TYPE_CHECKING:
     from ._classifier import DistributionClassifier
     from ._closure import ClosedModel, close_model
+    from ._core_fast import Model
     from ._counted import Counted as Counted
     from ._distribution import Distribution as Distribution
     from ._distribution import single_precision

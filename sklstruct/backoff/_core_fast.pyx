@@ -24,6 +24,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 import numpy as np
 
+from .._parallel import row_blocks, rows_per_block
 from .._prefetch cimport prefetch
 from ..context_tree._find_fast cimport find_child, find_pair
 
@@ -43,6 +44,10 @@ cdef enum:
     SHORT = 64
     # Tokens of a history that an `ArrayModel` reads where it is asked one by one.
     REACH = 1 << 10
+
+
+# Arguments with an entry for each context.
+SPLIT = {"y", "target", "depth", "value", "label", "uniform"}
 
 
 cdef inline const int* address(const int[::1] array) noexcept nogil:
@@ -183,9 +188,7 @@ cdef class Model:
     cdef void open(self, char* place) noexcept nogil:
         pass
 
-    cdef int locate(
-        self, const int* tokens, Py_ssize_t i, char* place
-    ) except -1 nogil:
+    cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         return 0
 
     cdef int locate_many(
@@ -239,9 +242,7 @@ cdef class Model:
             free(row)
         return 0
 
-    cdef int best(
-        self, char* place, int k, int* label, double* value
-    ) except -1 nogil:
+    cdef int best(self, char* place, int k, int* label, double* value) except -1 nogil:
         cdef int y, size = 0
         cdef double* row = <double*> room_for(self.n_classes, sizeof(double))
         try:
@@ -280,21 +281,24 @@ cdef class Model:
     # ------------------------------------------- the loop, the same for all models
 
     def _ask(self, int what, tokens, position, order=None, **given):
-        """`_each`; twice if there are array models, whose answers the second call
-        reads."""
+        """`_each`; of array models in blocks of contexts, and twice, as the second call
+        reads the answers to the first."""
         if not self.arrays:
             self._each(what, tokens, position, order, **given)
             return
-        try:
-            for model in self.arrays:
-                model.record(tokens)
-            self._each(what, tokens, position, order, **given)
-            for model in self.arrays:
-                model.answer()
-            self._each(what, tokens, position, order, **given)
-        finally:
-            for model in self.arrays:
-                model.forget()
+        for s in row_blocks(len(position), rows_per_block(self.n_classes)):
+            part = {k: v[s] if k in SPLIT and v is not None else v
+                    for k, v in given.items()}
+            try:
+                for model in self.arrays:
+                    model.record(tokens)
+                self._each(what, tokens, position[s], None, **part)
+                for model in self.arrays:
+                    model.answer()
+                self._each(what, tokens, position[s], None, **part)
+            finally:
+                for model in self.arrays:
+                    model.forget()
 
     def _each(self, int what, const int[::1] tokens, const int64_t[::1] position,
               const int64_t[::1] order, const int[::1] y=None, double[::1] target=None,
@@ -368,10 +372,17 @@ cdef class Model:
         self.places.append(place)
         return np.argsort(keys, kind="stable")
 
-    def targets(self, tokens, position, y, depth=None):
-        """ln P of y[j] after tokens[:position[j]]; depth[j] <- its `depth`."""
+    def targets(self, tokens, position, y, depth=None, sort=True):
+        """ln P of y[j] after tokens[:position[j]]; depth[j] <- its `depth`.
+
+        sort: whether they may be asked in another order.
+        """
         out = np.empty(len(y))
-        self._ask(TARGET, tokens, position, y=y, target=out, depth=depth)
+        if sort and self.sorted_is_faster:
+            order = self.order(tokens, position)
+            out[order] = self.targets(tokens, position[order], y[order], sort=False)
+        else:
+            self._ask(TARGET, tokens, position, y=y, target=out, depth=depth)
         return out
 
     def rows(self, tokens, position, out=None, proba=False):
@@ -637,9 +648,7 @@ cdef class Backoff(Model):
         if self.n_groups:
             memset(place + 16, 255, 4 * self.max_depth)
 
-    cdef int locate(
-        self, const int* tokens, Py_ssize_t i, char* place
-    ) except -1 nogil:
+    cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         cdef Node* at = <Node*> place
         if self.tree.path is not None:
             at[0] = self.tree.find(tokens, i)
@@ -793,9 +802,7 @@ cdef class Backoff(Model):
             free(steps)
         return 0
 
-    cdef int best(
-        self, char* place, int k, int* label, double* value
-    ) except -1 nogil:
+    cdef int best(self, char* place, int k, int* label, double* value) except -1 nogil:
         """Once the pairs of the path are in the heap, classes are taken by falling
         probability at the root; adding one back-off weight keeps that order, so the
         scan stops at the first value below the worst of the heap (equal values, which
@@ -999,12 +1006,17 @@ cdef class ArrayModel(Model):
     find : callable
         ``find(tokens, end)`` returns what the methods of the distribution take, for the
         histories that end before ``tokens[end]``.
+
+    has_target : bool
+        Whether it can give the probability of a class without its row.
     """
 
     cdef object distribution, find, local
+    cdef bint has_target
 
-    def __init__(self, distribution, find):
+    def __init__(self, distribution, find, has_target):
         self.distribution, self.find = distribution, find
+        self.has_target = has_target
         self.local = threading.local()
         self.arrays = [self]
         self.room, self.n_classes = sizeof(Here), distribution.n_classes
@@ -1046,16 +1058,17 @@ cdef class ArrayModel(Model):
         asked.number[kind] = k + 1
         return asked.answers[kind][k]
 
-    cdef int locate(
-        self, const int* tokens, Py_ssize_t i, char* place
-    ) except -1 nogil:
+    cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         (<Here*> place).tokens, (<Here*> place).i = tokens, i
         return 0
 
     cdef double target(self, char* place, int y) except? 2.0 nogil:
         with gil:
-            found = self.ask("target", <Here*> place, y)
-            return 0.0 if found is None else found
+            if self.has_target:
+                found = self.ask("target", <Here*> place, y)
+                return 0.0 if found is None else found
+            found = self.ask("rows", <Here*> place, y)
+            return 0.0 if found is None else found[y]
 
     cdef int row(self, char* place, double* out) except -1 nogil:
         with gil:

@@ -16,14 +16,16 @@ contexts into places (such as nodes of a tree), which the other methods take:
 ================================  ===================================================
 
 Mixtures use two more: ``facts(at)``, numbers about the history for a gate, and
-``groups()``, the model's own groups of classes. ``compiled(source)`` is the same
-distribution as a compiled model, which answers about the tokens of a text; models that
-are made of others, and language models, ask these.
+``groups()``, the model's own groups of classes.
+
+All of them are answered by a compiled model, ``compiled(source)``, which reads the
+tokens of a text or the places of a distribution. A distribution that is written in
+Python defines ``rows``, and ``target`` if it needs no rows; the compiled model asks
+these about many places in one call.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,7 +33,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import check_ids, check_length
-from .._parallel import row_blocks, rows_per_block
 from ._core_fast import ArrayModel, Model
 
 
@@ -55,14 +56,6 @@ def single_precision(weight: NDArray) -> NDArray:
     return np.minimum(weight, np.finfo(np.float32).max).astype(np.float32)
 
 
-def draw_columns(proba: NDArray, uniform: NDArray) -> NDArray:
-    """The column of each row of probabilities that a number in [0, 1) falls on."""
-    total = np.cumsum(proba, axis=1)
-    # Rows may miss the sum 1 by rounding: the number is scaled, not the row.
-    drawn = (total <= (uniform * total[:, -1])[:, None]).sum(axis=1)
-    return np.minimum(drawn, proba.shape[1] - 1)
-
-
 def by_group(group: NDArray, n_groups: int) -> Iterator[tuple[int, Any]]:
     """(group, its rows in order) of every group that has some."""
     if n_groups == 1:
@@ -79,11 +72,10 @@ def by_group(group: NDArray, n_groups: int) -> Iterator[tuple[int, Any]]:
         yield g, slice(None) if rows.size == order.size else rows
 
 
-class Distribution(ABC):
+class Distribution:
     """P(y | x) over `n_classes` classes given contexts.
 
-    Subclasses define `rows`. The other methods here compute whole rows; subclasses
-    override them with faster ones.
+    Subclasses define `rows`, or `compiled`.
 
     Attributes
     ----------
@@ -112,7 +104,6 @@ class Distribution(ABC):
         """
         return contexts
 
-    @abstractmethod
     def rows(self, at: Any) -> NDArray:
         """Natural log-probabilities of all classes.
 
@@ -126,6 +117,7 @@ class Distribution(ABC):
         log_prob : ndarray of shape (n_samples, n_classes)
             A new array.
         """
+        return self._ask(at, "rows")
 
     def target(self, at: Any, y: NDArray) -> NDArray:
         """Natural log-probability of one class a sample.
@@ -142,11 +134,7 @@ class Distribution(ABC):
         -------
         log_prob : ndarray of shape (n_samples,)
         """
-        out = np.empty(len(y))
-        for s in self._blocks(len(y)):
-            rows = self.rows(take(at, s))
-            out[s] = rows[np.arange(len(rows)), y[s]]
-        return out
+        return self._ask(at, "targets", class_ids(y, self.n_classes))
 
     def best(self, at: Any, k: int) -> tuple[NDArray, NDArray]:
         """The k most probable classes.
@@ -167,13 +155,7 @@ class Distribution(ABC):
         log_prob : ndarray of shape (n_samples, k)
             Natural logarithms.
         """
-        n = count_rows(at)
-        classes, log_prob = np.empty((n, k), dtype=np.int64), np.empty((n, k))
-        for s in self._blocks(n):
-            rows = self.rows(take(at, s))
-            classes[s] = np.argsort(-rows, axis=1, kind="stable")[:, :k]
-            log_prob[s] = np.take_along_axis(rows, classes[s], axis=1)
-        return classes, log_prob
+        return self._ask(at, "best_of", k)
 
     def draw(self, at: Any, uniform: NDArray, skip: int = -1) -> NDArray:
         """The class that each number in [0, 1) falls on.
@@ -198,15 +180,13 @@ class Distribution(ABC):
         ValueError
             If nothing but `skip` has a probability.
         """
-        out = np.empty(len(uniform), dtype=np.int64)
-        for s in self._blocks(len(uniform)):
-            proba = np.exp(self.rows(take(at, s)))
-            if skip >= 0:
-                proba[:, skip] = 0.0
-            if not (proba.max(axis=1) > 0).all():
-                raise ValueError(nothing_to_draw(skip))
-            out[s] = draw_columns(proba, uniform[s])
-        return out
+        drawn = self._ask(at, "draws", np.ascontiguousarray(uniform), skip)
+        if drawn.size and drawn.min() < 0:
+            raise ValueError(
+                f"skip={skip}: nothing but the class {skip}, which is to be skipped, "
+                "has a probability after some context"
+            )
+        return drawn
 
     def proba(self, at: Any) -> NDArray:
         """Probabilities of all classes.
@@ -221,8 +201,7 @@ class Distribution(ABC):
         proba : ndarray of shape (n_samples, n_classes)
             A new array.
         """
-        rows = self.rows(at)
-        return np.exp(rows, out=rows)
+        return self._ask(at, "rows", None, True)
 
     def group_proba(self, at: Any, group: NDArray) -> NDArray:
         """Probabilities of groups of classes, the sums over their classes.
@@ -239,14 +218,7 @@ class Distribution(ABC):
         -------
         proba : ndarray of shape (n_samples, n_groups)
         """
-        n = count_rows(at)
-        out = np.empty((n, int(group.max()) + 1))
-        order = np.argsort(group, kind="stable")
-        first = np.searchsorted(group[order], np.arange(out.shape[1]))
-        for s in self._blocks(n):
-            proba = self.proba(take(at, s))
-            out[s] = np.add.reduceat(proba[:, order], first, axis=1)
-        return out
+        return self._ask(at, "group_sums", group_ids(group, self.n_classes))[0]
 
     def target_with_groups(
         self, at: Any, y: NDArray, group: NDArray
@@ -270,7 +242,9 @@ class Distribution(ABC):
 
         proba : ndarray of shape (n_samples, n_groups)
         """
-        return self.target(at, y), self.group_proba(at, group)
+        group, y = group_ids(group, self.n_classes), class_ids(y, self.n_classes)
+        proba, log_prob = self._ask(at, "group_sums", group, None, y)
+        return log_prob, proba
 
     def facts(self, at: Any) -> NDArray:
         """Numbers about the histories, which do not depend on the class.
@@ -308,75 +282,66 @@ class Distribution(ABC):
         Returns
         -------
         model : Model
-            Here one that asks the methods of this object, about many contexts at once.
+            Here one that asks `rows` and `target` of this object.
         """
+
 
         def find(tokens, end):
             if callable(source):
                 return self.locate(source(tokens, end))
             return self.locate(take(source, tokens[end - 1]))
 
-        return ArrayModel(self, find)
+        return self._array_model(find)
 
-    def _blocks(self, n_samples):
-        return row_blocks(n_samples, rows_per_block(self.n_classes))
+    def compiled_places(self, at: Any) -> Model:
+        """As `compiled`, of the places of contexts.
+
+        Parameters
+        ----------
+        at : array or tuple of arrays
+            From `locate`; the last token of a history is the number of its place.
+
+        Returns
+        -------
+        model : Model
+        """
+        return self._array_model(lambda tokens, end: take(at, tokens[end - 1]))
+
+    def _array_model(self, find):
+        if type(self).rows is Distribution.rows:
+            raise TypeError(f"{type(self).__name__} must define rows, or compiled")
+        has_target = type(self).target is not Distribution.target
+        return ArrayModel(self, find, has_target)
+
+    def as_tokens(self, at: Any) -> tuple[Model, NDArray, NDArray]:
+        """The places as histories of a compiled model.
+
+        Parameters
+        ----------
+        at : array or tuple of arrays
+            From `locate`.
+
+        Returns
+        -------
+        model : Model
+
+        tokens, end : int32 and int64 ndarray
+            Row i is the history before ``tokens[end[i]]``.
+        """
+        # The only token of a history is the number of the sample.
+        number = np.arange(count_rows(at), dtype=np.int32)
+        return self.compiled_places(at), number, np.arange(1, number.size + 1)
+
+    def _ask(self, at, question, *arguments):
+        model, *where = self.as_tokens(at)
+        return getattr(model, question)(*where, *arguments)
 
 
-class CompiledDistribution(Distribution):
-    """A distribution whose questions are answered by a compiled model."""
-
-    @abstractmethod
-    def ask(self, at: Any) -> tuple[Model, NDArray, NDArray]:
-        """(model, int32 tokens, int64 ends): the places as histories of the model."""
-
-    def rows(self, at: Any) -> NDArray:
-        model, *where = self.ask(at)
-        return model.rows(*where)
-
-    def proba(self, at: Any) -> NDArray:
-        model, *where = self.ask(at)
-        return model.rows(*where, proba=True)
-
-    def target(self, at: Any, y: NDArray) -> NDArray:
-        model, tokens, end = self.ask(at)
-        y = self._class_ids(y)
-        if not model.sorted_is_faster:
-            return model.targets(tokens, end, y)
-        out, order = np.empty(y.size), model.order(tokens, end)
-        out[order] = model.targets(tokens, end[order], y[order])
-        return out
-
-    def best(self, at: Any, k: int) -> tuple[NDArray, NDArray]:
-        model, *where = self.ask(at)
-        return model.best_of(*where, k)
-
-    def draw(self, at: Any, uniform: NDArray, skip: int = -1) -> NDArray:
-        model, *where = self.ask(at)
-        drawn = model.draws(*where, np.ascontiguousarray(uniform), skip)
-        if drawn.size and drawn.min() < 0:
-            raise ValueError(nothing_to_draw(skip))
-        return drawn
-
-    def group_proba(self, at: Any, group: NDArray) -> NDArray:
-        model, *where = self.ask(at)
-        return model.group_sums(*where, group_ids(group, self.n_classes))[0]
-
-    def target_with_groups(
-        self, at: Any, y: NDArray, group: NDArray
-    ) -> tuple[NDArray, NDArray]:
-        model, *where = self.ask(at)
-        group, y = group_ids(group, self.n_classes), self._class_ids(y)
-        proba, log_prob = model.group_sums(*where, group, y=y)
-        return log_prob, proba
-
-    def facts(self, at: Any) -> NDArray:
-        model, *where = self.ask(at)
-        return model.all_facts(*where)
-
-    def _class_ids(self, y):
-        y = np.ascontiguousarray(y, dtype=np.int32)
-        check_ids("y", y, 0, self.n_classes, "class id")
-        return y
+def class_ids(y: NDArray, n_classes: int) -> NDArray:
+    """Class ids as kernels take them; ValueError for others."""
+    y = np.ascontiguousarray(y, dtype=np.int32)
+    check_ids("y", y, 0, n_classes, "class id")
+    return y
 
 
 def group_ids(group: NDArray, n_classes: int) -> NDArray:
@@ -385,11 +350,3 @@ def group_ids(group: NDArray, n_classes: int) -> NDArray:
     check_length("group", group, n_classes, "one per class")
     check_ids("group", group, 0, n_classes, "group")
     return group
-
-
-def nothing_to_draw(skip: int) -> str:
-    """The text of an error."""
-    return (
-        f"skip={skip}: nothing but the class {skip}, which is to be skipped, has a "
-        "probability after some context"
-    )

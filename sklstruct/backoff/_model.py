@@ -326,6 +326,11 @@ class BackoffModel(Distribution):
             source = Path(self.max_depth, self.n_symbols, windows=windows)
         return Backoff(self, source) if isinstance(source, Path) else super().compiled(source)
 
+    def as_tokens(self, at: ArrayLike) -> tuple[Model, NDArray, NDArray]:
+        """As `Distribution.as_tokens`."""
+        nodes = self._check_nodes(at)
+        return self.of_nodes, nodes, np.arange(1, len(nodes) + 1)
+
     def _check_nodes(self, at, name="at"):
         nodes = as_ids(name, at, 1)
         check_ids(name, nodes, 0, self.n_nodes, "node id")
@@ -432,7 +437,7 @@ class BackoffModel(Distribution):
         return self._target(at, y, unknown_log_prob, depth), depth
 
     def _target(self, at, y, unknown_log_prob, depth=None):
-        nodes = self._check_nodes(at)
+        model, nodes, ends = self.as_tokens(at)
         targets = as_ids("y", y, 1)
         check_length("y", targets, len(nodes), "one per node")
         unknown = self._check_unknown(unknown_log_prob)
@@ -444,7 +449,7 @@ class BackoffModel(Distribution):
                 "with unknown_log_prob"
             )
         check_ids("y", targets, -1, self.n_classes, "class id")
-        out = self.of_nodes.targets(nodes, _ends(nodes), targets, depth)
+        out = model.targets(nodes, ends, targets, depth)
         if unknown_log_prob is not None:
             out[targets < 0] += unknown
         return out
@@ -578,7 +583,7 @@ class BackoffModel(Distribution):
             raise ValueError(
                 f"out must be a writeable C-contiguous float64 array of shape {shape}"
             )
-        return self.of_nodes.rows(nodes, _ends(nodes), out)
+        return self._ask(nodes, "rows", out)
 
     def best(self, at: ArrayLike, k: int = 1) -> tuple[NDArray, NDArray]:
         """The k most probable classes after each context.
@@ -604,9 +609,7 @@ class BackoffModel(Distribution):
         ValueError
             If `k` or a node is out of range.
         """
-        nodes = self._check_nodes(at)
-        k = check_top_k(k, self.n_classes)
-        return self.of_nodes.best_of(nodes, _ends(nodes), k)
+        return self._ask(at, "best_of", check_top_k(k, self.n_classes))
 
     def draw(self, at: ArrayLike, uniform: ArrayLike, skip: int = -1) -> NDArray:
         """Draw a class from the row of each node, by inversion of a number in [0, 1).
@@ -644,7 +647,7 @@ class BackoffModel(Distribution):
                 f"uniform must hold numbers of at least 0 and below 1, got "
                 f"uniform[{outside[0]}] = {uniform[outside[0]]}"
             )
-        out = self.of_nodes.draws(nodes, _ends(nodes), uniform, skip)
+        out = self._ask(nodes, "draws", uniform, skip)
         empty = np.flatnonzero(out < 0)
         if empty.size:
             node = int(nodes[empty[0]])
@@ -681,9 +684,7 @@ class BackoffModel(Distribution):
         -------
         proba : ndarray of shape (n_samples, n_groups)
         """
-        nodes = self._check_nodes(at)
-        group = group_ids(group, self.n_classes)
-        return self.of_nodes.group_sums(nodes, _ends(nodes), group)[0]
+        return super().group_proba(at, group)
 
     def facts(self, at: ArrayLike) -> NDArray:
         """Depth of each node, and the logarithm of 1 plus its training weight.
@@ -937,7 +938,3 @@ class BackoffModel(Distribution):
         BackoffModel.__init__(self, *parts)
         self.__dict__.update(state)
 
-
-def _ends(nodes):
-    """Where the histories end that consist of one node each."""
-    return np.arange(1, len(nodes) + 1)

@@ -20,10 +20,15 @@ from numpy.typing import NDArray
 from .._compat import BaseEstimator
 from .._likelihood import innermost, last_step, reads_history
 from .._parallel import row_blocks
-from ..backoff import BackoffModel, Distribution, DistributionClassifier, WiderModel
+from ..backoff import (
+    BackoffModel,
+    Distribution,
+    DistributionClassifier,
+    Model,
+    WiderModel,
+)
 from ..backoff._classifier import ClassifierModel
-from ..backoff._core_fast import ArrayModel, Cursor, Model, Words, cursor_of
-from ..backoff._distribution import CompiledDistribution
+from ..backoff._core_fast import ArrayModel, Cursor, Words, cursor_of
 from ..symbols import Labels, NumberedText, SentenceEncoder, TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
 
@@ -39,7 +44,7 @@ def single_state(states: NDArray) -> int | Cursor:
     return int(states[0]) if states.ndim == 1 else cursor_of(states[0])
 
 
-class WindowModel(CompiledDistribution):
+class WindowModel(Distribution):
     """A compiled model of tokens; its places are `TextWindows` of tokens.
 
     Parameters
@@ -55,9 +60,13 @@ class WindowModel(CompiledDistribution):
         self.kernel, self.n_classes = kernel, kernel.n_classes
         self.fact_depths = fact_depths
 
-    def ask(self, at: TextWindows) -> tuple[Model, NDArray, NDArray]:
-        """As `CompiledDistribution.ask`."""
+    def as_tokens(self, at: TextWindows) -> tuple[Model, NDArray, NDArray]:
+        """As `Distribution.as_tokens`."""
         return self.kernel, at.tokens, at.end
+
+    def facts(self, at: TextWindows) -> NDArray:
+        """As `Distribution.facts`."""
+        return self.kernel.all_facts(at.tokens, at.end)
 
 
 class TextScores(NamedTuple):
@@ -142,7 +151,7 @@ class TextPredictor:
         def find(tokens, end):
             return self._read_windows(sources.windows(tokens, end))
 
-        return ArrayModel(self.distribution, find)
+        return ArrayModel(self.distribution, find, True)
 
     @cached_property
     def model(self) -> Distribution:
@@ -210,7 +219,7 @@ class TextPredictor:
                 rows = rows[_by_last(windows.tokens, windows.end[rows])]
             of_rows = np.empty(rows.size, dtype=np.int32)
             log_prob[rows] = self.kernel.targets(
-                windows.tokens, windows.end[rows], y[rows], of_rows
+                windows.tokens, windows.end[rows], y[rows], of_rows, False
             )
             depth[rows] = of_rows
         is_tree = isinstance(self.distribution, BackoffModel)

@@ -320,9 +320,7 @@ cdef class Joint(Model):
         (<Context *> place).known = 0
         memset(place + self.nodes, 255, 4 * self.n_trees * (1 + self.n_levels))
 
-    cdef int locate(
-        self, const int *tokens, Py_ssize_t i, char *place
-    ) except -1 nogil:
+    cdef int locate(self, const int *tokens, Py_ssize_t i, char *place) except -1 nogil:
         cdef Context *here = <Context *> place
         cdef int32_t *node = <int32_t *> (place + self.nodes)
         cdef bint given = (<Tree> self.tree[0]).path is None

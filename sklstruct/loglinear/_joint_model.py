@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from .._checks import CheckedState, as_ids, check_ids, check_length
 from .._parallel import ThreadMap, row_blocks, serial_map
-from ..backoff import single_precision
-from ..backoff._core_fast import Model, Path
-from ..backoff._distribution import CompiledDistribution
+from ..backoff import Distribution, Model, single_precision
+from ..backoff._core_fast import Path
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._tree import check_size
 from . import _joint_fast as _fast
@@ -26,7 +25,7 @@ from ._problem import THREAD_PAIRS, Map, pull
 _SCORES, _AT_A_TIME = 1 << 20, 4
 
 
-class JointTrees(CheckedState, CompiledDistribution):
+class JointTrees(CheckedState, Distribution):
     """The fitted state: trees, one after the other, and weights on their pairs.
 
     Parameters
@@ -178,8 +177,13 @@ class JointTrees(CheckedState, CompiledDistribution):
         ]
         return Joint(self, paths)
 
-    def ask(self, at: NDArray) -> tuple[Model, NDArray, NDArray]:
-        """As `CompiledDistribution.ask`."""
+    def facts(self, at: NDArray) -> NDArray:
+        """As `Distribution.facts`, of the first tree."""
+        model, *where = self.as_tokens(at)
+        return model.all_facts(*where)
+
+    def as_tokens(self, at: NDArray) -> tuple[Model, NDArray, NDArray]:
+        """As `Distribution.as_tokens`."""
         n, n_trees = at.shape
         nodes = np.ascontiguousarray(at, dtype=np.int32).ravel()
         return Joint(self), nodes, np.arange(1, n + 1) * n_trees

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import CheckedState
-from ..backoff import Distribution
-from ..backoff._core_fast import Model, Uniform
-from ..backoff._distribution import CompiledDistribution, count_rows
+from ..backoff import Distribution, Model
+from ..backoff._core_fast import Uniform
 from ..taxonomy import Forest
 from ._gates import Gate
 from ._models_fast import Factored, Mixture
@@ -23,30 +21,14 @@ class UniformModel(Distribution):
     def __init__(self, n_classes: int) -> None:
         self.n_classes = n_classes
 
-    def rows(self, at: Any) -> NDArray:
-        shape = (count_rows(at), self.n_classes)
-        return np.full(shape, -np.log(self.n_classes))
-
     def compiled(self, source: Any) -> Model:
         """As `Distribution.compiled`; the contexts are not read."""
         return Uniform(self.n_classes, 2 * len(self.fact_depths))
 
-
-class ComposedModel(CompiledDistribution):
-    """A distribution over other distributions, whose places are its contexts."""
-
-    @abstractmethod
-    def compiled(self, source: Any) -> Model:
-        """As `Distribution.compiled`, of a tuple of sources."""
-
-    def ask(self, at: Any) -> tuple[Model, NDArray, NDArray]:
-        """As `CompiledDistribution.ask`."""
-        # The only token of a history is the number of the sample.
-        number = np.arange(count_rows(at), dtype=np.int32)
-        return self.compiled(at), number, np.arange(1, number.size + 1)
+    compiled_places = compiled
 
 
-class MixtureModel(ComposedModel):
+class MixtureModel(Distribution):
     r""":math:`\sum_k \omega_k(x) P_k(y \mid x)`.
 
     Parameters
@@ -68,6 +50,8 @@ class MixtureModel(ComposedModel):
         parts = [m.compiled(part) for m, part in zip(self.models, source)]
         return Mixture(parts, self.gate)
 
+    compiled_places = compiled  # `locate` changes nothing
+
     def log_weights(self, at: Any) -> NDArray:
         """(n_samples or 1, n_models) logarithms of the weights."""
         return self.gate.log_weights(
@@ -75,7 +59,7 @@ class MixtureModel(ComposedModel):
         )
 
     def facts(self, at: Any) -> NDArray:
-        # By models: a gate is fitted to them before there are weights.
+        # Of each model: a gate is fitted to them before there are weights.
         return np.hstack([m.facts(m.locate(a)) for m, a in zip(self.models, at)])
 
     def targets(self, at: Any, y: NDArray) -> NDArray:
@@ -89,7 +73,7 @@ class MixtureModel(ComposedModel):
         return next((g for g in found if g is not None), None)
 
 
-class FactoredModel(CheckedState, ComposedModel):
+class FactoredModel(CheckedState, Distribution):
     r""":math:`\prod_j P(v_{j+1} \mid v_j, x)` along the path of a tree to a class.
 
     Contexts are a tuple: those of the models of groups, those of the models of words,
@@ -154,6 +138,13 @@ class FactoredModel(CheckedState, ComposedModel):
         ]
         history = source[2] if len(source) > 2 else None
         return Factored(models, self, history)
+
+    compiled_places = compiled  # `locate` changes nothing
+
+    def facts(self, at: Any) -> NDArray:
+        """The facts of the root: nodes below it depend on the class."""
+        root, at = self.models[0], at[int(self.of_words[0])]
+        return super().facts(at) if root is None else root.facts(root.locate(at))
 
     def groups(self) -> NDArray | None:
         return None if self.models[0] is None else self.path_child[0]

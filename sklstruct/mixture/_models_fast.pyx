@@ -152,7 +152,8 @@ cdef class Composed(Model):
 
     def compose(self, models, Py_ssize_t own):
         cdef int k
-        self.keep, self.n = list(models), len(models)
+        self.keep = list(models)
+        self.n = len(models)
         self.arrays = arrays_of(models)
         self.part = <void **> PyMem_Malloc(self.n * sizeof(void *))
         self.offset = <int64_t *> PyMem_Malloc(self.n * sizeof(int64_t))
@@ -216,9 +217,7 @@ cdef class Mixture(Composed):
         cdef double *weights = <double *> place
         self.gate.weigh(weights + self.n, weights)
 
-    cdef int locate(
-        self, const int *tokens, Py_ssize_t i, char *place
-    ) except -1 nogil:
+    cdef int locate(self, const int *tokens, Py_ssize_t i, char *place) except -1 nogil:
         cdef int k
         for k in range(self.n):
             (<Model> self.part[k]).locate(tokens, i, place + self.offset[k])
@@ -407,9 +406,7 @@ cdef class Factored(Composed):
         memset(place, 0, self.totals)
         Composed.open(self, place)
 
-    cdef int locate(
-        self, const int *tokens, Py_ssize_t i, char *place
-    ) except -1 nogil:
+    cdef int locate(self, const int *tokens, Py_ssize_t i, char *place) except -1 nogil:
         cdef Here *here = <Here *> place
         here.tokens, here.i = tokens, i
         here.number += 1
@@ -486,9 +483,7 @@ cdef class Factored(Composed):
             total += one
         return total
 
-    cdef double recurring(
-        self, char *place, int v, int y, double one
-    ) noexcept nogil:
+    cdef double recurring(self, char *place, int v, int y, double one) noexcept nogil:
         """ln P of a word in its class, after the words of the history."""
         cdef Here *here = <Here *> place
         cdef Py_ssize_t j
@@ -597,9 +592,7 @@ cdef class Factored(Composed):
             out[self.number[c]] = row[c]
         return 0
 
-    cdef int best(
-        self, char *place, int k, int *label, double *value
-    ) except -1 nogil:
+    cdef int best(self, char *place, int k, int *label, double *value) except -1 nogil:
         """Best first: nodes are opened by falling probability until no open node can
         hold a better class."""
         cdef double *total = <double *> (place + self.totals)

@@ -35,10 +35,11 @@ from ..backoff import (
     Counted,
     Distribution,
     DistributionClassifier,
+    Model,
     single_precision,
 )
 from ..backoff._classifier import ClassifierModel
-from ..backoff._core_fast import Backoff, Model
+from ..backoff._core_fast import Backoff
 from ..backoff._distribution import by_group, take
 from ..context_tree import Columns, check_windows, read_windows
 from ..loglinear import JointLogLinear
