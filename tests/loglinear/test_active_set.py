@@ -45,6 +45,7 @@ def test_what_grows_is_the_optimum_of_the_whole_tree(penalty, lam, of_root):
     for model in (grown, whole):
         model.fit(X, y, sample_weight=weight)
     assert grown.objective_[-1] == pytest.approx(whole.objective_[-1], rel=1e-8)
+    assert grown.optimality_ <= grown.solver.tol  # not ten times that
     assert support(grown) == support(whole)
     assert grown.n_parameters_ == whole.n_parameters_
     assert grown.backoff_model_.check_normalized() < 1e-10

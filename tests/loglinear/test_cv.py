@@ -95,6 +95,28 @@ def test_in_a_language_model_and_the_same_in_two_threads(data):
     assert losses[0] == losses[1]
 
 
+def test_moves_and_the_best_of_them(data):
+    X, y, X_val, y_val, classes = data
+    model = loglinear_cv(
+        penalty="tree_l2", lam=0.5, alpha=0.9, factor=2.0, max_fits=25, padding=-1,
+        classes=classes, search=["lam", "alpha", "penalty__depth_weight"],
+    ).fit(X, y, X_val=X_val, y_val=y_val)  # fmt: skip
+    tried = model.search_results_
+    losses = [fit["held_out_loss"] for fit in tried]
+    best = tried[int(np.argmin(losses))]
+    assert model.best_params_ == {k: best[k] for k in model.best_params_}
+    assert model.held_out_loss_ == min(losses)
+    # alpha and depth_weight act by their powers at each depth.
+    for name, step in (
+        ("lam", 2.0),
+        ("alpha", 2**0.25),
+        ("penalty__depth_weight", 2**0.5),
+    ):
+        values = np.array([fit[name] for fit in tried])
+        first = values[np.flatnonzero(values != values[0])[0]] / values[0]
+        assert np.isclose(max(first, 1 / first), step)
+
+
 def test_one_fit_is_the_plain_model(data):
     X, y, X_val, y_val, classes = data
     params = {"penalty": "tree_l2", "lam": 0.4, "padding": -1, "classes": classes}
