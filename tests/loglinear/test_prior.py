@@ -17,8 +17,7 @@ TEXT = ["the dog ran", "the dog ran down", "the sat", "the dog ran", "cat sat"]
 
 
 def base(max_depth=2, discount=0.5):
-    kn = KneserNeyLM(max_depth, discount=discount)
-    return LanguageModel(kn, max_depth=max(max_depth, 1)).fit(BASE)
+    return LanguageModel(KneserNeyLM(discount=discount), max_depth=max_depth).fit(BASE)
 
 
 def adapted(prior, max_depth=2, **params):
