@@ -252,9 +252,10 @@ class WeightedAutomaton:
                     f"{label}: line {i}: not an arc of an acceptor: it reads "
                     f"{head[2]!r} and writes {output!r}"
                 )
-            with np.errstate(over="ignore"):
-                weight = np.exp(-(cost or 0.0)) if negative_log else cost
-            value = 1.0 if cost is None else float(weight)
+            value = 1.0
+            if cost is not None:
+                with np.errstate(over="ignore"):
+                    value = float(np.exp(-cost)) if negative_log else cost
             if not 0 <= value < np.inf:
                 raise ValueError(
                     f"{label}: line {i}: the weight {cost:g} is not allowed"
