@@ -3,12 +3,12 @@
     python benchmarks/bench_questions.py [--case help]
 
 `word` is one word after one state, by ``advance``; `score` a word of a whole text in
-one call; `row` the probabilities of all words, of 400 states in one call; `best` the ten
-most probable words of as many; `classes` the sums of a base's row over 40 classes of
-words. The text is Python's help, nine tenths for training, or `library`, the sources of
-Python's standard library (about 2.5 million words, of which the last 20 000 lines are
-scored). One thread; microseconds. `difference` is the largest one between the scores
-word by word and those of the text.
+one call; `row` the probabilities of all words, of 400 states in one call; `best` the
+ten most probable words of as many; `classes` the sums of a base's row over 40 classes
+of words. The text is Python's help, nine tenths for training, or `library`, the sources
+of Python's standard library (about 2.5 million words, of which the last 20 000 lines
+are scored). One thread; microseconds. `difference` is the largest one between the
+scores word by word and those of the text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sklstruct.language_model import CacheLM
 from sklstruct.loglinear import JointLogLinear
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import WittenBellLM
-from sklstruct.word_classes import ContextRefiner, ExchangeClustering
+from sklstruct.word_classes import ContextRefiner
 
 N_ROWS = 400
 
@@ -49,7 +49,7 @@ MODELS = {
     "better": lambda words: "better",
     "best": lambda words: "best",
     "joint trees": lambda words: JointLogLinear(
-        [("words", "passthrough"), ("classes", ContextRefiner("c50(1) c50(2)"))]
+        [("words", "passthrough"), ("refined", ContextRefiner("c50(1) c50(2)"))]
     ),
 }
 
@@ -133,7 +133,7 @@ def asked(lm, test):
         return figures
     predictor = lm.predictor
     states = states_of(lm, test)
-    model = getattr(predictor, "model", predictor.distribution)
+    model = predictor.model
     group = np.arange(lm.vocabulary_.size) % 40
     calls = {
         "row": lambda: lm.rows(states),

@@ -72,6 +72,7 @@ cdef class Model:
     cdef int best(
         self, char* place, int k, int* label, double* value) except -1 nogil
     cdef int draw(self, char* place, double uniform, int skip) except -2 nogil
+    cdef double* made(self, char* place, bint proba) except NULL nogil
     cdef Place borrow(self)
 
 
@@ -85,12 +86,11 @@ cdef class Path:
     """Which symbol of a tree each step of a history is."""
     cdef list keep
     cdef const int** table
-    cdef const int* position
-    cdef const unsigned char* missing
+    cdef const int[::1] position
+    cdef const unsigned char[::1] missing
     cdef int n_steps, n_symbols
     cdef unsigned int n_tokens
-    cdef const int* windows
-    cdef Py_ssize_t n_windows, stride, width
+    cdef const int[:, :] windows
 
     cdef Py_ssize_t begin(self, const int** tokens, Py_ssize_t i) noexcept nogil
     cdef int symbol(
@@ -112,6 +112,7 @@ cdef class Tree:
     cdef Node find(self, const int* tokens, Py_ssize_t i) noexcept nogil
 
 
+cdef void* room_for(Py_ssize_t n, Py_ssize_t size) except NULL nogil  # zeros, to free
 cdef int offer(
     double* value, int* label, int size, int k, double v, int y) noexcept nogil
 cdef void in_order(double* value, int* label, int k) noexcept nogil

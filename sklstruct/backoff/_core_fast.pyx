@@ -19,7 +19,7 @@ cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport INFINITY, exp, log, log1p
 from libc.stdint cimport int64_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
 import numpy as np
@@ -228,41 +228,45 @@ cdef class Model:
     cdef int64_t key(self, char* place) except? -1 nogil:
         return 0
 
+    cdef double* made(self, char* place, bint proba) except NULL nogil:
+        """The row of a context, in memory that the caller frees."""
+        cdef double* row = <double*> room_for(self.n_classes, sizeof(double))
+        cdef int failed = 1
+        try:
+            failed = self.proba(place, row) if proba else self.row(place, row)
+        finally:
+            if failed:
+                free(row)
+        return row
+
     cdef int groups(
         self, char* place, const int* group, int n, double* out
     ) except -1 nogil:
         cdef int y
-        cdef double* row = <double*> room_for(self.n_classes, sizeof(double))
-        try:
-            self.proba(place, row)
-            memset(out, 0, n * sizeof(double))
-            for y in range(self.n_classes):
-                out[group[y]] += row[y]
-        finally:
-            free(row)
+        cdef double* row = self.made(place, True)
+        memset(out, 0, n * sizeof(double))
+        for y in range(self.n_classes):
+            out[group[y]] += row[y]
+        free(row)
         return 0
 
     cdef int best(self, char* place, int k, int* label, double* value) except -1 nogil:
         cdef int y, size = 0
-        cdef double* row = <double*> room_for(self.n_classes, sizeof(double))
-        try:
-            self.row(place, row)
-            for y in range(self.n_classes):
-                size = offer(value, label, size, k, row[y], y)
-            in_order(value, label, k)
-        finally:
-            free(row)
+        cdef double* row = self.made(place, False)
+        for y in range(self.n_classes):
+            size = offer(value, label, size, k, row[y], y)
+        in_order(value, label, k)
+        free(row)
         return 0
 
     cdef int draw(self, char* place, double uniform, int skip) except -2 nogil:
-        cdef double* row = <double*> room_for(self.n_classes, sizeof(double))
-        try:
-            self.proba(place, row)
-            if skip >= 0:
-                row[skip] = 0.0
-            return draw_from(row, self.n_classes, uniform)
-        finally:
-            free(row)
+        cdef int drawn
+        cdef double* row = self.made(place, True)
+        if skip >= 0:
+            row[skip] = 0.0
+        drawn = draw_from(row, self.n_classes, uniform)
+        free(row)
+        return drawn
 
     cdef Place borrow(self):
         """A place from the pool: threads do not share places."""
@@ -474,50 +478,34 @@ cdef class Path:
     def __init__(self, int n_steps, int n_symbols, tables=None, position=None,
                  missing=None, windows=None):
         cdef const int[::1] table
-        cdef const int[::1] places
-        cdef const unsigned char[::1] ends
-        cdef const int[:, :] rows
         cdef int k
-        self.n_steps = n_steps
         self.n_symbols = self.n_tokens = n_symbols
-        self.keep = keep = [tables, position, missing]
-        if tables is not None:
-            self.n_tokens = min([table.size for table in tables])
-            for one in {id(t): t for t in tables}.values():
-                if one.size and not -1 <= one.min() <= one.max() < n_symbols:
-                    raise ValueError("tables of a path hold symbols of another tree")
-            self.table = <const int**> PyMem_Malloc(max(n_steps, 1) * sizeof(int*))
-            if self.table == NULL:
-                raise MemoryError
-            for k in range(n_steps):
-                table = tables[k]
-                self.table[k] = address(table)
-        if position is not None:
-            places = position
-            self.position = address(places)
-        if missing is not None:
-            ends = missing
-            self.missing = &ends[0] if ends.shape[0] else NULL
         if windows is not None:
-            windows = np.asarray(windows)
-            if windows.shape[1] > 1 and windows.strides[1] != 4:
+            n_steps = min(n_steps, windows.shape[1])
+            if windows.strides[1] != windows.itemsize:
                 windows = np.ascontiguousarray(windows)
-            rows = windows
-            keep.append(rows)
-            self.n_windows, self.width = rows.shape[0], rows.shape[1]
-            self.n_steps = min(n_steps, <int> self.width)
-            self.stride = windows.strides[0] // 4
-            if windows.size:
-                self.windows = &rows[0, 0]
-            else:
-                self.n_steps = 0
+        self.n_steps = n_steps
+        self.keep = tables
+        self.position, self.missing, self.windows = position, missing, windows
+        if tables is None:
+            return
+        self.n_tokens = min([table.size for table in tables])
+        for one in {id(t): t for t in tables}.values():
+            if one.size and not -1 <= one.min() <= one.max() < n_symbols:
+                raise ValueError("tables of a path hold symbols of another tree")
+        self.table = <const int**> PyMem_Malloc(max(n_steps, 1) * sizeof(int*))
+        if self.table == NULL:
+            raise MemoryError
+        for k in range(n_steps):
+            table = tables[k]
+            self.table[k] = address(table)
 
     cdef Py_ssize_t begin(self, const int** tokens, Py_ssize_t i) noexcept nogil:
         """The end of the history; `tokens` becomes where the history is."""
-        if self.n_windows == 0:
+        if self.windows is None or self.n_steps == 0:
             return i
-        tokens[0] = self.windows + tokens[0][i - 1] * self.stride
-        return self.width
+        tokens[0] = &self.windows[tokens[0][i - 1], 0]
+        return self.windows.shape[1]
 
     cdef int symbol(
         self, int step, const int* tokens, Py_ssize_t i, int* known
@@ -529,14 +517,14 @@ cdef class Path:
         cdef int p, token
         if step >= self.n_steps:
             return -1
-        p = step + 1 if self.position == NULL else self.position[step]
+        p = step + 1 if self.position is None else self.position[step]
         while known[0] < p:
             if known[0] >= i:
                 return -1
             token = tokens[i - 1 - known[0]]
             if <unsigned int> token >= self.n_tokens:  # also if it is negative
                 return -1
-            if self.missing != NULL and self.missing[token]:
+            if self.missing is not None and self.missing[token]:
                 return -1
             known[0] += 1
         token = tokens[i - p]
@@ -762,45 +750,33 @@ cdef class Backoff(Model):
             n[0] += 1
         return steps
 
-    # Whole rows: the values of the root first, then each deeper node overwrites.
-
-    cdef int row(self, char* place, double* out) except -1 nogil:
+    cdef int fill(self, char* place, double* out, bint proba) except -1 nogil:
+        """The values of the root first, then each deeper node overwrites."""
         cdef Step brief[SHORT]
         cdef int n, y, p, k, node
-        cdef double total
-        cdef Step* steps = self.climb((<Node*> place).node, brief, &n, &total)
+        cdef double total, v
         # The compiler does not know that `out` is apart from this object.
-        cdef const double* log_prob = &self.log_prob[0]
-        cdef const int* cls = &self.cls[0]
-        for y in range(self.n_classes):
-            out[y] = log_prob[y] + total
-        for k in range(n - 1, -1, -1):
-            node, total = steps[k].node, steps[k].total
-            for p in range(self.ptr[node], self.ptr[node + 1]):
-                out[cls[p]] = log_prob[p] + total
-        if steps != brief:
-            free(steps)
-        return 0
-
-    cdef int proba(self, char* place, double* out) except -1 nogil:
-        cdef Step brief[SHORT]
-        cdef int n, y, p, k, node
-        cdef double total
-        cdef Step* steps = self.climb((<Node*> place).node, brief, &n, &total)
         cdef const double* log_prob = &self.log_prob[0]
         cdef const double* root_prob = &self.root_prob[0]
         cdef const int* cls = &self.cls[0]
-        # The exponentials of the root are kept.
-        total = exp(total)
+        cdef Step* steps = self.climb((<Node*> place).node, brief, &n, &total)
+        v = exp(total)
         for y in range(self.n_classes):
-            out[y] = root_prob[y] * total
+            out[y] = root_prob[y] * v if proba else log_prob[y] + total
         for k in range(n - 1, -1, -1):
             node, total = steps[k].node, steps[k].total
             for p in range(self.ptr[node], self.ptr[node + 1]):
-                out[cls[p]] = exp(log_prob[p] + total)
+                v = log_prob[p] + total
+                out[cls[p]] = exp(v) if proba else v
         if steps != brief:
             free(steps)
         return 0
+
+    cdef int row(self, char* place, double* out) except -1 nogil:
+        return self.fill(place, out, False)
+
+    cdef int proba(self, char* place, double* out) except -1 nogil:
+        return self.fill(place, out, True)
 
     cdef int best(self, char* place, int k, int* label, double* value) except -1 nogil:
         """Once the pairs of the path are in the heap, classes are taken by falling

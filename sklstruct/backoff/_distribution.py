@@ -261,7 +261,7 @@ class Distribution:
             logarithm of one plus the weight of the training samples at it; zeros if
             these are not known.
         """
-        return np.zeros((count_rows(at), 2 * len(self.fact_depths)))
+        return self._ask(at, "all_facts")
 
     def groups(self) -> NDArray | None:
         """The group of each class in the model's own grouping, None if absent."""
@@ -284,7 +284,6 @@ class Distribution:
         model : Model
             Here one that asks `rows` and `target` of this object.
         """
-
 
         def find(tokens, end):
             if callable(source):

@@ -25,7 +25,7 @@ from ..context_tree._links import drop_newest
 from ..symbols import Labels
 from . import _backoff_fast
 from ._core_fast import Backoff, Model, Path
-from ._distribution import Distribution, group_ids
+from ._distribution import Distribution
 
 # A probability computed as a sum may pass 1 by rounding.
 _MAX_LOG_PROB = 1e-6
@@ -324,7 +324,11 @@ class BackoffModel(Distribution):
         if isinstance(source, np.ndarray):
             windows = source.astype(np.int32, copy=False)
             source = Path(self.max_depth, self.n_symbols, windows=windows)
-        return Backoff(self, source) if isinstance(source, Path) else super().compiled(source)
+        return (
+            Backoff(self, source)
+            if isinstance(source, Path)
+            else super().compiled(source)
+        )
 
     def as_tokens(self, at: ArrayLike) -> tuple[Model, NDArray, NDArray]:
         """As `Distribution.as_tokens`."""
@@ -661,50 +665,6 @@ class BackoffModel(Distribution):
             )
         return out
 
-    def group_proba(self, at: ArrayLike, group: NDArray) -> NDArray:
-        r"""Probabilities of groups of classes, the sums over their classes.
-
-        .. math::
-            P(g \mid n) = \sum_{y \in g,\, (n, y)} P(y \mid n) + b(n) \Big(
-            P(g \mid \mathrm{parent}(n)) - \sum_{y \in g,\, (n, y)}
-            P(y \mid \mathrm{parent}(n)) \Big),
-
-        The cost of a node is its number of pairs plus the number of groups; it does not
-        depend on the number of classes.
-
-        Parameters
-        ----------
-        at : array-like of shape (n_samples,)
-            Node ids, from :meth:`locate`.
-
-        group : int ndarray of shape (n_classes,)
-            The group of each class, from 0, without gaps.
-
-        Returns
-        -------
-        proba : ndarray of shape (n_samples, n_groups)
-        """
-        return super().group_proba(at, group)
-
-    def facts(self, at: ArrayLike) -> NDArray:
-        """Depth of each node, and the logarithm of 1 plus its training weight.
-
-        Parameters
-        ----------
-        at : array-like of shape (n_samples,)
-            Node ids, from :meth:`locate`.
-
-        Returns
-        -------
-        facts : ndarray of shape (n_samples, 2)
-            The second column is 0 where ``node_weight`` is None.
-        """
-        out = super().facts(at)
-        out[:, 0] = self.depth(at)
-        if self.node_weight is not None:
-            np.log1p(self.node_weight[np.asarray(at)], out=out[:, 1], dtype=np.float64)
-        return out
-
     # ------------------------------------------------------------------ cursor
 
     def begin(self, n: int = 1) -> np.ndarray:
@@ -937,4 +897,3 @@ class BackoffModel(Distribution):
         parts = (state[k] for k in ("pairs", "log_prob", "log_backoff", "labels"))
         BackoffModel.__init__(self, *parts)
         self.__dict__.update(state)
-

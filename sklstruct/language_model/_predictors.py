@@ -64,10 +64,6 @@ class WindowModel(Distribution):
         """As `Distribution.as_tokens`."""
         return self.kernel, at.tokens, at.end
 
-    def facts(self, at: TextWindows) -> NDArray:
-        """As `Distribution.facts`."""
-        return self.kernel.all_facts(at.tokens, at.end)
-
 
 class TextScores(NamedTuple):
     """Every predicted position of a text, in order."""

@@ -31,7 +31,7 @@ cdef extern from "_joint.h" nogil:
 import numpy as np
 
 from .._prefetch cimport prefetch
-from ..backoff._core_fast cimport Model, Node, Path, Tree, padded
+from ..backoff._core_fast cimport Model, Node, Tree, padded
 
 cdef enum:
     # A node with fewer pairs than one in so many outcomes has no row of its own.

@@ -177,11 +177,6 @@ class JointTrees(CheckedState, Distribution):
         ]
         return Joint(self, paths)
 
-    def facts(self, at: NDArray) -> NDArray:
-        """As `Distribution.facts`, of the first tree."""
-        model, *where = self.as_tokens(at)
-        return model.all_facts(*where)
-
     def as_tokens(self, at: NDArray) -> tuple[Model, NDArray, NDArray]:
         """As `Distribution.as_tokens`."""
         n, n_trees = at.shape

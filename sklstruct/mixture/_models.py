@@ -141,11 +141,6 @@ class FactoredModel(CheckedState, Distribution):
 
     compiled_places = compiled  # `locate` changes nothing
 
-    def facts(self, at: Any) -> NDArray:
-        """The facts of the root: nodes below it depend on the class."""
-        root, at = self.models[0], at[int(self.of_words[0])]
-        return super().facts(at) if root is None else root.facts(root.locate(at))
-
     def groups(self) -> NDArray | None:
         return None if self.models[0] is None else self.path_child[0]
 

@@ -8,14 +8,14 @@ cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport INFINITY, exp, floor, log, sqrt
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 import numpy as np
 
 from .._log_sum cimport log_sum, log_softmax
 from ..backoff._core_fast cimport (
-    Model, draw_from, hashed, in_order, offer, padded,
+    Model, draw_from, hashed, in_order, offer, padded, room_for,
 )
 from ..backoff._core_fast import arrays_of
 from ..symbols import TextWindows
@@ -28,14 +28,6 @@ cdef enum:
     # Rounds in which a number that fell on the skipped class is drawn again, before
     # the whole row is made.
     REDRAWS = 32
-
-
-cdef void *scratch(Py_ssize_t n_bytes) except NULL nogil:
-    cdef void *found = malloc(n_bytes + 1)
-    if found == NULL:
-        with gil:
-            raise MemoryError
-    return found
 
 
 # -------------------------------------------------------------------------- gates
@@ -230,12 +222,12 @@ cdef class Mixture(Composed):
         self, const int *tokens, const int64_t *position, Py_ssize_t n, char *place,
         Py_ssize_t stride
     ) except -1 nogil:
-        cdef Py_ssize_t j
+        cdef Py_ssize_t _j
         cdef int k
         for k in range(self.n):
             (<Model> self.part[k]).locate_many(
                 tokens, position, n, place + self.offset[k], stride)
-        for j in range(n):
+        for _j in range(n):
             if self.gate.reads_facts:
                 self.facts(place, <double *> place + self.n)
             self.weigh(place)
@@ -258,7 +250,7 @@ cdef class Mixture(Composed):
         cdef double found
         cdef int k
         if self.n > 8:
-            part = <double *> scratch(self.n * sizeof(double))
+            part = <double *> room_for(self.n, sizeof(double))
         for k in range(self.n):
             part[k] = (<Model> self.part[k]).target(place + self.offset[k], y)
         found = log_sum(<double *> place, part, self.n)
@@ -267,7 +259,7 @@ cdef class Mixture(Composed):
         return found
 
     cdef int proba(self, char *place, double *out) except -1 nogil:
-        cdef double *row = <double *> scratch(self.n_classes * sizeof(double))
+        cdef double *row = <double *> room_for(self.n_classes, sizeof(double))
         cdef double *into = out
         cdef int k, y
         cdef double weight
@@ -289,7 +281,7 @@ cdef class Mixture(Composed):
     cdef int groups(
         self, char *place, const int *group, int n, double *out
     ) except -1 nogil:
-        cdef double *sums = <double *> scratch(n * sizeof(double))
+        cdef double *sums = <double *> room_for(n, sizeof(double))
         cdef int k, g
         cdef double weight
         memset(out, 0, n * sizeof(double))
@@ -305,7 +297,7 @@ cdef class Mixture(Composed):
 
     cdef int draw_once(self, char *place, double uniform) except -2 nogil:
         """A model by its weight, then a class of that model."""
-        cdef double *weight = <double *> scratch(self.n * sizeof(double))
+        cdef double *weight = <double *> room_for(self.n, sizeof(double))
         cdef int k
         for k in range(self.n):
             weight[k] = exp((<double *> place)[k])

@@ -53,9 +53,9 @@ class TokenSources:
                 for step, symbols in readers
             ]
             return None if None in of_trees else tuple(of_trees)
-        if isinstance(last, BackoffClassifier):
-            if isinstance(last._reader, WindowReader):
-                return self.of_steps(steps, last._reader.symbols)
+        reader = getattr(last, "_reader", None)
+        if isinstance(last, BackoffClassifier) and isinstance(reader, WindowReader):
+            return self.of_steps(steps, reader.symbols)
         return None
 
     def of_steps(self, steps: list, symbols: NDArray | None) -> Path | None:

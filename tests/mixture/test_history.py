@@ -368,7 +368,9 @@ def test_words_without_class_end_the_history():
     ready = model.advance(model.begin(), "w0")[1]
     cut = np.asarray(ready)
     cut[:-1] = -1
-    assert model.advance(tuple(cut.tolist()), "w1")[0] == pytest.approx(found[4], rel=1e-9)
+    assert model.advance(tuple(cut.tolist()), "w1")[0] == pytest.approx(
+        found[4], rel=1e-9
+    )
 
 
 def test_blocks_and_mixtures_do_not_matter(monkeypatch):
