@@ -29,7 +29,6 @@ from ..language_model._encode import (
     encode_held_out,
     refuse_held_out,
     vocabulary_rules,
-    width_of,
 )
 from ..language_model._quality import collect_fallbacks
 from ..language_model._unknown import warn_of_unsplit
@@ -234,6 +233,11 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
                 "model: checkpoint of the LanguageModel is for a fit in one process; "
                 "set checkpoint of its estimator"
             )
+        if lm.max_depth < 1:
+            raise ValueError(
+                "model: max_depth=0 of the LanguageModel is for a fit in one process; "
+                "set it to 1 or more"
+            )
         estimator = lm._check_parameters()
         checkpoint = None
         if isinstance(estimator, BackoffClassifier):
@@ -288,7 +292,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         if X_val is not None:
             encoder = SentenceEncoder(labels)
             tokens = encode_held_out(lm, encoder, X_val)
-            held_out = encoder.windows(tokens, width_of(lm))
+            held_out = encoder.windows(tokens, lm.max_depth)
         rows = self._rows(cluster, lm, labels, lm.out_of_vocabulary == "exclude")
         if isinstance(estimator, MixtureLM):
             estimator.fit_rows(rows, *held_out)

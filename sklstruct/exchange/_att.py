@@ -35,7 +35,7 @@ class AttLine(NamedTuple):
 
     number: int
     words: list[str]
-    weight: str | None
+    weight: float | None
     output: str | None = None  # of an arc, if it is not the word that is read
 
 
@@ -51,7 +51,16 @@ def att_lines(file: Any, label: str) -> Iterator[AttLine]:
         line = line.strip(" \t\r")
         if line:
             found = True
-            yield AttLine(number, *_fields(_FIELDS.split(line), number, label))
+            words, text, *output = _fields(_FIELDS.split(line), number, label)
+            try:
+                weight = None if text is None else float(text)
+            except ValueError:
+                weight = np.nan
+            if weight is not None and not weight > -np.inf:
+                raise ValueError(
+                    f"{label}: line {number}: the weight {text!r} is not a number"
+                )
+            yield AttLine(number, words, weight, *output)
     if not found:
         raise ValueError(f"{label}: the file holds no automaton")
 
@@ -235,17 +244,12 @@ class _Reader:
         return self.names[name]
 
     def _take(self, line):
-        try:
-            cost = 0.0 if line.weight is None else float(line.weight)
-        except ValueError:
-            cost = np.nan
-        if not cost > -np.inf:
-            raise self.fail(f"the weight {line.weight!r} is not a number", line.number)
+        cost = line.weight or 0.0
         backs_off = line.words[2:] == [self.backoff]
         if not backs_off:  # back-off weights may be above 1
             if cost < -1e-6:
                 raise self.fail(
-                    f"the weight {line.weight} is a probability above 1", line.number
+                    f"the weight {cost:g} is a probability above 1", line.number
                 )
             cost = max(cost, 0.0)
         state = self._state(line.words[0])

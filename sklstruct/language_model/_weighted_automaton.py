@@ -252,7 +252,14 @@ class WeightedAutomaton:
                     f"{label}: line {i}: not an arc of an acceptor: it reads "
                     f"{head[2]!r} and writes {output!r}"
                 )
-            value = _weight(cost, negative_log, i, label)
+            value = 1.0
+            if cost is not None:
+                with np.errstate(over="ignore"):
+                    value = float(np.exp(-cost)) if negative_log else cost
+            if not 0 <= value < np.inf:
+                raise ValueError(
+                    f"{label}: line {i}: the weight {cost:g} is not allowed"
+                )
             if head[2:] in (["<epsilon>"], ["<eps>"]):
                 raise ValueError(
                     f"{label}: line {i}: an arc that reads nothing; remove such arcs "
@@ -267,10 +274,10 @@ class WeightedAutomaton:
         final = np.zeros(len(number))
         for state, value in finals:
             final[state] += value
-        source, target, symbol, weight = zip(*arcs) if arcs else ((), (), (), ())
+        source, target, symbol, weights = zip(*arcs) if arcs else ((), (), (), ())
         return cls(
             np.array(source, dtype=np.int32), np.array(target, dtype=np.int32),
-            symbol, np.array(weight, dtype=np.float64), final,
+            symbol, np.array(weights, dtype=np.float64), final,
         )  # fmt: skip
 
     def expected_windows(
@@ -374,17 +381,3 @@ class WeightedAutomaton:
                 f"max_depth: the automaton has more than {_MAX_WINDOWS} n-grams of "
                 "this length; lower max_depth, or raise min_count"
             )
-
-
-def _weight(cost, negative_log, i, label):
-    try:
-        value = (0.0 if negative_log else 1.0) if cost is None else float(cost)
-    except ValueError:
-        raise ValueError(
-            f"{label}: line {i}: the weight {cost!r} is not a number"
-        ) from None
-    with np.errstate(over="ignore"):
-        value = float(np.exp(-value)) if negative_log else value
-    if not (np.isfinite(value) and value >= 0):
-        raise ValueError(f"{label}: line {i}: the weight {cost!r} is not allowed")
-    return value

@@ -37,6 +37,7 @@ def families():
 
 
 FAMILIES = families()
+REQUIRED = {StructuredLogLinearLMCV: {"estimator": StructuredLogLinearLM()}}
 every = pytest.mark.parametrize("kind", FAMILIES, ids=lambda kind: kind.__name__)
 quiet = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -76,7 +77,7 @@ def test_the_families_are_found():
 @every
 def test_fit_of_counts_is_fit_of_the_text_and_leaves_the_counts(kind):
     text = random_text(0)
-    lm = LanguageModel(kind(), max_depth=3)
+    lm = LanguageModel(kind(**REQUIRED.get(kind, {})), max_depth=3)
     counted = lm.count(text)
     before = arrays(counted)
     same_bits(clone(lm).fit(counted).backoff_model_, clone(lm).fit(text).backoff_model_)
@@ -99,7 +100,7 @@ def test_fit_of_counted_windows_is_fit(kind, paths):
     X, y = rng.integers(0, 4, (200, 3)).astype(np.int32), rng.integers(0, 4, 200)
     y = y.astype(np.int32)
     labels, make = Labels.of_ids(4, 4), count_windows
-    estimator = kind()
+    estimator = kind(**REQUIRED.get(kind, {}))
     if paths:
         X = SuffixTreeVectorizer(max_depth=3, padding=-1).fit_transform(X)
         labels, make = Labels(np.arange(4)), count_paths
@@ -263,7 +264,8 @@ def test_counts_with_another_share_held_out_are_refused(estimator):
     text = random_text(3, n=200)
 
     def model(share):
-        tuned = estimator(validation_fraction=share, **options)
+        given = REQUIRED.get(estimator, {})
+        tuned = estimator(validation_fraction=share, **given, **options)
         return LanguageModel(tuned, max_depth=2)
 
     counted = model(0.1).count(text)
@@ -330,4 +332,4 @@ def test_entries_of_a_path_matrix_that_repeat_are_refused(kind, container):
     paths = container(SuffixTreeVectorizer(max_depth=2, padding=-1).fit_transform(X))
     paths.indices[:] = 0
     with pytest.raises(ValueError, match=r"^sparse X is not a path matrix: row 0"):
-        kind().fit(paths, y)
+        kind(**REQUIRED.get(kind, {})).fit(paths, y)

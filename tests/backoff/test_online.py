@@ -139,7 +139,10 @@ def test_log_linear_model_goes_on_from_its_weights(penalty):
     for rows in np.array_split(np.arange(y.size), 4):
         parts.partial_fit(X[rows], y[rows])
     assert parts.backoff_model_.pairs == whole.backoff_model_.pairs
-    np.testing.assert_allclose(parts.coef_, whole.coef_, atol=2e-3)
+    # The optimum of tree_linf is flat in some weights, which the answers do not show.
+    np.testing.assert_allclose(
+        parts.predict_log_proba(X), whole.predict_log_proba(X), atol=2e-3
+    )
     np.testing.assert_allclose(parts.objective_[-1], whole.objective_[-1], rtol=1e-8)
     # A batch of samples that were seen at its end costs few steps.
     again = loglinear(**params).partial_fit(X, y)

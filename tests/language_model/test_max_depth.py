@@ -87,5 +87,5 @@ def test_models_of_windows_need_a_word(estimator):
 
 
 def test_a_cluster_needs_a_word():
-    with pytest.raises(ValueError, match="max_depth"):
-        DaskLanguageModel(WittenBellLM(), max_depth=0)._validate_params()
+    with pytest.raises(ValueError, match="^model: max_depth=0"):
+        DaskLanguageModel(LanguageModel(WittenBellLM(), max_depth=0)).fit(["a"])

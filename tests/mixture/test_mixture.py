@@ -527,7 +527,7 @@ def fitted_word_models(text):
 def test_the_file_of_a_mixture(tmp_path):
     text = [*SENTENCES, "the dog ran home", "a cat sat"]
     fitted = [lm for _, lm in fitted_word_models(text)]
-    models = [(f"m{k}", FrozenEstimator(lm.estimator_)) for k, lm in enumerate(fitted)]
+    models = [(f"m{k}", FrozenEstimator(lm)) for k, lm in enumerate(fitted)]
     mixture = MixtureLM(models, weights=[0.4, 0.6])
     model = LanguageModel(mixture, max_depth=2).fit(text)
     mixed = mix([lm.backoff_model_ for lm in fitted], [0.4, 0.6])
@@ -619,7 +619,7 @@ def test_transformers_see_no_held_out_samples(data, factored):
 def gate_of(model):
     """The gate of a mixture, or of the classes of a factored model."""
     model = model.distribution_
-    return model.gate if hasattr(model, "gate") else model.root.gate
+    return model.gate if hasattr(model, "gate") else model.models[0].gate
 
 
 def test_held_out_samples_of_new_classes_are_left_out(data):
