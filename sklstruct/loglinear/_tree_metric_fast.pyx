@@ -40,8 +40,8 @@ def eliminate(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] pair_ptr,
               double[:, ::1] work, double[:, ::1] top, double[::1] sums):
     """One level's nodes lo:hi, after those below; g becomes the gradient G.
 
-    beta has one entry, or one per node; l1 and l2 one, or one per pair. rho (or empty) is
-    a further quadratic weight, and where it is negative the pair goes to `moves`
+    beta has one entry, or one per node; l1 and l2 one, or one per pair. rho (or empty)
+    is a further quadratic weight, and where it is negative the pair goes to `moves`
     whatever its relatives do. numbers: kappa, the Levenberg factor of beta^2 count, the
     factor of beta count in the diagonal metric of the residual, and s, which decides
     where the bounds of the root's pairs bind. The parents' parts are added to their

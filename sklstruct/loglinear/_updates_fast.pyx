@@ -15,8 +15,8 @@ with the slope g and the curvature h at w. To these come l1 |u| + l2 u^2 / 2 and
 weights are not negative, u >= 0. The derivative is convex in |d| and is solved by
 Newton's method from beyond the root, so that it falls at every step.
 
-`scale_pairs` changes all weights of a range at once: a few exponentials per pair, for IIS
-times the depth. `sweep_columns` changes one after the other, class by class,
+`scale_pairs` changes all weights of a range at once: a few exponentials per pair, for
+IIS times the depth. `sweep_columns` changes one after the other, class by class,
 and keeps the normalisers Z of the contexts up to date. Contexts are in the order of
 a depth-first walk, in which those that a feature is active in are a range, so that a
 pair costs the number of contexts at or below its own, in sequential passes.
