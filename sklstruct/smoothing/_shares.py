@@ -13,29 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..backoff import selected_nodes
-from ..backoff._discounts import find_discounts
 from ..context_tree import Pairs
 from . import _smoothing_fast as _fast
-
-
-def discounts_by_level(
-    discount: Any, pairs: Pairs, count: np.ndarray, first_level: int, **options: Any
-) -> np.ndarray:
-    """Discounts of all depths, NaN above `first_level`.
-
-    options: `strict` and `owner` of `find_discounts`.
-    """
-    n_levels = pairs.tree.n_levels
-    found = find_discounts(
-        discount,
-        [count[pairs.level(k)] for k in range(first_level, n_levels)],
-        first_depth=first_level,
-        total=pairs.total,
-        **options,
-    )
-    rows = np.full((n_levels, found.shape[1]), np.nan)
-    rows[first_level:] = found
-    return rows
 
 
 def discount_levels(

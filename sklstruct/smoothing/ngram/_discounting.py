@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ..._checks import as_numbers
 from ..._compat import Interval, StrOptions
 from ...backoff import Counted, DeferredCounts, Fitted
-from ...backoff._discounts import check_discount
+from ...backoff._discounts import check_discount, find_discounts
 from ...backoff._held_out import (
     VALIDATION_CONSTRAINT,
     VALIDATION_FRACTION,
@@ -142,10 +142,15 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
 
     def _find(self, discount, pairs, count, first_level):
         """Discounts of all depths, NaN above `first_level`."""
-        return _shares.discounts_by_level(
-            discount, pairs, count, first_level,
+        n_levels = pairs.tree.n_levels
+        found = find_discounts(
+            discount, [count[pairs.level(k)] for k in range(first_level, n_levels)],
             strict=not self.interpolate, owner=type(self).__name__,
+            first_depth=first_level, total=pairs.total,
         )  # fmt: skip
+        rows = np.full((n_levels, found.shape[1]), np.nan)
+        rows[first_level:] = found
+        return rows
 
     def _tune(self, pairs, count, held_out):
         count = self._used_counts(pairs, count.copy())
