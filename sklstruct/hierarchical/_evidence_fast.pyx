@@ -73,7 +73,7 @@ cdef enum:
     EVALUATED = 3
     COMPARED = 4  # its classes too, or a pending node without mass
     N_AHEAD = 4  # leaves whose weights are prefetched together
-    # What `Posterior.answer` fills.
+    # Kinds of answers of `Posterior`.
     BEST = 0
     LABELS = 1
     GIVEN = 2

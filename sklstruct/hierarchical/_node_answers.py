@@ -133,7 +133,7 @@ class NodeAnswersMixin(LabelsMixin):
         Raises
         ------
         ValueError
-            If there is no such tree.
+            If `tree` is not the number of a tree.
         MemoryError
             If the matrix is larger than this machine's memory.
 
@@ -199,7 +199,7 @@ class NodeAnswersMixin(LabelsMixin):
         Raises
         ------
         ValueError
-            If `confidence` is out of its range, there is no such tree, or y of `fit`
+            If `confidence` or `tree` is out of its range, or y of `fit`
             had several labels per sample.
 
         Examples
@@ -342,7 +342,7 @@ class NodeAnswersMixin(LabelsMixin):
         Raises
         ------
         ValueError
-            If there is no such node or tree, the node has a single class, names do not
+            If node or tree do not exist, the node has a single class, names do not
             match X, or the models of `estimator` have no weights.
 
         Examples

@@ -57,7 +57,7 @@ cdef class Fold:
     """The evidence of a fold; the fields of `_evidence.Evidence`.
 
     kind (n, L): of each leaf. length (n, b), own_length (n,): the classes of the leaves
-    of `inside` and `own_inside`, 0 where there is none. own_slot (n,): which of the
+    of `inside` and `own_inside`, 0 if absent. own_slot (n,): which of the
     evaluated leaves is the sample's own, negative for none. share (n,): weights of sum
     1.
     """

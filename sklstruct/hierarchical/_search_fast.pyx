@@ -1,8 +1,8 @@
 """The k most probable classes, the greedy one, and given ones, sample by sample.
 
-`best_first` has one heap for each tree (Fagin's threshold algorithm for several), `down`
-takes the best child at each node of the first tree, `average` goes up the paths of a
-given class. Costs for a sample, d features: the nodes that the search
+`best_first` has one heap for each tree (Fagin's threshold algorithm for several),
+`down` takes the best child at each node of the first tree, `average` goes up the paths
+of a given class. Costs for a sample, d features: the nodes that the search
 expands; depth x d; depth x d. No answer depends on the other samples of the call.
 """
 

@@ -42,7 +42,7 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
         P(y \mid x) = \sum_{s \in S(y)} P(s \mid x),
 
     with :math:`P(s \mid x)` a classifier of the senses of all classes. If it learns a
-    taxonomy, each sense has a leaf of its own, and a class with several senses several
+    taxonomy, each sense has its own leaf, and a class with several senses several
     leaves.
 
     The first senses are the clusters of k-means among the samples of a class. Each

@@ -2,7 +2,7 @@
 
 Sixteen samples are searched side by side. Each goes down along the best children to a
 first class, then to the pending nodes that are more probable than this class. Products
-are in single precision with a known error bound. Where the bound leaves two classes
+are in single precision with a known error bound. If the bound leaves two classes
 undecided the answer is UNSURE, and `_search_fast` decides in the precision of the
 model. Costs for a sample: about a tenth more nodes than best-first search, and no
 queue.

@@ -206,8 +206,7 @@ default="squared_hinge"
         several labels the sum over all of them. NaN without a fold.
 
     n_iter_ : int
-        Largest number of epochs of a class, or number of L-BFGS iterations; of both
-        where the solver changed.
+        Largest number of epochs of a class, or of L-BFGS iterations; the sum of both.
 
     n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
         Number of columns of X, and their names if they were strings.

@@ -17,7 +17,7 @@ _GROWTH, _LEAST_WEIGHTS, _LEAST_GROUPS = 2, 10, 50
 
 
 class Geometry(Protocol):
-    """What the bounds of duals need of a `FeatureProblem`."""
+    """The part of a `FeatureProblem` that the bounds of duals need."""
 
     coupled: bool
     squares: NDArray

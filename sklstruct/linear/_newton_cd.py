@@ -5,11 +5,11 @@ and takes Newton steps on a working set: the weights that are not zero and those
 violate their optimality most. A step minimises a quadratic model with the exact Hessian
 (`_newton_cd_fast`) by coordinate descent, and a line search follows.
 
-What the parts are for:
+The purpose of the parts:
 
 Levenberg damping
     Adds mu/2 (mu/4 for binary losses) sum_i s_i x_ij^2 to the curvature of a weight;
-    mu falls where the model predicts the decrease well, and rises where not. Where the
+    mu falls where the model predicts the decrease well, and rises where not. If the
     probabilities of most samples are 0 or 1 the model is flat: without damping its
     minimiser is far away, and the line search never gets anywhere.
 The best common shift of the classes of a feature

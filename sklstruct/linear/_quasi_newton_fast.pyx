@@ -89,7 +89,7 @@ cdef enum:
     # over libm's exp.
     NARROW = 10
 
-# Where no step descends: if the loss could still fall by less (nats), rounding is the
+# If no step descends and the loss could still fall by less (nats), rounding is the
 # cause and the node has converged; else the scales of the features are the cause.
 cdef double STALLED = 1e-6
 
@@ -747,8 +747,9 @@ cdef class SortedSamples:
     """The samples of all nodes, sorted by the leaf order of the tree.
 
     X: C-contiguous (n, d) array, or (data, indices, indptr) of a CSR matrix with d
-    columns, indices int32 and indptr int64. Outcome k of node v has the rows bounds[ptr[v] + k] ...
-    bounds[ptr[v] + k + 1]; its weight vectors are the rows row_ptr[v] ... of coef.
+    columns, indices int32 and indptr int64. Outcome k of node v has the rows
+    bounds[ptr[v] + k] ... bounds[ptr[v] + k + 1]; its weight vectors are the rows
+    row_ptr[v] ... of coef.
     """
     cdef void* X
     cdef const int32_t* index

@@ -14,7 +14,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from .._checks import INT32_MAX, check_squares
 from .._compat import _check_sample_weight
 
-# What kernels and node models read.
+# X of kernels and node models.
 Samples: TypeAlias = NDArray | sp.csr_matrix
 
 # Ratio of the lengths of two rows, or of a length and 1, from which a warning is given.

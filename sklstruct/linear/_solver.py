@@ -441,7 +441,7 @@ class NodeSolver:
     def _weights_of(self, before, constant):
         """(columns + 1, lanes) at the columns of the samples, the last the constant."""
         columns = self.local.features.columns()
-        # without an intercept there is none before, either
+        # constant 0: there was no intercept before, either
         last = before.intercept / np.float32(constant or 1.0)
         return np.vstack([before.at(columns), last])
 

@@ -121,7 +121,7 @@ class LinearPath(NamedTuple):
 
 
 class _Samples(NamedTuple):
-    """What `fit` reads: X, lanes of outcomes, weights > 0."""
+    """The training set: X, lanes of outcomes, weights > 0."""
 
     X: Any
     Y: NDArray

@@ -3,8 +3,8 @@
 The choice must not cost more than the fit. So both losses are fitted to the samples of
 a random part of the classes, without the fold and to a rough tolerance. With several
 labels the classes are independent problems, and a part of these problems is tried.
-Where the trial is on all of a problem, its descents are halted, and that of the chosen
-loss is continued to the fit.
+If all of a problem is tried, the descents of both losses are halted, and that of the
+chosen loss is continued to the fit.
 
 The logistic loss has the smaller log-loss where labels are not certain: where equal
 samples have different ones. Then the squared hinge cannot have all of its training

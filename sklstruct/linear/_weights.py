@@ -25,7 +25,7 @@ MOST_OUTCOMES = int(np.iinfo(np.uint16).max)
 
 
 def lanes_of(n_outcomes: int) -> int:
-    """Number of outcomes with their padding; a single outcome has none."""
+    """Number of outcomes with their padding; a single outcome is not padded."""
     return 1 if n_outcomes == 1 else -(-n_outcomes // LANES) * LANES
 
 

@@ -1040,7 +1040,7 @@ def test_verbose(train, capsys):
         ({0: 1, 1: 0}, "cycle"),
         ("nonsense", "taxonomy"),
         ((NESTED, NESTED), "n_taxonomies"),
-        ((), "n_taxonomies"),
+        ((), "empty tuple"),
     ],
 )
 def test_bad_taxonomies(train, taxonomy, message):

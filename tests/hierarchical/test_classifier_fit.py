@@ -336,3 +336,11 @@ def test_a_given_tree_is_not_averaged_with_itself(train):
     two = (NESTED, [[0, 1, 2, 3], [4, 5, 6, 7, 8, 9]])
     model = HierarchicalClassifier(two, n_taxonomies=2).fit(*train)
     assert model.taxonomies_[0].to_nested() != model.taxonomies_[1].to_nested()
+
+
+def test_a_tuple_makes_as_many_trees_as_it_has_entries(train):
+    model = HierarchicalClassifier(("cut", [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]))
+    assert [tree.depth for tree in model.fit(*train).taxonomies_][1] == 1
+    assert len(model.taxonomies_) == 2
+    model.set_params(n_taxonomies=3, taxonomy=("cut", "rand"), random_state=0)
+    assert len(model.fit(*train).taxonomies_) == 3
