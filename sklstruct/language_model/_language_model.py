@@ -518,7 +518,6 @@ class LanguageModel(
             )
         else:
             estimator = clone(self.estimator)
-            check_depths(estimator, self.max_depth)
             if getattr(estimator, "warm_start", False):
                 estimator = self._previous(estimator)
         if not hasattr(estimator, "predict_log_proba") and not hasattr(
@@ -530,6 +529,7 @@ class LanguageModel(
                 "predict_proba"
             )
         validate_parts(estimator)
+        check_depths(estimator, self.max_depth)
         if self.max_depth == 0:
             read_no_context(estimator)
         if self.checkpoint is not None:

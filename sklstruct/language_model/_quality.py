@@ -189,8 +189,8 @@ def check_depths(estimator: Any, max_depth: int, alone: bool = True) -> None:
         if not isinstance(part, BackoffClassifier | SuffixTreeVectorizer):
             continue
         depth = getattr(part, "max_depth", None)
-        if not isinstance(depth, Integral):  # None, or refused by the part itself
-            continue
+        if not isinstance(depth, Integral) or depth < 0:
+            continue  # None, or refused by the part itself
         if depth > max_depth or (alone and depth != max_depth):
             raise ValueError(
                 f"max_depth={depth} of {type(part).__name__}: max_depth={max_depth} of "
