@@ -524,7 +524,6 @@ class LanguageModel(
             )
         else:
             estimator = clone(self.estimator)
-            check_depths(estimator, self.max_depth)
         if not hasattr(estimator, "predict_log_proba") and not hasattr(
             estimator, "predict_proba"
         ):
@@ -534,6 +533,8 @@ class LanguageModel(
                 "predict_proba"
             )
         validate_parts(estimator)
+        if not isinstance(self.estimator, str):
+            check_depths(estimator, self.max_depth)
         if self.max_depth == 0:
             read_no_context(estimator)
         if self.checkpoint is not None:

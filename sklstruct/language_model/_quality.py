@@ -7,9 +7,9 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral
 from typing import Any
 
+import numpy as np
 from sklearn.pipeline import Pipeline
 
 from .._checkpoint import Checkpoint, keeps_state
@@ -193,8 +193,8 @@ def check_depths(estimator: Any, max_depth: int, alone: bool = True) -> None:
         if not isinstance(part, BackoffClassifier | SuffixTreeVectorizer):
             continue
         depth = getattr(part, "max_depth", None)
-        if not isinstance(depth, int | Integral):  # None, or refused by the part itself
-            continue
+        if not isinstance(depth, int | np.integer) or depth < 0:
+            continue  # None, or refused by the part itself
         if depth > max_depth or (alone and depth != max_depth):
             raise ValueError(
                 f"max_depth={depth} of {type(part).__name__}: max_depth={max_depth} of "
