@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
+from .._checks import check_count
 from ..taxonomy import Taxonomy
 from . import _exchange_fast
 from ._clustering import WordClustering
@@ -112,18 +112,13 @@ def class_taxonomy(
 def _check_levels(levels, n_groups):
     if levels is None:
         return None
-    levels = sorted(levels)
-    for level in levels:
-        if (
-            isinstance(level, bool)
-            or not isinstance(level, numbers.Integral)
-            or not 1 <= level <= n_groups
-        ):
-            raise ValueError(
-                f"levels must be numbers from 1 to {n_groups}, the classes that have "
-                f"words, got {level!r}"
-            )
-    return [int(level) for level in levels]
+    levels = sorted(check_count("levels", level, 1) for level in levels)
+    if levels and levels[-1] > n_groups:
+        raise ValueError(
+            f"levels must be at most {n_groups}, the number of classes with words, "
+            f"got {levels[-1]}"
+        )
+    return levels
 
 
 def _merge(counts, label, n):

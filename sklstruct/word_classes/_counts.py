@@ -20,6 +20,7 @@ from ..symbols import (
     number_sentences,
     stream_windows,
 )
+from ..symbols._encoding import label_array
 from ..symbols._sentences import token_stream
 
 # Samples whose neighbours are counted at a time.
@@ -180,7 +181,7 @@ def _unite(symbols, windows, classes, target):
 def _read_sentences(X, reach):
     text = number_sentences(X)
     check_symbols(text, text.counts())
-    words = learn_symbols(_symbols_of(text.symbols))
+    words = learn_symbols(label_array(text.symbols))
     n = words.size
     if n == 0:
         raise ValueError("X has no word: there is nothing to cluster")
@@ -197,14 +198,6 @@ def _read_sentences(X, reach):
     windows, target = stream_windows(tokens, reach)
     keep = target >= 0
     return words, windows[keep], np.where(target == n, -1, target)[keep], n
-
-
-def _symbols_of(symbols):
-    if all(isinstance(s, str) for s in symbols):
-        out = np.empty(len(symbols), dtype=object)
-        out[:] = symbols
-        return out
-    return np.asarray(symbols)
 
 
 def history_column(windows: np.ndarray, position: int) -> np.ndarray:

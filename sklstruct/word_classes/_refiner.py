@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import INT32_MAX
+from .._checks import INT32_MAX, check_count
 from .._compat import (
     BaseEstimator,
     TransformerMixin,
@@ -222,15 +222,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
                     f"{step!r}"
                 )
             what, position = step
-            if (
-                isinstance(position, bool)
-                or not isinstance(position, numbers.Integral)
-                or position < 1
-            ):
-                raise ValueError(
-                    f"path[{i}]: the position must be an integer of at least 1 (the "
-                    f"newest word), got {position!r}"
-                )
+            check_count(f"path[{i}]: the position", position, 1)
             if isinstance(what, numbers.Integral) and not isinstance(what, bool):
                 what = ExchangeClustering(int(what))
             if isinstance(what, str) and what == "word":

@@ -159,7 +159,7 @@ def one_after_the_other(v, groups, kappa, p, metric=1.0):
 
 
 @pytest.mark.parametrize("p", [2, np.inf])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(30))
 def test_tree_groups_compose_and_overlapping_groups_agree(p, seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 12))
