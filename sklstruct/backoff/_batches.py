@@ -56,6 +56,7 @@ class Batches(NamedTuple):
         cls, batch: Counted, window: int | None = None, fixed_classes: bool = False
     ) -> Batches:
         """The first batch."""
+        batch.check_mergeable()
         small = _compact(batch)
         return cls(small, () if window is None else (small,), fixed_classes)
 

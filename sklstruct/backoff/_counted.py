@@ -138,8 +138,7 @@ class Counted:
         first = parts[0]
         depths = first.max_depth, first.depth
         for part in parts:
-            if part._unmergeable:
-                raise ValueError(f"parts: {part._unmergeable}")
+            part.check_mergeable()
             if (part.max_depth, part.depth) != depths:
                 raise ValueError(
                     f"parts were counted to the depths {first.depth} and {part.depth} "
@@ -151,6 +150,11 @@ class Counted:
         moved = [_renumbered(p.pairs, p.count, p.numbering(labels)) for p in parts]
         pairs, count = reduce(lambda a, b: merge_counts(a, b)[:2], moved)
         return cls(pairs, count, labels, *depths)
+
+    def check_mergeable(self) -> None:
+        """ValueError if counts of this kind cannot be merged."""
+        if self._unmergeable:
+            raise ValueError(f"parts: {self._unmergeable}")
 
     def cut(self, depth: int | None) -> Self:
         """The counts of contexts of up to `depth` symbols; None: of all.

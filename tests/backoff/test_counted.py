@@ -208,6 +208,11 @@ def test_what_cannot_be_is_refused():
         Counted.merge([counted, clone(lm).set_params(start=None).count(text)])
     with pytest.raises(ValueError, match="^parts: .*held-out"):
         Counted.merge([tuned.count(text)])
+    with pytest.raises(ValueError, match="^parts: .*held-out"):
+        clone(lm).partial_fit(tuned.count(text))
+    deferred = LanguageModel(KneserNeyLM(discount="by_block"), max_depth=2).count(text)
+    with pytest.raises(ValueError, match="^parts: .*not counted yet"):
+        clone(lm).partial_fit(deferred)
     from sklearn.linear_model import LogisticRegression
 
     other = LanguageModel(LogisticRegression(), max_depth=2)
