@@ -225,6 +225,11 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
             If there are no workers, they have other versions of the package, all stay
             paused, several are lost with the same shard, or the scheduler is lost.
         """
+        if self.model.max_depth < 1:
+            raise ValueError(
+                "model: max_depth=0 of the LanguageModel is for a fit in one process; "
+                "set it to 1 or more"
+            )
         client = find_client(self.client)
         lm = clone(self.model)
         lm._validate_params()
@@ -232,11 +237,6 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
             raise ValueError(
                 "model: checkpoint of the LanguageModel is for a fit in one process; "
                 "set checkpoint of its estimator"
-            )
-        if lm.max_depth < 1:
-            raise ValueError(
-                "model: max_depth=0 of the LanguageModel is for a fit in one process; "
-                "set it to 1 or more"
             )
         estimator = lm._check_parameters()
         checkpoint = None
