@@ -505,7 +505,7 @@ class Evidence(PerNodeC):
     def n_solves(self):
         return 10
 
-    def solve(self, problems, C, fit, rng, progress):
+    def solve(self, problems, C, fit, run):
         each, moving = np.full(problems.n_nodes, float(C)), np.arange(problems.n_nodes)
         coef, intercept, n_iter, status = (a.copy() for a in fit(problems, each))
         for _ in range(10):

@@ -678,7 +678,8 @@ cdef class Posterior:
             self.largest_left(work)
             self.update_best_of_trees(work, t, v, False, best, log_proba)
         for k in range(last + 1):
-            log_proba[k] = self.log_mean(work, best[k])
+            if best[k] >= 0:  # scores that are not numbers leave some out
+                log_proba[k] = self.log_mean(work, best[k])
 
     cdef inline Py_ssize_t tree_of(self, Py_ssize_t t, Py_ssize_t v) noexcept nogil:
         """The tree of node v, searched from tree t on."""

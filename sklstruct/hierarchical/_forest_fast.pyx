@@ -125,8 +125,8 @@ cdef class LogisticForest:
 cdef class SampleRows:
     """RowsView of samples: a C-contiguous array, or the arrays of a CSR matrix.
 
-    Their dtype must be that of coef. CSR: checked, indices int32 and indptr int64, d the
-    number of columns.
+    Their dtype must be that of coef. CSR: checked, indices int32 and indptr int64, d
+    the number of columns.
     """
 
     @staticmethod
