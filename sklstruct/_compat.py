@@ -26,7 +26,6 @@ from sklearn.utils._param_validation import (
     InvalidParameterError,
     Options,
     StrOptions,
-    validate_params,
 )
 from sklearn.utils.metadata_routing import _routing_enabled
 from sklearn.utils.validation import (
@@ -94,6 +93,9 @@ if MYPY:
     def available_if(check: Callable[[Any], Any]) -> Callable[[_F], _F]: ...
     def with_callbacks(method: _F, /) -> _F: ...
     def _fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_F], _F]: ...
+    def validate_params(
+        constraints: dict[str, Any], *, prefer_skip_nested_validation: bool
+    ) -> Callable[[_F], _F]: ...
 
     def _align_api_if_sparse(X: Any) -> Any: ...
     def column_or_1d(
@@ -109,6 +111,7 @@ else:
         TransformerMixin,
         _fit_context,
     )
+    from sklearn.utils._param_validation import validate_params
     from sklearn.utils.metaestimators import _BaseComposition, available_if
     from sklearn.utils.validation import column_or_1d
 
