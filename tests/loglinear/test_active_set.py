@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from _callbacks import StopAfter, needs_callbacks
-from _cases import all_pairs
 from _oracles import random_corpus
 
 from sklstruct import StructuredLogLinearLM
@@ -34,9 +33,9 @@ def support(model):
     return {(contexts[n], y) for (n, y), keep in zip(pairs, some) if n > 0 and keep}
 
 
-@pytest.mark.parametrize(
-    *all_pairs(penalty=PENALTIES, lam=[0.7, 2.0, 6.0], penalize_root=[True, False])
-)
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
+@pytest.mark.parametrize("lam", [0.7, 2.0, 6.0])
+@pytest.mark.parametrize("penalize_root", [True, False])
 def test_what_grows_is_the_optimum_of_the_whole_tree(penalty, lam, penalize_root):
     X, y = random_corpus(4, 6, 500, 4)
     weight = np.random.default_rng(1).random(y.size) * 2 + 0.1

@@ -6,7 +6,6 @@ over samples and classes; their updates are those of their definitions.
 
 import numpy as np
 import pytest
-from _cases import all_pairs
 from _toy_problems import N_CLASSES, make_pairs, make_problem, samples
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
@@ -179,9 +178,9 @@ def test_l2_equals_a_dense_fit_of_scipy():
 # --------------------------------------------------------------------- updates
 
 
-@pytest.mark.parametrize(
-    *all_pairs(positive=[True, False], penalty=SEPARABLE, kind=MONOTONE)
-)
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("penalty", SEPARABLE, ids=repr)
+@pytest.mark.parametrize("kind", MONOTONE)
 def test_the_objective_falls_at_every_iteration(kind, penalty, positive, monkeypatch):
     seen, update = [], _base.Best.update
 
@@ -242,13 +241,9 @@ def test_scaling_without_a_penalty_has_the_updates_of_the_textbook():
     np.testing.assert_allclose((r.w - start)[seen], by_hand, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    *all_pairs(
-        positive=[True, False],
-        penalty=SEPARABLE,
-        kind=[SCISSolver, CoordinateDescentSolver],
-    )
-)
+@pytest.mark.parametrize("positive", [True, False])
+@pytest.mark.parametrize("penalty", SEPARABLE, ids=repr)
+@pytest.mark.parametrize("kind", [SCISSolver, CoordinateDescentSolver])
 def test_a_sweep_updates_one_weight_after_the_other(kind, penalty, positive):
     # A literal twin: the softmax of all samples anew for every weight.
     strength = np.array([0.3, 0.4, 0.5])
