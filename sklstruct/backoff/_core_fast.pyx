@@ -514,10 +514,11 @@ cdef class Path:
 
         known: how many tokens are known not to end the history.
         """
-        cdef int p, token
+        cdef int p = step + 1, token
         if step >= self.n_steps:
             return -1
-        p = step + 1 if self.position is None else self.position[step]
+        if self.position is not None:
+            p = self.position[step]
         while known[0] < p:
             if known[0] >= i:
                 return -1

@@ -210,12 +210,14 @@ class TextPredictor:
         y = self.encoder.labels.class_of_token[token]
         known = np.flatnonzero(y >= 0)
         for block in row_blocks(known.size, _BLOCK):
-            rows = known[block]
+            rows: Any = known[block]
             if self.kernel.sorted_is_faster:
                 rows = rows[_by_last(windows.tokens, windows.end[rows])]
-            of_rows = np.empty(rows.size, dtype=np.int32)
+            elif known.size == y.size:
+                rows = block  # nothing is copied
+            end, of_rows = windows.end[rows], depth[rows]
             log_prob[rows] = self.kernel.targets(
-                windows.tokens, windows.end[rows], y[rows], of_rows, False
+                windows.tokens, end, y[rows], of_rows, False
             )
             depth[rows] = of_rows
         is_tree = isinstance(self.distribution, BackoffModel)

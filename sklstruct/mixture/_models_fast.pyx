@@ -461,17 +461,20 @@ cdef class Factored(Composed):
     cdef double target(self, char *place, int y) except? 2.0 nogil:
         cdef int step, v, child
         cdef double one, total = 0.0
+        cdef double *row = <double *> (place + self.totals) + self.n
         for step in range(<int> self.node_of.shape[0]):
             v = self.node_of[step, y]
             if v < 0 or self.part[v] == NULL:
                 continue
             child = self.child_of[step, y]
+            if self.adapts(v) and not self.of_words[v]:
+                # Groups share what is left: the probabilities of all are needed.
+                self.children(place, v, row)
+                total += log(row[child])
+                continue
             one = (<Model> self.part[v]).target(self.at(place, v), child)
             if self.adapts(v):
-                if self.of_words[v]:
-                    one = self.recurring(place, v, y, one)
-                else:
-                    one = self.adapted(place, v, child, one)
+                one = self.recurring(place, v, y, one)
             total += one
         return total
 
@@ -489,48 +492,11 @@ cdef class Factored(Composed):
             return one
         return log((mine + self.theta[v] * exp(one)) / (of_class + self.theta[v]))
 
-    cdef double adapted(
-        self, char *place, int v, int child, double one
-    ) except? 2.0 nogil:
-        """ln P of a group, after the words of the history.
-
-        Groups without words in the history keep their share: the sum over the others
-        is enough.
-        """
-        cdef Here *here = <Here *> place
-        cdef int *count = <int *> (place + self.counts)
-        cdef Py_ssize_t j
-        cdef int word, c, step = self.step_of[v]
-        cdef double total = 1.0, factor = 1.0, scale
-        if self.count(place, v, count) == 0:
-            return one
-        for j in range(here.end - 1, here.first - 1, -1):
-            word = self.word(here, j)
-            if word >= self.n_classes or self.node_of[step, word] != v:
-                continue
-            c = self.child_of[step, word]
-            if count[c] == 0:
-                continue
-            scale = self.scale(v, c, count[c])
-            count[c] = 0
-            if c == child:
-                factor = scale
-                total += exp(one) * (scale - 1.0)
-            elif scale > 1.0:
-                total += (scale - 1.0) * exp(
-                    (<Model> self.part[v]).target(self.at(place, v), c))
-        return one + log(factor / total)
-
-    cdef inline double scale(self, int v, int c, int n) noexcept nogil:
-        """The factor of a group with n words in the history."""
-        cdef double prior = self.prior[self.first_child[v] + c]
-        return sqrt(1.0 + n / prior) if prior > 0.0 else 1.0
-
     cdef int children(self, char *place, int v, double *out) except -1 nogil:
         """P of the children of a node."""
         cdef int *count = <int *> (place + self.counts)
         cdef int c, n = self.n_child[v], n_words
-        cdef double total = 0.0
+        cdef double total = 0.0, prior
         if self.part[v] == NULL:
             out[0] = 1.0
             return 0
@@ -545,8 +511,9 @@ cdef class Factored(Composed):
                 out[c] = (count[c] + self.theta[v] * out[c]) / (
                     n_words + self.theta[v])
             else:
-                if count[c]:
-                    out[c] *= self.scale(v, c, count[c])
+                prior = self.prior[self.first_child[v] + c]
+                if count[c] and prior > 0.0:
+                    out[c] *= sqrt(1.0 + count[c] / prior)
                 total += out[c]
             count[c] = 0
         if total > 0.0:
