@@ -292,19 +292,19 @@ class Distribution:
 
         return self._array_model(find)
 
-    def compiled_places(self, at: Any) -> Model:
+    def compiled_places(self, source: Any) -> Model:
         """As `compiled`, of the places of contexts.
 
         Parameters
         ----------
-        at : array or tuple of arrays
+        source : array or tuple of arrays
             From `locate`; the last token of a history is the number of its place.
 
         Returns
         -------
         model : Model
         """
-        return self._array_model(lambda tokens, end: take(at, tokens[end - 1]))
+        return self._array_model(lambda tokens, end: take(source, tokens[end - 1]))
 
     def _array_model(self, find):
         if type(self).rows is Distribution.rows:

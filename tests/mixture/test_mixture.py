@@ -628,7 +628,7 @@ def test_transformers_see_no_held_out_samples(data, factored):
 def gate_of(model):
     """The gate of a mixture, or of the classes of a factored model."""
     model = model.distribution_
-    return model.gate if hasattr(model, "gate") else model.root.gate
+    return model.gate if hasattr(model, "gate") else model.models[0].gate
 
 
 def test_held_out_samples_of_new_classes_are_left_out(data):
