@@ -124,12 +124,6 @@ cdef inline float as_float(uint32_t bits) noexcept nogil:
     return value
 
 
-cdef inline uint32_t as_bits(float value) noexcept nogil:
-    cdef uint32_t bits
-    memcpy(&bits, &value, 4)
-    return bits
-
-
 cdef inline bint is_blank(uint8_t byte) noexcept nogil:
     return byte == 32 or 9 <= byte <= 13
 

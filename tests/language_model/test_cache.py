@@ -289,6 +289,14 @@ def test_classes_of_the_base_and_their_mass(path):
         alone = predictor.score(text)
         np.testing.assert_array_equal(token, alone.token)
         np.testing.assert_allclose(log_prob, alone.log_prob, rtol=1e-12)
+        # One word after the other.
+        ask = predictor.step_with_groups(group.astype(np.int32))
+        state, sums = base.begin(), got[0] * 0
+        words = [w for sentence in random_text(11, 30) for w in [*sentence, "</s>"]]
+        for i, word in enumerate(words):
+            one, state = ask(state, word, sums)
+            assert one == pytest.approx(log_prob[i], rel=1e-12)
+            np.testing.assert_allclose(sums, got[i], rtol=1e-12, atol=1e-15)
     if groups is None:
         with pytest.raises(ValueError, match="word_classes='base'"):
             cached(base, word_classes="base")
