@@ -109,7 +109,8 @@ cdef class Tree:
     cdef const int[::1] parent, symbol, child_ptr, root_child
     cdef Path path
 
-    cdef Node find(self, const int* tokens, Py_ssize_t i) noexcept nogil
+    cdef Node find(
+        self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil
 
 
 cdef void* room_for(Py_ssize_t n, Py_ssize_t size) except NULL nogil  # zeros, to free

@@ -543,17 +543,28 @@ cdef class Tree:
         if path is not None and path.n_symbols > self.root_child.shape[0]:
             raise ValueError("a path leads to symbols that the tree does not have")
 
-    cdef Node find(self, const int* tokens, Py_ssize_t i) noexcept nogil:
-        """The deepest node of a history."""
+    cdef Node find(self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil:
+        """The deepest node of a history.
+
+        kept: the length of the last path of this place, at most 0 for none, then the
+        symbol and the node of each step: the steps that are the same are not looked
+        up. NULL: no path is kept.
+        """
         cdef Node out
-        cdef int child, known = 0
+        cdef int s, child, known = 0
         out.node = out.depth = out.up = 0
         i = self.path.begin(&tokens, i)
         while True:
-            child = child_of(
-                self, out, self.path.symbol(out.depth, tokens, i, &known))
-            if child < 0:
-                return out
+            s = self.path.symbol(out.depth, tokens, i, &known)
+            if kept != NULL and out.depth < kept[0] and kept[1 + 2 * out.depth] == s:
+                child = kept[2 + 2 * out.depth]
+            else:
+                child = child_of(self, out, s)
+                if child < 0:
+                    return out
+                if kept != NULL:
+                    kept[0] = out.depth + 1
+                    kept[1 + 2 * out.depth], kept[2 + 2 * out.depth] = s, child
             out.node = child
             out.depth += 1
 
@@ -640,7 +651,7 @@ cdef class Backoff(Model):
     cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         cdef Node* at = <Node*> place
         if self.tree.path is not None:
-            at[0] = self.tree.find(tokens, i)
+            at[0] = self.tree.find(tokens, i, NULL)
             return 0
         at.node, at.depth, at.up = tokens[i - 1], -1, 0
         if self.node_of is not None:

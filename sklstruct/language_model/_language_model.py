@@ -1022,9 +1022,10 @@ class LanguageModel(
 
         Returns
         -------
-        state : int, tuple of int or int32 ndarray
-            A node of ``backoff_model_``, or without one the ids of the last words. A
-            single state is hashable, and n states are an array with n rows.
+        state : int, cursor or int32 ndarray
+            A node of ``backoff_model_``, or without one a cursor, which holds the ids
+            of the last words. A single state is hashable and can be pickled, and n
+            states are an array with n rows.
 
         Examples
         --------
@@ -1047,7 +1048,7 @@ class LanguageModel(
 
         Parameters
         ----------
-        state : int, tuple of int or int32 ndarray
+        state : int, cursor or int32 ndarray
             From `begin` or an earlier step; any rows of many states are states.
 
         word : symbol, or sequence of symbols where there are many states
@@ -1059,7 +1060,7 @@ class LanguageModel(
             Natural log-probability of the word; NaN for one that has no class, if
             `out_of_vocabulary` is ``"exclude"``.
 
-        state : int, tuple of int or int32 ndarray
+        state : int, cursor or int32 ndarray
             After the end mark that of a new sentence.
 
         Raises
@@ -1096,7 +1097,7 @@ class LanguageModel(
 
         Parameters
         ----------
-        state : int, tuple of int or int32 ndarray
+        state : int, cursor or int32 ndarray
             From `begin` or `advance`.
 
         Returns

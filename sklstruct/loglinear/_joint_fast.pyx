@@ -270,8 +270,9 @@ cdef class Joint(Model):
     """The fitted model of one context.
 
     A place holds a `Context`; the node of each tree; of each level of each tree the
-    node whose sums a row holds; the scores; a scratch; these rows. The next context
-    uses the sums over the upper parts of its paths again.
+    node whose sums a row holds; the last path of each tree; the scores; a scratch;
+    these rows. The next context uses the paths, and the sums over their upper parts,
+    again.
 
     Parameters
     ----------
@@ -288,7 +289,7 @@ cdef class Joint(Model):
     cdef const double[::1] beta
     cdef const float[::1] w, weight
     cdef int n_trees, n_levels
-    cdef Py_ssize_t nodes, scores
+    cdef Py_ssize_t nodes, paths, scores
 
     def __cinit__(self):
         self.tree = NULL
@@ -312,17 +313,19 @@ cdef class Joint(Model):
         self.beta, self.w, self.weight = model.beta, model.w, model.node_weight
         self.n_classes, self.n_facts, self.sorted_is_faster = model.n_classes, 2, True
         self.nodes = sizeof(Context)
-        self.scores = padded(self.nodes + 4 * self.n_trees * (1 + self.n_levels))
+        self.paths = self.nodes + 4 * self.n_trees * (1 + self.n_levels)
+        self.scores = padded(self.paths + 4 * self.n_trees * (1 + 2 * self.n_levels))
         self.room = self.scores + 8 * self.n_classes * (
             2 + self.n_trees * self.n_levels)
 
     cdef void open(self, char *place) noexcept nogil:
         (<Context *> place).known = 0
-        memset(place + self.nodes, 255, 4 * self.n_trees * (1 + self.n_levels))
+        memset(place + self.nodes, 255, self.scores - self.nodes)
 
     cdef int locate(self, const int *tokens, Py_ssize_t i, char *place) except -1 nogil:
         cdef Context *here = <Context *> place
         cdef int32_t *node = <int32_t *> (place + self.nodes)
+        cdef int *kept = <int *> (place + self.paths)
         cdef bint given = (<Tree> self.tree[0]).path is None
         cdef int32_t n
         cdef int t
@@ -333,7 +336,8 @@ cdef class Joint(Model):
                 if t == 0:
                     here.depth = <int32_t> _depth(n, &self.parent[0], True)
             else:
-                found = (<Tree> self.tree[t]).find(tokens, i)
+                found = (<Tree> self.tree[t]).find(tokens, i, kept)
+                kept += 1 + 2 * self.n_levels
                 # Only the root of the first tree has pairs.
                 n = found.node + self.first[t] if t == 0 or found.node else -1
                 if t == 0:
