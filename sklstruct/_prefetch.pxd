@@ -1,6 +1,6 @@
 # Reads that are asked for before they are needed.
 #
-# A loop whose rounds each wait for one line of memory takes the sum of the waits. Where
+# A loop whose rounds each wait for one line of memory takes the sum of the waits. If
 # the addresses of many rounds can be computed first, their waits run side by side.
 cdef extern from *:
     """

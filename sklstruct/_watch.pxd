@@ -14,7 +14,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     # Multiplications between two checks for signals.
-    BREATH = 1 << 27
+    OPS_BETWEEN_SIGNAL_CHECKS = 1 << 27
 
 
 cdef struct Watch:
@@ -24,7 +24,7 @@ cdef struct Watch:
 
 cdef inline Watch watch_of(int32_t[::1] stop) noexcept:
     cdef Watch watch
-    watch.left, watch.stop = BREATH, &stop[0]
+    watch.left, watch.stop = OPS_BETWEEN_SIGNAL_CHECKS, &stop[0]
     return watch
 
 
@@ -33,7 +33,7 @@ cdef inline bint over(Watch* watch, int64_t work) noexcept nogil:
     watch.left -= work
     if watch.left > 0:
         return watch.stop[0] != 0
-    watch.left = BREATH
+    watch.left = OPS_BETWEEN_SIGNAL_CHECKS
     if watch.stop[0] == 0:
         with gil:
             if PyErr_CheckSignals() != 0:

@@ -12,8 +12,10 @@ validate = pytest.importorskip("numpydoc.validate").validate
 
 pytestmark = pytest.mark.house
 
-# The packages that are validated.
-PACKAGES = ["symbols", "taxonomy", "plotting", "datasets", "word_classes"]
+PACKAGES = sorted(
+    path.parent.name
+    for path in Path(sklstruct.__file__).parent.glob("[a-z]*/__init__.py")
+)
 # numpydoc's numbers: a docstring (GL08) with a summary (SS01) of one line (SS06) that
 # ends with a full stop (SS03); every parameter is documented (PR01), no other (PR02),
 # with its type (PR04) and a description (PR07).

@@ -314,7 +314,7 @@ cdef class Model:
         cdef Py_ssize_t block = BLOCK if stride <= SMALL and order is None else 1
         cdef bint targets = y is not None, ordered = order is not None
         cdef bint depths = depth is not None
-        # What is asked of array models may not depend on their answers.
+        # The questions to array models may not depend on their answers.
         cdef bint whole = bool(self.arrays)
         cdef int width = 0 if value is None else <int> value.shape[1]
         cdef Py_ssize_t work = 0
@@ -821,7 +821,7 @@ cdef class Backoff(Model):
 
     cdef int draw(self, char* place, double uniform, int skip) except -2 nogil:
         """By inversion, in the order deepest pairs first, then the classes that only
-        the root holds. What is not normalised is drawn in proportion."""
+        the root holds. A row that does not sum to 1 is drawn in proportion."""
         cdef int node = (<Node*> place).node, y, p, last = -1, up
         cdef double total = 0.0, left, mass = self.row_sum[node]
         cdef unsigned char* seen
@@ -973,7 +973,7 @@ cdef struct Here:
 
 
 class Asked:
-    """What is asked of an `ArrayModel` by kind, and the answers in the same order."""
+    """Questions to an `ArrayModel` by kind, and the answers in the same order."""
 
     def __init__(self, tokens):
         self.tokens, self.position, self.y = tokens, {}, []

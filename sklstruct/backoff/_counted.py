@@ -215,7 +215,7 @@ class Counted:
         """The same counts with other labels, in the same order."""
         return replace(self, labels=labels)
 
-    def in_ids(self) -> Self:
+    def with_ids(self) -> Self:
         """Labels replaced by 0, 1, ..., n - 1."""
         ids = Labels.of_ids(self.labels.n_classes, self.labels.n_symbols)
         return self.with_labels(ids)

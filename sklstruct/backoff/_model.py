@@ -76,7 +76,7 @@ class BackoffModel(Distribution):
 
     log_backoff : array-like of shape (n_nodes,)
         Natural logarithm of each node's back-off weight, finite or ``-inf``;
-        the root has none: ``log_backoff[0] = 0``.
+        that of the root is 0: ``log_backoff[0] = 0``.
 
     labels : Labels, default=None
         The meaning of the ids. None: classes are their ids, and contexts are given as
@@ -302,7 +302,7 @@ class BackoffModel(Distribution):
 
     @cached_property
     def _gap(self) -> int:
-        """The first context whose beginning is no context; -1: none."""
+        """The first context whose beginning is not a context, or -1."""
         gap = np.flatnonzero(drop_newest(self.tree) < 0)
         gap = gap[gap > 0]
         return int(gap[0]) if gap.size else -1
@@ -477,7 +477,7 @@ class BackoffModel(Distribution):
         ----------
         tokens : array-like of shape (n_tokens,)
             Tokens of `labels`. A negative one is a separator; it and tokens that are
-            no context symbol (such as an end mark) end the history of what follows.
+            not context symbols (such as an end mark) end the history of what follows.
 
         unknown_log_prob : float, default=None
             As in :meth:`target`; the token ``labels.n_tokens`` is an unknown word.
@@ -683,7 +683,7 @@ class BackoffModel(Distribution):
         Raises
         ------
         ValueError
-            If n is no integer of at least 0. If the tree has a context without its
+            If n is not an integer of at least 0. If the tree has a context without its
             beginning (``"a b"`` without ``"a"``): the node of a history then does not
             determine those of its continuations. Use :meth:`locate` on windows.
         """
@@ -730,7 +730,7 @@ class BackoffModel(Distribution):
             Natural log-probability of each class.
 
         states : ndarray of shape (n,), int32
-            The root after a class that is no context symbol.
+            The root after a class that is not a context symbol.
 
         Raises
         ------
@@ -836,7 +836,7 @@ class BackoffModel(Distribution):
         -------
         description : dict
             ``order``; ``n_words``, the number of classes; ``n_1_grams`` and so on;
-            ``start``, ``end`` and ``unknown``, the marks, None where there are none;
+            ``start``, ``end`` and ``unknown``, the marks, or None;
             ``bytes``, of the arrays. Printed, a line each.
 
         Examples

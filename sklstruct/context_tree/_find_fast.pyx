@@ -28,8 +28,8 @@ def find_nodes(
     """Write the deepest node of every window to `out`.
 
     parent, symbol, child_ptr : the tree (see ContextTree), N, N and N + 1 long.
-    level, entry : (S,) the only node of depth `level` with each symbol, -1 where it
-        has none.
+    level, entry : (S,) the only node of depth `level` with each symbol, or
+        -1.
     windows : (n, w) symbol ids below S, the last column the most recent. A
         negative id ends the history: nothing to its left is read. Any strides: a
         sliding-window view is read in place.

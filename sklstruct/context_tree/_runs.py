@@ -74,7 +74,7 @@ class CountRuns:
     Parameters
     ----------
     folder : str or None
-        Where the files are made; None: the folder of the system for temporary files.
+        Folder of the files; None: the folder of the system for temporary files.
 
     Raises
     ------

@@ -31,7 +31,7 @@ from ..backoff import BackoffClassifier, BackoffModel
 from ..context_tree._shards import shard_bounds
 from ..mixture import MixtureLM
 from ..mixture._base import one_group
-from ..mixture._parts import EstimatorPart, Part, Reader, Reading, Samples, quiet
+from ..mixture._parts import EstimatorPart, Part, Reader, TransformCache, Samples, quiet
 from ..symbols import Labels
 from ..word_classes import ContextRefiner, ExchangeClustering
 from ..word_classes._counts import check_offsets
@@ -124,7 +124,7 @@ class RowShards:
         Number of shards.
 
     folder : str or None
-        Where the files are made; None: the folder of the system for temporary files.
+        Folder of the files; None: the folder of the system for temporary files.
 
     Attributes
     ----------
@@ -188,11 +188,10 @@ class RowShards:
         self._folder.cleanup()
 
 
-class RowsReading(Reading):
+class RowsReading(TransformCache):
     """The first samples of a text on the workers, for readers that learn from them.
 
-    What readers look at here is which symbols there are: X is windows that hold all of
-    them. Clusterings are fitted on the workers, and found by the readers.
+    Readers learn from them which symbols there are: X is windows that hold all symbols. Clusterings are fitted on the workers, and found by the readers.
     """
 
     def __init__(self, rows: TextRows, n: int, report: Callable[[str], Any]) -> None:

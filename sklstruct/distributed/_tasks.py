@@ -98,7 +98,7 @@ def count_part(
         tokens, labels, max_depth, depth=estimator.max_depth, skip=encoder.start
     )
     # Words are not sent with the counts of each part.
-    return counted.in_ids()
+    return counted.with_ids()
 
 
 def measure_part(counted: Counted) -> tuple[np.ndarray, int]:

@@ -354,7 +354,7 @@ class _Reader:
                         )
 
     def _reach(self, state, context, line):
-        """Name the context of a state; True if it had none."""
+        """Name the context of a state; True if it was not named before."""
         known = self.context.setdefault(state, context)
         if known != context or self.at.setdefault(context, state) != state:
             raise self.fail(

@@ -174,7 +174,7 @@ def _function(name: str, way: str, options: dict[str, Any]) -> Callable[..., Any
 
 def _format_of(head: bytes, label: str) -> str:
     """The format by the first bytes; for other bytes by the name of the file, among the
-    formats without first bytes of their own."""
+    formats without fixed first bytes."""
     for name, format in FORMATS.items():
         if format.magic and head.startswith(format.magic):
             return name
@@ -255,8 +255,8 @@ def read(
     only be 1. A context that the list of n-grams lacks, as after pruning, gets a
     back-off weight of 1, and a missing suffix its back-off probability, as the format
     defines. Numbers are taken as they stand, those of marks included, as KenLM does:
-    -99 is read as 10 :sup:`-99`, -120 as 10 :sup:`-120` and -inf as 0. Where ``<s>`` or
-    ``</s>`` occurs twice the first line counts, and the last one of ``<unk>``, which
+    -99 is read as 10 :sup:`-99`, -120 as 10 :sup:`-120` and -inf as 0. If ``<s>`` or
+    ``</s>`` occurs twice, the first line counts, and the last one of ``<unk>``, which
     ``<UNK>`` is another name of.
 
     ``"kenlm"`` is the probing binary of KenLM, version 5. It holds hash keys of n-grams

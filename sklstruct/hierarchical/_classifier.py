@@ -330,7 +330,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
         y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
             Labels; several per sample as a dense or sparse matrix of 0 and 1. A sample
-            may have none. A label without a positive is never predicted, with a
+            may have no label. A label without a positive is never predicted, with a
             warning.
 
         sample_weight : array-like of shape (n_samples,), default=None

@@ -53,7 +53,7 @@ class TreeFold(NamedTuple):
         most = _FOLD_SIZE // max(kept.size, n_leaves * wide)
         n = min(self.targets.n_samples, max(_FEWEST, most))
         route, pending = self._descend(n, root, end, kept, beam)
-        # leaves and pending nodes have a route, expanded nodes have none
+        # leaves and pending nodes have a route, expanded nodes do not
         column = np.flatnonzero((route > -np.inf).any(axis=0))
         route, pending, node = route[:, column], pending[:, column], kept[column]
         place = np.full(end - root, -1)

@@ -5,7 +5,7 @@ context. Position i + 1 is made from position i by failure-arc pushing: the acti
 contexts and their shorter ones form a tree, which is walked from the leaves to the
 root. A context hands the mass of the classes that it stores to their arcs and the
 rest, one number for each candidate, times its back-off weight to its parent. A
-plain back-off arc for every class would be no bound and no sum: the stored classes
+plain back-off arc for every class would give neither bound nor sum: the stored classes
 have to be left out, and the vectors leave them out.
 
 Masses (log domain, m(y) = the mass that arrives at a context for class y):

@@ -65,7 +65,7 @@ def learn_from_ids(
         Not changed.
 
     names : list
-        What the ids stand for.
+        The labels that the ids stand for.
 
     contexts, targets, counts
         See `id_windows`.

@@ -82,7 +82,7 @@ cdef struct Shape:
     int32_t order  # of the longest n-grams
     int32_t n_class  # half-lives within classes
     int32_t[2] n_own, n_sum  # decayed counts of a word, of a longer n-gram
-    int32_t n_groups  # classes of words; 0: there are none
+    int32_t n_groups  # classes of words; 0 without classes
     int32_t n_parts, n_features
     int64_t length  # words that are counted; -1: all
     bint learns  # weights of classes

@@ -339,7 +339,7 @@ class LanguageModel(
             context.call_on_fit_task_begin(estimator=self, X=None, y=None)
             # Counts that were made here are not used again.
             made_here = not isinstance(X, Counted)
-            estimator.fit_counted(counted.in_ids(), overwrite=made_here)
+            estimator.fit_counted(counted.with_ids(), overwrite=made_here)
             context.call_on_fit_task_end(estimator=self, X=None, y=None)
         return estimator, labels
 
@@ -502,7 +502,7 @@ class LanguageModel(
         batch = count(self, estimator, X, sample_weight)
         counted, so_far = add_batch(before, batch, decay=decay, window=window)
         prepare_for_ids(estimator, counted.labels)
-        estimator.fit_counted(counted.in_ids())
+        estimator.fit_counted(counted.with_ids())
         self._set_fitted(estimator, counted.labels)
         self._so_far = so_far
         return self

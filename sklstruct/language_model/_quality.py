@@ -47,7 +47,7 @@ def named_estimator(
 ) -> BaseEstimator:
     """The estimator that a name of `LanguageModel` stands for, to be changed or tuned.
 
-    ``LanguageModel(name)`` calls it with the number of its words. What it returns is
+    ``LanguageModel(name)`` calls it with the number of its words. The result can be
     given to `LanguageModel` in the place of the name; a search such as
     ``GridSearchCV`` then reaches its parameters.
 

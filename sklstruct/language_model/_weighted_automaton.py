@@ -24,7 +24,7 @@ from .._files import open_read
 from ..exchange import att_lines
 from ..symbols import object_array
 
-# Expected windows are made in memory: 8 bytes a symbol and more.
+# Expected windows are made in memory: 8 bytes per symbol and more.
 _MAX_WINDOWS = 20_000_000
 
 

@@ -306,7 +306,7 @@ default="squared_hinge"
 
         y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
             Labels; several per sample as a dense or sparse matrix of 0 and 1. A sample
-            may have none.
+            may have no label.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; weight 0 is as if absent.

@@ -183,7 +183,7 @@ class FeatureProblem:
         .. math:: \sum_i s_i H((1 - a) y_i + a p_i)
 
         with the entropy H of a distribution, or the sum of those of yes/no answers.
-        share: a, one number or one a lane.
+        share: a, one number or one per lane.
         """
         Q = P - self.Y
         Q *= np.reshape(share, (-1, 1))

@@ -98,7 +98,7 @@ class GroupLasso(BaseEstimator):
         Returns
         -------
         bound : object
-            What the solvers call.
+            The object that the solvers call.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class GroupLasso(BaseEstimator):
         return GroupTerm(group, self._weights(np.bincount(group, minlength=n_groups)))
 
     def _weights(self, size: NDArray) -> NDArray:
-        """One a group."""
+        """One weight per group."""
         if isinstance(self.weights, str):
             return np.sqrt(size)
         try:
@@ -341,7 +341,7 @@ class TreeNorm(BaseEstimator):
         Returns
         -------
         bound : object
-            What the solvers call.
+            The object that the solvers call.
 
         Raises
         ------

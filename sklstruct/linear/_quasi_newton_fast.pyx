@@ -68,7 +68,7 @@ from libc.math cimport INFINITY, exp, fabs, isfinite, log, log1p
 from libc.stdint cimport int32_t, int64_t
 
 from ._blas cimport daxpy, dot, gemm, gemv
-from .._watch cimport BREATH, Watch, over, propagate, watch_of
+from .._watch cimport OPS_BETWEEN_SIGNAL_CHECKS, Watch, over, propagate, watch_of
 
 cdef extern from "_softmax.h" nogil:
     double sklstruct_exp_sum(
@@ -138,7 +138,7 @@ cdef inline Py_ssize_t least(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
 
 cdef inline Py_ssize_t slice_of(Py_ssize_t n, Py_ssize_t cost) noexcept nogil:
     """Number of equal pieces of work to do between two checks for signals."""
-    cdef Py_ssize_t step = BREATH // (cost + 1) + 1
+    cdef Py_ssize_t step = OPS_BETWEEN_SIGNAL_CHECKS // (cost + 1) + 1
     return step if step < n else n
 
 
@@ -217,12 +217,12 @@ cdef void update_inverse(LogisticNode* node, Metric* metric) noexcept nogil:
             metric.total[j] += inverse[j]
 
 
-cdef void renew_metric(
+cdef void update_metric(
     LogisticNode* node, Metric* metric, cython.floating* R,
 ) noexcept nogil:
     """The metric of the probabilities p that left the residuals R = s (p - y).
 
-    Where all samples have the same p, a is p. FLOOR keeps the metric positive where all
+    If all samples have the same p, a is p. FLOOR keeps the metric positive if all
     samples have a probability near 0 or 1 of an outcome.
     """
     cdef Py_ssize_t i, k, r = node.r
@@ -577,7 +577,7 @@ cdef int minimise(
     ww = inner(node, w, w)
     f = evaluate(node, Z, D, 0.0, row, R, &data) + 0.5 * node.lam * ww
     if not plain:
-        renew_metric(node, metric, R)
+        update_metric(node, metric, R)
     gradient(node, X, sparse, w, R, cast, g)
     for it in range(max_iter + 1):
         n_iter[0] = <int>it
@@ -678,7 +678,7 @@ cdef int minimise(
             gamma = sy / yy
             if not plain:
                 if (it + 1) & it == 0:
-                    renew_metric(node, metric, R)
+                    update_metric(node, metric, R)
                 for i in range(p):
                     step[i] = Y[last * p + i]
                 a = sy / precondition(node, metric, step, False)

@@ -8,7 +8,7 @@
 #include "_vector.h"
 
 #define SKLSTRUCT_PASSES(name, real)                                                \
-    /* u = z + t d; returns max u, NaN being no maximum */                          \
+    /* u = z + t d; returns max u, NaN left out */                                  \
     SKLSTRUCT_WIDE static double sklstruct_move_##name(                             \
         ptrdiff_t n, const double *z, const real *d, double t, double *u)           \
     {                                                                               \

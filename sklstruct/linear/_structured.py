@@ -95,7 +95,7 @@ class LinearPath(NamedTuple):
         Parameters
         ----------
         ax : matplotlib Axes
-            Where the lines are drawn.
+            The axes of the lines.
 
         Returns
         -------

@@ -32,7 +32,7 @@ def lanes_of(n_outcomes: int) -> int:
 class Features(NamedTuple):
     """A set of columns, and the row of each among them."""
 
-    words: NDArray  # (n_words,) uint64: a bit a column
+    words: NDArray  # (n_words,) uint64: one bit per column
     rank: NDArray  # (n_words,) int32: bits before each word
     size: int
 

@@ -34,7 +34,7 @@ from .._prefetch cimport prefetch
 from ..backoff._core_fast cimport Model, Node, Tree, padded
 
 cdef enum:
-    # A node with fewer pairs than one in so many outcomes has no row of its own.
+    # A node with fewer pairs than one in so many outcomes has no row.
     SPARSE = 16
     # Samples whose pointers are prefetched, and then their pairs.
     AHEAD = 8
@@ -189,7 +189,7 @@ def add_slopes(const int32_t[::1] node, const int64_t[::1] order, bint first,
                double[:, ::1] rows, const double[:, ::1] slope, double[::1] gradient):
     """gradient += the slopes of the pairs of one tree, of those of the scores.
 
-    What `add_scores` does, turned round, with its parameters: a node with many pairs
+    The reverse of `add_scores`, with its parameters: a node with many pairs
     has a row of sums over the samples one after the other that end there or below.
     path: all -1, and so it is left.
     """

@@ -30,7 +30,7 @@ from ..backoff import (
 from ..backoff._distribution import count_rows, take
 from ..symbols import TextWindows, encode
 from ._models import without_tables
-from ._parts import GroupFit, Part, Reading, Samples
+from ._parts import GroupFit, Part, TransformCache, Samples
 
 
 class Rows(Protocol):
@@ -60,7 +60,7 @@ class RowsHere(NamedTuple):
         return self.target.size
 
     def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> Samples:
-        here = Reading(take(self.X, slice(0, n)), self.y[:n], report)
+        here = TransformCache(take(self.X, slice(0, n)), self.y[:n], report)
         return one_group(part.learn(here), self.target[:n], self.weight[:n])
 
     def known_after(self, n: int) -> tuple[Any, NDArray, NDArray]:
@@ -199,7 +199,7 @@ class ModelClassifier(
                 progress.step(f"contexts of {samples.outcome.size} samples are read")
                 if held_out is not None:
                     X_held, *others = held_out
-                    held_out = one_group(part.read(Reading(X_held)), *others)
+                    held_out = one_group(part.read(TransformCache(X_held)), *others)
                     n_held = held_out.outcome.size
                     progress.step(f"{n_held} held-out samples are read")
                 task = GroupFit(
@@ -261,7 +261,7 @@ class ModelClassifier(
             With a row a sample, for the methods of ``distribution_``.
         """
         check_is_fitted(self)
-        contexts = self.part_.read(Reading(self._contexts(X, reset=False)))
+        contexts = self.part_.read(TransformCache(self._contexts(X, reset=False)))
         return self.distribution_.locate(contexts)
 
     def _contexts(self, X, *, reset):

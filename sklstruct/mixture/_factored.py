@@ -32,7 +32,7 @@ from ._parts import (
     ComposedPart,
     GroupFit,
     Part,
-    Reading,
+    TransformCache,
     Samples,
     check_probabilities,
     part_of,
@@ -76,7 +76,7 @@ class FactoredPart(ComposedPart):
         super().__init__([part_of(estimator, classes) for estimator in estimators])
         self.reads_history |= concentration is not None
 
-    def learn(self, reading: Reading) -> Any:
+    def learn(self, reading: TransformCache) -> Any:
         with share_clusterings(reading.clusterings):
             self.taxonomy = group_words(
                 self.taxonomy, reading.X, reading.y, self.classes
@@ -103,7 +103,7 @@ class FactoredPart(ComposedPart):
             )
         return (*super().learn(reading), *self._histories(reading))
 
-    def read(self, reading: Reading) -> Any:
+    def read(self, reading: TransformCache) -> Any:
         return (*super().read(reading), *self._histories(reading))
 
     def source(self, sources: TokenSources) -> Any:
@@ -214,7 +214,7 @@ class FactoredLM(ModelClassifier):
         P(y \mid x) = \prod_j P(v_{j+1} \mid v_j, x) .
 
     Each node of the tree has a model over its children, so that rows sum to 1 exactly.
-    The probability of a word costs one look-up a level; a whole row costs one a node.
+    The probability of a word costs one look-up per level; a whole row costs one per node.
 
     Parameters
     ----------

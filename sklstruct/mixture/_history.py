@@ -27,7 +27,7 @@ from ..symbols import TextWindows, is_nan
 from ..symbols._encoding import SymbolIndex
 from ._history_fast import add_slopes, count_in_history
 
-# Smaller concentrations are no numbers that a share could be multiplied by.
+# A share cannot be multiplied by smaller concentrations.
 LEAST = 1e-6
 # Concentrations are sought between these, by so many bisections of their logarithm.
 _LEAST, _MOST, _HALVINGS = 1e-3, 1e6, 40

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t
 
 cdef inline Py_ssize_t _begin(const int32_t *tokens, Py_ssize_t end,
                               Py_ssize_t reach) noexcept nogil:
-    """Where the history before `end` begins: after a negative token, at most `reach`
+    """Start of the history before `end`: after a negative token, at most `reach`
     tokens back."""
     cdef Py_ssize_t first = end - reach if end > reach else 0
     cdef Py_ssize_t j = end

@@ -226,7 +226,7 @@ class MixtureLM(NamedMembers, ModelClassifier):
     `refit` they are then fitted to all samples as well.
 
     Inside a `FactoredLM` the mixtures for classes and for the words of a class have
-    weights of their own. The gate for words may use contexts of the models of their
+    separate weights. The gate for words may use contexts of the models of their
     class, which are history once the class is given; outside of a `FactoredLM` a gate
     that depends on the class would not give a distribution.
 

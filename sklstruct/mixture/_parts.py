@@ -91,7 +91,7 @@ class GroupFit(NamedTuple):
     report: Callable[[str], Any] = quiet  # called after each piece of work
 
 
-class Unread:
+class LazyTransform:
     """Contexts that readers make of X where a model is fitted.
 
     Those of all models at once would take more memory than the models.
@@ -112,8 +112,8 @@ class Unread:
     def shape(self) -> tuple[int, int]:
         return self.X.shape
 
-    def __getitem__(self, rows: Any) -> Unread:
-        return Unread(self.readers, take(self.X, rows))
+    def __getitem__(self, rows: Any) -> LazyTransform:
+        return LazyTransform(self.readers, take(self.X, rows))
 
     def __iter__(self) -> Iterator[Columns]:
         """The contexts that each reader makes, one after the other."""
@@ -203,12 +203,12 @@ class Reader:
                 first = step.transform(made[:1])
                 check_windows(self.estimator, first, self.padding, reset=True)
                 self.symbols = np.arange(step.n_symbols_, dtype=np.int32)
-                return Unread([self], X)
+                return LazyTransform([self], X)
             made = step.transform(made)
         if self.encodes and not sp.issparse(made):
             made = check_windows(self.estimator, made, self.padding, reset=True)
             self.symbols = learn_symbols(made, self.padding)
-            return Unread([self], X)
+            return LazyTransform([self], X)
         return _indexable(made)
 
     def _refiner(self):
@@ -243,7 +243,7 @@ class Reader:
         return Columns(make, *X.shape)
 
 
-class Reading:
+class TransformCache:
     """X for several parts; equal readers read it once.
 
     Parameters
@@ -275,7 +275,7 @@ class Reading:
         try:
             # Parameters may be arrays, which repr cuts short.
             key = joblib.hash((steps, encodes, padding))
-        except pickle.PicklingError:  # a function of a notebook: a reader of its own
+        except pickle.PicklingError:  # a function of a notebook: a separate reader
             key = f"reader {len(self._readers)}"
         if key not in self._readers:
             steps = [clone(step) for step in steps]
@@ -304,11 +304,11 @@ class Part(ABC):
     refit = False
 
     @abstractmethod
-    def learn(self, reading: Reading) -> Any:
+    def learn(self, reading: TransformCache) -> Any:
         """Fit the readers; returns the contexts of X."""
 
     @abstractmethod
-    def read(self, reading: Reading) -> Any:
+    def read(self, reading: TransformCache) -> Any:
         """The contexts of other X."""
 
     @abstractmethod
@@ -318,7 +318,7 @@ class Part(ABC):
     def source(self, sources: TokenSources) -> Any:
         """How the models read the tokens of a language model; see
         `Distribution.compiled`."""
-        return lambda tokens, end: self.read(Reading(sources.windows(tokens, end)))
+        return lambda tokens, end: self.read(TransformCache(sources.windows(tokens, end)))
 
     def _fit_groups(
         self, fit_group: Callable[[Samples, int], Distribution], task: GroupFit
@@ -355,10 +355,10 @@ class ComposedPart(Part):
         self.refit = any(part.refit for part in parts)
         self.reads_history = any(part.reads_history for part in parts)
 
-    def learn(self, reading: Reading) -> Any:
+    def learn(self, reading: TransformCache) -> Any:
         return tuple(part.learn(reading) for part in self.parts)
 
-    def read(self, reading: Reading) -> Any:
+    def read(self, reading: TransformCache) -> Any:
         return tuple(part.read(reading) for part in self.parts)
 
     def source(self, sources: TokenSources) -> Any:
@@ -390,13 +390,13 @@ class EstimatorPart(Part):
             names = {"classes", "estimator__classes"} & set(estimator.get_params())
             self.estimator.set_params(**dict.fromkeys(names))
 
-    def learn(self, reading: Reading) -> Any:
+    def learn(self, reading: TransformCache) -> Any:
         encodes = isinstance(self.estimator, BackoffClassifier)
         padding = self.estimator.padding if encodes else None
         self.reader = reading.learn(self.steps, self.estimator, encodes, padding)
         return self.read(reading)
 
-    def read(self, reading: Reading) -> Any:
+    def read(self, reading: TransformCache) -> Any:
         return reading.read(self.reader)
 
     def source(self, sources: TokenSources) -> Any:
@@ -437,7 +437,7 @@ class JointPart(Part):
     def __init__(self, estimator: JointLogLinear, facts: bool = False) -> None:
         self.estimator, self.facts = clone(estimator), facts
 
-    def learn(self, reading: Reading) -> Any:
+    def learn(self, reading: TransformCache) -> Any:
         estimator = self.estimator
         paths, self.readers = estimator.read_paths(), []
         refiners = [step for step in paths if isinstance(step, ContextRefiner)]
@@ -447,9 +447,9 @@ class JointPart(Part):
             steps = [] if step is None else [step]
             padding = estimator.padding if step is None else -1
             self.readers.append(reading.learn(steps, estimator, True, padding))
-        return Unread(self.readers, reading.X)
+        return LazyTransform(self.readers, reading.X)
 
-    def read(self, reading: Reading) -> Any:
+    def read(self, reading: TransformCache) -> Any:
         return tuple(reading.read(reader) for reader in self.readers)
 
     def source(self, sources: TokenSources) -> Any:
@@ -525,10 +525,10 @@ class FrozenPart(Part):
                 "all classes by the parameter classes"
             )
 
-    def learn(self, reading: Reading) -> Any:
+    def learn(self, reading: TransformCache) -> Any:
         return self.read(reading)
 
-    def read(self, reading: Reading) -> Any:
+    def read(self, reading: TransformCache) -> Any:
         X = reading.text if self.reads_history else reading.X
         if not self.same:
             return _indexable(X)
@@ -536,7 +536,7 @@ class FrozenPart(Part):
         if isinstance(estimator, BackoffClassifier):
             return estimator.locate(X)
         if hasattr(estimator, "__sklstruct_part__"):
-            return estimator.part_.read(Reading(X))
+            return estimator.part_.read(TransformCache(X))
         if isinstance(estimator, DistributionClassifier):
             return estimator.locate(X)
         return _indexable(X)
@@ -611,7 +611,7 @@ def _indexable(X):
 
 
 def _warn_once(caught, n_groups):
-    """Issue one warning of each kind for all groups, in place of one a group."""
+    """Issue one warning of each kind for all groups, in place of one per group."""
     kinds: dict[type, list] = {}
     for warning in caught:
         if n_groups > 1 and issubclass(warning.category, FallbackWarning):

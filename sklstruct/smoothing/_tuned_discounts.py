@@ -81,7 +81,7 @@ class ChainLikelihood:
         Parameters
         ----------
         discounts : ndarray of shape (n_levels - first, n_discounts)
-            Where to evaluate.
+            The discounts at which the loss is evaluated.
 
         Returns
         -------
