@@ -120,6 +120,15 @@ class Checkpoint(BaseEstimator):
     def of(cls, given: Checkpoint | str | os.PathLike | None) -> Checkpoint | None:
         """The Checkpoint of a parameter that may be a path; makes a missing folder.
 
+        Parameters
+        ----------
+        given : Checkpoint, str, os.PathLike or None
+            The parameter.
+
+        Returns
+        -------
+        checkpoint : Checkpoint or None
+
         Raises
         ------
         ValueError, OSError

@@ -195,8 +195,9 @@ class L2(Separable):
 
 
 class ElasticNet(_CountWeighted):
-    r""":math:`\Omega(w) = \sum_q |w_q| + \frac{\gamma}{2} \sum_q w_q^2`, q over the
-    weights.
+    r"""Sum of absolute values and half of the squares.
+
+    .. math:: \Omega(w) = \sum_q |w_q| + \frac{\gamma}{2} \sum_q w_q^2
 
     In a linear model of strength :math:`1/C`, scikit-learn's `l1_ratio` r is
     :math:`\gamma = (1 - r) / r` with C / r in place of C.

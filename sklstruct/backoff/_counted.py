@@ -157,7 +157,16 @@ class Counted:
             raise ValueError(f"parts: {self._unmergeable}")
 
     def cut(self, depth: int | None) -> Self:
-        """The counts of contexts of up to `depth` symbols; None: of all.
+        """The counts of contexts of up to a depth.
+
+        Parameters
+        ----------
+        depth : int or None
+            Most symbols of a context, at least 0; None: all.
+
+        Returns
+        -------
+        counted : Counted
 
         Raises
         ------
@@ -269,7 +278,16 @@ class Counted:
         return WindowReader(padding, self.labels.known_symbols("reading windows"))
 
     def numbering(self, labels: Labels) -> Numbering:
-        """The ids that the classes and symbols have in other labels, -1 for none.
+        """The ids that the classes and symbols have in other labels, -1 if absent.
+
+        Parameters
+        ----------
+        labels : Labels
+            The other labels.
+
+        Returns
+        -------
+        ids : Numbering
 
         Raises
         ------

@@ -424,7 +424,10 @@ class BackoffModel(Distribution):
 
         Parameters
         ----------
-        at, y, unknown_log_prob
+        at, y : array-like of shape (n_samples,), int
+            As in :meth:`target`.
+
+        unknown_log_prob : float, default=None
             As in :meth:`target`.
 
         Returns
@@ -514,7 +517,10 @@ class BackoffModel(Distribution):
 
         Parameters
         ----------
-        tokens, unknown_log_prob
+        tokens : array-like of shape (n_tokens,), int
+            As in :meth:`score_tokens`.
+
+        unknown_log_prob : float, default=None
             As in :meth:`score_tokens`.
 
         Returns

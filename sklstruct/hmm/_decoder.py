@@ -63,7 +63,13 @@ class NoisyChannelDecoder(SequenceInference):
         least 1. If any are dropped, results are reported as approximate, as nothing
         bounds the loss. None: all.
 
-    transition_weight, max_states, n_jobs
+    transition_weight : float, default=1.0
+        As in `HighOrderHMM`.
+
+    max_states : int, default=1_000_000
+        As in `HighOrderHMM`.
+
+    n_jobs : int, default=None
         As in `HighOrderHMM`.
 
     Attributes

@@ -115,9 +115,8 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     Parameters
     ----------
-    loss : {"squared_hinge", "log_loss", "ovr_log_loss", "auto"}, \
-default="squared_hinge"
-        The loss. Use squared_hinge for text whose classes are nearly separable, and
+    loss : {"squared_hinge", "log_loss", "ovr_log_loss", "auto"}
+        The loss, "squared_hinge" by default. Use squared_hinge for text whose classes are nearly separable, and
         log_loss for noisy labels (the next word). "auto" fits squared_hinge with C and
         log_loss (ovr_log_loss with several labels) with 10 C to a part of the classes,
         and chooses the second loss if its log-loss on the fold is smaller by .01 nats
@@ -513,6 +512,7 @@ default="squared_hinge"
 
     @property
     def coef_(self) -> Samples:
+        """Weights of shape (n_classes, n_features), a row for each class."""
         weights = self.weights_
         if weights.start.size:
             return _align_api_if_sparse(weights.sparse())
@@ -520,6 +520,7 @@ default="squared_hinge"
 
     @property
     def intercept_(self) -> NDArray:
+        """Intercepts of the classes."""
         return self.weights_.intercepts()
 
     def _read(self, X):

@@ -311,8 +311,13 @@ class JointLogLinear(
         return self._learn(read())
 
     def read_paths(self) -> list[Any]:
-        """The transformers, None for windows as they are; a ValueError if `paths` is
-        not a list of pairs."""
+        """The transformers, None for windows as they are.
+
+        Raises
+        ------
+        ValueError
+            If `paths` is not a list of pairs.
+        """
         if self.paths is None:
             return [None]
         paths = self._check_members(

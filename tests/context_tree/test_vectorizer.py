@@ -245,7 +245,6 @@ def test_marks_are_optional(start, end):
         ([["a"], 3], TypeError, "sentence 1"),
         (7, TypeError, "iterable"),
         ([["a"], ["<s>", "b"]], ValueError, "sentence 1"),
-        ([["a", 1]], TypeError, "one kind"),
     ],
 )
 def test_bad_sentences(sentences, error, words):

@@ -97,8 +97,10 @@ class BoundPenalty(metaclass=ABCMeta):
         """The penalty at w, strengths included."""
 
     def conjugate(self, v: np.ndarray) -> float:
-        """At least <v, w> - value(w) for all weights that add at most LARGEST_SCORE to
-        a score; this one is for any penalty that is nowhere negative."""
+        """A bound of <v, w> - value(w) for weights that add at most LARGEST_SCORE.
+
+        This bound is for any penalty that is nowhere negative.
+        """
         return self.reach(pull(v, self.problem.positive))
 
     def reach(self, v: np.ndarray) -> float:
@@ -109,15 +111,23 @@ class BoundPenalty(metaclass=ABCMeta):
         return LARGEST_SCORE * total
 
     def in_metric_of(self, problem: Problem) -> BoundPenalty:
-        """The same strengths, with steps in the metric of a problem that has the same
-        pairs and other counts."""
+        """The same strengths, with steps in the metric of a problem of other counts."""
         other = copy.copy(self)
         other.problem = problem
         return other
 
 
 class ProximalPenalty(BoundPenalty):
-    """A penalty whose proximal operator is exact in any diagonal metric."""
+    """A penalty whose proximal operator is exact in any diagonal metric.
+
+    Parameters
+    ----------
+    penalty : Penalty
+        Gives the parameters.
+
+    problem : Problem
+        As in `BoundPenalty`.
+    """
 
     # The problem, the factor and the metric of the last step.
     _last: tuple[Problem | None, float, Any] = (None, 0.0, None)

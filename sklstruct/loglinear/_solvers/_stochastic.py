@@ -180,7 +180,10 @@ class StochasticSolver(Solver):
 
         Parameters
         ----------
-        job, w
+        job : Job
+            As for `solve`.
+
+        w : ndarray of shape (n_pairs,)
             As for `solve`.
 
         Returns
