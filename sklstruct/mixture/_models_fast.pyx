@@ -16,7 +16,7 @@ import numpy as np
 from ..backoff._core_fast cimport (
     Model, draw_from, hashed, in_order, offer, padded, room_for,
 )
-from ..backoff._core_fast import arrays_of
+from ..backoff._core_fast import Backoff, arrays_of
 from ..symbols import TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
 
@@ -413,6 +413,8 @@ cdef class Factored(Composed):
         for one, n_child in zip(models, tree.n_child):
             if one is not None and one.n_classes != n_child:
                 raise ValueError("a model of a tree has other classes than its node")
+            if isinstance(one, Backoff):
+                one.keep_path()
         self.theta = self.tokens = self.word_of_token = self.number = None
         if model.concentration is not None:
             self.theta = np.ascontiguousarray(model.concentration, dtype=np.float64)
