@@ -229,6 +229,11 @@ def test_draws_have_the_frequencies_of_the_row(asked, skip):
         np.testing.assert_allclose(share, proba, rtol=0, atol=5 * 0.5 / np.sqrt(n))
 
 
+def test_a_distribution_needs_its_rows():
+    with pytest.raises(TypeError, match="Lacking must define rows"):
+        type("Lacking", (Distribution,), {"n_classes": 2})().proba(np.zeros((2, 1)))
+
+
 def test_nothing_but_the_class_that_is_skipped():
     with pytest.raises(ValueError, match="skip"):
         UniformModel(1).draw(np.zeros((2, 1)), np.array([0.1, 0.9]), skip=0)

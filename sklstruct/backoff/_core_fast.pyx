@@ -610,7 +610,7 @@ cdef class Backoff(Model):
     cdef const double[::1] log_prob, log_backoff, row_sum, root_prob, root_mass
     cdef const float[::1] weight
     cdef int max_depth, n_groups
-    cdef Py_ssize_t masses
+    cdef Py_ssize_t kept, masses
 
     def __init__(self, model, source=None, group=None):
         tree = model.tree
@@ -638,6 +638,14 @@ cdef class Backoff(Model):
     def grouped(self, group):
         return Backoff(self.model, self.source, group)
 
+    def keep_path(self):
+        """Let a place keep its last path, where contexts are not located in blocks.
+        Before the first place is made."""
+        if self.kept:
+            return
+        self.kept = padded(self.room)
+        self.room = self.kept + 4 * (1 + 2 * self.max_depth)
+
     def prepare(self, int what):
         if what == BEST:
             self.root_order = self.model._root_order
@@ -647,11 +655,14 @@ cdef class Backoff(Model):
     cdef void open(self, char* place) noexcept nogil:
         if self.n_groups:
             memset(place + 16, 255, 4 * self.max_depth)
+        if self.kept:
+            (<int*> (place + self.kept))[0] = 0
 
     cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         cdef Node* at = <Node*> place
         if self.tree.path is not None:
-            at[0] = self.tree.find(tokens, i, NULL)
+            at[0] = self.tree.find(
+                tokens, i, <int*> (place + self.kept) if self.kept else NULL)
             return 0
         at.node, at.depth, at.up = tokens[i - 1], -1, 0
         if self.node_of is not None:

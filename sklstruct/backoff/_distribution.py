@@ -307,10 +307,14 @@ class Distribution:
         return self._array_model(lambda tokens, end: take(source, tokens[end - 1]))
 
     def _array_model(self, find):
-        if type(self).rows is Distribution.rows:
+        own = {
+            name
+            for name in ("rows", "target", "as_tokens")
+            if getattr(type(self), name) is not getattr(Distribution, name)
+        }
+        if not own & {"rows", "as_tokens"}:
             raise TypeError(f"{type(self).__name__} must define rows, or compiled")
-        has_target = type(self).target is not Distribution.target
-        return ArrayModel(self, find, has_target)
+        return ArrayModel(self, find, bool(own & {"target", "as_tokens"}))
 
     def as_tokens(self, at: Any) -> tuple[Model, NDArray, NDArray]:
         """The places as histories of a compiled model.

@@ -17,7 +17,7 @@ from .._log_sum cimport log_sum, log_softmax
 from ..backoff._core_fast cimport (
     Model, draw_from, hashed, in_order, offer, padded, room_for,
 )
-from ..backoff._core_fast import arrays_of
+from ..backoff._core_fast import Backoff, arrays_of
 from ..symbols import TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
 
@@ -371,6 +371,8 @@ cdef class Factored(Composed):
         for one, n_child in zip(models, tree.n_child):
             if one is not None and one.n_classes != n_child:
                 raise ValueError("a model of a tree has other classes than its node")
+            if isinstance(one, Backoff):
+                one.keep_path()
         self.theta = self.tokens = self.word_of_token = self.number = None
         if model.concentration is not None:
             self.theta = np.ascontiguousarray(model.concentration, dtype=np.float64)

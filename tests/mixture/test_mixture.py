@@ -365,6 +365,18 @@ def test_draws_follow_the_row(data):
         check_draws(model, data[0][11], skip, seed=3)
 
 
+def test_fitted_joint_trees_are_mixed(data):
+    joint = JointLogLinear(padding=-1).fit(*data)
+    models = [("joint", FrozenEstimator(joint)), ("short", AdditiveLM(padding=-1))]
+    mixture = MixtureLM(models, weights=[0.7, 0.3]).fit(*data)
+    other, X = AdditiveLM(padding=-1).fit(*data), histories()
+    expected = 0.7 * joint.predict_proba(X) + 0.3 * other.predict_proba(X)
+    np.testing.assert_allclose(mixture.predict_proba(X), expected, rtol=1e-12)
+    y = np.arange(len(X)) % expected.shape[1]
+    got = mixture.target_log_proba(X, mixture.classes_[y])
+    np.testing.assert_allclose(got, np.log(expected[np.arange(y.size), y]), rtol=1e-12)
+
+
 def test_nothing_but_the_skipped_class():
     X, y = np.zeros((30, 1), int), np.zeros(30, int)
     model = MixtureLM([("a", AdditiveLM(padding=-1))], weights=[1.0]).fit(X, y)
