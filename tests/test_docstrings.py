@@ -33,7 +33,7 @@ def public_objects(package):
             yield f"{package}.{name}", thing, None
         for inner, member in vars(thing).items() if inspect.isclass(thing) else ():
             function = getattr(member, "__func__", getattr(member, "fget", member))
-            # The attributes of a fitted model that are lambdas are described in the class.
+            # Attributes that are lambdas are described in the docstring of the class.
             named = inspect.isfunction(function) and function.__name__ != "<lambda>"
             if named and not inner.startswith("_"):
                 yield f"{package}.{name}.{inner}", function, thing

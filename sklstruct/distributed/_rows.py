@@ -31,7 +31,7 @@ from ..backoff import BackoffClassifier, BackoffModel
 from ..context_tree._shards import shard_bounds
 from ..mixture import MixtureLM
 from ..mixture._base import one_group
-from ..mixture._parts import EstimatorPart, Part, Reader, TransformCache, Samples, quiet
+from ..mixture._parts import EstimatorPart, Part, Reader, Samples, TransformCache, quiet
 from ..symbols import Labels
 from ..word_classes import ContextRefiner, ExchangeClustering
 from ..word_classes._counts import check_offsets
@@ -191,7 +191,8 @@ class RowShards:
 class RowsReading(TransformCache):
     """The first samples of a text on the workers, for readers that learn from them.
 
-    Readers learn from them which symbols there are: X is windows that hold all symbols. Clusterings are fitted on the workers, and found by the readers.
+    Readers learn the symbols from these samples: X is windows that hold all symbols.
+    Clusterings are fitted on the workers, and found by the readers.
     """
 
     def __init__(self, rows: TextRows, n: int, report: Callable[[str], Any]) -> None:

@@ -116,11 +116,12 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
     Parameters
     ----------
     loss : {"squared_hinge", "log_loss", "ovr_log_loss", "auto"}
-        The loss, "squared_hinge" by default. Use squared_hinge for text whose classes are nearly separable, and
-        log_loss for noisy labels (the next word). "auto" fits squared_hinge with C and
-        log_loss (ovr_log_loss with several labels) with 10 C to a part of the classes,
-        and chooses the second loss if its log-loss on the fold is smaller by .01 nats
-        per sample and, for log_loss, by 3 %; "auto" needs ``calibration="fold"``.
+        The loss, "squared_hinge" by default. Use squared_hinge for text whose classes
+        are nearly separable, and log_loss for noisy labels (the next word). "auto" fits
+        squared_hinge with C and log_loss (ovr_log_loss with several labels) with 10 C
+        to a part of the classes, and chooses the second loss if its log-loss on the
+        fold is smaller by .01 nats per sample and, for log_loss, by 3 %; "auto" needs
+        ``calibration="fold"``.
 
     C : float, default=1.0
         Inverse of the regularisation strength, positive. For rows of about unit length

@@ -56,8 +56,8 @@ from ._weights import (
 # Tolerance of the descent without the fold, in units of that of the whole.
 _ROUGH = 2.0
 
-# solver="auto" takes L-BFGS from this many samples per feature on, and from this mean of
-# C_i times the squared length of a row on.
+# solver="auto" takes L-BFGS from this many samples per feature on, and from this mean
+# of C_i times the squared length of a row on.
 TALL = 25
 STRONG = 50.0
 

@@ -32,8 +32,8 @@ from ._parts import (
     ComposedPart,
     GroupFit,
     Part,
-    TransformCache,
     Samples,
+    TransformCache,
     check_probabilities,
     part_of,
 )
@@ -214,7 +214,7 @@ class FactoredLM(ModelClassifier):
         P(y \mid x) = \prod_j P(v_{j+1} \mid v_j, x) .
 
     Each node of the tree has a model over its children, so that rows sum to 1 exactly.
-    The probability of a word costs one look-up per level; a whole row costs one per node.
+    The probability of a word costs one look-up per level, a row one per node.
 
     Parameters
     ----------

@@ -318,7 +318,9 @@ class Part(ABC):
     def source(self, sources: TokenSources) -> Any:
         """How the models read the tokens of a language model; see
         `Distribution.compiled`."""
-        return lambda tokens, end: self.read(TransformCache(sources.windows(tokens, end)))
+        return lambda tokens, end: self.read(
+            TransformCache(sources.windows(tokens, end))
+        )
 
     def _fit_groups(
         self, fit_group: Callable[[Samples, int], Distribution], task: GroupFit
