@@ -609,6 +609,7 @@ cdef class Backoff(Model):
         self.weight, self.max_depth = model.node_weight, tree.max_depth
         self.n_classes, self.n_facts, self.room = model.n_classes, 2, sizeof(Node)
         self.root_prob, self.node_of = model._root_prob, None
+        self.root_order = self.row_sum = None
         if isinstance(source, Path) or source is None:
             self.tree = Tree(tree, source)
         else:
@@ -627,10 +628,18 @@ cdef class Backoff(Model):
         return Backoff(self.model, self.source, group)
 
     def prepare(self, int what):
+        cdef const int[::1] order
+        cdef const double[::1] sums
+        # Once: another thread may read the table now, and a memoryview is NULL while
+        # another takes its place. Nothing between `is None` and `=` gives up the GIL.
         if what == BEST:
-            self.root_order = self.model._root_order
+            order = self.model._root_order
+            if self.root_order is None:
+                self.root_order = order
         else:
-            self.row_sum = self.model._row_sums
+            sums = self.model._row_sums
+            if self.row_sum is None:
+                self.row_sum = sums
 
     cdef void open(self, char* place) noexcept nogil:
         if self.n_groups:
