@@ -1175,8 +1175,8 @@ cdef class Words:
         self.unknown, self.end, self.lost = encoder.unknown, encoder.end, encoder.lost
 
     def step(self, state, word, double[::1] sums=None):
-        """(ln P, next state); None: the state is not a single one, or the word does
-        not have a class. sums <- P of each group of classes after the state."""
+        """(ln P, next state); None: the state is not a single one of this model, or the
+        word does not have a class. sums <- P of each group of classes after the state."""
         cdef int token, y, node, up
         cdef double found
         if type(state) is not (Cursor if self.tree is None else int):
@@ -1187,7 +1187,7 @@ cdef class Words:
         if y < 0:
             return None
         if self.tree is None:
-            return self.after(state, token, y, sums)
+            return self.after(state, token, y, sums) if self.fits(state) else None
         try:
             node = state
         except OverflowError:
@@ -1203,6 +1203,16 @@ cdef class Words:
         if token >= self.tree.tree.root_child.shape[0]:
             token = -1
         return found, self.tree.after(node, token)
+
+    cdef bint fits(self, Cursor state):
+        """Whether a state may be one of this model."""
+        cdef int k
+        if state.width != (<Cursor> self.begin).width:
+            return False
+        for k in range(state.n):
+            if not -1 <= state.tokens[k] <= self.lost:
+                return False
+        return True
 
     cdef object after(self, Cursor state, int token, int y, double[::1] sums):
         cdef double found = self.ask(state.tokens, state.n, y, sums)
