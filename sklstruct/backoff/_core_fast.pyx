@@ -1176,7 +1176,8 @@ cdef class Words:
 
     def step(self, state, word, double[::1] sums=None):
         """(ln P, next state); None: the state is not a single one of this model, or the
-        word does not have a class. sums <- P of each group of classes after the state."""
+        word does not have a class. sums <- P of each group of classes after the
+        state."""
         cdef int token, y, node, up
         cdef double found
         if type(state) is not (Cursor if self.tree is None else int):
