@@ -10,6 +10,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -23,7 +24,7 @@ from sklstruct.language_model._truncated import Truncated
 from sklstruct.loglinear import JointLogLinear, StructuredLogLinearLM
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.mixture._models import UniformModel
-from sklstruct.smoothing import AdditiveLM, KneserNeyLM
+from sklstruct.smoothing import AdditiveLM, KneserNeyLM, WittenBellLM
 from sklstruct.symbols import Labels
 from sklstruct.word_classes import ContextRefiner, ExchangeClustering
 
@@ -485,3 +486,15 @@ def test_cursor_of_a_cache_is_its_stream():
     expected = np.concatenate(model.score_stream(text))
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert state.n_words_ == 0
+
+
+def test_a_single_state_of_another_model_is_refused():
+    mixed = MixtureLM([("a", AdditiveLM()), ("b", WittenBellLM())], weights="em")
+    small = LanguageModel(mixed, max_depth=2).fit(["a b", "b a"] * 5)
+    large = LanguageModel(clone(mixed), max_depth=2).fit(["a b c d e f"] * 5)
+    wide = LanguageModel(clone(mixed), max_depth=3).fit(["a b", "b a"] * 5)
+    for other, word in ((large, "f"), (wide, "a")):
+        state = other.advance(other.begin(), word)[1]
+        for ask in (small.rows, lambda state: small.advance(state, "a")):
+            with pytest.raises(ValueError, match="state must be a state of this model"):
+                ask(state)

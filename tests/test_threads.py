@@ -1,6 +1,7 @@
 """Two threads at once on the same models give what one alone gives."""
 
 import io
+import sys
 import threading
 import warnings
 
@@ -106,3 +107,29 @@ def test_two_threads(name, things):
         thread.join(600)
     alone = work(things)
     assert found == [[alone] * 3] * 2
+
+
+@pytest.mark.parametrize("name", ["lm", "mixed"])
+def test_draws_and_best_words_of_one_model(name, things):
+    """The tables of draws and best words are made once: no thread takes away a table
+    that another thread reads."""
+    lm, meet = things[name], threading.Barrier(3, timeout=600)
+    before, found = sys.getswitchinterval(), [None] * 3
+
+    def ask():
+        return lm.sample(5, random_state=0), lm.predict_next("the", 5)
+
+    def run(i):
+        meet.wait()
+        found[i] = [ask() for _ in range(100)]
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(3)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(600)
+    finally:
+        sys.setswitchinterval(before)
+    assert found == [[ask()] * 100] * 3

@@ -621,6 +621,7 @@ cdef class Backoff(Model):
         self.weight, self.max_depth = model.node_weight, tree.max_depth
         self.n_classes, self.n_facts, self.room = model.n_classes, 2, sizeof(Node)
         self.root_prob, self.node_of = model._root_prob, None
+        self.root_order = self.row_sum = None
         if isinstance(source, Path) or source is None:
             self.tree = Tree(tree, source)
         else:
@@ -647,10 +648,18 @@ cdef class Backoff(Model):
         self.room = self.kept + 4 * (1 + 2 * self.max_depth)
 
     def prepare(self, int what):
+        cdef const int[::1] order
+        cdef const double[::1] sums
+        # Once: another thread may read the table now, and a memoryview is NULL while
+        # another takes its place. Nothing between `is None` and `=` gives up the GIL.
         if what == BEST:
-            self.root_order = self.model._root_order
+            order = self.model._root_order
+            if self.root_order is None:
+                self.root_order = order
         else:
-            self.row_sum = self.model._row_sums
+            sums = self.model._row_sums
+            if self.row_sum is None:
+                self.row_sum = sums
 
     cdef void open(self, char* place) noexcept nogil:
         if self.n_groups:
@@ -1189,8 +1198,9 @@ cdef class Words:
         self.unknown, self.end, self.lost = encoder.unknown, encoder.end, encoder.lost
 
     def step(self, state, word, double[::1] sums=None):
-        """(ln P, next state); None: the state is not a single one, or the word does
-        not have a class. sums <- P of each group of classes after the state."""
+        """(ln P, next state); None: the state is not a single one of this model, or the
+        word does not have a class. sums <- P of each group of classes after the
+        state."""
         cdef int token, y, node, up
         cdef double found
         if type(state) is not (Cursor if self.tree is None else int):
@@ -1201,7 +1211,7 @@ cdef class Words:
         if y < 0:
             return None
         if self.tree is None:
-            return self.after(state, token, y, sums)
+            return self.after(state, token, y, sums) if self.fits(state) else None
         try:
             node = state
         except OverflowError:
@@ -1217,6 +1227,16 @@ cdef class Words:
         if token >= self.tree.tree.root_child.shape[0]:
             token = -1
         return found, self.tree.after(node, token)
+
+    cdef bint fits(self, Cursor state):
+        """Whether a state may be one of this model."""
+        cdef int k
+        if state.width != (<Cursor> self.begin).width:
+            return False
+        for k in range(state.n):
+            if not -1 <= state.tokens[k] <= self.lost:
+                return False
+        return True
 
     cdef object after(self, Cursor state, int token, int y, double[::1] sums):
         cdef double found = self.ask(state.tokens, state.n, y, sums)

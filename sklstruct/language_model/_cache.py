@@ -637,9 +637,24 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            As :meth:`LanguageModel.advance` of the base.
+            As :meth:`LanguageModel.advance` of the base, or if the cursor is of another
+            model.
         """
+        cursor = self._check_cursor(cursor)
         return self._step(cursor._replace(cache=cursor.cache.copy()), word)
+
+    def _check_cursor(self, cursor):
+        """The cursor, if the kernel can read its cache."""
+        if not isinstance(cursor, CacheCursor):
+            raise TypeError(
+                "cursor must be a CacheCursor, from begin or advance, got "
+                f"{type(cursor).__name__}"
+            )
+        counts = getattr(cursor.cache, "counts", None)
+        # Most caches were made by this model; a pickled one has equal settings.
+        if counts is None or counts.settings is not self._counted:
+            checked_state(cursor.cache, self._counted)
+        return cursor
 
     def _step(self, cursor, word):
         """`advance`, which changes the cache of the cursor."""
@@ -668,7 +683,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         log_prob : ndarray of shape (n_classes,)
             In the order of ``vocabulary_``.
         """
-        return self.distribution_.rows(_one(cursor))[0]
+        return self.distribution_.rows(_one(self._check_cursor(cursor)))[0]
 
     # ----------------------------------------------------------- generation
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._compat import BaseEstimator
+from .._lazy import stored
 from .._likelihood import innermost, last_step, reads_history
 from .._parallel import row_blocks
 from ..backoff import (
@@ -45,24 +46,22 @@ def single_state(states: NDArray) -> int | Cursor:
 
 
 class WindowModel(Distribution):
-    """A compiled model of tokens; its places are `TextWindows` of tokens.
+    """The model of a predictor; its places are `TextWindows` of tokens.
 
     Parameters
     ----------
-    kernel : Model
-        Compiled.
-
-    fact_depths : tuple of int
-        As of `Distribution`.
+    predictor : TextPredictor
+        Its kernel answers. The kernel is not kept here, as it cannot be pickled.
     """
 
-    def __init__(self, kernel: Model, fact_depths: tuple[int, ...]) -> None:
-        self.kernel, self.n_classes = kernel, kernel.n_classes
-        self.fact_depths = fact_depths
+    def __init__(self, predictor: TextPredictor) -> None:
+        self.predictor = predictor
+        self.n_classes = predictor.distribution.n_classes
+        self.fact_depths = predictor.distribution.fact_depths
 
     def as_tokens(self, at: TextWindows) -> tuple[Model, NDArray, NDArray]:
         """As `Distribution.as_tokens`."""
-        return self.kernel, at.tokens, at.end
+        return self.predictor.kernel, at.tokens, at.end
 
 
 class TextScores(NamedTuple):
@@ -118,6 +117,9 @@ class TextPredictor:
             last.distribution_ if self._has_own else ClassifierModel(estimator, classes)
         )
 
+    def __getstate__(self):
+        return stored(self)
+
     # ----------------------------------------------------------------- cursor
 
     def begin(self, n: int = 1) -> NDArray:
@@ -149,10 +151,10 @@ class TextPredictor:
 
         return ArrayModel(self.distribution, find, True)
 
-    @cached_property
+    @property
     def model(self) -> Distribution:
         """The distribution whose places are those of `locate`."""
-        return WindowModel(self.kernel, self.distribution.fact_depths)
+        return WindowModel(self)
 
     @cached_property
     def step(self) -> Callable[[Any, Any], tuple[float, Any] | None]:

@@ -635,6 +635,13 @@ def test_bad_input():
     model = cached()
     with pytest.raises(TypeError, match="state must be a CacheState"):
         model.score_stream(HELD, state=3)
+    with pytest.raises(TypeError, match="cursor must be a CacheCursor"):
+        model.advance(model.base_.begin(), "a")
+    # The kernel would read behind the arrays of the other cache.
+    foreign = cached(max_order=2, word_classes=2).begin()
+    for ask in (model.rows, lambda cursor: model.advance(cursor, "a")):
+        with pytest.raises(ValueError, match="state is of another model"):
+            ask(foreign)
     other = cached(max_order=2).new_state()
     assert isinstance(other, CacheState)
     with pytest.raises(ValueError, match="state is of another model"):

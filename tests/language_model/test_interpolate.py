@@ -1,11 +1,13 @@
 """interpolate, mix, restrict: models of different words, by hand and in two ways."""
 
+import copy
 import itertools
 import pickle
 import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy.optimize import minimize
 from sklearn.frozen import FrozenEstimator
 
@@ -123,6 +125,17 @@ def test_strings_are_split_by_the_rule_of_the_models(analyzer, weights):
         expected = np.log(shares @ np.array(one)).sum()
         if all(s in m.vocabulary_ for m in models for s in symbols):
             assert both.score_samples([sentence])[0] == pytest.approx(expected)
+
+
+def test_mixtures_of_composed_models_are_pickled_and_copied():
+    parts = [("kn", KneserNeyLM(discount=0.5)), ("wb", WittenBellLM())]
+    composed = LanguageModel(MixtureLM(parts, weights="logistic")).fit(TEXT_A)
+    model = interpolate(
+        [composed, LanguageModel(WittenBellLM()).fit(TEXT_B)], weights=[0.4, 0.6]
+    )
+    scores = model.score_samples(HELD_OUT)  # makes the kernels
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert_array_equal(other.score_samples(HELD_OUT), scores)
 
 
 def test_models_without_unknown_word():
