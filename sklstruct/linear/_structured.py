@@ -760,12 +760,17 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
         number[samples.index] = np.arange(samples.index.size)
         folds = []
         for parts in check_cv(self.cv, classifier=True).split(X, y):
-            train, test = (number[part][number[part] >= 0] for part in parts)
+            try:
+                train, test = (number[part][number[part] >= 0] for part in parts)
+            except IndexError as exc:
+                raise ValueError(f"cv: a fold is not one of rows of X: {exc}") from exc
             if not (train.size and test.size):
                 raise ValueError(
                     "cv: a part of a fold has no sample of positive weight"
                 )
             folds.append((train, test))
+        if not folds:
+            raise ValueError("cv has no folds")
         return folds
 
     def _labels_of(self, samples):

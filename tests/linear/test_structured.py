@@ -520,6 +520,10 @@ def test_given_folds_number_the_rows_of_weight_zero_too():
     listed.fit(X, y, sample_weight=weight)
     np.testing.assert_array_equal(listed.scores_, model.scores_)
     unseen = [(np.flatnonzero(weight), np.flatnonzero(weight == 0))]
+    beyond = [(used, np.array([y.size]))]
+    for cv, text in ((beyond, "^cv: a fold is not"), ([], "^cv has no folds")):
+        with pytest.raises(ValueError, match=text):
+            StructuredLogisticRegressionCV(cv=cv).fit(X, y)
     with pytest.raises(ValueError, match="^cv: a part of a fold has no sample"):
         StructuredLogisticRegressionCV(cv=unseen).fit(X, y, sample_weight=weight)
 
