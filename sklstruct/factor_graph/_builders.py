@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,8 @@ def chain_graph(
     Raises
     ------
     ValueError
-        If there are keys, but not one per variable, and where `FactorGraph` refuses the
-        values or features.
+        If there are keys, but not one per variable, if max_distance is not at least 1,
+        and where `FactorGraph` refuses the values or features.
 
     Examples
     --------
@@ -73,6 +74,12 @@ def chain_graph(
     n = features.shape[0] if sp.issparse(features) else len(features)
     if isinstance(features, FeatureRows):
         n = features.n_rows
+    if max_distance is not None and not (
+        isinstance(max_distance, Integral) and max_distance >= 1
+    ):
+        raise ValueError(
+            f"max_distance must be None or an integer of at least 1, got {max_distance}"
+        )
     keys = list(keys)
     if keys and len(keys) != n:
         raise ValueError(

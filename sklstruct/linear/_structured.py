@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from .._checks import (
     INT32_MAX,
@@ -121,12 +121,13 @@ class LinearPath(NamedTuple):
 
 
 class _Samples(NamedTuple):
-    """The training set: X, lanes of outcomes, weights > 0."""
+    """The training set: X, lanes of outcomes, weights > 0, and their row numbers."""
 
     X: Any
     Y: NDArray
     coupled: bool
     weight: NDArray
+    index: NDArray
 
 
 class _SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
@@ -157,7 +158,7 @@ class _SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     def _read_samples(self, X, y, sample_weight) -> _Samples:
         check_class_weight(self.class_weight)
-        X, y, weight, *_ = read_training(self, X, y, sample_weight)
+        X, y, weight, _, index, _ = read_training(self, X, y, sample_weight)
         check_total(weight)
         X = X.astype(np.float64, copy=False)
         check_squares(X)
@@ -175,7 +176,7 @@ class _SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
             Y = (code == self.classes_.size - 1)[None, :]
         else:
             Y = np.arange(n_lanes)[:, None] == code
-        return _Samples(X, Y, columns is None and n_lanes > 1, weight)
+        return _Samples(X, Y, columns is None and n_lanes > 1, weight, index)
 
     def _check_size(self, X, n_lanes):
         n, d = X.shape
@@ -193,7 +194,7 @@ class _SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
         )
 
     def _problem(self, samples, stop) -> FeatureProblem:
-        X, Y, coupled, weight = samples
+        X, Y, coupled, weight, _ = samples
         return FeatureProblem(X, Y, coupled, weight, bool(self.fit_intercept), stop)
 
     def _warn_uneven(self, problem):
@@ -724,8 +725,7 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
         labels = self._labels_of(samples)
         if self.classes_.size == 1:
             raise ValueError("y has one class: choosing C needs two or more")
-        cv = check_cv(self.cv, labels, classifier=True)
-        folds = list(cv.split(samples.X, labels))
+        folds = self._folds(X, y, samples, labels)
         with (
             Progress.of_fit(self, len(folds) + 1) as progress,
             stop_flag() as stop,
@@ -749,6 +749,29 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
         if any(gap > self.tol * total for gap, total in gaps):
             self._warn_gap(*zip(*gaps))
         return self
+
+    def _folds(self, X, y, samples, labels):
+        """(training, held-out) samples of each fold, numbered as in `samples`."""
+        if self.cv is None or isinstance(self.cv, Integral):
+            cv = check_cv(self.cv, labels, classifier=True)
+            return list(cv.split(samples.X, labels))
+        # A splitter and given folds number all rows, also those of weight 0.
+        number = np.full(_num_samples(X), -1)
+        number[samples.index] = np.arange(samples.index.size)
+        folds = []
+        for parts in check_cv(self.cv, classifier=True).split(X, y):
+            try:
+                train, test = (number[part][number[part] >= 0] for part in parts)
+            except IndexError as exc:
+                raise ValueError(f"cv: a fold is not one of rows of X: {exc}") from exc
+            if not (train.size and test.size):
+                raise ValueError(
+                    "cv: a part of a fold has no sample of positive weight"
+                )
+            folds.append((train, test))
+        if not folds:
+            raise ValueError("cv has no folds")
+        return folds
 
     def _labels_of(self, samples):
         """y of the samples of positive weight, for folds and scorers."""

@@ -267,12 +267,15 @@ def test_builders():
     keys = ["apple", None, "eats", "apple", None, "apple"]
     assert skips(keys) == [(0, 3), (3, 5)]
     assert skips(keys, max_distance=2) == [(3, 5)]
-    assert skips("aa") == [(0, 1)] and skips("ab") == skips("abca", max_distance=0)
+    assert skips("aa") == [(0, 1)] and skips("ab") == skips("abca", max_distance=2)
     chain = chain_graph(AB, np.ones((3, 2)), edge_features=[[1, 2], [3, 4]])
     assert chain.edge_types == ("next",) and chain.edge_features["next"].width == 2
     assert chain_graph(AB, sp.csr_array(np.ones((1, 2)))).n_edges == 0
     with pytest.raises(ValueError, match="keys must have 3"):
         chain_graph(AB, np.ones((3, 1)), keys="ab")
+    for distance in (0, -1, 1.5):
+        with pytest.raises(ValueError, match="^max_distance must be"):
+            chain_graph(AB, np.ones((3, 1)), keys="aba", max_distance=distance)
     with pytest.raises(ValueError, match="instance 'c': variable"):
         chain_graph(
             AB, np.ones((3, 1)), forbidden=[(a, b) for a in AB for b in AB], name="c"

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits, load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit
 
 from sklstruct import SuffixTreeVectorizer
 from sklstruct.linear import (
@@ -499,6 +499,33 @@ def test_cross_validation_is_paths_of_folds():
     assert model.C_ == Cs[model.scores_.mean(axis=0).argmax()]
     again = StructuredLogisticRegression(C=model.C_, tol=1e-8).fit(X, y)
     np.testing.assert_allclose(model.coef_.toarray(), again.coef_.toarray(), atol=1e-9)
+
+
+def test_given_folds_number_the_rows_of_weight_zero_too():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::2], y[::2]
+    weight = np.arange(y.size) % 3 / 2.0
+    used = np.flatnonzero(weight)
+    number = np.arange(y.size) // 3 % 4
+    settings = {"Cs": [0.1, 1.0], "tol": 1e-8}
+    given = PredefinedSplit(number)
+    model = StructuredLogisticRegressionCV(cv=given, **settings)
+    model.fit(X, y, sample_weight=weight)
+    absent = StructuredLogisticRegressionCV(
+        cv=PredefinedSplit(number[used]), **settings
+    )
+    absent.fit(X[used], y[used], sample_weight=weight[used])
+    np.testing.assert_allclose(model.scores_, absent.scores_, rtol=1e-9)
+    listed = StructuredLogisticRegressionCV(cv=list(given.split()), **settings)
+    listed.fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(listed.scores_, model.scores_)
+    unseen = [(np.flatnonzero(weight), np.flatnonzero(weight == 0))]
+    beyond = [(used, np.array([y.size]))]
+    for cv, text in ((beyond, "^cv: a fold is not"), ([], "^cv has no folds")):
+        with pytest.raises(ValueError, match=text):
+            StructuredLogisticRegressionCV(cv=cv).fit(X, y)
+    with pytest.raises(ValueError, match="^cv: a part of a fold has no sample"):
+        StructuredLogisticRegressionCV(cv=unseen).fit(X, y, sample_weight=weight)
 
 
 def test_one_standard_error_takes_the_smaller_model():
