@@ -4,14 +4,15 @@ from importlib import import_module
 from inspect import isabstract, isclass
 
 from ._compat import BaseEstimator
+from ._penalties import Penalty
 from .backoff import BackoffModel
 from .mixture._gates import Gate
 from .mixture._parts import Part
 from .taxonomy import TaxonomyBuilder
 
-# The packages of estimators. That of a cluster is imported only if Dask is asked for.
+# The packages of estimators that files hold.
 _PACKAGES = (
-    "backoff context_tree distributed factor_graph hierarchical hmm language_model "
+    "backoff context_tree factor_graph hierarchical hmm language_model "
     "linear loglinear metrics mixture smoothing taxonomy word_classes"
 )
 
@@ -41,12 +42,12 @@ def _concrete(kind):
         yield from _concrete(below)
 
 
-# The parts of the two composed models are defined where these are; a base of builders
-# is never fitted.
+# The parts of the two composed models are defined where these are; bases are never
+# fitted.
 _KINDS = {
     *_public_estimators(), BackoffModel, *_concrete(BackoffModel), *_concrete(Gate),
     *_concrete(Part),
-} - {TaxonomyBuilder}  # fmt: skip
+} - {TaxonomyBuilder, Penalty}  # fmt: skip
 
 TRUSTED_TYPES = tuple(
     sorted(
