@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from .._compat import CallbackSupportMixin, Interval, _fit_context, with_callbacks
 from .._docs import shared_docs
+from .._files import open_read, open_write
 from .._parallel import ThreadMap, single_blas_thread
 from .._progress import Progress
 from .._warnings import warn
 from ._conditional import ConditionalLikelihood, duality_gap
-from ._graph import FactorGraph
+from ._crfsuite import ChainWeights, model_bytes, read_model
+from ._graph import FactorGraph, as_labels
 from ._inference import BlockInference, refuse_loops
 from ._pack import Packed, WeightLayout, unpacked
 from ._predictor import ATTRIBUTES, GraphPredictor, encode
@@ -118,7 +122,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     >>> X = [[{"word": w, "ending": w[-2:]} for w in sentence] for sentence in words]
     >>> y = [["D", "N", "V"], ["D", "N", "V"], ["N", "V"]]
     >>> model = ConditionalRandomField(c2=0.1).fit(X, y)
-    >>> model.predict([[["word=the"], ["word=cat"], ["word=sat"]]])
+    >>> model.predict([[["word:the"], ["word:cat"], ["word:sat"]]])
     [['D', 'N', 'V']]
     >>> model.predict_proba(X)[0].sum(axis=1).round(6).tolist()
     [1.0, 1.0, 1.0]
@@ -164,7 +168,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         ----------
         X : list of sequences of observations, or of FactorGraph
             An observation is a mapping from names of features to numbers, strings (the
-            feature ``name=string`` is 1), lists of strings or further mappings, or a
+            feature ``name:string`` is 1), lists of strings or further mappings, or a
             list of names, which are 1. Each sequence is a chain. Graphs must not have
             loops.
 
@@ -286,6 +290,95 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
             return infer.score(state[infer.block.variables]) - log_z
 
         return np.concatenate(self._over_blocks(graphs, log_proba)[1])
+
+    def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
+        """Write a model of sequences to a file that CRFsuite reads.
+
+        Weights and names are stored, not the parameters of the estimator. A file that
+        CRFsuite wrote and `load` read is written byte for byte. Weights of 0 are left
+        out, and with them the features that have no other weights.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or binary file object
+            The file gets its name when it is complete; an older file stays until then.
+            A name that ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed, which
+            CRFsuite cannot read.
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted on graphs, if a label is not a string, if a name has
+            a null character, or if the file would have 4 GiB or more.
+
+        See Also
+        --------
+        load : The reverse.
+        """
+        check_is_fitted(self)
+        if self._columns is None:
+            raise ValueError(
+                "the model was fitted on graphs, and a CRFsuite model is of sequences; "
+                "fit on sequences of observations, or use pickle"
+            )
+        labels = self.classes_.tolist()
+        # without edges all training sequences had one item
+        edges = self.edge_coef_.get("next", np.zeros((1, len(labels), len(labels))))
+        model = ChainWeights(labels, list(self._columns), self.feature_coef_, edges[0])
+        data = model_bytes(model)
+        with open_write(path, name="path") as file:
+            file.write(data)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | BinaryIO) -> ConditionalRandomField:
+        """Read a model of CRFsuite: of `save`, of python-crfsuite or of its tools.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or binary file object
+            Plain, or compressed by gzip, bzip2 or xz.
+
+        Returns
+        -------
+        model : ConditionalRandomField
+            Ready to predict, with default parameters. `classes_` and `feature_names_`
+            have the order of the file; `objective_`, `gap_` and `n_iter_` are absent.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a model of CRFsuite, is damaged or cut (the message names
+            the place), or has no labels.
+
+        See Also
+        --------
+        save : The reverse.
+
+        Examples
+        --------
+        >>> from io import BytesIO
+        >>> from sklstruct.factor_graph import ConditionalRandomField
+        >>> X, y = [[{"w": "the"}, {"w": "cat"}]], [["D", "N"]]
+        >>> file = BytesIO()
+        >>> ConditionalRandomField().fit(X, y).save(file)
+        >>> _ = file.seek(0)
+        >>> ConditionalRandomField.load(file).predict(X)
+        [['D', 'N']]
+        """
+        with open_read(path, name="path", what="the file") as (file, label):
+            data = file.read()
+        try:
+            labels, names, state, transition = read_model(data)
+        except ValueError as exc:
+            raise ValueError(f"path={label!r}: {exc}") from exc
+        model = cls()
+        layout = WeightLayout(len(names), 0, labels, ["next"], [1], [0])
+        model._columns = {name: j for j, name in enumerate(names)}
+        model.classes_ = as_labels(labels)
+        model.feature_names_ = np.array(names, dtype=object)
+        coef = np.concatenate([state.ravel(), transition.ravel()])
+        model._set_weights(layout, coef)
+        return model
 
 
 class _Descent:

@@ -1,6 +1,6 @@
 """Columns and values of named features: what a dictionary or a list of names holds.
 
-Most of the time of reading goes into making names: "word=cat" is the name of the
+Most of the time of reading goes into making names: "word:cat" is the name of the
 feature of the key "word" with the string "cat". Keys and strings come again and again,
 so the number of a pair is kept beside it and its name is made once.
 """
@@ -23,7 +23,7 @@ cdef class FeatureReader:
 
     cdef dict names
     cdef bint grows
-    cdef dict pairs  # key -> string -> number of "key=string"
+    cdef dict pairs  # key -> string -> number of "key:string"
     cdef dict inner  # name of an outer mapping -> key -> name of the inner feature
     cdef int64_t n, room
     cdef int64_t* column
@@ -110,13 +110,13 @@ cdef class FeatureReader:
         # A subclass, say a member of an enumeration, may equal one string and print
         # another: its name is made each time.
         if type(x) is not str:
-            return self.number(f"{name}={x}")
+            return self.number(f"{name}:{x}")
         known = self.pairs.get(name)
         if known is None:
             self.pairs[name] = known = {}
         number = known.get(x)
         if number is None:
-            known[x] = number = self.number(f"{name}={x}")
+            known[x] = number = self.number(f"{name}:{x}")
         return number
 
     cdef int64_t number(self, name) except -2:

@@ -40,7 +40,8 @@ ATTRIBUTES = """
         Weights of `pair_features` by type of edge.
 
     classes_ : ndarray of shape (n_classes,)
-        Labels, sorted, if X were sequences of observations.
+        Labels, sorted, if X were sequences of observations. Of a model read by
+        ``load`` labels and names of features have the order of the file.
 
     feature_names_ : ndarray of shape (n_features,)
         Names of the features, sorted, if X were sequences of observations.
