@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,12 +19,15 @@ from .._files import open_read, open_write
 from .._parallel import ThreadMap, single_blas_thread
 from .._progress import Progress
 from .._warnings import warn
+from ._chains import ChainInference
 from ._conditional import ConditionalLikelihood, duality_gap
 from ._crfsuite import ChainWeights, model_bytes, read_model
+from ._features_fast import FeatureReader
 from ._graph import FactorGraph, as_labels
 from ._inference import BlockInference, refuse_loops
+from ._observations import read_sequences, split
 from ._pack import Packed, WeightLayout, unpacked
-from ._predictor import ATTRIBUTES, GraphPredictor, encode
+from ._predictor import ATTRIBUTES, GraphPredictor, check_labels, encode
 
 # Pairs of vectors that L-BFGS remembers.
 _MEMORY = 10
@@ -248,8 +252,16 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
             (n_candidates of the variable,) for each variable. Each distribution sums
             to 1.
         """
-        graphs = self._graphs(X)
+        X = self._instances(X)
+        if self._columns is None:
+            return self._marginals(self._graphs(X))
+        chains = self._read(X)
+        safe, every = chains.sums()
+        proba = unpacked(every, chains.ptr)
+        self._mend(proba, chains, safe, self._marginals)
+        return proba
 
+    def _marginals(self, graphs: list[FactorGraph]) -> list:
         def marginals(infer: BlockInference) -> np.ndarray:
             return infer.sums()[1]
 
@@ -282,14 +294,88 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         ValueError
             If a value is not a candidate: of sequences, a label that `fit` did not see.
         """
-        graphs = self._graphs(X)
-        state = encode(graphs, y)
+        X = self._instances(X)
+        if self._columns is None:
+            graphs = self._graphs(X)
+            return self._log_proba(graphs, encode(graphs, y))
+        chains = self._read(X)
+        labels = check_labels(y, chains.lengths.tolist())
+        code = {label: a for a, label in enumerate(self.classes_.tolist())}
+        path = np.array([code.get(v, -1) for row in labels for v in row], np.int32)
+        if (path < 0).any():
+            item = int(np.argmax(path < 0))
+            i = int(np.searchsorted(chains.ptr, item, side="right")) - 1
+            t = item - int(chains.ptr[i])
+            raise ValueError(
+                f"y[{i}] has the label {labels[i][t]!r} at item {t}, which fit did not "
+                "see; classes_ has the labels"
+            )
+        safe, log_proba = chains.log_proba(path)
+        paths = unpacked(path, chains.ptr)
+        chosen = [paths[i] for i in np.flatnonzero(~safe)]
+        self._mend(
+            log_proba,
+            chains,
+            safe,
+            lambda graphs: self._log_proba(graphs, np.concatenate(chosen)),
+        )
+        return log_proba
 
+    def _log_proba(self, graphs: list[FactorGraph], state: np.ndarray) -> np.ndarray:
         def log_proba(infer: BlockInference) -> np.ndarray:
             log_z = infer.sums(marginals=False)[0]
             return infer.score(state[infer.block.variables]) - log_z
 
         return np.concatenate(self._over_blocks(graphs, log_proba)[1])
+
+    # ------------------------------------------------------------------- sequences
+
+    def _read(self, X: list) -> ChainInference:
+        """Sequences of observations, without graphs."""
+        known = vars(self).get("_reader")
+        if known is None:
+            known = self._reader = FeatureReader(self._columns, False)
+        # each call has its room, so that threads may share the model
+        lengths, entries = read_sequences(X, FeatureReader(self._columns, False, known))
+        return ChainInference(
+            lengths, entries, self.feature_coef_, self._transition(), self.n_jobs
+        )
+
+    def _transition(self) -> np.ndarray:
+        """The weight of each pair of labels."""
+        k, start = self._layout.n_kinds, self._layout.cross_offset
+        if not start.size:  # all training sequences had one item
+            return np.zeros((k, k))
+        return self.coef_[start[0] : start[0] + k * k].reshape(k, k)
+
+    def _predict_sequences(self, X: list) -> list[list]:
+        chains = self._read(X)
+        classes = self.classes_.tolist()
+        path = [classes[a] for a in chains.best().tolist()]
+        return [path[a:b] for a, b in pairwise(chains.ptr.tolist())]
+
+    def _mend(
+        self,
+        answers: list | np.ndarray,
+        chains: ChainInference,
+        safe: np.ndarray,
+        function: Callable[[list[FactorGraph]], Any],
+    ) -> None:
+        """The answers about sequences that need logarithms, from their graphs."""
+        at = np.flatnonzero(~safe).tolist()
+        if at:
+            rows = split(
+                chains.lengths, chains.entries, np.arange(self._layout.n_features)
+            )
+            graphs = self._chains([rows[i] for i in at])
+            for i, answer in zip(at, function(graphs)):
+                answers[i] = answer
+
+    def __getstate__(self) -> dict:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_reader"}
+
+    # ----------------------------------------------------------------------- files
 
     def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
         """Write a model of sequences to a file that CRFsuite reads.
@@ -322,9 +408,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
                 "fit on sequences of observations, or use pickle"
             )
         labels = self.classes_.tolist()
-        # without edges all training sequences had one item
-        edges = self.edge_coef_.get("next", np.zeros((1, len(labels), len(labels))))
-        model = ChainWeights(labels, list(self._columns), self.feature_coef_, edges[0])
+        names = list(self._columns)
+        model = ChainWeights(labels, names, self.feature_coef_, self._transition())
         data = model_bytes(model)
         with open_write(path, name="path") as file:
             file.write(data)
