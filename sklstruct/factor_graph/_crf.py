@@ -107,6 +107,9 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     Sums are scaled at each variable; an instance where they would underflow is summed
     again with logarithms, so that probabilities are right for scores of any size.
 
+    Of paths of equal score `predict` takes that of the first label of `classes_` at the
+    end, then before it, as CRFsuite does.
+
     With c1 the variables of L-BFGS are the positive and the negative parts of the
     weights, each at least 0.
 
