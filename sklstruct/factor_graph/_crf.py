@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
-from typing import Any
+import os
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, BinaryIO
 
 import numpy as np
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from .._compat import CallbackSupportMixin, Interval, _fit_context, with_callbacks
 from .._docs import shared_docs
+from .._files import open_read, open_write
 from .._parallel import ThreadMap, single_blas_thread
 from .._progress import Progress
 from .._warnings import warn
+from ._chains import ChainInference
 from ._conditional import ConditionalLikelihood, duality_gap
-from ._graph import FactorGraph
+from ._crfsuite import ChainWeights, model_bytes, read_model
+from ._features_fast import FeatureReader
+from ._graph import FactorGraph, as_labels
 from ._inference import BlockInference, refuse_loops
+from ._observations import read_sequences, split
 from ._pack import Packed, WeightLayout, unpacked
-from ._predictor import ATTRIBUTES, GraphPredictor, encode
+from ._predictor import ATTRIBUTES, GraphPredictor, check_labels, encode
 
 # Pairs of vectors that L-BFGS remembers.
 _MEMORY = 10
@@ -99,6 +107,9 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     Sums are scaled at each variable; an instance where they would underflow is summed
     again with logarithms, so that probabilities are right for scores of any size.
 
+    Of paths of equal score `predict` takes that of the first label of `classes_` at the
+    end, then before it, as CRFsuite does.
+
     With c1 the variables of L-BFGS are the positive and the negative parts of the
     weights, each at least 0.
 
@@ -118,7 +129,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     >>> X = [[{"word": w, "ending": w[-2:]} for w in sentence] for sentence in words]
     >>> y = [["D", "N", "V"], ["D", "N", "V"], ["N", "V"]]
     >>> model = ConditionalRandomField(c2=0.1).fit(X, y)
-    >>> model.predict([[["word=the"], ["word=cat"], ["word=sat"]]])
+    >>> model.predict([[["word:the"], ["word:cat"], ["word:sat"]]])
     [['D', 'N', 'V']]
     >>> model.predict_proba(X)[0].sum(axis=1).round(6).tolist()
     [1.0, 1.0, 1.0]
@@ -164,7 +175,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         ----------
         X : list of sequences of observations, or of FactorGraph
             An observation is a mapping from names of features to numbers, strings (the
-            feature ``name=string`` is 1), lists of strings or further mappings, or a
+            feature ``name:string`` is 1), lists of strings or further mappings, or a
             list of names, which are 1. Each sequence is a chain. Graphs must not have
             loops.
 
@@ -244,8 +255,16 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
             (n_candidates of the variable,) for each variable. Each distribution sums
             to 1.
         """
-        graphs = self._graphs(X)
+        X = self._instances(X)
+        if self._columns is None:
+            return self._marginals(self._graphs(X))
+        chains = self._read(X)
+        safe, every = chains.sums()
+        proba = unpacked(every, chains.ptr)
+        self._mend(proba, chains, safe, self._marginals)
+        return proba
 
+    def _marginals(self, graphs: list[FactorGraph]) -> list:
         def marginals(infer: BlockInference) -> np.ndarray:
             return infer.sums()[1]
 
@@ -278,14 +297,176 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         ValueError
             If a value is not a candidate: of sequences, a label that `fit` did not see.
         """
-        graphs = self._graphs(X)
-        state = encode(graphs, y)
+        X = self._instances(X)
+        if self._columns is None:
+            graphs = self._graphs(X)
+            return self._log_proba(graphs, encode(graphs, y))
+        chains = self._read(X)
+        labels = check_labels(y, chains.lengths.tolist())
+        code = {label: a for a, label in enumerate(self.classes_.tolist())}
+        path = np.array([code.get(v, -1) for row in labels for v in row], np.int32)
+        if (path < 0).any():
+            item = int(np.argmax(path < 0))
+            i = int(np.searchsorted(chains.ptr, item, side="right")) - 1
+            t = item - int(chains.ptr[i])
+            raise ValueError(
+                f"y[{i}] has the label {labels[i][t]!r} at item {t}, which fit did not "
+                "see; classes_ has the labels"
+            )
+        safe, log_proba = chains.log_proba(path)
+        paths = unpacked(path, chains.ptr)
+        chosen = [paths[i] for i in np.flatnonzero(~safe)]
+        self._mend(
+            log_proba,
+            chains,
+            safe,
+            lambda graphs: self._log_proba(graphs, np.concatenate(chosen)),
+        )
+        return log_proba
 
+    def _log_proba(self, graphs: list[FactorGraph], state: np.ndarray) -> np.ndarray:
         def log_proba(infer: BlockInference) -> np.ndarray:
             log_z = infer.sums(marginals=False)[0]
             return infer.score(state[infer.block.variables]) - log_z
 
         return np.concatenate(self._over_blocks(graphs, log_proba)[1])
+
+    # ------------------------------------------------------------------- sequences
+
+    def _read(self, X: list) -> ChainInference:
+        """Sequences of observations, without graphs."""
+        known = vars(self).get("_reader")
+        if known is None:
+            known = self._reader = FeatureReader(self._columns, False)
+        # each call has its room, so that threads may share the model
+        lengths, entries = read_sequences(X, FeatureReader(self._columns, False, known))
+        return ChainInference(
+            lengths, entries, self.feature_coef_, self._transition(), self.n_jobs
+        )
+
+    def _transition(self) -> np.ndarray:
+        """The weight of each pair of labels."""
+        k, start = self._layout.n_kinds, self._layout.cross_offset
+        if not start.size:  # all training sequences had one item
+            return np.zeros((k, k))
+        return self.coef_[start[0] : start[0] + k * k].reshape(k, k)
+
+    def _predict_sequences(self, X: list) -> list[list]:
+        chains = self._read(X)
+        classes = self.classes_.tolist()
+        path = [classes[a] for a in chains.best().tolist()]
+        return [path[a:b] for a, b in pairwise(chains.ptr.tolist())]
+
+    def _mend(
+        self,
+        answers: list | np.ndarray,
+        chains: ChainInference,
+        safe: np.ndarray,
+        function: Callable[[list[FactorGraph]], Any],
+    ) -> None:
+        """The answers about sequences that need logarithms, from their graphs."""
+        at = np.flatnonzero(~safe).tolist()
+        if at:
+            rows = split(
+                chains.lengths, chains.entries, np.arange(self._layout.n_features)
+            )
+            graphs = self._chains([rows[i] for i in at])
+            for i, answer in zip(at, function(graphs)):
+                answers[i] = answer
+
+    def __getstate__(self) -> dict:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_reader"}
+
+    # ----------------------------------------------------------------------- files
+
+    def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
+        """Write a model of sequences to a file that CRFsuite reads.
+
+        Weights and names are stored, not the parameters of the estimator. A file that
+        CRFsuite wrote and `load` read is written byte for byte. Weights of 0 are left
+        out, and with them the features that have no other weights.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or binary file object
+            The file gets its name when it is complete; an older file stays until then.
+            A name that ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed, which
+            CRFsuite cannot read.
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted on graphs, if a label is not a string, if a name has
+            a null character, or if the file would have 4 GiB or more.
+
+        See Also
+        --------
+        load : The reverse.
+        """
+        check_is_fitted(self)
+        if self._columns is None:
+            raise ValueError(
+                "the model was fitted on graphs, and a CRFsuite model is of sequences; "
+                "fit on sequences of observations, or use pickle"
+            )
+        labels = self.classes_.tolist()
+        names = list(self._columns)
+        model = ChainWeights(labels, names, self.feature_coef_, self._transition())
+        data = model_bytes(model)
+        with open_write(path, name="path") as file:
+            file.write(data)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str] | BinaryIO) -> ConditionalRandomField:
+        """Read a model of CRFsuite: of `save`, of python-crfsuite or of its tools.
+
+        Parameters
+        ----------
+        path : str, os.PathLike or binary file object
+            Plain, or compressed by gzip, bzip2 or xz.
+
+        Returns
+        -------
+        model : ConditionalRandomField
+            Ready to predict, with default parameters. `classes_` and `feature_names_`
+            have the order of the file; `objective_`, `gap_` and `n_iter_` are absent.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a model of CRFsuite, is damaged or cut (the message names
+            the place), or has no labels.
+
+        See Also
+        --------
+        save : The reverse.
+
+        Examples
+        --------
+        >>> from io import BytesIO
+        >>> from sklstruct.factor_graph import ConditionalRandomField
+        >>> X, y = [[{"w": "the"}, {"w": "cat"}]], [["D", "N"]]
+        >>> file = BytesIO()
+        >>> ConditionalRandomField().fit(X, y).save(file)
+        >>> _ = file.seek(0)
+        >>> ConditionalRandomField.load(file).predict(X)
+        [['D', 'N']]
+        """
+        with open_read(path, name="path", what="the file") as (file, label):
+            data = file.read()
+        try:
+            labels, names, state, transition = read_model(data)
+        except ValueError as exc:
+            raise ValueError(f"path={label!r}: {exc}") from exc
+        model = cls()
+        layout = WeightLayout(len(names), 0, labels, ["next"], [1], [0])
+        model._columns = {name: j for j, name in enumerate(names)}
+        model.classes_ = as_labels(labels)
+        model.feature_names_ = np.array(names, dtype=object)
+        coef = np.concatenate([state.ravel(), transition.ravel()])
+        model._set_weights(layout, coef)
+        return model
 
 
 class _Descent:

@@ -1,10 +1,11 @@
 """Columns and values of named features: what a dictionary or a list of names holds.
 
-Most of the time of reading goes into making names: "word=cat" is the name of the
+Most of the time of reading goes into making names: "word:cat" is the name of the
 feature of the key "word" with the string "cat". Keys and strings come again and again,
 so the number of a pair is kept beside it and its name is made once.
 """
 
+from libc.math cimport fabs
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc
 
@@ -14,26 +15,41 @@ from collections.abc import Mapping
 import numpy as np
 
 
+# Most entries of one dictionary of `FeatureReader`, which lives as long as its model.
+cdef Py_ssize_t MOST = 100_000
+
+
+cdef object remember(dict known, key, value):
+    if len(known) >= MOST:
+        known.clear()
+    known[key] = value
+    return value
+
+
 cdef class FeatureReader:
     """Reads items one after the other.
 
     names: the number of each name.
     grows: whether a new name gets the next number; otherwise it gets -1.
+    like: a reader of the same names; what it knows of keys and strings is shared.
     """
 
     cdef dict names
     cdef bint grows
-    cdef dict pairs  # key -> string -> number of "key=string"
+    cdef dict pairs  # key -> string -> number of "key:string"
     cdef dict inner  # name of an outer mapping -> key -> name of the inner feature
+    # whether a value is NaN, or so large that `check_squares` may refuse it
+    cdef readonly bint unusual
     cdef int64_t n, room
     cdef int64_t* column
     cdef double* value
 
-    def __cinit__(self, dict names, bint grows):
+    def __cinit__(self, dict names, bint grows, FeatureReader like=None):
         self.names = names
         self.grows = grows
-        self.pairs = {}
-        self.inner = {}
+        self.pairs = {} if like is None else like.pairs
+        self.inner = {} if like is None else like.inner
+        self.unusual = False
         self.n = self.room = 0
         self.column = NULL
         self.value = NULL
@@ -79,6 +95,8 @@ cdef class FeatureReader:
             name = key if outer is None else self.inner_name(outer, key)
             if isinstance(x, str):
                 self.append(self.pair(name, x), 1.0)
+            elif isinstance(x, dict):  # known at once, other mappings are not
+                self.add_mapping(name, x)
             elif isinstance(x, (float, int, numbers.Real, np.bool_)):
                 number = float(x)
                 self.append(self.number(name), number)
@@ -99,10 +117,10 @@ cdef class FeatureReader:
         cdef dict known
         known = self.inner.get(outer)
         if known is None:
-            self.inner[outer] = known = {}
+            known = remember(self.inner, outer, {})
         name = known.get(key)
         if name is None:
-            known[key] = name = f"{outer}:{key}"
+            name = remember(known, key, f"{outer}:{key}")
         return name
 
     cdef int64_t pair(self, name, x) except -2:
@@ -110,13 +128,13 @@ cdef class FeatureReader:
         # A subclass, say a member of an enumeration, may equal one string and print
         # another: its name is made each time.
         if type(x) is not str:
-            return self.number(f"{name}={x}")
+            return self.number(f"{name}:{x}")
         known = self.pairs.get(name)
         if known is None:
-            self.pairs[name] = known = {}
+            known = remember(self.pairs, name, {})
         number = known.get(x)
         if number is None:
-            known[x] = number = self.number(f"{name}={x}")
+            number = remember(known, x, self.number(f"{name}:{x}"))
         return number
 
     cdef int64_t number(self, name) except -2:
@@ -144,6 +162,8 @@ cdef class FeatureReader:
                 raise MemoryError()
             self.value = <double*>grown
             self.room = room
+        if not fabs(value) < 1e100:
+            self.unusual = True
         self.column[self.n] = column
         self.value[self.n] = value
         self.n += 1

@@ -40,15 +40,15 @@ class Names:
 def learn_columns(X: Sequence) -> tuple[list[FeatureRows], dict[str, int]]:
     """Rows of each sequence, and the column of each name; names are sorted."""
     names = Names()
-    sizes, rows = _read(X, names.reader)
+    lengths, entries = read_sequences(X, names.reader)
     columns, new = names.finish()
-    return _split(sizes, rows, new), columns
+    return split(lengths, entries, new), columns
 
 
 def find_columns(X: Sequence, columns: dict[str, int]) -> list[FeatureRows]:
     """Rows of each sequence; names that are not among the columns are left out."""
-    sizes, rows = _read(X, FeatureReader(columns, False))
-    return _split(sizes, rows, np.arange(len(columns)))
+    lengths, entries = read_sequences(X, FeatureReader(columns, False))
+    return split(lengths, entries, np.arange(len(columns)))
 
 
 def chains(
@@ -71,7 +71,7 @@ def chains(
     return [shapes[row.n_rows].with_rows(row) for row in rows]
 
 
-def _read(
+def read_sequences(
     X: Sequence, reader: FeatureReader
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Lengths of the sequences; features of each item, their columns and values."""
@@ -82,7 +82,15 @@ def _read(
         i = int(np.searchsorted(np.cumsum(lengths), item, side="right"))
         return f"X[{i}], item {item - int(lengths[:i].sum())}"
 
-    return lengths, read_items(chain.from_iterable(sequences), reader, owner)
+    items = chain.from_iterable(sequences)
+    per_item, column, value = read_items(items, reader, owner)
+    if reader.unusual:
+        if not np.isfinite(value).all():
+            bad = np.flatnonzero(~np.isfinite(value))[0]
+            at = int(np.searchsorted(np.cumsum(per_item), bad, side="right"))
+            raise ValueError(f"{owner(at)}: the value of a feature is NaN or infinite")
+        check_squares(value)
+    return lengths, (per_item, column, value)
 
 
 def read_items(
@@ -133,23 +141,14 @@ def _items(i: int, sequence: Any) -> Sequence:
         ) from exc
 
 
-def _split(
+def split(
     lengths: np.ndarray,
-    rows: tuple[np.ndarray, np.ndarray, np.ndarray],
+    entries: tuple[np.ndarray, np.ndarray, np.ndarray],
     new: np.ndarray,
 ) -> list[FeatureRows]:
     """The rows of each sequence: entries sorted and summed, unknown ones left out."""
-    per_item, column, value = rows
+    every = rows_of_entries(*entries, new, len(new))
     ends = np.concatenate([[0], np.cumsum(lengths)]).tolist()
-    if not np.isfinite(value).all():
-        bad = np.flatnonzero(~np.isfinite(value))[0]
-        at = int(np.searchsorted(np.cumsum(per_item), bad, side="right"))
-        i = int(np.searchsorted(ends, at, side="right")) - 1
-        raise ValueError(
-            f"X[{i}], item {at - ends[i]}: the value of a feature is NaN or infinite"
-        )
-    check_squares(value)
-    every = rows_of_entries(per_item, column, value, new, len(new))
     return [take(every, a, b) for a, b in pairwise(ends)]
 
 

@@ -15,6 +15,7 @@ from ._graph import FactorGraph, as_labels
 from ._inference import BlockInference, over_blocks
 from ._observations import chains, find_columns, learn_columns
 from ._pack import Packed, WeightLayout, check_graphs, in_order, unpacked
+from ._rows import FeatureRows
 
 # For `shared_docs`.
 ATTRIBUTES = """
@@ -40,7 +41,8 @@ ATTRIBUTES = """
         Weights of `pair_features` by type of edge.
 
     classes_ : ndarray of shape (n_classes,)
-        Labels, sorted, if X were sequences of observations.
+        Labels, sorted, if X were sequences of observations. Of a model read by
+        ``load`` labels and names of features have the order of the file.
 
     feature_names_ : ndarray of shape (n_features,)
         Names of the features, sorted, if X were sequences of observations.
@@ -66,14 +68,14 @@ class GraphPredictor(BaseEstimator):
         columns = values = None
         if not isinstance(X[0], FactorGraph):
             rows, columns = learn_columns(X)
-            y = _check_labels(y, [row.n_rows for row in rows])
+            y = check_labels(y, [row.n_rows for row in rows])
             values = in_order({label for row in y for label in row})
             if not values:
                 raise ValueError("X has no observations: all its sequences are empty")
             X = chains(rows, values)
         graphs = check_graphs(X)
         truth = encode(graphs, y)
-        for name in ("classes_", "feature_names_"):
+        for name in ("classes_", "feature_names_", "_reader"):
             vars(self).pop(name, None)  # of an earlier fit on sequences
         self._columns = columns
         if values is not None and columns is not None:
@@ -83,22 +85,31 @@ class GraphPredictor(BaseEstimator):
 
     def _graphs(self, X: Any) -> list[FactorGraph]:
         """Instances of prediction."""
-        check_is_fitted(self)
-        X = as_instances(X)
-        if not isinstance(X[0], FactorGraph) and self._columns is not None:
-            rows = find_columns(X, self._columns)
-            # edges have no weights if all training sequences had one item
-            joined = bool(self._layout.edge_types)
-            graphs = chains(rows, self.classes_.tolist(), joined)
-        else:
-            graphs = check_graphs(X)
-            if self._columns is not None:
-                raise ValueError(
-                    "X must be sequences of observations, as in fit; got FactorGraph, "
-                    "whose columns of features have no names"
-                )
+        X = self._instances(X)
+        if self._columns is not None:
+            return self._chains(find_columns(X, self._columns))
+        graphs = check_graphs(X)
         self._layout.check(graphs)
         return graphs
+
+    def _instances(self, X: Any) -> list:
+        """X as a list, of sequences if those of `fit` were sequences."""
+        if "coef_" not in vars(
+            self
+        ):  # the look at the tags takes longer than a sequence
+            check_is_fitted(self)
+        X = as_instances(X)
+        if isinstance(X[0], FactorGraph) and self._columns is not None:
+            raise ValueError(
+                "X must be sequences of observations, as in fit; got FactorGraph, "
+                "whose columns of features have no names"
+            )
+        return X
+
+    def _chains(self, rows: list[FeatureRows]) -> list[FactorGraph]:
+        # edges have no weights if all training sequences had one item
+        joined = bool(self._layout.edge_types)
+        return chains(rows, self.classes_.tolist(), joined)
 
     # --------------------------------------------------------------------- weights
 
@@ -183,10 +194,13 @@ class GraphPredictor(BaseEstimator):
             If an instance has a loop and inference is exact; if features or types of
             edges are not those of `fit`.
         """
-        found = self._predict_graphs(self._graphs(X))
-        return LabelLists(
-            found if self._columns is None else (row.tolist() for row in found)
-        )
+        X = self._instances(X)
+        if self._columns is None:
+            return LabelLists(self._predict_graphs(self._graphs(X)))
+        return LabelLists(self._predict_sequences(X))
+
+    def _predict_sequences(self, X: list) -> list[list]:
+        return [row.tolist() for row in self._predict_graphs(self._graphs(X))]
 
     def joint_score(self, X: Sequence, y: Sequence[Sequence[Any]]) -> np.ndarray:
         """The score :math:`w^\\top \\varphi(x, y)` of a state of each instance.
@@ -234,7 +248,7 @@ class GraphPredictor(BaseEstimator):
             truth = encode(graphs, y)
         else:
             known = {label: a for a, label in enumerate(self.classes_.tolist())}
-            labels = _check_labels(y, [graph.n_variables for graph in graphs])
+            labels = check_labels(y, [graph.n_variables for graph in graphs])
             truth = np.array([known.get(v, -1) for row in labels for v in row], int)
         if not truth.size:
             raise ValueError("X has no variables: there is nothing to score")
@@ -264,7 +278,7 @@ def as_instances(X: Any) -> list:
     return instances
 
 
-def _check_labels(y: Any, lengths: list[int]) -> list[list]:
+def check_labels(y: Any, lengths: list[int]) -> list[list]:
     """y as lists of plain values, one for each item of each sequence of X."""
     try:
         rows = list(y)

@@ -23,9 +23,9 @@ _INSTANCE_KEYS = {"variables", "edges", "forbidden", "name"}
 class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
     """Makes `FactorGraph` objects of instances written as dictionaries.
 
-    As in `sklearn.feature_extraction.DictVectorizer` a feature is a name and a number,
-    or a name and a string (then ``name=string`` is a feature that is 1), or a name and
-    an iterable of strings. Names that `fit` did not see are ignored.
+    As in ``DictVectorizer(separator=":")`` of scikit-learn a feature is a name and a
+    number, or a name and a string (then ``name:string`` is a feature that is 1), or a
+    name and an iterable of strings. Names that `fit` did not see are ignored.
 
     An instance is a mapping with the keys
 
@@ -74,7 +74,7 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
     ... }
     >>> vectorizer = FactorGraphVectorizer().fit([text])
     >>> vectorizer.feature_names_.tolist()
-    ['role=object', 'role=subject']
+    ['role:object', 'role:subject']
     >>> vectorizer.transform([text])
     [FactorGraph('0', n_variables=2, n_candidates=4, n_edges=1)]
     """

@@ -318,7 +318,7 @@ TEXT = {
 def test_vectorizer():
     vectorizer = FactorGraphVectorizer().fit([TEXT])
     assert vectorizer.feature_names_.tolist() == [
-        "first", "role=late", "role=object", "role=subject",
+        "first", "role:late", "role:object", "role:subject",
     ]  # fmt: skip
     assert vectorizer.candidate_feature_names_.tolist() == ["length", "short"]
     assert {k: v.tolist() for k, v in vectorizer.edge_feature_names_.items()} == {
@@ -462,7 +462,7 @@ def assert_same_rows(graphs, known, new, vectorizer):
                     yield variable["features"]
 
     for own, name in ((False, "features"), (True, "candidate_features")):
-        peer = DictVectorizer(sparse=False).fit(list(given(known, own)))
+        peer = DictVectorizer(separator=":", sparse=False).fit(list(given(known, own)))
         made = [getattr(graph, name) for graph in graphs]
         rows = np.vstack(
             [

@@ -38,11 +38,11 @@ def features(item):
     for key, x in item.items():
         key = str.__str__(key)
         if isinstance(x, str):
-            found.append((f"{key}={x}", 1.0))
+            found.append((f"{key}:{x}", 1.0))
         elif isinstance(x, (dict, UserDict)):
             found += [(f"{key}:{name}", value) for name, value in features(x)]
         elif isinstance(x, (list, set, tuple)):
-            found += [(f"{key}={part}", 1.0) for part in x]
+            found += [(f"{key}:{part}", 1.0) for part in x]
         else:
             found.append((key, float(x)))
     return found

@@ -1,0 +1,152 @@
+"""Sequences of observations without graphs, against the same chains as graphs."""
+
+import copy
+import itertools
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+from sklstruct.factor_graph import ConditionalRandomField, _chains
+from sklstruct.factor_graph._chain_fast import best_paths, path_sums
+from sklstruct.factor_graph._predictor import encode
+
+
+def model_and_sequences(seed, scale=1.0):
+    """A model with random weights; lengths 0 to 7, unknown and repeated names."""
+    rng = np.random.default_rng(seed)
+    names = [f"f{i}" for i in range(12)]
+
+    def item():
+        chosen = rng.choice([*names, "unknown"], size=rng.integers(5)).tolist()
+        return chosen if rng.random() < 0.5 else {n: rng.normal() for n in chosen}
+
+    X = [[item() for _ in range(rng.integers(8))] for _ in range(20)]
+    y = [rng.choice(list("abcd"), size=len(row)).tolist() for row in X]
+    every = [[[name] for name in names]], [["a", "b", "c", "d"] * 3]
+    model = ConditionalRandomField(max_iter=1, tol=100.0).fit(*every)
+    model.coef_[:] = rng.normal(size=model.coef_.size) * scale
+    return model, X, y
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 30.0, 1000.0])
+@pytest.mark.parametrize("budget", [_chains.BUDGET, 60])
+def test_answers_are_those_of_graphs(scale, budget, monkeypatch):
+    monkeypatch.setattr(_chains, "BUDGET", budget)
+    for seed in range(5):
+        model, X, y = model_and_sequences(seed, scale)
+        model.set_params(n_jobs=1 + seed % 2)
+        graphs = model._graphs(X)
+        wanted = [row.tolist() for row in model._predict_graphs(graphs)]
+        assert model.predict(X) == wanted
+        log_proba = model._log_proba(graphs, encode(graphs, y))
+        np.testing.assert_allclose(
+            model.target_log_proba(X, y), log_proba, rtol=1e-12, atol=1e-12
+        )
+        found = model.predict_proba(X)
+        assert [row.shape for row in found] == [(len(x), 4) for x in X]
+        for ours, theirs in zip(found, model._marginals(graphs)):
+            np.testing.assert_allclose(ours, theirs, atol=1e-12)
+            np.testing.assert_allclose(ours.sum(axis=1), 1, atol=1e-12)
+
+
+def test_numbers_that_underflow_are_reported_and_mended():
+    """Both transitions that lead anywhere have weights far below the others."""
+    score = np.array([[0.0, -1e4], [-1e4, 0.0], [0.0, -1e4]])
+    transition = np.array([[0.0, -2e4], [-2e4, 0.0]])
+    ptr = np.array([0, 3])
+    safe, log_z = np.ones(1, dtype=np.uint8), np.empty(1)
+    ratio = np.exp(transition)
+    path_sums(
+        score, ratio, ratio.T.copy(), 0.0, ptr, np.empty((3, 2)), np.empty((2, 2)),
+        log_z, np.empty((3, 2)), safe, True,
+    )  # fmt: skip
+    assert safe[0] == 0
+    model, X, y = model_and_sequences(1, 1000.0)
+    safe, _ = model._read(X).sums()
+    assert 0 < safe.sum() < safe.size  # the test above sees both
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_sums_and_paths_by_enumeration(seed):
+    rng = np.random.default_rng(seed)
+    k, n = int(rng.integers(1, 4)), int(rng.integers(1, 6))
+    # whole numbers: many paths have the same score
+    score = rng.integers(-2, 3, size=(n, k)).astype(float)
+    transition = rng.integers(-2, 3, size=(k, k)).astype(float)
+    paths = list(itertools.product(range(k), repeat=n))
+    totals = np.array(
+        [
+            sum(score[t, a] for t, a in enumerate(path))
+            + sum(transition[a, b] for a, b in itertools.pairwise(path))
+            for path in paths
+        ]
+    )
+    ptr = np.array([0, n])
+    found = np.empty(n, dtype=np.int32)
+    best_paths(
+        score, transition, ptr, np.empty((n, k), np.int32), np.empty((2, k)), found
+    )
+    best = [path for path, total in zip(paths, totals) if total == totals.max()]
+    assert tuple(found.tolist()) == min(best, key=lambda path: path[::-1])
+    top = transition.max()
+    ratio = np.exp(transition - top)
+    log_z, belief, safe = np.empty(1), np.empty((n, k)), np.zeros(1, dtype=np.uint8)
+    path_sums(
+        score, ratio, ratio.T.copy(), top, ptr, np.empty((n, k)), np.empty((2, k)),
+        log_z, belief, safe, True,
+    )  # fmt: skip
+    assert safe[0] == 1
+    share = np.exp(totals - np.logaddexp.reduce(totals))
+    assert log_z[0] == pytest.approx(np.logaddexp.reduce(totals), rel=1e-13)
+    for t in range(n):
+        for a in range(k):
+            wanted = sum(p for p, path in zip(share, paths) if path[t] == a)
+            assert belief[t, a] == pytest.approx(wanted, abs=1e-13)
+
+
+def test_memory_of_names_is_bounded_and_forgetting_changes_nothing():
+    # twice as many strings of a key as are remembered
+    model, X, _ = model_and_sequences(0)
+    strings = [[{"f": str(i % 12), "g": str(i)}] for i in range(250_000)]
+    again = model.predict(X)
+    first = model.predict(strings[:12])
+    assert model.predict(strings)[:12] == first
+    assert model.predict(strings[:12]) == first
+    assert model.predict(X) == again
+
+
+def test_a_model_is_copied_without_its_reader():
+    model, X, _ = model_and_sequences(0)
+    answers = model.predict(X)
+    assert "_reader" in vars(model)
+    for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert "_reader" not in vars(again)
+        assert again.predict(X) == answers
+    # another fit forgets the columns of the one before
+    model.set_params(max_iter=50, tol=1e-3)
+    model.fit([[{"new": "x"}, {"new": "y"}]] * 3, [["p", "q"]] * 3)
+    assert model.predict([[{"new": "y"}, {"f0": 1.0}]])[0][0] in ("p", "q")
+    assert model.predict([[{"new": "x"}, {"new": "y"}]]) == [["p", "q"]]
+
+
+def test_threads_share_a_model():
+    model, X, _ = model_and_sequences(3)
+    X = [
+        [{"f": str(t), "in": {"f0": 1.0}, "f1": 2.0} for t, _ in enumerate(x)]
+        for x in X
+    ]
+    wanted, wrong = model.predict(X), []
+
+    def work():
+        for _ in range(30):
+            if model.predict(X) != wanted:
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
