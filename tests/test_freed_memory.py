@@ -25,6 +25,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 
 from sklstruct import HierarchicalClassifier, LinearClassifier
+from sklstruct.backoff._core_fast import Cursor
 from sklstruct.hierarchical import PerNodeC
 
 VALUES = ("0", "85", "165")
@@ -51,6 +52,8 @@ def pour(answer, digest):
         digest.update(type(answer).__name__.encode())
     elif isinstance(answer, float | int | str | bytes | np.generic | None):
         digest.update(repr(answer).encode())
+    elif isinstance(answer, Cursor):
+        pour(np.asarray(answer), digest)
     elif vars(answer):  # a model, as `partial_fit` returns
         digest.update(type(answer).__name__.encode())
 

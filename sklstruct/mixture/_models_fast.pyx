@@ -304,6 +304,8 @@ cdef class Mixture(Composed):
             weight[k] = exp((<double *> place)[k])
         k = draw_from(weight, self.n, uniform)
         free(weight)
+        if k < 0:  # no weight is a positive number
+            return -1
         uniform = hashed(uniform, OF_MIXTURE)
         return (<Model> self.part[k]).draw(place + self.offset[k], uniform, -1)
 
@@ -598,6 +600,8 @@ cdef class Factored(Composed):
                     c = draw_from(row, self.n_child[v], uniform)
                 else:
                     c = (<Model> self.part[v]).draw(self.at(place, v), uniform, -1)
+                if c < 0:  # no child has a positive probability
+                    return -1
             v = self.first_child[v] + c
             uniform = hashed(uniform, step)
             step += 1
