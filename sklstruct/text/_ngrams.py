@@ -20,7 +20,6 @@ from ._ngrams_fast import (
     LOGARITHM,
     N_OUT,
     SPACE,
-    UNKNOWN,
     WORD,
     count_rows,
     enter_nodes,
@@ -42,6 +41,12 @@ NORMS = {None: 0, "l1": 1, "l2": 2}
 # What the word analyzer of scikit-learn finds.
 _TOKEN = re.compile(r"(?u)\b\w\w+\b")
 _SHORTEST_WORD = 2
+
+# Texts with these letters are converted to lower case one by one: the form of a sigma
+# depends on the letters around it, and the other letter becomes two.
+_BY_TEXT = re.compile("[\u03a3\u0130]")
+# Letters below have a place in the array of the children of the root.
+_ROOTS = 1 << 16
 
 
 def is_word(text: str) -> bool:
@@ -72,13 +77,11 @@ def _grown(table: np.ndarray) -> np.ndarray:
 def _letters(texts: Sequence[str], lowercase: bool) -> tuple[np.ndarray, np.ndarray]:
     """The code points of texts, and the end of each text among them."""
     joined = "".join(texts)
-    if lowercase:
-        if joined.isascii():
-            joined = joined.lower()
-        else:
-            # By text: the form of a final sigma depends on the letters around it.
-            texts = [text.lower() for text in texts]
-            joined = "".join(texts)
+    if lowercase and not _BY_TEXT.search(joined):
+        joined = joined.lower()
+    elif lowercase:
+        texts = [text.lower() for text in texts]
+        joined = "".join(texts)
     ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
     code = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
     return code.astype(np.uint32, copy=False), ends
@@ -211,7 +214,8 @@ class CountedNgrams(NamedTuple):
     """All n-grams of texts: nodes of a trie, parents before their children.
 
     n_texts: the number of texts that have the n-gram of a node, 0 for nodes that only
-    lead to n-grams. totals: the occurrences, empty if they were not asked for.
+    lead to n-grams. totals: the occurrences, empty if they were not asked for. read: the
+    symbols of the texts, by block, if they were asked for.
     """
 
     reader: Reader
@@ -219,10 +223,14 @@ class CountedNgrams(NamedTuple):
     symbol: np.ndarray
     n_texts: np.ndarray
     totals: np.ndarray
+    read: list[Symbols]
 
     @classmethod
-    def of(cls, reader: Reader, texts: Sequence[str], totals: bool) -> CountedNgrams:
-        table = _table(1 << 10)
+    def of(
+        cls, reader: Reader, texts: Sequence[str], *, totals: bool, keep: bool
+    ) -> CountedNgrams:
+        table, roots = _table(1 << 10), np.zeros((_ROOTS, 2), np.uint64)
+        kept = []
         kinds = (np.int32, np.uint32, np.int32, np.int64)
         sizes = [len(table) // 2] * 3 + [len(table) // 2 if totals else 0]
         nodes = [np.zeros(n, kind) for n, kind in zip(sizes, kinds)]
@@ -230,13 +238,18 @@ class CountedNgrams(NamedTuple):
         with stop_flag() as stop:
             for part in _blocks(texts):
                 read = reader.read(texts[part], learn=True)
+                if keep:
+                    kept.append(read)
+                if reader.words is not None and reader.words.n_words >= len(roots):
+                    more = max(len(roots), reader.words.n_words)
+                    roots = np.concatenate([roots, np.zeros((more, 2), np.uint64)])
                 state = np.zeros(5, dtype=np.int64)
                 state[N_IDS] = n_nodes
                 longest = min(reader.longest, max(1, read.symbols.size))
                 while (
                     learn_ngrams(
                         *read, reader.shortest, longest, reader.padded, part.start + 1,
-                        table, *nodes, state, stop,
+                        table, roots, *nodes, state, stop,
                     )
                     == FULL
                 ):  # fmt: skip
@@ -248,7 +261,7 @@ class CountedNgrams(NamedTuple):
                     table = _grown(table)
                     nodes = [np.append(a, np.zeros_like(a)) for a in nodes]
                 n_nodes = int(state[N_IDS])
-        return cls(reader, *(a[:n_nodes] for a in nodes))
+        return cls(reader, *(a[:n_nodes] for a in nodes), kept)
 
     def sorted_nodes(self, keep: np.ndarray) -> np.ndarray:
         """The nodes of a mask, sorted by their n-grams as strings."""
@@ -264,23 +277,26 @@ class CountedNgrams(NamedTuple):
         order[place] = old
         return order[keep[order]]
 
-    def trie(self, nodes: np.ndarray) -> NgramTrie:
-        """The trie whose columns are these nodes, in this order."""
+    def trie(self, nodes: np.ndarray) -> tuple[NgramTrie, list[Symbols]]:
+        """The trie whose columns are these nodes, and the symbols read for it."""
         keep = np.zeros(self.parent.size, dtype=bool)
         keep[nodes] = True
         old, parent, symbol = self._leading_to(keep)
         column = np.full(self.parent.size, -1, dtype=np.int32)
         column[nodes] = np.arange(nodes.size)
-        words = self.reader.words
+        read, words = self.read, self.reader.words
         if words is not None:
             strings = words.strings()
-            used, at = np.unique(symbol[1:], return_inverse=True)
+            used = np.unique(symbol[1:])
+            number = np.zeros(len(strings) + 1, dtype=np.uint32)
+            number[used] = np.arange(words.n_stop + 1, words.n_stop + 1 + used.size)
+            symbol = number[symbol]
+            read = [r._replace(symbols=number[r.symbols]) for r in read]
             words = Words(
                 strings[: words.n_stop], [strings[w - 1] for w in used.tolist()]
             )
-            symbol[1:] = at + words.n_stop + 1
         reader = self.reader._replace(words=words)
-        return NgramTrie(reader, parent, symbol, column[old], nodes.size)
+        return NgramTrie(reader, parent, symbol, column[old], nodes.size), read
 
     def _leading_to(self, keep: np.ndarray) -> tuple[np.ndarray, ...]:
         """The nodes that lead to nodes of a mask; their parents and symbols."""
@@ -360,6 +376,10 @@ class NgramTrie(CheckedState):
             raise ValueError("parent, symbol and column must have equal lengths")
         self.n_columns = int(self.n_columns)
         check_ids("column", self.column, -1, self.n_columns, "column")
+        words = self.reader.words
+        most = 0x10FFFF if words is None else words.n_words
+        if int(self.symbol.max()) > most:
+            raise ValueError(f"symbol must not be above {most}")
         if (self.parent < 0).any() or (self.parent[1:] >= np.arange(1, n)).any():
             raise ValueError("parent must hold an earlier node for each node")
 
@@ -371,11 +391,15 @@ class NgramTrie(CheckedState):
         return Reader(**self.settings)
 
     @cached_property
-    def table(self) -> np.ndarray:
-        table = _table(self.parent.size)
-        if not enter_nodes(self.parent, self.symbol, self.column, table):
+    def tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """The slots of the nodes, and those of the children of the root."""
+        n_roots = int(self.symbol.max()) + 1
+        if self.reader.words is None:
+            n_roots = min(n_roots, _ROOTS)
+        tables = _table(self.parent.size), np.zeros((n_roots, 2), np.uint64)
+        if not enter_nodes(self.parent, self.symbol, self.column, *tables):
             raise ValueError("symbol must differ between the children of a node")
-        return table
+        return tables
 
     def names(self) -> list[str]:
         """The n-grams of the columns."""
@@ -404,21 +428,26 @@ class NgramTrie(CheckedState):
         norm: str | None = None,
         dtype: Any = np.float64,
         n_jobs: int | None = None,
+        read: list[Symbols] | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Data, indices and indptr of the rows of texts; the indices are sorted."""
+        """Data, indices and indptr of the rows of texts; the indices are sorted.
+
+        read: the symbols of the texts, by block, if they are known.
+        """
         weights = np.empty(0) if idf is None else idf
-        reader, table, n = self.reader, self.table, self.n_columns
+        reader, tables, n = self.reader, self.tables, self.n_columns
         n_lengths = reader.longest - reader.shortest + 1
 
-        def block(part: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            read = reader.read(texts[part])
+        def block(part: slice | Symbols) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            read = reader.read(texts[part]) if isinstance(part, slice) else part
+            n_texts = read.text_ends.size
             size = read.segment_ends[-1] if read.segment_ends.size else 0
-            room = min(int(size) * n_lengths, (part.stop - part.start) * n)
+            room = min(int(size) * n_lengths, n_texts * n)
             indices, data = np.empty(room, np.int32), np.empty(room, dtype)
             bits = [np.zeros((n >> shift) + 1, np.uint64) for shift in (6, 12, 18)]
-            ends = np.empty(part.stop - part.start, dtype=np.int64)
+            ends = np.empty(n_texts, dtype=np.int64)
             count_rows(
-                *read, reader.shortest, reader.longest, reader.padded, table, weights,
+                *read, reader.shortest, reader.longest, reader.padded, *tables, weights,
                 VALUES[values], NORMS[norm], np.zeros(n, np.int32), *bits, ends,
                 indices, data, stop,
             )  # fmt: skip
@@ -426,7 +455,7 @@ class NgramTrie(CheckedState):
             return data[:end].copy(), indices[:end].copy(), ends
 
         with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
-            done = parallel(block, _blocks(texts))
+            done = parallel(block, _blocks(texts) if read is None else read)
         sizes = [int(ends[-1]) for _, _, ends in done]
         total = sum(sizes)
         pointer = np.int32 if total <= INT32_MAX else np.int64

@@ -7,7 +7,8 @@ key is (parent, symbol): no two n-grams have the same key, so the counts are exa
 
 A slot is 16 bytes, read as two numbers of `table`: the key, then the id (0: the slot is
 empty) and a mark. While n-grams are learned the mark is the last text that has the
-n-gram; in a finished trie the mark is the column of the n-gram, or -1.
+n-gram; in a finished trie the mark is the column of the n-gram, or -1. The children of
+the root whose symbol is small stand in an array of slots, `roots`, at their symbol.
 """
 
 from libc.math cimport log, sqrt
@@ -23,8 +24,6 @@ TEXT, SEGMENT, POSITION, N_OUT, N_IDS = range(5)
 DONE, FULL = range(2)
 # Values of a count.
 COUNTED, BINARY, LOGARITHM = range(3)
-# The symbol of a word that is not in the vocabulary: no key holds it.
-UNKNOWN = 2**32 - 1
 
 cdef enum:
     IS_SPACE = 1
@@ -40,8 +39,6 @@ cdef enum:
     AS_LOGARITHM = 2
     # A lookup takes as long as about so many multiplications.
     LOOKUP = 16
-
-cdef uint32_t NOT_KNOWN = UNKNOWN
 
 ctypedef fused Real:
     float
@@ -94,20 +91,31 @@ def move_slots(const uint64_t[:, ::1] old, uint64_t[:, ::1] table):
                 slots[at] = before[i]
 
 
+cdef inline Slot *child(Slot *slots, uint64_t mask, Slot *roots, uint32_t n_roots,
+                        int32_t parent, uint32_t symbol) noexcept nogil:
+    """The slot of a child of a node; empty if the node has no such child."""
+    if parent == 0 and symbol < n_roots:
+        return roots + symbol
+    return find(slots, mask, key_of(parent, symbol))
+
+
 def enter_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
-                const int32_t[::1] column, uint64_t[:, ::1] table):
-    """Enter the nodes of a trie into an empty table; False: two nodes are the same."""
+                const int32_t[::1] column, uint64_t[:, ::1] table,
+                uint64_t[:, ::1] roots):
+    """Enter the nodes of a trie into empty arrays; False: two nodes are the same."""
     cdef Slot *slots = <Slot *> &table[0, 0]
+    cdef Slot *first = <Slot *> &roots[0, 0]
+    cdef uint32_t n_roots = <uint32_t> roots.shape[0]
     cdef Slot *slot
-    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), key
+    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1)
     cdef Py_ssize_t v
     cdef bint distinct = True
     with nogil:
         for v in range(1, parent.shape[0]):
-            key = key_of(parent[v], symbol[v])
-            slot = find(slots, mask, key)
+            slot = child(slots, mask, first, n_roots, parent[v], symbol[v])
             distinct = distinct and slot.id == 0
-            slot.key, slot.id, slot.mark = key, <int32_t> v, column[v]
+            slot.key = key_of(parent[v], symbol[v])
+            slot.id, slot.mark = <int32_t> v, column[v]
     return distinct
 
 
@@ -182,7 +190,7 @@ def number_words(const uint32_t[::1] letters, const int64_t[::1] ends,
     arena : the letters of the words, one after the other.
     word_ends : the end of each word in the arena, word_ends[0] = 0.
     n_stop : words up to that number are stop words.
-    out, out_ends : the numbers, UNKNOWN for a new word unless `learn`; their ends.
+    out, out_ends : the numbers, 0 for a new word unless `learn`; their ends by text.
     state : (5,) carried from call to call.
 
     Returns DONE, or FULL where the table, the arena or word_ends has to grow.
@@ -236,7 +244,7 @@ def number_words(const uint32_t[::1] letters, const int64_t[::1] ends,
                     word_ends[w] = start + m
                     slot.key, slot.id = h, w
                 if w == 0 or w > n_stop:
-                    out[k] = NOT_KNOWN if w == 0 else <uint32_t> w
+                    out[k] = <uint32_t> w
                     k += 1
                 i = j
             if result == R_FULL:
@@ -250,14 +258,16 @@ def number_words(const uint32_t[::1] letters, const int64_t[::1] ends,
 def learn_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                  const int64_t[::1] text_ends, int64_t shortest, int64_t longest,
                  bint padded, int32_t first_text, uint64_t[:, ::1] table,
-                 int32_t[::1] parent, uint32_t[::1] symbol, int32_t[::1] n_texts,
-                 int64_t[::1] totals, int64_t[::1] state, int32_t[::1] stop):
+                 uint64_t[:, ::1] roots, int32_t[::1] parent, uint32_t[::1] symbol,
+                 int32_t[::1] n_texts, int64_t[::1] totals, int64_t[::1] state,
+                 int32_t[::1] stop):
     """Add the n-grams of texts to a trie, and count the texts that have each.
 
     shortest, longest : symbols of an n-gram. If `padded`, a segment that is shorter
         than `shortest` counts as a whole.
     first_text : number of the first text, at least 1.
-    parent, symbol, n_texts, totals : by node; totals (occurrences) may be empty.
+    parent, symbol, n_texts, totals : by node, the last two zeros for new nodes; totals
+        (occurrences) may be empty.
     state : (5,) carried from call to call; state[N_IDS] is the number of nodes.
 
     Returns DONE, or FULL where the table or the arrays of nodes have to grow.
@@ -265,7 +275,9 @@ def learn_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
     cdef Slot *slots = <Slot *> &table[0, 0]
     cdef Slot *slot
     cdef Watch watch = watch_of(stop)
-    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), key
+    cdef Slot *first = <Slot *> &roots[0, 0]
+    cdef uint32_t n_roots = <uint32_t> roots.shape[0], c
+    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1)
     cdef int64_t limit = table.shape[0] // 2, n_nodes = state[IDS]
     cdef int64_t s = state[AT_SEGMENT], i = state[AT], begin, n, least, d, end
     cdef Py_ssize_t t = state[AT_TEXT]
@@ -289,18 +301,13 @@ def learn_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                     v = 0
                     end = longest if longest < n - i else n - i
                     for d in range(1, end + 1):
-                        key = key_of(v, symbols[begin + i + d - 1])
-                        slot = find(slots, mask, key)
-                        v = slot.id
-                        if v == 0:
-                            v = <int32_t> n_nodes
+                        c = symbols[begin + i + d - 1]
+                        slot = child(slots, mask, first, n_roots, v, c)
+                        if slot.id == 0:
+                            parent[n_nodes], symbol[n_nodes] = v, c
+                            slot.key, slot.id = key_of(v, c), <int32_t> n_nodes
                             n_nodes += 1
-                            parent[v] = <int32_t> (key >> 32)
-                            symbol[v] = <uint32_t> key
-                            n_texts[v] = 0
-                            slot.key, slot.id, slot.mark = key, v, 0
-                            if total:
-                                totals[v] = 0
+                        v = slot.id
                         if d >= least:
                             if slot.mark != first_text + t:
                                 slot.mark = <int32_t> (first_text + t)
@@ -357,13 +364,13 @@ cdef inline Py_ssize_t lowest(uint64_t bits) noexcept nogil:
 
 def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                const int64_t[::1] text_ends, int64_t shortest, int64_t longest,
-               bint padded, uint64_t[:, ::1] table, const double[::1] idf,
-               int values, int norm, int32_t[::1] counts, uint64_t[::1] bits,
+               bint padded, uint64_t[:, ::1] table, uint64_t[:, ::1] roots,
+               const double[::1] idf, int values, int norm, int32_t[::1] counts, uint64_t[::1] bits,
                uint64_t[::1] above, uint64_t[::1] top, int64_t[::1] indptr,
                int32_t[::1] indices, Real[::1] data, int32_t[::1] stop):
     """The rows of texts: sorted columns, and the weight of each.
 
-    table : of a finished trie. idf : by column, or empty.
+    table, roots : of a finished trie. idf : by column, or empty.
     values : COUNTED, BINARY, or LOGARITHM (1 + log of the count).
     norm : 1 or 2, 0 for none.
     counts : (n_columns,) zeros; bits, above, top : zeros, a bit for each column, for
@@ -375,14 +382,16 @@ def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
     cdef Slot *slots = <Slot *> &table[0, 0]
     cdef Slot *slot
     cdef Watch watch = watch_of(stop)
+    cdef Slot *first = <Slot *> &roots[0, 0]
+    cdef uint32_t n_roots = <uint32_t> roots.shape[0]
     cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), low, middle, high
-    cdef int64_t s = 0, i, begin, n, least, d, end, k = 0, first
+    cdef int64_t s = 0, i, begin, n, least, d, end, k = 0, start
     cdef Py_ssize_t t, a, b, c
     cdef int32_t v
     cdef double x, total
     with nogil:
         for t in range(text_ends.shape[0]):
-            first, total = k, 0.0
+            start, total = k, 0.0
             while s < text_ends[t]:
                 begin = segment_ends[s - 1] if s > 0 else 0
                 n = segment_ends[s] - begin
@@ -393,7 +402,8 @@ def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                     v = 0
                     end = longest if longest < n - i else n - i
                     for d in range(1, end + 1):
-                        slot = find(slots, mask, key_of(v, symbols[begin + i + d - 1]))
+                        slot = child(slots, mask, first, n_roots, v,
+                                     symbols[begin + i + d - 1])
                         v = slot.id
                         if v == 0:
                             break
@@ -440,7 +450,7 @@ def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
             if norm == 2:
                 total = sqrt(total)
             if norm > 0:
-                for d in range(first, k):
+                for d in range(start, k):
                     data[d] = <Real> (data[d] / total)
             indptr[t] = k
     propagate()

@@ -22,7 +22,7 @@ from .._compat import (
     _fit_context,
 )
 from ..symbols import is_missing, object_array, plain_list
-from ._ngrams import CountedNgrams, NgramTrie, Reader, Words, is_word
+from ._ngrams import CountedNgrams, NgramTrie, Reader, Symbols, Words, is_word
 
 
 def _as_texts(X: Any) -> list[str]:
@@ -252,7 +252,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         ValueError
             If a parameter or X is wrong, or no n-gram is left.
         """
-        self._fit(_as_texts(X))
+        self._fit(_as_texts(X), keep=False)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -277,8 +277,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             As `fit`.
         """
         texts = _as_texts(X)
-        self._fit(texts)
-        return self._rows(texts)
+        return self._rows(texts, self._fit(texts, keep=True))
 
     def transform(self, X: Any) -> Any:
         """Rows of texts.
@@ -365,35 +364,44 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         return Reader(self.analyzer, shortest, longest, self.lowercase, words)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def _fit(self, texts: list[str]) -> NgramVectorizer:
+    def _fit(self, texts: list[str], keep: bool) -> list[Symbols] | None:
+        """Learn from texts; the symbols read for the trie, if they are to be kept."""
+        read = None
         reader = self._reader()
         if self.vocabulary is not None:
             self._terms: list[str] | None = _as_terms(self.vocabulary)
             self._trie = NgramTrie.of_terms(reader, self._terms)
-            if not self.use_idf:
-                return self
-            _, columns, _ = self._trie.rows(texts, n_jobs=self.n_jobs)
-            n_texts = np.bincount(columns, minlength=len(self._terms))
+            if self.use_idf:
+                _, columns, _ = self._trie.rows(texts, n_jobs=self.n_jobs)
+                n_texts = np.bincount(columns, minlength=len(self._terms))
         else:
             self._terms = None
-            self._trie, n_texts = self._learn(reader, texts)
+            by_total = self.max_features is not None and not self.binary
+            low, high = self._bounds(len(texts))
+            counted = CountedNgrams.of(reader, texts, totals=by_total, keep=keep)
+            nodes = self._chosen(counted, low, high)
+            n_texts = counted.n_texts[nodes]
+            self._trie, kept = counted.trie(nodes)
+            read = kept if keep else None
         if self.use_idf:
             self.idf_ = np.log((1.0 + len(texts)) / (1.0 + n_texts)) + 1.0
-        return self
+        return read
 
-    def _learn(self, reader: Reader, texts: list[str]) -> tuple[NgramTrie, np.ndarray]:
-        """The trie of the columns, and the number of texts that have each."""
+    def _bounds(self, n_texts: int) -> tuple[float, float]:
+        """Fewest and most texts that have the n-gram of a column."""
         low, high = (
-            bound if isinstance(bound, numbers.Integral) else bound * len(texts)
+            bound if isinstance(bound, numbers.Integral) else bound * n_texts
             for bound in (self.min_df, self.max_df)
         )
         if high < low:
             raise ValueError(
-                f"max_df={self.max_df} is fewer of {len(texts)} texts than "
+                f"max_df={self.max_df} is fewer of {n_texts} texts than "
                 f"min_df={self.min_df}"
             )
-        by_total = self.max_features is not None and not self.binary
-        counted = CountedNgrams.of(reader, texts, by_total)
+        return low, high
+
+    def _chosen(self, counted: CountedNgrams, low: float, high: float) -> np.ndarray:
+        """The nodes of the columns, in their order."""
         n_texts = counted.n_texts
         if not n_texts.any():
             raise ValueError(
@@ -410,22 +418,23 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         nodes = counted.sorted_nodes(keep)
         if self.max_features is not None and nodes.size > self.max_features:
             # The sort of scikit-learn, on the same numbers: ties end as there.
-            total = (counted.totals if by_total else n_texts)[nodes].astype(self.dtype)
-            nodes = nodes[np.sort((-total).argsort()[: self.max_features])]
-        return counted.trie(nodes), n_texts[nodes]
+            total = (counted.totals if counted.totals.size else n_texts)[nodes]
+            chosen = (-total.astype(self.dtype)).argsort()[: self.max_features]
+            nodes = nodes[np.sort(chosen)]
+        return nodes
 
-    def _rows(self, texts: list[str]) -> Any:
+    def _rows(self, texts: list[str], read: list[Symbols] | None = None) -> Any:
+        values = "logarithm" if self.sublinear_tf else "count"
+        if self.binary:
+            values = "binary"
         parts = self._trie.rows(
             texts,
             idf=self.idf_ if self.use_idf else None,
-            values="binary"
-            if self.binary
-            else "logarithm"
-            if self.sublinear_tf
-            else "count",
+            values=values,
             norm=self.norm,
             dtype=np.dtype(self.dtype),
             n_jobs=self.n_jobs,
+            read=read,
         )
         shape = len(texts), self._trie.n_columns
         return _align_api_if_sparse(sp.csr_array(parts, shape=shape))
