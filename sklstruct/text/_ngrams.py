@@ -28,6 +28,7 @@ from ._ngrams_fast import (
     move_slots,
     number_words,
     pad_words,
+    replace_letters,
     sorted_places,
     squeeze_spaces,
 )
@@ -44,7 +45,7 @@ _SHORTEST_WORD = 2
 
 # Texts with these letters are converted to lower case one by one: the form of a sigma
 # depends on the letters around it, and the other letter becomes two.
-_BY_TEXT = re.compile("[\u03a3\u0130]")
+_BY_TEXT = "\u03a3\u0130"
 # Letters below have a place in the array of the children of the root.
 _ROOTS = 1 << 16
 
@@ -63,6 +64,16 @@ def _classes() -> np.ndarray:
     return classes.astype(np.uint8)
 
 
+@cache
+def _lower() -> np.ndarray:
+    """The lower case of each code point but those of `_BY_TEXT`."""
+    table = np.arange(0x110000, dtype=np.uint32)
+    # No letter above has an upper case.
+    last = 0x1FFFF
+    table[: last + 1] = [ord(chr(i).lower()[0]) for i in range(last + 1)]
+    return table
+
+
 def _table(n: int) -> np.ndarray:
     """An empty table for n ids."""
     return np.zeros((1 << max(4, (2 * n - 1).bit_length()), 2), dtype=np.uint64)
@@ -77,14 +88,16 @@ def _grown(table: np.ndarray) -> np.ndarray:
 def _letters(texts: Sequence[str], lowercase: bool) -> tuple[np.ndarray, np.ndarray]:
     """The code points of texts, and the end of each text among them."""
     joined = "".join(texts)
-    if lowercase and not _BY_TEXT.search(joined):
-        joined = joined.lower()
-    elif lowercase:
+    by_text = lowercase and any(letter in joined for letter in _BY_TEXT)
+    if by_text:
         texts = [text.lower() for text in texts]
         joined = "".join(texts)
     ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
     code = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    return code.astype(np.uint32, copy=False), ends
+    letters = code.astype(np.uint32)
+    if lowercase and not by_text:
+        replace_letters(letters, _lower())
+    return letters, ends
 
 
 class Words(CheckedState):

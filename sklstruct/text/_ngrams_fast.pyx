@@ -119,6 +119,14 @@ def enter_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
     return distinct
 
 
+def replace_letters(uint32_t[::1] letters, const uint32_t[::1] table):
+    """Replace each letter by its entry in a table of all code points."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(letters.shape[0]):
+            letters[i] = table[letters[i]]
+
+
 def squeeze_spaces(const uint32_t[::1] letters, const int64_t[::1] ends,
                    const uint8_t[::1] classes, uint32_t[::1] out,
                    int64_t[::1] out_ends):
@@ -199,7 +207,7 @@ def number_words(const uint32_t[::1] letters, const int64_t[::1] ends,
     cdef Slot *slot
     cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), h, at
     cdef int64_t limit = table.shape[0] // 2, i = state[AT], j, k = state[OUT], m
-    cdef int64_t n_words = state[IDS], start
+    cdef int64_t n_words = state[IDS], start, end
     cdef Py_ssize_t t = state[AT_TEXT]
     cdef int32_t w
     cdef int result = R_DONE
@@ -207,13 +215,14 @@ def number_words(const uint32_t[::1] letters, const int64_t[::1] ends,
         limit = word_ends.shape[0] - 1
     with nogil:
         while t < ends.shape[0]:
-            while i < ends[t]:
+            end = ends[t]
+            while i < end:
                 if not classes[letters[i]] & IS_WORD:
                     i += 1
                     continue
                 j = i
                 h = 0
-                while j < ends[t] and classes[letters[j]] & IS_WORD:
+                while j < end and classes[letters[j]] & IS_WORD:
                     h = (h ^ letters[j]) * <uint64_t> 0x9FB21C651E98DF25
                     h ^= h >> 29
                     j += 1
