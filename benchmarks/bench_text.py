@@ -85,7 +85,9 @@ def run(case):
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         kinds["peer"] = TfidfVectorizer(**given)
-    fits = {name: functools.partial(v.fit_transform, texts[:n]) for name, v in kinds.items()}
+    fits = {
+        name: functools.partial(v.fit_transform, texts[:n]) for name, v in kinds.items()
+    }
     fit = fastest(**fits)
     new = {name: functools.partial(v.transform, texts[n:]) for name, v in kinds.items()}
     rows = fastest(**new)

@@ -12,7 +12,7 @@ from .taxonomy import TaxonomyBuilder
 # The packages of estimators. That of a cluster is imported only if Dask is asked for.
 _PACKAGES = (
     "backoff context_tree distributed factor_graph hierarchical hmm language_model "
-    "linear loglinear metrics mixture smoothing taxonomy word_classes"
+    "linear loglinear metrics mixture smoothing taxonomy text word_classes"
 )
 
 
@@ -82,6 +82,8 @@ TRUSTED_TYPES = tuple(
             "sklstruct.taxonomy._forest.Forest",
             "sklstruct.taxonomy._label_paths.LabelTree",
             "sklstruct.taxonomy._taxonomy.Taxonomy",
+            "sklstruct.text._ngrams.NgramTrie",
+            "sklstruct.text._ngrams.Words",
         ]
     )
 )

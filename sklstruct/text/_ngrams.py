@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._checks import INT32_MAX, CheckedState, as_ids, check_ids, check_pointers
 from .._lazy import stored
-from .._parallel import ThreadMap, row_blocks, stop_flag
+from .._parallel import ThreadMap, stop_flag
 from ._ngrams_fast import (
     BINARY,
     COUNTED,
     FULL,
-    N_IDS,
     LOGARITHM,
+    N_IDS,
     N_OUT,
     SPACE,
     WORD,
@@ -145,7 +146,7 @@ class Words(CheckedState):
         stops = ends[: self.n_words + 1].tolist()
         code = letters[: stops[-1]].astype("<u4").tobytes()
         text = code.decode("utf-32-le", "surrogatepass")
-        return [text[a:b] for a, b in zip(stops, stops[1:])]
+        return [text[a:b] for a, b in pairwise(stops)]
 
     def number(
         self, letters: np.ndarray, ends: np.ndarray, learn: bool
@@ -227,8 +228,8 @@ class CountedNgrams(NamedTuple):
     """All n-grams of texts: nodes of a trie, parents before their children.
 
     n_texts: the number of texts that have the n-gram of a node, 0 for nodes that only
-    lead to n-grams. totals: the occurrences, empty if they were not asked for. read: the
-    symbols of the texts, by block, if they were asked for.
+    lead to n-grams. totals: the occurrences, empty if they were not asked for. read:
+    the symbols of the texts, by block, if they were asked for.
     """
 
     reader: Reader
@@ -285,7 +286,9 @@ class CountedNgrams(NamedTuple):
         key = parent[1:].astype(np.uint64) << np.uint64(32) | symbol[1:]
         by_key = np.argsort(key) + 1
         place = np.empty_like(parent)
-        sorted_places(parent, by_key, np.ones_like(parent), np.empty_like(parent), place)
+        sorted_places(
+            parent, by_key, np.ones_like(parent), np.empty_like(parent), place
+        )
         order = np.empty_like(old)
         order[place] = old
         return order[keep[order]]

@@ -374,9 +374,10 @@ cdef inline Py_ssize_t lowest(uint64_t bits) noexcept nogil:
 def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                const int64_t[::1] text_ends, int64_t shortest, int64_t longest,
                bint padded, uint64_t[:, ::1] table, uint64_t[:, ::1] roots,
-               const double[::1] idf, int values, int norm, int32_t[::1] counts, uint64_t[::1] bits,
-               uint64_t[::1] above, uint64_t[::1] top, int64_t[::1] indptr,
-               int32_t[::1] indices, Real[::1] data, int32_t[::1] stop):
+               const double[::1] idf, int values, int norm, int32_t[::1] counts,
+               uint64_t[::1] bits, uint64_t[::1] above, uint64_t[::1] top,
+               int64_t[::1] indptr, int32_t[::1] indices, Real[::1] data,
+               int32_t[::1] stop):
     """The rows of texts: sorted columns, and the weight of each.
 
     table, roots : of a finished trie. idf : by column, or empty.

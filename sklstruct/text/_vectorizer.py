@@ -15,7 +15,6 @@ from .._checks import INT32_MAX
 from .._compat import (
     BaseEstimator,
     Interval,
-    Options,
     StrOptions,
     TransformerMixin,
     _align_api_if_sparse,
@@ -59,6 +58,11 @@ def _as_terms(vocabulary: Any) -> list[str]:
             raise ValueError(
                 f"vocabulary must give each column from 0 to {len(terms) - 1} once"
             )
+    elif not isinstance(vocabulary, Iterable):
+        raise ValueError(
+            "vocabulary must be a mapping or an iterable of strings, got "
+            f"{vocabulary!r}"
+        )
     else:
         terms = plain_list(vocabulary)
         if isinstance(vocabulary, set | frozenset):
@@ -354,8 +358,15 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         words = None
         if self.analyzer == "word":
             given = self.stop_words
-            stop = ENGLISH_STOP_WORDS if given == "english" else given
-            words = Words(sorted(filter(is_word, set(() if stop is None else stop))))
+            english = isinstance(given, str)
+            stop = (
+                ENGLISH_STOP_WORDS
+                if english
+                else plain_list(() if given is None else given)
+            )
+            if not all(isinstance(word, str) for word in stop):
+                raise ValueError(f"stop_words must hold strings, got {given!r}")
+            words = Words(sorted(set(filter(is_word, stop))))
         elif self.stop_words is not None:
             raise ValueError(
                 f'stop_words needs analyzer="word", got analyzer={self.analyzer!r}'
@@ -393,7 +404,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             bound if isinstance(bound, numbers.Integral) else bound * n_texts
             for bound in (self.min_df, self.max_df)
         )
-        if high < low:
+        if n_texts and high < low:
             raise ValueError(
                 f"max_df={self.max_df} is fewer of {n_texts} texts than "
                 f"min_df={self.min_df}"
