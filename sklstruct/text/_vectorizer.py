@@ -159,13 +159,14 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    The texts are read twice by `fit_transform`, first to learn the n-grams, then to
-    compute the rows. Memory is the matrix and the n-grams of the training texts, about
-    80 bytes for each different n-gram before `min_df` is applied.
+    `fit_transform` goes through the texts twice, first to learn the n-grams, then to
+    compute the rows. Memory is the matrix, the different n-grams of the training texts
+    before `min_df` is applied, and 4 bytes for each letter or, with words, each word.
 
-    TfidfVectorizer's `preprocessor`, `tokenizer`, `token_pattern` and `strip_accents`
-    are not offered: change the texts before they are passed, or use TfidfVectorizer,
-    which fits into the same pipelines.
+    The idf is always that of TfidfVectorizer with ``smooth_idf=True``, its default. Its
+    `preprocessor`, `tokenizer`, `token_pattern` and `strip_accents` are not offered:
+    change the texts before they are passed, or use TfidfVectorizer, which fits into the
+    same pipelines.
 
     Examples
     --------
