@@ -275,7 +275,8 @@ class CountedNgrams(NamedTuple):
                     table = _grown(table)
                     nodes = [np.append(a, np.zeros_like(a)) for a in nodes]
                 n_nodes = int(state[N_IDS])
-        return cls(reader, *(a[:n_nodes] for a in nodes), kept)
+        parent, symbol, n_texts, counts = (a[:n_nodes] for a in nodes)
+        return cls(reader, parent, symbol, n_texts, counts, kept)
 
     def sorted_nodes(self, keep: np.ndarray) -> np.ndarray:
         """The nodes of a mask, sorted by their n-grams as strings."""
