@@ -40,7 +40,7 @@ _BLOCK = 1 << 17
 VALUES = {"count": COUNTED, "binary": BINARY, "logarithm": LOGARITHM}
 NORMS = {None: 0, "l1": 1, "l2": 2}
 
-# What the word analyzer of scikit-learn finds.
+# The words of the word analyzer of scikit-learn.
 _TOKEN = re.compile(r"(?u)\b\w\w+\b")
 _SHORTEST_WORD = 2
 
