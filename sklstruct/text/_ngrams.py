@@ -43,6 +43,7 @@ NORMS = {None: 0, "l1": 1, "l2": 2}
 # The words of the word analyzer of scikit-learn.
 _TOKEN = re.compile(r"(?u)\b\w\w+\b")
 _SHORTEST_WORD = 2
+_LAST_LETTER = 0x10FFFF
 
 # Texts with these letters are converted to lower case one by one: the form of a sigma
 # depends on the letters around it, and the other letter becomes two.
@@ -115,6 +116,8 @@ class Words(CheckedState):
 
     def _check_arrays(self) -> None:
         self.letters = as_ids("letters", self.letters, 1, np.uint32)
+        if self.letters.max(initial=0) > _LAST_LETTER:
+            raise ValueError(f"letters must not be above {_LAST_LETTER}")
         self.ends = as_ids("ends", self.ends, 1, np.int64)
         if not self.ends.size:
             raise ValueError("ends must begin with 0, got no number")
@@ -394,7 +397,7 @@ class NgramTrie(CheckedState):
         self.n_columns = int(self.n_columns)
         check_ids("column", self.column, -1, self.n_columns, "column")
         words = self.reader.words
-        most = 0x10FFFF if words is None else words.n_words
+        most = _LAST_LETTER if words is None else words.n_words
         if int(self.symbol.max()) > most:
             raise ValueError(f"symbol must not be above {most}")
         if (self.parent < 0).any() or (self.parent[1:] >= np.arange(1, n)).any():
@@ -454,6 +457,8 @@ class NgramTrie(CheckedState):
         weights = np.empty(0) if idf is None else idf
         reader, tables, n = self.reader, self.tables, self.n_columns
         n_lengths = reader.longest - reader.shortest + 1
+        if weights.size not in (0, n):
+            raise ValueError(f"idf must have {n} entries, got {weights.size}")
 
         def block(part: slice | Symbols) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             read = reader.read(texts[part]) if isinstance(part, slice) else part

@@ -289,6 +289,9 @@ def test_damaged_pickles_are_refused(analyzer):
     expected = vectorizer.transform(TEXTS)
     copy = pickle.loads(pickle.dumps(vectorizer))
     check_equal(copy.transform(TEXTS), expected, rtol=0)
+    copy.idf_ = copy.idf_[:-1]
+    with pytest.raises(ValueError, match="idf must have"):
+        copy.transform(TEXTS)
     trie = vectorizer._trie
     damaged = {
         "parent": [-1, *trie.parent[1:]],
@@ -315,6 +318,9 @@ def test_damaged_words_are_refused():
     for ends in ([], [1, 2, 5, 8], [0, 2, 5], [0, 5, 2, 8]):
         with pytest.raises(ValueError, match="ends"):
             Words.__new__(Words).__setstate__(state | {"ends": ends})
+    letters = np.full_like(words.letters, 0x110000)
+    with pytest.raises(ValueError, match="letters must not be above"):
+        Words.__new__(Words).__setstate__(state | {"letters": letters})
     twice = Words(["of"], ["cat", "of"])
     with pytest.raises(ValueError, match="distinct words"):
         twice.strings()
