@@ -13,7 +13,7 @@ from .taxonomy import TaxonomyBuilder
 # The packages of estimators that files hold.
 _PACKAGES = (
     "backoff context_tree factor_graph hierarchical hmm language_model "
-    "linear loglinear metrics mixture smoothing taxonomy word_classes"
+    "linear loglinear metrics mixture smoothing taxonomy text word_classes"
 )
 
 
@@ -83,6 +83,8 @@ TRUSTED_TYPES = tuple(
             "sklstruct.taxonomy._forest.Forest",
             "sklstruct.taxonomy._label_paths.LabelTree",
             "sklstruct.taxonomy._taxonomy.Taxonomy",
+            "sklstruct.text._ngrams.NgramTrie",
+            "sklstruct.text._ngrams.Words",
         ]
     )
 )

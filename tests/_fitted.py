@@ -71,6 +71,7 @@ from sklstruct.taxonomy import (
     RefinedTaxonomy,
     Taxonomy,
 )
+from sklstruct.text import NgramVectorizer
 from sklstruct.word_classes import (
     ContextRefiner,
     ExchangeClustering,
@@ -320,6 +321,9 @@ def fitted():
     X = graph_instances()
     y = [[("n", "v")[w[0] in "sr"] for w in SEQUENCES[0]]] * len(X)
     put(FactorGraphVectorizer(), X, None, kind="documents")
+    put(NgramVectorizer(ngram_range=(1, 2)), TEXT, None, kind="documents")
+    letters = NgramVectorizer(analyzer="char_wb", ngram_range=(1, 3), n_jobs=2)
+    put(letters, TEXT, None, "documents", "n-grams of letters")
     graphs = FactorGraphVectorizer().fit_transform(X)
     put(SampleRankClassifier(random_state=0, epochs=2), graphs, y, kind="graphs")
     put(ConditionalRandomField(), graphs, y, kind="graphs")

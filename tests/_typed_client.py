@@ -20,6 +20,7 @@ from sklstruct.metrics import *
 from sklstruct.mixture import *
 from sklstruct.smoothing import *
 from sklstruct.taxonomy import *
+from sklstruct.text import *
 from sklstruct.word_classes import *
 
 
@@ -120,6 +121,8 @@ def sequences(X: list[list[str]], Y: list[list[str]], graphs: list[FactorGraph])
     HighOrderHMM(emission=FrequencyEmission(floor=0.1)).fit(X, Y).predict_proba(X)
     emission = ClassifierEmission(LinearClassifier())
     HighOrderHMM(emission=emission).fit(X, Y).decode(X)
+    texts = NgramVectorizer(analyzer="char", ngram_range=(1, 3), min_df=2)
+    assert_type(texts.fit(["a text"]), NgramVectorizer).transform(["a text"])
     FactorGraphVectorizer().fit([{"a": 1.0}]).transform([{"a": 2.0}])
     ConditionalRandomField(0.1, min_count=2).fit([[["a"]]], [["b"]]).predict_proba(X)
     ConditionalRandomField.load("model.crfsuite").save("model.crfsuite.gz")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         NumberedText,
         join_symbols,
         odd_spaces,
+        plain_list,
         seems_unsplit,
         split_string,
     )

@@ -1,0 +1,452 @@
+"""NgramVectorizer: texts to rows of counts or tf-idf of n-grams."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from sklearn.utils.validation import check_is_fitted
+
+from .._checks import INT32_MAX
+from .._compat import (
+    BaseEstimator,
+    Interval,
+    StrOptions,
+    TransformerMixin,
+    _align_api_if_sparse,
+    _fit_context,
+)
+from ..symbols import is_missing, object_array, plain_list
+from ._ngrams import CountedNgrams, NgramTrie, Reader, Symbols, Words, is_word
+
+
+def _as_texts(X: Any) -> list[str]:
+    """X as a list of strings, or a ValueError with the place of what is not one."""
+    if isinstance(X, str | bytes):
+        raise ValueError(
+            f"X must be a list of texts, got one {type(X).__name__}; use [X]"
+        )
+    texts = plain_list(X)
+    if not isinstance(texts, list):
+        raise ValueError(f"X must be a list of texts, got {type(X).__name__}")
+    if set(map(type, texts)) - {str}:
+        for i, text in enumerate(texts):
+            if isinstance(text, str):
+                continue
+            what = f"X[{i}] must be a string, got {type(text).__name__}"
+            if isinstance(text, bytes):
+                raise ValueError(f'{what}; use text.decode("utf-8")')
+            if is_missing(text):
+                raise ValueError(f'{what}; use "" for a missing text')
+            raise ValueError(what)
+    if len(texts) >= INT32_MAX:
+        raise ValueError(f"X must have fewer than {INT32_MAX} texts, got {len(texts)}")
+    return texts
+
+
+def _as_terms(vocabulary: Any) -> list[str]:
+    """The n-grams of a vocabulary in the order of their columns."""
+    if isinstance(vocabulary, str):
+        raise ValueError("vocabulary must be a list of n-grams, got one string")
+    if isinstance(vocabulary, Mapping):
+        terms = sorted(vocabulary, key=vocabulary.__getitem__)
+        if [vocabulary[term] for term in terms] != list(range(len(terms))):
+            raise ValueError(
+                f"vocabulary must give each column from 0 to {len(terms) - 1} once"
+            )
+    elif not isinstance(vocabulary, Iterable):
+        raise ValueError(
+            "vocabulary must be a mapping or an iterable of strings, got "
+            f"{vocabulary!r}"
+        )
+    else:
+        terms = plain_list(vocabulary)
+        if isinstance(vocabulary, set | frozenset):
+            terms = sorted(terms)
+    if not all(isinstance(term, str) for term in terms):
+        raise ValueError("vocabulary must hold strings only")
+    if not terms:
+        raise ValueError("vocabulary must hold at least one n-gram")
+    if len(set(terms)) < len(terms):
+        twice = next(term for i, term in enumerate(terms) if term in terms[:i])
+        raise ValueError(f"vocabulary must hold each n-gram once, got {twice!r} twice")
+    return terms
+
+
+class NgramVectorizer(TransformerMixin, BaseEstimator):
+    r"""Turn texts into a sparse matrix of the tf-idf, or the counts, of their n-grams.
+
+    The matrix is that of scikit-learn's
+    :class:`~sklearn.feature_extraction.text.TfidfVectorizer` with the same parameters,
+    computed several times as fast. With :math:`c_{tg}` for the number of occurrences of
+    n-gram g in text t, :math:`d_g` for the number of the n training texts that have g,
+    and natural logarithms,
+
+    .. math::
+        x_{tg} = f(c_{tg}) \left(\log \frac{1 + n}{1 + d_g} + 1\right), \qquad
+        f(c) = c \text{ or } 1 + \log c \text{ for } c > 0,
+
+    and each row is divided by its norm. The columns are sorted as strings.
+
+    Parameters
+    ----------
+    analyzer : {"word", "char", "char_wb"}, default="word"
+        N-grams of words (two or more letters, digits or underscores), of characters, or
+        of characters inside words, with a space before and after each word.
+
+    ngram_range : tuple (shortest, longest), default=(1, 1)
+        Lengths of the n-grams, in words or characters; 1 <= shortest <= longest.
+
+    lowercase : bool, default=True
+        Whether to convert the texts to lower case first.
+
+    stop_words : {"english"}, list of str or None, default=None
+        Words to leave out before n-grams are formed; "english" is scikit-learn's list.
+        Only for ``analyzer="word"``.
+
+    min_df : int or float, default=1
+        Fewest training texts that have an n-gram. An int of at least 1 is a number of
+        texts; a float from 0 to 1 is a share.
+
+    max_df : int or float, default=1.0
+        Most training texts that have an n-gram, given as `min_df`.
+
+    max_features : int or None, default=None
+        Keep only so many n-grams, the most frequent in the training texts. At least 1.
+
+    vocabulary : mapping, iterable of str or None, default=None
+        N-grams of the columns, in this order, or with their columns. `min_df`, `max_df`
+        and `max_features` are not used then. None: the n-grams of the training texts.
+
+    binary : bool, default=False
+        Whether all counts above 0 are set to 1.
+
+    use_idf : bool, default=True
+        Whether to multiply by the inverse document frequency. The matrix of counts is
+        that of ``use_idf=False, norm=None``.
+
+    sublinear_tf : bool, default=False
+        Whether f(c) is 1 + log c.
+
+    norm : {"l1", "l2"} or None, default="l2"
+        Norm by which rows are divided. None: rows are not divided.
+
+    dtype : {numpy.float64, numpy.float32}, default=numpy.float64
+        Type of the values. Both are computed in float64.
+
+    n_jobs : int or None, default=None
+        Threads that compute the rows; n-grams are learned in one thread. None: 1 unless
+        in a `joblib.parallel_config` context, -1: all processors. The result does not
+        depend on `n_jobs`.
+
+    Attributes
+    ----------
+    vocabulary_ : dict
+        Column of each n-gram. Made at each access.
+
+    idf_ : ndarray of shape (n_features,)
+        Inverse document frequency of each column. Only with ``use_idf=True``.
+
+    See Also
+    --------
+    sklstruct.linear.ngram_parents : The tree of the n-grams, for penalties.
+    sklstruct.LinearClassifier : A classifier for many sparse features.
+    sklstruct.HierarchicalClassifier : A classifier for many classes.
+
+    Notes
+    -----
+    `fit_transform` goes through the texts twice, first to learn the n-grams, then to
+    compute the rows. Memory is the matrix, the different n-grams of the training texts
+    before `min_df` is applied, and 4 bytes for each letter or, with words, each word.
+
+    The idf is always that of TfidfVectorizer with ``smooth_idf=True``, its default. Its
+    `preprocessor`, `tokenizer`, `token_pattern` and `strip_accents` are not offered:
+    change the texts before they are passed, or use TfidfVectorizer, which fits into the
+    same pipelines.
+
+    Examples
+    --------
+    >>> from sklstruct.text import NgramVectorizer
+    >>> texts = ["to be or not to be", "to see or not"]
+    >>> vectorizer = NgramVectorizer(ngram_range=(1, 2), min_df=2)
+    >>> vectorizer.fit_transform(texts).toarray().round(2)
+    array([[0.38, 0.38, 0.38, 0.76],
+           [0.5 , 0.5 , 0.5 , 0.5 ]])
+    >>> vectorizer.get_feature_names_out().tolist()
+    ['not', 'or', 'or not', 'to']
+    """
+
+    _parameter_constraints: dict = {
+        "analyzer": [StrOptions({"word", "char", "char_wb"}), callable],
+        "ngram_range": [tuple],
+        "lowercase": ["boolean"],
+        "stop_words": [StrOptions({"english"}), "array-like", set, frozenset, None],
+        "min_df": [
+            Interval(numbers.Integral, 1, None, closed="left"),
+            Interval(numbers.Real, 0, 1, closed="both"),
+        ],
+        "max_df": [
+            Interval(numbers.Integral, 1, None, closed="left"),
+            Interval(numbers.Real, 0, 1, closed="both"),
+        ],
+        "max_features": [Interval(numbers.Integral, 1, None, closed="left"), None],
+        "vocabulary": "no_validation",
+        "binary": ["boolean"],
+        "use_idf": ["boolean"],
+        "sublinear_tf": ["boolean"],
+        "norm": [StrOptions({"l1", "l2"}), None],
+        "dtype": "no_validation",
+        "n_jobs": [numbers.Integral, None],
+    }
+
+    def __init__(
+        self,
+        *,
+        analyzer: Literal["word", "char", "char_wb"] = "word",
+        ngram_range: tuple[int, int] = (1, 1),
+        lowercase: bool = True,
+        stop_words: Literal["english"] | Iterable[str] | None = None,
+        min_df: float = 1,
+        max_df: float = 1.0,
+        max_features: int | None = None,
+        vocabulary: Mapping[str, int] | Iterable[str] | None = None,
+        binary: bool = False,
+        use_idf: bool = True,
+        sublinear_tf: bool = False,
+        norm: Literal["l1", "l2"] | None = "l2",
+        dtype: Any = np.float64,
+        n_jobs: int | None = None,
+    ):
+        self.analyzer = analyzer
+        self.ngram_range = ngram_range
+        self.lowercase = lowercase
+        self.stop_words = stop_words
+        self.min_df = min_df
+        self.max_df = max_df
+        self.max_features = max_features
+        self.vocabulary = vocabulary
+        self.binary = binary
+        self.use_idf = use_idf
+        self.sublinear_tf = sublinear_tf
+        self.norm = norm
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> NgramVectorizer:
+        """Learn the n-grams of texts and their inverse document frequencies.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Texts: a list, an array, a Series, an Arrow array.
+
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : NgramVectorizer
+            Fitted vectorizer.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or X is wrong, or no n-gram is left.
+        """
+        self._fit(_as_texts(X), keep=False)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Learn the n-grams of texts and return their rows.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Texts.
+
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        rows : CSR matrix of shape (n_texts, n_features)
+            As `transform`.
+
+        Raises
+        ------
+        ValueError
+            As `fit`.
+        """
+        texts = _as_texts(X)
+        return self._rows(texts, self._fit(texts, keep=True))
+
+    def transform(self, X: Any) -> Any:
+        """Rows of texts.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Texts. Other n-grams than those of the columns are not counted; a text
+            without any n-gram of a column has a row of zeros.
+
+        Returns
+        -------
+        rows : CSR matrix of shape (n_texts, n_features)
+            Sorted indices. Sparse array or sparse matrix, by scikit-learn's
+            configuration ``sparse_interface``.
+
+        Raises
+        ------
+        ValueError
+            If X is one string, or holds something else than strings.
+        """
+        check_is_fitted(self)
+        return self._rows(_as_texts(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """N-grams of the columns.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        names : object ndarray of shape (n_features,)
+            Words of an n-gram are separated by one space.
+        """
+        check_is_fitted(self)
+        return object_array(self._trie.names() if self._terms is None else self._terms)
+
+    @property
+    def vocabulary_(self) -> dict[str, int]:
+        """Column of each n-gram."""
+        return {name: j for j, name in enumerate(self.get_feature_names_out())}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_trie")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = True
+        return tags
+
+    def _reader(self) -> Reader:
+        """How texts are cut into symbols, by the checked parameters."""
+        if callable(self.analyzer):
+            raise ValueError(
+                'analyzer must be "word", "char" or "char_wb", got a callable; use '
+                "sklearn.feature_extraction.text.TfidfVectorizer for own functions"
+            )
+        bounds = self.ngram_range
+        whole = all(isinstance(n, numbers.Integral) for n in bounds)
+        if len(bounds) != 2 or not whole or not 1 <= bounds[0] <= bounds[1]:
+            raise ValueError(
+                "ngram_range must be (shortest, longest), integers with 1 <= shortest "
+                f"<= longest, got {bounds!r}"
+            )
+        if np.dtype(self.dtype) not in (np.float64, np.float32):
+            raise ValueError(
+                f"dtype must be numpy.float64 or numpy.float32, got {self.dtype!r}"
+            )
+        words = None
+        if self.analyzer == "word":
+            given = self.stop_words
+            english = isinstance(given, str)
+            stop = (
+                ENGLISH_STOP_WORDS
+                if english
+                else plain_list(() if given is None else given)
+            )
+            if not all(isinstance(word, str) for word in stop):
+                raise ValueError(f"stop_words must hold strings, got {given!r}")
+            words = Words(sorted(set(filter(is_word, stop))))
+        elif self.stop_words is not None:
+            raise ValueError(
+                f'stop_words needs analyzer="word", got analyzer={self.analyzer!r}'
+            )
+        shortest, longest = map(int, bounds)
+        return Reader(self.analyzer, shortest, longest, self.lowercase, words)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _fit(self, texts: list[str], keep: bool) -> list[Symbols] | None:
+        """Learn from texts; the symbols read for the trie, if they are to be kept."""
+        read = None
+        reader = self._reader()
+        if self.vocabulary is not None:
+            self._terms: list[str] | None = _as_terms(self.vocabulary)
+            self._trie = NgramTrie.of_terms(reader, self._terms)
+            if self.use_idf:
+                _, columns, _ = self._trie.rows(texts, n_jobs=self.n_jobs)
+                n_texts = np.bincount(columns, minlength=len(self._terms))
+        else:
+            self._terms = None
+            by_total = self.max_features is not None and not self.binary
+            low, high = self._bounds(len(texts))
+            counted = CountedNgrams.of(reader, texts, totals=by_total, keep=keep)
+            nodes = self._chosen(counted, low, high)
+            n_texts = counted.n_texts[nodes]
+            self._trie, kept = counted.trie(nodes)
+            read = kept if keep else None
+        if self.use_idf:
+            self.idf_ = np.log((1.0 + len(texts)) / (1.0 + n_texts)) + 1.0
+        return read
+
+    def _bounds(self, n_texts: int) -> tuple[float, float]:
+        """Fewest and most texts that have the n-gram of a column."""
+        low, high = (
+            bound if isinstance(bound, numbers.Integral) else bound * n_texts
+            for bound in (self.min_df, self.max_df)
+        )
+        if n_texts and high < low:
+            raise ValueError(
+                f"max_df={self.max_df} is fewer of {n_texts} texts than "
+                f"min_df={self.min_df}"
+            )
+        return low, high
+
+    def _chosen(self, counted: CountedNgrams, low: float, high: float) -> np.ndarray:
+        """The nodes of the columns, in their order."""
+        n_texts = counted.n_texts
+        if not n_texts.any():
+            raise ValueError(
+                f"X holds no n-gram of analyzer={self.analyzer!r} and "
+                f"ngram_range={self.ngram_range}; the texts are empty, too short or "
+                "hold only stop words"
+            )
+        keep = (n_texts > 0) & (n_texts >= low) & (n_texts <= high)
+        if not keep.any():
+            raise ValueError(
+                f"min_df={self.min_df} and max_df={self.max_df} leave no n-gram; lower "
+                "min_df or raise max_df"
+            )
+        nodes = counted.sorted_nodes(keep)
+        if self.max_features is not None and nodes.size > self.max_features:
+            # The sort of scikit-learn, on the same numbers: ties end as there.
+            total = (counted.totals if counted.totals.size else n_texts)[nodes]
+            chosen = (-total.astype(self.dtype)).argsort()[: self.max_features]
+            nodes = nodes[np.sort(chosen)]
+        return nodes
+
+    def _rows(self, texts: list[str], read: list[Symbols] | None = None) -> Any:
+        values = "logarithm" if self.sublinear_tf else "count"
+        if self.binary:
+            values = "binary"
+        parts = self._trie.rows(
+            texts,
+            idf=self.idf_ if self.use_idf else None,
+            values=values,
+            norm=self.norm,
+            dtype=np.dtype(self.dtype),
+            n_jobs=self.n_jobs,
+            read=read,
+        )
+        shape = len(texts), self._trie.n_columns
+        return _align_api_if_sparse(sp.csr_array(parts, shape=shape))

@@ -1,0 +1,350 @@
+"""NgramVectorizer: the matrix of scikit-learn, in blocks and threads; bad input."""
+
+import pickle
+import random
+import re
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+
+from sklstruct.linear import ngram_parents
+from sklstruct.text import NgramVectorizer, _ngrams
+from sklstruct.text._ngrams import NgramTrie, Reader, Words
+
+# Letters of one, two and four bytes, letters whose lower case is longer or depends on
+# the place, combining marks, and what only Unicode takes for a space.
+LETTERS = "aAbB  \n\t éÉß İΣς 中文_1٣\u2003\U0001f600\u0301'-.\x1c\x85\0\ud800"
+TEXTS = ["to be or not to be", "That is the question!", "", "to see, or not", "be it"]
+
+
+def draw_text(rng):
+    n = rng.choice([0, 1, 2, 5, 20, 60])
+    return "".join(rng.choice(LETTERS) for _ in range(n))
+
+
+def draw_parameters(rng):
+    shortest = rng.randint(1, 3)
+    given = {
+        "analyzer": rng.choice(["char", "char_wb", "word"]),
+        "ngram_range": (shortest, shortest + rng.randint(0, 3)),
+        "lowercase": rng.random() < 0.7,
+        "min_df": rng.choice([1, 1, 2, 0.1, 0.3]),
+        "max_df": rng.choice([1.0, 1.0, 0.6, 5]),
+        "max_features": rng.choice([None, None, 5, 50]),
+        "binary": rng.random() < 0.2,
+        "sublinear_tf": rng.random() < 0.5,
+        "norm": rng.choice(["l2", "l1", None]),
+        "use_idf": rng.random() < 0.7,
+    }
+    if given["analyzer"] == "word" and rng.random() < 0.4:
+        given["stop_words"] = rng.sample(["aa", "ab", "a中", "中文", "ba_", "a'b"], 2)
+    if rng.random() < 0.15:
+        terms = {draw_text(rng)[:4] for _ in range(20)} - {""}
+        terms = sorted(terms | {"aa ab", "aa", "ab", "a", "a ", " a"})
+        rng.shuffle(terms)
+        given["vocabulary"] = terms
+    return given
+
+
+def sorted_rows(matrix):
+    matrix = sp.csr_array(matrix)
+    matrix.sort_indices()
+    return matrix
+
+
+def check_equal(ours, theirs, rtol=1e-15):
+    theirs = sorted_rows(theirs)
+    assert ours.shape == theirs.shape and ours.has_sorted_indices
+    np.testing.assert_array_equal(ours.indptr, theirs.indptr)
+    np.testing.assert_array_equal(ours.indices, theirs.indices)
+    np.testing.assert_allclose(ours.data, theirs.data, rtol=rtol, atol=0)
+
+
+def attempt(vectorizer, texts):
+    try:
+        return vectorizer.fit_transform(texts)
+    except ValueError:
+        return None
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_matrix_is_that_of_scikit_learn():
+    rng = random.Random(0)
+    compared = 0
+    for _ in range(400):
+        texts = [draw_text(rng) for _ in range(rng.choice([1, 3, 12, 40]))]
+        new = [draw_text(rng) for _ in range(10)]
+        given = draw_parameters(rng)
+        theirs, ours = TfidfVectorizer(**given), NgramVectorizer(**given)
+        expected, found = attempt(theirs, texts), attempt(ours, texts)
+        assert (expected is None) == (found is None), given
+        if found is None:
+            continue
+        compared += 1
+        names = theirs.get_feature_names_out().tolist()
+        assert ours.get_feature_names_out().tolist() == names
+        assert ours.vocabulary_ == {name: j for j, name in enumerate(names)}
+        # scikit-learn divides the rows of fit_transform before it sorts them, so that
+        # their sums are rounded otherwise than in transform.
+        check_equal(found, expected, rtol=4e-15)
+        check_equal(found, theirs.transform(texts))
+        check_equal(ours.transform(new), theirs.transform(new))
+        check_equal(clone(ours).fit(texts).transform(new), theirs.transform(new))
+        if given["use_idf"]:
+            np.testing.assert_array_equal(ours.idf_, theirs.idf_)
+    assert compared > 200
+
+
+@pytest.mark.parametrize("analyzer", ["word", "char", "char_wb"])
+def test_counts_are_whole_numbers_equal_to_theirs(analyzer):
+    given = {
+        "analyzer": analyzer,
+        "ngram_range": (1, 2),
+        "use_idf": False,
+        "norm": None,
+    }
+    found = NgramVectorizer(**given).fit_transform(TEXTS)
+    check_equal(found, TfidfVectorizer(**given).fit_transform(TEXTS), rtol=0)
+
+
+def long_texts():
+    rng = random.Random(1)
+    words = ["".join(rng.choices("abcdefghij", k=3)) for _ in range(900)]
+    return [" ".join(rng.choices(words, k=rng.randint(0, 30))) for _ in range(400)]
+
+
+@pytest.mark.parametrize("analyzer", ["word", "char", "char_wb"])
+def test_blocks_and_threads_do_not_change_the_rows(analyzer, monkeypatch):
+    texts = long_texts()
+    given = {"analyzer": analyzer, "ngram_range": (1, 3), "min_df": 2}
+    expected = TfidfVectorizer(**given).fit(texts).transform(texts)
+    whole = NgramVectorizer(**given).fit_transform(texts)
+    check_equal(whole, expected)
+    monkeypatch.setattr(_ngrams, "_BLOCK", 50)
+    monkeypatch.setattr(_ngrams, "_ROOTS", 100)
+    for n_jobs in (1, 3):
+        vectorizer = NgramVectorizer(**given, n_jobs=n_jobs).fit(texts)
+        for found in (
+            vectorizer.transform(texts),
+            clone(vectorizer).fit_transform(texts),
+        ):
+            check_equal(found, expected)
+            np.testing.assert_array_equal(found.data, whole.data)
+
+
+def test_more_columns_than_one_word_of_the_top_level_marks():
+    terms = [f"w{i}" for i in range(300_000)]
+    rng = np.random.default_rng(0)
+    texts = [
+        " ".join(np.take(terms, rng.integers(0, len(terms), 50))) for _ in range(20)
+    ]
+    given = {"vocabulary": terms[::-1], "use_idf": False}
+    found = NgramVectorizer(**given).fit_transform(texts)
+    check_equal(found, TfidfVectorizer(**given).fit_transform(texts))
+
+
+def test_letters_are_those_of_python():
+    letters = [chr(i) for i in range(sys.maxunicode + 1)]
+    lower = _ngrams._lower()
+    for i, letter in enumerate(letters):
+        if letter not in _ngrams._BY_TEXT:
+            assert chr(lower[i]) == letter.lower()
+    classes = _ngrams._classes()
+    text = "".join(letters)
+    for bit, pattern in ((_ngrams.WORD, r"\w"), (_ngrams.SPACE, r"\s")):
+        found = [ord(letter) for letter in re.findall(pattern, text)]
+        np.testing.assert_array_equal(np.flatnonzero(classes & bit), found)
+
+
+def test_values_of_float32_are_the_rounded_ones():
+    given = {"ngram_range": (1, 2), "sublinear_tf": True}
+    exact = NgramVectorizer(**given).fit_transform(TEXTS)
+    found = NgramVectorizer(**given, dtype=np.float32).fit_transform(TEXTS)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found.toarray(), exact.toarray(), rtol=2e-7)
+
+
+@pytest.mark.parametrize("drop", ["last", "first"])
+@pytest.mark.parametrize("analyzer", ["word", "char", "char_wb"])
+def test_the_tree_of_the_ngrams(analyzer, drop):
+    given = {"analyzer": analyzer, "ngram_range": (1, 3)}
+    ours = ngram_parents(NgramVectorizer(**given).fit(TEXTS), drop)
+    theirs = ngram_parents(TfidfVectorizer(**given).fit(TEXTS), drop)
+    np.testing.assert_array_equal(ours, theirs)
+    assert ours.max() >= 0
+
+
+@pytest.mark.parametrize("kind", ["array", "strings", "series", "arrow", "polars"])
+def test_containers_of_texts(kind):
+    expected = NgramVectorizer().fit_transform(TEXTS)
+    if kind == "array":
+        given = np.array(TEXTS, dtype=object)
+    elif kind == "strings":
+        given = np.array(TEXTS)
+    elif kind == "series":
+        given = pytest.importorskip("pandas").Series(TEXTS, index=list("edcba"))
+    elif kind == "arrow":
+        given = pytest.importorskip("pyarrow").chunked_array([TEXTS[:2], TEXTS[2:]])
+    else:
+        given = pytest.importorskip("polars").Series(TEXTS)
+    check_equal(NgramVectorizer().fit_transform(given), expected, rtol=0)
+    generator = (np.str_(text) for text in TEXTS)
+    check_equal(NgramVectorizer().fit_transform(generator), expected, rtol=0)
+
+
+BAD_TEXTS = [
+    ("one text", "X must be a list of texts, got one str"),
+    (b"one text", "X must be a list of texts, got one bytes"),
+    (7, "X must be a list of texts, got int"),
+    ({"a": 1}, "X must be a list of texts, got dict"),
+    (["a", b"b"], r"X\[1\] must be a string, got bytes; use text.decode"),
+    (["a", None], r'X\[1\] must be a string, got NoneType; use "" for a missing'),
+    (["a", float("nan")], r'X\[1\] must be a string, got float; use "" for a missing'),
+    ([["a", "b"]], r"X\[0\] must be a string, got list"),
+    ([3], r"X\[0\] must be a string, got int"),
+]
+
+
+@pytest.mark.parametrize("X, message", BAD_TEXTS)
+def test_bad_texts(X, message):
+    fitted = NgramVectorizer().fit(TEXTS)
+    for call in (
+        NgramVectorizer().fit,
+        NgramVectorizer().fit_transform,
+        fitted.transform,
+    ):
+        with pytest.raises(ValueError, match=message):
+            call(X)
+
+
+BAD_PARAMETERS = [
+    ({"analyzer": str.split}, "analyzer must .* got a callable; use sklearn.feature"),
+    ({"analyzer": "letters"}, "The 'analyzer' parameter"),
+    ({"ngram_range": (2, 1)}, r"ngram_range must be \(shortest, longest\)"),
+    ({"ngram_range": (0, 1)}, r"ngram_range must be \(shortest, longest\)"),
+    ({"ngram_range": (1, 2.5)}, r"ngram_range must be \(shortest, longest\)"),
+    ({"ngram_range": (1,)}, r"ngram_range must be \(shortest, longest\)"),
+    ({"stop_words": "french"}, "The 'stop_words' parameter"),
+    ({"analyzer": "char", "stop_words": ["a"]}, 'stop_words needs analyzer="word"'),
+    ({"stop_words": ["a", 7]}, "stop_words must hold strings"),
+    ({"min_df": -1}, "The 'min_df' parameter"),
+    ({"min_df": 9}, "max_df=1.0 is fewer of 5 texts than min_df=9"),
+    ({"min_df": 4, "max_df": 2}, "max_df=2 is fewer of 5 texts than min_df=4"),
+    ({"min_df": 4}, "min_df=4 and max_df=1.0 leave no n-gram; lower"),
+    ({"max_features": 0}, "The 'max_features' parameter"),
+    ({"dtype": np.int64}, "dtype must be numpy.float64 or numpy.float32"),
+    ({"norm": "max"}, "The 'norm' parameter"),
+    ({"vocabulary": "abc"}, "vocabulary must be a list of n-grams, got one string"),
+    ({"vocabulary": []}, "vocabulary must hold at least one n-gram"),
+    ({"vocabulary": ["a", "b", "a"]}, "vocabulary must hold each n-gram once, got 'a'"),
+    ({"vocabulary": {"a": 0, "b": 2}}, "vocabulary must give each column from 0 to 1"),
+    ({"vocabulary": ["a", 3]}, "vocabulary must hold strings only"),
+    ({"vocabulary": 7}, "vocabulary must be a mapping or an iterable of strings"),
+]
+
+
+@pytest.mark.parametrize("given, message", BAD_PARAMETERS)
+def test_bad_parameters(given, message):
+    with pytest.raises(ValueError, match=message):
+        NgramVectorizer(**given).fit(TEXTS)
+
+
+@pytest.mark.parametrize("texts", [[], ["", " "], ["the", "a"]])
+def test_no_ngram_left(texts):
+    with pytest.raises(ValueError, match="X holds no n-gram of analyzer='word'"):
+        NgramVectorizer(stop_words="english").fit(texts)
+
+
+def test_odd_texts_have_rows():
+    vectorizer = NgramVectorizer(analyzer="char", ngram_range=(1, 2)).fit(TEXTS)
+    rows = vectorizer.transform(["", "\0", "\ud800", "zzz", "\0to"])
+    np.testing.assert_array_equal(np.diff(rows.indptr)[:4], 0)
+    assert rows.shape[0] == 5 and np.diff(rows.indptr)[4] == 3
+    odd = ["a\0b", "\ud800\0"]
+    names = vectorizer.fit(odd).get_feature_names_out().tolist()
+    assert names == ["\0", "\0b", "a", "a\0", "b", "\ud800", "\ud800\0"]
+    assert vectorizer.transform([]).shape == (0, len(names))
+
+
+def test_a_vocabulary_as_mapping_or_set():
+    given = NgramVectorizer(
+        vocabulary={"not": 1, "be": 0, "to be": 2}, ngram_range=(1, 2)
+    )
+    assert given.fit(TEXTS).get_feature_names_out().tolist() == ["be", "not", "to be"]
+    given.set_params(vocabulary={"not", "be"}, use_idf=False, norm=None)
+    expected = [[2, 1], [0, 0], [0, 0], [0, 1], [1, 0]]
+    np.testing.assert_array_equal(given.fit_transform(TEXTS).toarray(), expected)
+
+
+@pytest.mark.parametrize("analyzer", ["word", "char"])
+def test_damaged_pickles_are_refused(analyzer):
+    vectorizer = NgramVectorizer(analyzer=analyzer, ngram_range=(1, 2)).fit(TEXTS)
+    expected = vectorizer.transform(TEXTS)
+    copy = pickle.loads(pickle.dumps(vectorizer))
+    check_equal(copy.transform(TEXTS), expected, rtol=0)
+    copy.idf_ = copy.idf_[:-1]
+    with pytest.raises(ValueError, match="idf must have"):
+        copy.transform(TEXTS)
+    trie = vectorizer._trie
+    damaged = {
+        "parent": [-1, *trie.parent[1:]],
+        "column": trie.column + 1,
+        "symbol": np.full_like(trie.symbol, 0x110000),
+        "n_columns": 1,
+    }
+    for name, value in damaged.items():
+        state = trie.__getstate__() | {name: value}
+        with pytest.raises(ValueError, match="parent|column|symbol"):
+            NgramTrie.__new__(NgramTrie).__setstate__(state)
+    twins = NgramTrie.__new__(NgramTrie)
+    twins.__setstate__(
+        trie.__getstate__()
+        | {"symbol": np.ones_like(trie.symbol), "parent": np.zeros_like(trie.parent)}
+    )
+    with pytest.raises(ValueError, match="symbol must differ"):
+        twins.rows(TEXTS)
+
+
+def test_damaged_words_are_refused():
+    words = Words(["of", "the"], ["cat"])
+    state = words.__getstate__()
+    for ends in ([], [1, 2, 5, 8], [0, 2, 5], [0, 5, 2, 8]):
+        with pytest.raises(ValueError, match="ends"):
+            Words.__new__(Words).__setstate__(state | {"ends": ends})
+    letters = np.full_like(words.letters, 0x110000)
+    with pytest.raises(ValueError, match="letters must not be above"):
+        Words.__new__(Words).__setstate__(state | {"letters": letters})
+    twice = Words(["of"], ["cat", "of"])
+    with pytest.raises(ValueError, match="distinct words"):
+        twice.strings()
+
+
+def test_in_a_search_over_a_pipeline():
+    texts = ["the cat", "a cat", "my dog", "the dog"] * 5
+    model = make_pipeline(NgramVectorizer(), LogisticRegression())
+    grid = {"ngramvectorizer__ngram_range": [(1, 1), (1, 2)]}
+    search = GridSearchCV(model, grid, cv=2).fit(texts, [0, 0, 1, 1] * 5)
+    assert search.score(["cat cat", "dog dog"], [0, 1]) == 1.0
+
+
+def test_an_ngram_range_longer_than_all_texts():
+    given = {"analyzer": "char", "ngram_range": (2, 10**9)}
+    found = NgramVectorizer(**given).fit_transform(["abc", "ab"])
+    check_equal(
+        found, TfidfVectorizer(**given).fit_transform(["abc", "ab"]), rtol=4e-15
+    )
+
+
+def test_terms_of_a_trie_have_the_columns_of_their_places():
+    reader = Reader("word", 1, 2, True, Words(["the"]))
+    trie = NgramTrie.of_terms(reader, ["cat sat", "the cat", "x", "cat"])
+    assert trie.names() == ["cat sat", "", "", "cat"]
+    data, columns, ends = trie.rows(["the cat the sat"])
+    assert (columns.tolist(), data.tolist(), ends.tolist()) == ([0, 3], [1, 1], [0, 2])
