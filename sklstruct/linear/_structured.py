@@ -127,7 +127,7 @@ class _Samples(NamedTuple):
     Y: NDArray
     coupled: bool
     weight: NDArray
-    index: NDArray
+    rows: NDArray
 
 
 class _SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
@@ -757,7 +757,7 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
             return list(cv.split(samples.X, labels))
         # A splitter and given folds number all rows, also those of weight 0.
         number = np.full(_num_samples(X), -1)
-        number[samples.index] = np.arange(samples.index.size)
+        number[samples.rows] = np.arange(samples.rows.size)
         folds = []
         for parts in check_cv(self.cv, classifier=True).split(X, y):
             try:
