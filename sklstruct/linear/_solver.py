@@ -63,8 +63,8 @@ TALL = 25
 STRONG = 50.0
 
 # On other dense X the dual goes on while the rate of each `WATCHED` epochs promises
-# that `PATIENCE` are enough, after the first `WATCHED` that its limit is: `PATIENCE`
-# and `WATCHED` more. They take about as long as as many iterations.
+# that `PATIENCE` are enough; it has at most `WATCHED` more, which are allowed for after
+# the first `WATCHED` epochs. An epoch takes about as long as an iteration.
 WATCHED = 10
 PATIENCE = 40
 
