@@ -17,6 +17,11 @@ from ..linear._samples import Samples
 from ..taxonomy import Forest
 from ._nodes import NodeModels, Run, TrainingSet, seeded
 
+# Models up to which `EstimatorNodes.best` takes the largest probability of all classes,
+# if there are as many samples: a call of a model costs more than a sample, and the best
+# first search calls the models often, for a few samples each.
+_FEW_MODELS = 200
+
 
 class EstimatorNodes(NodeModels):
     """A classifier with `predict_proba` at every node.
@@ -110,7 +115,9 @@ class EstimatorNodes(NodeModels):
     def best(
         self, X: Samples, greedy: bool, n_jobs: int | None
     ) -> tuple[NDArray, NDArray]:
-        if self.forest.n_trees > 1:
+        few = min(X.shape[0], _FEW_MODELS)
+        all_classes = len(self.estimators) <= few and not greedy
+        if all_classes or self.forest.n_trees > 1:
             code = self.search(X, 1, n_jobs)[0][:, 0]
             return code, np.full(code.size, self.forest.n_rows, dtype=np.int64)
         return self._walk(X, greedy, n_jobs)

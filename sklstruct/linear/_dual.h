@@ -51,6 +51,10 @@ static inline void sklstruct_prefetch_run(ptrdiff_t n, const void *start)
 #define SKLSTRUCT_INLINE static inline
 #endif
 
+#ifdef SKLSTRUCT_VECTORS
+typedef int32_t sklstruct_i16 __attribute__((vector_size(64), aligned(4), may_alias));
+#endif
+
 /* z += sum_k x[k] W[index[k]] for `vectors` times 16 lanes from i on, which stay in
  * registers for the whole row. Two running sums for each lane, because an addition waits
  * for the one before. */
@@ -281,13 +285,37 @@ SKLSTRUCT_INLINE float sklstruct_total(const float *sum)
                 }                                                                   \
     } while (0)
 
+/* a += step; returns the sum of |step|. Vectors, because the compiler would add up few
+ * lanes one by one. */
+SKLSTRUCT_INLINE float sklstruct_move(ptrdiff_t M, const float *step, float *a)
+{
+    float sum[16] = {0};
+    ptrdiff_t i, j;
+#ifdef SKLSTRUCT_VECTORS
+    if (M > 1) {
+        sklstruct_v16 total = {0};
+        for (i = 0; i < M; i += 16) {
+            const sklstruct_v16 move = *(const sklstruct_v16 *)(step + i);
+            *(sklstruct_v16 *)(a + i) += move;
+            total += (sklstruct_v16)((sklstruct_i16)move & 0x7fffffff);
+        }
+        *(sklstruct_v16 *)sum = total;
+        return sklstruct_total(sum);
+    }
+#endif
+    SKLSTRUCT_LANES({
+        a[i + j] += step[i + j];
+        sum[j] += fabsf(step[i + j]);
+    });
+    return sklstruct_total(sum);
+}
+
 /* Squared hinge. a holds sign * b; y are the n_y outcomes of the sample. Returns the
- * sum of |step|, *most its largest. */
+ * sum of |step|. */
 SKLSTRUCT_INLINE double sklstruct_hinge(
     ptrdiff_t M, const float *z, const float *live, const int32_t *y, ptrdiff_t n_y,
-    float C, float q, float *a, float *step, float *most)
+    float C, float q, float *a, float *step)
 {
-    float sum[16] = {0}, top[16] = {0};
     const float h = 0.5f / C, inverse = 1.0f / (q + h);
     ptrdiff_t i, j;
     SKLSTRUCT_LANES({
@@ -300,14 +328,7 @@ SKLSTRUCT_INLINE double sklstruct_hinge(
         float own = a[y[i]], new = own - (z[y[i]] - 1.0f + h * own) * inverse;
         step[y[i]] = (new > 0 ? new : 0) - own;
     }
-    SKLSTRUCT_LANES({
-        float size = fabsf(step[i + j]);
-        a[i + j] += step[i + j];
-        sum[j] += size;
-        top[j] = size > top[j] ? size : top[j];
-    });
-    *most = sklstruct_largest(top);
-    return sklstruct_total(sum);
+    return sklstruct_move(M, step, a);
 }
 
 /* 1 / (1 + exp(-x)) for any x. */
@@ -322,9 +343,8 @@ enum { SKLSTRUCT_NEWTON = 30 };
 /* Logistic loss of every outcome against the rest; as sklstruct_hinge. `t` is room. */
 SKLSTRUCT_INLINE double sklstruct_logistic(
     ptrdiff_t M, const float *z, const float *live, const int32_t *y, ptrdiff_t n_y,
-    float C, float q, float *a, float *step, float *t, float *most)
+    float C, float q, float *a, float *step, float *t)
 {
-    float sum[16] = {0}, top[16] = {0};
     const float all = q * C;
     ptrdiff_t i, j, round;
     /* step is t0 = s z - q b for now; own lanes have s = 1 */
@@ -356,14 +376,7 @@ SKLSTRUCT_INLINE double sklstruct_logistic(
     });
     for (i = 0; i < n_y; i++)
         step[y[i]] = t[y[i]] - a[y[i]];
-    SKLSTRUCT_LANES({
-        float size = fabsf(step[i + j]);
-        a[i + j] += step[i + j];
-        sum[j] += size;
-        top[j] = size > top[j] ? size : top[j];
-    });
-    *most = sklstruct_largest(top);
-    return sklstruct_total(sum);
+    return sklstruct_move(M, step, a);
 }
 
 /* log(max(x, 1e-6)), relative error of a few 1e-7 (S. Moshier's Cephes): the larger one is
@@ -401,9 +414,9 @@ SKLSTRUCT_INLINE float sklstruct_logf(float x)
 SKLSTRUCT_INLINE double sklstruct_multinomial(
     ptrdiff_t M, const float *restrict z, const float *restrict live, ptrdiff_t y,
     float C, float q, int correct, float *restrict a, float *restrict step,
-    float *restrict old, float *restrict d, float *most)
+    float *restrict old, float *restrict d)
 {
-    float part[16], square[16] = {0}, sum[16] = {0}, top[16] = {0};
+    float part[16], square[16] = {0}, sum[16] = {0};
     float best[16], high, log_sum, size, t, kl, curvature, inverse = 1.0f / C;
     ptrdiff_t i, j;
     for (j = 0; j < 16; j++)
@@ -438,7 +451,6 @@ SKLSTRUCT_INLINE double sklstruct_multinomial(
     });
     kl = sklstruct_total(part);
     curvature = sklstruct_total(square) * q * C;
-    *most = 0;
     if (!(kl > 0))
         return 0;
     t = kl / (kl + curvature);
@@ -460,26 +472,16 @@ SKLSTRUCT_INLINE double sklstruct_multinomial(
         else
             t += (1.0f - t) * wrong / (wrong - curvature);
     }
-    for (j = 0; j < 16; j++)
-        sum[j] = 0;
-    SKLSTRUCT_LANES({
-        float length;
-        step[i + j] = -t * C * d[i + j] * live[i + j];
-        a[i + j] += step[i + j];
-        length = fabsf(step[i + j]);
-        sum[j] += length;
-        top[j] = length > top[j] ? length : top[j];
-    });
-    *most = sklstruct_largest(top);
-    return sklstruct_total(sum);
+    SKLSTRUCT_LANES({ step[i + j] = -t * C * d[i + j] * live[i + j]; });
+    return sklstruct_move(M, step, a);
 }
 
 /* The step alone, for a caller that has the scores. */
 SKLSTRUCT_WIDE static double sklstruct_multinomial_step(
     ptrdiff_t M, const float *z, const float *live, ptrdiff_t y, float C, float q,
-    int correct, float *a, float *step, float *old, float *d, float *most)
+    int correct, float *a, float *step, float *old, float *d)
 {
-    return sklstruct_multinomial(M, z, live, y, C, q, correct, a, step, old, d, most);
+    return sklstruct_multinomial(M, z, live, y, C, q, correct, a, step, old, d);
 }
 
 /* Lanes up to which a step has its room on the stack. */
@@ -489,7 +491,7 @@ SKLSTRUCT_INLINE double sklstruct_step_of(
     int loss, ptrdiff_t M, const sklstruct_sample *s, float constant, float rest,
     int correct, const float *live, float *W, float *last, float *a, float *room)
 {
-    float local[4 * SKLSTRUCT_LOCAL], most;
+    float local[4 * SKLSTRUCT_LOCAL];
     float *z = M <= SKLSTRUCT_LOCAL ? local : room;
     float *step = z + M, *old = step + M, *move = old + M;
     double total;
@@ -499,14 +501,14 @@ SKLSTRUCT_INLINE double sklstruct_step_of(
     sklstruct_add_scores(s->n, s->x, s->index, W, M, z);
     if (loss == SKLSTRUCT_HINGE)
         total = sklstruct_hinge(
-            M, z, live, s->y, s->n_y, s->C, s->q, a, step, &most);
+            M, z, live, s->y, s->n_y, s->C, s->q, a, step);
     else if (loss == SKLSTRUCT_LOGISTIC)
         total = sklstruct_logistic(
-            M, z, live, s->y, s->n_y, s->C, s->q, a, step, old, &most);
+            M, z, live, s->y, s->n_y, s->C, s->q, a, step, old);
     else
         total = sklstruct_multinomial(
-            M, z, live, s->y[0], s->C, s->q, correct, a, step, old, move, &most);
-    if (most * s->q > rest) {
+            M, z, live, s->y[0], s->C, s->q, correct, a, step, old, move);
+    if (total * s->q > rest) {
         sklstruct_spread(s->n, s->x, s->index, step, M, W);
         for (j = 0; j < M; j++)
             last[j] += constant * step[j];

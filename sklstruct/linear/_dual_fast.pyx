@@ -35,7 +35,7 @@ samples what it would have changed in W, and W gets all steps at the end of the 
 The steps are those of one sample after the other, up to rounding.
 
 The order of the samples is drawn anew for each epoch. A step changes scores by at most
-q max |change|; it is skipped if that is below rounding. The descent ends after an epoch
+q sum |change|; it is skipped if that is below rounding. The descent ends after an epoch
 whose change of the duals (sum of absolute values) is at most `tol` times that of the
 first epoch.
 
@@ -91,8 +91,7 @@ cdef extern from "_dual.h" nogil:
         float* room) noexcept
     double sklstruct_multinomial_step(
         Py_ssize_t M, const float* z, const float* live, Py_ssize_t y, float C,
-        float q, int correct, float* a, float* step, float* old, float* d,
-        float* most) noexcept
+        float q, int correct, float* a, float* step, float* old, float* d) noexcept
 
 cdef enum:
     # Epochs whose multinomial steps are corrected.
@@ -223,10 +222,10 @@ cdef double block_steps(
     cdef sklstruct_sample[SKLSTRUCT_BLOCK] found
     cdef (const float*)[SKLSTRUCT_BLOCK] x
     cdef float[SKLSTRUCT_BLOCK] product
-    cdef float constant = problem.constant, most = 0
+    cdef float constant = problem.constant
     cdef float* z
     cdef float* step
-    cdef double total = 0
+    cdef double change, total = 0
     cdef bint any_moved = False
     for b in range(SKLSTRUCT_BLOCK):
         found[b].x, found[b].index = NULL, NULL
@@ -236,15 +235,16 @@ cdef double block_steps(
             room[SCORES + b, j] = constant * W[last, j]
     sklstruct_block_scores(n, x, &W[0, 0], M, &room[SCORES, 0])
     for b in range(SKLSTRUCT_BLOCK):
-        z, step, most = &room[SCORES + b, 0], &room[STEPS + b, 0], 0
+        z, step = &room[SCORES + b, 0], &room[STEPS + b, 0]
         for c in range(b):
             product[c] = sklstruct_product(n, x[b], x[c]) + constant * constant
         sklstruct_scores(b, product, NULL, &room[STEPS, 0], M, z)
-        total += sklstruct_multinomial_step(
+        change = sklstruct_multinomial_step(
             M, z, &room[LIVE, 0], found[b].y[0], found[b].C, found[b].q, correct,
-            &dual[samples[b], 0], step, &room[OLD, 0], &room[MOVE, 0], &most,
+            &dual[samples[b], 0], step, &room[OLD, 0], &room[MOVE, 0],
         )
-        if most * found[b].q > NEGLIGIBLE:
+        total += change
+        if change * found[b].q > NEGLIGIBLE:
             any_moved = True
         else:
             for j in range(M):

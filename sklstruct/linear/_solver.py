@@ -57,13 +57,14 @@ from ._weights import (
 _ROUGH = 2.0
 
 # solver="auto" takes L-BFGS from this many samples per feature on, and from this mean
-# of C_i times the squared length of a row on.
+# of C_i times the squared length of a row on. With fewer samples than weights the
+# classes are often separable, and the dual is fast.
 TALL = 25
 STRONG = 50.0
 
-# On other dense X the dual goes on if the rate of its first `WATCHED` epochs promises
-# that `PATIENCE` are enough, and has at most `WATCHED` more. They take about as long as
-# as many iterations.
+# On other dense X the dual goes on while the rate of each `WATCHED` epochs promises
+# that `PATIENCE` are enough; it has at most `WATCHED` more, which are allowed for after
+# the first `WATCHED` epochs. An epoch takes about as long as an iteration.
 WATCHED = 10
 PATIENCE = 40
 
@@ -213,16 +214,21 @@ class Descent:
     def promises(self) -> bool:
         """Whether about `PATIENCE` epochs are enough without the fold.
 
-        The change of the duals falls by about the same factor from epoch to epoch.
+        The change of the duals falls by about the same factor from epoch to epoch, but
+        slower later where labels are noisy.
         """
-        self.without_fold(self.rough, WATCHED // 2)
-        before, done = self._change, self.n_iter
-        self.without_fold(self.rough, WATCHED)
-        if self._met(self.rough) or self.n_iter == done:
-            return True
-        rate = np.log(max(self._change, 1e-300) / before) / (self.n_iter - done)
-        left = np.log(self.rough * self._reference / self._change)
-        return bool(rate < 0 and self.n_iter + left / rate <= PATIENCE)
+        for most in range(WATCHED, PATIENCE + 1, WATCHED):
+            self.without_fold(self.rough, most - WATCHED // 2)
+            before, done = self._change, self.n_iter
+            self.without_fold(self.rough, most)
+            if self._met(self.rough) or self.n_iter == done:
+                return True
+            rate = np.log(max(self._change, 1e-300) / before) / (self.n_iter - done)
+            left = np.log(self.rough * self._reference / self._change)
+            allowed = PATIENCE if most == WATCHED else PATIENCE + WATCHED
+            if rate >= 0 or self.n_iter + left / rate > allowed:
+                return False
+        return True
 
     def finish(self) -> tuple[NDArray, bool]:
         """(fold scores, whether `tol` was met): all of the descent that is left."""
@@ -357,7 +363,7 @@ class NodeSolver:
         if self.n_rows == 1:
             return "quasi_newton"
         n, d = self.X.shape
-        if n >= TALL * d:
+        if n >= max(TALL, self.n_rows) * d:
             strength = float(self._squares(0.0) @ (settings.C * self.weight))
             if strength >= STRONG * n:
                 return "quasi_newton"

@@ -449,14 +449,30 @@ def test_compiled_and_generic_routes_agree(train, test, prediction, n_taxonomies
     assert_array_equal(theirs.predict(X), ours.predict(X))
     if n_taxonomies == 1 and prediction == "greedy":
         assert_array_equal(theirs.n_dot_products(X), ours.n_dot_products(X))
-    elif n_taxonomies == 1:
-        # down to a class first looks into some nodes that a queue of all would not
-        fewest, products = theirs.n_dot_products(X), ours.n_dot_products(X)
-        assert (fewest <= products).all()
-        assert products.mean() <= 1.25 * fewest.mean()
     assert_array_equal(
         theirs.decision_path(X).toarray(), ours.decision_path(X).toarray()
     )
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(C=0.1), GaussianNB()])
+def test_most_probable_class_of_all_and_best_first(train, test, estimator, monkeypatch):
+    model = HierarchicalClassifier(estimator=estimator, random_state=0).fit(*train)
+    X, n_rows = test[0], model.forest_.n_rows
+    expected = model.classes_[model.predict_proba(X).argmax(axis=1)]
+    assert_array_equal(model.predict(X), expected)
+    assert_array_equal(model.n_dot_products(X), n_rows)
+    few = X[: len(model.nodes_.estimators) - 1]
+    assert model.n_dot_products(few).mean() < n_rows
+    monkeypatch.setattr("sklstruct.hierarchical._estimator_nodes._FEW_MODELS", 0)
+    assert_array_equal(model.predict(X), expected)
+    fewest = model.n_dot_products(X)
+    assert fewest.mean() < n_rows
+    # down to a class first looks into some nodes that a queue of all would not
+    node = logistic(C=0.1, tol=1e-8)
+    if isinstance(estimator, LogisticRegression):
+        ours = HierarchicalClassifier(model.taxonomy_, estimator=node).fit(*train)
+        products = ours.n_dot_products(X)
+        assert products.mean() <= 1.25 * fewest.mean()
 
 
 def test_greedy_follows_the_best_child(train, test):

@@ -203,11 +203,24 @@ def test_the_choice():
     # the mean of C s_i ||x_i||² counts
     weighted = LinearClassifier("log_loss", C=1.0, random_state=0)
     assert weighted.fit(X, y, np.full(y.size, 55.0)).solver_ == "quasi_newton"
+    # fewer samples than weights
+    centers = np.random.RandomState(0).normal(size=(80, 20))
+    assert chosen(np.tile(centers, (15, 1)), np.arange(1200) % 80, C=55.0) == "dual"
     # two classes are one logistic problem
     two = y < 5
     assert chosen(X, two, "ovr_log_loss", C=0.1) == "quasi_newton"
     assert chosen(X[:40], two[:40], C=0.1) == "quasi_newton"
     assert chosen(sp.csr_matrix(X), two) == "dual"
+
+
+def test_a_dual_that_slows_down_ends_early():
+    X, y = digits(1300)
+    params = {"C": 100.0, "calibration": None, "random_state": 0}
+    auto = LinearClassifier("log_loss", **params).fit(X, y)
+    other = LinearClassifier("log_loss", solver="quasi_newton", **params).fit(X, y)
+    assert auto.solver_ == "quasi_newton"
+    np.testing.assert_array_equal(auto.coef_, other.coef_)
+    assert 10 < np.max(auto.n_iter_) - np.max(other.n_iter_) < 50
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 10.0, 100.0])
