@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 # warning: the residual is relative to the weight of all samples, so that a few heavy
 # samples hide the gradients of the others.
 LOOSE = 0.5
-# A gap of fewer nats per sample changes perplexity by less than a twentieth: no warning.
-# Where a class is dominated by one word, most of the small objective is gap.
+# A gap of fewer nats per sample changes perplexity by less than a twentieth, so it is
+# not told. If one word dominates a class, most of the small objective is gap.
 LEAST_NATS = 0.05
 
 
