@@ -1,4 +1,4 @@
-"""What a fitted language model is asked, one question after the other or in one call.
+"""Questions to a fitted language model, one after the other or in one call.
 
     python benchmarks/bench_questions.py [--case help]
 

@@ -619,7 +619,7 @@ cdef class Counts:
         """out[i] <- ln P of each word of a text given all words before it.
 
         first: read before each word (WITHIN, SENTENCE or DOCUMENT). log_base, of_base:
-        ln P of the word and P of each class in the base; None if there are no classes.
+        ln P of the word and P of each class in the base; None without classes.
         Written for each word with a class, if they are given: parts, ln P of the word
         in each part; features, those of the gate; in_class, decayed counts of the word
         and of its class, for each half-life.

@@ -211,7 +211,7 @@ def read_no_context(estimator: Any) -> None:
             "word; unigrams need a model over contexts, such as KneserNeyLM"
         )
     own = "max_depth" in estimator.get_params(deep=False)
-    # That of a PrunedLM is in the estimator inside.
+    # That of a StructuredLogLinearLMCV is in the estimator inside.
     estimator.set_params(**{"max_depth" if own else "estimator__max_depth": 0})
 
 
