@@ -31,7 +31,6 @@ best path is. The refined bound of as many states stands beside it.
 from __future__ import annotations
 
 import functools
-import gzip
 import itertools
 import tempfile
 import warnings
@@ -48,6 +47,7 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import make_pipeline
 
 from sklstruct import KneserNeyLM, LanguageModel
+from sklstruct.datasets import read_conll
 from sklstruct.exchange import write
 from sklstruct.hmm import (
     ClassifierEmission,
@@ -124,38 +124,17 @@ def cases():
 @functools.cache
 def ewt(split):
     """(words, tags) of the sentences of UD English EWT."""
-    X, y, words, tags = [], [], [], []
     path = data_folder("ud-english-ewt") / f"{split}.tsv.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in [*lines, "\n"]:
-            if line.startswith("# "):
-                continue
-            if line.strip("\n"):
-                word, _, tag = line.rstrip("\n").split("\t")
-                words.append(word)
-                tags.append(tag)
-            elif words:
-                X.append(words)
-                y.append(tags)
-                words, tags = [], []
-    return X, y
+    bank = read_conll(path, ("form", "upos", "xpos"))
+    return bank.form, bank.xpos
 
 
 @functools.cache
 def gum(split):
     """(words, tags) of the sentences of UD English GUM."""
     (path,) = data_folder("ud-english-gum").glob(f"*-ud-{split}.conllu")
-    X, y, words, tags = [], [], [], []
-    for line in [*path.read_text(encoding="utf-8").splitlines(), ""]:
-        fields = line.split("\t")
-        if fields[0].isdigit():  # neither a comment nor a range of tokens
-            words.append(fields[1])
-            tags.append(fields[4])
-        elif not line and words:
-            X.append(words)
-            y.append(tags)
-            words, tags = [], []
-    return X, y
+    bank = read_conll(path)
+    return bank.form, bank.xpos
 
 
 def tagging(case):

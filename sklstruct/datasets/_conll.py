@@ -1,0 +1,305 @@
+"""Tree banks and tagged text: files of CoNLL-U, and files of columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+from sklearn.utils import Bunch
+
+from .._files import open_read, open_write
+
+_CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats") + (
+    ("head", "deprel", "deps", "misc")
+)
+# A first line of CoNLL-U Plus names the columns.
+_NAMES = "# global.columns ="
+_RANGE = re.compile(r"([1-9][0-9]*)-([1-9][0-9]*)\Z")
+_EMPTY = re.compile(r"(0|[1-9][0-9]*)\.[1-9][0-9]*\Z")
+# str.split() would also split words at a no-break space.
+_BLANKS = re.compile("[ \t]+")
+_DOCUMENT = "-DOCSTART-"
+# Keys of what is read that are not columns.
+_OTHERS = ("comments", "extra_rows", "sentence_ids", "separator")
+
+
+def read_conll(
+    source: Any,
+    columns: str | Sequence[str] = "conllu",
+    *,
+    separator: str | None = None,
+) -> Bunch:
+    r"""Read a tree bank or tagged text, one word per line.
+
+    A blank line ends a sentence. The columns of a line are in UTF-8, and are strings:
+    the underscore of CoNLL-U for an absent value stays "_".
+
+    Parameters
+    ----------
+    source : path-like, str or binary file object
+        The file; compressed data is recognised by its first bytes. A string that
+        holds a line break is the text itself.
+
+    columns : "conllu" or sequence of str, default="conllu"
+        Names of the columns. "conllu": the ten of CoNLL-U [1]_ in lower case, ``id,
+        form, lemma, upos, xpos, feats, head, deprel, deps, misc``, or those in the
+        first line of a CoNLL-U Plus file, ``# global.columns = ID FORM UPOS``. Name the
+        columns of other files, such as ``("form", "pos", "chunk", "ner")``. A column
+        ``id`` has the numbers of the words, as in CoNLL-U.
+
+    separator : {"\t", " "}, default=None
+        The separator of columns: a tab, or any number of spaces and tabs. None: a tab
+        if `columns` is "conllu" or the first row of a word has one, else spaces.
+
+    Returns
+    -------
+    bank : Bunch
+        One list of sentences for each column, ``bank.form[i][j]``, and:
+
+        comments : list of list of str
+            Lines before each sentence, without line breaks: in files with tabs those
+            that begin with "#" and hold no tab, in all files additional blank lines and
+            the documents' ``-DOCSTART-`` lines. "#" is a word in files with spaces.
+        extra_rows : list of list of (int, tuple of str)
+            Rows of ranges of words (``1-2``) and of empty nodes (``3.1``) of each
+            sentence, with the number of words before the row.
+        sentence_ids : list of (str or None)
+            The value of ``# sent_id = value`` in the comments.
+        separator : str
+            The tab or the space.
+
+    Raises
+    ------
+    ValueError
+        A line with another number of columns, a comment inside a sentence, or numbers
+        of words that are not 1, 2, ...; text that is not UTF-8. The message has the
+        file and the line.
+
+    OSError
+        A file that cannot be read.
+
+    See Also
+    --------
+    write_conll : Writes such a file.
+
+    References
+    ----------
+    .. [1] The CoNLL-U format, https://universaldependencies.org/format.html
+
+    Examples
+    --------
+    >>> from sklstruct.datasets import read_conll
+    >>> text = "EU B-ORG\nrejects O\n\nPeter B-PER\nBlackburn I-PER\n"
+    >>> bank = read_conll(text, ("form", "ner"))
+    >>> bank.form
+    [['EU', 'rejects'], ['Peter', 'Blackburn']]
+    >>> bank.ner
+    [['B-ORG', 'O'], ['B-PER', 'I-PER']]
+    """
+    if separator not in (None, "\t", " "):
+        raise ValueError(f'separator must be "\\t" or " ", got {separator!r}')
+    names = _names(columns)
+    if columns == "conllu":
+        separator = separator or "\t"
+    text = source
+    if isinstance(source, str) and "\n" in source:
+        text = BytesIO(source.encode("utf-8", "surrogatepass"))
+    with open_read(text, name="source", what="the text") as (file, label):
+        return _read(file, label, names, separator)
+
+
+def write_conll(
+    path_or_file: Any, bank: Mapping, columns: str | Sequence[str] | None = None
+) -> None:
+    r"""Write a tree bank or tagged text, one word per line.
+
+    A file that `read_conll` has read is written line by line as it was, except that
+    blank lines at the end, carriage returns and runs of spaces are not kept.
+
+    Parameters
+    ----------
+    path_or_file : path-like or binary file object
+        A path is written aside and renamed, and compressed by its suffix.
+
+    bank : Bunch or dict
+        Lists of sentences by name of column, such as the result of `read_conll` or
+        ``{"form": X, "upos": tagger.predict(X)}``. Its ``comments``, ``extra_rows`` and
+        ``separator`` (a tab if absent) are those of `read_conll`. None is written as
+        "_".
+
+    columns : None, "conllu" or sequence of str, default=None
+        Names of the columns in their order. None: those of `bank`. A column that
+        `bank` has not is written as "_", and ``id`` numbers the words.
+
+    Raises
+    ------
+    ValueError
+        Columns of different lengths; a sentence without words; a value that is empty or holds a separator or a
+        line break.
+
+    OSError
+        A file that cannot be written. The old file is unchanged.
+
+    See Also
+    --------
+    read_conll : Reads such a file.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> from sklstruct.datasets import write_conll
+    >>> file = BytesIO()
+    >>> bank = {"form": [["dogs", "ran"]], "upos": [["NOUN", None]]}
+    >>> write_conll(file, bank, columns=("id", "form", "upos"))
+    >>> file.getvalue().decode().splitlines()
+    ['1\tdogs\tNOUN', '2\tran\t_', '']
+    """
+    found = [name for name in bank if name not in _OTHERS]
+    names = _names(found if columns is None else columns)
+    given = {name: _sentences(name, bank[name]) for name in names if name in bank}
+    if not given:
+        raise ValueError(f"bank has none of the columns {', '.join(names)}")
+    first, lengths = next((name, [*map(len, rows)]) for name, rows in given.items())
+    for name, rows in given.items():
+        if [*map(len, rows)] != lengths:
+            raise ValueError(
+                f"bank[{name!r}] and bank[{first!r}] must have sentences of "
+                "equal lengths"
+            )
+    n = len(lengths)
+    given.setdefault("id", [[str(j + 1) for j in range(m)] for m in lengths])
+    absent = [["_"] * m for m in lengths]
+    table = [given.get(name, absent) for name in names]
+    comments = bank.get("comments") or [()] * n
+    extra = bank.get("extra_rows") or [()] * n
+    for name, rows in (("comments", comments), ("extra_rows", extra)):
+        if len(rows) != n:
+            raise ValueError(f"bank[{name!r}] must have {n} entries, one per sentence")
+    separator = bank.get("separator", "\t")
+    wrong = re.compile("[ \t\r\n]|^$" if separator == " " else "[\t\r\n]")
+
+    def line(values: Iterable[str], i: int) -> str:
+        values = tuple(values)
+        whole = separator.join(values)
+        if any(map(wrong.search, values)) or not whole.strip(" \t"):
+            raise ValueError(
+                f"bank: sentence {i} has a value that is empty or holds a separator "
+                f"or a line break: {values!r:.60}"
+            )
+        return whole
+
+    with open_write(path_or_file) as file:
+        for i in range(n):
+            lines = [line(row, i) for row in zip(*(column[i] for column in table))]
+            if not lines and not extra[i]:
+                raise ValueError(f"bank: sentence {i} has no words")
+            for position, row in reversed(extra[i]):
+                lines.insert(position, line(row, i))
+            file.write("\n".join([*comments[i], *lines, "", ""]).encode())
+
+
+def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of the columns."""
+    if isinstance(columns, str):
+        if columns == "conllu":
+            return _CONLLU
+        raise ValueError(f'columns must be "conllu" or names, got {columns!r}')
+    names = tuple(columns)
+    wrong = [name for name in names if not isinstance(name, str) or name in _OTHERS]
+    if wrong or not names or len(set(names)) < len(names):
+        raise ValueError(
+            f"columns must be different strings, and none of {', '.join(_OTHERS)}; got "
+            f"{names!r}"
+        )
+    return names
+
+
+def _sentences(name: str, rows: Any) -> list[list[str]]:
+    """A column of the bank as strings."""
+    if isinstance(rows, str) or not isinstance(rows, Iterable):
+        raise ValueError(
+            f"bank[{name!r}] must be a list of sentences, got {rows!r:.60}"
+        )
+    return [["_" if one is None else str(one) for one in row] for row in rows]
+
+
+def _lines(file: Iterable[bytes], label: str) -> Iterator[tuple[str, str]]:
+    """(place, line) of each line, without its end."""
+    for k, raw in enumerate(file, 1):
+        place = f"{label}, line {k}"
+        try:
+            line = raw.decode("utf-8-sig" if k == 1 else "utf-8")
+        except UnicodeDecodeError as exc:
+            raise ValueError(f"{place}: not UTF-8 ({exc.reason})") from None
+        yield place, line.rstrip("\r\n")
+    yield f"{label}, end", ""
+
+
+def _read(
+    file: Iterable[bytes], label: str, names: tuple[str, ...], separator: str | None
+) -> Bunch:
+    """The columns of all sentences."""
+    bank = Bunch(comments=[], extra_rows=[], sentence_ids=[])
+    table: list[list[tuple[str, ...]]] = []
+    comments: list[str] = []
+    rows: list[tuple[str, ...]] = []
+    extra: list[tuple[int, tuple[str, ...]]] = []
+    lines = [*_lines(file, label)]
+    if separator is None:
+        first = next((line for _, line in lines if line and line[0] != "#"), "")
+        separator = "\t" if "\t" in first else " "
+    for place, line in lines:
+        if separator != " " and line.startswith("#") and "\t" not in line:
+            if rows or extra:
+                raise ValueError(f"{place}: a comment inside a sentence: {line!r:.60}")
+            if not table and not comments and line.startswith(_NAMES):
+                names = _names(line.removeprefix(_NAMES).lower().split())
+            comments.append(line)
+        elif line.strip(" \t"):
+            tabs = separator == "\t"
+            row = tuple(line.split("\t") if tabs else _BLANKS.split(line.strip(" \t")))
+            if row[0] == _DOCUMENT and not rows:
+                comments.append(line)
+            elif len(row) != len(names):
+                raise ValueError(
+                    f"{place}: {len(row)} columns in the place of {len(names)} "
+                    f"({', '.join(names)}): {line!r:.60}"
+                )
+            elif "id" in names and _is_extra(row[names.index("id")], len(rows), place):
+                extra.append((len(rows), row))
+            else:
+                rows.append(row)
+        elif rows or extra:
+            table.append(rows)
+            bank.comments.append(comments)
+            bank.extra_rows.append(extra)
+            bank.sentence_ids.append(_sentence_id(comments))
+            comments, rows, extra = [], [], []
+        else:
+            comments.append(line)
+    for k, name in enumerate(names):
+        bank[name] = [[row[k] for row in rows] for rows in table]
+    bank.separator = separator
+    return bank
+
+
+def _is_extra(number: str, n_words: int, place: str) -> bool:
+    """Whether a row is a range or an empty node; ValueError for a wrong number."""
+    if number == str(n_words + 1):
+        return False
+    if (both := _RANGE.match(number)) and int(both[2]) > int(both[1]) == n_words + 1:
+        return True
+    if (before := _EMPTY.match(number)) and int(before[1]) == n_words:
+        return True
+    raise ValueError(f"{place}: id {number!r} after {n_words} words of the sentence")
+
+
+def _sentence_id(comments: list[str]) -> str | None:
+    """The value of the comment sent_id."""
+    for line in comments:
+        name, equal, value = line.lstrip("# ").partition("=")
+        if equal and name.strip() == "sent_id":
+            return value.strip()
+    return None

@@ -1,0 +1,184 @@
+"""CoNLL-U and files of columns: round trips, values, and lines that are wrong."""
+
+import gzip
+from io import BytesIO
+
+import numpy as np
+import pytest
+
+from sklstruct.datasets import read_conll, write_conll
+
+TREES = """# newdoc id = a
+# sent_id = a-1
+# text = vámonos al mar
+1-2\tvámonos\t_\t_\t_\t_\t_\t_\t_\t_
+1\tvamos\tir\tVERB\t_\t_\t0\troot\t_\t_
+2\tnos\tnosotros\tPRON\t_\t_\t1\tobj\t_\t_
+3-4\tal\t_\t_\t_\t_\t_\t_\t_\t_
+3\ta\ta\tADP\t_\t_\t5\tcase\t_\t_
+4\tel\tel\tDET\t_\t_\t5\tdet\t_\t_
+5\tmar\tmar\tNOUN\t_\t_\t1\tobl\t_\t_
+5.1\tver\tver\tVERB\t_\t_\t_\t_\t_\t_
+5.2\tver\tver\tVERB\t_\t_\t_\t_\t_\t_
+
+0.1\tel\tel\tDET\t_\t_\t_\t_\t_\t_
+1\tmar 20 km\tmar\tNOUN\t_\t_\t0\troot\t_\tA=b c
+
+"""
+NER = "-DOCSTART- -X- O O\n\nEU NNP I-NP B-ORG\n# # O O\n\n\nc\u00a0d NN I-NP O\n\n"
+COLUMNS = ("form", "pos", "chunk", "ner")
+
+
+def written(bank, columns=None):
+    file = BytesIO()
+    write_conll(file, bank, columns)
+    return file.getvalue().decode()
+
+
+def test_words_ranges_and_empty_nodes_of_trees():
+    bank = read_conll(TREES)
+    assert bank.form == [["vamos", "nos", "a", "el", "mar"], ["mar 20 km"]]
+    assert bank.upos == [["VERB", "PRON", "ADP", "DET", "NOUN"], ["NOUN"]]
+    assert bank.head == [["0", "1", "5", "5", "1"], ["0"]]
+    assert bank.sentence_ids == ["a-1", None]
+    assert [k for k, _ in bank.extra_rows[0]] == [0, 2, 5, 5]
+    assert bank.extra_rows[1][0][1][:2] == ("0.1", "el")
+    assert bank.comments[0][0] == "# newdoc id = a"
+
+
+def test_number_signs_and_spaces_of_unicode_are_words_in_files_of_spaces():
+    bank = read_conll(NER, COLUMNS)
+    assert bank.form == [["EU", "#"], ["c\u00a0d"]]
+    assert bank.ner == [["B-ORG", "O"], ["O"]]
+    bank = read_conll("# #\nx  \t y \n", ("form", "tag"), separator=" ")
+    assert bank.form == [["#", "x"]]
+    # A tab in the first row: comments begin with "#" and have no tab.
+    text = "# newdoc id = 3\na b\tX\n#\tY\n"
+    bank = read_conll(text, ("form", "tag"))
+    assert bank.form == [["a b", "#"]]
+    assert bank.comments == [["# newdoc id = 3"]]
+
+
+def test_names_of_columns_in_the_file():
+    text = "# global.columns = ID FORM PARSEME:MWE\n1\tgo\t1:VPC\n2\tup\t1\n\n"
+    bank = read_conll(text)
+    assert bank["parseme:mwe"] == [["1:VPC", "1"]]
+    assert written(bank) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"), [(TREES, "conllu"), (NER, COLUMNS)], ids=["trees", "ner"]
+)
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
+def test_what_is_read_is_written(tmp_path, text, columns, suffix):
+    path = tmp_path / f"a.conllu{suffix}"
+    write_conll(path, read_conll(text, columns))
+    if suffix == ".gz":
+        assert gzip.decompress(path.read_bytes()).decode() == text
+    bank = read_conll(path, columns)
+    assert bank == read_conll(text, columns)
+    assert written(bank) == text
+
+
+def test_ends_of_lines_and_a_byte_order_mark():
+    data = b"\xef\xbb\xbf" + NER.replace("\n", "\r\n").encode()
+    assert read_conll(BytesIO(data), COLUMNS) == read_conll(NER, COLUMNS)
+    assert read_conll(BytesIO(NER.strip().encode()), COLUMNS) == read_conll(
+        NER, COLUMNS
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_tables_come_back(seed):
+    rng = np.random.default_rng(seed)
+    letters = [*'ab#"-_|', "\u3000", "\u2028", "\x0b", "é", "😀"]
+    separator = "\t" if seed % 2 else " "
+    if separator == "\t":
+        letters.append(" ")
+    bank = {"form": [], "tag": [], "separator": separator}
+    for _ in range(rng.integers(1, 9)):
+        n = rng.integers(1, 6)
+        for name in ("form", "tag"):
+            words = ["".join(rng.choice(letters, rng.integers(1, 4))) for _ in range(n)]
+            bank[name].append(words)
+    again = read_conll(
+        written(bank).replace("\n", "\r\n"), ("form", "tag"), separator=separator
+    )
+    assert again.form == bank["form"]
+    assert again.tag == bank["tag"]
+
+
+def test_answers_of_a_tagger_are_written():
+    bank = read_conll(TREES)
+    bank.upos = [np.array(["X"] * 5), [None]]
+    new = read_conll(written(bank))
+    assert new.upos == [["X"] * 5, ["_"]]
+    assert new.extra_rows == bank.extra_rows
+    plain = written({"form": bank.form, "upos": bank.upos}, "conllu")
+    assert plain.splitlines()[4] == "5\tmar\t_\tX\t_\t_\t_\t_\t_\t_"
+    assert read_conll(plain).form == bank.form
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "1\tvamos\tir",
+            "1\tvamos",
+            r"line 5: 9 columns in the place of 10 \(id, form",
+        ),
+        ("2\tnos", "3\tnos", "line 6: id '3' after 1 words"),
+        ("3-4", "4-5", "line 7: id '4-5' after 2 words"),
+        ("3-4", "3-3", "line 7: id '3-3'"),
+        ("5.1", "4.1", "line 11: id '4.1' after 5 words"),
+        ("3-4\tal", "# a comment\n3-4\tal", "line 7: a comment inside a sentence"),
+    ],
+)
+def test_wrong_lines_are_named(old, new, message):
+    with pytest.raises(ValueError, match="the text, " + message):
+        read_conll(TREES.replace(old, new))
+
+
+def test_wrong_input(tmp_path):
+    path = tmp_path / "latin.conll"
+    path.write_bytes("a b\n\xe9 c\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"latin\.conll, line 2: not UTF-8"):
+        read_conll(path, ("form", "tag"))
+    with pytest.raises(FileNotFoundError):
+        read_conll(tmp_path / "absent.conllu")
+    with pytest.raises(
+        ValueError, match="columns must be \"conllu\" or names, got 'x'"
+    ):
+        read_conll(path, "x")
+    with pytest.raises(ValueError, match="columns must be different strings"):
+        read_conll(path, ("form", "form"))
+    with pytest.raises(ValueError, match="columns must be different strings"):
+        read_conll(path, ("form", "comments"))
+    with pytest.raises(ValueError, match="separator must be"):
+        read_conll(path, ("form", "tag"), separator=",")
+    with pytest.raises(ValueError, match="source must be a path or a binary file"):
+        read_conll(["a b"])
+
+
+@pytest.mark.parametrize(
+    ("bank", "message"),
+    [
+        ({"form": [["a"]], "tag": [["X", "Y"]]}, "sentences of equal lengths"),
+        ({"form": [["a"]], "tag": []}, "sentences of equal lengths"),
+        ({"form": [["a\tb"]]}, "sentence 0 has a value that is empty or holds"),
+        ({"form": [["a"], ["b\nc"]]}, "sentence 1 has a value"),
+        ({"form": [["a", ""]], "separator": " "}, "sentence 0 has a value"),
+        ({"form": [["a"], []]}, "sentence 1 has no words"),
+        ({"form": [["a b"]], "separator": " "}, "sentence 0 has a value"),
+        ({"form": "ab"}, "must be a list of sentences, got 'ab'"),
+        ({"form": [["a"]], "comments": [[], []]}, "must have 1 entries"),
+        ({"lemma": [["a"]]}, "bank has none of the columns form"),
+    ],
+)
+def test_what_cannot_be_written(tmp_path, bank, message):
+    path = tmp_path / "a.conll"
+    path.write_text("old")
+    with pytest.raises(ValueError, match=message):
+        write_conll(path, bank, ("form", "tag") if "form" in bank else ("form",))
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.conll"]
