@@ -39,12 +39,14 @@ from sklstruct.hierarchical import (
     SenseClassifier,
 )
 from sklstruct.hmm import (
+    CategoricalEmission,
     ClassifierEmission,
     EditDistanceChannel,
-    FrequencyEmission,
+    GaussianEmission,
     HighOrderHMM,
     KeypadChannel,
     NoisyChannelDecoder,
+    PoissonEmission,
     SuffixEmission,
 )
 from sklstruct.language_model import CacheLM, PerplexityTransformer
@@ -292,7 +294,7 @@ def fitted():
     # sequences
     for emission, name in (
         (SuffixEmission(), "HighOrderHMM"),
-        (FrequencyEmission(floor=0.01), "hmm of frequencies"),
+        (CategoricalEmission(floor=0.01), "hmm of frequencies"),
     ):
         put(HighOrderHMM(3, emission=emission), SEQUENCES, TAGS, "sequences", name)
     numbers = [np.random.default_rng(i).integers(0, 3, (5, 4)) for i in range(20)]
@@ -301,6 +303,12 @@ def fitted():
         numbers, [[str(v) for v in x[:, 0]] for x in numbers], "sequences",
         "hmm of a classifier",
     )  # fmt: skip
+    for emission in (GaussianEmission(), GaussianEmission("full"), PoissonEmission()):
+        put(
+            HighOrderHMM(2, emission=emission, end=False), numbers,
+            [[str(v) for v in x[:, 0]] for x in numbers], "sequences",
+            f"hmm of {emission}",
+        )  # fmt: skip
     language = LanguageModel(WittenBellLM(), max_depth=2)
     for name, channel, X in (
         ("NoisyChannelDecoder", EditDistanceChannel(), SEQUENCES[:2]),
@@ -310,11 +318,17 @@ def fitted():
             lambda channel=channel: NoisyChannelDecoder(language, channel).fit(TEXT),
             "sequences", X, None,
         )  # fmt: skip
-    for emission in (SuffixEmission(), FrequencyEmission()):
+    for emission in (SuffixEmission(), CategoricalEmission()):
         ids = [[ord(t) % 4 for t in tags] for tags in TAGS]
         found[type(emission).__name__] = (
             lambda e=emission, ids=ids: clone(e).fit(SEQUENCES, ids, 4), "sequences",
             SEQUENCES[0], None,
+        )  # fmt: skip
+    for emission in (GaussianEmission(), PoissonEmission()):
+        ids = [x[:, 0] for x in numbers]
+        found[type(emission).__name__] = (
+            lambda e=emission, ids=ids: clone(e).fit(numbers, ids, 4), "sequences",
+            numbers[0], None,
         )  # fmt: skip
 
     # graphs

@@ -95,6 +95,7 @@ def test_every_call_runs(folder, files, monkeypatch):
 WORDS = [["the", "cat", "ran"], ["the", "dog", "sat"], ["dogs", "ran"]] * 4
 TAGS = [["D", "N", "V"], ["D", "N", "V"], ["N", "V"]] * 4
 FEATURES = [[{"word": w, "end": w[-2:]} for w in row] for row in WORDS]
+VECTORS = [np.arange(8.0).reshape(4, 2) % 5, np.arange(6.0).reshape(3, 2)] * 3
 NUMBERS = [["DNV".index(tag) for tag in row] for row in TAGS]
 NAMES = [[(f"word={w}",) for w in row] for row in WORDS]
 POINTS = np.random.RandomState(0).normal(size=(60, 4))
@@ -155,7 +156,7 @@ def test_every_row_runs(page, heading, tmp_path, monkeypatch):
         for found in re.findall(r"``(.+?)``|:(?:func|class):`~(.+?)`", right)
     ]
     models, keyword, n_run = [], None, 0
-    names = Names(models, X=X, y=y, np=np, sklearn=sklearn)
+    names = Names(models, X=X, y=y, V=VECTORS, np=np, sklearn=sklearn)
     for (literal, role), of_matrix in codes:
         target = (
             (np.asarray(y)[:, None] == np.unique(y)).astype(int) if of_matrix else y

@@ -62,12 +62,14 @@ from sklstruct.hierarchical import (
     SenseClassifier,
 )
 from sklstruct.hmm import (
+    CategoricalEmission,
     ClassifierEmission,
     EditDistanceChannel,
-    FrequencyEmission,
+    GaussianEmission,
     HighOrderHMM,
     KeypadChannel,
     NoisyChannelDecoder,
+    PoissonEmission,
     SuffixEmission,
 )
 from sklstruct.language_model import (
@@ -310,8 +312,10 @@ ELSEWHERE = {
     **dict.fromkeys(
         [
             SuffixEmission,
-            FrequencyEmission,
+            CategoricalEmission,
             ClassifierEmission,
+            GaussianEmission,
+            PoissonEmission,
             KeypadChannel,
             EditDistanceChannel,
         ],

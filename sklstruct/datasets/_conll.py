@@ -136,8 +136,8 @@ def write_conll(
     Raises
     ------
     ValueError
-        Columns of different lengths; a sentence without words; a value that is empty or holds a separator or a
-        line break.
+        Columns of different lengths; a sentence without words; a value that is empty
+        or holds a separator or a line break.
 
     OSError
         A file that cannot be written. The old file is unchanged.

@@ -9,11 +9,13 @@ if TYPE_CHECKING:
     from ._channels import KeypadChannel as KeypadChannel
     from ._classifier_emission import ClassifierEmission as ClassifierEmission
     from ._decoder import NoisyChannelDecoder as NoisyChannelDecoder
-    from ._emissions import FrequencyEmission as FrequencyEmission
+    from ._emissions import CategoricalEmission as CategoricalEmission
     from ._hmm import HighOrderHMM as HighOrderHMM
     from ._lattice import LatticeTooLargeError
     from ._max_arpa import write_max_arpa as write_max_arpa
     from ._sequences import split_sequences as split_sequences
     from ._suffix_emission import SuffixEmission as SuffixEmission
+    from ._vector_emissions import GaussianEmission as GaussianEmission
+    from ._vector_emissions import PoissonEmission as PoissonEmission
 else:
     __all__, __getattr__, __dir__ = face(__name__)

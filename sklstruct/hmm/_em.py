@@ -96,7 +96,7 @@ def maximise(
         if known:
             model, emission = factors.of_labels(X, ids, weight)
         else:
-            start = random_counts(windows, factors.n_labels, observed, rng)
+            start = random_counts(windows, factors, observed, rng)
             model, emission, _ = _of_counts(factors, windows, observed, *start)
         found = _climb(
             factors, model, emission, windows, observed, max_iter, max_states, n_jobs
@@ -139,7 +139,7 @@ def _climb(factors, model, emission, windows, observed, max_iter, max_states, n_
 
 
 def _of_counts(factors, windows, observed, followed, emitted):
-    """(model, emission, log of the model's prior) from counts.
+    """(model, emission, log of the priors of both) from counts.
 
     followed: of each class after each window. emitted: of each label with each
     observation.
@@ -153,7 +153,8 @@ def _of_counts(factors, windows, observed, followed, emitted):
     # Every observation with each of its labels and weights, as one sequence.
     at, label = np.nonzero(emitted)
     X = [[observed.symbols[i] for i in at.tolist()]]
-    return model, factors.emissions(X, [label], [emitted[at, label]]), prior
+    emission = factors.emissions(X, [label], [emitted[at, label]])
+    return model, emission, prior + emission.log_prior()
 
 
 def histories(n_labels: int, order: int) -> np.ndarray:
@@ -341,20 +342,21 @@ def _candidates(observed, i, log_factor, class_of_label):
 
 def random_counts(
     windows: np.ndarray | None,
-    n_labels: int,
+    factors: Factors,
     observed: Observed,
     rng: np.random.RandomState,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Random counts to start from: (after each history, of each observation)."""
     n_histories = 0 if windows is None else len(windows)
-    followed = rng.dirichlet(np.ones(n_labels + 1), size=n_histories)
+    n_classes = factors.n_labels + factors.end
+    followed = rng.dirichlet(np.ones(n_classes), size=n_histories)
     times = np.bincount(
         np.concatenate([c[c >= 0] for c in observed.code]),
         minlength=len(observed.symbols),
     )
-    emitted = rng.dirichlet(np.ones(n_labels), size=len(observed.symbols))
+    shares = factors.emission._random_shares(observed.symbols, factors.n_labels, rng)
     # Rows large enough for a smoother to leave them as random as they are.
-    return followed * 100.0 * (n_labels + 1), emitted * times[:, None]
+    return followed * 100.0 * n_classes, shares * times[:, None]
 
 
 def table_of(rows: Sequence, n_labels: int) -> np.ndarray:

@@ -72,9 +72,23 @@ class Emission(BaseEstimator):
         """
         raise NotImplementedError
 
+    def log_prior(self) -> float:
+        """Logarithm of the prior of the parameters that `fit` maximises.
 
-class FrequencyEmission(Emission):
-    r"""Relative frequencies with a floor.
+        Returns
+        -------
+        log_prior : float
+            In nats, up to a constant; 0 without a prior.
+        """
+        return 0.0
+
+    def _random_shares(self, observations, n_labels, rng):
+        """(n_observations, n_labels) to start from where no label is known."""
+        return rng.dirichlet(np.ones(n_labels), size=len(observations))
+
+
+class CategoricalEmission(Emission):
+    r"""Relative frequencies of symbols with a floor.
 
     .. math::
         p(o \mid y) = \max\!\left(\frac{c(o, y)}{c(y)},\ \varepsilon\right),
@@ -91,15 +105,19 @@ class FrequencyEmission(Emission):
     label_counts_ : ndarray of shape (n_labels,)
         c(y).
 
+    n_symbols_ : int
+        Distinct observations.
+
     See Also
     --------
     SuffixEmission : Guesses the labels of unknown words from their endings.
+    GaussianEmission : Numbers and vectors.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from sklstruct.hmm import FrequencyEmission
-    >>> emission = FrequencyEmission()
+    >>> from sklstruct.hmm import CategoricalEmission
+    >>> emission = CategoricalEmission()
     >>> emission = emission.fit([["a", "b", "a"]], [np.array([0, 1, 0])], 2)
     >>> ids, log_factor = emission.candidates([["a"]])[0][0]
     >>> ids.tolist(), log_factor.tolist()
@@ -118,6 +136,7 @@ class FrequencyEmission(Emission):
             share = np.nan_to_num(table / self.label_counts_)
             log_factor = np.log(np.maximum(share, self.floor))
         self._known = {}
+        self.n_symbols_ = len(code)
         for symbol, row in zip(code, log_factor):
             possible = np.flatnonzero(row > -np.inf).astype(np.int32)
             self._known[symbol] = possible, row[possible]
@@ -130,6 +149,44 @@ class FrequencyEmission(Emission):
             [None if is_unknown(o) else known.get(hashable(o), other) for o in sequence]
             for sequence in X
         ]
+
+    def n_parameters(self) -> int:
+        """Number of free parameters.
+
+        Returns
+        -------
+        n : int
+            One less than the symbols for each label.
+        """
+        return len(self.label_counts_) * (self.n_symbols_ - 1)
+
+    def sample(self, ids: Any, random_state: np.random.RandomState) -> list:
+        """Draw an observation for each label.
+
+        Parameters
+        ----------
+        ids : int ndarray of shape (n,)
+            Label ids that `fit` has observed.
+
+        random_state : RandomState
+            Source of the random numbers.
+
+        Returns
+        -------
+        observations : list of symbols
+            As `fit` has seen them; with `floor` above 0 the probabilities are scaled.
+        """
+        symbols = list(self._known)
+        share = np.zeros((len(symbols), len(self.label_counts_)))
+        for row, (labels, log_factor) in zip(share, self._known.values()):
+            row[labels] = np.exp(log_factor)
+        bounds = share.cumsum(axis=0)
+        u = random_state.random_sample(len(ids))
+        drawn = [
+            symbols[np.searchsorted(bounds[:, k], x * bounds[-1, k], "right")]
+            for k, x in zip(ids, u)
+        ]
+        return drawn
 
 
 def hashable(observation: Any) -> Any:

@@ -11,9 +11,17 @@ from ..backoff import BackoffModel
 from ..smoothing import KneserNeyLM
 from ._candidates import check_rows
 from ._classifier_emission import ClassifierEmission
-from ._emissions import Emission, FrequencyEmission
+from ._emissions import CategoricalEmission, Emission
 from ._sequence_model import id_windows, learn_from_ids
 from ._suffix_emission import SuffixEmission
+from ._vector_emissions import GaussianEmission, PoissonEmission
+
+EMISSIONS: dict[str, type[Emission]] = {
+    "suffix": SuffixEmission,
+    "categorical": CategoricalEmission,
+    "gaussian": GaussianEmission,
+    "poisson": PoissonEmission,
+}
 
 
 class Factors:
@@ -24,7 +32,7 @@ class Factors:
     smoothing : None, estimator or BackoffModel
         As in `HighOrderHMM`. A model is returned as it is.
 
-    emission : {"suffix", "mle"}, emission model or classifier
+    emission : str, emission model or classifier
         As in `HighOrderHMM`.
 
     order : int
@@ -32,6 +40,9 @@ class Factors:
 
     classes : ndarray of shape (n_labels,)
         The labels that the ids stand for.
+
+    end : bool
+        Whether the end of a sequence is a class of the transitions.
 
     Attributes
     ----------
@@ -42,8 +53,10 @@ class Factors:
         The class of the transition model for each label.
     """
 
-    def __init__(self, smoothing: Any, emission: Any, order: int, classes: np.ndarray):
-        self.names, self.order = classes.tolist(), order
+    def __init__(
+        self, smoothing: Any, emission: Any, order: int, classes: np.ndarray, end: bool
+    ):
+        self.names, self.order, self.end = classes.tolist(), order, end
         self.n_labels = len(self.names)
         self.given = smoothing if isinstance(smoothing, BackoffModel) else None
         self.class_of_label = np.arange(self.n_labels, dtype=np.int32)
@@ -52,7 +65,7 @@ class Factors:
         if smoothing is None:
             smoothing = KneserNeyLM(discount=(0.5, 1.0, 1.5))
         if isinstance(emission, str):
-            emission = SuffixEmission() if emission == "suffix" else FrequencyEmission()
+            emission = EMISSIONS[emission]()
         elif not isinstance(emission, Emission):
             emission = ClassifierEmission(emission)
         self.smoothing, self.emission = smoothing, emission
@@ -73,7 +86,12 @@ class Factors:
         """A model of the labels from windows of their ids, and log of its prior."""
         if self.given is not None:
             return self.given, 0.0
-        return learn_from_ids(self.smoothing, self.names, contexts, targets, counts)
+        if not self.end:
+            kept = np.asarray(targets) < self.n_labels
+            contexts, targets, counts = (a[kept] for a in (contexts, targets, counts))
+        return learn_from_ids(
+            self.smoothing, self.names, contexts, targets, counts, self.end
+        )
 
     def emissions(self, X: list, ids: list, weight: list | None = None) -> Emission:
         """The fitted emission model; weight: an array for each sequence."""

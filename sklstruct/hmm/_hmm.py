@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
@@ -11,15 +12,15 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import validate_parts
+from .._checks import as_random_state, check_count, validate_parts
 from .._compat import HasMethods, Interval, StrOptions, _fit_context
 from .._docs import shared_docs
 from .._warnings import warn
 from ..backoff import BackoffModel
-from ..symbols import DEEPEST, object_array
+from ..symbols import DEEPEST, LabelLists, object_array
 from ._candidates import make_candidates
 from ._em import maximise
-from ._factors import Factors, candidate_rows
+from ._factors import EMISSIONS, Factors, candidate_rows
 from ._given import GIVEN
 from ._inference import SequenceInference
 from ._sequences import (
@@ -60,12 +61,19 @@ class HighOrderHMM(SequenceInference):
         ``KneserNeyLM(discount=(0.5, 1.0, 1.5))``. A fitted `BackoffModel`, for
         example one read from a file, is taken as it is, and has its own order.
 
-    emission : {"suffix", "mle"}, emission model or classifier, default="suffix"
-        "suffix" is ``SuffixEmission()``, "mle" is ``FrequencyEmission()``; a
-        classifier is wrapped in a `ClassifierEmission`.
+    emission : str, emission model or classifier, default="suffix"
+        "suffix" (words) is ``SuffixEmission()``, "categorical" (symbols)
+        ``CategoricalEmission()``, "gaussian" (numbers or vectors)
+        ``GaussianEmission()``, "poisson" (counts) ``PoissonEmission()``; a classifier
+        is wrapped in a `ClassifierEmission`.
 
     classes : int or array-like of shape (n_classes,), default=None
         The possible labels; a number n stands for 0..n-1. None: those of y.
+
+    end : bool, default=True
+        Whether the model predicts the end of a sequence, :math:`y_{L+1}`. False for
+        sequences that were cut anywhere, such as measurements. A fitted model as
+        `smoothing` decides for itself.
 
     max_iter : int or None, default=None
         Largest number of iterations of expectation-maximisation, at least 1. Only
@@ -135,7 +143,7 @@ class HighOrderHMM(SequenceInference):
     Expected n-grams and emissions are sums over the exact lattice, whose states are all
     histories of n - 1 labels; `smoothing` and `emission` learn from them as they learn
     from counts. With ``AdditiveLM`` R is the logarithm of its Dirichlet prior and every
-    iteration with ``FrequencyEmission()`` raises F. Other smoothers do not maximise
+    iteration with ``CategoricalEmission()`` raises F. Other smoothers do not maximise
     such an objective; R is 0, and an iteration that would lower F is dropped and ends
     the fit. The factors of `SuffixEmission` and `ClassifierEmission` are
     :math:`p(o \mid y)` up to a number that depends on o alone.
@@ -164,8 +172,9 @@ class HighOrderHMM(SequenceInference):
     _parameter_constraints: dict = {
         "order": [Interval(Integral, 2, DEEPEST + 1, closed="both")],
         "smoothing": [None, HasMethods(["fit"]), BackoffModel],
-        "emission": [StrOptions({"suffix", "mle"}), HasMethods(["fit"])],
+        "emission": [StrOptions(set(EMISSIONS)), HasMethods(["fit"])],
         "classes": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
+        "end": ["boolean"],
         "max_iter": [None, Interval(Integral, 1, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
@@ -179,6 +188,7 @@ class HighOrderHMM(SequenceInference):
         smoothing: Any = None,
         emission: Any = "suffix",
         classes: ArrayLike | int | None = None,
+        end: bool = True,
         max_iter: int | None = None,
         n_init: int = 1,
         random_state: int | np.random.RandomState | None = None,
@@ -191,6 +201,7 @@ class HighOrderHMM(SequenceInference):
         self.smoothing = smoothing
         self.emission = emission
         self.classes = classes
+        self.end = end
         self.max_iter = max_iter
         self.n_init = n_init
         self.random_state = random_state
@@ -255,7 +266,9 @@ class HighOrderHMM(SequenceInference):
         self.classes_ = _distinct_labels(y, self.classes)
         ids = label_ids("y", y, self.classes_)
         vars(self).pop("_automaton_cache", None)
-        factors = Factors(self.smoothing, self.emission, self.order, self.classes_)
+        factors = Factors(
+            self.smoothing, self.emission, self.order, self.classes_, self.end
+        )
         if all(some.min(initial=0) >= 0 for some in ids):
             model, emission = factors.of_labels(X, ids, weight)
             objective: list[float] = []
@@ -379,6 +392,129 @@ class HighOrderHMM(SequenceInference):
             self._map(lambda s, c: s.lattice.decode(c).log_proba, sentences),
             dtype=np.float64,
         )
+
+    def sample(
+        self,
+        n_sequences: int = 1,
+        *,
+        max_length: int = 100,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> tuple[list, list]:
+        """Draw sequences of labels and observations.
+
+        Parameters
+        ----------
+        n_sequences : int, default=1
+            At least 0.
+
+        max_length : int, default=100
+            A sequence that does not end before is cut after this many labels; all
+            sequences are, if the model predicts no end.
+
+        random_state : int, RandomState, Generator or None, default=None
+            Source of the random numbers.
+
+        Returns
+        -------
+        X : list of list of observations
+            As ``emission_.sample`` draws them.
+
+        y : list of list of labels
+            The labels.
+
+        Raises
+        ------
+        ValueError
+            If the emission model cannot be drawn from.
+        """
+        draw = self._of_emission("sample")
+        n = check_count("n_sequences", n_sequences, 0)
+        max_length = check_count("max_length", max_length, 1)
+        rng = as_random_state(random_state)
+        model = self.transition_model_
+        states, ids = model.begin(n), np.full((n, max_length), -1, dtype=np.int64)
+        alive = np.arange(n)
+        for t in range(max_length):
+            drawn = model.draw(states, rng.random_sample(len(alive)))
+            goes_on = self._label_of_class[drawn] >= 0
+            alive, drawn = alive[goes_on], drawn[goes_on]
+            if not len(alive):
+                break
+            ids[alive, t] = self._label_of_class[drawn]
+            symbols = model.labels.symbol_of_class[drawn]
+            states = model.follow(states[goes_on], symbols)
+        lengths = (ids >= 0).sum(axis=1)
+        flat = ids[ids >= 0]
+        bounds = [0, *np.cumsum(lengths).tolist()]
+        X, y = draw(flat, rng), self.classes_[flat].tolist()
+        parts = [slice(*pair) for pair in itertools.pairwise(bounds)]
+        return [X[part] for part in parts], LabelLists(y[part] for part in parts)
+
+    def aic(self, X: Sequence) -> float:
+        r"""Akaike's information criterion: smaller is better.
+
+        :math:`2 p - 2 \log P(X)` with p free parameters: of the transitions after
+        each stored history of n - 1 labels (shorter after the start), and of the
+        emission model.
+
+        Parameters
+        ----------
+        X : list of sequences of observations
+            None or NaN is a missing observation.
+
+        Returns
+        -------
+        aic : float
+            In nats, over all sequences.
+
+        Raises
+        ------
+        ValueError
+            If the emission model does not know its number of parameters.
+        """
+        return float(2 * self._n_parameters() - 2 * self.log_likelihood(X).sum())
+
+    def bic(self, X: Sequence) -> float:
+        r"""Bayesian information criterion: smaller is better.
+
+        :math:`p \log N - 2 \log P(X)` with N observations, and p as in :meth:`aic`.
+
+        Parameters
+        ----------
+        X : list of sequences of observations
+            None or NaN is a missing observation.
+
+        Returns
+        -------
+        bic : float
+            In nats, over all sequences.
+
+        Raises
+        ------
+        ValueError
+            If the emission model does not know its number of parameters.
+        """
+        n = sum(map(len, check_sequences(X)))
+        log_n = np.log(max(n, 1))
+        return float(self._n_parameters() * log_n - 2 * self.log_likelihood(X).sum())
+
+    def _n_parameters(self):
+        emissions = self._of_emission("n_parameters")()
+        automaton = self._automaton
+        full = automaton.depth == self.order_ - 1
+        if automaton.start_symbol >= 0:
+            # The oldest symbol of a history after the start is the start.
+            full |= automaton.symbol == automaton.start_symbol
+        return int(full.sum()) * (automaton.n_classes - 1) + emissions
+
+    def _of_emission(self, method):
+        check_is_fitted(self, "transition_model_")
+        if not hasattr(self.emission_, method):
+            raise ValueError(
+                f"emission: {type(self.emission_).__name__} has no method {method}; "
+                "CategoricalEmission, GaussianEmission and PoissonEmission have it"
+            )
+        return getattr(self.emission_, method)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

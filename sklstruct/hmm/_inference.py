@@ -425,19 +425,20 @@ class SequenceInference(BaseEstimator):
     def score(
         self,
         X: Sequence,
-        y: Sequence,
+        y: Sequence | None = None,
         sample_weight: ArrayLike | None = None,
         given: Sequence | None = None,
     ) -> float:
-        """Share of observations whose label is predicted right.
+        """Share of observations whose label is predicted right, or log-likelihood.
 
         Parameters
         ----------
         X : list of sequences of observations
             None or NaN is a missing observation.
 
-        y : list of sequences of labels
-            Unknown labels (None, or -1 if labels are integers) do not count.
+        y : list of sequences of labels, default=None
+            Unknown labels (None, or -1 if labels are integers) do not count. None: the
+            score is the log-likelihood of X, by which models without labels are chosen.
 
         sample_weight : array-like of shape (n_sequences,), default=None
             Weight of each sequence, at least 0.
@@ -446,8 +447,9 @@ class SequenceInference(BaseEstimator):
 
         Returns
         -------
-        accuracy : float
-            In 0..1, over the observations of all sequences.
+        score : float
+            Accuracy in 0..1 over the observations of all sequences; without y, the
+            weighted sum of `log_likelihood`, in nats per observation.
 
         Raises
         ------
@@ -455,6 +457,15 @@ class SequenceInference(BaseEstimator):
             If `given` does not fit X, or leaves a sequence no possible labelling;
             if y holds NaN.
         """
+        if y is None:
+            X = check_sequences(X)
+            weight = check_weights(sample_weight, len(X))
+            n = weight @ [*map(len, X)]
+            if not n:
+                raise ValueError("X holds no observation to score")
+            found = self.log_likelihood(X, given)
+            # An impossible sequence of weight 0 would give NaN.
+            return float(weight[weight > 0] @ found[weight > 0] / n)
         rows, y = check_pairs(X, y)
         weight = check_weights(sample_weight, len(rows))
         integers = self.classes_.dtype.kind in "iu"

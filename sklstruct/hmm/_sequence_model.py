@@ -55,7 +55,12 @@ def id_windows(
 
 
 def learn_from_ids(
-    estimator: Any, names: list, contexts: Any, targets: Any, counts: Any
+    estimator: Any,
+    names: list,
+    contexts: Any,
+    targets: Any,
+    counts: Any,
+    with_end: bool = True,
 ) -> tuple[BackoffModel, float]:
     """A clone of `estimator` fitted to `id_windows`: its model, and log of its prior.
 
@@ -70,15 +75,20 @@ def learn_from_ids(
     contexts, targets, counts
         See `id_windows`.
 
+    with_end : bool, default=True
+        False: the end of a sequence is not a class; `targets` does not hold it.
+
     Raises
     ------
     TypeError
         If it fits no back-off model.
     """
-    start, end = new_mark("<s>", names), new_mark("</s>", names)
+    start = new_mark("<s>", names)
+    end = new_mark("</s>", names) if with_end else None
     labels = Labels(
-        object_array([*names, end]), object_array([*names, start]), start=start, end=end
-    )
+        object_array([*names, end] if with_end else names),
+        object_array([*names, start]), start=start, end=end,
+    )  # fmt: skip
     estimator = clone(estimator)
     prepare_for_ids(estimator, labels)
     estimator.fit(contexts, targets, sample_weight=counts)
@@ -103,7 +113,7 @@ def name_symbols(model: BackoffModel, labels: Labels) -> BackoffModel:
     ids = np.asarray(model.labels.symbols, dtype=np.int64)
     symbol = tree.symbol.copy()
     symbol[1:] = ids[symbol[1:]]
-    tree = tree.with_symbols(symbol, labels.n_classes)
+    tree = tree.with_symbols(symbol, len(labels.known_symbols("names")))
     pairs = pairs_of_arrays(
         tree, model.pairs.ptr, model.pairs.target, model.pairs.parent
     )

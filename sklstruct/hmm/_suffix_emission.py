@@ -72,7 +72,7 @@ class SuffixEmission(Emission):
 
     See Also
     --------
-    FrequencyEmission : For symbols without letters.
+    CategoricalEmission : For symbols without letters.
 
     Notes
     -----

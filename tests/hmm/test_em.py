@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 
 from sklstruct import AdditiveLM, KneserNeyLM, LanguageModel
 from sklstruct.hmm import (
+    CategoricalEmission,
     ClassifierEmission,
-    FrequencyEmission,
     HighOrderHMM,
     KeypadChannel,
     NoisyChannelDecoder,
@@ -155,8 +155,8 @@ def test_objective_rises(order, unknown, no_tolerance, monkeypatch):
     # A maximum a posteriori step: no iteration is refused, none loses.
     X, y = toy(30, labels="DNV")
     tagger = HighOrderHMM(
-        order, smoothing=AdditiveLM(delta=0.1), emission="mle", classes=list("DNV"),
-        max_iter=12, random_state=1,
+        order, smoothing=AdditiveLM(delta=0.1), emission="categorical",
+        classes=list("DNV"), max_iter=12, random_state=1,
     ).fit(X, masked(y, unknown))  # fmt: skip
     assert tagger.n_iter_ == 12
     gain = np.diff(tagger.objective_)
@@ -239,7 +239,11 @@ def test_labels_of_the_first_class_alone_are_labels():
     X, y = toy(40, labels="DNVA")
     only = [["A" if a == "A" else None for a in row] for row in y]
     model = HighOrderHMM(
-        2, smoothing=AdditiveLM(), emission="mle", classes=list("ADNV"), max_iter=3
+        2,
+        smoothing=AdditiveLM(),
+        emission="categorical",
+        classes=list("ADNV"),
+        max_iter=3,
     )
     one, two = (clone(model).set_params(random_state=k).fit(X, only) for k in (0, 1))
     assert one.classes_[0] == "A" and same_model(one, two)
@@ -258,8 +262,8 @@ def test_first_order_without_smoothing_is_hmmlearns(no_tolerance):
     K, V = 3, 4
     X = [rng.randint(V, size=rng.randint(1, 7)).tolist() for _ in range(25)]
     tagger = HighOrderHMM(
-        2, smoothing=AdditiveLM(delta=1e-13), emission="mle", classes=K, max_iter=1,
-        random_state=0,
+        2, smoothing=AdditiveLM(delta=1e-13), emission="categorical", classes=K,
+        max_iter=1, random_state=0,
     )  # fmt: skip
     first = clone(tagger).fit(X)
     last = clone(tagger).set_params(max_iter=6).fit(X)
@@ -298,7 +302,7 @@ def test_first_order_without_smoothing_is_hmmlearns(no_tolerance):
 def test_restarts_and_threads():
     X, y = toy(40, labels="DN")
     tagger = HighOrderHMM(
-        3, smoothing=AdditiveLM(), emission="mle", classes=2, max_iter=6
+        3, smoothing=AdditiveLM(), emission="categorical", classes=2, max_iter=6
     )
     several = clone(tagger).set_params(n_init=4, random_state=0).fit(X)
     single = clone(tagger).set_params(random_state=0).fit(X)
@@ -334,7 +338,7 @@ def test_everything_labelled_needs_no_iteration():
     assert same_model(plain, HighOrderHMM(3).fit(X, y, np.ones(len(X))))
 
 
-@pytest.mark.parametrize("emission", ["suffix", "mle"])
+@pytest.mark.parametrize("emission", ["suffix", "categorical"])
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_integer_weights_are_repetitions(emission, share):
     X, y = toy(30)
@@ -413,10 +417,12 @@ def test_transitions_that_are_given(no_tolerance):
     X, y = toy(60)
     model = HighOrderHMM(3).fit(X, y).transition_model_
     some = masked(y, 0.7)
-    tagger = HighOrderHMM(smoothing=model, emission="mle", max_iter=8).fit(X, some)
+    tagger = HighOrderHMM(smoothing=model, emission="categorical", max_iter=8).fit(
+        X, some
+    )
     assert tagger.transition_model_ is model
     assert tagger.n_iter_ == 8 and (np.diff(tagger.objective_) > 0).all()
-    free = HighOrderHMM(smoothing=model, emission="mle", classes=list("DNVA"))
+    free = HighOrderHMM(smoothing=model, emission="categorical", classes=list("DNVA"))
     assert (np.diff(free.fit(X).objective_) > 0).all()
 
 
@@ -424,7 +430,7 @@ def test_transitions_that_are_given(no_tolerance):
 
 
 @pytest.mark.parametrize("order", [2, 3, 4])
-@pytest.mark.parametrize("emission", ["suffix", FrequencyEmission(floor=0.05)])
+@pytest.mark.parametrize("emission", ["suffix", CategoricalEmission(floor=0.05)])
 def test_given_labels_equal_enumeration(order, emission):
     X, y = toy()
     tagger = HighOrderHMM(order, emission=emission).fit(X, y)
@@ -524,7 +530,7 @@ def test_given_words_of_a_decoder():
 def test_malformed_given(given, message):
     X = [["the", "cat", "ran"], ["the", "dog", "sat"]]
     y = [["D", "N", "V"], ["D", "N", "V"]]
-    tagger = HighOrderHMM(2, emission="mle").fit(X, y)
+    tagger = HighOrderHMM(2, emission="categorical").fit(X, y)
     for method in (tagger.predict, tagger.predict_proba, tagger.log_likelihood):
         with pytest.raises((ValueError, TypeError), match=message):
             method([["the", "cat"], ["the"]], given=given)
@@ -539,7 +545,7 @@ def test_labels_that_make_a_sequence_impossible():
     nodes = np.repeat(np.arange(model.n_nodes), np.diff(model.pairs.ptr))
     log_prob[(model.pairs.target == a) & (nodes > 0)] = -np.inf
     zero = type(model)(model.pairs, log_prob, model.log_backoff, model.labels)
-    tagger = HighOrderHMM(smoothing=zero, emission=FrequencyEmission(floor=0.1))
+    tagger = HighOrderHMM(smoothing=zero, emission=CategoricalEmission(floor=0.1))
     tagger.fit([["x", "y"]], [["a", "b"]])
     X, given = [["x", "y"]], [["a", None]]
     for method in (
@@ -592,7 +598,7 @@ def test_malformed_labels_and_weights(params, y, weight, message):
 def test_observations_are_needed():
     with pytest.raises(ValueError, match="no observation"):
         HighOrderHMM(classes=2).fit([[None, None]])
-    fitted = HighOrderHMM(2, emission="mle").fit([["x", "y"]], [["a", "b"]])
+    fitted = HighOrderHMM(2, emission="categorical").fit([["x", "y"]], [["a", "b"]])
     with pytest.raises(ValueError, match="unknown label"):
         fitted.joint_log_proba([["x", "y"]], [["a", None]])
     with pytest.raises(ValueError, match="no observation to score"):

@@ -27,9 +27,9 @@ from sklstruct.context_tree import pairs_of_arrays
 from sklstruct.datasets import load_python_topics
 from sklstruct.exchange import read, write
 from sklstruct.hmm import (
+    CategoricalEmission,
     ClassifierEmission,
     EditDistanceChannel,
-    FrequencyEmission,
     HighOrderHMM,
     KeypadChannel,
     LatticeTooLargeError,
@@ -55,7 +55,7 @@ def all_paths(tagger, x):
 
 
 @pytest.mark.parametrize("order", [2, 3, 5])
-@pytest.mark.parametrize("emission", ["suffix", "mle"])
+@pytest.mark.parametrize("emission", ["suffix", "categorical"])
 def test_answers_agree_with_enumeration(order, emission):
     X, y = toy()
     tagger = HighOrderHMM(order, emission=emission).fit(X, y)
@@ -132,7 +132,7 @@ def test_order_is_learnt_from_data():
             row.append(row[-2])
         y.append([str(label) for label in row])
         X.append([row[0], row[1]] + ["?"] * 8)
-    search = GridSearchCV(HighOrderHMM(emission="mle"), {"order": [2, 3]}, cv=3)
+    search = GridSearchCV(HighOrderHMM(emission="categorical"), {"order": [2, 3]}, cv=3)
     assert search.fit(X, y).best_params_["order"] == 3
     assert search.best_score_ > 0.99
 
@@ -248,9 +248,9 @@ def test_suffix_emission_sums():
 
 def test_frequency_emission_floor():
     ids = [np.array([0, 1, 0])]
-    sharp = FrequencyEmission().fit([["a", "b", "c"]], ids, 2)
+    sharp = CategoricalEmission().fit([["a", "b", "c"]], ids, 2)
     assert sharp.candidates([["a"]])[0][0][0].tolist() == [0]
-    soft = FrequencyEmission(floor=0.01).fit([["a", "b", "c"]], ids, 2)
+    soft = CategoricalEmission(floor=0.01).fit([["a", "b", "c"]], ids, 2)
     np.testing.assert_allclose(np.exp(soft.candidates([["a"]])[0][0][1]), [0.5, 0.01])
     some, factor = sharp.candidates([["new"]])[0][0]
     assert some.tolist() == [0, 1] and (factor == factor[0]).all()
@@ -276,7 +276,7 @@ ngram 2=2
     model = read(io.BytesIO(data))
     log_prob = np.where(model.log_prob < -200, -np.inf, model.log_prob)
     model = BackoffModel(model.pairs, log_prob, model.log_backoff, model.labels)
-    tagger = HighOrderHMM(smoothing=model, emission="mle")
+    tagger = HighOrderHMM(smoothing=model, emission="categorical")
     tagger.fit([["x", "y"]], [["a", "b"]])
     for solver in ("auto", "refine"):
         with only(solver):
@@ -294,7 +294,7 @@ ngram 2=2
 
 def test_anytime():
     X, y = toy(200, labels="DNVA")
-    exact = HighOrderHMM(5, emission=FrequencyEmission(floor=0.05)).fit(X, y)
+    exact = HighOrderHMM(5, emission=CategoricalEmission(floor=0.05)).fit(X, y)
     best = exact.decode(X).log_proba
     with only("refine", max_iter=2):
         early = exact.decode(X)
@@ -306,7 +306,7 @@ def test_anytime():
 
 def test_max_states():
     X, y = toy()
-    tagger = HighOrderHMM(4, emission=FrequencyEmission(floor=0.1), max_states=4)
+    tagger = HighOrderHMM(4, emission=CategoricalEmission(floor=0.1), max_states=4)
     tagger.fit(X, y)
     long = [x for x in X if len(x) > 4][:3]
     assert (tagger.decode(long).n_iterations >= 0).all()  # falls back to refinement
@@ -318,7 +318,7 @@ def test_max_states():
 
 def test_refinement_brings_the_gap_of_a_beam_down():
     X, y = toy(200)
-    tagger = HighOrderHMM(5, emission=FrequencyEmission(floor=0.05)).fit(X, y)
+    tagger = HighOrderHMM(5, emission=CategoricalEmission(floor=0.05)).fit(X, y)
     best = tagger.decode(X).log_proba
     tagger.set_params(max_states=60)
     found = tagger.decode(X)
@@ -554,7 +554,7 @@ def test_order_2_equals_hmmlearn():
         AdditiveLM(delta=0.5), max_depth=1, unknown=None, end=None
     ).fit(text)
     model = model.backoff_model_
-    tagger = HighOrderHMM(smoothing=model, emission=FrequencyEmission(floor=1e-3))
+    tagger = HighOrderHMM(smoothing=model, emission=CategoricalEmission(floor=1e-3))
     tagger.fit(X, y)
     words = sorted({w for x in X for w in x})
     n = len(tagger.classes_)
@@ -797,7 +797,7 @@ def test_what_a_channel_gets_wrong(answer, message):
 
 @pytest.mark.parametrize("answer, message", MALFORMED, ids=[str(i) for i in range(13)])
 def test_what_an_emission_gets_wrong(answer, message):
-    class Own(FrequencyEmission):
+    class Own(CategoricalEmission):
         def candidates(self, X):
             other = np.arange(2), [0, 0]
             return [[answer if o == "b" else other for o in x] for x in X]
@@ -1109,7 +1109,7 @@ def test_lattice_display():
     from sklstruct.plotting import LatticeDisplay
 
     X, y = toy()
-    tagger = HighOrderHMM(4, emission=FrequencyEmission(floor=0.02)).fit(X, y)
+    tagger = HighOrderHMM(4, emission=CategoricalEmission(floor=0.02)).fit(X, y)
     x = max(X, key=len)
     display = LatticeDisplay.from_estimator(tagger, x)
     assert len(display.states) == len(x) + 2 == len(display.pruned)

@@ -164,8 +164,8 @@ def test_partly_labelled_sequences(seed, monkeypatch):
     monkeypatch.setattr(_em, "UNLABELLED_WEIGHT", rest)
     monkeypatch.setattr(_em, "TOLERANCE", 0.0)
     tagger = HighOrderHMM(
-        order, smoothing=AdditiveLM(delta=delta), emission="mle", classes=labels,
-        max_iter=n_iter,
+        order, smoothing=AdditiveLM(delta=delta), emission="categorical",
+        classes=labels, max_iter=n_iter,
     ).fit(X, y, sample_weight=weight)  # fmt: skip
     kept = [i for i, w in enumerate(weight) if w]
     X, y, weight = ([part[i] for i in kept] for part in (X, y, weight))
@@ -263,7 +263,7 @@ def test_gap_of_sentences_beyond_max_states(seed, monkeypatch):
     X, y = [*X, [words[0]]], [*y, [labels[0]]]
     delta = float(rng.uniform(0.05, 1))
     tagger = HighOrderHMM(
-        order, smoothing=AdditiveLM(delta=delta), emission="mle", classes=labels
+        order, smoothing=AdditiveLM(delta=delta), emission="categorical", classes=labels
     ).fit(X, y)  # fmt: skip
     options = {
         "tol": float(rng.choice([1e-9, 0.5, 3.0])), "max_iter": int(rng.randint(1, 4))
