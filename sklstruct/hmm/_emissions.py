@@ -160,6 +160,25 @@ class CategoricalEmission(Emission):
         """
         return len(self.label_counts_) * (self.n_symbols_ - 1)
 
+    def probabilities(self, symbols: Sequence) -> np.ndarray:
+        """P(symbol | label), with the floor.
+
+        Parameters
+        ----------
+        symbols : sequence of symbols
+            Those that `fit` has not seen have the probability 0.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_symbols, n_labels)
+            Rows in the order of `symbols`.
+        """
+        proba = np.zeros((len(symbols), len(self.label_counts_)))
+        for row, symbol in zip(proba, symbols):
+            labels, log_factor = self._known.get(symbol, ((), ()))
+            row[list(labels)] = np.exp(log_factor)
+        return proba
+
     def sample(self, ids: Any, random_state: np.random.RandomState) -> list:
         """Draw an observation for each label.
 
@@ -177,10 +196,7 @@ class CategoricalEmission(Emission):
             As `fit` has seen them; with `floor` above 0 the probabilities are scaled.
         """
         symbols = list(self._known)
-        share = np.zeros((len(symbols), len(self.label_counts_)))
-        for row, (labels, log_factor) in zip(share, self._known.values()):
-            row[labels] = np.exp(log_factor)
-        bounds = share.cumsum(axis=0)
+        bounds = self.probabilities(symbols).cumsum(axis=0)
         u = random_state.random_sample(len(ids))
         drawn = [
             symbols[np.searchsorted(bounds[:, k], x * bounds[-1, k], "right")]
