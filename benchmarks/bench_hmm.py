@@ -4,13 +4,15 @@
 
 `tagging`: XPOS of UD English EWT, trained on train, measured on test, orders 2 to 9;
 refinement on the share of the sentences (`refined`) that have few candidates.
-`peers`: taggers on EWT, on a random split of all its parts (`runs`) and on a tree bank
-on which no setting was chosen, UD English GUM (SKLSTRUCT_DATA/ud-english-gum holds
-files as UD names them, *-ud-train.conllu, the documents that are in neither dev nor
-test and not from Reddit, and *-ud-test.conllu). Ours at order 4 with unknown words by
-endings or by a classifier, and with the emissions of `features`; sklearn-crfsuite with
-those features too; NLTK's TnT; hmmlearn's CategoricalHMM with smoothed relative
-frequencies. Fit and decoding begin with the words.
+`peers`: taggers on EWT, on a random split of all its parts (`runs`) and on tree banks
+of Universal Dependencies in folders of SKLSTRUCT_DATA, with files as UD names them:
+UD English GUM (XPOS; *-ud-train.conllu holds the documents that are in neither dev nor
+test and not from Reddit), and UPOS of UD Turkish IMST, Hungarian Szeged and Greek GDT.
+The default guess of unknown words was chosen on the development parts of EWT and
+Turkish IMST; GUM, Hungarian and Greek had no part in any choice. Ours at order 4 with
+unknown words by endings or by a classifier, and with the emissions of `features`;
+sklearn-crfsuite with those features too; NLTK's TnT; hmmlearn's CategoricalHMM with
+smoothed relative frequencies. Fit and decoding begin with the words.
 `learning`: 1 to 100 % of the sentences labelled, the rest left out (weight 0) or learnt
 from by so many iterations of expectation-maximisation; "default": the weight and the
 iterations of the class, which were chosen on the development part.
@@ -80,7 +82,7 @@ def cases():
     out += [
         {"section": "peers", "split": split, "peer": peer}
         | ({} if peer.startswith("sklstruct") else {"needs": peer.split(",")[0]})
-        for split in ("EWT", "GUM", "runs")
+        for split in ("EWT", "runs", *TREE_BANKS)
         for peer in TAGGERS
     ]
     out += [
@@ -140,12 +142,22 @@ def ewt(split):
     return bank.form, bank.xpos
 
 
+# Other tree banks of Universal Dependencies: the folder, and the column of the tags.
+TREE_BANKS = {
+    "GUM": ("ud-english-gum", "xpos"),
+    "Turkish": ("ud-turkish-imst", "upos"),
+    "Hungarian": ("ud-hungarian-szeged", "upos"),
+    "Greek": ("ud-greek-gdt", "upos"),
+}
+
+
 @functools.cache
-def gum(split):
-    """(words, tags) of the sentences of UD English GUM."""
-    (path,) = data_folder("ud-english-gum").glob(f"*-ud-{split}.conllu")
+def tree_bank(name, split):
+    """(words, tags) of the sentences of one of TREE_BANKS."""
+    folder, column = TREE_BANKS[name]
+    (path,) = data_folder(folder).glob(f"*-ud-{split}.conllu")
     bank = read_conll(path)
-    return bank.form, bank.xpos
+    return bank.form, bank[column]
 
 
 def tagging(case):
@@ -189,7 +201,9 @@ def is_small(c):
 
 
 def peers(case):
-    part = gum if case["split"] == "GUM" else ewt
+    part = ewt
+    if case["split"] in TREE_BANKS:
+        part = functools.partial(tree_bank, case["split"])
     (X, y), (test, true) = part("train"), part("test")
     if case["split"] == "runs":
         # All parts together; a tenth of the runs of twenty sentences is held back.

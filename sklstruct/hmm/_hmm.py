@@ -94,6 +94,11 @@ class HighOrderHMM(SequenceInference):
         :math:`P(y)^{\tau} p(o \mid y)`, whose sum is not a probability of o. `fit`
         does not use it.
 
+    decoding : {"path", "posterior"}, default="path"
+        The answer of `predict`: the most probable sequence of labels, or at each
+        position the label with the largest marginal probability, which has the largest
+        expected accuracy and may be an impossible sequence.
+
     max_states : int, default=1_000_000
         Largest number of states of the lattice of a sequence, at least 1: a bound of
         the memory. Sums and marginals of a longer sequence are errors; its best path
@@ -178,6 +183,7 @@ class HighOrderHMM(SequenceInference):
         "max_iter": [None, Interval(Integral, 1, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
+        "decoding": [StrOptions({"path", "posterior"})],
         **SequenceInference._parameter_constraints,
     }
 
@@ -193,6 +199,7 @@ class HighOrderHMM(SequenceInference):
         n_init: int = 1,
         random_state: int | np.random.RandomState | None = None,
         transition_weight: float = 1.0,
+        decoding: str = "path",
         max_states: int = 1_000_000,
         n_jobs: int | None = None,
     ):
@@ -205,6 +212,7 @@ class HighOrderHMM(SequenceInference):
         self.max_iter = max_iter
         self.n_init = n_init
         self.random_state = random_state
+        self.decoding = decoding
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -316,6 +324,37 @@ class HighOrderHMM(SequenceInference):
 
     def _labels(self, ids, sequence):
         return self.classes_[self._label_of_class[ids]]
+
+    @shared_docs(given=GIVEN)
+    def predict(self, X: Sequence, given: Sequence | None = None) -> list:
+        """Labels of every sequence, by `decoding`.
+
+        Parameters
+        ----------
+        X : list of sequences of observations
+            Sequences may be empty and of different lengths; None or NaN is a missing
+            observation, which allows every label.
+
+        {given}
+
+        Returns
+        -------
+        labels : list of list
+            The labels of every sequence; None for each if no labelling is possible.
+
+        Raises
+        ------
+        ValueError
+            If `given` does not fit X, or leaves a sequence no possible labelling; with
+            "posterior" if a sequence needs more than `max_states` states.
+        """
+        if self.decoding == "path":
+            return super().predict(X, given)
+        found = []
+        for rows in self.predict_proba(X, given):
+            best = self.classes_[rows.argmax(axis=1)].tolist()
+            found.append(best if rows.any() else [None] * len(best))
+        return LabelLists(found)
 
     @shared_docs(given=GIVEN)
     def predict_proba(self, X: Sequence, given: Sequence | None = None) -> np.ndarray:

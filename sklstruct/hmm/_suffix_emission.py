@@ -53,7 +53,7 @@ class SuffixEmission(Emission):
         that never had them, in 0..1. Sequences without labels are learnt from far
         faster at 0.01.
 
-    guess : {"endings", "logistic"} or classifier, default="endings"
+    guess : {"logistic", "endings"} or classifier, default="logistic"
         The guesser of the labels of unknown and rare words. "logistic": a logistic
         regression over endings, beginnings, shape and parts of the word, trained on
         the rare words in place of :math:`P(y \mid s_k)`; more accurate and slower. A
@@ -112,7 +112,7 @@ class SuffixEmission(Emission):
         theta: float | None = 0.5,
         shrinkage: float = 1.0,
         min_proba: float = 1e-3,
-        guess: Any = "endings",
+        guess: Any = "logistic",
     ):
         self.max_suffix = max_suffix
         self.max_count = max_count

@@ -175,7 +175,8 @@ def test_objective_of_other_smoothers_never_falls_and_says_when_it_stops(monkeyp
     monkeypatch.setattr(_em, "TOLERANCE", 1e-4)
     X, y = toy(40)
     some = masked(y, 0.6)
-    tagger = HighOrderHMM(3, max_iter=200)
+    emission = SuffixEmission(guess="endings")
+    tagger = HighOrderHMM(3, emission=emission, max_iter=200)
     tagger.fit(X, some)
     assert 1 < tagger.n_iter_ < 200
     assert (np.diff(tagger.objective_) > 0).all()

@@ -290,6 +290,10 @@ ngram 2=2
     assert (tagger.predict_proba([["x", "x"]])[0] == 0).all()
     assert tagger.predict_k([["x", "x"]]) == [[]]
     assert tagger.score([["x", "x"]], [["a", "a"]]) == 0
+    tagger.set_params(decoding="posterior")
+    assert tagger.predict([["x", "x"], [], ["x", None]]) == [
+        [None, None], [], ["a", "b"],
+    ]  # fmt: skip
 
 
 def test_anytime():
@@ -355,7 +359,7 @@ def test_malformed_input(X, y, error, message):
 
 def test_other_errors():
     X, y = toy(10)
-    tagger = HighOrderHMM().fit(X, y)
+    tagger = HighOrderHMM(emission=SuffixEmission(guess="endings")).fit(X, y)
     with pytest.raises(ValueError, match="not in classes_"):
         tagger.joint_log_proba([["d0"]], [["unseen"]])
     with pytest.raises(ValueError, match="k must be an integer of at least 1"):
@@ -1141,3 +1145,24 @@ def test_pickle_with_other_classes_is_refused(wrong):
     decoder._bound.ptr = decoder._bound.ptr[:1]
     with pytest.raises(ValueError, match="the words"):
         pickle.loads(pickle.dumps(decoder))
+
+
+def test_posterior_decoding_has_the_largest_expected_accuracy():
+    X, y = toy(60, seed=3)
+    tagger = HighOrderHMM(2, emission=CategoricalEmission(floor=0.1)).fit(X, y)
+    by_position = clone(tagger).set_params(decoding="posterior").fit(X, y)
+    expected = {}
+    for model in (tagger, by_position):
+        rows = model.predict_proba(X)
+        ids = [np.searchsorted(model.classes_, labels) for labels in model.predict(X)]
+        shares = [p[np.arange(len(p)), i] for p, i in zip(rows, ids)]
+        expected[model.decoding] = np.concatenate(shares).mean()
+        best = np.concatenate([p.max(axis=1) for p in rows]).mean()
+    assert expected["posterior"] == pytest.approx(best)
+    assert expected["path"] < expected["posterior"]
+    assert by_position.score(X, y) > 0.5
+    known = [[row[0]] + [None] * (len(row) - 1) for row in y]
+    found = by_position.predict(X, given=known)
+    assert [row[0] for row in found] == [row[0] for row in y]
+    with pytest.raises(ValueError, match="'decoding' parameter"):
+        HighOrderHMM(decoding="viterbi").fit(X, y)
