@@ -78,9 +78,11 @@ cdef enum:
     LABELS = 1
     GIVEN = 2
     ALL = 3
+    NODES = 4
 
-KINDS = {"best": BEST, "labels": LABELS, "given": GIVEN, "all": ALL}
+KINDS = {"best": BEST, "labels": LABELS, "given": GIVEN, "all": ALL, "nodes": NODES}
 ROLES = {"route": ROUTE, "leaf": LEAF, "single": SINGLE, "class": CLASS}
+STATES = {"pending": PENDING, "closed": REACHED, "open": EVALUATED}
 LOSSES = {"squared_hinge": 0, "ovr_log_loss": 1, "log_loss": 2}
 
 
@@ -104,16 +106,47 @@ cdef inline double least_log(double a, double b) noexcept nogil:
 
 
 @cython.final
+cdef class Unseen:
+    """Scores of samples of the fold by weights that had not seen them.
+
+    Those of sample i: from scores[place[j]] on those at node[j], ptr[i] <= j < ptr[i+1].
+    """
+
+    cdef const int64_t[::1] ptr
+    cdef const int32_t[::1] node
+    cdef const int64_t[::1] place
+    cdef const float[::1] scores
+
+    def __init__(self, const int64_t[::1] ptr, const int32_t[::1] node,
+                 const int64_t[::1] place, const float[::1] scores):
+        self.ptr, self.node, self.place, self.scores = ptr, node, place, scores
+
+    def part(self, Py_ssize_t start):
+        """The samples from `start` on."""
+        return Unseen(self.ptr[start:], self.node, self.place, self.scores)
+
+    cdef inline const float* of(self, Py_ssize_t i, Py_ssize_t v) noexcept nogil:
+        """The scores of sample i at node v; NULL if there are none."""
+        cdef Py_ssize_t j
+        for j in range(self.ptr[i], self.ptr[i + 1]):
+            if self.node[j] == v:
+                return &self.scores[self.place[j]]
+        return NULL
+
+
+@cython.final
 cdef class Scratch:
     """One sample, and work arrays for it; each thread has its own."""
 
     cdef FloatRows keep         # the samples that the pointers point into
+    cdef Unseen unseen          # None unless they are those of the fold
+    cdef Py_ssize_t i           # number of the sample
     cdef Py_ssize_t n           # entries of the sample
     cdef const float* x
     cdef const int32_t* index
     cdef double[::1] route      # (n_nodes,) R
     cdef double[::1] mass       # (n_nodes,) log of the probability
-    cdef double[::1] value      # (n_nodes,) log P(y | l) at the nodes of classes
+    cdef double[::1] value      # (n_nodes,) log P(y | l) at classes, E at their leaves
     cdef double[::1] masses     # (n_nodes,) masses of the items
     cdef double[::1] mass_room  # (n_nodes,) their exponentials
     cdef int8_t[::1] state      # (n_nodes,)
@@ -152,11 +185,11 @@ cdef class Scratch:
         self.z = np.empty(lanes, dtype=np.float32)
         self.ranked = np.empty(n_nodes * sizeof(Ranked), dtype=np.int8)
         self.n_touched = 0
-        self.begin(None)
+        self.begin(None, None)
 
-    cdef begin(self, FloatRows rows):
+    cdef begin(self, FloatRows rows, Unseen unseen):
         """Forget what was located for earlier samples, and read these from now on."""
-        self.keep = rows
+        self.keep, self.unseen = rows, unseen
         self.n = self.next_n = 0
         self.ahead = -1
         self.x = self.ahead_x = self.next_x = NULL
@@ -237,10 +270,16 @@ cdef class Posterior:
         cdef Py_ssize_t m = self.n_child[v], piece, j, at = 0, width, first
         cdef sklstruct_weights node
         cdef sklstruct_hits room
-        cdef double z
+        cdef const float* z
+        cdef const float* unseen = NULL
+        if work.unseen is not None:
+            unseen = work.unseen.of(work.i, v)
         for piece in range(self.model_ptr[v], self.model_ptr[v + 1]):
             node = self.nodes.at(piece)
-            if hits != NULL and at == 0:
+            z = &work.z[0]
+            if unseen != NULL:
+                z = unseen + at
+            elif hits != NULL and at == 0:
                 sklstruct_node_scores(
                     &node, work.n, work.x, work.index, &work.z[0], hits, True
                 )
@@ -254,22 +293,19 @@ cdef class Posterior:
             if self.several:
                 first = 3 if self.role[v] == LEAF else 0
                 for j in range(width):
-                    work.a[at + j] = self.log_yes(work.z[j], &self.scalars[t, first])
+                    work.a[at + j] = self.log_yes(z[j], &self.scalars[t, first])
                 at += width
                 continue
             if m == 2:
-                z = work.z[0]
-                work.a[0] = 0 if self.loss == 2 else self.evidence(-z)
-                work.a[1] = self.evidence(z)
+                work.a[0] = 0 if self.loss == 2 else self.evidence(-z[0])
+                work.a[1] = self.evidence(z[0])
                 work.n_dots += 1
                 return
             if self.loss == 0:
-                sklstruct_hinge_evidence(
-                    width, &work.z[0], self.beyond, &work.a[at]
-                )
+                sklstruct_hinge_evidence(width, z, self.beyond, &work.a[at])
             else:
                 for j in range(width):
-                    work.a[at + j] = self.evidence(work.z[j])
+                    work.a[at + j] = self.evidence(z[j])
             at += width
         work.n_dots += m
 
@@ -313,6 +349,7 @@ cdef class Posterior:
         self.outcomes(work, t, v, hits)
         if not self.several:
             total = self.log_total(work, m, self.scalars[t, 1])
+        work.value[v] = total
         sklstruct_less(m, &work.a[0], total, &work.value[self.first_child[v]])
         self.set(work, v, EVALUATED)
         return total
@@ -525,7 +562,7 @@ cdef class Posterior:
     ) noexcept nogil:
         """Take row i as the sample, of which no node is evaluated yet."""
         cdef Py_ssize_t j
-        work.n = rows.row(i, &work.x, &work.index)
+        work.i, work.n = i, rows.row(i, &work.x, &work.index)
         for j in range(work.n_touched):
             work.state[work.touched[j]] = UNSEEN
         work.n_touched = 0
@@ -570,13 +607,31 @@ cdef class Posterior:
                 self.update_best(work, v, best, log_proba)
 
     cdef void labels_above(
-        self, Scratch work, double least, int32_t[::1] out,
+        self, Scratch work, double least, int32_t[::1] out, double[::1] log_proba,
     ) noexcept nogil:
-        """out = 1 at the classes with log P(y | x) > least; all trees are expanded."""
+        """out = 1 at the classes with log P(y | x) > least, whose log_proba is set.
+
+        All trees are expanded.
+        """
         cdef Py_ssize_t y
-        cdef double bound = exp(least) * self.terminal.shape[0] * (1 - 1e-9)
+        cdef double log_p, bound = exp(least) * self.terminal.shape[0] * (1 - 1e-9)
         for y in range(out.shape[0]):
-            out[y] = self.bound(work, y) >= bound and self.log_mean(work, y) > least
+            out[y] = self.bound(work, y) >= bound
+            if out[y]:
+                log_p = self.log_mean(work, y)
+                out[y] = log_p > least
+                log_proba[y] = log_p if out[y] else log_proba[y]
+
+    cdef void nodes_of_tree(
+        self, Scratch work, Py_ssize_t t, double[::1] out,
+    ) noexcept nogil:
+        """log P of the first nodes of a tree, for yes/no questions."""
+        cdef Py_ssize_t j, n_items = self.expand_tree(work, t)
+        for j in range(n_items):
+            if work.state[work.items[j]] == PENDING:
+                self.share_out(work, t, work.items[j])
+        for j in range(out.shape[0]):
+            out[j] = work.route[self.tree_ptr[t] + j]
 
     cdef inline (Py_ssize_t, Py_ssize_t) classes_below(
         self, Py_ssize_t v
@@ -787,39 +842,94 @@ cdef class Posterior:
     def answer(
         self, FloatRows rows, Scratch work, str kind, int32_t[:, ::1] code,
         double[:, ::1] log_proba, int64_t[::1] n_dots, double least,
-        int32_t[::1] stop,
+        int32_t[::1] stop, Unseen unseen=None, Py_ssize_t tree=0,
     ):
         """Answers for each row, and the numbers of dot products.
 
         kind: "best", the most probable classes, as many as `code` has columns, and
-        their log P(y | x); "labels", code[i, y] = whether log P(y | x_i) > least;
-        "given", the log P of the class code[i, 0]; "all", that of all classes.
+        their log P(y | x); "labels", code[i, y] = whether log P(y | x_i) > least, and
+        these log P; "given", the log P of the class code[i, 0]; "all", that of all
+        classes; "nodes", that of the first nodes of a tree, for yes/no questions.
         """
         cdef Watch watch = watch_of(stop)
         cdef Py_ssize_t i, y
         cdef int what = KINDS[kind]
         cdef bint one_tree = self.terminal.shape[0] == 1
-        work.begin(rows)
+        work.begin(rows, unseen)
         with nogil:
             for i in range(rows.n):
                 work.next_n = 0
                 if i + 1 < rows.n and what == BEST:
                     work.next_n = rows.row(i + 1, &work.next_x, &work.next_index)
                 self.read(rows, i, work)
-                if what != BEST or not one_tree:
+                if what == NODES:
+                    self.nodes_of_tree(work, tree, log_proba[i])
+                elif what != BEST or not one_tree:
                     self.expand(work)
                 if what == BEST and one_tree:
                     self.best(work, code[i], log_proba[i])
                 elif what == BEST:
                     self.best_of_trees(work, code[i], log_proba[i])
                 elif what == LABELS:
-                    self.labels_above(work, least, code[i])
+                    self.labels_above(work, least, code[i], log_proba[i])
                 elif what == GIVEN:
                     log_proba[i, 0] = self.log_mean(work, code[i, 0])
-                else:
+                elif what == ALL:
                     for y in range(log_proba.shape[1]):
                         log_proba[i, y] = self.log_mean(work, y)
                 n_dots[i] = work.n_dots
                 if over(&watch, (work.n_dots + 64) * (work.n + 8)):
                     break
         propagate()
+
+    def record(
+        self, FloatRows rows, Scratch work, Unseen unseen, Py_ssize_t t,
+        const int32_t[::1] code, double[:, ::1] route, int8_t[:, ::1] kind,
+        double[:, :, ::1] inside, int32_t[:, ::1] length, int32_t[:, ::1] item,
+        int32_t[:, ::1] own, int32_t[::1] stop,
+    ):
+        """Fill the arrays of `_evidence.Evidence` for rows of classes `code`.
+
+        The numbers of the tree are those of the product along the path.
+        """
+        cdef Watch watch = watch_of(stop)
+        cdef Py_ssize_t i, j, v, leaf, here, slot
+        work.begin(rows, unseen)
+        with nogil:
+            for i in range(rows.n):
+                self.read(rows, i, work)
+                own[0, i] = <int32_t>self.expand_tree(work, t)
+                own[2, i] = own[3, i] = -1
+                leaf, slot = self.terminal[t, code[i]], 0
+                if self.role[leaf] == CLASS:
+                    leaf = self.parent[leaf]
+                    own[3, i] = self.terminal[t, code[i]] - self.first_child[leaf]
+                here = self.node_of_class(work, t, code[i])
+                for j in range(own[0, i]):
+                    v = work.items[j]
+                    own[1, i] = <int32_t>j if v == here else own[1, i]
+                    route[i, j] = work.route[v]
+                    kind[i, j] = work.state[v]
+                    if self.role[v] != LEAF or work.state[v] != EVALUATED:
+                        kind[i, j] = PENDING if work.state[v] == PENDING else REACHED
+                        continue
+                    own[2, i] = <int32_t>slot if v == leaf else own[2, i]
+                    item[i, slot] = <int32_t>j
+                    self.copy_inside(work, v, inside[i, slot], &length[i, slot])
+                    slot += 1
+                if own[3, i] >= 0 and own[2, i] < 0:
+                    self.evaluate_classes(work, t, leaf, NULL)
+                    own[2, i], item[i, slot] = <int32_t>slot, -1
+                    self.copy_inside(work, leaf, inside[i, slot], &length[i, slot])
+                if over(&watch, (work.n_dots + 64) * (work.n + 8)):
+                    break
+        propagate()
+
+    cdef void copy_inside(
+        self, Scratch work, Py_ssize_t v, double[::1] out, int32_t* length
+    ) noexcept nogil:
+        """The evidence of the classes of an evaluated leaf, and their number."""
+        cdef Py_ssize_t j
+        length[0] = self.n_child[v]
+        for j in range(self.n_child[v]):
+            out[j] = work.value[self.first_child[v] + j] + work.value[v]
