@@ -99,17 +99,11 @@ cdef int larger_first(const void* a, const void* b) noexcept nogil:
     return (x.node > y.node) - (x.node < y.node)
 
 
-cdef inline double least_log(double a, double b) noexcept nogil:
-    """log max(a, b), less a margin for rounding."""
-    cdef double least = a if a > b else b
-    return log(least) - 1e-9 if least > 0 else -INFINITY
-
-
 @cython.final
 cdef class Unseen:
     """Scores of samples of the fold by weights that had not seen them.
 
-    Those of sample i: from scores[place[j]] on those at node[j], ptr[i] <= j < ptr[i+1].
+    Those of sample i at node[j] begin at scores[place[j]], ptr[i] <= j < ptr[i + 1].
     """
 
     cdef const int64_t[::1] ptr
@@ -568,44 +562,6 @@ cdef class Posterior:
         work.n_touched = 0
         work.n_dots = 0
 
-    cdef void best(
-        self, Scratch work, int32_t[::1] best, double[::1] log_proba,
-    ) noexcept nogil:
-        """The most probable classes of one tree, as many as `best` holds.
-
-        Most probable first, ties to the smallest class. Leaves are evaluated while
-        their mass exceeds the last probability of `best`.
-        """
-        cdef Py_ssize_t n_items = self.expand_tree(work, 0), j, v, top_item
-        cdef Py_ssize_t n_below, last = best.shape[0] - 1
-        cdef double top
-        for j in range(best.shape[0]):
-            best[j], log_proba[j] = -1, -INFINITY
-        for j in range(n_items):
-            if work.state[work.items[j]] == EVALUATED:
-                self.update_best(work, work.items[j], best, log_proba)
-        while True:
-            top, top_item = -INFINITY, -1
-            for j in range(n_items):
-                v = work.items[j]
-                if work.state[v] != EVALUATED and work.mass[v] > top:
-                    top, top_item = work.mass[v], j
-            # a leaf of equal mass may hold a smaller class that ties
-            if top_item < 0 or top < log_proba[last]:
-                return
-            v = work.items[top_item]
-            if work.state[v] == PENDING:
-                n_below = self.share_out(work, 0, v)
-                # its leaves take its place
-                work.items[top_item] = work.items[n_items - 1]
-                n_items -= 1
-                for j in range(n_below):
-                    work.items[n_items] = work.queue[work.queue.shape[0] - 1 - j]
-                    n_items += 1
-            else:
-                self.evaluate(work, 0, v)
-                self.update_best(work, v, best, log_proba)
-
     cdef void labels_above(
         self, Scratch work, double least, int32_t[::1] out, double[::1] log_proba,
     ) noexcept nogil:
@@ -641,30 +597,6 @@ cdef class Posterior:
             return self.first_child[v], self.first_child[v] + self.n_child[v]
         return v, v + 1
 
-    cdef inline void update_best(
-        self, Scratch work, Py_ssize_t v, int32_t[::1] best, double[::1] log_proba
-    ) noexcept nogil:
-        """Insert the classes of an evaluated leaf among the best so far."""
-        cdef Py_ssize_t child, first, end, at, last = best.shape[0] - 1
-        cdef double p
-        cdef int32_t y
-        if work.mass[v] < log_proba[last]:  # no class exceeds its leaf
-            return
-        first, end = self.classes_below(v)
-        for child in range(first, end):
-            p, y = work.mass[v] + work.value[child], self.node_class[child]
-            if p < log_proba[last] or (p == log_proba[last] and best[last] >= 0
-                                       and y > best[last]):
-                continue
-            at = last
-            while at > 0 and (
-                best[at - 1] < 0 or p > log_proba[at - 1]
-                or (p == log_proba[at - 1] and y < best[at - 1])
-            ):
-                best[at], log_proba[at] = best[at - 1], log_proba[at - 1]
-                at -= 1
-            best[at], log_proba[at] = y, p
-
     cdef double bound(self, Scratch work, Py_ssize_t y) noexcept nogil:
         """Sum over trees of P(y | x), or of the mass of a leaf not evaluated."""
         cdef Py_ssize_t t, v
@@ -677,30 +609,22 @@ cdef class Posterior:
             total += exp(p)
         return total
 
-    cdef double probability(
-        self, Scratch work, Py_ssize_t y,
-    ) noexcept nogil:
-        """Sum over the trees of the probabilities of a class; evaluates its leaves."""
-        cdef Py_ssize_t t
-        cdef double total = 0
-        for t in range(self.terminal.shape[0]):
-            total += exp(self.exact(work, t, y))
-        return total
-
-    cdef void best_of_trees(
+    cdef void best(
         self, Scratch work, int32_t[::1] best, double[::1] log_proba,
     ) noexcept nogil:
-        """The most probable classes of several trees, all expanded.
+        """The most probable classes, as many as `best` holds; all trees are expanded.
 
-        Ties to the smallest class.
+        Most probable first, ties to the smallest class. Leaves are evaluated while
+        their mass may exceed the last probability of `best`.
         """
-        cdef Py_ssize_t t = 0, j, k, v, n_done = 0, last = best.shape[0] - 1
+        cdef Py_ssize_t n_trees = self.terminal.shape[0], t = 0, j, k, v, n_done = 0
+        cdef Py_ssize_t last = best.shape[0] - 1
         cdef int favourites
         cdef double unseen
-        # log_proba holds sums of probabilities until the end
+        # of several trees log_proba holds sums of probabilities until the end
         for k in range(last + 1):
             best[k], log_proba[k] = -1, -INFINITY
-        for t in range(self.terminal.shape[0]):
+        for t in range(n_trees):
             work.known[t] = 0
         for j in range(work.n_touched):
             v = work.touched[j]
@@ -709,31 +633,35 @@ cdef class Posterior:
                 work.items[n_done] = <int32_t>v
                 n_done += 1
                 self.compare(work, t, v)
-        self.largest_left(work)
+        v = self.largest_left(work)
         # first the most probable classes of each tree: the others then rarely qualify
-        for favourites in range(1, -1, -1):
+        for favourites in range(n_trees > 1, -1, -1):
             for j in range(n_done):
-                v = work.items[j]
-                t = self.tree_of(t, v)
-                self.update_best_of_trees(work, t, v, favourites, best, log_proba)
+                t = self.tree_of(t, work.items[j])
+                self.insert(work, t, work.items[j], favourites, best, log_proba)
         # then what may hold a better class, largest mass first
-        while True:
-            v, unseen = self.largest_left(work), 0
-            for j in range(self.terminal.shape[0]):
-                unseen += work.rest[j]
-            if v < 0 or unseen < log_proba[last] * (1 - 1e-9):
+        while v >= 0:
+            unseen = work.rest[0]
+            if n_trees > 1:
+                for t in range(1, n_trees):
+                    unseen += work.rest[t]
+                unseen *= 1 + 1e-9
+            if unseen < log_proba[last]:
                 break
             t = self.tree_of(t, v)
             if work.state[v] == PENDING:
                 self.share_out(work, t, v)
+                v = self.largest_left(work)
                 continue
             if work.state[v] < EVALUATED:
                 self.evaluate(work, t, v)
             self.compare(work, t, v)
-            self.largest_left(work)
-            self.update_best_of_trees(work, t, v, False, best, log_proba)
+            k = self.largest_left(work)
+            self.insert(work, t, v, False, best, log_proba)
+            v = k
         for k in range(last + 1):
-            if best[k] >= 0:  # scores that are not numbers leave some out
+            # scores that are not numbers leave some out
+            if n_trees > 1 and best[k] >= 0:
                 log_proba[k] = self.log_mean(work, best[k])
 
     cdef inline Py_ssize_t tree_of(self, Py_ssize_t t, Py_ssize_t v) noexcept nogil:
@@ -749,17 +677,19 @@ cdef class Posterior:
         cdef Py_ssize_t child, first, last
         cdef double p = -INFINITY
         work.state[v] = COMPARED
+        if self.terminal.shape[0] == 1:
+            return
         first, last = self.classes_below(v)
         for child in range(first, last):
             p = work.value[child] if work.value[child] > p else p
-        p = exp(work.mass[v] + p)
+        p = exp(p + work.mass[v])
         work.known[t] = p if p > work.known[t] else work.known[t]
 
     cdef Py_ssize_t largest_left(self, Scratch work) noexcept nogil:
         """The node of largest mass of those that are not compared, -1: none is left.
 
         Sets work.rest, the largest mass of these nodes in each tree, and work.top, the
-        largest probability that a class can have there.
+        largest probability that a class can have there. Of one tree: logarithms.
         """
         cdef Py_ssize_t n_trees = self.terminal.shape[0], t, j, v, found = -1
         cdef double* mass = &work.rest[0]
@@ -771,54 +701,85 @@ cdef class Posterior:
             v = work.touched[j]
             if work.state[v] == COMPARED:
                 continue
-            t = self.tree_of(t, v)
-            mass[t] = work.mass[v] if work.mass[v] > mass[t] else mass[t]
             if work.mass[v] > largest:
                 largest, found = work.mass[v], v
+            if n_trees > 1:
+                t = self.tree_of(t, v)
+                mass[t] = work.mass[v] if work.mass[v] > mass[t] else mass[t]
+        if n_trees == 1:
+            mass[0] = largest
+            return found
         for t in range(n_trees):
             mass[t] = exp(mass[t])
             work.top[t] = mass[t] if mass[t] > work.known[t] else work.known[t]
         return found
 
-    cdef void update_best_of_trees(
+    cdef double least_of(
+        self, Scratch work, Py_ssize_t t, bint favourites, double worst
+    ) noexcept nogil:
+        """Least log-probability in tree t of a class that may exceed `worst`."""
+        cdef Py_ssize_t s
+        cdef double least = worst
+        if self.terminal.shape[0] > 1:
+            for s in range(self.terminal.shape[0]):
+                least -= work.top[s] if s != t else 0
+            if favourites and least < work.top[t]:
+                least = work.top[t]
+            least = log(least) - 1e-9 if least > 0 else -INFINITY
+        return least
+
+    cdef void insert(
         self, Scratch work, Py_ssize_t t, Py_ssize_t v, bint favourites,
         int32_t[::1] best, double[::1] total,
     ) noexcept nogil:
         """Insert the classes of an evaluated leaf v of tree t among the best so far.
 
-        total: for each of the best, the sum of its probabilities over the trees.
-        favourites: only the classes of largest probability in tree t.
+        total: for each of the best, the sum of its probabilities over the trees, or its
+        log-probability in one tree. favourites: only the classes of largest probability in tree t.
         """
-        cdef Py_ssize_t n_trees = self.terminal.shape[0], s, child, first, end, y
-        cdef Py_ssize_t last = best.shape[0] - 1, at
-        cdef double others = 0, least, p
-        for s in range(n_trees):
-            others += work.top[s] if s != t else 0
+        cdef Py_ssize_t child, first, end, y, last = best.shape[0] - 1, at
+        cdef double p, least = self.least_of(work, t, favourites, total[last])
+        cdef bint one_tree = self.terminal.shape[0] == 1
+        if work.mass[v] < least:  # no class exceeds its leaf
+            return
         first, end = self.classes_below(v)
-        least = least_log(total[last] - others, work.top[t] if favourites else 0)
         for child in range(first, end):
-            if work.mass[v] + work.value[child] < least:
+            p = work.mass[v] + work.value[child]
+            if p < least:
                 continue
             y = self.node_class[child]
-            if self.bound(work, y) < total[last]:
-                continue
-            for at in range(last + 1):
-                if best[at] == y:
-                    break
-            else:
-                p = self.probability(work, y)
-                at = last
-                if p < total[last] or (p == total[last] and 0 <= best[last] < y):
+            if not one_tree:
+                if self.bound(work, y) < total[last]:
                     continue
-                while at > 0 and (
-                    p > total[at - 1] or (p == total[at - 1] and y < best[at - 1])
-                ):
-                    best[at], total[at] = best[at - 1], total[at - 1]
-                    at -= 1
-                best[at], total[at] = <int32_t>y, p
-                least = least_log(
-                    total[last] - others, work.top[t] if favourites else 0
-                )
+                for at in range(last + 1):
+                    if best[at] == y:
+                        break
+                else:
+                    at = -1
+                if at >= 0:
+                    continue
+                p = self.probability(work, y)
+            if p < total[last] or (p == total[last] and 0 <= best[last] < y):
+                continue
+            at = last
+            while at > 0 and (
+                best[at - 1] < 0 or p > total[at - 1]
+                or (p == total[at - 1] and y < best[at - 1])
+            ):
+                best[at], total[at] = best[at - 1], total[at - 1]
+                at -= 1
+            best[at], total[at] = <int32_t>y, p
+            least = self.least_of(work, t, favourites, total[last])
+
+    cdef double probability(
+        self, Scratch work, Py_ssize_t y,
+    ) noexcept nogil:
+        """Sum over the trees of the probabilities of a class; evaluates its leaves."""
+        cdef Py_ssize_t t
+        cdef double total = 0
+        for t in range(self.terminal.shape[0]):
+            total += exp(self.exact(work, t, y))
+        return total
 
     cdef double log_mean(
         self, Scratch work, Py_ssize_t y,
@@ -854,7 +815,6 @@ cdef class Posterior:
         cdef Watch watch = watch_of(stop)
         cdef Py_ssize_t i, y
         cdef int what = KINDS[kind]
-        cdef bint one_tree = self.terminal.shape[0] == 1
         work.begin(rows, unseen)
         with nogil:
             for i in range(rows.n):
@@ -864,12 +824,10 @@ cdef class Posterior:
                 self.read(rows, i, work)
                 if what == NODES:
                     self.nodes_of_tree(work, tree, log_proba[i])
-                elif what != BEST or not one_tree:
+                else:
                     self.expand(work)
-                if what == BEST and one_tree:
+                if what == BEST:
                     self.best(work, code[i], log_proba[i])
-                elif what == BEST:
-                    self.best_of_trees(work, code[i], log_proba[i])
                 elif what == LABELS:
                     self.labels_above(work, least, code[i], log_proba[i])
                 elif what == GIVEN:
