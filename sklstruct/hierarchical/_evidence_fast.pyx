@@ -156,15 +156,8 @@ cdef class Scratch:
     cdef double[::1] rest       # (n_trees,) of a class that is not evaluated
     cdef double[::1] known      # (n_trees,) of a class that is
     cdef int64_t n_dots
-    # Rows of weights that are located ahead: of the sample in the next leaves, and of
-    # the next sample (next_n entries) in the root `ahead`; -1: none.
+    # rows of weights of the sample in the next leaves, located ahead
     cdef sklstruct_hits[N_AHEAD] leaf_hits
-    cdef sklstruct_hits root_hits
-    cdef Py_ssize_t ahead
-    cdef const float* ahead_x
-    cdef Py_ssize_t next_n
-    cdef const float* next_x
-    cdef const int32_t* next_index
 
     def __init__(self, Py_ssize_t n_nodes, Py_ssize_t lanes, Py_ssize_t wide):
         """wide: the most children of a node, or the trees if they are more."""
@@ -182,12 +175,9 @@ cdef class Scratch:
         self.begin(None, None)
 
     cdef begin(self, FloatRows rows, Unseen unseen):
-        """Forget what was located for earlier samples, and read these from now on."""
+        """Read these samples from now on."""
         self.keep, self.unseen = rows, unseen
-        self.n = self.next_n = 0
-        self.ahead = -1
-        self.x = self.ahead_x = self.next_x = NULL
-        self.index = self.next_index = NULL
+        self.n, self.x, self.index = 0, NULL, NULL
 
 
 @cython.final
@@ -320,11 +310,10 @@ cdef class Posterior:
         """R of the children of a routing node."""
         cdef Py_ssize_t m = self.n_child[v], j, child = self.first_child[v]
         cdef double total = 0
-        cdef bint located = work.ahead == v and work.ahead_x == work.x and work.n > 0
         if m == 1:
             work.a[0] = 0
         else:
-            self.outcomes(work, t, v, &work.root_hits if located else NULL)
+            self.outcomes(work, t, v, NULL)
             if self.loss == 2 and not self.several:
                 total = self.log_total(work, m, 1)
         for j in range(m):
@@ -363,7 +352,7 @@ cdef class Posterior:
     ) noexcept nogil:
         """Masses of the leaves and pending nodes work.items of a tree; their number."""
         cdef Py_ssize_t root = self.tree_ptr[t], n_queue = 1, n_next, n_items = 0
-        cdef Py_ssize_t j, k, v, child, n_best, first, last, next_root
+        cdef Py_ssize_t j, k, v, child, n_best, first, last
         cdef double w_r = self.scalars[t, 0], eta = self.scalars[t, 2]
         cdef double c = self.scalars[t, 3], pending = self.scalars[t, 4]
         cdef double top = -INFINITY, total
@@ -431,7 +420,7 @@ cdef class Posterior:
             work.mass[v] = w_r * work.route[v] + (
                 pending if work.state[v] == PENDING else c
             )
-        first, next_root = 0, -1
+        first = 0
         while first < n_best:
             last = first + N_AHEAD if first + N_AHEAD < n_best else n_best
             for j in range(first, last):
@@ -440,8 +429,6 @@ cdef class Posterior:
                         ranked[j].node, work.n, work.x, work.index,
                         &work.leaf_hits[j - first],
                     )
-            if first == 0:
-                next_root = self.find_next(work, t)
             for j in range(first, last):
                 if self.role[ranked[j].node] == LEAF:
                     self.locate_rows(ranked[j].node, &work.leaf_hits[j - first])
@@ -456,8 +443,6 @@ cdef class Posterior:
                     work.value[v] = 0
                     self.set(work, v, EVALUATED)
             first = last
-        if next_root >= 0:
-            self.locate_rows(next_root, &work.root_hits)
         if self.several:
             return n_items
         for j in range(n_items):
@@ -469,16 +454,6 @@ cdef class Posterior:
         for j in range(n_items):
             work.mass[work.items[j]] -= total
         return n_items
-
-    cdef inline Py_ssize_t find_next(self, Scratch work, Py_ssize_t t) noexcept nogil:
-        """`find_rows` of the next sample in the root of tree t; the root or -1."""
-        cdef Py_ssize_t v = self.tree_ptr[t]
-        work.ahead = -1
-        if work.next_n == 0 or self.n_child[v] < 2 or self.terminal.shape[0] > 1:
-            return -1
-        self.find_rows(v, work.next_n, work.next_x, work.next_index, &work.root_hits)
-        work.ahead, work.ahead_x = v, work.next_x
-        return v
 
     cdef Py_ssize_t share_out(
         self, Scratch work, Py_ssize_t t, Py_ssize_t v,
@@ -818,9 +793,6 @@ cdef class Posterior:
         work.begin(rows, unseen)
         with nogil:
             for i in range(rows.n):
-                work.next_n = 0
-                if i + 1 < rows.n and what == BEST:
-                    work.next_n = rows.row(i + 1, &work.next_x, &work.next_index)
                 self.read(rows, i, work)
                 if what == NODES:
                     self.nodes_of_tree(work, tree, log_proba[i])
