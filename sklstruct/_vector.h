@@ -160,22 +160,6 @@ static inline float sklstruct_key_float(int64_t key)
     return p;
 }
 
-/* The eighths of octaves below x >= 1: x < sklstruct_octave_end of their number. */
-static inline int32_t sklstruct_octave(float x)
-{
-    int32_t bits;
-    memcpy(&bits, &x, 4);
-    return (bits >> 20) - (127 << 3);
-}
-
-static inline float sklstruct_octave_end(int32_t k)
-{
-    int32_t bits = (k + 1 + (127 << 3)) << 20;
-    float x;
-    memcpy(&x, &bits, 4);
-    return x;
-}
-
 /* out[0 .. d] = x as floats, out[d] = 1, then zeros to `stride`, a multiple of
  * SKLSTRUCT_STRIDE greater than d. Returns the sum of squares of out. */
 #ifdef SKLSTRUCT_VECTORS

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import clone
 
@@ -26,8 +25,8 @@ from ._search_fast import search
 from ._searches import StrengthSearch, fit_at
 from ._walks_fast import narrow_rows, walk
 
-# Samples of a block of the search: their time is large beside the start of a thread.
-_SEARCH_ROWS = 4096
+# Samples of a block of the search, whose arrays take as long to make as some hundreds.
+_SEARCH_ROWS = 16384
 
 # Weights in single precision save, for each sample, about the time of copying nine rows
 # of weights. The copy is made from n_rows / 8 samples on.
@@ -246,16 +245,17 @@ class ChainNodes(NodeModels):
         best, log_proba = np.zeros((n, 1), dtype=np.int32), np.empty((n, 1))
         n_dots = np.zeros(n, dtype=np.int64)
         model = self._model()
-        walks = self.forest.n_trees == 1 and self.coef.size > 0
-        narrow = None
-        if walks and not sp.issparse(X) and n >= self.coef.shape[0] // _ROWS_A_SAMPLE:
-            narrow = narrow_rows(self.coef, self.intercept)
+        walks = self.forest.n_trees == 1 and self.coef.size > 0 and not greedy
+        narrow = None, 0.0
+        if walks and not sp.issparse(X):
+            walks = n >= self.coef.shape[0] // _ROWS_A_SAMPLE
+            narrow = narrow_rows(self.coef, self.intercept) if walks else narrow
 
         def block(part, stop):
             z, rows = self._room(), X[part]
             if walks:
                 samples, found = _as_rows(rows), best[part, 0]
-                walk(model, samples, z, narrow, greedy, found, n_dots[part], stop)
+                walk(model, samples, z, *narrow, found, n_dots[part], stop)
                 part = part.start + np.flatnonzero(found < 0)
                 if part.size == 0:
                     return
@@ -265,9 +265,7 @@ class ChainNodes(NodeModels):
             _check_scores(search(model, _as_rows(rows), z, kind, *answers, stop))
             best[part], _, n_dots[part] = answers
 
-        # a block makes tables of bounds, which takes as long as 100 samples
-        step = _SEARCH_ROWS * (16 if effective_n_jobs(n_jobs) == 1 else 1)
-        self._blocks(block, n, step, n_jobs)
+        self._blocks(block, n, _SEARCH_ROWS, n_jobs)
         return best[:, 0], n_dots
 
     def search(self, X: Samples, k: int, n_jobs: int | None) -> tuple[NDArray, NDArray]:

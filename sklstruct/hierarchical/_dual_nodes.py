@@ -34,18 +34,22 @@ from ..linear._solver import (
 )
 from ..linear._targets import Targets
 from ..linear._weights import Features, NodeWeights, Piece, as_rows, lanes_of
-from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
 from ._chain_nodes import ChainNodes
 from ._dual_fits import DualFits, members_of
-from ._evidence import CHAIN, fit_numbers
+from ._evidence import CHAIN, Evidence, fit_numbers
 from ._evidence_fast import LOSSES, ROLES, Posterior, Scratch
 from ._inner_labels import RaisedLabels
-from ._label_fold import NodeFold, choose_threshold, fit_sigmoids, node_log_proba
+from ._label_fold import (
+    LEAST,
+    NodeFold,
+    choose_threshold,
+    fit_sigmoids,
+    unseen_scores,
+)
 from ._label_problems import LabelProblems
 from ._nodes import Run, TrainingSet
 from ._problems import Problems, warn_not_converged
-from ._tree_fold import TreeFold
 
 # Routing nodes of a level that are expanded, for each evaluated leaf.
 _BEAM = 4
@@ -55,6 +59,11 @@ _BEAM = 4
 _LEAF_CANDIDATES = (2, 3, 5, 8)
 _TOLERANCE = 0.015
 _GAIN = 0.003
+
+# Largest number of doubles of an `Evidence`, and the samples that are used even if they
+# need more.
+_FOLD_SIZE = 20_000_000
+_FEWEST = 200
 
 # Samples of a block of the search, which one thread answers.
 _ROWS = 1024
@@ -287,10 +296,10 @@ class DualNodes(DualFits):
                 self.window = window
             first += len(tree.fits)
         if self.threshold == "f1":
+            unseen = unseen_scores(folds, weight.size)
             self.threshold = choose_threshold(
-                X, targets, weight, forest, self.role, self.numbers, self._scores,
-                folds, self.raised,
-            )  # fmt: skip
+                lambda part: self._rows_of_fold(X, unseen, part), targets, weight
+            )
         del self._trees, self._fold, self._estimator
 
     def learn(
@@ -380,24 +389,20 @@ class DualNodes(DualFits):
             w, log_loss = scale_of(scores, own.outcome, weight[member], self.loss)
             found = (1.0, w, *CHAIN[2:]), log_loss
         else:
-            fold = TreeFold(
-                X, targets, weight, self.forest, self.role, t, self.loss,
-                self._scores, unseen,
-            )  # fmt: skip
             deep = self.role[self.forest.tree_ptr[:-1]] != ROLES["leaf"]
             if t == deep.argmax():
-                found = self._choose_leaves(fold)
+                found = self._choose_leaves(t, window)
             else:
-                found = self._fit_numbers(fold, self.n_leaves)
+                found = fit_numbers(self._evidence(t, window, self.n_leaves))
         self.numbers[t], self.fold_log_loss[t] = found
 
-    def _choose_leaves(self, fold: TreeFold) -> tuple[tuple[float, ...], float]:
+    def _choose_leaves(self, t: int, window: Window) -> tuple[tuple[float, ...], float]:
         """Choose n_leaves by the fold; returns `fit_numbers` for it."""
         most = np.count_nonzero(self.role == ROLES["leaf"])
         found: list[tuple[tuple[float, ...], float]] = []
         for n_leaves in _LEAF_CANDIDATES:
             start = found[-1][0] if found else None
-            found.append(self._fit_numbers(fold, n_leaves, start))
+            found.append(fit_numbers(self._evidence(t, window, n_leaves), start))
             if n_leaves >= most:  # all of them
                 break
             if len(found) > 1 and not found[-1][1] < (1 - _GAIN) * found[-2][1]:
@@ -408,19 +413,36 @@ class DualNodes(DualFits):
         self.n_leaves = _LEAF_CANDIDATES[k]
         return found[k]
 
-    def _fit_numbers(self, fold, n_leaves, start=None):
-        return fit_numbers(fold.evidence(n_leaves, _BEAM * n_leaves), start)
+    def _evidence(self, t: int, window: Window, n_leaves: int) -> Evidence:
+        """The evidence of the members of the fold in tree t.
 
-    def _scores(self, v, X):
-        """Scores of the outcomes of node v by the final weights."""
-        a, b = int(self.model_ptr[v]), int(self.model_ptr[v + 1])
-        sizes = self.weights.n_outcomes[a:b]
-        first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        out = np.empty((X.shape[0], int(first[-1])), dtype=np.float32)
-        room = np.empty(self.weights.lanes, dtype=np.float32)
+        Nodes below which a member belongs score it by weights that had not seen the
+        member, other nodes by their final weights.
+        """
+        forest = self.forest
+        mine = self.role[forest.tree_ptr[t] : forest.tree_ptr[t + 1]]
+        n_items = np.count_nonzero(mine != ROLES["class"])
+        m = int(forest.n_child[self.role == ROLES["leaf"]].max(initial=1))
+        most = _FOLD_SIZE // max(n_items, n_leaves * m)
+        n = min(window.weight.size, max(_FEWEST, most))
+        fold = Evidence.empty(window.weight[:n], n_items, n_leaves, m)
+        posterior = self._posterior(np.array([CHAIN] * forest.n_trees), n_leaves)
         stop = np.zeros(1, dtype=np.int32)
-        all_scores(self.weights.kernel(), a, as_rows(X), first, out, room, stop)
-        return out
+        posterior.record(
+            as_rows(window.X[:n]), self._scratch(), unseen_scores(window.unseen, n), t,
+            window.targets.outcome, *fold[:-1], stop,
+        )  # fmt: skip
+        return fold
+
+    def _rows_of_fold(self, X, unseen, part):
+        """log P of the labels above `LEAST` for a part of the fold."""
+        code, log_proba = self._empty(X[part], self.forest.terminal.shape[1])
+        log_proba[:] = -np.inf
+        answers = "labels", code, log_proba, np.zeros(1, dtype=np.int32), np.log(LEAST)
+        self._fill(self._posterior(), X[part], *answers, unseen.part(part.start))
+        if self.raised is not None:
+            self.raised.raise_rows(log_proba)
+        return log_proba
 
     def warn(self, stacklevel: int) -> None:
         warn_not_converged(self.status, self._max_iter, stacklevel + 1)
@@ -439,26 +461,31 @@ class DualNodes(DualFits):
         """The rows of `coef` of node v."""
         return self.weights.sparse(*self.model_ptr[v : v + 2].tolist())
 
-    def _posterior(self):
+    def _posterior(self, numbers=None, n_leaves=None):
+        n_leaves = self.n_leaves if n_leaves is None else n_leaves
         return Posterior(
             self.weights.kernel(),
             self.model_ptr,
             self.role,
             self.forest,
-            self.numbers,
+            self.numbers if numbers is None else numbers,
             LOSSES[self.loss],
             BEYOND,
-            self.n_leaves,
-            _BEAM * self.n_leaves,
+            n_leaves,
+            _BEAM * n_leaves,
             self.several,
         )
 
-    def _fill(self, posterior, X, kind, code, log_proba, stop, least=0.0):
-        """Fill two arrays by `Posterior.answer`; returns the dot products."""
-        forest, n_dots = self.forest, np.zeros(X.shape[0], dtype=np.int64)
+    def _scratch(self):
+        forest = self.forest
         wide = max(int(forest.n_child.max(initial=1)), forest.n_trees)
-        work = Scratch(forest.n_nodes, self.weights.lanes, wide)
-        posterior.answer(as_rows(X), work, kind, code, log_proba, n_dots, least, stop)
+        return Scratch(forest.n_nodes, self.weights.lanes, wide)
+
+    def _fill(self, posterior, X, kind, code, log_proba, stop, least=0.0, *more):
+        """Fill two arrays by `Posterior.answer`; returns the dot products."""
+        n_dots = np.zeros(X.shape[0], dtype=np.int64)
+        answers = kind, code, log_proba, n_dots, least, stop
+        posterior.answer(as_rows(X), self._scratch(), *answers, *more)
         return n_dots
 
     def _answer(self, X, kind, code, log_proba, n_jobs):
@@ -489,17 +516,16 @@ class DualNodes(DualFits):
 
     def node_rows(self, X: Samples, tree: int, use: Use, n_jobs: int | None) -> None:
         """use(slice, log P of all nodes of a tree), for several labels per sample."""
-        X, forest = single(X), self.forest
+        X, posterior, forest = single(X), self._posterior(), self.forest
+        n_nodes = int(forest.tree_ptr[tree + 1] - forest.tree_ptr[tree])
 
         def block(part, stop):
-            rows = X[part]
-            log_proba = node_log_proba(
-                rows.shape[0], forest, self.role, tree, self.numbers[tree],
-                lambda v, who: self._scores(v, rows[who]),
-            )  # fmt: skip
-            use(part, log_proba)
+            code, out = self._empty(X[part], 0)
+            out = np.empty((code.shape[0], n_nodes))
+            self._fill(posterior, X[part], "nodes", code, out, stop, 0.0, None, tree)
+            use(part, out)
 
-        self._blocks(block, X.shape[0], rows_per_block(4 * forest.n_nodes), n_jobs)
+        self._blocks(block, X.shape[0], rows_per_block(4 * n_nodes), n_jobs)
 
     def best(
         self, X: Samples, greedy: bool, n_jobs: int | None

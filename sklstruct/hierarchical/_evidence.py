@@ -21,7 +21,6 @@ from scipy.optimize import minimize
 
 from ..linear._calibration import SCALE_PRIOR
 from . import _numbers_fast as kernels
-from ._numbers_fast import KINDS
 
 # Weights of priors (eta - 1/2)² and c². The numbers are not identified if routing is
 # perfect or the evidence of leaves is constant.
@@ -35,48 +34,48 @@ CHAIN = (1.0, 1.0, 0.0, 0.0, 0.0)
 
 
 class Evidence(NamedTuple):
-    """Evidence of a fold of n samples, L leaves and pending nodes; -inf: no entry."""
+    """Evidence of a fold of n samples, up to L items and b evaluated leaves for each.
+
+    The items are the leaves and the pending nodes above leaves. The classes of the
+    evaluated leaves are in `inside`; those of the sample's leaf too, if there are
+    several, in a slot of their own if the leaf is not evaluated.
+    """
 
     route: NDArray  # (n, L)
-    pending: NDArray  # (n, L) bool
-    evaluated: NDArray  # (n, b) column of each evaluated leaf; -1: none
-    inside: NDArray  # (n, b, m) g of the classes of the evaluated leaves
-    own: NDArray  # (n,) column of the sample's leaf, or of the pending node above it
-    own_inside: NDArray  # (n, m) g of the classes of the sample's leaf
-    target: NDArray  # (n,) the sample's class among these; -1: leaf of one class
+    kind: NDArray  # (n, L) int8, of STATES in `_evidence_fast`
+    inside: NDArray  # (n, b + 1, m) g of the classes of a leaf
+    length: NDArray  # (n, b + 1) int32, the number of its classes, 0 at the end
+    item: NDArray  # (n, b + 1) int32, its number among the items, -1 if not evaluated
+    # (4, n) int32: the number of items; of the sample's leaf the number of the item, or
+    # of the pending node above; its slot; and the class in it; -1: leaf of one class
+    own: NDArray
     weight: NDArray  # (n,)
+
+    @classmethod
+    def empty(cls, weight: NDArray, n_items: int, b: int, m: int) -> Evidence:
+        """To be filled by `Posterior.record`."""
+        n = weight.size
+        return cls(
+            np.empty((n, n_items)),
+            np.empty((n, n_items), dtype=np.int8),
+            np.empty((n, b + 1, m)),
+            np.zeros((n, b + 1), dtype=np.int32),
+            np.empty((n, b + 1), dtype=np.int32),
+            np.empty((4, n), dtype=np.int32),
+            weight,
+        )
 
 
 def log_loss_of(fold: Evidence) -> Callable[[NDArray], tuple[float, NDArray]]:
     """The mean log-loss of the fold and its gradient, in (w_r, w_l, eta, c, c')."""
-    n, n_leaves = fold.route.shape
-    row = np.arange(n)
-    kind = np.full((n, n_leaves), KINDS["closed"], dtype=np.int8)
-    kind[fold.pending] = KINDS["pending"]
-    kind[np.isneginf(fold.route)] = KINDS["absent"]
-    there = fold.evaluated >= 0
-    sample = np.broadcast_to(row[:, None], there.shape)[there]
-    kind[sample, fold.evaluated[there]] = KINDS["open"]
-    length = (fold.inside > -np.inf).sum(axis=2, dtype=np.int32)
-    is_own = there & (fold.evaluated == fold.own[:, None])
-    slot = np.where(is_own.any(axis=1), is_own.argmax(axis=1), -1)
-    own_length = (fold.own_inside > -np.inf).sum(axis=1)
-    wide = max(n_leaves, fold.inside.shape[2], 2 * there.shape[1])
+    wide = max(fold.route.shape[1], fold.inside.shape[2], 2 * fold.item.shape[1])
     room, stop = np.empty((4, wide)), np.zeros(1, dtype=np.int32)
-    kernel = kernels.Fold(
-        np.ascontiguousarray(fold.route),
-        kind,
-        fold.evaluated.astype(np.int32, order="C"),
-        np.ascontiguousarray(fold.inside),
-        np.where(there, length, np.int32(0)),
-        np.stack([fold.own, slot, own_length, fold.target]).astype(np.int32),
-        np.ascontiguousarray(fold.own_inside),
-        fold.weight / fold.weight.sum(),
-    )
+    share = fold.weight / fold.weight.sum()
 
     def log_loss(numbers):
         gradient = np.empty(5)
-        return kernel.log_loss(numbers, gradient, room, stop), gradient
+        arrays = numbers, gradient, room, stop
+        return kernels.log_loss(*fold[:-1], share, *arrays), gradient
 
     return log_loss
 

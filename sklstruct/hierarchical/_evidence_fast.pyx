@@ -78,9 +78,11 @@ cdef enum:
     LABELS = 1
     GIVEN = 2
     ALL = 3
+    NODES = 4
 
-KINDS = {"best": BEST, "labels": LABELS, "given": GIVEN, "all": ALL}
+KINDS = {"best": BEST, "labels": LABELS, "given": GIVEN, "all": ALL, "nodes": NODES}
 ROLES = {"route": ROUTE, "leaf": LEAF, "single": SINGLE, "class": CLASS}
+STATES = {"pending": PENDING, "closed": REACHED, "open": EVALUATED}
 LOSSES = {"squared_hinge": 0, "ovr_log_loss": 1, "log_loss": 2}
 
 
@@ -97,10 +99,33 @@ cdef int larger_first(const void* a, const void* b) noexcept nogil:
     return (x.node > y.node) - (x.node < y.node)
 
 
-cdef inline double least_log(double a, double b) noexcept nogil:
-    """log max(a, b), less a margin for rounding."""
-    cdef double least = a if a > b else b
-    return log(least) - 1e-9 if least > 0 else -INFINITY
+@cython.final
+cdef class Unseen:
+    """Scores of samples of the fold by weights that had not seen them.
+
+    Those of sample i at node[j] begin at scores[place[j]], ptr[i] <= j < ptr[i + 1].
+    """
+
+    cdef const int64_t[::1] ptr
+    cdef const int32_t[::1] node
+    cdef const int64_t[::1] place
+    cdef const float[::1] scores
+
+    def __init__(self, const int64_t[::1] ptr, const int32_t[::1] node,
+                 const int64_t[::1] place, const float[::1] scores):
+        self.ptr, self.node, self.place, self.scores = ptr, node, place, scores
+
+    def part(self, Py_ssize_t start):
+        """The samples from `start` on."""
+        return Unseen(self.ptr[start:], self.node, self.place, self.scores)
+
+    cdef inline const float* of(self, Py_ssize_t i, Py_ssize_t v) noexcept nogil:
+        """The scores of sample i at node v; NULL if there are none."""
+        cdef Py_ssize_t j
+        for j in range(self.ptr[i], self.ptr[i + 1]):
+            if self.node[j] == v:
+                return &self.scores[self.place[j]]
+        return NULL
 
 
 @cython.final
@@ -108,12 +133,14 @@ cdef class Scratch:
     """One sample, and work arrays for it; each thread has its own."""
 
     cdef FloatRows keep         # the samples that the pointers point into
+    cdef Unseen unseen          # None unless they are those of the fold
+    cdef Py_ssize_t i           # number of the sample
     cdef Py_ssize_t n           # entries of the sample
     cdef const float* x
     cdef const int32_t* index
     cdef double[::1] route      # (n_nodes,) R
     cdef double[::1] mass       # (n_nodes,) log of the probability
-    cdef double[::1] value      # (n_nodes,) log P(y | l) at the nodes of classes
+    cdef double[::1] value      # (n_nodes,) log P(y | l) at classes, E at their leaves
     cdef double[::1] masses     # (n_nodes,) masses of the items
     cdef double[::1] mass_room  # (n_nodes,) their exponentials
     cdef int8_t[::1] state      # (n_nodes,)
@@ -129,15 +156,8 @@ cdef class Scratch:
     cdef double[::1] rest       # (n_trees,) of a class that is not evaluated
     cdef double[::1] known      # (n_trees,) of a class that is
     cdef int64_t n_dots
-    # Rows of weights that are located ahead: of the sample in the next leaves, and of
-    # the next sample (next_n entries) in the root `ahead`; -1: none.
+    # rows of weights of the sample in the next leaves, located ahead
     cdef sklstruct_hits[N_AHEAD] leaf_hits
-    cdef sklstruct_hits root_hits
-    cdef Py_ssize_t ahead
-    cdef const float* ahead_x
-    cdef Py_ssize_t next_n
-    cdef const float* next_x
-    cdef const int32_t* next_index
 
     def __init__(self, Py_ssize_t n_nodes, Py_ssize_t lanes, Py_ssize_t wide):
         """wide: the most children of a node, or the trees if they are more."""
@@ -152,15 +172,12 @@ cdef class Scratch:
         self.z = np.empty(lanes, dtype=np.float32)
         self.ranked = np.empty(n_nodes * sizeof(Ranked), dtype=np.int8)
         self.n_touched = 0
-        self.begin(None)
+        self.begin(None, None)
 
-    cdef begin(self, FloatRows rows):
-        """Forget what was located for earlier samples, and read these from now on."""
-        self.keep = rows
-        self.n = self.next_n = 0
-        self.ahead = -1
-        self.x = self.ahead_x = self.next_x = NULL
-        self.index = self.next_index = NULL
+    cdef begin(self, FloatRows rows, Unseen unseen):
+        """Read these samples from now on."""
+        self.keep, self.unseen = rows, unseen
+        self.n, self.x, self.index = 0, NULL, NULL
 
 
 @cython.final
@@ -237,10 +254,16 @@ cdef class Posterior:
         cdef Py_ssize_t m = self.n_child[v], piece, j, at = 0, width, first
         cdef sklstruct_weights node
         cdef sklstruct_hits room
-        cdef double z
+        cdef const float* z
+        cdef const float* unseen = NULL
+        if work.unseen is not None:
+            unseen = work.unseen.of(work.i, v)
         for piece in range(self.model_ptr[v], self.model_ptr[v + 1]):
             node = self.nodes.at(piece)
-            if hits != NULL and at == 0:
+            z = &work.z[0]
+            if unseen != NULL:
+                z = unseen + at
+            elif hits != NULL and at == 0:
                 sklstruct_node_scores(
                     &node, work.n, work.x, work.index, &work.z[0], hits, True
                 )
@@ -254,22 +277,19 @@ cdef class Posterior:
             if self.several:
                 first = 3 if self.role[v] == LEAF else 0
                 for j in range(width):
-                    work.a[at + j] = self.log_yes(work.z[j], &self.scalars[t, first])
+                    work.a[at + j] = self.log_yes(z[j], &self.scalars[t, first])
                 at += width
                 continue
             if m == 2:
-                z = work.z[0]
-                work.a[0] = 0 if self.loss == 2 else self.evidence(-z)
-                work.a[1] = self.evidence(z)
+                work.a[0] = 0 if self.loss == 2 else self.evidence(-z[0])
+                work.a[1] = self.evidence(z[0])
                 work.n_dots += 1
                 return
             if self.loss == 0:
-                sklstruct_hinge_evidence(
-                    width, &work.z[0], self.beyond, &work.a[at]
-                )
+                sklstruct_hinge_evidence(width, z, self.beyond, &work.a[at])
             else:
                 for j in range(width):
-                    work.a[at + j] = self.evidence(work.z[j])
+                    work.a[at + j] = self.evidence(z[j])
             at += width
         work.n_dots += m
 
@@ -290,11 +310,10 @@ cdef class Posterior:
         """R of the children of a routing node."""
         cdef Py_ssize_t m = self.n_child[v], j, child = self.first_child[v]
         cdef double total = 0
-        cdef bint located = work.ahead == v and work.ahead_x == work.x and work.n > 0
         if m == 1:
             work.a[0] = 0
         else:
-            self.outcomes(work, t, v, &work.root_hits if located else NULL)
+            self.outcomes(work, t, v, NULL)
             if self.loss == 2 and not self.several:
                 total = self.log_total(work, m, 1)
         for j in range(m):
@@ -313,6 +332,7 @@ cdef class Posterior:
         self.outcomes(work, t, v, hits)
         if not self.several:
             total = self.log_total(work, m, self.scalars[t, 1])
+        work.value[v] = total
         sklstruct_less(m, &work.a[0], total, &work.value[self.first_child[v]])
         self.set(work, v, EVALUATED)
         return total
@@ -332,7 +352,7 @@ cdef class Posterior:
     ) noexcept nogil:
         """Masses of the leaves and pending nodes work.items of a tree; their number."""
         cdef Py_ssize_t root = self.tree_ptr[t], n_queue = 1, n_next, n_items = 0
-        cdef Py_ssize_t j, k, v, child, n_best, first, last, next_root
+        cdef Py_ssize_t j, k, v, child, n_best, first, last
         cdef double w_r = self.scalars[t, 0], eta = self.scalars[t, 2]
         cdef double c = self.scalars[t, 3], pending = self.scalars[t, 4]
         cdef double top = -INFINITY, total
@@ -400,7 +420,7 @@ cdef class Posterior:
             work.mass[v] = w_r * work.route[v] + (
                 pending if work.state[v] == PENDING else c
             )
-        first, next_root = 0, -1
+        first = 0
         while first < n_best:
             last = first + N_AHEAD if first + N_AHEAD < n_best else n_best
             for j in range(first, last):
@@ -409,8 +429,6 @@ cdef class Posterior:
                         ranked[j].node, work.n, work.x, work.index,
                         &work.leaf_hits[j - first],
                     )
-            if first == 0:
-                next_root = self.find_next(work, t)
             for j in range(first, last):
                 if self.role[ranked[j].node] == LEAF:
                     self.locate_rows(ranked[j].node, &work.leaf_hits[j - first])
@@ -425,8 +443,6 @@ cdef class Posterior:
                     work.value[v] = 0
                     self.set(work, v, EVALUATED)
             first = last
-        if next_root >= 0:
-            self.locate_rows(next_root, &work.root_hits)
         if self.several:
             return n_items
         for j in range(n_items):
@@ -438,16 +454,6 @@ cdef class Posterior:
         for j in range(n_items):
             work.mass[work.items[j]] -= total
         return n_items
-
-    cdef inline Py_ssize_t find_next(self, Scratch work, Py_ssize_t t) noexcept nogil:
-        """`find_rows` of the next sample in the root of tree t; the root or -1."""
-        cdef Py_ssize_t v = self.tree_ptr[t]
-        work.ahead = -1
-        if work.next_n == 0 or self.n_child[v] < 2 or self.terminal.shape[0] > 1:
-            return -1
-        self.find_rows(v, work.next_n, work.next_x, work.next_index, &work.root_hits)
-        work.ahead, work.ahead_x = v, work.next_x
-        return v
 
     cdef Py_ssize_t share_out(
         self, Scratch work, Py_ssize_t t, Py_ssize_t v,
@@ -525,58 +531,38 @@ cdef class Posterior:
     ) noexcept nogil:
         """Take row i as the sample, of which no node is evaluated yet."""
         cdef Py_ssize_t j
-        work.n = rows.row(i, &work.x, &work.index)
+        work.i, work.n = i, rows.row(i, &work.x, &work.index)
         for j in range(work.n_touched):
             work.state[work.touched[j]] = UNSEEN
         work.n_touched = 0
         work.n_dots = 0
 
-    cdef void best(
-        self, Scratch work, int32_t[::1] best, double[::1] log_proba,
-    ) noexcept nogil:
-        """The most probable classes of one tree, as many as `best` holds.
-
-        Most probable first, ties to the smallest class. Leaves are evaluated while
-        their mass exceeds the last probability of `best`.
-        """
-        cdef Py_ssize_t n_items = self.expand_tree(work, 0), j, v, top_item
-        cdef Py_ssize_t n_below, last = best.shape[0] - 1
-        cdef double top
-        for j in range(best.shape[0]):
-            best[j], log_proba[j] = -1, -INFINITY
-        for j in range(n_items):
-            if work.state[work.items[j]] == EVALUATED:
-                self.update_best(work, work.items[j], best, log_proba)
-        while True:
-            top, top_item = -INFINITY, -1
-            for j in range(n_items):
-                v = work.items[j]
-                if work.state[v] != EVALUATED and work.mass[v] > top:
-                    top, top_item = work.mass[v], j
-            # a leaf of equal mass may hold a smaller class that ties
-            if top_item < 0 or top < log_proba[last]:
-                return
-            v = work.items[top_item]
-            if work.state[v] == PENDING:
-                n_below = self.share_out(work, 0, v)
-                # its leaves take its place
-                work.items[top_item] = work.items[n_items - 1]
-                n_items -= 1
-                for j in range(n_below):
-                    work.items[n_items] = work.queue[work.queue.shape[0] - 1 - j]
-                    n_items += 1
-            else:
-                self.evaluate(work, 0, v)
-                self.update_best(work, v, best, log_proba)
-
     cdef void labels_above(
-        self, Scratch work, double least, int32_t[::1] out,
+        self, Scratch work, double least, int32_t[::1] out, double[::1] log_proba,
     ) noexcept nogil:
-        """out = 1 at the classes with log P(y | x) > least; all trees are expanded."""
+        """out = 1 at the classes with log P(y | x) > least, whose log_proba is set.
+
+        All trees are expanded.
+        """
         cdef Py_ssize_t y
-        cdef double bound = exp(least) * self.terminal.shape[0] * (1 - 1e-9)
+        cdef double log_p, bound = exp(least) * self.terminal.shape[0] * (1 - 1e-9)
         for y in range(out.shape[0]):
-            out[y] = self.bound(work, y) >= bound and self.log_mean(work, y) > least
+            out[y] = self.bound(work, y) >= bound
+            if out[y]:
+                log_p = self.log_mean(work, y)
+                out[y] = log_p > least
+                log_proba[y] = log_p if out[y] else log_proba[y]
+
+    cdef void nodes_of_tree(
+        self, Scratch work, Py_ssize_t t, double[::1] out,
+    ) noexcept nogil:
+        """log P of the first nodes of a tree, for yes/no questions."""
+        cdef Py_ssize_t j, n_items = self.expand_tree(work, t)
+        for j in range(n_items):
+            if work.state[work.items[j]] == PENDING:
+                self.share_out(work, t, work.items[j])
+        for j in range(out.shape[0]):
+            out[j] = work.route[self.tree_ptr[t] + j]
 
     cdef inline (Py_ssize_t, Py_ssize_t) classes_below(
         self, Py_ssize_t v
@@ -585,30 +571,6 @@ cdef class Posterior:
         if self.role[v] == LEAF:
             return self.first_child[v], self.first_child[v] + self.n_child[v]
         return v, v + 1
-
-    cdef inline void update_best(
-        self, Scratch work, Py_ssize_t v, int32_t[::1] best, double[::1] log_proba
-    ) noexcept nogil:
-        """Insert the classes of an evaluated leaf among the best so far."""
-        cdef Py_ssize_t child, first, end, at, last = best.shape[0] - 1
-        cdef double p
-        cdef int32_t y
-        if work.mass[v] < log_proba[last]:  # no class exceeds its leaf
-            return
-        first, end = self.classes_below(v)
-        for child in range(first, end):
-            p, y = work.mass[v] + work.value[child], self.node_class[child]
-            if p < log_proba[last] or (p == log_proba[last] and best[last] >= 0
-                                       and y > best[last]):
-                continue
-            at = last
-            while at > 0 and (
-                best[at - 1] < 0 or p > log_proba[at - 1]
-                or (p == log_proba[at - 1] and y < best[at - 1])
-            ):
-                best[at], log_proba[at] = best[at - 1], log_proba[at - 1]
-                at -= 1
-            best[at], log_proba[at] = y, p
 
     cdef double bound(self, Scratch work, Py_ssize_t y) noexcept nogil:
         """Sum over trees of P(y | x), or of the mass of a leaf not evaluated."""
@@ -622,30 +584,22 @@ cdef class Posterior:
             total += exp(p)
         return total
 
-    cdef double probability(
-        self, Scratch work, Py_ssize_t y,
-    ) noexcept nogil:
-        """Sum over the trees of the probabilities of a class; evaluates its leaves."""
-        cdef Py_ssize_t t
-        cdef double total = 0
-        for t in range(self.terminal.shape[0]):
-            total += exp(self.exact(work, t, y))
-        return total
-
-    cdef void best_of_trees(
+    cdef void best(
         self, Scratch work, int32_t[::1] best, double[::1] log_proba,
     ) noexcept nogil:
-        """The most probable classes of several trees, all expanded.
+        """The most probable classes, as many as `best` holds; all trees are expanded.
 
-        Ties to the smallest class.
+        Most probable first, ties to the smallest class. Leaves are evaluated while
+        their mass may exceed the last probability of `best`.
         """
-        cdef Py_ssize_t t = 0, j, k, v, n_done = 0, last = best.shape[0] - 1
+        cdef Py_ssize_t n_trees = self.terminal.shape[0], t = 0, j, k, v, n_done = 0
+        cdef Py_ssize_t last = best.shape[0] - 1
         cdef int favourites
         cdef double unseen
-        # log_proba holds sums of probabilities until the end
+        # of several trees log_proba holds sums of probabilities until the end
         for k in range(last + 1):
             best[k], log_proba[k] = -1, -INFINITY
-        for t in range(self.terminal.shape[0]):
+        for t in range(n_trees):
             work.known[t] = 0
         for j in range(work.n_touched):
             v = work.touched[j]
@@ -654,31 +608,35 @@ cdef class Posterior:
                 work.items[n_done] = <int32_t>v
                 n_done += 1
                 self.compare(work, t, v)
-        self.largest_left(work)
+        v = self.largest_left(work)
         # first the most probable classes of each tree: the others then rarely qualify
-        for favourites in range(1, -1, -1):
+        for favourites in range(n_trees > 1, -1, -1):
             for j in range(n_done):
-                v = work.items[j]
-                t = self.tree_of(t, v)
-                self.update_best_of_trees(work, t, v, favourites, best, log_proba)
+                t = self.tree_of(t, work.items[j])
+                self.insert(work, t, work.items[j], favourites, best, log_proba)
         # then what may hold a better class, largest mass first
-        while True:
-            v, unseen = self.largest_left(work), 0
-            for j in range(self.terminal.shape[0]):
-                unseen += work.rest[j]
-            if v < 0 or unseen < log_proba[last] * (1 - 1e-9):
+        while v >= 0:
+            unseen = work.rest[0]
+            if n_trees > 1:
+                for t in range(1, n_trees):
+                    unseen += work.rest[t]
+                unseen *= 1 + 1e-9
+            if unseen < log_proba[last]:
                 break
             t = self.tree_of(t, v)
             if work.state[v] == PENDING:
                 self.share_out(work, t, v)
+                v = self.largest_left(work)
                 continue
             if work.state[v] < EVALUATED:
                 self.evaluate(work, t, v)
             self.compare(work, t, v)
-            self.largest_left(work)
-            self.update_best_of_trees(work, t, v, False, best, log_proba)
+            k = self.largest_left(work)
+            self.insert(work, t, v, False, best, log_proba)
+            v = k
         for k in range(last + 1):
-            if best[k] >= 0:  # scores that are not numbers leave some out
+            # scores that are not numbers leave some out
+            if n_trees > 1 and best[k] >= 0:
                 log_proba[k] = self.log_mean(work, best[k])
 
     cdef inline Py_ssize_t tree_of(self, Py_ssize_t t, Py_ssize_t v) noexcept nogil:
@@ -694,17 +652,19 @@ cdef class Posterior:
         cdef Py_ssize_t child, first, last
         cdef double p = -INFINITY
         work.state[v] = COMPARED
+        if self.terminal.shape[0] == 1:
+            return
         first, last = self.classes_below(v)
         for child in range(first, last):
             p = work.value[child] if work.value[child] > p else p
-        p = exp(work.mass[v] + p)
+        p = exp(p + work.mass[v])
         work.known[t] = p if p > work.known[t] else work.known[t]
 
     cdef Py_ssize_t largest_left(self, Scratch work) noexcept nogil:
         """The node of largest mass of those that are not compared, -1: none is left.
 
         Sets work.rest, the largest mass of these nodes in each tree, and work.top, the
-        largest probability that a class can have there.
+        largest probability that a class can have there. Of one tree: logarithms.
         """
         cdef Py_ssize_t n_trees = self.terminal.shape[0], t, j, v, found = -1
         cdef double* mass = &work.rest[0]
@@ -716,54 +676,85 @@ cdef class Posterior:
             v = work.touched[j]
             if work.state[v] == COMPARED:
                 continue
-            t = self.tree_of(t, v)
-            mass[t] = work.mass[v] if work.mass[v] > mass[t] else mass[t]
             if work.mass[v] > largest:
                 largest, found = work.mass[v], v
+            if n_trees > 1:
+                t = self.tree_of(t, v)
+                mass[t] = work.mass[v] if work.mass[v] > mass[t] else mass[t]
+        if n_trees == 1:
+            mass[0] = largest
+            return found
         for t in range(n_trees):
             mass[t] = exp(mass[t])
             work.top[t] = mass[t] if mass[t] > work.known[t] else work.known[t]
         return found
 
-    cdef void update_best_of_trees(
+    cdef double least_of(
+        self, Scratch work, Py_ssize_t t, bint favourites, double worst
+    ) noexcept nogil:
+        """Least log-probability in tree t of a class that may exceed `worst`."""
+        cdef Py_ssize_t s
+        cdef double least = worst
+        if self.terminal.shape[0] > 1:
+            for s in range(self.terminal.shape[0]):
+                least -= work.top[s] if s != t else 0
+            if favourites and least < work.top[t]:
+                least = work.top[t]
+            least = log(least) - 1e-9 if least > 0 else -INFINITY
+        return least
+
+    cdef void insert(
         self, Scratch work, Py_ssize_t t, Py_ssize_t v, bint favourites,
         int32_t[::1] best, double[::1] total,
     ) noexcept nogil:
         """Insert the classes of an evaluated leaf v of tree t among the best so far.
 
-        total: for each of the best, the sum of its probabilities over the trees.
-        favourites: only the classes of largest probability in tree t.
+        total: for each of the best, the sum of its probabilities over the trees, or its
+        log-probability in one tree. favourites: only the classes of largest probability in tree t.
         """
-        cdef Py_ssize_t n_trees = self.terminal.shape[0], s, child, first, end, y
-        cdef Py_ssize_t last = best.shape[0] - 1, at
-        cdef double others = 0, least, p
-        for s in range(n_trees):
-            others += work.top[s] if s != t else 0
+        cdef Py_ssize_t child, first, end, y, last = best.shape[0] - 1, at
+        cdef double p, least = self.least_of(work, t, favourites, total[last])
+        cdef bint one_tree = self.terminal.shape[0] == 1
+        if work.mass[v] < least:  # no class exceeds its leaf
+            return
         first, end = self.classes_below(v)
-        least = least_log(total[last] - others, work.top[t] if favourites else 0)
         for child in range(first, end):
-            if work.mass[v] + work.value[child] < least:
+            p = work.mass[v] + work.value[child]
+            if p < least:
                 continue
             y = self.node_class[child]
-            if self.bound(work, y) < total[last]:
-                continue
-            for at in range(last + 1):
-                if best[at] == y:
-                    break
-            else:
-                p = self.probability(work, y)
-                at = last
-                if p < total[last] or (p == total[last] and 0 <= best[last] < y):
+            if not one_tree:
+                if self.bound(work, y) < total[last]:
                     continue
-                while at > 0 and (
-                    p > total[at - 1] or (p == total[at - 1] and y < best[at - 1])
-                ):
-                    best[at], total[at] = best[at - 1], total[at - 1]
-                    at -= 1
-                best[at], total[at] = <int32_t>y, p
-                least = least_log(
-                    total[last] - others, work.top[t] if favourites else 0
-                )
+                for at in range(last + 1):
+                    if best[at] == y:
+                        break
+                else:
+                    at = -1
+                if at >= 0:
+                    continue
+                p = self.probability(work, y)
+            if p < total[last] or (p == total[last] and 0 <= best[last] < y):
+                continue
+            at = last
+            while at > 0 and (
+                best[at - 1] < 0 or p > total[at - 1]
+                or (p == total[at - 1] and y < best[at - 1])
+            ):
+                best[at], total[at] = best[at - 1], total[at - 1]
+                at -= 1
+            best[at], total[at] = <int32_t>y, p
+            least = self.least_of(work, t, favourites, total[last])
+
+    cdef double probability(
+        self, Scratch work, Py_ssize_t y,
+    ) noexcept nogil:
+        """Sum over the trees of the probabilities of a class; evaluates its leaves."""
+        cdef Py_ssize_t t
+        cdef double total = 0
+        for t in range(self.terminal.shape[0]):
+            total += exp(self.exact(work, t, y))
+        return total
 
     cdef double log_mean(
         self, Scratch work, Py_ssize_t y,
@@ -787,39 +778,88 @@ cdef class Posterior:
     def answer(
         self, FloatRows rows, Scratch work, str kind, int32_t[:, ::1] code,
         double[:, ::1] log_proba, int64_t[::1] n_dots, double least,
-        int32_t[::1] stop,
+        int32_t[::1] stop, Unseen unseen=None, Py_ssize_t tree=0,
     ):
         """Answers for each row, and the numbers of dot products.
 
         kind: "best", the most probable classes, as many as `code` has columns, and
-        their log P(y | x); "labels", code[i, y] = whether log P(y | x_i) > least;
-        "given", the log P of the class code[i, 0]; "all", that of all classes.
+        their log P(y | x); "labels", code[i, y] = whether log P(y | x_i) > least, and
+        these log P; "given", the log P of the class code[i, 0]; "all", that of all
+        classes; "nodes", that of the first nodes of a tree, for yes/no questions.
         """
         cdef Watch watch = watch_of(stop)
         cdef Py_ssize_t i, y
         cdef int what = KINDS[kind]
-        cdef bint one_tree = self.terminal.shape[0] == 1
-        work.begin(rows)
+        work.begin(rows, unseen)
         with nogil:
             for i in range(rows.n):
-                work.next_n = 0
-                if i + 1 < rows.n and what == BEST:
-                    work.next_n = rows.row(i + 1, &work.next_x, &work.next_index)
                 self.read(rows, i, work)
-                if what != BEST or not one_tree:
+                if what == NODES:
+                    self.nodes_of_tree(work, tree, log_proba[i])
+                else:
                     self.expand(work)
-                if what == BEST and one_tree:
+                if what == BEST:
                     self.best(work, code[i], log_proba[i])
-                elif what == BEST:
-                    self.best_of_trees(work, code[i], log_proba[i])
                 elif what == LABELS:
-                    self.labels_above(work, least, code[i])
+                    self.labels_above(work, least, code[i], log_proba[i])
                 elif what == GIVEN:
                     log_proba[i, 0] = self.log_mean(work, code[i, 0])
-                else:
+                elif what == ALL:
                     for y in range(log_proba.shape[1]):
                         log_proba[i, y] = self.log_mean(work, y)
                 n_dots[i] = work.n_dots
                 if over(&watch, (work.n_dots + 64) * (work.n + 8)):
                     break
         propagate()
+
+    def record(
+        self, FloatRows rows, Scratch work, Unseen unseen, Py_ssize_t t,
+        const int32_t[::1] code, double[:, ::1] route, int8_t[:, ::1] kind,
+        double[:, :, ::1] inside, int32_t[:, ::1] length, int32_t[:, ::1] item,
+        int32_t[:, ::1] own, int32_t[::1] stop,
+    ):
+        """Fill the arrays of `_evidence.Evidence` for rows of classes `code`.
+
+        The numbers of the tree are those of the product along the path.
+        """
+        cdef Watch watch = watch_of(stop)
+        cdef Py_ssize_t i, j, v, leaf, here, slot
+        work.begin(rows, unseen)
+        with nogil:
+            for i in range(rows.n):
+                self.read(rows, i, work)
+                own[0, i] = <int32_t>self.expand_tree(work, t)
+                own[2, i] = own[3, i] = -1
+                leaf, slot = self.terminal[t, code[i]], 0
+                if self.role[leaf] == CLASS:
+                    leaf = self.parent[leaf]
+                    own[3, i] = self.terminal[t, code[i]] - self.first_child[leaf]
+                here = self.node_of_class(work, t, code[i])
+                for j in range(own[0, i]):
+                    v = work.items[j]
+                    own[1, i] = <int32_t>j if v == here else own[1, i]
+                    route[i, j] = work.route[v]
+                    kind[i, j] = work.state[v]
+                    if self.role[v] != LEAF or work.state[v] != EVALUATED:
+                        kind[i, j] = PENDING if work.state[v] == PENDING else REACHED
+                        continue
+                    own[2, i] = <int32_t>slot if v == leaf else own[2, i]
+                    item[i, slot] = <int32_t>j
+                    self.copy_inside(work, v, inside[i, slot], &length[i, slot])
+                    slot += 1
+                if own[3, i] >= 0 and own[2, i] < 0:
+                    self.evaluate_classes(work, t, leaf, NULL)
+                    own[2, i], item[i, slot] = <int32_t>slot, -1
+                    self.copy_inside(work, leaf, inside[i, slot], &length[i, slot])
+                if over(&watch, (work.n_dots + 64) * (work.n + 8)):
+                    break
+        propagate()
+
+    cdef void copy_inside(
+        self, Scratch work, Py_ssize_t v, double[::1] out, int32_t* length
+    ) noexcept nogil:
+        """The evidence of the classes of an evaluated leaf, and their number."""
+        cdef Py_ssize_t j
+        length[0] = self.n_child[v]
+        for j in range(self.n_child[v]):
+            out[j] = work.value[self.first_child[v] + j] + work.value[v]

@@ -12,18 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit
 
 from .._parallel import row_blocks, rows_per_block
-from ..linear._calibration import Sigmoid, f1_threshold, fit_answers
-from ..linear._samples import Samples
+from ..linear._calibration import f1_threshold, fit_answers
 from ..linear._targets import Targets
-from ..taxonomy import Forest
-from ._evidence_fast import ROLES
-from ._inner_labels import RaisedLabels
+from ._evidence_fast import ROLES, Unseen
 
 # Smallest threshold that is considered.
-_LEAST = 0.01
+LEAST = 0.01
 
 
 class NodeFold(NamedTuple):
@@ -54,95 +50,42 @@ def fit_sigmoids(
 
 
 def choose_threshold(
-    X: Samples,
+    rows: Callable[[slice], NDArray],
     targets: Targets,
     weight: NDArray,
-    forest: Forest,
-    role: NDArray,
-    numbers: NDArray,
-    final_scores: Callable[[int, Samples], NDArray],
-    folds: dict[int, NodeFold],
-    raised: RaisedLabels | None = None,
 ) -> float:
-    """The threshold of the largest micro-averaged F1 on the fold X.
+    """The threshold of the largest micro-averaged F1 on the fold.
 
-    final_scores(v, X): the scores of node v by the final weights. They are used for
-    samples that do not belong to the node: it did not train on them. raised: as in
-    `DualNodes`.
+    rows(part): the log-probabilities of all labels for a part of the fold, where they
+    are above that of `LEAST`.
     """
-    n = X.shape[0]
-    if n == 0:
+    if weight.size == 0:
         return 0.5
     proba, yes, each = [], [], []
     missed = 0.0
-    for part in row_blocks(n, rows_per_block(2 * forest.n_nodes)):
-        P = np.zeros((part.stop - part.start, forest.terminal.shape[1]))
-        scores_of = _fold_scores(part.start, X, final_scores, folds)
-        for t in range(forest.n_trees):
-            log_p = node_log_proba(
-                len(P), forest, role, t, numbers[t], scores_of, np.log(_LEAST)
-            )
-            P += np.exp(log_p[:, forest.terminal[t] - forest.tree_ptr[t]])
-        P /= forest.n_trees
-        if raised is not None:
-            raised.raise_rows(P)
+    for part in row_blocks(weight.size, rows_per_block(2 * targets.n_outcomes)):
+        P = np.exp(rows(part))
         here = np.arange(part.start, part.stop)
         truth = targets.take(here).indicator()
-        sample, label = np.nonzero(P >= _LEAST)
+        sample, label = np.nonzero(P >= LEAST)
         proba.append(P[sample, label])
         yes.append(truth[sample, label])
         each.append(weight[here][sample])
-        missed += float(weight[here] @ (truth & (P < _LEAST)).sum(axis=1))
+        missed += float(weight[here] @ (truth & (P < LEAST)).sum(axis=1))
     return f1_threshold(
-        np.concatenate(proba), np.concatenate(yes), np.concatenate(each), missed, _LEAST
+        np.concatenate(proba), np.concatenate(yes), np.concatenate(each), missed, LEAST
     )
 
 
-def _fold_scores(start, X, final_scores, folds):
-    """`scores_of` for `node_log_proba`: the members of the fold from `start` on."""
-
-    def scores_of(v, who):
-        scores = final_scores(v, X[who + start])
-        own = np.full(X.shape[0], -1)
-        own[folds[v].member] = np.arange(folds[v].member.size)
-        mine = own[who + start]
-        scores[mine >= 0] = folds[v].scores[mine[mine >= 0]]
-        return scores
-
-    return scores_of
-
-
-def node_log_proba(
-    n: int,
-    forest: Forest,
-    role: NDArray,
-    t: int,
-    numbers: NDArray,
-    scores_of: Callable[[int, NDArray], NDArray],
-    least: float = -np.inf,
-) -> NDArray:
-    """log P of the nodes of tree t for n samples; -inf below nodes of at most `least`.
-
-    scores_of(v, who): the scores of node v for the samples `who`.
-    """
-    root, end = forest.tree_ptr[t : t + 2].tolist()
-    log_p = np.full((n, end - root), -np.inf)
-    log_p[:, 0] = 0.0
-    level = [root]
-    while level:
-        below: list[int] = []
-        for v in level:
-            first, m = int(forest.first_child[v]), int(forest.n_child[v])
-            who = np.flatnonzero(log_p[:, v - root] > least)
-            if m == 0 or who.size == 0:
-                continue
-            below += range(first, first + m)
-            answer = 0.0
-            if m > 1:
-                first_number = 3 * int(role[v] == ROLES["leaf"])
-                sigmoid = Sigmoid(*numbers[first_number : first_number + 3])
-                answer = log_expit(sigmoid.odds(scores_of(v, who)))
-            above = log_p[who, v - root][:, None]
-            log_p[who, first - root : first - root + m] = above + answer
-        level = below
-    return log_p
+def unseen_scores(folds: dict[int, NodeFold], n: int) -> Unseen:
+    """The scores of the nodes of all trees, by sample of a fold of n."""
+    nothing = [np.empty(0, dtype=np.int64)]
+    sizes = [f.member.size for f in folds.values()]
+    node = np.repeat(np.array(list(folds), dtype=np.int32), sizes)
+    member = np.concatenate(nothing + [f.member for f in folds.values()])
+    width = np.repeat([f.scores.shape[1] for f in folds.values()], sizes)
+    scores = np.concatenate(nothing + [f.scores.ravel() for f in folds.values()])
+    order = np.argsort(member, kind="stable")
+    ptr = np.searchsorted(member[order], np.arange(n + 1))
+    place = (np.cumsum(width) - width).astype(np.int64)
+    return Unseen(ptr, node[order], place[order], scores.astype(np.float32))

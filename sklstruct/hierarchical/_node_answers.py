@@ -90,10 +90,8 @@ class NodeAnswersMixin(LabelsMixin):
         A node with two children counts 1, one with m > 2 children m; the flat model of
         K classes K. The average over test samples is the usual measure of cost. Models
         of another `estimator` are counted in the same way; if there are few of these,
-        and as many samples, `predict` calls all models. If there are fewer samples
-        than an eighth of the weight vectors, the search makes no table of bounds and
-        the numbers are slightly larger. So are those of the few samples that are
-        searched again in double precision.
+        and as many samples, `predict` calls all models. Samples that are searched
+        again in double precision have slightly larger numbers.
 
         Parameters
         ----------

@@ -9,15 +9,13 @@ queue.
 """
 
 cimport cython
-from cpython.mem cimport PyMem_Calloc, PyMem_Free
-from libc.math cimport INFINITY, exp, fabs, sqrt
+from libc.math cimport exp, sqrt
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+
+import numpy as np
 
 from ._forest_fast cimport (
     ForestView,
-    ForestArrays,
     LogisticForest,
     TreeNode,
     RowsView,
@@ -33,8 +31,6 @@ from .._watch cimport Watch, over, propagate, watch_of
 cdef extern from "_vector.h" nogil:
     enum:
         STRIDE "SKLSTRUCT_STRIDE"
-    int32_t octave "sklstruct_octave"(float) noexcept
-    float octave_end "sklstruct_octave_end"(int32_t) noexcept
     int64_t key "sklstruct_key"(float, int32_t) noexcept
     float key_float "sklstruct_key_float"(int64_t) noexcept
     float narrow_double "sklstruct_narrow_double"(
@@ -76,161 +72,18 @@ cdef double ROUNDING = 3e-6
 cdef double LARGEST_SLACK = 0.125
 
 
-cdef class NarrowRows:
-    """coef as floats, each row with its intercept, for `rounds`.
-
-    They take half of the memory, fit into the cache more often, and their products take
-    less time. The answer stays exact: the error of a product is at most `error` times
-    the norm of the sample, and full precision decides where this bound does not.
-    """
-    cdef float* coef
-    cdef void* allocated
-    cdef Py_ssize_t stride
-    cdef double error
-    # norms of the rows without their intercepts, and the intercepts
-    cdef double* norm
-    cdef double* intercept
-
-    def __cinit__(self):
-        self.allocated = NULL
-        self.norm = NULL
-
-    def __dealloc__(self):
-        PyMem_Free(self.allocated)
-        PyMem_Free(self.norm)
-
-
-def narrow_rows(
-    const cython.floating[:, ::1] coef, const cython.floating[::1] intercept,
-):
-    """The NarrowRows of a model."""
-    cdef NarrowRows rows = NarrowRows()
-    cdef Py_ssize_t r, j, n = coef.shape[0], d = coef.shape[1]
-    cdef double square, largest = 0
-    cdef float* out
-    rows.stride = (d // STRIDE + 1) * STRIDE
-    rows.allocated = PyMem_Calloc(n * rows.stride + STRIDE, sizeof(float))
-    rows.norm = <double*>PyMem_Calloc(2 * n, sizeof(double))
-    if rows.allocated == NULL or rows.norm == NULL:
-        raise MemoryError(f"no memory for {n} rows of {d} weights in float32")
-    rows.intercept = rows.norm + n
-    # rows start where a line of the cache does
-    rows.coef = <float*>((<size_t>rows.allocated + 63) // 64 * 64)
-    with nogil:
-        for r in range(n):
-            out = rows.coef + r * rows.stride
-            square = 0
-            for j in range(d):
-                square += <double>coef[r, j] * coef[r, j]
-                out[j] = <float>coef[r, j]
-            out[d] = <float>intercept[r]
-            rows.norm[r], rows.intercept[r] = sqrt(square), intercept[r]
-            square += <double>intercept[r] * intercept[r]
-            # not (<=): NaN is kept
-            if not square <= largest:
-                largest = square
-    # stride / 16 + 4 roundings of the sum, two of the factors, one of the product.
-    # A float that underflows errs by 1e-45 times the other factor, less than 1e18.
-    rows.error = (rows.stride // STRIDE + 8) * 2.0 ** -24 * sqrt(largest)
-    if cython.floating is float:
-        # products of the BLAS in floats, the reference, have the same error
-        rows.error *= 2
-    if not largest < 1e36:
-        rows.error = INFINITY
-    return rows
-
-
-# Tables of `Reach` are for norms up to 9/8, 10/8, ... 2, 18/8, ... 2^32.
-cdef enum:
-    NORMS = 256
-
-
-ctypedef float* float_pointer
-
-
-cdef class Reach:
-    """Upper bound of the part of a node's probability that one class below has.
-
-    reach(v) = max over the two children u of max P(u | v) reach(u), where by
-    Cauchy and Schwarz the logit of v is within |w_v| |x| of the intercept. Nodes of few
-    samples have small weights, so their bound is far below 1. A node whose probability
-    times its reach is below that of a known class need not be expanded. A table of all
-    nodes for each norm (eight to the factor 2) is made when the first sample needs it.
-    """
-    cdef float_pointer[NORMS] table
-    cdef float* all_one
-    cdef ForestArrays forest
-    cdef NarrowRows rows
-
-    def __cinit__(self):
-        memset(self.table, 0, sizeof(self.table))
-        self.all_one = NULL
-
-    def __init__(self, ForestArrays forest, NarrowRows rows):
-        cdef Py_ssize_t v
-        self.forest, self.rows = forest, rows
-        self.all_one = <float*>PyMem_Calloc(forest.n_nodes, sizeof(float))
-        if self.all_one == NULL:
-            raise MemoryError(f"no memory for {forest.n_nodes} bounds")
-        for v in range(forest.n_nodes):
-            self.all_one[v] = 1
-
-    def __dealloc__(self):
-        cdef Py_ssize_t k
-        for k in range(NORMS):
-            free(self.table[k])
-        PyMem_Free(self.all_one)
-
-    cdef const float* of_norm(self, double norm) noexcept nogil:
-        """The table for samples of this norm, that of (x, 1), at least 1."""
-        cdef Py_ssize_t v, q, k = octave(<float>norm)
-        cdef int32_t child
-        cdef double swing, b, c, largest
-        cdef ForestView* f = &self.forest.view
-        cdef float* table
-        if k >= NORMS:
-            return self.all_one
-        if self.table[k] != NULL:
-            return self.table[k]
-        table = <float*>malloc(self.forest.n_nodes * sizeof(float))
-        if table == NULL:
-            return self.all_one
-        norm = octave_end(<int32_t>k)
-        for v in range(self.forest.n_nodes - 1, -1, -1):
-            child = f.node[v].first_child
-            if f.node[v].n_child == 0:
-                table[v] = 1
-            elif f.node[v].n_child == 2:
-                b = self.rows.intercept[f.node[v].row]
-                swing = self.rows.norm[f.node[v].row] * norm
-                c = table[child] / (1 + exp(b - swing))
-                b = table[child + 1] / (1 + exp(-b - swing))
-                largest = c if c > b else b
-                table[v] = <float>min(1.000001 * largest, 1.0)
-            else:
-                table[v] = table[child]
-                for q in range(1, f.node[v].n_child):
-                    if table[child + q] > table[v]:
-                        table[v] = table[child + q]
-        self.table[k] = table
-        return table
-
-
 cdef struct SampleWalk:
     Sample sample
     Py_ssize_t i
-    # the table of `Reach` for this sample
-    const float* reach
-    # relative error of a quotient of two probabilities; error of a score
+    # relative error of a quotient of two probabilities
     float slack
-    float doubt
     # a class of at least this probability has been found
     float least
     float best_p
     int32_t best
     int32_t size
-    # pending nodes, as keys: the bound of the classes below, then the node's number;
-    # and room for a zero
+    # pending nodes, as keys: the probability, then the node's number; and room for a
+    # zero
     int64_t[ROOM + 1] pending
 
 
@@ -247,7 +100,7 @@ cdef struct SampleWalks:
     float[SIDE] large
     float[SIDE] small
     Py_ssize_t[SIDE] n_dots
-    # samples as floats, if the products are those of NarrowRows
+    # samples and weights as floats, for dense samples
     float* x
     const float* coef
     Py_ssize_t stride
@@ -288,7 +141,7 @@ cdef inline void arrive(
 
 
 cdef bint begin(
-    ForestView* f, SampleWalks* walks, Reach reach, int32_t s, RowsView* rows,
+    ForestView* f, SampleWalks* walks, int32_t s, RowsView* rows,
     Py_ssize_t i, cython.floating* coef,
 ) noexcept nogil:
     """Put walk s at the root for row i. False if scores would be too inexact."""
@@ -314,13 +167,11 @@ cdef bint begin(
         if i + 2 < rows.n:
             next = <cython.floating*>walk.sample.x + 2 * rows.d
             prefetch(next, rows.d * sizeof(cython.floating))
-    walk.doubt = <float>(walks.error * norm)
     # log P moves by no more than the score does, at each node of either path
     slack = 2.02 * f.depth * (walks.error * norm + ROUNDING)
     if not slack <= LARGEST_SLACK:
         return False
     walk.slack = <float>slack
-    walk.reach = reach.of_norm(norm) if walks.x != NULL else reach.all_one
     walk.i, walk.size, walks.n_dots[s] = i, 0, 0
     walk.least, walk.best_p, walk.best = 0, 0, UNSURE
     arrive(f, walks, s, below(f, f.tree_ptr[0]), 1)
@@ -339,18 +190,17 @@ cdef bint squeeze(SampleWalk* walk) noexcept nogil:
 
 
 cdef inline bint keep(SampleWalk* walk, float p, int32_t v) noexcept nogil:
-    """Make node v pending unless its bound is below `least`. False if no room."""
-    cdef float most = p * walk.reach[v]
+    """Make node v pending unless it is below `least`. False if no room."""
     if walk.size == ROOM and not squeeze(walk):
         return False
-    walk.pending[walk.size] = key(most, v)
-    walk.size += most >= walk.least
+    walk.pending[walk.size] = key(p, v)
+    walk.size += p >= walk.least
     return True
 
 
 cdef int32_t among_many(
     ForestView* f, SampleWalk* walk, int32_t v, float* p, Py_ssize_t* n_dots,
-    cython.floating* coef, cython.floating* intercept, cython.floating* z, bint greedy,
+    cython.floating* coef, cython.floating* intercept, cython.floating* z,
 ) noexcept nogil:
     """The best of more than two children; the others become pending. Or UNSURE.
 
@@ -367,8 +217,6 @@ cdef int32_t among_many(
         if z[k] > z[top]:
             top = k
     v = at.first_child + <int32_t>top
-    if greedy:
-        return v
     for k in range(m):
         total += exp(z[k] - z[top])
     if not (total >= 1):
@@ -411,7 +259,7 @@ cdef inline void end(
 cdef void forward(
     ForestView* f, SampleWalks* walks,
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
-    bint greedy, int32_t* found, int64_t* n_dots,
+    int32_t* found, int64_t* n_dots,
 ) noexcept nogil:
     """Move each walk to the better child of its node; the other becomes pending.
 
@@ -430,32 +278,26 @@ cdef void forward(
             walks.n_dots[s] += 1
             right = walks.score[s] > 0
             v = walks.first_child[s] + right
-            # not (>): a score that is not a number
-            if greedy:
-                p = 1
-                if not fabs(walks.score[s]) > walk.doubt:
-                    end(walks, s, UNSURE, found, n_dots)
-                    continue
-            else:
-                p = walks.large[s]
-                if walk.size == ROOM and p * f.node[v].share > walk.least:
-                    # some class below v is at least as probable
-                    walk.least = p * f.node[v].share * (1 - walk.slack)
-                if not p >= 0 or not keep(
-                    walk, walks.small[s], walks.first_child[s] + 1 - right
-                ):
-                    end(walks, s, UNSURE, found, n_dots)
-                    continue
+            p = walks.large[s]
+            if walk.size == ROOM and p * f.node[v].share > walk.least:
+                # some class below v is at least as probable
+                walk.least = p * f.node[v].share * (1 - walk.slack)
+            # not (>=): a score that is not a number
+            if not p >= 0 or not keep(
+                walk, walks.small[s], walks.first_child[s] + 1 - right
+            ):
+                end(walks, s, UNSURE, found, n_dots)
+                continue
         else:
             p = walks.p[s]
             over(walks.watch, f.node[walks.wide[s]].n_child * walk.sample.d)
             v = among_many(
-                f, walk, walks.wide[s], &p, walks.n_dots + s, coef, intercept, z, greedy
+                f, walk, walks.wide[s], &p, walks.n_dots + s, coef, intercept, z
             )
             if v == UNSURE:
                 end(walks, s, UNSURE, found, n_dots)
                 continue
-        on = (f.step[v].row >= 0) & (p * walk.reach[v] >= walk.least)
+        on = (f.step[v].row >= 0) & (p >= walk.least)
         arrive(f, walks, s, v, p)
         walks.child[s] = v
         walks.active[n] = s
@@ -466,7 +308,7 @@ cdef void forward(
 
 
 cdef void next_pending(
-    ForestView* f, SampleWalks* walks, bint greedy, int32_t* found, int64_t* n_dots,
+    ForestView* f, SampleWalks* walks, int32_t* found, int64_t* n_dots,
 ) noexcept nogil:
     """Move the walks in `stuck` to their most probable pending node, or end them."""
     cdef Py_ssize_t q
@@ -479,13 +321,9 @@ cdef void next_pending(
         walk = walks.walk + s
         v, p = walks.child[s], walks.p[s]
         while True:
-            if p * walk.reach[v] >= walk.least:
+            if p >= walk.least:
                 v = below(f, v)
                 if f.node[v].n_child > 0:
-                    break
-                if greedy:
-                    walk.best = f.node[v].node_class
-                    v = -1
                     break
                 if not meet(f, walk, v, p):
                     walk.best = v = UNSURE
@@ -508,7 +346,7 @@ cdef void next_pending(
             walk.size -= 1
             walk.pending[at_top] = walk.pending[walk.size]
             v = <int32_t>top
-            p = key_float(top) / walk.reach[v]
+            p = key_float(top)
             if f.step[v].row >= 0:
                 break
         if v < 0:
@@ -520,9 +358,9 @@ cdef void next_pending(
 
 
 cdef void rounds(
-    ForestView* f, SampleWalks* walks, Reach reach, RowsView* rows,
+    ForestView* f, SampleWalks* walks, RowsView* rows,
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
-    bint greedy, int32_t* found, int64_t* n_dots,
+    int32_t* found, int64_t* n_dots,
 ) noexcept nogil:
     """The most probable class of each row along one tree, or UNSURE.
 
@@ -545,7 +383,7 @@ cdef void rounds(
     while True:
         while walks.n_free > 0 and first < rows.n:
             s = walks.free[walks.n_free - 1]
-            if begin(f, walks, reach, s, rows, first, coef):
+            if begin(f, walks, s, rows, first, coef):
                 walks.n_free -= 1
                 walks.active[walks.n_active] = s
                 walks.n_active += 1
@@ -567,23 +405,21 @@ cdef void rounds(
                 walks.score[s] = <float>(
                     row_score(&walk.sample, coef + r * rows.d) + intercept[r]
                 )
-        if not greedy:
-            share_out(SIDE, walks.p, walks.score, walks.large, walks.small)
-        forward(f, walks, coef, intercept, z, greedy, found, n_dots)
-        next_pending(f, walks, greedy, found, n_dots)
+        share_out(SIDE, walks.p, walks.score, walks.large, walks.small)
+        forward(f, walks, coef, intercept, z, found, n_dots)
+        next_pending(f, walks, found, n_dots)
 
 
 def walk(
-    LogisticForest model, SampleRows samples, cython.floating[::1] z, NarrowRows narrow,
-    bint greedy, int32_t[::1] found, int64_t[::1] n_dots, int32_t[::1] stop,
+    LogisticForest model, SampleRows samples, cython.floating[::1] z,
+    const float[:, ::1] narrow, double error, int32_t[::1] found, int64_t[::1] n_dots,
+    int32_t[::1] stop,
 ):
     """Fill found (n,), negative where undecided, and n_dots (n,).
 
-    The forest has one tree and at least one model. greedy: the class at the end of the
-    best children. z: room for the scores of a node. narrow: for dense samples, or None
-    for the precision of the model.
+    The forest has one tree and at least one model. z: room for the scores of a node.
+    narrow, error: of `narrow_rows`, for dense samples; None and 0 for sparse ones.
     """
-    cdef Reach reach = Reach(model.forest, narrow)
     cdef SampleWalks walks
     cdef float[::1] x
     cdef ForestView* f = &model.forest.view
@@ -592,24 +428,42 @@ def walk(
     cdef Watch watch = watch_of(stop)
     if samples.view.n == 0:
         return
-    walks.x, walks.error = NULL, 0
+    walks.x, walks.error = NULL, error
     walks.watch = &watch
     if narrow is not None:
-        x = floats(SIDE * narrow.stride)
-        walks.x, walks.stride = &x[0], narrow.stride
-        walks.coef, walks.error = narrow.coef, narrow.error
+        x = floats(SIDE * narrow.shape[1])
+        walks.x, walks.stride, walks.coef = &x[0], narrow.shape[1], &narrow[0, 0]
     with nogil:
         rounds(
-            f, &walks, reach, &samples.view, coef, intercept, &z[0], greedy, &found[0],
-            &n_dots[0],
+            f, &walks, &samples.view, coef, intercept, &z[0], &found[0], &n_dots[0]
         )
     propagate()
 
 
-def floats(Py_ssize_t n):
-    """Room for n floats, from a line of the cache on."""
-    import numpy as np
+def narrow_rows(coef, intercept):
+    """(coef as floats, each row with its intercept; their error) for `walk`.
 
+    The rows take half of the memory, fit into the cache more often, and their products
+    take less time. The answer stays exact: the error of a product is at most `error`
+    times the norm of the sample, and full precision decides where this bound does not.
+    """
+    n, d = coef.shape
+    stride = (d // STRIDE + 1) * STRIDE
+    rows = floats(n * stride).reshape(n, stride)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows[:, :d], rows[:, d] = coef, intercept
+        square = np.einsum("ij,ij->i", coef, coef, dtype=np.float64)
+        largest = (square + np.square(intercept, dtype=np.float64)).max()
+    # stride / 16 + 4 roundings of the sum, two of the factors, one of the product.
+    # A float that underflows errs by 1e-45 times the other factor, less than 1e18.
+    error = (stride // STRIDE + 8) * 2.0**-24 * np.sqrt(largest)
+    if coef.dtype == np.float32:
+        error *= 2  # products of the BLAS in floats, the reference, have the same error
+    return rows, error if largest < 1e36 else np.inf
+
+
+def floats(n):
+    """Room for n floats, from a line of the cache on."""
     room = np.zeros(n + STRIDE, dtype=np.float32)
     start = -(room.ctypes.data // 4) % STRIDE
     return room[start : start + n]

@@ -23,11 +23,13 @@ from sklstruct.hierarchical import (
     HierarchicalClassifier,
     PerNodeC,
     _dual_nodes,
-    _tree_fold,
 )
 from sklstruct.hierarchical import _evidence as numbers
 from sklstruct.hierarchical._chain_nodes import ChainNodes
 from sklstruct.hierarchical._dual_nodes import DualNodes
+from sklstruct.hierarchical._evidence_fast import STATES
+from sklstruct.hierarchical._label_fold import unseen_scores
+from sklstruct.linear._weights import as_rows
 from sklstruct.linear import LinearClassifier, _trial
 from sklstruct.linear._calibration import evidence
 
@@ -456,13 +458,13 @@ def test_the_fold_is_scored_by_models_that_have_not_seen_it(monkeypatch, data):
     X, y = data
     caught = {}
 
-    def fit_numbers(self, fold, n_leaves, start=None):
+    def evidence_of(self, *args):
         caught["held"] = self._fold[0]
-        caught["fold"] = fold.evidence(n_leaves, 4 * n_leaves)
-        return real(self, fold, n_leaves)
+        caught["fold"] = real(self, *args)
+        return caught["fold"]
 
-    real = DualNodes._fit_numbers
-    monkeypatch.setattr(DualNodes, "_fit_numbers", fit_numbers)
+    real = DualNodes._evidence
+    monkeypatch.setattr(DualNodes, "_evidence", evidence_of)
     node = dual(tol=1e-5, max_iter=5000)
     with leaves(4):
         HierarchicalClassifier(ONE_LEVEL, estimator=node, random_state=0).fit(X, y)
@@ -472,27 +474,38 @@ def test_the_fold_is_scored_by_models_that_have_not_seen_it(monkeypatch, data):
         LinearClassifier(calibration=None, tol=1e-5, max_iter=5000) for _ in "ab"
     )
     z = root.fit(X[apart], y[apart] // 6).decision_function(X[held])
-    np.testing.assert_allclose(fold.route, evidence(z, "squared_hinge"), atol=0.02)
+    np.testing.assert_allclose(
+        fold.route[:, :4], evidence(z, "squared_hinge"), atol=0.02
+    )
     mine = apart[y[apart] // 6 == 2]
     z = leaf.fit(X[mine], y[mine]).decision_function(X[held])
-    at = fold.own == 2
-    np.testing.assert_allclose(
-        fold.own_inside[at], evidence(z[at], "squared_hinge"), atol=0.02
-    )
+    at = np.flatnonzero(fold.own[1] == 2)
+    inside = fold.inside[at, fold.own[2, at], :6]
+    np.testing.assert_allclose(inside, evidence(z[at], "squared_hinge"), atol=0.02)
 
 
-def test_nodes_that_the_fold_expands():
-    """The largest of those reached, as many as asked for; ties to the first."""
-    rng = np.random.default_rng(0)
-    route = rng.integers(0, 5, size=(200, 9)).astype(float)
-    route[rng.random(route.shape) < 0.4] = -np.inf
-    for most in (1, 3, 8, 9, 20):
-        expanded = _tree_fold._best(route, most)
-        for row, found in zip(route, expanded):
-            order = sorted(range(9), key=lambda k: (-row[k], k))
-            assert set(np.flatnonzero(found)) == {
-                k for k in order[:most] if row[k] > -np.inf
-            }
+@pytest.mark.parametrize("tree", [ONE_LEVEL, UNEQUAL, TWO_LEVELS, BINARY])
+def test_log_loss_of_the_fold_is_that_of_predictions(tree, loss, data):
+    """Predictions by the weights that had not seen the fold have the log-loss."""
+    model = HierarchicalClassifier(tree, estimator=dual(loss), random_state=0)
+    nodes = model.partial_fit(*data, classes=range(K)).nodes_
+    X, targets, weight, folds = nodes.window
+    n = weight.size
+    code = targets.outcome.astype(np.int32)[:, None]
+    log_proba, stop = np.empty((n, 1)), np.zeros(1, dtype=np.int32)
+
+    def found(unseen):
+        nodes._posterior(n_leaves=100).answer(
+            as_rows(X), nodes._scratch(), "given", code, log_proba,
+            np.empty(n, dtype=np.int64), 0.0, stop, unseen,
+        )  # fmt: skip
+        return -log_proba[:, 0] @ weight / weight.sum()
+
+    unseen = unseen_scores(folds, n)
+    fold = nodes._evidence(0, nodes.window, 100)
+    expected, _ = numbers.log_loss_of(fold)(nodes.numbers[0])
+    np.testing.assert_allclose(found(unseen), expected, rtol=1e-9)
+    assert found(None) < 0.9 * expected  # the final weights know the samples
 
 
 def test_calibrated_probabilities_are_good(data, new):
@@ -558,9 +571,9 @@ def test_leaves_that_are_looked_into(monkeypatch, loss, data):
     seen = []
     real = DualNodes._choose_leaves
 
-    def choose(self, fold):
-        seen.append(fold.targets.outcome)
-        return real(self, fold)
+    def choose(self, t, window):
+        seen.append(window.targets.outcome)
+        return real(self, t, window)
 
     monkeypatch.setattr(DualNodes, "_choose_leaves", choose)
     order = np.argsort(y, kind="stable")
@@ -756,20 +769,25 @@ def test_log_loss_of_the_fold():
     looked = np.argsort(-np.where(np.isin(np.arange(L), (0, 1, 2)), route, -99))[:, :b]
     looked[rng.random((n, b)) < 0.2] = -1
     looked[looked[:, 0] == looked[:, 1], 1] = -1
-    inside = np.full((n, b, wide), -np.inf)
-    own_inside = np.full((n, wide), -np.inf)
+    every = [[rng.normal(size=size) for size in sizes] for _ in range(n)]
     target = np.where(sizes[own] > 1, rng.integers(0, 10**6, n) % sizes[own], -1)
-    for i in range(n):
-        every = [rng.normal(size=size) for size in sizes]
-        own_inside[i, : sizes[own[i]]] = every[own[i]]
-        for j in range(b):
-            if looked[i, j] >= 0:
-                inside[i, j, : sizes[looked[i, j]]] = every[looked[i, j]]
-    own_inside[target < 0] = -np.inf
     weight = rng.random(n) + 0.1
-    fold = numbers.Evidence(
-        route, pending, looked, inside, own, own_inside, target, weight
-    )
+    fold = numbers.Evidence.empty(weight, L, b, wide)
+    for i in range(n):
+        items = np.flatnonzero(~absent[i]).tolist()
+        fold.route[i, : len(items)] = route[i, items]
+        fold.kind[i, : len(items)] = [
+            STATES["pending" if pending[i, leaf] else "closed"] for leaf in items
+        ]
+        slots = [leaf for leaf in looked[i].tolist() if leaf >= 0]
+        fold.kind[i, [items.index(leaf) for leaf in slots]] = STATES["open"]
+        inside = slots + [own[i]] * int(target[i] >= 0 and own[i] not in slots)
+        for slot, leaf in enumerate(inside):
+            fold.item[i, slot] = items.index(leaf) if leaf in slots else -1
+            fold.length[i, slot] = sizes[leaf]
+            fold.inside[i, slot, : sizes[leaf]] = every[i][leaf]
+        slot = inside.index(own[i]) if target[i] >= 0 else -1
+        fold.own[:, i] = len(items), items.index(own[i]), slot, target[i]
     log_loss = numbers.log_loss_of(fold)
 
     def expected(theta):
@@ -780,12 +798,11 @@ def test_log_loss_of_the_fold():
             for leaf in np.flatnonzero(~absent[i]):
                 extra = left if pending[i, leaf] else c
                 if leaf in looked[i]:
-                    g = inside[i, list(looked[i]).index(leaf), : sizes[leaf]]
-                    extra = eta * logsumexp(w_l * g)
+                    extra = eta * logsumexp(w_l * every[i][leaf])
                 mass[leaf] = w_r * route[i, leaf] + extra
             log_p = mass[own[i]] - logsumexp(list(mass.values()))
             if target[i] >= 0:
-                a = w_l * own_inside[i, : sizes[own[i]]]
+                a = w_l * every[i][own[i]]
                 log_p += a[target[i]] - logsumexp(a)
             total -= weight[i] * log_p
         return total / weight.sum()

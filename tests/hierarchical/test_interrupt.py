@@ -61,7 +61,7 @@ def flat():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("call", ["walk", "walk greedily", "best", "greedy", "given"])
+@pytest.mark.parametrize("call", ["walk", "best", "greedy", "given"])
 def test_predict(interrupt, flat, call):
     model, X, narrow = flat
     n = len(X)
@@ -70,9 +70,8 @@ def test_predict(interrupt, flat, call):
     log_proba, stop = np.full((n, 1), 9.0), np.zeros(1, np.int32)
     with pytest.raises(KeyboardInterrupt):
         interrupt(working=True)
-        if call.startswith("walk"):
-            greedy = call == "walk greedily"
-            walk(model, samples, z, narrow, greedy, best[:, 0], n_dots, stop)
+        if call == "walk":
+            walk(model, samples, z, *narrow, best[:, 0], n_dots, stop)
         else:
             code = np.zeros((n, 1), np.int32) if call == "given" else best
             search(model, samples, z, call, code, log_proba, n_dots, stop)

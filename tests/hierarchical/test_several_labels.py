@@ -21,7 +21,12 @@ from sklearn.svm import LinearSVC
 from sklstruct import HierarchicalClassifier
 from sklstruct.hierarchical import PerNodeC, _dual_nodes, _label_fold
 from sklstruct.hierarchical._evidence_fast import ROLES
-from sklstruct.hierarchical._label_fold import choose_threshold, fit_sigmoids
+from sklstruct.hierarchical._dual_nodes import DualNodes
+from sklstruct.hierarchical._label_fold import (
+    choose_threshold,
+    fit_sigmoids,
+    unseen_scores,
+)
 from sklstruct.linear import LinearClassifier, _classifier, _trial
 from sklstruct.linear._calibration import (
     SCALE_PRIOR,
@@ -377,23 +382,41 @@ def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name, 
         seen["args"] = args
         return choose_threshold(*args)
 
+    def spy_on_folds(folds, n):
+        seen["folds"] = folds
+        return unseen_scores(folds, n)
+
+    def spy_on_rows(self, X, *others):
+        seen["X"] = X
+        return real(self, X, *others)
+
     def spy_on_numbers(proba, yes, weight, missed, least):
         given.update(missed=missed, least=least)
         return f1_threshold(proba, yes, weight, missed, least)
 
+    real = DualNodes._rows_of_fold
+    monkeypatch.setattr(DualNodes, "_rows_of_fold", spy_on_rows)
     monkeypatch.setattr(_dual_nodes, "choose_threshold", spy)
+    monkeypatch.setattr(_dual_nodes, "unseen_scores", spy_on_folds)
     monkeypatch.setattr(_label_fold, "f1_threshold", spy_on_numbers)
     monkeypatch.setattr(_label_fold, "rows_per_block", lambda width: 30)
     weight = np.random.default_rng(0).uniform(0.2, 3, len(Y))
     model = HierarchicalClassifier(threshold="f1", random_state=0, **SHAPES[name])
     found = model.fit(X, Y, weight).threshold_
-    rows, targets, w, forest, role, numbers, scores, folds, raised = seen["args"]
-    assert raised is None  # no label is an inner node
+    nodes, folds = model.nodes_, seen["folds"]
+    (rows, targets, w), forest, role = seen["args"], nodes.forest, nodes.role
+    assert nodes.raised is None  # no label is an inner node
     if shift:
-        numbers = numbers + shift * np.array([0, 1, 0, 0, 1, 0])
-        found = choose_threshold(
-            rows, targets, w, forest, role, numbers, scores, folds
-        )  # fmt: skip
+        nodes.numbers = nodes.numbers + shift * np.array([0, 1, 0, 0, 1, 0])
+        found = choose_threshold(rows, targets, w)
+    numbers, every = nodes.numbers, np.append(0, np.cumsum(nodes.weights.n_outcomes))
+
+    def scores(v):
+        at = slice(*every[nodes.model_ptr[[v, v + 1]]].tolist())
+        return np.asarray(
+            seen["X"] @ nodes.coef_of(v).T.toarray() + nodes.intercept[at]
+        )
+
     P = np.zeros((w.size, 12))
     for t, (root, end) in enumerate(zip(forest.tree_ptr, forest.tree_ptr[1:])):
         p = np.ones((forest.n_nodes, w.size))
@@ -401,7 +424,7 @@ def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name, 
             m, first = forest.n_child[v], forest.first_child[v]
             answer = np.ones((m, w.size))
             if m > 1:
-                z = scores(v, rows)
+                z = scores(v)
                 z[folds[v].member] = folds[v].scores  # by weights without them
                 k = 3 * int(role[v] == ROLES["leaf"])
                 answer = expit(Sigmoid(*numbers[t][k : k + 3]).odds(z)).T
@@ -421,8 +444,8 @@ def test_f1_threshold_of_trees_is_the_best_on_the_fold(data, monkeypatch, name, 
     assert given["least"] == 0.01
     # if all pairs from .01 on are best predicted, those below are not
     every = Targets.of_indicator(sp.csr_matrix(np.ones(P.shape, dtype=int)))
-    low = numbers - np.array([0, 0, 0, 0, 4, 0])
-    found = choose_threshold(rows, every, w, forest, role, low, scores, folds)
+    nodes.numbers = numbers - np.array([0, 0, 0, 0, 4, 0])
+    found = choose_threshold(rows, every, w)
     assert found >= 0.01
 
 
