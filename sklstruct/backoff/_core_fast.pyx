@@ -1205,7 +1205,10 @@ cdef class Words:
         cdef double found
         if type(state) is not (Cursor if self.tree is None else int):
             return None
-        known = self.code.get(word)
+        try:
+            known = self.code.get(word)
+        except TypeError:  # not hashable
+            return None
         token = self.unknown if known is None else known
         y = self.class_of_token[token]
         if y < 0:

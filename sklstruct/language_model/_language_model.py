@@ -1074,14 +1074,9 @@ class LanguageModel(
         if found is not None:
             return found
         states, single = self._states(state)
-        words = [word] if single else list(word)
-        if len(words) != len(states):
-            raise ValueError(
-                f"word must have {len(states)} entries, one per state, got {len(words)}"
-            )
-        token = self._tokens(words)
+        token = self._tokens(word, None if single else len(states))
         known = np.flatnonzero(token != predictor.encoder.lost)
-        log_prob = np.full(len(words), np.nan)
+        log_prob = np.full(token.size, np.nan)
         if known.size:
             y = self._labels.class_of_token[token[known]]
             at = predictor.locate(states[known])
@@ -1129,11 +1124,20 @@ class LanguageModel(
             )
         return states, single
 
-    def _tokens(self, words):
-        """The token of each word."""
+    def _tokens(self, word, n):
+        """The token of a word, or of each of n."""
         encoder, labels = self.predictor.encoder, self._labels
         code = labels.token_code
-        token = np.array([code.get(w, encoder.unknown) for w in words], np.int32)
+        try:
+            words = [word] if n is None else list(word)
+            token = np.array([code.get(w, encoder.unknown) for w in words], np.int32)
+        except TypeError as exc:
+            what = "a symbol" if n is None else f"a sequence of {n} symbols"
+            raise TypeError(f"word must be {what}, got {word!r} ({exc})") from exc
+        if n not in (None, len(words)):
+            raise ValueError(
+                f"word must have {n} entries, one per state, got {len(words)}"
+            )
         if labels.start is not None and labels.start in words:
             raise ValueError(
                 f"word: the start mark {labels.start!r} is never predicted; begin a "
