@@ -206,12 +206,10 @@ def read(
         or by the suffix ``.att`` of the name.
 
     **options
-        Options of the format. Of files of other programs: `start`, `end`, `unknown`,
-        the symbols that ``<s>``, ``</s>`` and ``<unk>`` become in the model, strings
-        with these marks as defaults. Of ``"att"``: `backoff` ("<epsilon>"), the symbol
-        of the arcs that back off. Of ``"native"``: `mmap` (True), whether a plain file
-        is mapped, so that its arrays take memory only where they are read and are
-        shared by processes, and `verify` (True), whether hashes are compared, so that a
+        Options of the format. Of ``"att"``: `backoff` ("<epsilon>"), the symbol of the
+        arcs that back off. Of ``"native"``: `mmap` (True), whether a plain file is
+        mapped, so that its arrays take memory only where they are read and are shared
+        by processes, and `verify` (True), whether hashes are compared, so that a
         changed number is found; pointers and ids are checked in any case. Of
         ``"kenlm"``: `max_candidates` (1e11), the most candidates that are tried for the
         n-grams of one order.
@@ -348,13 +346,10 @@ def write(
         file object, a pipe or a device gets ``"arpa"``.
 
     **options
-        Options of the format. Of files of other programs: `start`, `end`, `unknown`
-        (None), the symbols to be written as ``<s>``, ``</s>`` and ``<unk>``, where None
-        means those of the labels of the model, and if these are None too, the symbols
-        that are spelt ``<s>``, ``</s>``, ``<unk>``, if there are any. Of ``"arpa"``:
-        `precision` (None), the decimals of the log10 values, 1 to 15; None: numbers of
-        up to 12 digits as they are, others rounded to single precision, with the 6 to 9
-        digits that give the single precision back. Of ``"kenlm"``:
+        Options of the format. Of ``"arpa"``: `precision` (None), the decimals of the
+        log10 values, 1 to 15; None: numbers of up to 12 digits as they are, others
+        rounded to single precision, with the 6 to 9 digits that give the single
+        precision back. Of ``"kenlm"``:
         `multiplier` (1.5), buckets of the hash tables for each n-gram, above 1. Of
         ``"att"``: `backoff` ("<epsilon>"), the symbol of the arcs that read nothing. Of
         ``"native"``: `dtype` ("float64"); "float32" halves the numbers and rounds them.

@@ -1302,9 +1302,7 @@ class LanguageModel(
             pipe or a device gets ``"arpa"``.
 
         **options
-            Options of the format. Of files of other programs: `start`, `end`, `unknown`
-            (None), the symbols to be written as ``<s>``, ``</s>`` and ``<unk>``; None:
-            the marks of the model. Of ``"arpa"``: `precision` (None), decimals of the
+            Options of the format. Of ``"arpa"``: `precision` (None), decimals of the
             log10 values, 1 to 15; None: the digits of single precision. Of ``"kenlm"``:
             `multiplier` (1.5), buckets of the hash tables for each n-gram, above 1. Of
             ``"att"``: `backoff` ("<epsilon>"), the symbol of the arcs that read
@@ -1358,12 +1356,8 @@ class LanguageModel(
             As in `from_backoff`.
 
         **options
-            Options of the format. Of files of other programs: `start`, `end`,
-            `unknown`, the symbols that ``<s>``, ``</s>`` and ``<unk>`` become in the
-            model, by default strings with these marks. Of ``"att"``: `backoff`
-            ("<epsilon>"), the symbol of the arcs that back off, and `symbols` (None),
-            the path of a table with lines "word number", such as Kaldi's words.txt, for
-            files that hold numbers. Of ``"native"``: `mmap` (True), whether a plain
+            Options of the format. Of ``"att"``: `backoff` ("<epsilon>"), the symbol of
+            the arcs that back off. Of ``"native"``: `mmap` (True), whether a plain
             file is mapped, and `verify` (True), whether hashes are compared; pointers
             and ids are checked in any case. Of ``"kenlm"``: `max_candidates` (1e11),
             the most candidates that are tried for the n-grams of one order.
