@@ -220,9 +220,8 @@ def read(
         From an ARPA file, its `labels` have as classes all words but ``<s>``, sorted;
         as symbols all words but ``</s>`` (which is kept if some n-gram has it in its
         context, or it has a back-off weight), sorted; and None as start, end or unknown
-        where the file lacks the word. Without ``<unk>`` unknown words have no class:
-        see `unknown_log_prob` of `BackoffModel.target`. The numbers of n-grams that end
-        in ``<s>`` are in `file_ngrams`.
+        where the file lacks the word. Without ``<unk>`` unknown words have no class.
+        The numbers of n-grams that end in ``<s>`` are in `file_ngrams`.
 
     Raises
     ------

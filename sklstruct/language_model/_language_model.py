@@ -22,7 +22,6 @@ from .._checks import (
     INT32_MAX,
     as_random_state,
     check_count,
-    check_rows,
     require_method,
     validate_parts,
 )
@@ -1102,7 +1101,6 @@ class LanguageModel(
         """
         check_is_fitted(self)
         states, single = self._states(state)
-        check_rows(len(states), self.vocabulary_.size)
         rows = self.predictor.model.rows(self.predictor.locate(states))
         return rows[0] if single else rows
 

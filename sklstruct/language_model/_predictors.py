@@ -29,7 +29,7 @@ from ..backoff import (
     WiderModel,
 )
 from ..backoff._classifier import ClassifierModel
-from ..backoff._core_fast import ArrayModel, Cursor, Words, cursor_of
+from ..backoff._core_fast import ArrayModel, Cursor, Path, Words, cursor_of
 from ..symbols import Labels, NumberedText, SentenceEncoder, TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
 
@@ -275,7 +275,8 @@ class TreePredictor(TextPredictor):
     @cached_property
     def kernel(self) -> Model:
         """As of `TextPredictor`."""
-        return self.distribution.of_tokens
+        model = self.distribution
+        return model.compiled(Path(model.max_depth, model.n_symbols))
 
     @property
     def model(self) -> Distribution:

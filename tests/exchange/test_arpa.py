@@ -31,16 +31,22 @@ def written(model, **options):
     return file.getvalue()
 
 
-def log10_scores(model, words, unknown_log_prob=-100 * LN10):
-    """log10-probability of every word of a sentence and of its end."""
+def log10_scores(model, words):
+    """log10-probability of every word of a sentence and of its end; as for KenLM, that
+    of an unknown word without a class is -100 after the empty context."""
     history = ["<s>", *words]
     width = max(model.max_depth, 1)
     padded = [None] * width + history
     windows = [padded[i + 1 : i + 1 + width] for i in range(len(history))]
     nodes = model.locate(model.labels.encode_contexts(np.array(windows, dtype=object)))
     targets = model.labels.encode_targets(np.array([*words, "</s>"], dtype=object))
-    lp = model.target(nodes, targets, unknown_log_prob=unknown_log_prob)
-    return lp / LN10
+    log10 = model.target(nodes, np.maximum(targets, 0)) / LN10
+    for i in np.flatnonzero(targets < 0).tolist():
+        log10[i], node = -100.0, nodes[i]
+        while node:
+            log10[i] += model.log_backoff[node] / LN10
+            node = model.tree.parent[node]
+    return log10
 
 
 def kenlm_scores(data, sentences, tmp_path):
