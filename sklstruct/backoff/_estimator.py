@@ -339,7 +339,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         self.n_features_in_ = max_depth
         self.classes_ = model.labels.classes
         self.depth_ = model.max_depth
-        self._reader = WindowReader(self.padding, model.labels.symbols)
+        symbols = model.labels.known_symbols("windows")
+        self._reader = WindowReader(self.padding, symbols)
         self.backoff_model_ = model
         return self
 

@@ -216,6 +216,8 @@ class BackoffModel(Distribution):
         if tree is not None:
             pairs = pairs_of_arrays(tree, pairs.ptr, pairs.target)
         model = BackoffModel(pairs, self.log_prob, self.log_backoff, labels)
+        # The arrays themselves: they may be mapped.
+        model.log_prob, model.log_backoff = self.log_prob, self.log_backoff
         model.node_weight = self.node_weight
         model.file_ngrams, model.zero_weight = self.file_ngrams, self.zero_weight
         return model

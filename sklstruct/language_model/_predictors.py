@@ -26,10 +26,11 @@ from ..backoff import (
     Distribution,
     DistributionClassifier,
     Model,
+    Path,
     WiderModel,
 )
 from ..backoff._classifier import ClassifierModel
-from ..backoff._core_fast import ArrayModel, Cursor, Path, Words, cursor_of
+from ..backoff._core_fast import ArrayModel, Cursor, Words, cursor_of
 from ..symbols import Labels, NumberedText, SentenceEncoder, TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
 
