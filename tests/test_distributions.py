@@ -403,6 +403,10 @@ def test_cursor_refuses(language_model):
         language_model.advance(state, "<s>")
     with pytest.raises(ValueError, match="word must have 2 entries"):
         language_model.advance(language_model.begin(2), ["the"])
+    with pytest.raises(TypeError, match="word must be a sequence of 2 symbols, got No"):
+        language_model.advance(language_model.begin(2), None)
+    with pytest.raises(TypeError, match=r"word must be a symbol, got \['the'\]"):
+        language_model.advance(state, ["the"])
     with pytest.raises(ValueError, match="state must be a state"):
         language_model.advance(np.zeros((2, 2, 2), dtype=np.int32), "the")
 

@@ -71,7 +71,7 @@ def things(tmp_path):
 
 WORK = {
     "native written": lambda t: data_of(t["a"], "native"),
-    "native read": lambda t: exchange.read(t["path"]).row_sums().tolist(),
+    "native read": lambda t: exchange.read(t["path"]).row_sums.tolist(),
     "binary written": lambda t: data_of(t["a"], "kenlm"),
     "ARPA written": lambda t: data_of(t["a"], "arpa"),
     "mixed": lambda t: data_of(mix([t["a"], t["b"]], [0.3, 0.7]), "native"),

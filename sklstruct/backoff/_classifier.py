@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
-from .._checks import check_rows, check_samples
+from .._checks import check_samples
 from .._likelihood import TopKMixin, target_log_proba
 from ..symbols import Labels, encode
 from ._distribution import Distribution, count_rows, take
@@ -59,9 +59,7 @@ class DistributionClassifier(TopKMixin):
             Columns in the order of ``classes_``. For many classes prefer
             `target_log_proba` and `predict_top_k`, which never make this matrix.
         """
-        at = self.locate(X)
-        check_rows(count_rows(at), self.classes_.size)
-        return self.distribution_.rows(at)
+        return self.distribution_.rows(self.locate(X))
 
     def predict_proba(self, X: Any) -> NDArray:
         r""":math:`P(y \mid x)` for every class.

@@ -24,6 +24,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 import numpy as np
 
+from .._checks import check_length, check_rows, check_top_k
 from .._parallel import row_blocks, rows_per_block
 from .._prefetch cimport prefetch
 from ..context_tree._find_fast cimport find_child, find_pair
@@ -335,7 +336,7 @@ cdef class Model:
                 for k in range(m):
                     j = order[i] if ordered else i + k
                     at = place.at + k * stride
-                    if targets and (y[j] >= 0 or what == TARGET):
+                    if targets and y[j] >= 0:
                         target[j] = self.target(at, y[j])
                         if depths:
                             depth[j] = self.depth(at)
@@ -381,7 +382,8 @@ cdef class Model:
 
         sort: whether they may be asked in another order.
         """
-        out = np.empty(len(y))
+        out = np.empty(len(position))
+        check_length("y", y, out.size, "one per context")
         if sort and self.sorted_is_faster:
             order = self.order(tokens, position)
             out[order] = self.targets(tokens, position[order], y[order], sort=False)
@@ -389,10 +391,10 @@ cdef class Model:
             self._ask(TARGET, tokens, position, y=y, target=out, depth=depth)
         return out
 
-    def rows(self, tokens, position, out=None, proba=False):
+    def rows(self, tokens, position, proba=False):
         """(n, n_classes) ln P of all classes, or P."""
-        if out is None:
-            out = np.empty((len(position), self.n_classes))
+        check_rows(len(position), self.n_classes)
+        out = np.empty((len(position), self.n_classes))
         order = self.order(tokens, position) if self.sorted_is_faster else None
         what = PROBA if proba or self.by_proba else ROW
         self._ask(what, tokens, position, order, value=out)
@@ -403,7 +405,7 @@ cdef class Model:
 
     def best_of(self, tokens, position, k):
         """The k most probable classes of each context, and their ln P."""
-        shape = len(position), k
+        shape = len(position), check_top_k(k, self.n_classes)
         labels, values = np.empty(shape, dtype=np.int32), np.empty(shape)
         self.prepare(BEST)
         self._ask(BEST, tokens, position, label=labels, value=values)
@@ -413,6 +415,7 @@ cdef class Model:
         """The class that each number in [0, 1) falls on; -1 if none has a
         probability."""
         out = np.empty((len(position), 1), dtype=np.int32)
+        check_length("uniform", uniform, len(out), "one per context")
         self.prepare(DRAW)
         self._ask(DRAW, tokens, position, label=out, uniform=uniform, skip=skip)
         return out[:, 0]
@@ -657,7 +660,7 @@ cdef class Backoff(Model):
             if self.root_order is None:
                 self.root_order = order
         else:
-            sums = self.model._row_sums
+            sums = self.model.row_sums
             if self.row_sum is None:
                 self.row_sum = sums
 
@@ -727,21 +730,17 @@ cdef class Backoff(Model):
         return (<int64_t> top << 32) + node
 
     cdef double score(self, int node, int y, int* up) noexcept nogil:
-        """ln P(y | node); up: how far above the node the pair is.
-
-        y = -1: of a class of P = 1 at the root, which no other node holds.
-        """
+        """ln P(y | node); up: how far above the node the pair is."""
         cdef double total = 0.0
-        cdef int p = -1, n = 0
+        cdef int p
+        up[0] = 0
         while True:
-            if y >= 0:
-                p = find_pair(self.ptr, self.cls, node, y)
-            if p >= 0 or (y < 0 and node == 0):
-                up[0] = n
-                return total + self.log_prob[p] if p >= 0 else total
+            p = find_pair(self.ptr, self.cls, node, y)
+            if p >= 0:
+                return total + self.log_prob[p]
             total += self.log_backoff[node]
             node = self.parent[node]
-            n += 1
+            up[0] += 1
 
     cdef double target(self, char* place, int y) except? 2.0 nogil:
         cdef Node* at = <Node*> place
@@ -1205,7 +1204,10 @@ cdef class Words:
         cdef double found
         if type(state) is not (Cursor if self.tree is None else int):
             return None
-        known = self.code.get(word)
+        try:
+            known = self.code.get(word)
+        except TypeError:  # not hashable
+            return None
         token = self.unknown if known is None else known
         y = self.class_of_token[token]
         if y < 0:

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import check_ids, check_length
+from .._checks import as_floats, as_ids, check_ids, check_length
 from ._core_fast import ArrayModel, Model
 
 
@@ -178,13 +178,21 @@ class Distribution:
         Raises
         ------
         ValueError
-            If nothing but `skip` has a probability.
+            If nothing but `skip` has a probability, or a number is not in [0, 1).
         """
-        drawn = self._ask(at, "draws", np.ascontiguousarray(uniform), skip)
-        if drawn.size and drawn.min() < 0:
+        uniform = as_floats("uniform", uniform)
+        outside = np.flatnonzero(~((uniform >= 0.0) & (uniform < 1.0)))
+        if outside.size:
             raise ValueError(
-                f"skip={skip}: nothing but the class {skip}, which is to be skipped, "
-                "has a probability after some context"
+                "uniform must hold numbers of at least 0 and below 1, got "
+                f"uniform[{outside[0]}] = {uniform[outside[0]]}"
+            )
+        drawn = self._ask(at, "draws", uniform, skip)
+        if drawn.min(initial=0) < 0:
+            raise ValueError(
+                f"skip={skip}: no class"
+                + (f" but class {skip}" if skip >= 0 else "")
+                + f" has a probability after context {int(np.argmin(drawn))}"
             )
         return drawn
 
@@ -201,7 +209,7 @@ class Distribution:
         proba : ndarray of shape (n_samples, n_classes)
             A new array.
         """
-        return self._ask(at, "rows", None, True)
+        return self._ask(at, "rows", True)
 
     def group_proba(self, at: Any, group: NDArray) -> NDArray:
         """Probabilities of groups of classes, the sums over their classes.
@@ -342,7 +350,7 @@ class Distribution:
 
 def class_ids(y: NDArray, n_classes: int) -> NDArray:
     """Class ids as kernels take them; ValueError for others."""
-    y = np.ascontiguousarray(y, dtype=np.int32)
+    y = as_ids("y", y, 1)
     check_ids("y", y, 0, n_classes, "class id")
     return y
 

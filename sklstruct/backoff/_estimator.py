@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from .._checks import check_ids
 from .._compat import BaseEstimator, _check_sample_weight, _fit_context
 from .._docs import shared_docs
 from ..context_tree import (
@@ -338,7 +339,8 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         self.n_features_in_ = max_depth
         self.classes_ = model.labels.classes
         self.depth_ = model.max_depth
-        self._reader = WindowReader(self.padding, model.labels.symbols)
+        symbols = model.labels.known_symbols("windows")
+        self._reader = WindowReader(self.padding, symbols)
         self.backoff_model_ = model
         return self
 
@@ -531,4 +533,7 @@ def vectorized_model(
     """
     model = estimator.backoff_model_
     tree = estimator._reader.columns_to_symbols(model.tree, columns)
-    return model.renamed(tree, symbols, labels)
+    symbol = tree.symbol.copy()
+    symbol[1:] = symbols[symbol[1:]]
+    check_ids("symbols", symbol[1:], 0, labels.n_symbols or 0, "symbol of labels")
+    return model.relabel(labels, tree.with_symbols(symbol, labels.n_symbols or 0))

@@ -163,7 +163,7 @@ def as_distribution(model: BackoffModel) -> BackoffModel:
     deviation = model.check_normalized(tol=np.inf)
     if deviation <= _TOLERANCE:
         return model
-    total, pairs = model.row_sums(), model.pairs
+    total, pairs = model.row_sums, model.pairs
     wrong = np.abs(total - 1) > _TOLERANCE
     wrong |= np.isnan(total)
     impossible = np.flatnonzero(~(total > 0) | ~(total < np.inf))

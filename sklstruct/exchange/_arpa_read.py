@@ -20,6 +20,7 @@ from ..context_tree import ContextTree, Histories, pairs_of_arrays
 from ..context_tree._links import pair_pointers
 from ..symbols import Labels
 from . import _arpa_fast
+from ._words import MARKS
 
 _LN10 = np.log(10.0)
 # Bytes of a chunk: each is twice as long as the one before, up to the largest.
@@ -301,16 +302,8 @@ def _read_section(
     return Section(ids, values, first), line
 
 
-def read_arpa(
-    file: Any,
-    label: str,
-    *,
-    start: str = "<s>",
-    end: str = "</s>",
-    unknown: str = "<unk>",
-) -> BackoffModel:
+def read_arpa(file: Any, label: str) -> BackoffModel:
     """See `sklstruct.exchange.read`."""
-    names = names_of_marks(start, end, unknown)
     source = _Source(file, label)
     header: bytes | None
     counts, lines, header = _read_counts(source)
@@ -333,8 +326,8 @@ def read_arpa(
             source.line - 1,
         )
     raw = _fold_unknown(source, words.words(), sections, line_of)
-    spelt, roles = decode_words(source, raw, sections[0].first_line, names)
-    return build_model(source, spelt, roles, sections, names)
+    spelt, roles = decode_words(source, raw, sections[0].first_line)
+    return build_model(source, spelt, roles, sections)
 
 
 def _each_once(
@@ -399,23 +392,10 @@ def _fold_unknown(
     return [raw[i] for i in left]
 
 
-def names_of_marks(start: str, end: str, unknown: str) -> dict[str, str]:
-    """Names of the marks by parameter; ValueError unless distinct strings."""
-    names = {"start": start, "end": end, "unknown": unknown}
-    for parameter, value in names.items():
-        if not isinstance(value, str):
-            raise ValueError(f"{parameter} must be a string, got {value!r}")
-    if len({start, end, unknown}) < 3:
-        raise ValueError(
-            f"start, end and unknown must differ, got {start!r}, {end!r}, {unknown!r}"
-        )
-    return names
-
-
 def decode_words(
-    source: Named, raw: list[bytes], first_line: int, names: dict[str, str]
+    source: Named, raw: list[bytes], first_line: int
 ) -> tuple[list[str], dict[str, int]]:
-    """Words as strings, with the special ones renamed; ids of the special words."""
+    """Words as strings; ids of the marks. A lone <UNK> is <unk>."""
     spelt = []
     for i, word in enumerate(raw):
         try:
@@ -426,26 +406,9 @@ def decode_words(
                 "by iconv -f latin1 -t utf-8",
                 first_line + i,
             ) from exc
-    roles = {}
-    for parameter, spellings in (
-        ("start", ("<s>",)),
-        ("end", ("</s>",)),
-        ("unknown", ("<unk>", "<UNK>")),
-    ):
-        for spelling in spellings:
-            if spelling in spelt:
-                roles[parameter] = spelt.index(spelling)
-                break
-    for parameter, i in roles.items():
-        spelt[i] = names[parameter]
-    if len(set(spelt)) < len(spelt):
-        for parameter, i in roles.items():
-            if spelt.count(spelt[i]) > 1:
-                raise ValueError(
-                    f"{parameter}={names[parameter]!r} is also another word of "
-                    f"{source.label}"
-                )
-    return spelt, roles
+    if "<UNK>" in spelt and "<unk>" not in spelt:
+        spelt[spelt.index("<UNK>")] = "<unk>"
+    return spelt, {p: spelt.index(mark) for p, mark in MARKS.items() if mark in spelt}
 
 
 class _Numbering:
@@ -490,7 +453,6 @@ def build_model(
     spelt: list[str],
     roles: dict[str, int],
     sections: list[Section],
-    names: dict[str, str],
 ) -> BackoffModel:
     """The model of the sections of n-grams."""
     classes, symbols = _number(source, spelt, roles, sections)
@@ -517,7 +479,7 @@ def build_model(
     # Order k has the nodes of depth k - 1, and deeper nodes have larger numbers.
     ptr = pair_pointers(np.concatenate(nodes), tree.n_nodes)
     pairs = pairs_of_arrays(tree, ptr, np.concatenate(targets))
-    marks = {p: name for p, name in names.items() if p in roles}
+    marks = {p: MARKS[p] for p in roles}
     # Such files store no rule for words, and other programs split as KenLM.
     labels = Labels(classes.labels, symbols.labels, analyzer="kenlm", **marks)
     model = BackoffModel(pairs, np.concatenate(log_probs), log_backoff, labels)

@@ -12,8 +12,6 @@ The cost is one look-up for each context, and one transfer of O(contexts) number
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy as np
 
 from ..context_tree import ContextTree, Pairs, find_pairs
@@ -50,9 +48,6 @@ class ArpaPlan:
     precision : int, default=None
         As of `write`.
 
-    start, end, unknown : symbol, default=None
-        As of `write`.
-
     Raises
     ------
     ValueError
@@ -65,13 +60,10 @@ class ArpaPlan:
         bounds: list[tuple[int, int]],
         n_levels: int,
         precision: int | None = None,
-        start: Hashable = None,
-        end: Hashable = None,
-        unknown: Hashable = None,
     ) -> None:
         check_precision(precision)
         self.precision = precision
-        self.words = FileWords(labels, start, end, unknown)
+        self.words = FileWords(labels)
         self.bounds = bounds
         self.order = max(2, n_levels)
 

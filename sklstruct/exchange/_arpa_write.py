@@ -7,7 +7,7 @@ block. `_arpa_shards` writes the same file from the shards of a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -29,28 +29,19 @@ _NUMBER = 24
 
 
 def write_arpa(
-    model: BackoffModel,
-    *,
-    start: Hashable = None,
-    end: Hashable = None,
-    unknown: Hashable = None,
-    precision: int | None = None,
+    model: BackoffModel, *, precision: int | None = None
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    sections, words = sections_of(model, start, end, unknown, precision)
+    sections, words = sections_of(model, precision)
     return lambda file: put(sections, words, precision, file)
 
 
 def sections_of(
-    model: BackoffModel,
-    start: Hashable = None,
-    end: Hashable = None,
-    unknown: Hashable = None,
-    precision: int | None = None,
+    model: BackoffModel, precision: int | None = None
 ) -> tuple[Sections, FileWords]:
     """The sections and words that `put` writes; checks the model and the options."""
     check_precision(precision)
-    words = file_words(model, start, end, unknown)
+    words = file_words(model)
     closed = close_model(model, words.class_of_symbol, single=precision is None)
     return Sections(closed, words, single=precision is None), words
 

@@ -10,14 +10,14 @@ write.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backoff import BackoffModel, close_model
 from ..context_tree import find_pairs
-from ._arpa_read import Section, build_model, names_of_marks
+from ._arpa_read import Section, build_model
 from ._words import FileWords, file_words
 
 _LN10 = np.log(10.0)
@@ -148,15 +148,10 @@ def automaton_of(model: BackoffModel, words: FileWords) -> Automaton:
 
 
 def write_att(
-    model: BackoffModel,
-    *,
-    start: Hashable = None,
-    end: Hashable = None,
-    unknown: Hashable = None,
-    backoff: str = "<epsilon>",
+    model: BackoffModel, *, backoff: str = "<epsilon>"
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    words = file_words(model, start, end, unknown)
+    words = file_words(model)
     spelt = [word.decode() for word in words.spelling]
     _check_backoff(backoff)
     if backoff in spelt:
@@ -200,19 +195,10 @@ def _check_backoff(backoff):
 # ---------------------------------------------------------------------- reading
 
 
-def read_att(
-    file: Any,
-    label: str,
-    *,
-    start: str = "<s>",
-    end: str = "</s>",
-    unknown: str = "<unk>",
-    backoff: str = "<epsilon>",
-) -> BackoffModel:
+def read_att(file: Any, label: str, *, backoff: str = "<epsilon>") -> BackoffModel:
     """See `sklstruct.exchange.read`."""
-    names = names_of_marks(start, end, unknown)
     _check_backoff(backoff)
-    return _Reader(file, label, backoff).model(names)
+    return _Reader(file, label, backoff).model()
 
 
 class _Reader:
@@ -366,7 +352,7 @@ class _Reader:
         self._seen.add(state)
         return first
 
-    def model(self, names: dict[str, str]) -> BackoffModel:
+    def model(self) -> BackoffModel:
         """The model of the states that are reached."""
         root = self.root
         if root not in self.final:
@@ -402,8 +388,4 @@ class _Reader:
         roles = {"start": _START, "end": _END}
         if "<unk>" in self.word:
             roles["unknown"] = self.word["<unk>"]
-        for parameter, i in roles.items():
-            spelt[i] = names[parameter]
-        if len(set(spelt)) < len(spelt):
-            raise self.fail("start, end or unknown is also another word of the file")
-        return build_model(self, spelt, roles, sections, names)
+        return build_model(self, spelt, roles, sections)

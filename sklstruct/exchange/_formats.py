@@ -206,12 +206,10 @@ def read(
         or by the suffix ``.att`` of the name.
 
     **options
-        Options of the format. Of files of other programs: `start`, `end`, `unknown`,
-        the symbols that ``<s>``, ``</s>`` and ``<unk>`` become in the model, strings
-        with these marks as defaults. Of ``"att"``: `backoff` ("<epsilon>"), the symbol
-        of the arcs that back off. Of ``"native"``: `mmap` (True), whether a plain file
-        is mapped, so that its arrays take memory only where they are read and are
-        shared by processes, and `verify` (True), whether hashes are compared, so that a
+        Options of the format. Of ``"att"``: `backoff` ("<epsilon>"), the symbol of the
+        arcs that back off. Of ``"native"``: `mmap` (True), whether a plain file is
+        mapped, so that its arrays take memory only where they are read and are shared
+        by processes, and `verify` (True), whether hashes are compared, so that a
         changed number is found; pointers and ids are checked in any case. Of
         ``"kenlm"``: `max_candidates` (1e11), the most candidates that are tried for the
         n-grams of one order.
@@ -222,9 +220,8 @@ def read(
         From an ARPA file, its `labels` have as classes all words but ``<s>``, sorted;
         as symbols all words but ``</s>`` (which is kept if some n-gram has it in its
         context, or it has a back-off weight), sorted; and None as start, end or unknown
-        where the file lacks the word. Without ``<unk>`` unknown words have no class:
-        see `unknown_log_prob` of `BackoffModel.target`. The numbers of n-grams that end
-        in ``<s>`` are in `file_ngrams`.
+        where the file lacks the word. Without ``<unk>`` unknown words have no class.
+        The numbers of n-grams that end in ``<s>`` are in `file_ngrams`.
 
     Raises
     ------
@@ -348,13 +345,10 @@ def write(
         file object, a pipe or a device gets ``"arpa"``.
 
     **options
-        Options of the format. Of files of other programs: `start`, `end`, `unknown`
-        (None), the symbols to be written as ``<s>``, ``</s>`` and ``<unk>``, where None
-        means those of the labels of the model, and if these are None too, the symbols
-        that are spelt ``<s>``, ``</s>``, ``<unk>``, if there are any. Of ``"arpa"``:
-        `precision` (None), the decimals of the log10 values, 1 to 15; None: numbers of
-        up to 12 digits as they are, others rounded to single precision, with the 6 to 9
-        digits that give the single precision back. Of ``"kenlm"``:
+        Options of the format. Of ``"arpa"``: `precision` (None), the decimals of the
+        log10 values, 1 to 15; None: numbers of up to 12 digits as they are, others
+        rounded to single precision, with the 6 to 9 digits that give the single
+        precision back. Of ``"kenlm"``:
         `multiplier` (1.5), buckets of the hash tables for each n-gram, above 1. Of
         ``"att"``: `backoff` ("<epsilon>"), the symbol of the arcs that read nothing. Of
         ``"native"``: `dtype` ("float64"); "float32" halves the numbers and rounds them.

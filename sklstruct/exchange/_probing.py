@@ -9,7 +9,7 @@ little-endian.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from .._checks import check_byte_order
 from ..backoff import BackoffModel, ClosedModel
 from . import _probing_fast as _fast
-from ._arpa_read import Section, build_model, decode_words, names_of_marks
+from ._arpa_read import Section, build_model, decode_words
 from ._arpa_write import NgramRows, Sections, sections_of
 
 _FAMILY = b"mmap lm http://kheafield.com/code "
@@ -224,14 +224,7 @@ def _suffixes(rows: NgramRows, closed: ClosedModel) -> set[tuple[int, int]]:
     return set(zip(closed.tree.parent[rows.node].tolist(), rows.last.tolist()))
 
 
-def image_of(
-    model: BackoffModel,
-    *,
-    start: Hashable = None,
-    end: Hashable = None,
-    unknown: Hashable = None,
-    multiplier: float = 1.5,
-) -> np.ndarray:
+def image_of(model: BackoffModel, *, multiplier: float = 1.5) -> np.ndarray:
     """The bytes of the file of a model; see `sklstruct.exchange.write`."""
     check_byte_order("KenLM binaries")
     if not (isinstance(multiplier, float | int) and 1.0 < multiplier <= 100.0):
@@ -243,7 +236,7 @@ def image_of(
             f"model is of order {model.order}; KenLM binaries are written up to order "
             f"{_fast.MOST_ORDER}"
         )
-    sections, words = sections_of(model, start, end, unknown)
+    sections, words = sections_of(model)
     # <unk> is word 0, the others follow in their order.
     of_unknown = words.special["unknown"]
     id_of = np.arange(1, words.n_words + 1, dtype=np.uint32)
@@ -287,17 +280,10 @@ def image_of(
 
 
 def write_probing(
-    model: BackoffModel,
-    *,
-    start: Hashable = None,
-    end: Hashable = None,
-    unknown: Hashable = None,
-    multiplier: float = 1.5,
+    model: BackoffModel, *, multiplier: float = 1.5
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    image = image_of(
-        model, start=start, end=end, unknown=unknown, multiplier=multiplier
-    )
+    image = image_of(model, multiplier=multiplier)
     return lambda file: file.write(image.data)
 
 
@@ -326,20 +312,13 @@ class _Known(NamedTuple):
 
 
 def read_probing(
-    file: Any,
-    label: str,
-    *,
-    start: str = "<s>",
-    end: str = "</s>",
-    unknown: str = "<unk>",
-    max_candidates: float = 1e11,
+    file: Any, label: str, *, max_candidates: float = 1e11
 ) -> BackoffModel:
     """See `sklstruct.exchange.read`.
 
     The file holds keys of n-grams and not their words. Those of order n are searched
     among the pairs "x m", "m y" of known n-grams of order n - 1.
     """
-    names = names_of_marks(start, end, unknown)
     image = np.frombuffer(file.read(), dtype=np.uint8)
     layout = read_layout(image.data, label)
     source = _File(label)
@@ -350,7 +329,7 @@ def read_probing(
     except ValueError as exc:
         raise source.fail(f"damaged: {exc}") from exc
     raw = [word.encode() for word in read_words(image, layout, label)]
-    spelt, roles = decode_words(source, raw, 0, names)
+    spelt, roles = decode_words(source, raw, 0)
     n = layout.n_words
     words = np.arange(n, dtype=np.int32)
     bits = layout.table(image, 1).copy().view(np.uint32).reshape(-1, 2)[:n]
@@ -375,7 +354,7 @@ def read_probing(
         sections[1:] = [part._replace(ids=part.ids - 1) for part in sections[1:]]
         if any((part.ids < 0).any() for part in sections):
             raise source.fail("damaged: an n-gram has <unk>, which is not a unigram")
-    return build_model(source, spelt, roles, sections, names)
+    return build_model(source, spelt, roles, sections)
 
 
 def _longer(

@@ -14,21 +14,19 @@ from ..symbols import Labels
 from ..symbols._text import BLANK
 
 _LN10 = np.log(10.0)
-_MARKS = {"start": "<s>", "end": "</s>", "unknown": "<unk>"}
+MARKS = {"start": "<s>", "end": "</s>", "unknown": "<unk>"}
 # The characters that end a word for KenLM. Vertical tabs, form feeds and the separators
 # U+001C to U+001F belong to words.
 _SEPARATORS = re.compile("[\0\t\n\r ]")
 
 
-def file_words(
-    model: BackoffModel, start: Hashable, end: Hashable, unknown: Hashable
-) -> FileWords:
+def file_words(model: BackoffModel) -> FileWords:
     """The words of the file of a model; ValueError if no such file can hold it."""
     check_model(model)
     if model.n_nodes > 1:
         model.labels.known_symbols("a file of n-grams")
     check_backoffs(model.log_backoff)
-    return FileWords(model.labels, start, end, unknown)
+    return FileWords(model.labels)
 
 
 def check_backoffs(log_backoff: np.ndarray) -> None:
@@ -43,11 +41,8 @@ class FileWords:
     Parameters
     ----------
     labels : Labels
-        Of the model.
-
-    start, end, unknown : symbol or None
-        The symbols that are written as ``<s>``, ``</s>`` and ``<unk>``. None: those of
-        `labels`, and if these are None too, the words with this spelling.
+        Of the model. Its marks are written as ``<s>``, ``</s>`` and ``<unk>``; where it
+        has no mark, the word with this spelling is the mark.
 
     Attributes
     ----------
@@ -67,41 +62,27 @@ class FileWords:
         Sizes; `longest` is the number of bytes of the longest word.
     """
 
-    def __init__(
-        self, labels: Labels, start: Hashable, end: Hashable, unknown: Hashable
-    ) -> None:
+    def __init__(self, labels: Labels) -> None:
         classes = labels.classes.tolist()
         symbols = [] if labels.symbols is None else labels.symbols.tolist()
         words = list(dict.fromkeys([*classes, *symbols]))
         index = {label: i for i, label in enumerate(words)}
         n_classes = len(classes)
 
-        self.special = {}
-        marks = dict(zip(_MARKS, (start, end, unknown)))
-        for parameter, given in marks.items():
-            label = getattr(labels, parameter) if given is None else given
-            if label is not None and label in index:
-                self.special[parameter] = index[label]
-            elif given is not None:
-                raise ValueError(
-                    f"{parameter}={given!r} is neither a class nor a context symbol of "
-                    "the model"
-                )
-        if len(set(self.special.values())) < len(self.special):
-            raise ValueError("start, end and unknown must be different symbols")
+        marks = {p: getattr(labels, p) for p in MARKS}
+        named = {p: m for p, m in marks.items() if m is not None}
+        self.special = {p: index[m] for p, m in named.items() if m in index}
         # Special words are written as the marks, whatever the model calls them.
-        spelt_as = {i: _MARKS[p] for p, i in self.special.items()}
+        spelt_as = {i: MARKS[p] for p, i in self.special.items()}
         spelt = [
             spelt_as[i] if i in spelt_as else _spell(label, labels.analyzer)
             for i, label in enumerate(words)
         ]
-        for parameter, given in marks.items():
+        for parameter, text in MARKS.items():
             if parameter in self.special:
                 continue
             # If the labels name no such mark, the word with its spelling is the mark.
-            text = _MARKS[parameter]
-            unnamed = given is None and getattr(labels, parameter) is None
-            if unnamed and text in spelt:
+            if marks[parameter] is None and text in spelt:
                 self.special[parameter] = spelt.index(text)
             else:
                 self.special[parameter] = len(spelt)
@@ -109,8 +90,8 @@ class FileWords:
                 words.append(text)
         if self.special["start"] < n_classes:
             raise ValueError(
-                f"start={words[self.special['start']]!r} is a class of the model, but "
-                "<s> is never predicted in a file; name another start symbol"
+                f"{words[self.special['start']]!r} is a class of the model, but <s> is "
+                "never predicted in a file; rename the class by relabel"
             )
         if len(set(spelt)) < len(spelt):
             text = Counter(spelt).most_common(1)[0][0]

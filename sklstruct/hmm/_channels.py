@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from .._checks import (
     CheckedState,
@@ -324,10 +325,8 @@ class _BoundEdits(CheckedState):
         at[at == self.letters.size] = 0
         n = self.letters.size
         known = self.letters[at] == code if n else np.zeros(code.size, dtype=bool)
-        labels = self.spelling.labels
-        tokens = [
-            labels.start_id,
-            *np.where(known, at, n),
-            labels.token_of_class[n + 1],
-        ]
-        return float(self.spelling.score_tokens([-1, *tokens]).sum())
+        letters = np.where(known, at, n)
+        before = [-1] * (_LETTER_CONTEXT - 1), [self.spelling.labels.start_id], letters
+        windows = sliding_window_view(np.concatenate(before), _LETTER_CONTEXT)
+        nodes = self.spelling.locate(windows)
+        return float(self.spelling.target(nodes, np.append(letters, n + 1)).sum())

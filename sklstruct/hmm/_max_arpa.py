@@ -67,7 +67,7 @@ def write_max_arpa(
     >>> next(line for line in file.getvalue().splitlines() if b"\ta\t" in line).split()
     [b'-0.65', b'a', b'0.26', b'-0.48', b'0']
     """
-    sections, words = sections_of(model, precision=precision)
+    sections, words = sections_of(model, precision)
     closed = sections.closed
     # As the numbers are in the file, where -99 and less is 0.
     log_prob = closed.log_prob.copy()

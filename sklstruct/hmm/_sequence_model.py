@@ -151,7 +151,7 @@ def with_unknown(model: BackoffModel, log_prob: float) -> BackoffModel:
         pairs.tree, ptr, np.insert(pairs.target, n, n), np.insert(parent, n, -1)
     )
     names = labels.classes.tolist()
-    unknown = new_mark("<unk>", [*names, *labels.symbols.tolist()])
+    unknown = new_mark("<unk>", [*names, *labels.known_symbols("a tagger").tolist()])
     return BackoffModel(
         grown, np.insert(model.log_prob, n, log_prob), model.log_backoff,
         Labels(

@@ -6,23 +6,18 @@ import numbers
 import os
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, BinaryIO, Literal, Self, overload
+from typing import Any, BinaryIO, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import exchange
 from .._checkpoint import Checkpoint, refuse_in_batches
 from .._checks import (
-    INT32_MAX,
-    as_random_state,
-    check_count,
-    check_rows,
     require_method,
     validate_parts,
 )
@@ -38,7 +33,7 @@ from .._compat import (
     with_callbacks,
 )
 from .._description import Description, pickled_bytes
-from .._likelihood import innermost, sums_by_depth, weighted_sum
+from .._likelihood import innermost
 from .._warnings import warn
 from ..backoff import (
     BackoffClassifier,
@@ -57,7 +52,6 @@ from ..symbols import (
     NumberedText,
     SentenceEncoder,
     TextFile,
-    join_symbols,
     object_array,
     prepare_for_ids,
 )
@@ -67,16 +61,14 @@ from ._encode import (
     encode,
     number,
     refuse_held_out,
-    sentence_weights,
     vocabulary_rules,
 )
+from ._generation import CursorMixin
 from ._names import QUALITIES, Quality
-from ._positions import score_positions
 from ._predictors import (
     TextPredictor,
     TreePredictor,
     WindowClassifier,
-    single_state,
 )
 from ._quality import (
     check_depths,
@@ -85,12 +77,17 @@ from ._quality import (
     named_estimator,
     read_no_context,
 )
-from ._truncated import Truncated, check_truncation
+from ._scoring import ScoringMixin
 from ._unknown import warn_of_unknown
 
 
 class LanguageModel(
-    CallbackSupportMixin, MetaEstimatorMixin, DensityMixin, BaseEstimator
+    ScoringMixin,
+    CursorMixin,
+    CallbackSupportMixin,
+    MetaEstimatorMixin,
+    DensityMixin,
+    BaseEstimator,
 ):
     r"""Language model over sentences, from any classifier of context windows.
 
@@ -490,7 +487,9 @@ class LanguageModel(
                     "this model was fitted by fit or read from a file, and keeps no "
                     "counts; partial_fit continues only what partial_fit has begun"
                 )
-            estimator = self._previous(estimator)
+            if type(self.estimator_) is type(estimator):
+                parameters = estimator.get_params(deep=False)
+                estimator = self.estimator_.set_params(**parameters)
         if not isinstance(estimator, BackoffClassifier):
             raise TypeError(
                 "estimator: partial_fit needs a model over contexts, such as "
@@ -540,13 +539,6 @@ class LanguageModel(
         if self.checkpoint is not None:
             give_checkpoint(estimator, self.checkpoint)
         return estimator
-
-    def _previous(self, estimator):
-        """The fitted estimator with these parameters, for another batch."""
-        previous = getattr(self, "estimator_", None)
-        if type(previous) is not type(estimator) or self._read_model is not None:
-            return estimator
-        return previous.set_params(**estimator.get_params(deep=False))
 
     def number_text(self, X: Iterable, name: str = "X") -> NumberedText:
         """Sentences as numbers of their symbols, split by the rule of this model.
@@ -601,22 +593,18 @@ class LanguageModel(
         """The model over the symbols themselves, if the estimator has one."""
         if not self.__sklearn_is_fitted__():
             raise AttributeError("backoff_model_ is there after fit")
-        return self._tree("backoff_model_")
-
-    def _tree(self, what) -> BackoffModel:
-        """The model over the symbols; an AttributeError if it is absent."""
         predictor = self.predictor
         if isinstance(predictor, TreePredictor):
             return predictor.distribution
         if isinstance(predictor.distribution, BackoffModel):
             raise AttributeError(
-                f"{what} needs contexts that are histories of words. Those of this "
-                "model are made by a transformer, such as a ContextRefiner, whose "
+                "backoff_model_ needs contexts that are histories of words. Those of "
+                "this model are made by a transformer, such as a ContextRefiner, whose "
                 "paths of words and classes no reader of back-off tables can follow; "
                 "the table itself is estimator_[-1].backoff_model_"
             )
         raise AttributeError(
-            f"{what} needs an estimator that fits a BackoffModel, such as "
+            "backoff_model_ needs an estimator that fits a BackoffModel, such as "
             "StructuredLogLinearLM or KneserNeyLM (alone, or after a "
             "SuffixTreeVectorizer), not "
             f"{type(innermost(self.estimator_)).__name__}; a pickle, by joblib.dump, "
@@ -650,286 +638,6 @@ class LanguageModel(
         if self.from_file:
             copy._from_file = True
         return copy
-
-    # -------------------------------------------------------------- scoring
-
-    def token_log_proba(self, X: Iterable) -> list[np.ndarray]:
-        r"""Natural logarithm of the probability of every token.
-
-        Parameters
-        ----------
-        X : TextFile or iterable of sentences
-            The text, in the form that `fit` takes.
-
-        Returns
-        -------
-        log_proba : list of ndarray
-            For each sentence of L symbols an array of L + 1 values (L with
-            ``end=None``), the last that of the end mark. NaN for a word that has no
-            class (``unknown=None``), if `out_of_vocabulary` is ``"exclude"``.
-
-        Raises
-        ------
-        ValueError
-            If a start or end mark occurs in a sentence, or a word has no class and
-            `out_of_vocabulary` is ``"error"``.
-        """
-        scored = score_positions(self, X)
-        stop = np.cumsum(scored.length)
-        return [scored.log_prob[a:b] for a, b in zip(stop - scored.length, stop)]
-
-    def score_samples(self, X: Iterable) -> np.ndarray:
-        """Natural logarithm of the probability of each sentence.
-
-        Parameters
-        ----------
-        X : TextFile or iterable of sentences
-            The text, in the form that `fit` takes.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_sentences,)
-            Sums over the tokens, the end mark included.
-        """
-        scored = score_positions(self, X)
-        sentence = np.repeat(np.arange(scored.length.size), scored.length)
-        return np.bincount(
-            sentence[scored.known],
-            weights=scored.log_prob[scored.known],
-            minlength=scored.length.size,
-        )
-
-    def score(
-        self, X: Iterable, y: Any = None, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Mean natural log-likelihood per token, unknown words and end marks counted.
-
-        Parameters
-        ----------
-        X : TextFile or iterable of sentences
-            The text, in the form that `fit` takes.
-
-        y : None
-            Ignored.
-
-        sample_weight : array-like of shape (n_sentences,), default=None
-            Non-negative weight of each sentence.
-
-        Returns
-        -------
-        score : float
-            Minus the logarithm of `perplexity`.
-        """
-        scored = score_positions(self, X)
-        weight = scored.known.astype(np.float64)
-        if sample_weight is not None:
-            sample_weight = sentence_weights(sample_weight, scored.length.size)
-            weight *= np.repeat(sample_weight, scored.length)
-        return _mean(scored.log_prob, weight)
-
-    @overload
-    def perplexity(
-        self,
-        X: Iterable,
-        *,
-        include_end: bool = True,
-        include_unknown: bool = True,
-        return_counts: Literal[False] = False,
-    ) -> float: ...
-
-    @overload
-    def perplexity(
-        self,
-        X: Iterable,
-        *,
-        include_end: bool = True,
-        include_unknown: bool = True,
-        return_counts: Literal[True],
-    ) -> tuple[float, Bunch]: ...
-
-    def perplexity(
-        self,
-        X: Iterable,
-        *,
-        include_end: bool = True,
-        include_unknown: bool = True,
-        return_counts: bool = False,
-    ) -> float | tuple[float, Bunch]:
-        r"""Perplexity per token.
-
-        .. math::
-            \exp\Big(-\frac1N \sum_i \ln P(w_i \mid \ldots)\Big)
-
-        Parameters
-        ----------
-        X : TextFile or iterable of sentences
-            The text, in the form that `fit` takes.
-
-        include_end : bool, default=True
-            True: end marks are counted as tokens.
-
-        include_unknown : bool, default=True
-            True: unknown words are counted, each with the probability of the symbol
-            `unknown`. False: they are left out, but stay in the contexts of others.
-
-        return_counts : bool, default=False
-            True: the numbers of tokens are returned, too.
-
-        Returns
-        -------
-        perplexity : float
-
-        counts : Bunch
-            Only if `return_counts`: ``n_counted`` (tokens in the mean), ``n_end`` and
-            ``n_unknown`` (end marks and unknown words in X, counted or not).
-
-        Raises
-        ------
-        ValueError
-            If no token is left to count.
-        """
-        scored = score_positions(self, X)
-        counted = scored.counted(include_end, include_unknown)
-        value = float(np.exp(-_mean(scored.log_prob, counted.astype(np.float64))))
-        if not return_counts:
-            return value
-        return value, Bunch(
-            n_counted=int(counted.sum()),
-            n_end=int(scored.is_end.sum()),
-            n_unknown=int(scored.unknown.sum()),
-        )
-
-    def perplexity_by_depth(
-        self,
-        X: Iterable,
-        *,
-        include_end: bool = True,
-        include_unknown: bool = True,
-    ) -> Bunch:
-        """Perplexity by the depth of the context that held the n-gram.
-
-        Parameters
-        ----------
-        X : TextFile or iterable of sentences
-            The text, in the form that `fit` takes.
-
-        include_end, include_unknown : bool, default=True
-            As in `perplexity`.
-
-        Returns
-        -------
-        table : Bunch of ndarrays of shape (max_depth + 1,)
-            ``depth``; ``n_tokens``; ``log_likelihood``, the sum of natural
-            log-probabilities; ``perplexity``, NaN for a depth without tokens. Over the
-            depths, tokens and log-likelihoods add up to those of `perplexity`.
-
-        Raises
-        ------
-        AttributeError
-            If the estimator does not fit a BackoffModel.
-
-        Notes
-        -----
-        After a ContextRefiner the depth counts the symbols of its path.
-        """
-        check_is_fitted(self)
-        model = self.predictor.distribution
-        if not isinstance(model, BackoffModel):
-            raise AttributeError(
-                "perplexity_by_depth needs one tree of contexts, which a "
-                f"{type(innermost(self.estimator_)).__name__} does not have; call it "
-                "on the models that it is made of"
-            )
-        scored = score_positions(self, X)
-        counted = scored.counted(include_end, include_unknown)
-        n = model.max_depth + 1
-        n_tokens, total, perplexity = sums_by_depth(
-            scored.log_prob[counted], np.asarray(scored.depth)[counted], n
-        )
-        return Bunch(
-            depth=np.arange(n),
-            n_tokens=n_tokens,
-            log_likelihood=total,
-            perplexity=perplexity,
-        )
-
-    def perplexity_by_sentence(
-        self,
-        X: Iterable,
-        *,
-        include_end: bool = True,
-        include_unknown: bool = True,
-    ) -> Bunch:
-        """Perplexity of each sentence, and its unknown words.
-
-        Parameters
-        ----------
-        X : TextFile or iterable of sentences
-            The text, in the form that `fit` takes.
-
-        include_end, include_unknown : bool, default=True
-            As in `perplexity`.
-
-        Returns
-        -------
-        table : Bunch
-            ``n_tokens``, ``log_likelihood`` (sums of natural log-probabilities) and
-            ``perplexity`` of the tokens that count, ``n_unknown``: ndarrays of shape
-            (n_sentences,). ``unknown_words``: a list of the unknown words of each
-            sentence. The perplexity of a sentence without a token is NaN.
-        """
-        from ._reports import by_sentence
-
-        return by_sentence(self, X, include_end, include_unknown)
-
-    def surprisal(
-        self, X: Iterable, *, unit: Literal["bits", "nats", "hartleys"] = "bits"
-    ) -> Any:
-        r"""The surprisal of every token, as a table.
-
-        .. math::
-            s_i = -\log P(w_i \mid w_{i-m}, \ldots, w_{i-1})
-
-        Parameters
-        ----------
-        X : TextFile or iterable of sentences
-            The text, in the form that `fit` takes.
-
-        unit : {"bits", "nats", "hartleys"}, default="bits"
-            Base of the logarithm: 2, e or 10.
-
-        Returns
-        -------
-        table : pandas.DataFrame, or Bunch of ndarrays without pandas
-            One row per token, end marks included. ``sentence`` and ``position`` count
-            from 0. ``word``, that of X, or the end mark. ``surprisal``, NaN for a word
-            without probability. ``depth``, the length of the context of the n-gram that
-            the probability is taken from; -1 if the model is not one table of n-grams.
-            ``unknown``, whether the word is unknown to the model. The mean surprisal in
-            nats is the logarithm of `perplexity`.
-
-        Raises
-        ------
-        ValueError
-            If `unit` is not known, or as `token_log_proba`.
-
-        Examples
-        --------
-        >>> from sklstruct.language_model import LanguageModel
-        >>> from sklstruct.smoothing import AdditiveLM
-        >>> text = ["the cat sat", "the dog sat", "the cat ran"]
-        >>> model = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(text)
-        >>> table = model.surprisal(["the zebra sat"])
-        >>> for row in zip(table["word"], table["surprisal"].round(2), table["depth"]):
-        ...     print(*row)
-        the 0.26 1
-        zebra 5.21 0
-        sat 2.6 0
-        </s> 0.36 1
-        """
-        from ._reports import surprisal
-
-        return surprisal(self, X, unit)
 
     def heaviest_ngrams(
         self, k: int = 20, *, depth: int | None = None
@@ -1006,273 +714,6 @@ class LanguageModel(
             description["discounts"] = discounts.round(4).tolist()
         return description
 
-    # --------------------------------------------------------------- cursor
-
-    def begin(self, n: int | None = None) -> Any:
-        """The state at the beginning of a sentence.
-
-        A state holds the part of a history that predictions depend on. States can be
-        stored, and advanced in any order.
-
-        Parameters
-        ----------
-        n : int, default=None
-            Number of equal states, one below the other, at least 0. None: a single
-            state.
-
-        Returns
-        -------
-        state : int, cursor or int32 ndarray
-            A node of ``backoff_model_``, or without one a cursor, which holds the ids
-            of the last words. A single state is hashable and can be pickled, and n
-            states are an array with n rows.
-
-        Examples
-        --------
-        >>> from sklstruct.language_model import LanguageModel
-        >>> from sklstruct.smoothing import AdditiveLM
-        >>> model = LanguageModel(AdditiveLM(), max_depth=2).fit(["a b", "a c"])
-        >>> state, total = model.begin(), 0.0
-        >>> for word in ["a", "b", "</s>"]:
-        ...     log_prob, state = model.advance(state, word)
-        ...     total += log_prob
-        >>> bool(abs(total - model.score_samples(["a b"])[0]) < 1e-12)
-        True
-        """
-        check_is_fitted(self)
-        states = self.predictor.begin(1 if n is None else check_count("n", n, 0))
-        return single_state(states) if n is None else states
-
-    def advance(self, state: Any, word: Any) -> tuple[Any, Any]:
-        """Read one word after a state, or one after each of many.
-
-        Parameters
-        ----------
-        state : int, cursor or int32 ndarray
-            From `begin` or an earlier step; any rows of many states are states.
-
-        word : symbol, or sequence of symbols where there are many states
-            The next word; the end mark is a word.
-
-        Returns
-        -------
-        log_prob : float, or ndarray of shape (n,)
-            Natural log-probability of the word; NaN for one that has no class, if
-            `out_of_vocabulary` is ``"exclude"``.
-
-        state : int, cursor or int32 ndarray
-            After the end mark that of a new sentence.
-
-        Raises
-        ------
-        ValueError
-            If the word is the start mark, or has no class and `out_of_vocabulary` is
-            ``"error"``.
-        """
-        predictor = self.predictor
-        found = predictor.step(state, word)
-        if found is not None:
-            return found
-        states, single = self._states(state)
-        words = [word] if single else list(word)
-        if len(words) != len(states):
-            raise ValueError(
-                f"word must have {len(states)} entries, one per state, got {len(words)}"
-            )
-        token = self._tokens(words)
-        known = np.flatnonzero(token != predictor.encoder.lost)
-        log_prob = np.full(len(words), np.nan)
-        if known.size:
-            y = self._labels.class_of_token[token[known]]
-            at = predictor.locate(states[known])
-            log_prob[known] = predictor.model.target(at, y)
-        states = predictor.follow(states, token)
-        states[token == predictor.encoder.end] = predictor.begin(1)
-        return (
-            (float(log_prob[0]), single_state(states)) if single else (log_prob, states)
-        )
-
-    def rows(self, state: Any) -> NDArray:
-        """Natural log-probabilities of all words after a state, or each of many.
-
-        Parameters
-        ----------
-        state : int, cursor or int32 ndarray
-            From `begin` or `advance`.
-
-        Returns
-        -------
-        log_prob : ndarray of shape (n_classes,) or (n, n_classes)
-            In the order of ``vocabulary_``.
-        """
-        check_is_fitted(self)
-        states, single = self._states(state)
-        check_rows(len(states), self.vocabulary_.size)
-        rows = self.predictor.model.rows(self.predictor.locate(states))
-        return rows[0] if single else rows
-
-    def _states(self, state):
-        """(states as an array with a row for each, whether it was a single one)."""
-        shape = self.predictor.begin(0).shape
-        states = np.asarray(state)
-        single = states.ndim == len(shape) - 1
-        states = states[None] if single else states
-        largest = self.predictor.encoder.lost if states.ndim > 1 else INT32_MAX
-        if (
-            states.dtype.kind not in "iu"
-            or states.shape[1:] != shape[1:]
-            or not ((states >= -1) & (states <= largest)).all()
-        ):
-            raise ValueError(
-                f"state must be a state of this model, from begin or advance, got "
-                f"{state!r}"
-            )
-        return states, single
-
-    def _tokens(self, words):
-        """The token of each word."""
-        encoder, labels = self.predictor.encoder, self._labels
-        code = labels.token_code
-        token = np.array([code.get(w, encoder.unknown) for w in words], np.int32)
-        if labels.start is not None and labels.start in words:
-            raise ValueError(
-                f"word: the start mark {labels.start!r} is never predicted; begin a "
-                "sentence with begin()"
-            )
-        if self.out_of_vocabulary == "error" and (token == encoder.lost).any():
-            word = words[int(np.argmax(token == encoder.lost))]
-            raise ValueError(
-                f"word: {word!r} is not in the vocabulary, and unknown=None gives no "
-                "probability to such words. Name an unknown symbol, or set "
-                "out_of_vocabulary='exclude'"
-            )
-        return token
-
-    # ----------------------------------------------------------- generation
-
-    def _read_context(self, context):
-        """(symbols, tokens) of the first words of a sentence."""
-        encoder = self.predictor.encoder
-        text = encoder.number_context(context)
-        warn_of_unknown(text, encoder, "context")
-        return text.sentences()[0], encoder.encode(text, end=False)[1:]
-
-    def predict_next(
-        self, context: Iterable = (), k: int = 10
-    ) -> list[tuple[Any, float]]:
-        """The k most probable symbols after the first words of a sentence.
-
-        Parameters
-        ----------
-        context : str or iterable of symbols, default=()
-            Words since the sentence's start, without the start mark; a string is split
-            as in `fit`.
-
-        k : int, default=10
-            At least 1; at most all symbols are returned.
-
-        Returns
-        -------
-        symbols : list of (symbol, probability)
-            Most probable first; the end mark and `unknown` may be among them.
-        """
-        check_is_fitted(self)
-        k = min(check_count("k", k, 1), self.vocabulary_.size)
-        predictor = self.predictor
-        history = self._read_context(context)[1]
-        at = predictor.locate(predictor.read(history[None]))
-        best, log_prob = predictor.model.best(at, k)
-        return list(
-            zip(self.vocabulary_[best[0]].tolist(), np.exp(log_prob[0]).tolist())
-        )
-
-    def sample(
-        self,
-        n_sentences: int = 1,
-        *,
-        max_length: int = 100,
-        prefix: Iterable = (),
-        allow_unknown: bool = False,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float = 1.0,
-        random_state: Any = None,
-    ) -> list[Any]:
-        """Draw sentences from the model.
-
-        Parameters
-        ----------
-        n_sentences : int, default=1
-            At least 0.
-
-        max_length : int, default=100
-            A sentence without an end mark is cut after this many drawn symbols.
-
-        prefix : str or iterable of symbols, default=()
-            First words of every sentence.
-
-        allow_unknown : bool, default=False
-            True: `unknown` may be drawn. False: symbols are drawn from the model's
-            distribution over the others.
-
-        temperature : float, default=1.0
-            T, above 0: symbols are drawn from :math:`P^{1/T}`, normalised. Below 1 the
-            probable ones become more probable.
-
-        top_k : int, default=None
-            Number of the most probable symbols that may be drawn, at least 1. None:
-            all.
-
-        top_p : float, default=1.0
-            Only the fewest most probable symbols whose probabilities sum to this or
-            more may be drawn; above 0 and at most 1. Applied after `top_k`.
-
-        random_state : int, RandomState, Generator or None, default=None
-            Source of the random numbers.
-
-        Returns
-        -------
-        sentences : list of list of symbols, or list of str
-            The prefix and the drawn symbols, without marks. Strings if the analyzer
-            is "char".
-
-        Raises
-        ------
-        ValueError
-            If a number is not valid, or nothing but `unknown` has a probability.
-        """
-        check_is_fitted(self)
-        check_count("n_sentences", n_sentences, 0)
-        check_count("max_length", max_length, 0)
-        check_truncation(temperature, top_k, top_p)
-        rng = as_random_state(random_state)
-        predictor, labels = self.predictor, self._labels
-        skip = -1 if allow_unknown else labels.unknown_id
-        first, start = self._read_context(prefix)
-        n_sentences = int(n_sentences)
-        states = np.repeat(predictor.read(start[None]), n_sentences, axis=0)
-        sentences = [list(first) for _ in range(n_sentences)]
-        model = predictor.model
-        if (temperature, top_k, top_p) != (1.0, None, 1.0):
-            model = Truncated(model, temperature, top_k, top_p, skip)
-        live = np.arange(n_sentences)
-        for _ in range(max_length):
-            if live.size == 0:
-                break
-            # A number for each sentence, finished or not: a sentence must not depend
-            # on the lengths of others.
-            uniform = rng.random_sample(n_sentences)[live]
-            at = predictor.locate(states)
-            drawn = model.draw(at, uniform, skip)
-            going = drawn != labels.end_id
-            live, drawn = live[going], drawn[going]
-            for i, word in zip(live.tolist(), self.vocabulary_[drawn].tolist()):
-                sentences[i].append(word)
-            states = predictor.follow(states[going], labels.token_of_class[drawn])
-        if labels.analyzer == "char":
-            return [join_symbols(sentence, "char") for sentence in sentences]
-        return sentences
-
     # ------------------------------------------------------------- exchange
 
     def save(
@@ -1298,9 +739,7 @@ class LanguageModel(
             pipe or a device gets ``"arpa"``.
 
         **options
-            Options of the format. Of files of other programs: `start`, `end`, `unknown`
-            (None), the symbols to be written as ``<s>``, ``</s>`` and ``<unk>``; None:
-            the marks of the model. Of ``"arpa"``: `precision` (None), decimals of the
+            Options of the format. Of ``"arpa"``: `precision` (None), decimals of the
             log10 values, 1 to 15; None: the digits of single precision. Of ``"kenlm"``:
             `multiplier` (1.5), buckets of the hash tables for each n-gram, above 1. Of
             ``"att"``: `backoff` ("<epsilon>"), the symbol of the arcs that read
@@ -1323,7 +762,7 @@ class LanguageModel(
         """
         check_is_fitted(self)
         format = exchange.format_to_write(path, format, "path")
-        exchange.write(self._tree("save"), path, format=format, **options)
+        exchange.write(self.backoff_model_, path, format=format, **options)
 
     @classmethod
     def load(
@@ -1354,12 +793,8 @@ class LanguageModel(
             As in `from_backoff`.
 
         **options
-            Options of the format. Of files of other programs: `start`, `end`,
-            `unknown`, the symbols that ``<s>``, ``</s>`` and ``<unk>`` become in the
-            model, by default strings with these marks. Of ``"att"``: `backoff`
-            ("<epsilon>"), the symbol of the arcs that back off, and `symbols` (None),
-            the path of a table with lines "word number", such as Kaldi's words.txt, for
-            files that hold numbers. Of ``"native"``: `mmap` (True), whether a plain
+            Options of the format. Of ``"att"``: `backoff` ("<epsilon>"), the symbol of
+            the arcs that back off. Of ``"native"``: `mmap` (True), whether a plain
             file is mapped, and `verify` (True), whether hashes are compared; pointers
             and ids are checked in any case. Of ``"kenlm"``: `max_candidates` (1e11),
             the most candidates that are tried for the n-grams of one order.
@@ -1434,8 +869,8 @@ class LanguageModel(
         )
         out._validate_params()
         # Words as Python strings, as `fit` leaves them.
-        symbols = labels.known_symbols("a model over sentences")
-        classes, symbols = labels.classes.tolist(), symbols.tolist()
+        symbols = labels.known_symbols("a model over sentences").tolist()
+        classes = labels.classes.tolist()
         if out.analyzer == "char" and labels.analyzer != "char":
             classes = [" " if word == BLANK else word for word in classes]
             symbols = [" " if word == BLANK else word for word in symbols]
@@ -1450,15 +885,6 @@ class LanguageModel(
         tags.input_tags.one_d_array = True
         tags.input_tags.string = True
         return tags
-
-
-def _mean(log_prob, weight):
-    total = weight[weight > 0].sum()
-    if not total > 0:
-        raise ValueError(
-            "X holds no token to score: it is empty, or all its tokens are left out"
-        )
-    return weighted_sum(log_prob, weight) / float(total)
 
 
 def _weight_keyword(estimator):

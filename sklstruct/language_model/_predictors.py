@@ -26,6 +26,7 @@ from ..backoff import (
     Distribution,
     DistributionClassifier,
     Model,
+    Path,
     WiderModel,
 )
 from ..backoff._classifier import ClassifierModel
@@ -275,7 +276,8 @@ class TreePredictor(TextPredictor):
     @cached_property
     def kernel(self) -> Model:
         """As of `TextPredictor`."""
-        return self.distribution.of_tokens
+        model = self.distribution
+        return model.compiled(Path(model.max_depth, model.n_symbols))
 
     @property
     def model(self) -> Distribution:

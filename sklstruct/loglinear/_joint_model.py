@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from .._checks import CheckedState, as_ids, check_ids, check_length
 from .._parallel import ThreadMap, row_blocks, serial_map
-from ..backoff import Distribution, Model, single_precision
-from ..backoff._core_fast import Path
+from ..backoff import Distribution, Model, Path, single_precision
 from ..context_tree import ContextTree, Pairs
 from ..context_tree._tree import check_size
 from . import _joint_fast as _fast

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from ..backoff import BackoffClassifier
-from ..backoff._core_fast import Path
+from ..backoff import BackoffClassifier, Path
 from ..backoff._readers import WindowReader
 from ..loglinear import JointLogLinear
 from ..symbols import TextWindows, encode

@@ -315,11 +315,14 @@ class TextWindows:
 
     @cached_property
     def array(self) -> np.ndarray:
-        """(n_windows, width) ids."""
+        """(n_windows, width) ids; all that is left of a -1 is -1."""
         if not self.end.size:
             return np.empty(self.shape, dtype=self.dtype)
         view = np.lib.stride_tricks.sliding_window_view(self.tokens, self.width)
-        return view[self.end - self.width]
+        out = view[self.end - self.width]
+        for k in range(self.width - 1, 0, -1):
+            out[out[:, k] < 0, k - 1] = -1  # words of the sentence before
+        return out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.array, dtype=dtype, copy=copy)

@@ -9,6 +9,7 @@ from _oracles import make_model
 from scipy import stats
 
 from sklstruct.backoff import BackoffModel
+from sklstruct.backoff._core_fast import Path
 from sklstruct.context_tree import ContextTree, Histories, Pairs, suffix_tree
 from sklstruct.symbols import Labels
 
@@ -126,11 +127,28 @@ def test_find_is_the_longest_known_suffix(toy):
     ]
 
 
+def target_depth(model, nodes, y):
+    """ln P of classes after nodes, and the depths of the nodes that hold the pairs."""
+    kernel, tokens, end = model.as_tokens(nodes)
+    depth = np.empty(len(end), dtype=np.int32)
+    return kernel.targets(tokens, end, np.asarray(y, np.int32), depth), depth
+
+
+def score_tokens(model, tokens):
+    """(positions of the tokens that have a class, ln P of these, depths)."""
+    tokens = np.asarray(tokens, dtype=np.int32)
+    y = np.where(tokens < 0, np.int32(-1), model.labels.class_of_token[tokens])
+    at = np.flatnonzero(y >= 0)
+    kernel = model.compiled(Path(model.max_depth, model.n_symbols))
+    depth = np.empty(at.size, dtype=np.int32)
+    return at, kernel.targets(tokens, at, y[at], depth), depth
+
+
 def test_log_proba_and_depth(toy):
     nodes, targets = map(
         np.ravel, np.meshgrid(np.arange(toy.model.n_nodes), np.arange(toy.V))
     )
-    got, depth = toy.model.target_depth(nodes, targets)
+    got, depth = target_depth(toy.model, nodes, targets)
     want = [toy.log_proba(toy.order[n], int(y)) for n, y in zip(nodes, targets)]
     np.testing.assert_allclose(got, [w[0] for w in want], rtol=1e-13, atol=1e-13)
     assert depth.tolist() == [w[1] for w in want]
@@ -144,9 +162,6 @@ def test_rows_are_log_proba_and_sum_to_one(toy):
             rows[:, y], toy.model.target(nodes, np.full(len(nodes), y))
         )
     np.testing.assert_allclose(np.exp(rows).sum(axis=1), 1, rtol=0, atol=1e-12)
-    out = np.full((len(nodes), toy.V), np.nan)
-    assert toy.model.rows(nodes, out=out) is out
-    np.testing.assert_array_equal(out, rows)
     # A row does not depend on its batch.
     np.testing.assert_array_equal(toy.model.rows(nodes[7:8])[0], rows[7])
 
@@ -227,7 +242,7 @@ def test_sampling_an_unnormalised_row_is_proportional():
 def test_row_sums_and_check_normalized(toy):
     model = toy.model
     rows = np.exp(model.rows(np.arange(model.n_nodes)))
-    np.testing.assert_allclose(model.row_sums(), rows.sum(axis=1), atol=1e-12)
+    np.testing.assert_allclose(model.row_sums, rows.sum(axis=1), atol=1e-12)
     assert model.check_normalized() < 1e-12
     assert model.check_normalized(np.arange(3), tol=0.1) < 1e-12
     # A broken back-off weight is found and named.
@@ -236,7 +251,7 @@ def test_row_sums_and_check_normalized(toy):
     bow[node] += 0.01
     broken = BackoffModel(model.pairs, model.log_prob, bow)
     rows = np.exp(broken.rows(np.arange(model.n_nodes))).sum(axis=1)
-    np.testing.assert_allclose(broken.row_sums(), rows, atol=1e-12)
+    np.testing.assert_allclose(broken.row_sums, rows, atol=1e-12)
     assert broken.check_normalized(tol=np.inf) == pytest.approx(np.abs(rows - 1).max())
     with pytest.raises(ValueError, match=f"node {node} .*deviation"):
         broken.check_normalized([0, node])
@@ -246,43 +261,35 @@ def test_row_sums_and_check_normalized(toy):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_score_tokens_is_find_and_log_proba(seed):
-    # Class 6 is no symbol (an end mark), symbol 0 no class (a start mark).
+def test_tokens_of_a_text_are_located(seed):
+    # Class 6 is not a symbol (an end mark), symbol 0 not a class (a start mark).
     rng = np.random.RandomState(seed)
     symbols = [*"^abcde"]
     toy = Toy(seed, depth=1 + seed % 4, classes=[*"abcdef$"], symbols=symbols)
     labels = toy.model.labels
     assert labels.n_tokens == 8
-    tokens = rng.randint(-1, labels.n_tokens + 1, size=500)
-    got, depth = toy.model.score_tokens_depth(tokens, unknown_log_prob=-5.0)
+    tokens = rng.randint(-1, labels.n_tokens, size=500).astype(np.int32)
+    scored, got, depth = score_tokens(toy.model, tokens)
     context = np.where(tokens < toy.S, tokens, -1)
     width = toy.model.max_depth
     padded = np.r_[np.full(width, -1), context]
     w = np.stack([padded[i : i + width] for i in range(len(tokens))]).astype(np.int32)
     nodes = toy.model.locate(w)
     names = [*symbols, "f", "$", None]
-    cls = np.array(
-        [-1 if t <= 0 else -2 if t == 8 else "abcdef$".index(names[t]) for t in tokens]
-    )
-    scored = cls != -1
-    want, want_depth = toy.model.target_depth(
-        nodes[scored],
-        np.where(cls[scored] == -2, -1, cls[scored]),
-        unknown_log_prob=-5.0,
-    )
-    np.testing.assert_array_equal(got[scored], want)
-    np.testing.assert_array_equal(depth[scored], want_depth)
-    assert (got[~scored] == 0).all() and (depth[~scored] == -1).all()
+    cls = np.array([-1 if t <= 0 else "abcdef$".index(names[t]) for t in tokens])
+    assert scored.tolist() == np.flatnonzero(cls >= 0).tolist()
+    want, want_depth = target_depth(toy.model, nodes[scored], cls[scored])
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(depth, want_depth)
 
 
 def test_contexts_beyond_a_block_are_those_of_single_ones():
     """Contexts are located in blocks, and kept rows of groups serve the next ones."""
     toy = Toy(3, classes=[*"abcdefg"], symbols=[*"abcdef"])
     tokens = np.random.RandomState(0).randint(-1, 6, size=1000)
-    whole = toy.model.score_tokens(tokens)
-    for i in range(len(tokens)):
-        (one,) = toy.model.score_tokens(tokens[max(0, i - 5) : i + 1])[-1:]
-        assert one == whole[i]
+    scored, whole, _ = score_tokens(toy.model, tokens)
+    for i, of_text in zip(scored.tolist(), whole):
+        assert score_tokens(toy.model, tokens[max(0, i - 5) : i + 1])[1][-1] == of_text
     nodes = np.random.RandomState(1).randint(toy.model.n_nodes, size=600)
     group = np.array([0, 1, 0, 2, 1, 1, 2])
     sums, rows = toy.model.group_proba(nodes, group), toy.model.rows(nodes)
@@ -315,7 +322,7 @@ def test_contexts_of_any_length():
                 context = context[1:]
             expected = pairs[context, y] + total
             assert rows[node, y] == pytest.approx(expected, rel=1e-13)
-            got, depth = model.target_depth([node], [y])
+            got, depth = target_depth(model, [node], [y])
             assert got[0] == rows[node, y] and depth[0] == len(context)
     # After another symbol, the context of the newest ones that is known.
     for context in (both[0], both[1][20:]):
@@ -387,13 +394,15 @@ def test_cursor_is_locate_on_the_whole_history(seed):
     states = model.begin(n)
     for k in range(length):
         y = labels.encode_targets(text[:, k])
-        log_prob, states = model.advance(states, y)
+        log_prob, states = (
+            model.target(states, y),
+            model.follow(states, labels.symbol_of_class[y]),
+        )
         history = labels.encode_contexts(text[:, : k + 1])
         np.testing.assert_array_equal(states, model.locate(history))
         above = model.locate(labels.encode_contexts(text[:, :k]))
         np.testing.assert_array_equal(log_prob, model.target(above, y))
-    log_prob, states = model.advance(states, np.full(n, -1), unknown_log_prob=-np.inf)
-    assert (log_prob == -np.inf).all() and not states.any()
+    assert not model.follow(states, np.full(n, -1)).any()
 
 
 def test_cursor_starts_after_the_start_mark():
@@ -402,8 +411,6 @@ def test_cursor_starts_after_the_start_mark():
     model = model.relabel(labels)
     assert model.begin(2).tolist() == [int(model.locate([[3]])[0])] * 2
     assert model.follow(model.begin(1), [3])[0] == model.locate([[3, 3]])[0]
-    with pytest.raises(ValueError, match="unknown"):
-        model.advance(model.begin(1), [-1])
     for n in (-1, 1.5, True):
         with pytest.raises(ValueError, match="n must be an integer of at least 0"):
             model.begin(n)
@@ -415,16 +422,6 @@ def test_cursor_refuses_trees_in_which_a_node_is_no_state():
     model, _ = build(contexts, {((), 0): 0.0}, {(1,): 0.0, (0, 1): 0.0}, 1)
     with pytest.raises(ValueError, match="use locate on windows"):
         model.begin()
-
-
-def test_unknown_class_backs_off_to_the_root(toy):
-    nodes = np.arange(toy.model.n_nodes)
-    got, depth = toy.model.target_depth(
-        nodes, np.full(len(nodes), -1), unknown_log_prob=-9.0
-    )
-    want = [-9.0 + sum(toy.bows[c[i:]] for i in range(len(c))) for c in toy.order]
-    np.testing.assert_allclose(got, want, rtol=1e-13)
-    assert (depth == 0).all()
 
 
 def test_encoding():
@@ -448,7 +445,7 @@ def test_encoding():
     m = no_unknown.model.labels
     assert m.encode_contexts([[10, 20, 7]]).tolist() == [[1, 0, -1]]
     assert m.encode_targets([20, 7]).tolist() == [1, -1]
-    with pytest.raises(ValueError, match=r"y\[1\] = -1.*unknown_log_prob"):
+    with pytest.raises(ValueError, match=r"y\[1\] = -1 is not a class id"):
         no_unknown.model.target([0, 0], m.encode_targets([20, 7]))
 
 
@@ -459,7 +456,8 @@ def test_depth_zero_model():
     assert model.locate(np.empty((2, 0), dtype=int)).tolist() == [0, 0]
     assert model.best([0], 2)[0].tolist() == [[1, 0]]
     named = model.relabel(Labels(["x", "y"], []))
-    np.testing.assert_allclose(named.score_tokens([0, -1, 1]), np.log([0.25, 1, 0.75]))
+    tokens = np.array([0, -1, 1], dtype=np.int32)
+    np.testing.assert_allclose(score_tokens(named, tokens)[1], np.log([0.25, 0.75]))
 
 
 def test_no_samples(toy):
@@ -471,12 +469,12 @@ def test_no_samples(toy):
     assert m.best(none, 2)[0].shape == (0, 2)
     assert m.draw(none, []).shape == (0,)
     named = m.relabel(Labels(range(toy.V), range(toy.S)))
-    assert named.score_tokens(none).shape == (0,)
+    assert score_tokens(named, none)[1].shape == (0,)
 
 
 def test_equality_pickle_and_repr(toy):
     m = toy.model
-    m.row_sums()  # fills the cache, which must not be pickled
+    assert m.row_sums.size == m.n_nodes  # a cache, which must not be pickled
     data = pickle.dumps(m)
     copy = pickle.loads(data)
     assert copy == m
@@ -546,8 +544,8 @@ def test_over_a_counted_tree(seed):
     np.testing.assert_array_equal(nodes, tree.find(histories)[0])
     every = model.locate(np.lib.stride_tricks.sliding_window_view(padded, 5)[:-1])
     np.testing.assert_array_equal(every[at], nodes)
-    np.testing.assert_allclose(
-        model.score_tokens(tokens)[at], model.target(nodes, tokens[at]), rtol=1e-14
+    np.testing.assert_array_equal(
+        score_tokens(model, tokens)[1], model.target(nodes, tokens[at])
     )
 
 
@@ -632,7 +630,7 @@ def test_single_random_corruptions_never_crash():
         nodes = np.arange(m.n_nodes)
         m.rows(nodes)
         m.best(nodes, 3)
-        m.row_sums()
+        assert m.row_sums.shape == nodes.shape
     assert refused > 100
 
 
@@ -686,33 +684,18 @@ BAD_QUERIES = {
     "target range": (lambda m: m.target([0], [7]), r"y\[0\] = 7"),
     "target negative": (lambda m: m.target([0], [-2]), r"y\[0\] = -2"),
     "target length": (lambda m: m.target([0, 1], [0]), "y must have 2"),
-    "unknown positive": (
-        lambda m: m.target([0], [0], unknown_log_prob=1),
-        "unknown_log_prob",
-    ),
-    "unknown nan": (
-        lambda m: m.target([0], [0], unknown_log_prob=np.nan),
-        "unknown_log_prob",
-    ),
+    "target float": (lambda m: m.target([0], [0.0]), "y must hold integers"),
+    "target 2d": (lambda m: m.target([0], [[0]]), "y must be a 1"),
     "k zero": (lambda m: m.best([0], 0), "k must be an integer from 1"),
     "k large": (
         lambda m: m.best([0], 8),
         "k must be an integer from 1 to n_classes=7",
     ),
     "k float": (lambda m: m.best([0], 1.5), "k must be an integer"),
-    "out shape": (lambda m: m.rows([0], np.empty((2, 7))), "out must be"),
-    "out dtype": (
-        lambda m: m.rows([0], np.empty((1, 7), np.float32)),
-        "out must be",
-    ),
-    "tokens range": (lambda m: named(m).score_tokens([9]), r"tokens\[0\] = 9"),
-    "unknown token": (lambda m: named(m).score_tokens([0, 7]), r"tokens\[1\].*unknown"),
-    "no symbols": (lambda m: m.score_tokens([0]), "symbols=None"),
     "encode": (lambda m: m.labels.encode_contexts([[1]]), "symbols=None"),
-    "state range": (lambda m: named(m).advance([10**6], [0]), r"states\[0\]"),
-    "advance class": (lambda m: named(m).advance([0], [9]), r"y\[0\] = 9"),
-    "advance negative": (lambda m: named(m).advance([0], [-2]), r"y\[0\] = -2"),
-    "advance length": (lambda m: named(m).advance([0, 0], [1]), "y must have 2"),
+    "state range": (lambda m: named(m).follow([10**6], [0]), r"states\[0\]"),
+    "symbol range": (lambda m: named(m).follow([0], [9]), r"symbols\[0\] = 9"),
+    "symbol length": (lambda m: named(m).follow([0, 0], [1]), "symbols must have 2"),
     "tol": (lambda m: m.check_normalized(tol=-1), "tol"),
 }
 
@@ -734,7 +717,7 @@ def test_numbers_outside_of_the_unit_interval_draw_nothing(outside):
 
 def test_row_of_zeros_cannot_be_drawn_from():
     model, _ = build({()}, {((), 0): -np.inf}, {}, 1)
-    with pytest.raises(ValueError, match="node 0 cannot be drawn from"):
+    with pytest.raises(ValueError, match="no class has a probability after context 0"):
         model.draw([0], [0.5])
 
 

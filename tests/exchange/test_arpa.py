@@ -31,16 +31,22 @@ def written(model, **options):
     return file.getvalue()
 
 
-def log10_scores(model, words, unknown_log_prob=-100 * LN10):
-    """log10-probability of every word of a sentence and of its end."""
+def log10_scores(model, words):
+    """log10-probability of every word of a sentence and of its end; as for KenLM, that
+    of an unknown word without a class is -100 after the empty context."""
     history = ["<s>", *words]
     width = max(model.max_depth, 1)
     padded = [None] * width + history
     windows = [padded[i + 1 : i + 1 + width] for i in range(len(history))]
     nodes = model.locate(model.labels.encode_contexts(np.array(windows, dtype=object)))
     targets = model.labels.encode_targets(np.array([*words, "</s>"], dtype=object))
-    lp = model.target(nodes, targets, unknown_log_prob=unknown_log_prob)
-    return lp / LN10
+    log10 = model.target(nodes, np.maximum(targets, 0)) / LN10
+    for i in np.flatnonzero(targets < 0).tolist():
+        log10[i], node = -100.0, nodes[i]
+        while node:
+            log10[i] += model.log_backoff[node] / LN10
+            node = model.tree.parent[node]
+    return log10
 
 
 def kenlm_scores(data, sentences, tmp_path):
@@ -503,35 +509,28 @@ def test_large_enough_to_grow_every_table():
     np.testing.assert_allclose(got / LN10, [-(i % 10) / 10 for i in pick], atol=1e-12)
 
 
-def test_special_words_by_parameter(tmp_path):
-    rename = {"<s>": "BOS", "</s>": "EOS", "<unk>": "UNK"}
-    model = random_model(4)
-    other = model.relabel(
+def renamed(model, names, **marks):
+    return model.relabel(
         Labels(
-            [rename.get(w, w) for w in model.labels.classes],
-            [rename.get(w, w) for w in model.labels.symbols],
+            [names.get(w, w) for w in model.labels.classes],
+            [names.get(w, w) for w in model.labels.symbols],
+            **marks,
         )
     )
-    data = written(other, start="BOS", end="EOS", unknown="UNK")
-    assert set(data.splitlines()) == set(written(model).splitlines())
-    back = read(data, start="BOS", end="EOS", unknown="UNK")
-    assert (back.labels.start, back.labels.end, back.labels.unknown) == (
-        "BOS",
-        "EOS",
-        "UNK",
-    )
-    assert_same_answers(other, read_as(back, other), 1e-5)
-    assert set(written(back).splitlines()) == set(data.splitlines())
-    with pytest.raises(ValueError, match="end='w1' is also another word"):
-        read(data, end="w1")
-    with pytest.raises(ValueError, match="start must be a string"):
-        read(data, start=None)
-    with pytest.raises(ValueError, match="start='nothing' is neither"):
-        written(model, start="nothing")
-    with pytest.raises(ValueError, match="start='w1' is a class"):
-        written(model, start="w1")
-    with pytest.raises(ValueError, match="different symbols"):
-        written(model, end="w1", unknown="w1")
+
+
+def test_marks_of_any_name():
+    model = random_model(4)
+    names = {"<s>": "a start", "</s>": "", "<unk>": "\t"}  # what no word may be
+    other = renamed(model, names, start="a start", end="", unknown="\t")
+    assert set(written(other).splitlines()) == set(written(model).splitlines())
+    back = read(written(other))
+    assert (back.labels.start, back.labels.end) == ("<s>", "</s>")
+    assert_same_answers(model, read_as(back, model), 1e-5)
+    with pytest.raises(ValueError, match=r"'\\t' cannot be written.*white space"):
+        written(renamed(model, names, start="a start", end=""))  # a word
+    with pytest.raises(ValueError, match="'<s>' is a class of the model"):
+        written(renamed(model, {"<s>": "BOS", "w1": "<s>"}))
 
 
 def read_as(model, other):
@@ -605,7 +604,7 @@ def test_integer_symbols_and_unknown_context_symbols():
 def printed(numbers, precision=None):
     """The first column of unigrams with these log10 values, as text."""
     n = len(numbers)
-    words = FileWords(Labels([f"w{i}" for i in range(n)], []), None, None, None)
+    words = FileWords(Labels([f"w{i}" for i in range(n)], []))
     rows = NgramRows(
         np.zeros(n, dtype=np.int32),
         np.arange(n, dtype=np.int32),
@@ -802,8 +801,6 @@ def test_back_off_weights_that_no_file_can_hold():
 
 
 def test_parameters():
-    with pytest.raises(ValueError, match="start, end and unknown must differ"):
-        read(PRUNED, start="x", end="x")
     with pytest.raises(TypeError, match="model must be a BackoffModel, got str"):
         written("model")
 
@@ -815,23 +812,14 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
     path = tmp_path / "model.arpa"
     exchange.write(read(PRUNED), path)
     before = path.read_bytes()
-    bad = read(PRUNED, start="a b", end="c d")
-    with pytest.raises(ValueError, match="neither a class nor"):
-        exchange.write(bad, path, unknown="nothing")
+    bad = read(PRUNED)
+    with pytest.raises(ValueError, match="cannot be written to a file"):
+        exchange.write(renamed(bad, {"a": "two words"}), path)
     with pytest.raises(ValueError, match="open as text"):
         exchange.write(bad, io.StringIO())
     with pytest.raises(ValueError, match=r"'.zip' cannot be written"):
         exchange.write(bad, tmp_path / "model.zip")
     assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
-
-
-def test_names_of_the_marks_are_not_written():
-    """They may hold what a word of a file cannot."""
-    model = read(PRUNED, start="a start", end="", unknown="\t")
-    plain = read(PRUNED)
-    assert sorted(written(model).splitlines()) == sorted(written(plain).splitlines())
-    with pytest.raises(ValueError, match=r"'\\t' cannot be written.*white space"):
-        written(model, unknown="d")  # now the tab is a word like any other
 
 
 # ------------------------------------------------------------ malformed files

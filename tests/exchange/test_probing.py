@@ -53,7 +53,7 @@ def model(request):
 
 
 def read(image):
-    return read_probing(io.BytesIO(bytes(image)), "file", **MARKS)
+    return read_probing(io.BytesIO(bytes(image)), "file")
 
 
 def all_scores(model, sentences):
@@ -205,7 +205,6 @@ def test_candidates_are_limited():
         read_probing(
             io.BytesIO(bytes(image_of(MODELS["order 3"]))),
             "file",
-            **MARKS,
             max_candidates=10,
         )
 

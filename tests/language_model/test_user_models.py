@@ -26,8 +26,7 @@ class RecentWords(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         proba = np.ones((len(X), self.classes_.size))
         for row, window in zip(proba, np.asarray(X)):
-            first = np.flatnonzero(np.r_[-1, window] < 0)[-1]
-            recent = np.isin(self.classes_, window[first:])
+            recent = np.isin(self.classes_, window)
             if recent.any():
                 row *= 1.0 - self.share
                 row[recent] += self.share * proba.shape[1] / recent.sum()
@@ -84,6 +83,28 @@ def test_all_questions_have_one_answer(model):
         state = model.advance(model.advance(model.begin(), "the")[1], "dog")[1]
         row = np.exp(model.rows(state))
         np.testing.assert_allclose([p for _, p in best], np.sort(row)[::-1][:3])
+
+
+def test_windows_end_where_the_sentence_begins():
+    seen = []
+
+    class Recording(RecentWords):
+        def fit(self, X, y):
+            seen.append(np.array(X))
+            return super().fit(X, y)
+
+        def predict_proba(self, X):
+            seen.append(np.array(X))
+            return super().predict_proba(X)
+
+    model = LanguageModel(Recording(), max_depth=4).fit(["a b c", "a", "b c"])
+    model.score(["c b a", "b"])
+    assert len(seen) >= 2
+    for windows in seen:
+        missing = windows < 0
+        assert missing.any() and (windows >= 0).any()
+        # Once a word is missing, all older ones are.
+        assert (missing[:, :-1] >= missing[:, 1:]).all()
 
 
 def test_it_is_drawn_from_and_decoded(model):
