@@ -364,7 +364,7 @@ class BatchSteps(_Steps):
 
     def _gradient(self, y):
         if self.done == 0:
-            self._draw()
+            self.order = self.rng.permutation(self.sample.size)
         self._choose(self.order[self.done :: self.n_batches])
         self.loss.value_and_gradient(y, self.g)
         self.g *= self.n_batches

@@ -22,7 +22,7 @@ FAMILIES = {
         "fista": "FISTA",
         "stochastic": "stochastic",
     },
-    "curvature": {"lbfgs": "L-BFGS-B", "owlqn": "OWL-QN"},
+    "curvature": {"lbfgs": "L-BFGS-B"},
     "scaling and coordinates": {
         "gis": "GIS",
         "iis": "IIS",

@@ -4,11 +4,9 @@ A file holds the *identity* of a fit (digests of its data and settings) and the 
 its solver. The state is written to a temporary file, which replaces the old file when
 it is complete. A process that is killed at any moment leaves a complete file.
 
-    magic | length and checksum of the header | header (JSON) | bytes of the arrays, one
-    after the other | their checksum
-
-The checksums detect damage on the disk, which would otherwise change the model without
-any error.
+It is an archive of NumPy (``.npz``) with the arrays of the state, and the rest as JSON.
+The checksums of the archive detect damage on the disk, which would otherwise change the
+model without any error.
 """
 
 from __future__ import annotations
@@ -24,17 +22,14 @@ import time
 import warnings
 from hashlib import blake2b
 from typing import Any, ClassVar
-from zlib import crc32
 
 import numpy as np
 
 from ._compat import BaseEstimator, Interval
-from ._files import check_writable, open_read, open_write
+from ._files import FullWriter, check_writable, open_read, open_write
 
-_MAGIC = b"sklstruct checkpoint 2\n"
-
-# Bytes that are written or read in one call: signals are handled between calls.
-_BLOCK = 1 << 24
+# Version of the format, and the name of the header among the arrays.
+_FORMAT, _HEADER = 3, " header"
 
 # Numbers, texts, None and lists and dicts of these, and arrays, by name.
 State = dict[str, Any]
@@ -365,15 +360,11 @@ class Keeper(FitKeeper):
         try:
             if not os.path.isfile(path):
                 raise TypeError("it is not a regular file")
-            header, arrays = _read(path, lambda there: self.check(there, self.identity))
-            state = {**header["state"], **arrays}
+            state = _read(path, lambda there: self.check(there, self.identity))
             wrong = check_like(state, like or {})
-        except OtherFit:
+        except (OSError, OtherFit):
             raise
-        except (
-            ArithmeticError, AttributeError, EOFError, LookupError, RecursionError,
-            TypeError, ValueError,
-        ) as exc:  # fmt: skip
+        except Exception as exc:  # of JSON, NumPy and the archive: many classes
             raise self._damaged(path, exc) from exc
         if wrong:
             raise self._damaged(path, wrong)
@@ -514,12 +505,6 @@ def _is_like(value, like):
     return isinstance(value, (int, float))
 
 
-def digest_generator(rng: np.random.RandomState) -> str:
-    """A digest of the state of a random generator."""
-    text = _dumps(rng.get_state(legacy=False)).encode()
-    return blake2b(text, digest_size=8).hexdigest()
-
-
 def _dumps(value):
     return json.dumps(value, default=_plain)
 
@@ -540,71 +525,22 @@ def _plain(value):
 def _write(path, identity, state):
     arrays = {k: v for k, v in state.items() if isinstance(v, np.ndarray)}
     rest = {k: v for k, v in state.items() if k not in arrays}
-    forms = {k: (v.dtype.str, v.shape) for k, v in arrays.items()}
-    text = _dumps({"identity": identity, "state": rest, "arrays": forms}).encode()
+    text = _dumps({"format": _FORMAT, "identity": identity, "state": rest}).encode()
+    header = np.frombuffer(text, dtype=np.uint8)
     with open_write(path, name="checkpoint") as file:
-        file.write(_MAGIC + _number(len(text)) + _number(crc32(text)) + text)
-        checksum = 0
-        for array in arrays.values():
-            for block in _blocks(np.ascontiguousarray(array)):
-                file.write(block)
-                checksum = crc32(block, checksum)
-        file.write(_number(checksum))
-
-
-def _number(value):
-    return value.to_bytes(8, "little")
-
-
-def _blocks(array):
-    """The bytes of a contiguous array, in blocks."""
-    data = array.reshape(-1).view(np.uint8)
-    return [data[i : i + _BLOCK].data for i in range(0, data.size, _BLOCK)]
-
-
-def _exactly(file, n_bytes):
-    parts = []
-    while n_bytes:
-        parts.append(file.read(min(n_bytes, 1 << 20)))
-        if not parts[-1]:
-            raise EOFError("it ends too early")
-        n_bytes -= len(parts[-1])
-    return b"".join(parts)
-
-
-def _read_number(file):
-    return int.from_bytes(_exactly(file, 8), "little")
+        # Compressed files can only be written from the front to the end.
+        np.savez(FullWriter(file, path), **{_HEADER: header}, **arrays)
 
 
 def _read(path, check):
-    largest = os.path.getsize(path)
-    with open_read(path, name="checkpoint") as (file, _):
-        if _exactly(file, len(_MAGIC)) != _MAGIC:
-            raise ValueError("it does not begin as one")
-        size, checksum = _read_number(file), _read_number(file)
-        text = _exactly(file, size)
-        if crc32(text) != checksum:
-            raise ValueError("the checksum of its header is another")
-        header = json.loads(text)
+    """The state in a file whose identity passes `check`."""
+    with (
+        open_read(path, name="checkpoint") as (file, _),
+        np.load(file, allow_pickle=False) as archive,
+    ):
+        header = json.loads(archive[_HEADER].tobytes())
+        if header["format"] != _FORMAT:
+            raise ValueError(f"its format is {header['format']!r}")
         check(header["identity"])
-        arrays, checksum = {}, 0
-        for name, (dtype, shape) in header["arrays"].items():
-            arrays[name] = _read_array(file, np.dtype(dtype), shape, largest)
-            for block in _blocks(arrays[name]):
-                checksum = crc32(block, checksum)
-        if checksum != _read_number(file) or file.read(1):
-            raise ValueError("the checksum of its arrays is another")
-    return header, arrays
-
-
-def _read_array(file, dtype, shape, largest):
-    """An array; one of more than `largest` bytes only as far as the file has them."""
-    if dtype.kind not in "biuf":
-        raise TypeError(f"an array is of {dtype}, not of numbers")
-    n_bytes = dtype.itemsize * math.prod(shape)
-    if n_bytes > largest:  # compressed, or not true
-        return np.frombuffer(_exactly(file, n_bytes), dtype).reshape(shape).copy()
-    array = np.empty(shape, dtype=dtype)
-    for block in _blocks(array):
-        block[:] = _exactly(file, block.nbytes)
-    return array
+        names = [name for name in archive.files if name != _HEADER]
+        return {**header["state"], **{name: archive[name] for name in names}}

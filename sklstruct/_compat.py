@@ -19,20 +19,18 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 import sklearn
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing as _safe_indexing
+from sklearn.utils._param_validation import HasMethods as HasMethods
+from sklearn.utils._param_validation import Interval as Interval
 from sklearn.utils._param_validation import (
-    HasMethods,
-    Interval,
-    InvalidParameterError,
-    Options,
-    StrOptions,
+    InvalidParameterError as InvalidParameterError,
 )
-from sklearn.utils.metadata_routing import _routing_enabled
-from sklearn.utils.validation import (
-    _check_feature_names_in,
-    _check_method_params,
-    _check_sample_weight,
-)
+from sklearn.utils._param_validation import Options as Options
+from sklearn.utils._param_validation import StrOptions as StrOptions
+from sklearn.utils.metadata_routing import _routing_enabled as _routing_enabled
+from sklearn.utils.validation import _check_feature_names_in as _check_feature_names_in
+from sklearn.utils.validation import _check_method_params as _check_method_params
+from sklearn.utils.validation import _check_sample_weight as _check_sample_weight
 
 MYPY = False
 
@@ -103,20 +101,20 @@ if MYPY:
     ) -> np.ndarray: ...
 
 else:
-    from sklearn.base import (
-        BaseEstimator,
-        ClassifierMixin,
-        DensityMixin,
-        MetaEstimatorMixin,
-        TransformerMixin,
-        _fit_context,
-    )
-    from sklearn.utils._param_validation import validate_params
-    from sklearn.utils.metaestimators import _BaseComposition, available_if
-    from sklearn.utils.validation import column_or_1d
+    from sklearn.base import BaseEstimator as BaseEstimator
+    from sklearn.base import ClassifierMixin as ClassifierMixin
+    from sklearn.base import DensityMixin as DensityMixin
+    from sklearn.base import MetaEstimatorMixin as MetaEstimatorMixin
+    from sklearn.base import TransformerMixin as TransformerMixin
+    from sklearn.base import _fit_context as _fit_context
+    from sklearn.utils._param_validation import validate_params as validate_params
+    from sklearn.utils.metaestimators import _BaseComposition as _BaseComposition
+    from sklearn.utils.metaestimators import available_if as available_if
+    from sklearn.utils.validation import column_or_1d as column_or_1d
 
     try:
-        from sklearn.callback import CallbackSupportMixin, with_callbacks
+        from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
+        from sklearn.callback import with_callbacks as with_callbacks
     except ImportError:  # scikit-learn before 1.9
 
         class _NoCallbacks:
@@ -156,7 +154,7 @@ else:
             return without_callbacks
 
     try:
-        from sklearn.utils._sparse import _align_api_if_sparse
+        from sklearn.utils._sparse import _align_api_if_sparse as _align_api_if_sparse
     except ImportError:  # scikit-learn before 1.9, whose results are all spmatrix
 
         def _align_api_if_sparse(X):
@@ -177,30 +175,3 @@ else:
 
 
 HAS_CALLBACKS = CallbackSupportMixin.__module__ != __name__
-
-__all__ = [
-    "HAS_CALLBACKS",
-    "BaseEstimator",
-    "CallbackSupportMixin",
-    "ClassifierMixin",
-    "DensityMixin",
-    "HasMethods",
-    "Interval",
-    "InvalidParameterError",
-    "MetaEstimatorMixin",
-    "Options",
-    "StrOptions",
-    "TransformerMixin",
-    "_BaseComposition",
-    "_align_api_if_sparse",
-    "_check_feature_names_in",
-    "_check_method_params",
-    "_check_sample_weight",
-    "_fit_context",
-    "_routing_enabled",
-    "_safe_indexing",
-    "available_if",
-    "column_or_1d",
-    "validate_params",
-    "with_callbacks",
-]

@@ -43,21 +43,13 @@ COMPRESSIONS = (
     Compression("xz", ".xz", (b"\xfd7zXZ\0",), "lzma", "LZMAFile"),
     Compression("zstd", ".zst", (b"\x28\xb5\x2f\xfd",), "compression.zstd", "ZstdFile"),
 )
-# Formats that no module of Python's library reads as a stream of bytes. Writing plain
-# data under such a suffix would mislead, so that it is an error.
-_REFUSED = {
-    b"PK\x03\x04": "zip",
-    b"\x1f\x9d": "compress (.Z)",
-    b"\x04\x22\x4d\x18": "lz4",
-    b"7z\xbc\xaf\x27\x1c": "7-zip",
-    b"LZIP\x01": "lzip",
-    b"Rar!\x1a\x07": "rar",
-}
+# Suffixes of packed formats that are not written: plain data under such a suffix would
+# mislead.
 _REFUSED_SUFFIXES = frozenset(
     (".7z", ".br", ".lz", ".lz4", ".lzma", ".lzo", ".rar", ".sz", ".tar", ".tbz2")
     + (".tgz", ".txz", ".z", ".zip", ".zstd")
 )
-_MAGIC_SIZE = 6
+_MAGIC_SIZE = 6  # of the longest
 # A full disk, a quota, a limit of the process, a disk that fails.
 _NO_ROOM = {
     getattr(errno, name)
@@ -90,7 +82,7 @@ def _codec(compression: Compression, file: Any, mode: str, label: str) -> Any:
 # ------------------------------------------------------------------- writing
 
 
-class _FullWriter(io.BufferedIOBase):
+class FullWriter(io.BufferedIOBase):
     """Write to a file object of the caller until every byte is written.
 
     A raw stream may write a part of the data only; it returns the number of bytes.
@@ -165,7 +157,7 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
         If the bytes cannot be written; it names the path. The old file is unchanged.
     """
     if hasattr(path_or_file, "write"):
-        yield _FullWriter(path_or_file, name)
+        yield FullWriter(path_or_file, name)
         return
     path = check_path(path_or_file, name)
     compression = compression_of(path, name)
@@ -421,7 +413,6 @@ def open_read(
     *,
     name: str = "path_or_file",
     what: str = "data",
-    own: tuple[bytes, ...] = (),
 ) -> Iterator[tuple[io.BufferedReader, str]]:
     """The decompressed bytes of a file, from a path or from a file of the caller.
 
@@ -437,9 +428,6 @@ def open_read(
     what : str, default="data"
         Name of a file object without a name in error messages.
 
-    own : tuple of bytes, default=()
-        First bytes of formats that are read as they are, such as archives.
-
     Yields
     ------
     file : io.BufferedReader
@@ -452,28 +440,22 @@ def open_read(
     Raises
     ------
     ValueError
-        If `path_or_file` is neither a path nor a file object, is open as text, or has
-        an unsupported compression.
+        If `path_or_file` is neither a path nor a file object, or is open as text.
     OSError
         If it cannot be read; it names the file.
     """
     if hasattr(path_or_file, "read"):
         label = str(getattr(path_or_file, "name", what))
-        yield _unpacked(path_or_file, label, own), label
+        yield _unpacked(path_or_file, label), label
         return
     path = check_path(path_or_file, name)
     with open(path, "rb") as file:
-        yield _unpacked(file, path, own), path
+        yield _unpacked(file, path), path
 
 
-def _unpacked(file: Any, label: str, own: tuple[bytes, ...]) -> io.BufferedReader:
+def _unpacked(file: Any, label: str) -> io.BufferedReader:
     given = _PeekableReader(file, label)
     head = given.peek(_MAGIC_SIZE)
-    for magic, kind in _REFUSED.items():
-        if head.startswith(magic) and not any(m.startswith(magic) for m in own):
-            raise ValueError(
-                f"{label} is packed as {kind}, which cannot be read; unpack it first"
-            )
     for compression in COMPRESSIONS:
         if head.startswith(compression.magics):
             packed = _codec(compression, given, "rb", label)

@@ -51,7 +51,7 @@ NAMES = {
     "Unread": "LazyTransform",
     "_Given": "_PeekableReader",
     "_Unpacked": "_Decompressed",
-    "_Whole": "_FullWriter",
+    "_Whole": "FullWriter",
     "_is_free": "_auto_shape_allowed",
     "_is_plain": "_any_node_model_allowed",
     "_is_users": "_third_party_nodes",

@@ -6,7 +6,6 @@ shards since the last checkpoint.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import pickle
@@ -20,8 +19,7 @@ from functools import partial
 from itertools import count
 from typing import Any, NamedTuple, Protocol
 
-from .._checkpoint import Checkpoint
-from .._files import open_write
+from .._checkpoint import Checkpoint, Keeper
 from ..backoff import BackoffClassifier
 from ..context_tree._shards import Joined
 from ..symbols import Labels
@@ -116,35 +114,15 @@ class Manifest:
     """
 
     def __init__(self, checkpoint: Checkpoint, n_shards: int) -> None:
-        self.path = os.path.abspath(os.fspath(checkpoint.path))
-        self._interval = float(checkpoint.interval)
-        self._n_shards = n_shards
+        self._keeper = Keeper(checkpoint, {"n_shards": n_shards})
+        self.path = os.path.abspath(self._keeper.path)
         self._written = time.monotonic()
-        self.number = self._read()
-
-    def _read(self):
-        try:
-            with open(self.path, encoding="utf-8") as file:
-                found = json.load(file)
-            number, n_shards = int(found["number"]), int(found["n_shards"])
-        except FileNotFoundError:
-            return None
-        except (ValueError, TypeError, KeyError) as exc:
-            raise ValueError(
-                f"checkpoint: {self.path!r} is not a checkpoint of shards ({exc}); "
-                "remove the file to start a new fit"
-            ) from exc
-        if n_shards != self._n_shards:
-            raise ValueError(
-                f"checkpoint: {self.path!r} belongs to {n_shards} shards, and there "
-                f"are {self._n_shards}; set n_shards={n_shards}, or remove it to start "
-                "a new fit"
-            )
-        return number
+        state = self._keeper.load({"number": 0})
+        self.number: int | None = None if state is None else state["number"]
 
     def due(self) -> int | None:
         """The number of the state to write now, None if it is not time."""
-        if time.monotonic() - self._written < self._interval:
+        if time.monotonic() - self._written < self._keeper.interval:
             return None
         return 0 if self.number is None else self.number + 1
 
@@ -154,9 +132,7 @@ class Manifest:
         wrong = [problem for problem in problems if problem is not None]
         try:
             if not wrong:
-                text = json.dumps({"number": number, "n_shards": self._n_shards})
-                with open_write(self.path, name="checkpoint") as file:
-                    file.write(text.encode())
+                self._keeper.write(number=number)
         except OSError as exc:
             wrong = [str(exc)]
         if wrong:

@@ -118,6 +118,7 @@ _FOREIGN: dict[bytes, str] = {
     b"version https://git-lfs": "a pointer of git-lfs, not the file itself; run "
     "git lfs pull",
     b"iARPA": "an iARPA file of IRSTLM; compile-lm --text=yes makes an ARPA file of it",
+    b"PK\x03\x04": "a zip archive; unpack it first",
     b"\x80": "a pickle; load it, or let `sklstruct convert` make a file of n-grams",
     NATIVE_MAGIC: "a native file of sklstruct; leave format out",
 }
@@ -299,8 +300,7 @@ def read(
     """
     if format is not None:
         _function(format, "read", options)
-    own = tuple(entry.magic for entry in FORMATS.values())
-    with open_read(path_or_file, what="", own=own) as (file, label):
+    with open_read(path_or_file, what="") as (file, label):
         try:
             head = file.peek(_HEAD)
         except DamagedData:  # the reader raises it again and names the place

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ._solvers import GISSolver as GISSolver
     from ._solvers import IISSolver as IISSolver
     from ._solvers import LBFGSSolver as LBFGSSolver
-    from ._solvers import OWLQNSolver as OWLQNSolver
     from ._solvers import SCISSolver as SCISSolver
     from ._solvers import Solver as Solver
     from ._solvers import StochasticSolver as StochasticSolver

@@ -43,16 +43,9 @@ from ..word_classes._refiner import share_clusterings
 from ._fit import LARGEST
 from ._gap import warn_of_end
 from ._joint_model import JointObjective, JointTrees, Samples
-from ._joint_solver import minimise_exactly, solve_joint
+from ._joint_solver import solve_joint
 from ._penalties import L2
-from ._solvers import (
-    SOLVERS,
-    AutoSolver,
-    LBFGSSolver,
-    Result,
-    Solver,
-    TreeMetricSolver,
-)
+from ._solvers import SOLVERS, AutoSolver, Result, Solver, TreeMetricSolver
 
 
 class JointLogLinear(
@@ -95,26 +88,21 @@ class JointLogLinear(
         the last one that has; at least 1, which keeps all that occur. Of the contexts
         of a text most occur once: 2 takes less memory and time.
 
-    solver : {"auto", "tree_metric", "lbfgs"} or Solver, default="auto"
-        The method and its stopping rules, as a name or as an object with `tol`,
-        `max_iter`, `gap_tol` and `verbose`:
+    solver : {"auto", "tree_metric"} or Solver, default="auto"
+        The stopping rules, as an `AutoSolver` or a `TreeMetricSolver` with `tol`,
+        `max_iter`, `gap_tol` and `verbose`; a name has the default rules. The method is
+        the same: Newton steps of one tree after the other in the metric of
+        `TreeMetricSolver`, with momentum. The scores of all samples for all classes are
+        kept, in 4 bytes each; samples whose contexts are the same on all paths share
+        their scores.
 
-        - "tree_metric" or `TreeMetricSolver`: Newton steps of one tree after the other
-          in the metric of that class, with momentum. The scores of all samples for all
-          classes are kept, in 4 bytes each; samples whose contexts are the same on all
-          paths share theirs.
-        - "lbfgs" or `LBFGSSolver`: that of SciPy, a slow reference that keeps no
-          scores.
-        - "auto" or `AutoSolver`: the first.
-
-        `max_iter` counts passes over all trees, or iterations of L-BFGS. The residual
-        is relative to the sum of all sample weights: with weights of very different
-        sizes it is small far from the optimum too. Then a ConvergenceWarning says so;
-        set `gap_tol`, which costs about a pass for each look at the gap, and 24 bytes
-        for each weight.
+        `max_iter` counts passes over all trees. The residual is relative to the sum of
+        all sample weights: with weights of very different sizes it is small far from
+        the optimum too. Then a ConvergenceWarning says so; set `gap_tol`, which costs
+        about a pass for each look at the gap, and 24 bytes for each weight.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
-        As in `StructuredLogLinearLM`, for "tree_metric"; `gap_tol` may change from and
+        As in `StructuredLogLinearLM`; `gap_tol` may change from and
         to None as well. The file holds the scores, and 16 bytes for each weight.
 
     padding : object, default=None
@@ -125,7 +113,7 @@ class JointLogLinear(
         All symbols that can be predicted, in any order. None: those of y.
 
     n_jobs : int, default=None
-        Number of threads for the sweeps of ``"tree_metric"``. None is 1 unless in a
+        Number of threads for the sweeps. None is 1 unless in a
         `joblib.parallel_config` context, -1 all processors. Results do not depend on
         it; trees with few pairs are fitted in one thread.
 
@@ -156,7 +144,7 @@ class JointLogLinear(
         total over the samples.
 
     n_iter_ : int
-        Passes over all trees, or iterations of L-BFGS.
+        Passes over all trees.
 
     n_features_in_ : int
         Number of columns of X.
@@ -174,14 +162,13 @@ class JointLogLinear(
     Several trees explain the same samples with more weights: choose a larger `lam` and
     a smaller `alpha` than for one tree.
 
-    The scores of ``"tree_metric"`` are in single precision and change with the weights,
+    The scores are in single precision and change with the weights,
     so that ``optimality_``, and ``objective_`` between its first and its last entry,
     have the rounding of as many changes as there were passes: some 1e-6 of the
     objective after a thousand. The first and the last entry are computed in double
     precision from the weights. The fitted weights are those of the best pass, up to
     this rounding, and never worse than the start. If rounding hides every step that
     would lead downward, the fit ends with a ConvergenceWarning.
-    ``"lbfgs"`` computes all in double precision.
 
     The cost of a pass is, for each tree, a row of n_classes exponentials for all
     samples of the same contexts, a row of additions a context, and a few passes over
@@ -214,12 +201,7 @@ class JointLogLinear(
         "lam": [Interval(numbers.Real, 0, None, closed="left")],
         "alpha": [Interval(numbers.Real, 0, 1, closed="right")],
         "min_count": [Interval(numbers.Integral, 1, None, closed="left")],
-        "solver": [
-            StrOptions({"auto", "tree_metric", "lbfgs"}),
-            AutoSolver,
-            TreeMetricSolver,
-            LBFGSSolver,
-        ],
+        "solver": [StrOptions({"auto", "tree_metric"}), AutoSolver, TreeMetricSolver],
         "checkpoint": [str, os.PathLike, Checkpoint, None],
         "padding": "no_validation",
         "classes": ["array-like", None],
@@ -376,12 +358,9 @@ class JointLogLinear(
                 )
 
             paths, exact = self._read(counted, parallel)
-            if isinstance(solver, LBFGSSolver):
-                result, slope = minimise_exactly(exact, solver, report)
-            else:
-                result, slope = self._newton(
-                    solver, paths, exact, checkpoint, parallel, report
-                )
+            result, slope = self._solve(
+                solver, paths, exact, checkpoint, parallel, report
+            )
         joint, total = exact.joint, float(exact.row_weight.sum())
         self.gap_ = exact.gap(result.w, slope)
         del slope
@@ -395,7 +374,7 @@ class JointLogLinear(
             result, solver, self.n_iter_, self.gap_, total, float(self.lam),
             f"{'These are the weights of the start. ' if at_start else ''}The scores "
             "are in single precision, which shows no way to a lower objective; use "
-            "solver='lbfgs', a larger lam, or sample weights of more equal size",
+            "a larger lam, or sample weights of more equal size",
         )  # fmt: skip
         return self
 
@@ -423,7 +402,7 @@ class JointLogLinear(
         own = [slice(n_outcomes * (t > 0), None) for t in range(len(paths))]
         exact = JointObjective(
             joint, joint.places(terminals), samples, own, counts, float(self.lam),
-            True, parallel,
+            parallel,
         )  # fmt: skip
         return paths, exact
 
@@ -472,15 +451,9 @@ class JointLogLinear(
         solver = SOLVERS[given]() if isinstance(given, str) else clone(given)
         solver._validate_params()
         solver = solver.chosen(L2(), positive=True)
-        checkpoint = Checkpoint.of(self.checkpoint)
-        if checkpoint is not None and not solver.resumable:
-            raise ValueError(
-                f"checkpoint: solver={self.solver!r} cannot go on from a checkpoint; "
-                "use solver='tree_metric'"
-            )
-        return solver, checkpoint
+        return solver, Checkpoint.of(self.checkpoint)
 
-    def _newton(self, solver, paths, exact, checkpoint, parallel, report):
+    def _solve(self, solver, paths, exact, checkpoint, parallel, report):
         keeper = NO_KEEPER
         if checkpoint is not None:
             trees = [pairs.tree for pairs, *_ in paths]

@@ -254,9 +254,6 @@ class JointObjective:
     lam : float
         Strength of the penalty.
 
-    positive : bool
-        Whether weights are non-negative.
-
     parallel : ThreadMap, default=None
         None: one thread. Results are the same.
     """
@@ -269,13 +266,12 @@ class JointObjective:
         own: list[slice],
         counts: Sequence[np.ndarray],
         lam: float,
-        positive: bool,
         parallel: ThreadMap | None = None,
     ) -> None:
         self.joint, self.nodes, self.own, self.counts = joint, nodes, own, counts
         self.samples = samples
         self.row_weight = np.add.reduceat(samples.weight, samples.ptr[:-1])
-        self.lam, self.positive = lam, positive
+        self.lam = lam
         self.map: Map = serial_map
         if parallel is not None and joint.w.size >= THREAD_PAIRS:
             self.map = parallel
@@ -320,7 +316,7 @@ class JointObjective:
             for part, _, beta in self._levels():
                 v = self.lam * w[part] - gradient[part]
                 gap -= float(v @ w[part])
-                v = pull(v, self.positive)
+                v = pull(v, positive=True)
                 gap += conjugate_of_squares(v, self.lam, np.asarray(beta))
         return max(gap, 0.0) if np.isfinite(gap) else np.inf
 
@@ -340,8 +336,7 @@ class JointObjective:
             # Root pairs of classes that never occur have no slope at weight 0.
             seen = count > 0
             slope[~seen] = 0.0
-            free = np.minimum(slope, 0.0) if self.positive else slope
-            slope = np.where(here > 0, slope, free)[seen]
+            slope = np.where(here > 0, slope, np.minimum(slope, 0.0))[seen]
             squared += float((slope**2 / count[seen]).sum())
         residual = (squared / float(self.row_weight.sum())) ** 0.5
         return loss + 0.5 * self.lam * float(w @ w), gradient, residual

@@ -16,11 +16,10 @@ of the weights to them. Samples whose contexts are the same in all trees share a
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import Bounds, minimize
 
 from .._checkpoint import NO_KEEPER, FitKeeper, State
 from .._checks import check_memory
-from .._parallel import ThreadMap, single_blas_thread
+from .._parallel import ThreadMap
 from ..context_tree import Pairs
 from . import _joint_sweep_fast as _fast
 from ._gap import is_within, next_share
@@ -378,56 +377,6 @@ def solve_joint(
             status = "converged" if optimality <= tol else "stalled"
     result = Result(w, [*history, at_end], at_end, optimality, status)
     return result, gradient
-
-
-def minimise_exactly(
-    exact: JointObjective, solver: Solver, report: Report
-) -> tuple[Result, np.ndarray]:
-    """L-BFGS in double precision, from weights of 0: a slow reference.
-
-    Returns as `solve_joint`.
-    """
-    history: list[float] = []
-    total, stopped = float(exact.row_weight.sum()), ""
-    value, slope, residual = np.inf, np.empty(0), np.inf
-
-    def objective(w):
-        nonlocal value, slope, residual
-        value, slope, residual = exact(w)
-        if not history:
-            history.append(value)
-        return value / total, slope / total
-
-    def is_met(w):
-        return residual <= solver.tol and (
-            solver.gap_tol is None
-            or is_within(exact.gap(w, slope), solver.gap_tol, total)
-        )
-
-    def look(w):
-        nonlocal stopped
-        # L-BFGS has accepted the last point that was evaluated.
-        history.append(value)
-        stop = report(len(history) - 2, value, residual)
-        if stop or is_met(w):
-            stopped = "stopped" if stop else "converged"
-            raise StopIteration
-
-    with single_blas_thread():
-        result = minimize(
-            objective, np.zeros(exact.joint.w.size), jac=True, method="L-BFGS-B",
-            bounds=Bounds(0, np.inf), callback=look,
-            options={
-                "maxiter": solver.max_iter, "ftol": 0.0, "gtol": 1e-15,
-                "maxfun": 10 * solver.max_iter,
-            },
-        )  # fmt: skip
-    objective(result.x)
-    # L-BFGS also ends when double precision shows no further descent.
-    status = stopped or "max_iter"
-    if is_met(result.x):
-        status = "converged"
-    return Result(exact.joint.w, history, value, residual, status), slope
 
 
 def _start(

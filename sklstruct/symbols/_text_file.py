@@ -240,8 +240,8 @@ class TextFile:
             )
         if code == _fast.NUL:
             raise ValueError(
-                f"{where}: a NUL byte; this is a binary file or UTF-16, not text in "
-                "UTF-8"
+                f"{where}: a NUL byte; this is a binary file, an archive to unpack "
+                "first, or UTF-16, and not text in UTF-8"
             )
         raise ValueError(
             f"{where}: invalid UTF-8, {bytes(rest[:4]).hex(' ')}; convert the file, "

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
-from .._checks import check_count
 from ..taxonomy import Taxonomy
 from . import _exchange_fast
 from ._clustering import WordClustering
@@ -20,9 +18,6 @@ def class_taxonomy(
     clustering: WordClustering,
     X: Any,
     y: ArrayLike | None = None,
-    *,
-    levels: Iterable[int] | None = None,
-    offsets: Iterable[int] | None = None,
 ) -> Taxonomy:
     r"""A tree over the classes of a clustering, by merges of least loss.
 
@@ -46,25 +41,16 @@ def class_taxonomy(
     y : array-like of shape (n_samples,), default=None
         The symbol after each window.
 
-    levels : iterable of int, default=None
-        Numbers of nodes of the levels between the root and the classes, from 1 to the
-        number of classes, in any order: ``(5, 20)`` gives the root 5 children, then 20
-        nodes, then the classes. A node with a single child is left out. None: every
-        merge is a node, and the tree is binary.
-
-    offsets : iterable of int, default=None
-        Places of the neighbours. None: those of the clustering.
-
     Returns
     -------
     taxonomy : Taxonomy
-        Over the words; every class with words is a leaf with these words.
+        Over the words: every class with words is a leaf with these words, and every
+        merge a node, so that the tree is binary.
 
     Raises
     ------
     ValueError
-        If a level is not an integer from 1 to the number of classes, or X has none of
-        the words.
+        If X has none of the words.
 
     Notes
     -----
@@ -88,9 +74,7 @@ def class_taxonomy(
     |    |--- a, one
     |    |--- ran, sat
     """
-    if offsets is None:
-        offsets = getattr(clustering, "offsets", (1, 2))
-    offsets = check_offsets(offsets)
+    offsets = check_offsets(getattr(clustering, "offsets", (1, 2)))
     symbols, windows, target, n_targets = read_neighbours(
         clustering, X, y, offsets, reset=False
     )
@@ -103,22 +87,12 @@ def class_taxonomy(
     counts, label, symbols = counts[used], label[used], symbols[used]
     groups, label = np.unique(label, return_inverse=True)
     label = label.ravel()
-    levels = _check_levels(levels, groups.size)
-    merges = _merge(counts, label, groups.size)
-    parent, n_nodes = _tree_of(merges, groups.size, levels)
-    return Taxonomy(parent[:n_nodes], label, symbols)
-
-
-def _check_levels(levels, n_groups):
-    if levels is None:
-        return None
-    levels = sorted(check_count("levels", level, 1) for level in levels)
-    if levels and levels[-1] > n_groups:
-        raise ValueError(
-            f"levels must be at most {n_groups}, the number of classes with words, "
-            f"got {levels[-1]}"
-        )
-    return levels
+    parent = np.full(2 * groups.size - 1, -1, dtype=np.int64)  # node c is the class c
+    top = np.arange(groups.size)  # the highest node above each class so far
+    for node, (a, b) in enumerate(_merge(counts, label, groups.size), groups.size):
+        parent[[top[a], top[b]]] = node
+        top[a] = node
+    return Taxonomy(parent, label, symbols)
 
 
 def _merge(counts, label, n):
@@ -157,26 +131,3 @@ def _merge(counts, label, n):
         merges.append((a, b))
         update(a)
     return merges
-
-
-def _tree_of(merges, n, levels):
-    """(parents, number of nodes); node c < n is the class c."""
-    parent = np.full(2 * n, -1, dtype=np.int64)
-    top = np.arange(n)  # the highest node above each class so far
-    group = np.arange(n)  # the group of each class
-    # The levels of all classes, and of one, are always there.
-    wanted = None if levels is None else {1, *levels}
-    size = free = n
-    for a, b in merges:
-        group[group == b] = a
-        size -= 1
-        if wanted is not None and size not in wanted:
-            continue
-        for g in [a] if wanted is None else np.unique(group):
-            members = group == g
-            below = np.unique(top[members])
-            if below.size > 1:
-                parent[below] = free
-                top[members] = free
-                free += 1
-    return parent, free

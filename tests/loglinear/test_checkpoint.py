@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import zlib
 from copy import deepcopy
 from functools import partial
 from importlib.util import find_spec
@@ -18,7 +17,6 @@ from _loglinear import joint_loglinear, loglinear, loglinear_cv
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import check_random_state
 
 from sklstruct import _checkpoint
 from sklstruct._checkpoint import Keeper
@@ -29,14 +27,11 @@ from sklstruct.loglinear import (
     Checkpoint,
     DiagonalSolver,
     LBFGSSolver,
-    OWLQNSolver,
     Solver,
-    StochasticSolver,
     TreeMetricSolver,
 )
 from sklstruct.loglinear._joint_solver import JointBlock
 from sklstruct.loglinear._loss import LogLinearLoss
-from sklstruct.loglinear._solvers import _quasi_newton
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import GrownLM, KneserNeyLM, WittenBellLM
 
@@ -55,25 +50,8 @@ FITS = {
     "fista-tree_linf": {"solver": "fista", "penalty": "tree_linf", "tol": 0.05},
 }
 
-OWLQN = {
-    "signed": {"penalty": "l1", "positive": False},
-    # Until rounding hides the descent: long searches, and the memory is cleared.
-    "to-the-end": {"penalty": "l1", "lam": 20, "solver": OWLQNSolver(tol=0)},
-}
-
-STOCHASTIC = {
-    "tree_l2": {},
-    "signed": {
-        "penalty": "l1",
-        "positive": False,
-        "solver": StochasticSolver(n_batches=5, random_state=3),
-    },
-    "another-generator": {
-        "solver": StochasticSolver(
-            n_batches=8, random_state=np.random.RandomState(np.random.PCG64(3))
-        ),
-    },
-}
+# Solvers without a state.
+REFERENCES = {"lbfgs", "stochastic"}
 
 GROWN = {
     "tree_l2": {"penalty": "tree_l2", "lam": 1.0},
@@ -131,11 +109,10 @@ def goes_on(make, tmp_path, monkeypatch):
     assert np.array_equal(model.coef_, whole.coef_)
 
 
-@pytest.mark.parametrize("kind", ["tree_metric", "stochastic", "active_set", "joint"])
+@pytest.mark.parametrize("kind", ["tree_metric", "active_set", "joint"])
 def test_goes_on_in_every_round_of_gap_tol(kind, tmp_path, monkeypatch):
     make = {
         "tree_metric": estimator,
-        "stochastic": partial(estimator, solver="stochastic"),
         "active_set": grown,
         "joint": joint,
     }[kind]
@@ -224,28 +201,6 @@ def goes_on_from_all(make, tmp_path, monkeypatch):
     return states
 
 
-@pytest.mark.parametrize("fit", OWLQN)
-@pytest.mark.filterwarnings("ignore:the solver stopped:UserWarning")
-def test_owlqn_goes_on_from_every_evaluation(fit, tmp_path, monkeypatch):
-    monkeypatch.setattr(_quasi_newton, "MEMORY", 3)
-    settings = {"solver": "owlqn", **OWLQN[fit]}
-    states = goes_on_from_all(partial(estimator, **settings), tmp_path, monkeypatch)
-    if fit == "to-the-end":
-        assert max(state["halvings"] for state in states) > 10
-        sizes = [len(state["curvatures"]) for state in states]
-        assert 0 in sizes[sizes.index(3) :]
-
-
-@pytest.mark.parametrize("fit", STOCHASTIC)
-def test_stochastic_goes_on_from_every_step(fit, tmp_path, monkeypatch):
-    settings = {"solver": "stochastic", **STOCHASTIC[fit]}
-    states = goes_on_from_all(partial(estimator, **settings), tmp_path, monkeypatch)
-    passes = [state for state in states if "done" in state]
-    assert {state["done"] for state in passes} >= {0, 1, 2, 3}
-    assert len({state["n_batches"] for state in passes}) > 1
-    assert len(passes) < len(states)  # and from those of all samples in one batch
-
-
 @pytest.mark.parametrize("fit", GROWN)
 def test_growth_goes_on_from_every_iteration(fit, tmp_path, monkeypatch):
     states = goes_on_from_all(partial(grown, **GROWN[fit]), tmp_path, monkeypatch)
@@ -267,51 +222,21 @@ def test_growth_of_paths_goes_on(tmp_path, monkeypatch):
     assert np.isclose(model.objective_[-1], whole.objective_[-1])
 
 
-def test_a_generator_of_all_numpy_goes_on(tmp_path, monkeypatch):
-    def make(**settings):
-        return estimator(
-            solver=StochasticSolver(n_batches=4, random_state=None), **settings
-        )
-
-    rng = check_random_state(None)
-    rng.seed(5)
-    whole = make().fit(*data())
-    rng.seed(5)
-    model = make(checkpoint=Checkpoint(tmp_path / "fit.ckpt", interval=0))
-    with monkeypatch.context() as patch:
-        kill_after(patch, 6)
-        with pytest.raises(Killed):
-            model.fit(*data())
-    rng.seed(6)
-    expected = rng.random_sample()
-    rng.seed(6)
-    assert np.array_equal(model.fit(*data()).coef_, whole.coef_)
-    assert rng.random_sample() == expected
-
-
-@pytest.mark.parametrize("solver", ["owlqn", "stochastic"])
+@pytest.mark.parametrize("solver", ["tree_metric", "cd"])
 def test_another_solver_is_refused(solver, tmp_path):
     checkpoint = Checkpoint(tmp_path / "fit.ckpt", interval=0)
     settings = {"penalty": "l1", "checkpoint": checkpoint}
     model = estimator(solver=solver, **settings).fit(*data())
-    for other in ("tree_metric", "diagonal", "owlqn", "stochastic", "cd"):
+    for other in ("tree_metric", "diagonal", "cd"):
         if other != solver:
             with pytest.raises(ValueError, match=r"another fit \(solver: .* there, "):
                 model.set_params(solver=other).fit(*data())
-    for other in (
-        StochasticSolver(n_batches=21),
-        StochasticSolver(random_state=1),
-        StochasticSolver(random_state=np.random.RandomState(0)),
-    ):
-        with pytest.raises(ValueError, match=r"another fit \(solver: "):
-            model.set_params(solver=other).fit(*data())
 
 
 @pytest.mark.parametrize(
     "make",
-    [partial(estimator, penalty="l1", solver=s) for s in ("owlqn", "stochastic")]
-    + [grown],
-    ids=["owlqn", "stochastic", "growth"],
+    [partial(estimator, penalty="l1", solver="gis"), grown],
+    ids=["gis", "growth"],
 )
 @pytest.mark.filterwarnings("ignore:the (solver|last round) stopped:UserWarning")
 def test_other_ends_go_on(make, tmp_path):
@@ -410,23 +335,24 @@ def test_growth_on_other_data_is_refused(tmp_path):
 def test_damaged_files_are_refused(make, tmp_path):
     path = tmp_path / "fit.ckpt"
     model = make(checkpoint=Checkpoint(path, interval=0))
-    model.fit(*data())
+    coef = model.fit(*data()).coef_
     content = path.read_bytes()
     cuts = [0, 5, 25, 31, 200, len(content) // 2, len(content) - 1]
-    flipped = []
-    for at in np.linspace(0, len(content) - 1, 60).astype(int):
-        flipped.append(bytearray(content))
-        flipped[-1][at] ^= 1
-    for damaged in [
-        *(content[:n] for n in cuts),
-        *map(bytes, flipped),
-        content + b"x",
-        b"x" * 500,
-        b"\x1f\x8b" + content,
-    ]:
+    for damaged in (*(content[:n] for n in cuts), b"x" * 500, b"\x1f\x8b" + content):
         path.write_bytes(damaged)
         with pytest.raises(ValueError, match="not a checkpoint .* or is damaged"):
             model.fit(*data())
+    refused = 0
+    for at in np.linspace(0, len(content) - 1, 60).astype(int):
+        damaged = bytearray(content)
+        damaged[at] ^= 1
+        path.write_bytes(damaged)
+        try:  # a date in the archive makes no difference
+            assert np.array_equal(model.fit(*data()).coef_, coef)
+        except ValueError as error:
+            assert "is not a checkpoint" in str(error)
+            refused += 1
+    assert refused > 50
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -473,11 +399,11 @@ def test_refused_before_any_work(tmp_path):
             estimator(checkpoint=Checkpoint(path, interval)).fit(*data())
     with pytest.raises(ValueError, match="checkpoint is for fit"):
         estimator(checkpoint=path).partial_fit(*data())
-    with pytest.raises(ValueError, match="cannot go on from a checkpoint.*owlqn"):
+    with pytest.raises(ValueError, match="cannot go on from a checkpoint.*diagonal"):
         estimator(penalty="l2", solver=LBFGSSolver(), checkpoint=path).fit(*data())
     assert not path.exists()
     for name, solver in SOLVERS.items():
-        assert solver.resumable == (name != "lbfgs")
+        assert solver.resumable == (name not in REFERENCES)
 
 
 # ----------------------------------------------------------------- several trees
@@ -541,8 +467,6 @@ def test_joint_other_data_is_refused(tmp_path):
 
 
 def test_joint_refused_before_any_work(tmp_path):
-    with pytest.raises(ValueError, match="checkpoint: .*use solver='tree_metric'"):
-        joint(checkpoint=tmp_path / "fit.ckpt", solver="lbfgs").fit(*data())
     with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
         joint(checkpoint=tmp_path / "no" / "fit.ckpt").fit(*data())
     with pytest.raises(ValueError, match="checkpoint"):
@@ -553,8 +477,6 @@ def test_joint_refused_before_any_work(tmp_path):
 
 INTERRUPTED = {
     **{name: partial(estimator, **{"tol": 1e-2, **FITS[name]}) for name in FITS},
-    "owlqn": partial(estimator, solver="owlqn", **OWLQN["signed"]),
-    "stochastic": partial(estimator, solver="stochastic"),
     "growth": grown,
     "joint": joint,
     "search": lambda **settings: search(**settings),
@@ -627,7 +549,7 @@ def test_only_ctrl_c_writes_between_intervals(tmp_path, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore:the solver stopped:UserWarning")
 @pytest.mark.parametrize(
-    "solver", [*sorted(SOLVERS.keys() - {"lbfgs", "active_set"}), "joint"]
+    "solver", [*sorted(SOLVERS.keys() - REFERENCES - {"active_set"}), "joint"]
 )
 def test_max_iter_counts_the_iterations_of_all_runs(solver, tmp_path):
     def make(**settings):
@@ -709,14 +631,14 @@ FORGED += [np.zeros(0, dtype=np.int32), np.full(2000, 10**6, dtype=np.int32)]
 
 def forge(path, name, value):
     """The checkpoint with another value, and right checksums."""
-    header, arrays = _checkpoint._read(path, lambda _: None)
-    state = {**header["state"], **arrays}
+    identity = []
+    state = _checkpoint._read(path, identity.append)
     if isinstance(value, np.ndarray) and isinstance(state[name], np.ndarray):
         value = value.astype(state[name].dtype)
     del state[name]
     if value is not FORGED:
         state[name] = value
-    _checkpoint._write(path, header["identity"], state)
+    _checkpoint._write(path, identity[0], state)
 
 
 @pytest.mark.filterwarnings("ignore:the (solver|last round|passes):UserWarning")
@@ -731,10 +653,10 @@ def test_forged_states_are_refused_with_the_name_of_the_file(
         with pytest.raises(Killed):
             model.fit(*data())
     content = path.read_bytes()
-    header, arrays = _checkpoint._read(path, lambda _: None)
+    state = _checkpoint._read(path, lambda _: None)
     getattr(model, "estimator", model).checkpoint = Checkpoint(path, interval=1e9)
     optional = {"change", "w", "beta"} if fit in ("search", "joint") else ()
-    for name in {**header["state"], **arrays}:
+    for name in state:
         for value in [FORGED, *FORGED]:
             path.write_bytes(content)
             forge(path, name, value)
@@ -751,31 +673,23 @@ def test_forged_states_are_refused_with_the_name_of_the_file(
 def test_forged_headers_are_refused(tmp_path):
     path = tmp_path / "fit.ckpt"
     model = estimator(checkpoint=Checkpoint(path, interval=0)).fit(*data())
-    header, _ = _checkpoint._read(path, lambda _: None)
-    identity = header["identity"]
+    identity = []
+    _checkpoint._read(path, identity.append)
     for forged in (
-        {}, [], 3, None, {"identity": identity}, {"identity": []},
-        {"identity": identity, "state": {}, "arrays": []},
-        {"identity": identity, "state": [], "arrays": {}},
-        *(
-            {"identity": identity, "state": {}, "arrays": {"w": form}}
-            for form in (
-                3, ["<f8"], ["<f8", [-1]], ["<f8", [10**15]], ["<f8", ["x"]],
-                ["O", [2]], ["no", [2]], ["<U3", [1]],
-            )
-        ),
+        {}, [], 3, None, {"identity": identity[0]}, {"identity": [], "format": 3},
+        {"identity": identity[0], "format": 3},
+        {"identity": identity[0], "format": 3, "state": []},
+        {"identity": identity[0], "format": 2, "state": {}},
     ):  # fmt: skip
-        text = json.dumps(forged).encode()
-        numbers = (len(text), zlib.crc32(text))
-        path.write_bytes(
-            _checkpoint._MAGIC
-            + b"".join(number.to_bytes(8, "little") for number in numbers)
-            + text
-            + bytes(8)
-        )
-        with pytest.raises(
-            ValueError, match=f"checkpoint: '{path}' is not a checkpoint"
-        ):
+        text = np.frombuffer(json.dumps(forged).encode(), dtype=np.uint8)
+        with open(path, "wb") as file:
+            np.savez(file, **{_checkpoint._HEADER: text})
+        with pytest.raises(ValueError, match=f"checkpoint: '{path}' is not a checkp"):
+            model.fit(*data())
+    for array in (np.array([None]), np.array(["x"]), np.zeros(2, "O")):
+        with open(path, "wb") as file:
+            np.savez(file, **{_checkpoint._HEADER: array})
+        with pytest.raises(ValueError, match=f"checkpoint: '{path}' is not a checkp"):
             model.fit(*data())
 
 
@@ -802,8 +716,8 @@ def same_search(a, b):
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"max_fits": 3, "solver": StochasticSolver(n_batches=2)}],
-    ids=["auto", "stochastic"],
+    [{}, {"max_fits": 3, "solver": DiagonalSolver()}],
+    ids=["auto", "diagonal"],
 )
 def test_search_goes_on_bit_by_bit(settings, tmp_path, monkeypatch):
     X, y = data()
@@ -871,8 +785,8 @@ def test_ctrl_c_in_the_last_fit_keeps_the_search(tmp_path, monkeypatch):
         interrupt_after(patch, n_calls + 5)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, y)
-    header, _ = _checkpoint._read(tmp_path / "fit.ckpt", lambda _: None)
-    assert len(header["state"]["fits"]) == model.max_fits
+    state = _checkpoint._read(tmp_path / "fit.ckpt", lambda _: None)
+    assert len(state["fits"]) == model.max_fits
     same_search(model.fit(X, y), whole)
 
 
@@ -1081,7 +995,7 @@ KILLS = """
         else:
             name = {"structured": "auto", "growth": "active_set"}.get(kind, kind)
             model = StructuredLogLinearLM(
-                penalty="l1" if kind == "owlqn" else "tree_l2", lam=0.5, alpha=0.9,
+                penalty="tree_l2", lam=0.5, alpha=0.9,
                 solver=SOLVERS[name](tol=1e-4), checkpoint=checkpoint
             )
         return model.fit(X, y)
@@ -1122,7 +1036,7 @@ KILLS = """
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.parametrize(
     "kind",
-    ["structured", "owlqn", "stochastic", "growth", "joint", "search", "folder"],
+    ["structured", "growth", "joint", "search", "folder"],
 )
 def test_killed_at_any_moment(kind, tmp_path):
     """Children are killed (-9) at random moments; the last ends as if none had been."""

@@ -25,17 +25,17 @@ from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import (
     PENALTIES,
     ActiveSetSolver,
+    AutoSolver,
     DiagonalSolver,
     ElasticNet,
-    LBFGSSolver,
     Penalty,
 )
-from sklstruct.loglinear._gap import duality_gap
+from sklstruct.loglinear._gap import duality_gap, warn_of_end
 from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._penalties import BoundPenalty, Separable
 from sklstruct.loglinear._penalties._base import LARGEST_SCORE, conjugate_by_prox
 from sklstruct.loglinear._problem import Problem
-from sklstruct.loglinear._solvers import Job
+from sklstruct.loglinear._solvers import Job, Result
 
 # A squared term at some depths only, and none: one conjugate is finite, one is not.
 BY_DEPTH = ElasticNet(gamma=[0.0, 1.0, 0.0, 2.0], count_weight=[0.5, 1.4])
@@ -304,19 +304,18 @@ def test_gap_of_several_trees():
         ("words", "passthrough"),
         ("coarse", FunctionTransformer(lambda X: np.where(X < 0, -1, X // 2))),
     ]
+    # Scores in single precision: the residual ends near 1e-4.
     joint = joint_loglinear(
-        paths, lam=0.3, alpha=0.9, solver="lbfgs", padding=-1, tol=1e-7, max_iter=5000,
-    )  # fmt: skip
+        paths, lam=0.3, alpha=0.9, padding=-1, tol=2e-4, max_iter=5000
+    )
     best = joint.fit(X, y)
     least, gap = best.objective_[-1], best.gap_
     assert 0.0 <= gap < 1e-5 * least
     for tol in (1.0, 0.3, 0.1, 0.01):
         early = joint.set_params(solver__tol=tol).fit(X, y)
-        assert early.gap_ >= early.objective_[-1] - least - 1e-6
-    coarse = joint.set_params(solver="tree_metric").fit(X, y)
-    assert coarse.gap_ >= coarse.objective_[-1] - least - 1e-4
+        assert early.gap_ >= early.objective_[-1] - least - 1e-4
     # Without a penalty the bounds of the weights are all that limits them.
-    free = joint.set_params(lam=0.0, solver=LBFGSSolver(0.1)).fit(X, y)
+    free = joint.set_params(lam=0.0, solver=AutoSolver(0.1)).fit(X, y)
     assert np.isfinite(free.gap_) and free.gap_ > 0.0
 
 
@@ -324,10 +323,24 @@ def test_gap_of_several_trees():
 def test_gap_of_one_tree_is_that_of_the_structured_model(lam):
     X, y = second_order_text(150, 5, 0.3)
     for tol in (0.5, 0.02):
-        joint = joint_loglinear(
-            lam=lam, alpha=0.9, solver="lbfgs", padding=-1, tol=tol
-        ).fit(X, y)
+        joint = joint_loglinear(lam=lam, alpha=0.9, padding=-1, tol=tol).fit(X, y)
         problem = problem_of(X, y, 0.9 ** np.arange(3), np.full(3, lam))
         bound = PENALTIES["l2"]().bind(problem)
         expected = duality_gap(LogLinearLoss(problem), bound, joint.coef_)
         assert joint.gap_ == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("gap", "total", "told"),
+    [(6.0, 20.0, True), (4.9, 20.0, False), (6.0, 130.0, False), (np.inf, 20.0, False)],
+)
+def test_an_end_within_tol_far_from_the_minimum_is_told(gap, total, told):
+    """Far: more than half of the objective, and more than 0.05 nats per sample."""
+    result = Result(np.zeros(3), [11.0, 10.0], 10.0, 1e-3, "converged")
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        warn_of_end(result, AutoSolver(), 2, gap, total, 0.0, "")
+    assert len(found) == told
+    for warning in found:
+        assert "is within tol=0.01, but the objective may be 0.3 nats" in str(warning)
+        assert "Set gap_tol, or decrease tol, or increase lam" in str(warning)

@@ -22,7 +22,6 @@ from sklstruct.loglinear import (
     GISSolver,
     IISSolver,
     LBFGSSolver,
-    OWLQNSolver,
     SCISSolver,
     StochasticSolver,
     TreeL2,
@@ -33,9 +32,10 @@ from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._problem import Problem
 from sklstruct.loglinear._solvers import SOLVERS, Job, _base, _coordinate
 from sklstruct.loglinear._solvers._coordinate import _Columns
+from sklstruct.loglinear._solvers._stochastic import _Steps
 from sklstruct.loglinear._start import kneser_ney_weights
 
-NEW = ["lbfgs", "owlqn", "gis", "iis", "scis", "cd", "stochastic"]
+NEW = ["lbfgs", "gis", "iis", "scis", "cd", "stochastic"]
 MONOTONE = [GISSolver, IISSolver, SCISSolver, CoordinateDescentSolver]
 PENALTIES = [L1(), L2(), ElasticNet(gamma=0.7), TreeL2(), TreeLinf()]
 SEPARABLE = PENALTIES[:3]
@@ -339,9 +339,8 @@ def test_by_name_and_by_object(name):
         ("iis", "tree_linf", True, "BoundTreeLinf has no separable"),
         ("scis", "tree_l2", True, "has no separable"),
         ("cd", "tree_linf", False, "has no separable"),
-        ("owlqn", "tree_l2", True, "has no separable"),
         ("lbfgs", "tree_l2", True, "BoundTreeL2 has no gradient"),
-        ("lbfgs", "l1", False, "differentiable.*'owlqn'"),
+        ("lbfgs", "l1", False, "differentiable"),
         ("lbfgs", ElasticNet(), False, "differentiable"),
     ],
 )
@@ -355,7 +354,7 @@ def test_parameters_of_solvers():
     X, y, _ = windows(n=20)
     for solver in (
         LBFGSSolver(tol="x"),
-        OWLQNSolver(gap_tol=-1.0),
+        LBFGSSolver(gap_tol=-1.0),
         StochasticSolver(n_batches=0),
         StochasticSolver(random_state="x"),
         GISSolver(max_iter=0),
@@ -399,11 +398,10 @@ def test_degenerate_data(name, penalty, positive):
         model.fit(np.empty((0, 2)), [])
 
 
-@pytest.mark.parametrize("name", ["lbfgs", "owlqn"])
-def test_a_tolerance_below_rounding_stalls_and_warns(name):
+def test_a_tolerance_below_rounding_stalls_and_warns():
     X, y, weight = windows(n=60)
     model = loglinear(
-        penalty="l2", solver=name, lam=0.4, alpha=0.8, tol=0.0, max_iter=100_000
+        penalty="l2", solver="lbfgs", lam=0.4, alpha=0.8, tol=0.0, max_iter=100_000
     )
     with pytest.warns(ConvergenceWarning, match="Rounding hides"):
         model.fit(X, y, weight)
@@ -434,8 +432,7 @@ def test_batches_hold_every_sample_once():
     for factor in (0.01, 1.0, 40.0):
         pairs, count, *_ = make_pairs(0, 3, n=300)
         problem = Problem(pairs, factor * count, np.ones(4))
-        job = Job(LogLinearLoss(problem), L2().bind(problem))
-        steps = StochasticSolver(n_batches=7)._steps(job)
+        steps = _Steps(problem, L2().bind(problem), 7, np.random.RandomState(0))
         total = np.bincount(steps.sample, steps.weight, minlength=problem.n_pairs)
         np.testing.assert_allclose(total, pairs.terminal_counts(problem.count))
         assert steps.weight.max() <= max(1.0, problem.count.max() / 7 + 1e-9)
@@ -450,8 +447,7 @@ def test_batches_hold_every_sample_once():
 def test_gradients_of_the_batches_sum_to_that_of_the_whole(monkeypatch):
     problem = make_problem(3, n=300)
     w = 0.1 * (problem.count > 0)
-    job = Job(LogLinearLoss(problem), L2().bind(problem))
-    steps = StochasticSolver(n_batches=7)._steps(job)
+    steps = _Steps(problem, L2().bind(problem), 7, np.random.RandomState(0))
     gradients = []
 
     def step(kappa, x, g, out):

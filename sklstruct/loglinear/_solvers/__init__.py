@@ -20,7 +20,6 @@ from ._coordinate import SCISSolver as SCISSolver
 from ._diagonal import DiagonalSolver as DiagonalSolver
 from ._fista import FistaSolver as FistaSolver
 from ._quasi_newton import LBFGSSolver as LBFGSSolver
-from ._quasi_newton import OWLQNSolver as OWLQNSolver
 from ._scaling import GISSolver as GISSolver
 from ._scaling import IISSolver as IISSolver
 from ._stochastic import StochasticSolver as StochasticSolver
@@ -39,7 +38,6 @@ SOLVERS: dict[str, type[Solver]] = {
     "diagonal": DiagonalSolver,
     "fista": FistaSolver,
     "lbfgs": LBFGSSolver,
-    "owlqn": OWLQNSolver,
     "gis": GISSolver,
     "iis": IISSolver,
     "scis": SCISSolver,

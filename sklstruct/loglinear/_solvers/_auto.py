@@ -20,23 +20,26 @@ if TYPE_CHECKING:
 CANDIDATES: tuple[type[Solver], ...] = (TreeMetricSolver, DiagonalSolver, FistaSolver)
 
 
-def _first_fitting(
-    solver: Solver, penalty: Penalty, positive: bool, prior: bool
-) -> Solver:
-    fitting = (kind for kind in CANDIDATES if kind().fits(penalty, positive, prior))
-    # For a penalty that no solver fits, the error of DiagonalSolver names what the
-    # penalty lacks.
-    return next(fitting, DiagonalSolver)(**solver.get_params(deep=False))
+class _ChoosingSolver(Solver):
+    """Base of the solvers that are the first of `CANDIDATES` that fits."""
 
+    resumable = True
 
-def _solve_by_first(solver: Solver, job: Job, w: np.ndarray) -> Result:
-    problem = job.problem
-    prior = problem.offset is not None
-    return solver.chosen(job.penalty.penalty, problem.positive, prior).solve(job, w)
+    def chosen(self, penalty: Penalty, positive: bool, prior: bool = False) -> Solver:
+        fitting = (k for k in CANDIDATES if k().fits(penalty, positive, prior))
+        # For a penalty that no solver fits, the error of DiagonalSolver names what the
+        # penalty lacks.
+        return next(fitting, DiagonalSolver)(**self.get_params(deep=False))
+
+    def solve(self, job: Job, w: np.ndarray) -> Result:
+        problem = job.problem
+        prior = problem.offset is not None
+        kind = self.chosen(job.penalty.penalty, problem.positive, prior)
+        return kind.solve(job, w)
 
 
 @shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
-class AutoSolver(Solver):
+class AutoSolver(_ChoosingSolver):
     """The first of `TreeMetricSolver`, `DiagonalSolver`, `FistaSolver` that fits.
 
     Parameters
@@ -55,17 +58,9 @@ class AutoSolver(Solver):
     AutoSolver(max_iter=1000, tol=1e-05)
     """
 
-    resumable = True
-
-    def chosen(self, penalty: Penalty, positive: bool, prior: bool = False) -> Solver:
-        return _first_fitting(self, penalty, positive, prior)
-
-    def solve(self, job: Job, w: np.ndarray) -> Result:
-        return _solve_by_first(self, job, w)
-
 
 @shared_docs(tol=TOL, rest=REST)
-class ActiveSetSolver(Solver):
+class ActiveSetSolver(_ChoosingSolver):
     """A tree that is built while it is fitted, from the root where weights can enter.
 
     The children of a pair are counted only if the optimality condition of their group
@@ -107,7 +102,6 @@ class ActiveSetSolver(Solver):
 
     needs = ("alone", "coupling")
     signed = False
-    resumable = True
     grows = True
 
     def refusal(self, penalty: Penalty, positive: bool) -> str | None:
@@ -116,9 +110,3 @@ class ActiveSetSolver(Solver):
         if isinstance(penalty, Separable) and penalty.ratios()[0] == 0.0:
             return "without an absolute term no weight is exactly zero"
         return super().refusal(penalty, positive)
-
-    def chosen(self, penalty: Penalty, positive: bool, prior: bool = False) -> Solver:
-        return _first_fitting(self, penalty, positive, prior)
-
-    def solve(self, job: Job, w: np.ndarray) -> Result:
-        return _solve_by_first(self, job, w)

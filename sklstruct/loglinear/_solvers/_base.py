@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..._checkpoint import NO_KEEPER, FitKeeper, digest_generator
+from ..._checkpoint import NO_KEEPER, FitKeeper
 from ..._compat import BaseEstimator, Interval
 from ..._docs import shared_docs
 
@@ -228,9 +228,6 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
             With `tol`, `max_iter` and `gap_tol`, which decide on the end alone.
         """
         params = self.get_params(deep=False)
-        for name, value in params.items():
-            if isinstance(value, np.random.RandomState):
-                params[name] = digest_generator(value)
         left_out = {"verbose"} if whole else {"verbose", "tol", "max_iter", "gap_tol"}
         return repr(type(self)(**{k: params[k] for k in params if k not in left_out}))
 

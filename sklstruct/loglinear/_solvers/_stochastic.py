@@ -4,32 +4,18 @@ from __future__ import annotations
 
 import copy
 import numbers
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..._checkpoint import PartKeeper, split_part
 from ..._compat import Interval
 from ..._docs import shared_docs
 from .. import _loss_fast as _fast
 from .._loss import LogLinearLoss
 from ._auto import AutoSolver
-from ._base import (
-    DIAGONAL,
-    REST,
-    TOL,
-    Best,
-    Job,
-    Result,
-    Solver,
-    counted_on,
-    resume,
-)
+from ._base import DIAGONAL, REST, TOL, Best, Job, Result, Solver, counted_on
 from ._diagonal import DiagonalSolver
-
-if TYPE_CHECKING:
-    from ..._checkpoint import FitKeeper, State
 
 # Growth of the inverse step size with t, the steps since the batches grew:
 # 1 + DECAY t^(3/2).
@@ -104,7 +90,6 @@ class StochasticSolver(Solver):
 
     needs = ("step",)
     incremental = True
-    resumable = True
     _parameter_constraints: ClassVar[dict] = {
         **Solver._parameter_constraints,
         "n_batches": [Interval(numbers.Integral, 1, None, closed="left")],
@@ -126,45 +111,27 @@ class StochasticSolver(Solver):
         self.random_state = random_state
 
     def solve(self, job: Job, w: np.ndarray) -> Result:
-        tol, max_iter = self.tol, self.max_iter
-        keeper = job.keeper
         g, best, before = np.empty_like(w), Best(), w.copy()
         first_gain = None  # of the first pass with this number of batches
-        steps = None
-        iterations, state = resume(keeper, max_iter, {"history": [0.0]})
-        if state is not None:
-            state, part = split_part(state)
-            if part:
-                return self._finish(job, state["history"], w, part)
-            steps = self._steps(job)
-            like = {"w": w, "before": w, "first_gain": (None, 0.0), **Best.like(w)}
-            keeper.checked(state, like | steps.like())
-            steps.set_state(state, keeper)
-            w[:], before, best = state["w"], state["before"], Best.of_state(state)
-            first_gain = state["first_gain"]
-        if steps is None:
-            steps = self._steps(job)
-        for iteration in iterations:
+        rng = check_random_state(self.random_state)
+        steps = _Steps(job.problem, job.penalty, self.n_batches, rng)
+        for iteration in range(self.max_iter):
             if steps.n_batches == 1:
                 del steps
-                return self._finish(job, best.history, w, {})
+                return self._finish(job, best.history, w)
             # A pass before every evaluation but that of the start.
-            for _ in range(steps.done, steps.n_batches if iteration else 0):
-                keeper.save(
-                    iteration=iteration, w=w, before=before, first_gain=first_gain,
-                    **steps.get_state(), **best.get_state(),
-                )  # fmt: skip
+            for _ in range(steps.n_batches if iteration else 0):
                 steps.step(w)
             last = best.objective
             objective, optimality = job.evaluate(w, g)
             best.update(objective, optimality, before)
             before[:] = w
             stop = job.report(iteration, best.objective, optimality)
-            if optimality <= tol:
+            if optimality <= self.tol:
                 return best.converged(w, objective, optimality)
             if stop:
                 return best.result(w, "stopped")
-            if iteration == iterations[-1]:
+            if iteration == self.max_iter - 1:
                 break
             gain = last - objective
             if iteration and not gain > WORTH * (first_gain or 0.0):
@@ -196,22 +163,11 @@ class StochasticSolver(Solver):
         stopped = result.status == "stopped"
         return result._replace(status="stopped" if stopped else "converged")
 
-    def _steps(self, job):
-        rng = check_random_state(self.random_state)
-        return _Steps(job.problem, job.penalty, self.n_batches, rng)
-
-    def _finish(self, job, history, w, part):
-        """The rest of the iterations, with all samples in one batch.
-
-        `part`: the state of these, where they had begun before.
-        """
+    def _finish(self, job, history, w):
+        """The rest of the iterations, with all samples in one batch."""
         done = len(history)
-        # None are left where max_iter is smaller than before.
-        solver = DiagonalSolver(tol=self.tol, max_iter=max(self.max_iter - done, 1))
-        whole = {"iteration": done, "history": history}
-        keeper = PartKeeper(job.keeper, whole, part)
-        job = job._replace(report=counted_on(job.report, done), keeper=keeper)
-        rest = solver.solve(job, w)
+        solver = DiagonalSolver(tol=self.tol, max_iter=self.max_iter - done)
+        rest = solver.solve(job._replace(report=counted_on(job.report, done)), w)
         return rest._replace(history=history + rest.history)
 
 
@@ -238,39 +194,6 @@ class _Steps:
         self.x, self.g = np.empty(problem.n_pairs), np.empty(problem.n_pairs)
         self._begin()
 
-    def get_state(self) -> State:
-        """The state of later steps, for `set_state`."""
-        drawn = self.drawn if self.done else self.rng.get_state(legacy=False)
-        return {
-            "n_batches": self.n_batches, "t": self.t, "z": self.z,
-            "done": self.done, "generator": drawn,
-        }  # fmt: skip
-
-    def like(self) -> State:
-        """Examples of what `get_state` has, for `check_like`."""
-        return {"n_batches": 0, "t": 0, "z": (None, self.x), "done": 0, "generator": {}}
-
-    def set_state(self, state: State, keeper: FitKeeper) -> None:
-        """Set what `get_state` returned."""
-        if not 0 <= state["done"] < state["n_batches"] <= self.n_batches:
-            raise keeper.damaged("its numbers of batches and steps do not fit")
-        self.n_batches = state["n_batches"]
-        self._begin()
-        self.t, self.z, self.done = state["t"], state["z"], state["done"]
-        # A copy: it may be the generator of all numpy.
-        self.rng = copy.deepcopy(self.rng)
-        try:
-            self.rng.set_state(state["generator"])
-        except (LookupError, TypeError, ValueError) as exc:
-            raise keeper.damaged(exc) from exc
-        if self.done:
-            self._draw()
-
-    def _draw(self):
-        """The order of a pass."""
-        self.drawn = self.rng.get_state(legacy=False)  # to draw the same order again
-        self.order = self.rng.permutation(self.sample.size)
-
     def _begin(self):
         """The metric of this number of batches, and the first step."""
         count = self.problem.count
@@ -287,7 +210,7 @@ class _Steps:
     def step(self, y):
         """One step from y, which is overwritten."""
         if self.done == 0:
-            self._draw()
+            self.order = self.rng.permutation(self.sample.size)
         if self.z is None:
             self.z = y.copy()
         x, g, z, K = self.x, self.g, self.z, self.n_batches
