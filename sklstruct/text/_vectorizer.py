@@ -24,7 +24,7 @@ from ..symbols import is_missing, object_array, plain_list
 from ._ngrams import CountedNgrams, NgramTrie, Reader, Symbols, Words, is_word
 
 
-def _as_texts(X: Any) -> list[str]:
+def as_texts(X: Any) -> list[str]:
     """X as a list of strings, or a ValueError with the place of what is not one."""
     if isinstance(X, str | bytes):
         raise ValueError(
@@ -257,7 +257,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         ValueError
             If a parameter or X is wrong, or no n-gram is left.
         """
-        self._fit(_as_texts(X), keep=False)
+        self._fit(as_texts(X), keep=False)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -281,7 +281,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         ValueError
             As `fit`.
         """
-        texts = _as_texts(X)
+        texts = as_texts(X)
         return self._rows(texts, self._fit(texts, keep=True))
 
     def transform(self, X: Any) -> Any:
@@ -305,7 +305,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             If X is one string, or holds something else than strings.
         """
         check_is_fitted(self)
-        return self._rows(_as_texts(X))
+        return self._rows(as_texts(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """N-grams of the columns.
