@@ -33,7 +33,14 @@ from ..linear._solver import (
     runs,
 )
 from ..linear._targets import Targets
-from ..linear._weights import Features, NodeWeights, Piece, as_rows, lanes_of
+from ..linear._weights import (
+    Features,
+    NodeWeights,
+    Piece,
+    as_rows,
+    identity,
+    lanes_of,
+)
 from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
 from ._chain_nodes import ChainNodes
@@ -58,6 +65,9 @@ _GAIN = 0.003
 
 # Samples of a block of the search, which one thread answers.
 _ROWS = 1024
+
+# Most outcomes of a piece of identity weights.
+_WHOLE = 1 << 15
 
 # A score so large that every scale makes a probability of 1 of it.
 _SURE = 1e20
@@ -208,6 +218,39 @@ class DualNodes(DualFits):
         nodes._fold = nothing, X, of_fold, np.empty(0)
         nodes._trees.append(_FittedTree(fits, held))
         nodes.join(forest)
+        return nodes
+
+    @classmethod
+    def over_scores(
+        cls,
+        forest: Forest,
+        loss: str,
+        numbers: NDArray,
+        n_leaves: int,
+        several: bool,
+        threshold: float,
+    ) -> DualNodes:
+        """Nodes whose columns are their scores: score j is the number in column j."""
+        nodes = cls(LinearClassifier(loss), several, threshold)
+        nodes.forest, nodes.role = forest, _roles(forest)
+        nodes.loss, nodes.numbers, nodes.n_leaves = loss, numbers, n_leaves
+        nodes.fold_log_loss = np.full(forest.n_trees, np.nan)
+        models = forest.model_nodes
+        rows = forest.n_child if several else forest.rows_of_node
+        sizes = [runs(0, m, _WHOLE) for m in rows[models].tolist()]
+        nodes.model_ptr = np.zeros(forest.n_nodes + 1, dtype=np.int64)
+        nodes.model_ptr[models + 1] = [len(blocks) for blocks in sizes]
+        np.cumsum(nodes.model_ptr, out=nodes.model_ptr)
+        n_columns, first, pieces = max(int(rows[models].sum()), 1), 0, []
+        for m in (b - a for blocks in sizes for a, b in blocks):
+            column = np.arange(first, first + m, dtype=np.int32)
+            pieces.append(identity(Features.of(column, n_columns), m))
+            first += m
+        nodes.weights = NodeWeights(pieces, n_columns)
+        nodes.C = np.full(models.size, np.nan)
+        nodes.n_iter = nodes.status = np.zeros(models.size, dtype=np.int32)
+        del nodes._trees, nodes._fold, nodes._estimator
+        nodes._check_arrays()
         return nodes
 
     # ------------------------------------------------------------------ fitting

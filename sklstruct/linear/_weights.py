@@ -117,6 +117,19 @@ class Piece(NamedTuple):
         return Piece(features, None, cell, other.intercept, self.n_outcomes)
 
 
+def identity(features: Features, n_outcomes: int) -> Piece:
+    """The weights of which outcome j has a 1 at feature j, in rows with starts."""
+    M = lanes_of(n_outcomes)
+    one = np.ones(n_outcomes, dtype=np.float32).view(np.uint32)
+    if M == 1:
+        cell, start = one, np.arange(n_outcomes + 1)
+    else:
+        cell = np.stack([one, np.arange(n_outcomes, dtype=np.uint32)], axis=1).ravel()
+        start = np.arange(0, 2 * n_outcomes + 1, 2)
+    intercept = np.zeros(M, dtype=np.float32)
+    return Piece(features, start.astype(np.uint32), cell, intercept, n_outcomes)
+
+
 class FittedStrip(NamedTuple):
     """The weights of some outcomes of a node, as the descent returns them."""
 
