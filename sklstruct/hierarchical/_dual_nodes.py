@@ -33,14 +33,7 @@ from ..linear._solver import (
     runs,
 )
 from ..linear._targets import Targets
-from ..linear._weights import (
-    Features,
-    NodeWeights,
-    Piece,
-    as_rows,
-    identity,
-    lanes_of,
-)
+from ..linear._weights import Features, NodeWeights, Piece, as_rows, lanes_of
 from ..linear._weights_fast import all_scores
 from ..taxonomy import Forest
 from ._chain_nodes import ChainNodes
@@ -66,7 +59,7 @@ _GAIN = 0.003
 # Samples of a block of the search, which one thread answers.
 _ROWS = 1024
 
-# Most outcomes of a piece of identity weights.
+# Most outcomes of a piece of the weights of scores.
 _WHOLE = 1 << 15
 
 # A score so large that every scale makes a probability of 1 of it.
@@ -241,12 +234,9 @@ class DualNodes(DualFits):
         nodes.model_ptr = np.zeros(forest.n_nodes + 1, dtype=np.int64)
         nodes.model_ptr[models + 1] = [len(blocks) for blocks in sizes]
         np.cumsum(nodes.model_ptr, out=nodes.model_ptr)
-        n_columns, first, pieces = max(int(rows[models].sum()), 1), 0, []
-        for m in (b - a for blocks in sizes for a, b in blocks):
-            column = np.arange(first, first + m, dtype=np.int32)
-            pieces.append(identity(Features.of(column, n_columns), m))
-            first += m
-        nodes.weights = NodeWeights(pieces, n_columns)
+        nodes.weights = NodeWeights.of_scores(
+            [b - a for blocks in sizes for a, b in blocks]
+        )
         nodes.C = np.full(models.size, np.nan)
         nodes.n_iter = nodes.status = np.zeros(models.size, dtype=np.int32)
         del nodes._trees, nodes._fold, nodes._estimator
