@@ -73,8 +73,10 @@ def _put_vectorizer(i: int, one: NgramVectorizer, arrays: dict) -> dict[str, Any
     if one.use_idf:
         n_with = (1.0 + one.n_texts_) / np.exp(one.idf_ - 1.0) - 1.0
         arrays[f"n_with{i}"] = _narrow(np.rint(n_with))
+    parameters = one.get_params()
+    parameters["dtype"] = np.dtype(one.dtype).name
     header = {
-        "parameters": {**_plain(one.get_params()), "dtype": np.dtype(one.dtype).name},
+        "parameters": _plain(parameters),
         "n_texts": one.n_texts_,
         "n_columns": trie.n_columns,
     }
