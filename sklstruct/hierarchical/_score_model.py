@@ -48,7 +48,7 @@ class ScoreModel(NamedTuple):
                     'probabilities; use calibration="fold"'
                 )
             own = model.scale_, model.offset_, model.power_
-            numbers = (1.0, model.scale_, *CHAIN[2:])
+            numbers: tuple = (1.0, model.scale_, *CHAIN[2:])
             if columns is not None:
                 numbers = (1.0, 0.0, 1.0, *own)
             trees = [Taxonomy.flat(classes if columns is None else columns.known)]

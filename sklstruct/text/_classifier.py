@@ -35,7 +35,7 @@ from ._targets import are_lists, binarized, learn_names
 from ._vectorizer import NgramVectorizer, as_texts
 
 # Analyzer and n-gram range of the vectorizers of a name of features.
-_NAMED: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
+_NAMED: dict[str, dict[str, tuple[Any, tuple[int, int]]]] = {
     "letters": {"letters": ("char_wb", (1, 4))},
     "words": {"words": ("word", (1, 2))},
     "both": {"words": ("word", (1, 2)), "letters": ("char_wb", (2, 5))},

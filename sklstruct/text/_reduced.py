@@ -206,7 +206,7 @@ class ReducedMixin:
             If the file cannot be read.
         """
 
-        def make(header: Any, arrays: Any) -> Self:
+        def make(header: Any, arrays: Any) -> Any:
             parameters, vectorizers, model, weights, names = model_of(header, arrays)
             found = cls(**parameters)
             found.features_, found.classes_ = joined(vectorizers), names
