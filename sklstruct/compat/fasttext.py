@@ -146,9 +146,9 @@ class _Vectors:
         total, n = np.zeros(self.get_dimension(), dtype=np.float32), 0
         for word in _encoded(text).split():
             vector = tables.mean_of_rows(tables.rows_of_word(word)[0])
-            length = _length(vector)
+            length = self._length(vector)
             if length > 0:
-                total += vector * np.float32(1.0 / float(length))
+                total += vector * np.float32(1.0 / length)
                 n += 1
         return total * np.float32(1.0 / n) if n else total
 
@@ -169,21 +169,29 @@ class _Vectors:
         query = np.zeros(self.get_dimension(), dtype=np.float32)
         for word, sign in ((wordA, 1.0), (wordB, -1.0), (wordC, 1.0)):
             vector = self.get_word_vector(word)
-            query += vector * np.float32(sign / (float(_length(vector)) + 1e-8))
+            query += vector * np.float32(sign / (self._length(vector) + 1e-8))
         return self._nearest(query, k, {wordA, wordB, wordC}, on_unicode_error)
+
+    def _length(self, vector):
+        squares = self._file.tables.products(vector[np.newaxis], vector)
+        return float(np.sqrt(squares[0]))
 
     def _nearest(self, query, k, without, on_unicode_error):
         n = self._file.n_words
         if self._directions is None:
             self._directions = np.empty((n, self.get_dimension()), dtype=np.float32)
             self._file.tables.word_directions(self._directions)
-        length = float(_length(query))
-        cosine = self._directions @ query / np.float32(length if length > 1e-8 else 1.0)
+        length = self._length(query)
+        cosine = self._file.tables.products(self._directions, query)
+        cosine /= np.float32(length if length >= 1e-8 else 1.0)
         left_out = [self.get_word_id(word) for word in without]
         cosine[[i for i in left_out if 0 <= i < n]] = -np.inf
         best = np.argsort(-cosine, kind="stable")[: min(k, n)]
         return [
-            (float(cosine[i]), self._file.spelling(i, i + 1)[0].decode("utf-8", on_unicode_error))
+            (
+                float(cosine[i]),
+                self._file.spelling(i, i + 1)[0].decode("utf-8", on_unicode_error),
+            )
             for i in best.tolist()
             if cosine[i] > -np.inf
         ]
@@ -456,10 +464,6 @@ _PREFIX = "__label__"
 _NONE = np.empty((0, 0))
 
 
-def _length(vector: np.ndarray) -> np.float32:
-    return np.sqrt((vector * vector).sum(dtype=np.float32))
-
-
 def _share(part: int, whole: int) -> float:
     return part / float(whole) if whole else float("nan")
 
@@ -477,7 +481,9 @@ def _check_line(text: Any, name: str) -> None:
 def _limits(k: Any, threshold: Any, n: int) -> tuple[int, float]:
     """The number of labels to find, and the least probability."""
     if isinstance(k, bool) or not isinstance(k, Integral) or not (k >= 1 or k == -1):
-        raise ValueError(f"k must be an integer of at least 1, or -1 for all, got {k!r}")
+        raise ValueError(
+            f"k must be an integer of at least 1, or -1 for all, got {k!r}"
+        )
     if not isinstance(threshold, Real) or not threshold == threshold:
         raise ValueError(f"threshold must be a number, got {threshold!r}")
     return n if k == -1 else min(int(k), n), float(threshold)

@@ -107,6 +107,10 @@ static float sklstruct_product_of_codes(
     return scale ? sum * scale[scale_code[r]] : sum;
 }
 
+/* The word at the end of a line. The prefix of labels is not in a file: the default. */
+static const unsigned char sklstruct_mark[] = "</s>";
+static const unsigned char sklstruct_prefix[] = "__label__";
+
 /* The step of the table of the logistic function that holds x, from -8 to 8. */
 static inline ptrdiff_t sklstruct_step_of(float x)
 {

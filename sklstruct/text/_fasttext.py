@@ -27,7 +27,8 @@ import numpy as np
 
 from .._checks import INT32_MAX, check_byte_order
 from .._files import open_read, open_write
-from . import _fasttext_fast as _fast
+from . import _fasttext_open_fast as _open
+from ._fasttext_fast import FastTextTables
 
 _MAGIC = struct.pack("<i", 793712314)
 _HEAD = struct.Struct("<2i12id")
@@ -158,7 +159,7 @@ class FastTextFile:
             raise source.fail(f"{rest} bytes follow the output matrix, the last part")
         blocks, children = self._prepare_labels(source)
         settings = self.settings
-        self.tables = _fast.FastTextTables(
+        self.tables = FastTextTables(
             self._image,
             tuple(settings[name] for name in ("minn", "maxn", "wordNgrams", "bucket"))
             + (self.n_words, self.n_targets, LOSSES.index(settings["loss"])),
@@ -185,7 +186,7 @@ class FastTextFile:
         begin = source.skip(10 * size, "the dictionary")  # and the letters
         self._start = np.empty(size + 1, dtype=np.int64)
         self.counts = np.empty(size, dtype=np.int64)
-        found, source.at = _fast.read_entries(
+        found, source.at = _open.read_entries(
             source.image, begin, self.n_words, self._start, self.counts
         )
         if found < size:
@@ -194,7 +195,7 @@ class FastTextFile:
                 f"cut short or damaged: entry {found} of {size} is not {kind}"
             )
         table = np.zeros((_slots(size), 2), dtype=np.uint32)
-        _fast.fill_table(source.image, self._start, table)
+        _open.fill_table(source.image, self._start, table)
         return table
 
     def _read_pairs(self, source: _Bytes) -> np.ndarray | None:
@@ -243,10 +244,10 @@ class FastTextFile:
         n = self.n_targets
         if n and not self._output.parts:
             blocks = np.zeros((-(-n // 16), self.settings["dim"], 16), dtype=np.float32)
-            _fast.fill_blocks(self._image, self._output.at, n, blocks)
+            _open.fill_blocks(self._image, self._output.at, n, blocks)
         if n and self.settings["loss"] == "hs":
             children = np.empty((n - 1, 2), dtype=np.int32)
-            if not _fast.grow_tree(self.counts[self.n_words :], children):
+            if not _open.grow_tree(self.counts[self.n_words :], children):
                 raise source.fail("damaged: the counts of the labels give no tree")
         return blocks, children
 
@@ -270,7 +271,10 @@ class FastTextFile:
         """
         matrix, n_rows = {
             "input": (self._input, self.n_rows),
-            "output": (self._output, self.n_labels if self.supervised else self.n_words),
+            "output": (
+                self._output,
+                self.n_labels if self.supervised else self.n_words,
+            ),
         }[name]
         if matrix.parts:
             raise ValueError(
@@ -283,7 +287,7 @@ class FastTextFile:
 
     def hash_of(self, letters: bytes) -> int:
         """The hash of an n-gram of letters, of 32 bits."""
-        return _fast.hash_bytes(letters)
+        return _open.hash_bytes(letters)
 
     def save(self, path: Any) -> None:
         """Copy the file; `path` is as for `open_write`."""
@@ -402,5 +406,5 @@ def _slots(n: int) -> int:
 
 def _bucket_table(pairs: np.ndarray) -> np.ndarray:
     table = np.full((_slots(len(pairs)), 2), -1, dtype=np.int32)
-    _fast.fill_pairs(pairs, table)
+    _open.fill_pairs(pairs, table)
     return table

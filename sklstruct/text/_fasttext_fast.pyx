@@ -14,13 +14,18 @@ of fastText.
 """
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
-from libc.math cimport exp, expf, log, sqrtf
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memchr, memcmp, memcpy, memset
 
-from .._prefetch cimport prefetch
-from .._watch cimport OPS_BETWEEN_SIGNAL_CHECKS, Watch, over, propagate
+from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
+from libc.math cimport exp, expf, log, sqrtf
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memchr, memset
+
+from .._watch cimport OPS_BETWEEN_SIGNAL_CHECKS, over, propagate
+from ._fasttext_lines cimport (
+    ROWS, find, hash_of, ints_t, matrix_t, mean, model_t, read_line, rows_of, scored_t,
+    work_t,
+)
 
 import numpy as np
 
@@ -30,17 +35,8 @@ cdef extern from "Python.h":
 
 
 cdef extern from "_fasttext.h" nogil:
-    enum:
-        ROWS "SKLSTRUCT_ROWS"
     void sixteen_products "sklstruct_sixteen_products"(
         ptrdiff_t n, const float* block, const float* x, float* out)
-    void sum_rows "sklstruct_sum_rows"(
-        ptrdiff_t n, const uint8_t* matrix, ptrdiff_t n_rows, const int32_t* rows,
-        float* out)
-    void sum_codes "sklstruct_sum_codes"(
-        ptrdiff_t n, const uint8_t* codes, ptrdiff_t n_parts, ptrdiff_t part,
-        ptrdiff_t last, const float* centroids, const uint8_t* scale_code,
-        const float* scale, ptrdiff_t n_rows, const int32_t* rows, float* out)
     float product_of_codes "sklstruct_product_of_codes"(
         const uint8_t* codes, ptrdiff_t n_parts, ptrdiff_t part, ptrdiff_t last,
         const float* centroids, const uint8_t* scale_code, const float* scale,
@@ -50,227 +46,27 @@ cdef extern from "_fasttext.h" nogil:
 
 
 # The losses, by their numbers in the file.
-TREE, NEGATIVES, SOFTMAX, ONE_VS_ALL = range(1, 5)
-EOS = b"</s>"
-LABEL = b"__label__"  # fastText's default; the prefix is not in the file
-
 cdef enum:
     BY_TREE = 1
     BY_SOFTMAX = 3
-    # Results of a kernel.
+
+# Results of a kernel.
+cdef enum:
     DONE = 0
     NO_MEMORY = 1
     NOT_A_NUMBER = 2
-    STOPPED = 3
-    LABEL_SIZE = 9
-    STEPS = 512  # of the logistic function, between -8 and 8
 
-cdef const uint8_t* MARK = <const uint8_t*>"</s>"
-cdef const uint8_t* PREFIX = <const uint8_t*>"__label__"
+cdef enum:
+    STEPS = 512  # of the logistic function, between -8 and 8
 
 cdef float[STEPS + 1] LOGISTIC
 cdef int step
 for step in range(STEPS + 1):
+    # The sum is of double precision, other than in `logistic`.
     LOGISTIC[step] = <float>(1.0 / (1.0 + expf(-<float>(step / 32.0 - 8.0))))
 
 
-# ------------------------------------------------------------------- reading a file
-
-
-cdef inline uint32_t hashed(uint32_t h, const uint8_t* text, int64_t n) noexcept nogil:
-    """FNV-1a of signed bytes, continued from h."""
-    cdef int64_t i
-    for i in range(n):
-        h = (h ^ <uint32_t><int32_t><int8_t>text[i]) * 16777619u
-    return h
-
-
-cdef inline uint32_t hash_of(const uint8_t* text, int64_t n) noexcept nogil:
-    return hashed(2166136261u, text, n)
-
-
-def hash_bytes(bytes text not None):
-    """The hash of a word or of letters."""
-    return hash_of(<const uint8_t*>PyBytes_AsString(text), PyBytes_Size(text))
-
-
-def read_entries(
-    const uint8_t[::1] image, int64_t at, int64_t n_words, int64_t[::1] start,
-    int64_t[::1] count,
-):
-    """The places and counts of the entries of a dictionary: words, then labels.
-
-    start : (n + 1,) output, where each word begins; its end is start[i + 1] - 10.
-
-    Returns the number of entries that are whole and of the right kind, and the offset
-    of their end.
-    """
-    cdef int64_t i, n = count.shape[0], size = image.shape[0]
-    cdef const uint8_t* end
-    with nogil:
-        for i in range(n):
-            start[i] = at
-            end = NULL
-            if at < size:
-                end = <const uint8_t*>memchr(&image[at], 0, size - at)
-            if end == NULL or size - (end - &image[0]) < 10:
-                break
-            memcpy(&count[i], end + 1, 8)
-            if end[9] != (i >= n_words):
-                break
-            at = end - &image[0] + 10
-        else:
-            i = n
-            start[n] = at
-    return i, at
-
-
-def fill_table(
-    const uint8_t[::1] image, const int64_t[::1] start, uint32_t[:, ::1] table
-):
-    """Enter the words into an empty table of (hash, id + 1); of equal ones the last."""
-    cdef uint32_t mask = <uint32_t>(table.shape[0] - 1), h, at
-    cdef int64_t i, n
-    cdef const uint8_t* word
-    with nogil:
-        for i in range(start.shape[0] - 1):
-            word = &image[start[i]]
-            n = start[i + 1] - 10 - start[i]
-            h = hash_of(word, n)
-            at = h & mask
-            while table[at, 1] and not (
-                table[at, 0] == h and same(image, start, table[at, 1] - 1, word, n)
-            ):
-                at = (at + 1) & mask
-            table[at, 0], table[at, 1] = h, <uint32_t>i + 1
-
-
-cdef inline bint same(
-    const uint8_t[::1] image, const int64_t[::1] start, int64_t i, const uint8_t* word,
-    int64_t n,
-) noexcept nogil:
-    return (
-        start[i + 1] - 10 - start[i] == n and memcmp(&image[start[i]], word, n) == 0
-    )
-
-
-def fill_pairs(const int32_t[:, ::1] pairs, int32_t[:, ::1] table):
-    """Enter (bucket, row) into a table of -1; of equal buckets the last."""
-    cdef uint32_t mask = <uint32_t>(table.shape[0] - 1), at
-    cdef int64_t i
-    with nogil:
-        for i in range(pairs.shape[0]):
-            if pairs[i, 0] < 0:  # no hash is that bucket
-                continue
-            at = mixed(<uint32_t>pairs[i, 0]) & mask
-            while table[at, 0] >= 0 and table[at, 0] != pairs[i, 0]:
-                at = (at + 1) & mask
-            table[at, 0], table[at, 1] = pairs[i, 0], pairs[i, 1]
-
-
-cdef inline uint32_t mixed(uint32_t x) noexcept nogil:
-    x *= 0x9E3779B1u
-    return x ^ (x >> 15)
-
-
-def fill_blocks(
-    const uint8_t[::1] image, int64_t at, int64_t n_rows, float[:, :, ::1] blocks
-):
-    """A float32 matrix with 16 rows side by side: blocks[r // 16, j, r % 16]."""
-    cdef int64_t r, j, n = blocks.shape[1]
-    with nogil:
-        for r in range(n_rows):
-            for j in range(n):
-                memcpy(
-                    &blocks[r // ROWS, j, r % ROWS], &image[at + 4 * (r * n + j)], 4
-                )
-
-
-# What fastText takes for the count of a node that is not made yet.
-cdef int64_t NOT_MADE = 1000000000000000
-
-
-def grow_tree(const int64_t[::1] count, int32_t[:, ::1] children):
-    """The Huffman tree of the labels, whose counts fall.
-
-    The nodes are the n labels, then n - 1 inner nodes; the last is the root.
-
-    children : (n - 1, 2) output. Returns whether the counts give a tree.
-    """
-    cdef int64_t n = count.shape[0], i, j, leaf = n - 1, node = n
-    cdef int64_t[::1] total = np.empty(2 * n - 1, dtype=np.int64)
-    cdef bint whole = True
-    with nogil:
-        for i in range(n):
-            total[i] = count[i]
-            whole = whole and 0 <= count[i] < NOT_MADE
-        for i in range(n, 2 * n - 1):
-            for j in range(2):
-                if leaf >= 0 and (node >= i or total[leaf] < total[node]):
-                    children[i - n, j] = <int32_t>leaf
-                    leaf -= 1
-                else:
-                    children[i - n, j] = <int32_t>node
-                    node += 1
-            total[i] = total[children[i - n, 0]] + total[children[i - n, 1]]
-            whole = whole and total[i] < NOT_MADE
-            if not whole:
-                break
-    return whole
-
-
-# ------------------------------------------------------------------------- lines
-
-
-cdef struct matrix_t:
-    int64_t n  # columns
-    const uint8_t* rows  # float32 or codes
-    int64_t width  # bytes of a row
-    int64_t n_parts  # of a row of codes; 0: float32
-    int64_t part, last  # columns of a part, and of the last part
-    const float* centroids
-    const uint8_t* scale_code
-    const float* scale  # NULL: 1
-
-cdef struct model_t:
-    int32_t minn, maxn
-    int64_t word_ngrams
-    uint32_t bucket
-    int64_t n_words, n_labels
-    const uint8_t* image
-    const int64_t* start
-    const uint32_t* table
-    uint32_t mask
-    bint pruned
-    const int32_t* pairs
-    uint32_t pairs_mask
-    int loss
-    matrix_t inputs, outputs
-    const float* blocks  # the output matrix, 16 rows side by side; NULL: codes
-    const int32_t* children
-
-cdef struct ints_t:
-    int32_t* at
-    int64_t n, room
-
-cdef struct scored_t:
-    float log_prob
-    int32_t label
-
-cdef struct work_t:
-    ints_t rows, labels, hashes, spans
-    uint8_t* word  # "<word>"
-    int64_t word_room
-    float* hidden
-    float* score
-    uint8_t* known  # blocks of 16 scores that are computed
-    scored_t* heap
-    int64_t n_heap
-    scored_t* stack
-    bint keep_spans
-    bint no_memory
-    int32_t stopped
-    Watch watch
+# ------------------------------------------------------------------------ work
 
 
 cdef int open_work(const model_t* t, work_t* w, int64_t k) except -1:
@@ -315,176 +111,6 @@ cdef int outcome(const work_t* w, int result) except -1:
             "damaged; get the model again"
         )
     return 0
-
-
-cdef inline void push(ints_t* list, int32_t value, work_t* w) noexcept nogil:
-    cdef int32_t* grown
-    if list.n == list.room:
-        grown = <int32_t*>realloc(list.at, (2 * list.room + 64) * sizeof(int32_t))
-        if grown == NULL:
-            w.no_memory = True
-            return
-        list.at = grown
-        list.room = 2 * list.room + 64
-    list.at[list.n] = value
-    list.n += 1
-
-
-cdef inline bint push_row(const model_t* t, work_t* w, int64_t row) noexcept nogil:
-    prefetch(t.inputs.rows + row * t.inputs.width, t.inputs.width)
-    push(&w.rows, <int32_t>row, w)
-    return True
-
-
-cdef inline bint push_bucket(
-    const model_t* t, work_t* w, uint32_t bucket
-) noexcept nogil:
-    """Add the row of a bucket; False if it was pruned."""
-    cdef uint32_t at
-    if not t.pruned:
-        return push_row(t, w, t.n_words + bucket)
-    at = mixed(bucket) & t.pairs_mask
-    while t.pairs[2 * at] >= 0:
-        if t.pairs[2 * at] == <int32_t>bucket:
-            return push_row(t, w, t.n_words + t.pairs[2 * at + 1])
-        at = (at + 1) & t.pairs_mask
-    return False
-
-
-cdef inline int32_t find(
-    const model_t* t, const uint8_t* word, int64_t n, uint32_t h
-) noexcept nogil:
-    """The id of a word or label, -1 if it is unknown."""
-    cdef uint32_t at = h & t.mask, id
-    while t.table[2 * at + 1]:
-        id = t.table[2 * at + 1] - 1
-        if (
-            t.table[2 * at] == h
-            and t.start[id + 1] - 10 - t.start[id] == n
-            and memcmp(t.image + t.start[id], word, n) == 0
-        ):
-            return <int32_t>id
-        at = (at + 1) & t.mask
-    return -1
-
-
-cdef inline bint continues(uint8_t byte) noexcept nogil:
-    """Whether a byte of UTF-8 belongs to the letter of the byte before it."""
-    return (byte & 0xC0) == 0x80
-
-
-cdef void add_letters(
-    const model_t* t, work_t* w, const uint8_t* word, int64_t size
-) noexcept nogil:
-    """Add the rows of the n-grams of letters of "<word>"."""
-    cdef int64_t i, j, k, n
-    cdef uint32_t h
-    cdef uint8_t* grown
-    if t.maxn <= 0:
-        return
-    if w.word_room < size + 2:
-        grown = <uint8_t*>realloc(w.word, 2 * size + 64)
-        if grown == NULL:
-            w.no_memory = True
-            return
-        w.word, w.word_room = grown, 2 * size + 64
-    w.word[0] = 60  # <
-    memcpy(w.word + 1, word, size)
-    w.word[size + 1] = 62  # >
-    size += 2
-    for i in range(size):
-        if continues(w.word[i]):
-            continue
-        if over(&w.watch, 16 * min(<int64_t>t.maxn, size - i)) or w.no_memory:
-            return
-        h = 2166136261u
-        j, n = i, 1
-        while j < size and n <= t.maxn:
-            k = j + 1
-            while k < size and continues(w.word[k]):
-                k += 1
-            h = hashed(h, w.word + j, k - j)
-            j = k
-            if n >= t.minn and not (n == 1 and (i == 0 or j == size)):
-                if push_bucket(t, w, h % t.bucket) and w.keep_spans:
-                    push(&w.spans, <int32_t>i, w)
-                    push(&w.spans, <int32_t>j, w)
-            n += 1
-
-
-cdef inline bint is_blank(uint8_t byte) noexcept nogil:
-    return byte == 32 or 9 <= byte <= 13 or byte == 0
-
-
-cdef int64_t read_line(
-    const model_t* t, work_t* w, const uint8_t* text, int64_t size, int64_t at,
-    bint newline,
-) noexcept nogil:
-    """The rows and labels of the line that begins at `at`; returns its end.
-
-    newline : whether the text is followed by the end of a line, which is the word
-    "</s>". That word ends a line where it is in a text, too.
-    """
-    cdef const uint8_t* word
-    cdef int64_t n, i, j
-    cdef int32_t id
-    cdef uint32_t h
-    cdef uint64_t g
-    cdef bint end = False
-    w.rows.n = w.labels.n = w.hashes.n = 0
-    while not end:
-        while at < size and is_blank(text[at]) and text[at] != 10:
-            at += 1
-        if at == size and not newline:
-            break
-        if at == size or text[at] == 10:
-            word, n = MARK, 4
-            at += at < size
-        else:
-            word = text + at
-            while at < size and not is_blank(text[at]):
-                at += 1
-            n = text + at - word
-        end = n == 4 and memcmp(word, MARK, 4) == 0
-        h = hash_of(word, n)
-        id = find(t, word, n, h)
-        if id >= t.n_words:
-            push(&w.labels, <int32_t>(id - t.n_words), w)
-        elif id >= 0 or n < LABEL_SIZE or memcmp(word, PREFIX, LABEL_SIZE) != 0:
-            if id >= 0:
-                push_row(t, w, id)
-            if not end:
-                add_letters(t, w, word, n)
-            push(&w.hashes, <int32_t>h, w)
-        if over(&w.watch, 100 + n) or w.no_memory:
-            return at
-    if t.word_ngrams < 2:
-        return at
-    for i in range(w.hashes.n):
-        g = <uint64_t><int64_t>w.hashes.at[i]
-        if over(&w.watch, 16 * min(t.word_ngrams, w.hashes.n - i)) or w.no_memory:
-            return at
-        for j in range(i + 1, min(w.hashes.n, i + t.word_ngrams)):
-            g = g * 116049371u + <uint64_t><int64_t>w.hashes.at[j]
-            push_bucket(t, w, <uint32_t>(g % t.bucket))
-    return at
-
-
-cdef void mean(
-    const matrix_t* a, const int32_t* rows, int64_t n, float* out
-) noexcept nogil:
-    """The mean of rows; zeros for no row."""
-    cdef float share = <float>(1.0 / n) if n else 0
-    cdef int64_t j
-    if a.n_parts:
-        sum_codes(
-            a.n, a.rows, a.n_parts, a.part, a.last, a.centroids, a.scale_code, a.scale,
-            n, rows, out,
-        )
-    else:
-        sum_rows(a.n, a.rows, n, rows, out)
-    for j in range(a.n):
-        out[j] *= share
 
 
 # ------------------------------------------------------------------------ labels
@@ -805,6 +431,17 @@ cdef class FastTextTables:
         finally:
             close_work(&w)
 
+    def products(self, const float[:, ::1] a, const float[::1] x):
+        """The products of the rows of a with x, each a sum from left to right."""
+        out = np.zeros(a.shape[0], dtype=np.float32)
+        cdef float[::1] result = out
+        cdef int64_t i, j
+        with nogil:
+            for i in range(a.shape[0]):
+                for j in range(x.shape[0]):
+                    result[i] += a[i, j] * x[j]
+        return out
+
     def predict_text(self, text, int64_t k, float threshold, bint one_line):
         """[(probability, label)] of a text, the best first.
 
@@ -945,17 +582,6 @@ cdef line_feed(name):
         f"{name} has a line feed; predict takes one line at a time: replace '\\n' by a "
         "space"
     )
-
-
-cdef void rows_of(
-    const model_t* t, work_t* w, const uint8_t* word, int64_t n
-) noexcept nogil:
-    """The rows of a word and of its letters."""
-    cdef int32_t id = find(t, word, n, hash_of(word, n))
-    if 0 <= id < t.n_words:
-        push_row(t, w, id)
-    if not (n == 4 and memcmp(word, MARK, 4) == 0):
-        add_letters(t, w, word, n)
 
 
 cdef array_of(const ints_t* list):
