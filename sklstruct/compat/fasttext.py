@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._files import check_writable, open_write
+from .._checks import check_memory
 from .._warnings import warn
 from ..text import FastTextFile, TextClassifier, is_fasttext, read_labelled
 
@@ -93,7 +93,9 @@ class _Vectors:
     def get_words(self, include_freq=False, on_unicode_error="strict"):
         """The known words, the most frequent first; with their counts if asked for."""
         n = self._file.n_words
-        words = [w.decode("utf-8", on_unicode_error) for w in self._file.spelling(0, n)]
+        words = [
+            self._file.entry(i).decode("utf-8", on_unicode_error) for i in range(n)
+        ]
         return (words, self._file.counts[:n].copy()) if include_freq else words
 
     @property
@@ -179,7 +181,10 @@ class _Vectors:
     def _nearest(self, query, k, without, on_unicode_error):
         n = self._file.n_words
         if self._directions is None:
-            self._directions = np.empty((n, self.get_dimension()), dtype=np.float32)
+            shape = n, self.get_dimension()
+            what = f"the matrix of {n} words and {shape[1]} columns"
+            check_memory(4.0 * n * shape[1], None, what, "read single words")
+            self._directions = np.empty(shape, dtype=np.float32)
             self._file.tables.word_directions(self._directions)
         length = self._length(query)
         cosine = self._file.tables.products(self._directions, query)
@@ -190,7 +195,7 @@ class _Vectors:
         return [
             (
                 float(cosine[i]),
-                self._file.spelling(i, i + 1)[0].decode("utf-8", on_unicode_error),
+                self._file.entry(i).decode("utf-8", on_unicode_error),
             )
             for i in best.tolist()
             if cosine[i] > -np.inf
@@ -289,8 +294,8 @@ class _FastText(_Vectors):
 
     def _read_names(self, on_unicode_error):
         n = self._file.n_words
-        labels = self._file.spelling(n, n + self._file.n_targets)
-        return [label.decode("utf-8", on_unicode_error) for label in labels]
+        labels = range(n, n + self._file.n_targets)
+        return [self._file.entry(i).decode("utf-8", on_unicode_error) for i in labels]
 
     def get_labels(self, include_freq=False, on_unicode_error="strict"):
         """The labels (the words of a model of word vectors); with their counts."""
@@ -515,7 +520,17 @@ def load_model(path: str | os.PathLike) -> _FastText:
 
 
 # Options of fastText that a convex linear model does not have, and those of its search.
-_NO_MEANING = "lr dim ws epoch neg bucket lrUpdateRate t autotuneDuration".split()
+_NO_MEANING = (
+    "lr",
+    "dim",
+    "ws",
+    "epoch",
+    "neg",
+    "bucket",
+    "lrUpdateRate",
+    "t",
+    "autotuneDuration",
+)
 _LOSSES = "softmax", "hs", "ns", "ova"
 
 

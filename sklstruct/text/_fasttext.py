@@ -32,9 +32,21 @@ from ._fasttext_fast import FastTextTables
 
 _MAGIC = struct.pack("<i", 793712314)
 _HEAD = struct.Struct("<2i12id")
-_SETTINGS = (
-    "dim ws epoch minCount neg wordNgrams loss model bucket minn maxn lrUpdateRate t"
-).split()
+_SETTINGS = [
+    "dim",
+    "ws",
+    "epoch",
+    "minCount",
+    "neg",
+    "wordNgrams",
+    "loss",
+    "model",
+    "bucket",
+    "minn",
+    "maxn",
+    "lrUpdateRate",
+    "t",
+]
 # By their numbers in a file, which begin with 1.
 LOSSES = ("", "hs", "ns", "softmax", "ova")
 MODELS = ("", "cbow", "skipgram", "supervised")
@@ -181,7 +193,7 @@ class FastTextFile:
                 f"damaged: {size} entries, {self.n_words} words and {self.n_labels} "
                 "labels"
             )
-        if size == 0 or (self.supervised and self.n_labels == 0):
+        if (self.n_labels if self.supervised else self.n_words) == 0:
             raise source.fail(f"damaged: {self.n_words} words, {self.n_labels} labels")
         begin = source.skip(10 * size, "the dictionary")  # and the letters
         self._start = np.empty(size + 1, dtype=np.int64)
@@ -256,10 +268,9 @@ class FastTextFile:
         """Number of labels that can be predicted: 0 for word vectors."""
         return self.n_labels if self.supervised else 0
 
-    def spelling(self, begin: int, end: int) -> list[bytes]:
-        """The entries begin to end of the dictionary: words, then labels."""
-        start = self._start[begin : end + 1].tolist()
-        return [bytes(self._image[a : b - 10]) for a, b in zip(start, start[1:])]
+    def entry(self, i: int) -> bytes:
+        """Entry i of the dictionary: a word, or a label after all words."""
+        return bytes(self._image[self._start[i] : self._start[i + 1] - 10])
 
     def matrix(self, name: str) -> np.ndarray:
         """A copy of the float32 matrix "input" or "output".

@@ -106,11 +106,14 @@ cdef int outcome(const work_t* w, int result) except -1:
     if result == NO_MEMORY or w.no_memory:
         raise MemoryError()
     if result == NOT_A_NUMBER:
-        raise ValueError(
-            "the score of a label is NaN, because the matrices of the file are "
-            "damaged; get the model again"
-        )
+        raise damaged("the score of a label is NaN")
     return 0
+
+
+cdef damaged(what):
+    return ValueError(
+        f"{what}, because the matrices of the file are damaged; get the model again"
+    )
 
 
 # ------------------------------------------------------------------------ labels
@@ -401,6 +404,8 @@ cdef class FastTextTables:
         cdef float[::1] result = out
         cdef const int32_t* at = &rows[0] if rows.shape[0] else NULL
         mean(&self.t.inputs, at, rows.shape[0], &result[0])
+        if not np.isfinite(out).all():
+            raise damaged("a vector is not finite")
         return out
 
     def word_directions(self, float[:, ::1] out not None):
@@ -440,6 +445,8 @@ cdef class FastTextTables:
             for i in range(a.shape[0]):
                 for j in range(x.shape[0]):
                     result[i] += a[i, j] * x[j]
+        if not np.isfinite(out).all():
+            raise damaged("a product of vectors is not finite")
         return out
 
     def predict_text(self, text, int64_t k, float threshold, bint one_line):
