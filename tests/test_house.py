@@ -74,7 +74,10 @@ WINGS = {
 }
 WING = {room: wing for wing, rooms in WINGS.items() for room in rooms}
 # The packages of another wing that a wing imports, through their faces.
-DOORS = {"sequences": ["backoff", "context_tree", "exchange", "smoothing"]}
+DOORS = {
+    "classes": ["exchange"],
+    "sequences": ["backoff", "context_tree", "exchange", "smoothing"],
+}
 
 # There may be fewer public names, and not more: one for each job.
 MOST_PUBLIC_NAMES = 162

@@ -11,8 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.pipeline import FeatureUnion
-from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,14 +20,18 @@ from .._compat import (
     HasMethods,
     Interval,
     StrOptions,
+    _align_api_if_sparse,
     _fit_context,
     _safe_indexing,
 )
 from .._likelihood import TopKMixin
 from ..hierarchical import HierarchicalClassifier
 from ..linear import LinearClassifier
-from ..symbols import encode, object_array, plain_list
+from ..symbols import encode, object_array
 from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy
+from ._reduced import ReducedMixin, joined, parts_of
+from ._scores import text_scores
+from ._targets import are_lists, binarized, learn_names
 from ._vectorizer import NgramVectorizer, as_texts
 
 # Analyzer and n-gram range of the vectorizers of a name of features.
@@ -45,24 +47,13 @@ _MOST_TRIED = 20_000
 # weight_threshold of the default estimator, which is that of HierarchicalClassifier.
 _THRESHOLD = 0.02
 
+# Texts that are answered at a time.
+_BLOCK = 1 << 14
+
 _OURS = HierarchicalClassifier, LinearClassifier
 
 
-def _are_lists(y: Any) -> bool:
-    """Whether the labels are lists, tuples or sets of strings, one per text."""
-    if (isinstance(y, np.ndarray) and y.ndim != 1) or sp.issparse(y):
-        return False
-    kinds = list | tuple | set | frozenset
-    values = plain_list(y)
-    return (
-        isinstance(values, list)
-        and bool(values)
-        and all(isinstance(labels, kinds) for labels in values)
-        and all(isinstance(label, str) for labels in values for label in labels)
-    )
-
-
-class TextClassifier(TopKMixin, BaseEstimator):
+class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     r"""Classifier of texts: n-grams and a calibrated linear model.
 
     A text becomes a row of the tf-idf of its n-grams (`NgramVectorizer` with
@@ -226,16 +217,15 @@ class TextClassifier(TopKMixin, BaseEstimator):
         if y is None:
             raise ValueError("y must hold the labels of the texts, got None")
         names = None
-        if _are_lists(y):
-            binarizer = MultiLabelBinarizer(sparse_output=True)
-            y = binarizer.fit_transform(plain_list(y))
-            names = object_array(binarizer.classes_)
+        if are_lists(y):
+            y, names = learn_names(y)
         check_samples(len(texts), y.shape[0] if hasattr(y, "shape") else len(y))
         if isinstance(self.features, str) and self.features == "auto":
             fitted = self._compared(texts, y, sample_weight)
         else:
             fitted = self._fitted(self.features, texts, y, sample_weight)
         self.features_, self.estimator_ = fitted
+        self.reduced_ = None
         self.classes_ = self.estimator_.classes_ if names is None else names
         return self
 
@@ -274,10 +264,10 @@ class TextClassifier(TopKMixin, BaseEstimator):
         """The unfitted vectorizer of a name, or a clone of the one given."""
         if not isinstance(features, str):
             return clone(features)
-        parts = []
+        parts = {}
         for name, (analyzer, bounds) in _NAMED[features].items():
             own = features == name or name == "letters"
-            one = NgramVectorizer(
+            parts[name] = NgramVectorizer(
                 analyzer=analyzer,
                 ngram_range=self.ngram_range if own and self.ngram_range else bounds,
                 min_df=self.min_df,
@@ -285,13 +275,7 @@ class TextClassifier(TopKMixin, BaseEstimator):
                 dtype=np.float32,
                 n_jobs=self.n_jobs,
             )
-            parts.append((name, one))
-        if len(parts) == 1:
-            return parts[0][1]
-        return FeatureUnion(
-            parts,
-            transformer_weights={name: 1 / np.sqrt(len(parts)) for name, _ in parts},
-        )
+        return joined(parts)
 
     def _classifier(self) -> Any:
         """The unfitted classifier of the rows."""
@@ -336,10 +320,26 @@ class TextClassifier(TopKMixin, BaseEstimator):
 
     # --------------------------------------------------------------- prediction
 
-    def _rows(self, X: Any) -> Any:
+    def _rows(self, texts: list[str]) -> Any:
         """The rows of texts, for `estimator_`."""
-        check_is_fitted(self, "estimator_")
-        return self.features_.transform(as_texts(X))
+        if self.reduced_ is None:
+            return self.features_.transform(texts)
+        vectorizers = list(parts_of(self.features_).values())
+        return text_scores(vectorizers, self.reduced_.weights, texts, self.n_jobs)
+
+    def _answer(self, method: str, X: Any, *args: Any, **options: Any) -> Any:
+        """What a method of `estimator_` returns for texts, block by block."""
+        check_is_fitted(self)
+        texts, answer = as_texts(X), getattr(self.estimator_, method)
+        found = [
+            answer(self._rows(texts[i : i + _BLOCK]), *args, **options)
+            for i in range(0, max(len(texts), 1), _BLOCK)
+        ]
+        if isinstance(found[0], tuple):
+            return tuple(np.concatenate(parts) for parts in zip(*found))
+        if len(found) > 1 and sp.issparse(found[0]):
+            return _align_api_if_sparse(sp.vstack(found, format="csr"))
+        return np.concatenate(found) if len(found) > 1 else found[0]
 
     def predict(self, X: Any) -> NDArray:
         """The most probable class of each text.
@@ -360,7 +360,7 @@ class TextClassifier(TopKMixin, BaseEstimator):
         ValueError
             If X is one string, or holds something else than strings.
         """
-        return self.estimator_.predict(self._rows(X))
+        return self._answer("predict", X)
 
     def predict_proba(self, X: Any) -> NDArray:
         r""":math:`P(y \mid \text{text})` for every class.
@@ -381,7 +381,7 @@ class TextClassifier(TopKMixin, BaseEstimator):
         ValueError
             As `predict`.
         """
-        return self.estimator_.predict_proba(self._rows(X))
+        return self._answer("predict_proba", X)
 
     def predict_log_proba(self, X: Any) -> NDArray:
         """Natural logarithm of `predict_proba`.
@@ -400,7 +400,7 @@ class TextClassifier(TopKMixin, BaseEstimator):
         ValueError
             As `predict`.
         """
-        return self.estimator_.predict_log_proba(self._rows(X))
+        return self._answer("predict_log_proba", X)
 
     def decision_function(self, X: Any) -> NDArray:
         """`decision_function` of the classifier of the rows.
@@ -419,16 +419,17 @@ class TextClassifier(TopKMixin, BaseEstimator):
         ValueError
             As `predict`.
         """
-        return self.estimator_.decision_function(self._rows(X))
+        return self._answer("decision_function", X)
 
     def _find_top_k(self, X, k):
-        rows, model = self._rows(X), self.estimator_
+        model = self.estimator_
         if isinstance(model, _OURS) and not model.multilabel_:
-            labels, log_proba = model.predict_top_k(rows, k, return_log_proba=True)
-            return encode(labels.ravel(), self.classes_).reshape(
-                labels.shape
-            ), log_proba
-        every = model.predict_log_proba(rows)
+            labels, log_proba = self._answer(
+                "predict_top_k", X, k, return_log_proba=True
+            )
+            code = encode(labels.ravel(), self.classes_)
+            return code.reshape(labels.shape), log_proba
+        every = self._answer("predict_log_proba", X)
         best = np.argsort(-every, axis=1, kind="stable")[:, :k]
         return best, np.take_along_axis(every, best, axis=1)
 
@@ -451,10 +452,9 @@ class TextClassifier(TopKMixin, BaseEstimator):
         -------
         accuracy : float
         """
-        if _are_lists(y):
-            check_is_fitted(self, "estimator_")
-            binarizer = MultiLabelBinarizer(classes=self.classes_)
-            y = binarizer.fit_transform(plain_list(y))
+        check_is_fitted(self)
+        if are_lists(y):
+            y = binarized(y, self.classes_)
         return super().score(X, y, sample_weight)
 
     def explain(
@@ -503,6 +503,8 @@ class TextClassifier(TopKMixin, BaseEstimator):
         rows = sp.csr_matrix(
             (row.data[entry], (at, row.indices[entry])), shape=(n + 1, row.shape[1])
         )
+        if self.reduced_ is not None:
+            rows = self.reduced_.weights.scores(rows)
         log_proba = self.estimator_.predict_log_proba(rows)
         if label is None:
             code = int(log_proba[0].argmax())
