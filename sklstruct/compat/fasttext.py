@@ -378,11 +378,11 @@ class _FastText(_Vectors):
         """Whether the input matrix holds codes."""
         return self._file.quantized
 
-    def quantize(self, *args, **kwargs):
-        """Not for a model that was read; see `train_supervised`."""
+    def quantize(self, **options):
+        """Make the model of `train_supervised` smaller; the options have no meaning."""
         raise ValueError(
             "quantize: a model of fastText is read and not changed; quantise it with "
-            "fastText, or train with train_supervised, whose models are smaller"
+            "fastText, or train with train_supervised, whose models can be quantised"
         )
 
     def save_model(self, path):
@@ -455,10 +455,14 @@ class _Trained(_FastText):
         return len(texts), *counts
 
     def is_quantized(self):
-        return False
+        return self._classifier.reduced_ is not None
+
+    def quantize(self, **options):
+        _warn_of(list(options), "a model whose weights get 8 bits")
+        self._classifier = self._classifier.reduce()
 
     def save_model(self, path):
-        """Write the classifier: `TextClassifier.load` and `load_model` read it."""
+        """Write the quantised model; `load_model` and `TextClassifier.load` read it."""
         self._classifier.save(path)
 
     def __reduce__(self):
@@ -492,6 +496,11 @@ def _limits(k: Any, threshold: Any, n: int) -> tuple[int, float]:
     if not isinstance(threshold, Real) or not threshold == threshold:
         raise ValueError(f"threshold must be a number, got {threshold!r}")
     return n if k == -1 else min(int(k), n), float(threshold)
+
+
+def _warn_of(names: list[str], what: str) -> None:
+    if names:
+        warn(f"{', '.join(names)} has no meaning for {what}", UserWarning)
 
 
 def load_model(path: str | os.PathLike) -> _FastText:
@@ -584,7 +593,7 @@ def train_supervised(
         ``"auto"``.
 
     wordNgrams : int, default=None
-        Longest n-grams of words, of a model without n-grams of letters.
+        Longest n-grams of words; with `maxn` it is 2.
 
     loss : {"softmax", "hs", "ns", "ova"}, default="softmax"
         "ova", or a line with more than one label: each label has its probability.
@@ -639,8 +648,9 @@ def train_supervised(
     if autotuneMetric != "f1":
         raise ValueError(f'autotuneMetric must be "f1", got {autotuneMetric!r}')
     unused = [name for name in _NO_MEANING if given[name] is not None]
-    if unused:
-        warn(f"{', '.join(unused)}: no meaning for a convex linear model", UserWarning)
+    if maxn > 0 and wordNgrams not in (None, 2):
+        unused.append("wordNgrams beside maxn, where it is 2,")
+    _warn_of(unused, "a convex linear model of n-grams")
     texts, labels = read_labelled(input, label)
     if minCountLabel > 1:
         count = Counter(x for some in labels for x in some)
