@@ -113,7 +113,7 @@ from sklstruct.taxonomy import (
     RefinedTaxonomy,
     TaxonomyBuilder,
 )
-from sklstruct.text import NgramVectorizer
+from sklstruct.text import NgramVectorizer, TextClassifier
 from sklstruct.word_classes import (
     ContextRefiner,
     ExchangeClustering,
@@ -329,7 +329,7 @@ ELSEWHERE = {
         [GroupLasso, TreeNorm], "tests/linear (parts of StructuredLogisticRegression)"
     ),
     FactorGraphVectorizer: "tests/factor_graph (its X are dictionaries)",
-    NgramVectorizer: "tests/text (its X are texts)",
+    **dict.fromkeys([NgramVectorizer, TextClassifier], "tests/text (X are texts)"),
     LikelihoodScorer: "tests/metrics (a scorer; an estimator for its parameters only)",
 }
 

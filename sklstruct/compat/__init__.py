@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from .._lazy import face
 
 if TYPE_CHECKING:
+    from . import fasttext as fasttext
     from . import kenlm as kenlm
 else:
     __all__, __getattr__, __dir__ = face(__name__)

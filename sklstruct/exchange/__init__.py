@@ -7,6 +7,7 @@ from .._lazy import face
 if TYPE_CHECKING:
     from ._arpa_write import put, sections_of
     from ._att import att_lines
+    from ._container import Container, labels_of, put_labels
     from ._formats import FORMATS, format_to_write, read, write
 else:
     __all__, __getattr__, __dir__ = face(__name__)

@@ -24,8 +24,7 @@ from ..backoff._model import check_model
 from ._arpa_read import read_arpa
 from ._arpa_write import write_arpa
 from ._att import read_att, write_att
-from ._native import MAGIC as NATIVE_MAGIC
-from ._native import read_native, write_native
+from ._native import NATIVE, read_native, write_native
 from ._probing import MAGIC, kenlm_file, read_probing, write_probing
 
 
@@ -55,7 +54,7 @@ FORMATS = {
         read_probing, write_probing, MAGIC, (".bin", ".binary", ".klm", ".kenlm")
     ),
     "att": Format(read_att, write_att, suffixes=(".att",)),
-    "native": Format(read_native, write_native, NATIVE_MAGIC, (".sklm",)),
+    "native": Format(read_native, write_native, NATIVE.magic, (".sklm",)),
 }
 
 
@@ -120,7 +119,7 @@ _FOREIGN: dict[bytes, str] = {
     b"iARPA": "an iARPA file of IRSTLM; compile-lm --text=yes makes an ARPA file of it",
     b"PK\x03\x04": "a zip archive; unpack it first",
     b"\x80": "a pickle; load it, or let `sklstruct convert` make a file of n-grams",
-    NATIVE_MAGIC: "a native file of sklstruct; leave format out",
+    NATIVE.magic: "a native file of sklstruct; leave format out",
 }
 _TEXTS = {"arpa", "att"}
 _HEAD = 512  # bytes that tell what a file is

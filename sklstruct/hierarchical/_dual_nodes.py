@@ -68,6 +68,9 @@ _FEWEST = 200
 # Samples of a block of the search, which one thread answers.
 _ROWS = 1024
 
+# Most outcomes of a piece of the weights of scores.
+_WHOLE = 1 << 15
+
 # A score so large that every scale makes a probability of 1 of it.
 _SURE = 1e20
 
@@ -217,6 +220,36 @@ class DualNodes(DualFits):
         nodes._fold = nothing, X, of_fold, np.empty(0)
         nodes._trees.append(_FittedTree(fits, held))
         nodes.join(forest)
+        return nodes
+
+    @classmethod
+    def over_scores(
+        cls,
+        forest: Forest,
+        loss: str,
+        numbers: NDArray,
+        n_leaves: int,
+        several: bool,
+        threshold: float,
+    ) -> DualNodes:
+        """Nodes whose columns are their scores: score j is the number in column j."""
+        nodes = cls(LinearClassifier(), several, threshold)
+        nodes.forest, nodes.role = forest, _roles(forest)
+        nodes.loss, nodes.numbers, nodes.n_leaves = loss, numbers, n_leaves
+        nodes.fold_log_loss = np.full(forest.n_trees, np.nan)
+        models = forest.model_nodes
+        rows = forest.n_child if several else forest.rows_of_node
+        sizes = [runs(0, m, _WHOLE) for m in rows[models].tolist()]
+        nodes.model_ptr = np.zeros(forest.n_nodes + 1, dtype=np.int64)
+        nodes.model_ptr[models + 1] = [len(blocks) for blocks in sizes]
+        np.cumsum(nodes.model_ptr, out=nodes.model_ptr)
+        nodes.weights = NodeWeights.of_scores(
+            [b - a for blocks in sizes for a, b in blocks]
+        )
+        nodes.C = np.full(models.size, np.nan)
+        nodes.n_iter = nodes.status = np.zeros(models.size, dtype=np.int32)
+        del nodes._trees, nodes._fold, nodes._estimator
+        nodes._check_arrays()
         return nodes
 
     # ------------------------------------------------------------------ fitting

@@ -4,7 +4,8 @@
  * word w, so that a feature is found by two reads. Row r of the weights is
  * cell[start[r]] to cell[start[r + 1]]: M floats, one for each lane, or, where that is
  * shorter, n floats and then their n lanes, two 16-bit numbers in a cell. start is NULL
- * where all rows have M floats.
+ * where all rows have M floats. Where `given` is not negative, the scores of a dense
+ * sample are its values from that feature on, as the weights say too.
  */
 #ifndef SKLSTRUCT_WEIGHTS_H
 #define SKLSTRUCT_WEIGHTS_H
@@ -18,6 +19,7 @@ typedef struct {
     const uint32_t *cell;
     const float *intercept; /* (M,) */
     ptrdiff_t M;
+    ptrdiff_t given;
 } sklstruct_weights;
 
 static inline ptrdiff_t sklstruct_ones(uint64_t x)
@@ -90,6 +92,8 @@ SKLSTRUCT_WIDE static void sklstruct_find(
     const int32_t *rank = node->rank;
     ptrdiff_t k, found = 0;
     ptrdiff_t count = n - first < SKLSTRUCT_AHEAD ? n - first : SKLSTRUCT_AHEAD;
+    if (node->given >= 0 && !index)
+        count = 0;
     for (k = 0; k < count; k++) {
         int32_t feature = index ? index[first + k] : (int32_t)(first + k);
         uint64_t word = words[feature >> 6];
@@ -216,8 +220,13 @@ static inline void sklstruct_node_scores(
     const sklstruct_weights *node, ptrdiff_t n, const float *x, const int32_t *index,
     float *z, sklstruct_hits *hits, int located)
 {
-    ptrdiff_t first;
+    ptrdiff_t first = node->given;
     memcpy(z, node->intercept, (size_t)node->M * sizeof(float));
+    if (first >= 0 && !index) {
+        ptrdiff_t width = n - first < node->M ? n - first : node->M;
+        memcpy(z, x + first, (size_t)width * sizeof(float));
+        return;
+    }
     for (first = 0; first < n; first += SKLSTRUCT_AHEAD) {
         if (first > 0 || !located) {
             sklstruct_find(node, n, x, index, first, hits);

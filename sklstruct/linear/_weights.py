@@ -196,6 +196,9 @@ class NodeWeights(CheckedState):
     n_features : int
     """
 
+    # First feature of each node whose features are its scores.
+    given: NDArray = np.empty(0, dtype=np.int64)
+
     def __init__(self, pieces: Sequence[Piece], n_features: int) -> None:
         self.n_features = n_features
         shape = len(pieces), n_features // 64 + 1
@@ -214,6 +217,24 @@ class NodeWeights(CheckedState):
         self.start_ptr = _ptr([s.size for s in packed] or [0] * len(pieces))
         self.start = _join(packed, np.uint32)
 
+    @classmethod
+    def of_scores(cls, sizes: Sequence[int]) -> NodeWeights:
+        """Of nodes with so many outcomes, whose features are their scores."""
+        first = np.append(0, np.cumsum(sizes, dtype=np.int64))
+        n_features, pieces = max(int(first[-1]), 1), []
+        for a, m in zip(first.tolist(), sizes):
+            features = Features.of(np.arange(a, a + m, dtype=np.int32), n_features)
+            one, lane = np.ones(m, np.float32).view(np.uint32), np.arange(m)
+            cell, step = one, 1
+            if lanes_of(m) > 1:
+                cell, step = np.stack([one, lane.astype(np.uint32)], 1).ravel(), 2
+            start = np.arange(0, step * m + 1, step, dtype=np.uint32)
+            intercept = np.zeros(lanes_of(m), dtype=np.float32)
+            pieces.append(Piece(features, start, cell, intercept, m))
+        weights = cls(pieces, n_features)
+        weights.given = first[:-1]
+        return weights
+
     def _check_arrays(self) -> None:
         n, size = self.n_nodes, as_ids("n_outcomes", self.n_outcomes, 1, np.int64)
         shape = n, self.n_features // 64 + 1
@@ -229,6 +250,11 @@ class NodeWeights(CheckedState):
             pointers = as_ids(name, getattr(self, name), 1, np.int64)
             check_length(name, pointers, n + 1, "the nodes and their end")
             check_pointers(name, pointers, 0, last)
+        if self.given.size:
+            check_length("given", self.given, n, "one per node")
+            last = as_ids("given", self.given, 1, np.int64) + size
+            if self.given.min() < 0 or last.max() > self.n_features:
+                raise ValueError("given must be features of the scores")
         # A search for the best classes does not end where a score is NaN.
         if not np.isfinite(self.intercept).all():
             raise ValueError("intercept holds NaN or an infinite number")
@@ -281,6 +307,7 @@ class NodeWeights(CheckedState):
             self.cell,
             self.lane_ptr,
             self.intercept,
+            self.given,
         )
 
     def piece(self, v: int) -> Piece:

@@ -12,6 +12,7 @@ cdef extern from "_weights.h" nogil:
         const uint32_t* cell
         const float* intercept
         Py_ssize_t M
+        Py_ssize_t given
 
     Py_ssize_t sklstruct_ones(uint64_t x) noexcept
     Py_ssize_t sklstruct_row(
@@ -51,4 +52,5 @@ cdef class NodeWeightsView:
     cdef const uint32_t[::1] cell
     cdef const int64_t[::1] lane_ptr
     cdef const float[::1] intercept
+    cdef const int64_t[::1] given
     cdef sklstruct_weights at(self, Py_ssize_t v) noexcept nogil

@@ -137,7 +137,8 @@ cdef class NodeWeightsView:
 
     Node v has words and ranks ``v * n_words`` onward, starts from start_ptr[v] (none
     if `start` is empty: rows of M cells), cells from cell_ptr[v] and intercepts from
-    lane_ptr[v], a lane each.
+    lane_ptr[v], a lane each. `given` is the first feature of each node that has the
+    scores themselves as features, or empty.
     """
 
     def __init__(
@@ -150,7 +151,9 @@ cdef class NodeWeightsView:
         const uint32_t[::1] cell,
         const int64_t[::1] lane_ptr,
         const float[::1] intercept,
+        const int64_t[::1] given,
     ):
+        self.given = given
         self.words, self.rank = words, rank
         self.start_ptr, self.start = start_ptr, start
         self.cell_ptr, self.cell = cell_ptr, cell
@@ -168,6 +171,7 @@ cdef class NodeWeightsView:
             node.cell = &self.cell[self.cell_ptr[v]]
         node.intercept = &self.intercept[self.lane_ptr[v]]
         node.M = self.lane_ptr[v + 1] - self.lane_ptr[v]
+        node.given = self.given[v] if self.given.shape[0] else -1
         return node
 
 

@@ -1,10 +1,12 @@
-"""Texts to rows of features: counts and tf-idf of n-grams."""
+"""Texts to features, and texts to classes."""
 
 from typing import TYPE_CHECKING
 
 from .._lazy import face
 
 if TYPE_CHECKING:
+    from ._classifier import TextClassifier as TextClassifier
+    from ._fasttext import FastTextFile, is_fasttext, read_labelled
     from ._vectorizer import NgramVectorizer as NgramVectorizer
 else:
     __all__, __getattr__, __dir__ = face(__name__)

@@ -215,7 +215,7 @@ class Reader(NamedTuple):
         return Symbols(symbols, ends, np.arange(1, ends.size + 1))
 
 
-def _blocks(texts: Sequence[str]) -> Iterator[slice]:
+def blocks(texts: Sequence[str]) -> Iterator[slice]:
     """Slices of texts of about as many letters."""
     ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
     start = 0
@@ -253,7 +253,7 @@ class CountedNgrams(NamedTuple):
         nodes = [np.zeros(n, kind) for n, kind in zip(sizes, kinds)]
         n_nodes = 1
         with stop_flag() as stop:
-            for part in _blocks(texts):
+            for part in blocks(texts):
                 read = reader.read(texts[part], learn=True)
                 if keep:
                     kept.append(read)
@@ -287,14 +287,7 @@ class CountedNgrams(NamedTuple):
         if self.reader.words is not None:
             # A space sorts before all letters of words.
             symbol = self._ranks(symbol)
-        key = parent[1:].astype(np.uint64) << np.uint64(32) | symbol[1:]
-        by_key = np.argsort(key) + 1
-        place = np.empty_like(parent)
-        sorted_places(
-            parent, by_key, np.ones_like(parent), np.empty_like(parent), place
-        )
-        order = np.empty_like(old)
-        order[place] = old
+        order = old[depth_first(parent, symbol)[0]]
         return order[keep[order]]
 
     def trie(self, nodes: np.ndarray) -> tuple[NgramTrie, list[Symbols]]:
@@ -307,14 +300,12 @@ class CountedNgrams(NamedTuple):
         read, words = self.read, self.reader.words
         if words is not None:
             strings = words.strings()
-            used = np.unique(symbol[1:])
+            used = self._sorted_words(symbol)
             number = np.zeros(len(strings) + 1, dtype=np.uint32)
-            number[used] = np.arange(words.n_stop + 1, words.n_stop + 1 + used.size)
+            number[used] = np.arange(words.n_stop + 1, words.n_stop + 1 + len(used))
             symbol = number[symbol]
             read = [r._replace(symbols=number[r.symbols]) for r in read]
-            words = Words(
-                strings[: words.n_stop], [strings[w - 1] for w in used.tolist()]
-            )
+            words = Words(strings[: words.n_stop], [strings[w - 1] for w in used])
         reader = self.reader._replace(words=words)
         return NgramTrie(reader, parent, symbol, column[old], nodes.size), read
 
@@ -327,14 +318,33 @@ class CountedNgrams(NamedTuple):
         new = np.cumsum(live, dtype=np.int32) - np.int32(1)
         return old, new[self.parent[old]], self.symbol[old]
 
-    def _ranks(self, symbol: np.ndarray) -> np.ndarray:
-        """The places of words in their sorted list."""
+    def _sorted_words(self, symbol: np.ndarray) -> list[int]:
+        """The words of some nodes, sorted as strings."""
         assert self.reader.words is not None
         strings = self.reader.words.strings()
-        used = np.unique(symbol[1:]).tolist()
-        rank = np.zeros(len(strings) + 1, dtype=np.uint32)
-        rank[sorted(used, key=lambda w: strings[w - 1])] = np.arange(len(used))
+        return sorted(np.unique(symbol[1:]).tolist(), key=lambda w: strings[w - 1])
+
+    def _ranks(self, symbol: np.ndarray) -> np.ndarray:
+        """The places of words in their sorted list."""
+        used = self._sorted_words(symbol)
+        rank = np.zeros(max(used, default=0) + 1, dtype=np.uint32)
+        rank[used] = np.arange(len(used))
         return rank[symbol]
+
+
+def depth_first(
+    parent: np.ndarray, symbol: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(nodes of a trie in depth-first order, siblings by symbol; their depths)."""
+    key = parent[1:].astype(np.uint64) << np.uint64(32) | symbol[1:]
+    by_key = np.argsort(key) + 1
+    place, depth = np.empty_like(parent), np.zeros_like(parent)
+    sorted_places(
+        parent, by_key, np.ones_like(parent), np.empty_like(parent), place, depth
+    )
+    order = np.empty_like(parent)
+    order[place] = np.arange(parent.size, dtype=np.int32)
+    return order, depth[order]
 
 
 class NgramTrie(CheckedState):
@@ -439,50 +449,63 @@ class NgramTrie(CheckedState):
                 names[c] = name
         return names
 
-    def rows(
+    def block_rows(
         self,
-        texts: Sequence[str],
+        read: Symbols,
+        stop: np.ndarray,
         *,
         idf: np.ndarray | None = None,
         values: str = "count",
         norm: str | None = None,
         dtype: Any = np.float64,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Data, indices and ends of the rows of some texts; the indices are sorted."""
+        weights = np.empty(0) if idf is None else idf
+        reader, n = self.reader, self.n_columns
+        if weights.size not in (0, n):
+            raise ValueError(f"idf must have {n} entries, got {weights.size}")
+        n_texts, n_lengths = read.text_ends.size, reader.longest - reader.shortest + 1
+        size = read.segment_ends[-1] if read.segment_ends.size else 0
+        room = min(int(size) * n_lengths, n_texts * n)
+        indices, data = np.empty(room, np.int32), np.empty(room, dtype)
+        bits = [np.zeros((n >> shift) + 1, np.uint64) for shift in (6, 12, 18)]
+        ends = np.empty(n_texts, dtype=np.int64)
+        count_rows(
+            *read, reader.shortest, reader.longest, reader.padded, *self.tables,
+            weights, VALUES[values], NORMS[norm], np.zeros(n, np.int32), *bits, ends,
+            indices, data, stop,
+        )  # fmt: skip
+        end = int(ends[-1])
+        return data[:end], indices[:end], ends
+
+    def rows(
+        self,
+        texts: Sequence[str],
+        *,
         n_jobs: int | None = None,
         read: list[Symbols] | None = None,
+        **options: Any,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Data, indices and indptr of the rows of texts; the indices are sorted.
+        """Data, indices and indptr of the rows of texts; options: of `block_rows`.
 
         read: the symbols of the texts, by block, if they are known.
         """
-        weights = np.empty(0) if idf is None else idf
-        reader, tables, n = self.reader, self.tables, self.n_columns
-        n_lengths = reader.longest - reader.shortest + 1
-        if weights.size not in (0, n):
-            raise ValueError(f"idf must have {n} entries, got {weights.size}")
+        reader = self.reader
+        self.tables  # noqa: B018 - made once, not by each thread
 
         def block(part: slice | Symbols) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             read = reader.read(texts[part]) if isinstance(part, slice) else part
-            n_texts = read.text_ends.size
-            size = read.segment_ends[-1] if read.segment_ends.size else 0
-            room = min(int(size) * n_lengths, n_texts * n)
-            indices, data = np.empty(room, np.int32), np.empty(room, dtype)
-            bits = [np.zeros((n >> shift) + 1, np.uint64) for shift in (6, 12, 18)]
-            ends = np.empty(n_texts, dtype=np.int64)
-            count_rows(
-                *read, reader.shortest, reader.longest, reader.padded, *tables, weights,
-                VALUES[values], NORMS[norm], np.zeros(n, np.int32), *bits, ends,
-                indices, data, stop,
-            )  # fmt: skip
-            end = int(ends[-1])
-            return data[:end].copy(), indices[:end].copy(), ends
+            data, indices, ends = self.block_rows(read, stop, **options)
+            return data.copy(), indices.copy(), ends
 
         with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
-            done = parallel(block, _blocks(texts) if read is None else read)
+            done = parallel(block, blocks(texts) if read is None else read)
         sizes = [int(ends[-1]) for _, _, ends in done]
         total = sum(sizes)
         pointer = np.int32 if total <= INT32_MAX else np.int64
         indptr = np.zeros(len(texts) + 1, dtype=pointer)
-        data, indices = np.empty(total, dtype), np.empty(total, pointer)
+        data = np.empty(total, options.get("dtype", np.float64))
+        indices = np.empty(total, pointer)
         row = at = 0
         # A block is freed once it is copied: the peak is the matrix and one block.
         done.reverse()

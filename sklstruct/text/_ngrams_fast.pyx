@@ -346,23 +346,24 @@ def live_nodes(const int32_t[::1] parent, uint8_t[::1] live):
 
 
 def sorted_places(const int32_t[::1] parent, const int64_t[::1] by_key,
-                  int32_t[::1] size, int32_t[::1] next_place, int32_t[::1] place):
+                  int32_t[::1] size, int32_t[::1] next_place, int32_t[::1] place,
+                  int32_t[::1] depth):
     """The place of each node when the n-grams are sorted as strings.
 
     by_key : all nodes but the root, sorted by parent, then by symbol.
     size, next_place : (n_nodes,) for numbers of the kernel; size is 1 everywhere.
-    place : (n_nodes,) 0 for the root, whose n-gram is empty.
+    place, depth : (n_nodes,) 0 for the root, whose n-gram is empty.
     """
     cdef Py_ssize_t i, v
     cdef int32_t p
     with nogil:
         for v in range(parent.shape[0] - 1, 0, -1):
             size[parent[v]] += size[v]
-        place[0], next_place[0] = 0, 1
+        place[0], next_place[0], depth[0] = 0, 1, 0
         for i in range(by_key.shape[0]):
             v = by_key[i]
             p = parent[v]
-            place[v] = next_place[p]
+            place[v], depth[v] = next_place[p], depth[p] + 1
             next_place[p] += size[v]
             next_place[v] = place[v] + 1
 

@@ -24,7 +24,7 @@ from ..symbols import is_missing, object_array, plain_list
 from ._ngrams import CountedNgrams, NgramTrie, Reader, Symbols, Words, is_word
 
 
-def _as_texts(X: Any) -> list[str]:
+def as_texts(X: Any) -> list[str]:
     """X as a list of strings, or a ValueError with the place of what is not one."""
     if isinstance(X, str | bytes):
         raise ValueError(
@@ -75,6 +75,11 @@ def _as_terms(vocabulary: Any) -> list[str]:
         twice = next(term for i, term in enumerate(terms) if term in terms[:i])
         raise ValueError(f"vocabulary must hold each n-gram once, got {twice!r} twice")
     return terms
+
+
+def idf_of(n_texts: int, n_with: np.ndarray) -> np.ndarray:
+    """Inverse document frequencies of n-grams that are in `n_with` of the texts."""
+    return np.log((1.0 + n_texts) / (1.0 + n_with)) + 1.0
 
 
 class NgramVectorizer(TransformerMixin, BaseEstimator):
@@ -150,6 +155,9 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
 
     idf_ : ndarray of shape (n_features,)
         Inverse document frequency of each column. Only with ``use_idf=True``.
+
+    n_texts_ : int
+        Number of training texts.
 
     See Also
     --------
@@ -257,7 +265,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         ValueError
             If a parameter or X is wrong, or no n-gram is left.
         """
-        self._fit(_as_texts(X), keep=False)
+        self._fit(as_texts(X), keep=False)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -281,7 +289,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         ValueError
             As `fit`.
         """
-        texts = _as_texts(X)
+        texts = as_texts(X)
         return self._rows(texts, self._fit(texts, keep=True))
 
     def transform(self, X: Any) -> Any:
@@ -305,7 +313,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             If X is one string, or holds something else than strings.
         """
         check_is_fitted(self)
-        return self._rows(_as_texts(X))
+        return self._rows(as_texts(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """N-grams of the columns.
@@ -321,7 +329,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             Words of an n-gram are separated by one space.
         """
         check_is_fitted(self)
-        return object_array(self._trie.names() if self._terms is None else self._terms)
+        return object_array(self.trie_.names() if self.terms_ is None else self.terms_)
 
     @property
     def vocabulary_(self) -> dict[str, int]:
@@ -329,7 +337,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         return {name: j for j, name in enumerate(self.get_feature_names_out())}
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_trie")
+        return hasattr(self, "trie_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -381,22 +389,23 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         read = None
         reader = self._reader()
         if self.vocabulary is not None:
-            self._terms: list[str] | None = _as_terms(self.vocabulary)
-            self._trie = NgramTrie.of_terms(reader, self._terms)
+            self.terms_: list[str] | None = _as_terms(self.vocabulary)
+            self.trie_ = NgramTrie.of_terms(reader, self.terms_)
             if self.use_idf:
-                _, columns, _ = self._trie.rows(texts, n_jobs=self.n_jobs)
-                n_texts = np.bincount(columns, minlength=len(self._terms))
+                _, columns, _ = self.trie_.rows(texts, n_jobs=self.n_jobs)
+                n_texts = np.bincount(columns, minlength=len(self.terms_))
         else:
-            self._terms = None
+            self.terms_ = None
             by_total = self.max_features is not None and not self.binary
             low, high = self._bounds(len(texts))
             counted = CountedNgrams.of(reader, texts, totals=by_total, keep=keep)
             nodes = self._chosen(counted, low, high)
             n_texts = counted.n_texts[nodes]
-            self._trie, kept = counted.trie(nodes)
+            self.trie_, kept = counted.trie(nodes)
             read = kept if keep else None
+        self.n_texts_ = len(texts)
         if self.use_idf:
-            self.idf_ = np.log((1.0 + len(texts)) / (1.0 + n_texts)) + 1.0
+            self.idf_ = idf_of(self.n_texts_, n_texts)
         return read
 
     def _bounds(self, n_texts: int) -> tuple[float, float]:
@@ -435,18 +444,19 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             nodes = nodes[np.sort(chosen)]
         return nodes
 
-    def _rows(self, texts: list[str], read: list[Symbols] | None = None) -> Any:
+    def row_options(self, dtype: Any) -> dict[str, Any]:
+        """How the values of rows are computed, for `NgramTrie.block_rows`."""
         values = "logarithm" if self.sublinear_tf else "count"
-        if self.binary:
-            values = "binary"
-        parts = self._trie.rows(
-            texts,
-            idf=self.idf_ if self.use_idf else None,
-            values=values,
-            norm=self.norm,
-            dtype=np.dtype(self.dtype),
-            n_jobs=self.n_jobs,
-            read=read,
+        return {
+            "idf": self.idf_ if self.use_idf else None,
+            "values": "binary" if self.binary else values,
+            "norm": self.norm,
+            "dtype": np.dtype(dtype),
+        }
+
+    def _rows(self, texts: list[str], read: list[Symbols] | None = None) -> Any:
+        parts = self.trie_.rows(
+            texts, n_jobs=self.n_jobs, read=read, **self.row_options(self.dtype)
         )
-        shape = len(texts), self._trie.n_columns
+        shape = len(texts), self.trie_.n_columns
         return _align_api_if_sparse(sp.csr_array(parts, shape=shape))

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from sklstruct import BackoffModel, KneserNeyLM, LanguageModel, exchange
-from sklstruct.exchange._native import _HEAD, _VERSION, MAGIC, read_native
+from sklstruct.exchange._container import HEAD
+from sklstruct.exchange._native import NATIVE, read_native
 from sklstruct.exchange._probing_fast import hash_bytes
 from sklstruct.symbols import Labels
 
@@ -110,7 +111,7 @@ def test_what_has_no_place_is_refused():
 @pytest.mark.parametrize("version, remedy", [(7, "upgrade"), (1, "write it again")])
 def test_other_versions_are_refused_by_name(version, remedy):
     data = bytearray(data_of(MODELS["marks"]))
-    data[len(MAGIC)] = version
+    data[len(NATIVE.magic)] = version
     with pytest.raises(ValueError, match=f"version {version}.*{remedy}"):
         load(bytes(data))
 
@@ -157,8 +158,10 @@ def test_every_changed_byte_and_every_cut_is_found():
 
 
 def parts_of(data):
-    version, size, _ = _HEAD.unpack(data[len(MAGIC) : len(MAGIC) + _HEAD.size])
-    first = len(MAGIC) + _HEAD.size
+    version, size, _ = HEAD.unpack(
+        data[len(NATIVE.magic) : len(NATIVE.magic) + HEAD.size]
+    )
+    first = len(NATIVE.magic) + HEAD.size
     return json.loads(data[first : first + size]), data[
         first + size + -(first + size) % 64 :
     ]
@@ -166,7 +169,7 @@ def parts_of(data):
 
 def joined(header, body):
     text = json.dumps(header).encode()
-    head = MAGIC + _HEAD.pack(_VERSION, len(text), hash_bytes(text)) + text
+    head = NATIVE.magic + HEAD.pack(NATIVE.version, len(text), hash_bytes(text)) + text
     return head + bytes(-len(head) % 64) + body
 
 

@@ -292,7 +292,7 @@ def test_damaged_pickles_are_refused(analyzer):
     copy.idf_ = copy.idf_[:-1]
     with pytest.raises(ValueError, match="idf must have"):
         copy.transform(TEXTS)
-    trie = vectorizer._trie
+    trie = vectorizer.trie_
     damaged = {
         "parent": [-1, *trie.parent[1:]],
         "column": trie.column + 1,

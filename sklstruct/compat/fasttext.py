@@ -1,0 +1,719 @@
+r"""The names of fastText's Python module: its files are read, our models are trained.
+
+`load_model` opens a ``.bin`` or ``.ftz``, whatever the loss and whether quantised or
+not. Labels, their order and probabilities are those of fastText. `train_supervised`
+trains a :class:`~sklstruct.text.TextClassifier`, whose probabilities are calibrated.
+Word vectors are read, and not trained.
+
+A program that says ``import fasttext`` runs with
+``import sklstruct.compat.fasttext as fasttext``. If it cannot be changed, call
+``sklstruct.compat.fasttext.install()`` first.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from importlib.machinery import ModuleSpec
+from numbers import Integral, Real
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from .._checks import check_memory
+from .._warnings import warn
+from ..text import FastTextFile, TextClassifier, is_fasttext, read_labelled
+
+__all__ = [
+    "BOW",
+    "EOS",
+    "EOW",
+    "FastText",
+    "install",
+    "load_model",
+    "tokenize",
+    "train_supervised",
+    "train_unsupervised",
+]
+
+EOS = "</s>"
+BOW = "<"
+EOW = ">"
+
+# Programs import `_FastText` from the module fasttext.FastText, and set its `eprint`.
+FastText = sys.modules[__name__]
+
+
+def _encoded(word: str) -> bytes:
+    if not isinstance(word, str):
+        raise TypeError(f"word must be a str, got {type(word).__name__}")
+    return word.encode("utf-8", "surrogatepass")
+
+
+def _words_of(line: str) -> list[str]:
+    """The words of a line, which white space of ASCII and zero bytes separate."""
+    words = _encoded(line).replace(b"\0", b" ").split()
+    return [word.decode("utf-8", "surrogatepass") for word in words]
+
+
+def tokenize(text: str) -> list[str]:
+    """The words of a text; each line feed is the word ``</s>``.
+
+    Parameters
+    ----------
+    text : str
+
+    Returns
+    -------
+    words : list of str
+
+    Examples
+    --------
+    >>> from sklstruct.compat import fasttext
+    >>> fasttext.tokenize("a line\\nanother")
+    ['a', 'line', '</s>', 'another']
+    """
+    first, *others = (_words_of(line) for line in text.split("\n"))
+    return first + [word for line in others for word in [EOS, *line]]
+
+
+class _Vectors:
+    """What a file of fastText says about words: rows of the input matrix."""
+
+    _file: FastTextFile
+    _directions: np.ndarray | None = None
+
+    def get_dimension(self):
+        """Number of columns of the matrices."""
+        return self._file.settings["dim"]
+
+    def get_words(self, include_freq=False, on_unicode_error="strict"):
+        """The known words, the most frequent first; with their counts if asked for."""
+        n = self._file.n_words
+        words = [
+            self._file.entry(i).decode("utf-8", on_unicode_error) for i in range(n)
+        ]
+        return (words, self._file.counts[:n].copy()) if include_freq else words
+
+    @property
+    def words(self):
+        return self.get_words()
+
+    def get_word_id(self, word):
+        """The number of a word, -1 if it is unknown."""
+        return self._file.tables.id_of(_encoded(word))
+
+    def __contains__(self, word):
+        return 0 <= self.get_word_id(word) < self._file.n_words
+
+    def get_subword_id(self, subword):
+        """The row of an n-gram of letters, before pruning."""
+        bucket = self._file.settings["bucket"]
+        if bucket < 1:
+            raise ValueError("subword: the model has no n-grams of letters")
+        return self._file.n_words + self._file.hash_of(_encoded(subword)) % bucket
+
+    def get_subwords(self, word, on_unicode_error="strict"):
+        """(a word, if it is known, and its n-grams of letters, their rows)."""
+        text = _encoded(word)
+        rows, places = self._file.tables.rows_of_word(text)
+        padded = b"<" + text + b">"
+        parts = [padded[a:b].decode("utf-8", on_unicode_error) for a, b in places]
+        return ([word] if len(parts) < len(rows) else []) + parts, rows
+
+    def get_input_vector(self, ind):
+        """A row of the input matrix."""
+        if not 0 <= ind < self._file.n_rows:
+            raise ValueError(
+                f"ind={ind} is not a row: the input matrix has {self._file.n_rows}"
+            )
+        return self._file.tables.mean_of_rows(np.array([ind], dtype=np.int32))
+
+    def get_word_vector(self, word):
+        """The mean of the rows of a word and of its letters; zeros for no row."""
+        tables = self._file.tables
+        return tables.mean_of_rows(tables.rows_of_word(_encoded(word))[0])
+
+    __getitem__ = get_word_vector
+
+    def get_sentence_vector(self, text):
+        """The mean of the rows of a line; for word vectors that of unit vectors."""
+        _check_line(text, "get_sentence_vector")
+        tables = self._file.tables
+        if self._file.supervised:
+            return tables.mean_of_rows(tables.rows_of_line(text))
+        total, n = np.zeros(self.get_dimension(), dtype=np.float32), 0
+        for word in _encoded(text).split():
+            vector = tables.mean_of_rows(tables.rows_of_word(word)[0])
+            length = self._length(vector)
+            if length > 0:
+                total += vector * np.float32(1.0 / length)
+                n += 1
+        return total * np.float32(1.0 / n) if n else total
+
+    def get_input_matrix(self):
+        """A copy of the input matrix."""
+        return self._file.matrix("input")
+
+    def get_output_matrix(self):
+        """A copy of the output matrix."""
+        return self._file.matrix("output")
+
+    def get_nearest_neighbors(self, word, k=10, on_unicode_error="strict"):
+        """[(cosine, word)] of the k words nearest to a word, which is left out."""
+        return self._nearest(self.get_word_vector(word), k, {word}, on_unicode_error)
+
+    def get_analogies(self, wordA, wordB, wordC, k=10, on_unicode_error="strict"):
+        """[(cosine, word)] of the k words nearest to A - B + C."""
+        query = np.zeros(self.get_dimension(), dtype=np.float32)
+        for word, sign in ((wordA, 1.0), (wordB, -1.0), (wordC, 1.0)):
+            vector = self.get_word_vector(word)
+            query += vector * np.float32(sign / (self._length(vector) + 1e-8))
+        return self._nearest(query, k, {wordA, wordB, wordC}, on_unicode_error)
+
+    def _length(self, vector):
+        squares = self._file.tables.products(vector[np.newaxis], vector)
+        return float(np.sqrt(squares[0]))
+
+    def _nearest(self, query, k, without, on_unicode_error):
+        n = self._file.n_words
+        if self._directions is None:
+            shape = n, self.get_dimension()
+            what = f"the matrix of {n} words and {shape[1]} columns"
+            check_memory(4.0 * n * shape[1], None, what, "read single words")
+            self._directions = np.empty(shape, dtype=np.float32)
+            self._file.tables.word_directions(self._directions)
+        length = self._length(query)
+        cosine = self._file.tables.products(self._directions, query)
+        cosine /= np.float32(length if length >= 1e-8 else 1.0)
+        left_out = [self.get_word_id(word) for word in without]
+        cosine[[i for i in left_out if 0 <= i < n]] = -np.inf
+        best = np.argsort(-cosine, kind="stable")[: min(k, n)]
+        return [
+            (
+                float(cosine[i]),
+                self._file.entry(i).decode("utf-8", on_unicode_error),
+            )
+            for i in best.tolist()
+            if cosine[i] > -np.inf
+        ]
+
+
+class _FastText(_Vectors):
+    """A model of a file. `load_model` and `train_supervised` return such objects."""
+
+    def __init__(self, model_path, args=None):
+        self._file = FastTextFile(model_path)
+
+    # ---------------------------------------------------------------- prediction
+
+    def predict(self, text, k=1, threshold=0.0, on_unicode_error="strict"):
+        """(labels, probabilities) of a line of text, the most probable label first.
+
+        Parameters
+        ----------
+        text : str or list of str
+            A line without its end, or lines.
+
+        k : int, default=1
+            Most labels; -1: all.
+
+        threshold : float, default=0.0
+            Least probability.
+
+        on_unicode_error : str, default="strict"
+            As `errors` of ``bytes.decode``, for labels that are not UTF-8.
+
+        Returns
+        -------
+        labels : tuple of str, or a list for each line
+
+        probabilities : float64 ndarray, or a float32 ndarray for each line
+        """
+        if isinstance(text, list):
+            return self._lists(text, k, threshold, on_unicode_error, True)
+        pairs = self._pairs(text, k, threshold, on_unicode_error, True)
+        probabilities = np.array([p for p, _ in pairs], dtype=np.float64)
+        return tuple(label for _, label in pairs), probabilities
+
+    @property
+    def f(self):
+        """The lower level of fastText's module, which programs use for old NumPys.
+
+        A text is a line with its end; its first line counts.
+        """
+        return SimpleNamespace(
+            predict=self._pairs, multilinePredict=self._lists, getArgs=self._args
+        )
+
+    def _args(self):
+        return SimpleNamespace(**self._file.settings)
+
+    def _pairs(self, text, k, threshold, on_unicode_error, one_line=False):
+        names = self._names(on_unicode_error)
+        k, threshold = _limits(k, threshold, len(names))
+        return [(p, names[i]) for p, i in self._one(text, k, threshold, one_line)]
+
+    def _lists(self, text, k, threshold, on_unicode_error, one_line=False):
+        names = self._names(on_unicode_error)
+        k, threshold = _limits(k, threshold, len(names))
+        ids, found, ends = self._many(tuple(text), k, threshold, one_line)
+        flat = [names[i] for i in ids.tolist()]
+        labels, probabilities, begin = [], [], 0
+        for end in ends.tolist():
+            labels.append(flat[begin:end])
+            probabilities.append(found[begin:end])
+            begin = end
+        return labels, probabilities
+
+    def _one(self, text, k, threshold, one_line):
+        """[(probability, number of the label)] of a text."""
+        return self._file.tables.predict_text(text, k, threshold, one_line)
+
+    def _many(self, texts, k, threshold, one_line):
+        """(numbers of labels, probabilities, end of each text in them)."""
+        return self._file.tables.predict_texts(texts, k, threshold, one_line)
+
+    # -------------------------------------------------------------------- labels
+
+    _kept: tuple[str, list[str]] = "", []
+
+    def _names(self, on_unicode_error):
+        """The labels, of which one at least is there."""
+        if not self._kept[1] or self._kept[0] != on_unicode_error:
+            self._kept = on_unicode_error, self._read_names(on_unicode_error)
+        if not self._kept[1]:
+            raise ValueError(
+                "predict: the model holds word vectors and predicts no labels; "
+                "get_word_vector and get_sentence_vector read it"
+            )
+        return self._kept[1]
+
+    def _read_names(self, on_unicode_error):
+        n = self._file.n_words
+        labels = range(n, n + self._file.n_targets)
+        return [self._file.entry(i).decode("utf-8", on_unicode_error) for i in labels]
+
+    def get_labels(self, include_freq=False, on_unicode_error="strict"):
+        """The labels (the words of a model of word vectors); with their counts."""
+        if not self._file.supervised:
+            return self.get_words(include_freq, on_unicode_error)
+        labels = list(self._names(on_unicode_error))
+        counts = self._file.counts[self._file.n_words :]
+        return (labels, counts.copy()) if include_freq else labels
+
+    @property
+    def labels(self):
+        return self.get_labels()
+
+    def get_label_id(self, label):
+        """The number of a label, -1 if it is unknown."""
+        return max(self.get_word_id(label) - self._file.n_words, -1)
+
+    # ---------------------------------------------------------------------- lines
+
+    def get_line(self, text, on_unicode_error="strict"):
+        """(words, known labels) of a line, or of each line of a list."""
+        if isinstance(text, list):
+            lines = [self.get_line(line) for line in text]
+            return [words for words, _ in lines], [labels for _, labels in lines]
+        _check_line(text, "get_line")
+        words, labels = [], []
+        for word in [*_words_of(text), EOS]:
+            if self.get_label_id(word) >= 0:
+                labels.append(word)
+            elif not word.startswith(_PREFIX) or word in self:
+                words.append(word)
+            if word == EOS:
+                break
+        return words, labels
+
+    def test(self, path, k=1, threshold=0.0):
+        """(number of lines, precision, recall) of the labels of a file.
+
+        Parameters
+        ----------
+        path : str
+            A line for each text, with its labels.
+
+        k : int, default=1
+            Most labels that are predicted for a line; -1: all.
+
+        threshold : float, default=0.0
+            Least probability of a label that is predicted.
+        """
+        n, gold, predicted, right = self._counts(path, k, threshold)
+        total = right.sum().item()
+        return n, _share(total, predicted.sum()), _share(total, gold.sum())
+
+    def test_label(self, path, k=1, threshold=0.0):
+        """label -> {"precision", "recall", "f1score"}; see `test`."""
+        _, *counts = self._counts(path, k, threshold)
+        return {
+            label: {
+                "precision": _share(right, predicted),
+                "recall": _share(right, gold),
+                "f1score": _share(2 * right, predicted + gold),
+            }
+            for label, gold, predicted, right in zip(
+                self.labels, *(count.tolist() for count in counts)
+            )
+        }
+
+    def _counts(self, path, k, threshold):
+        """(lines, how often each label is given, predicted, and both)."""
+        n = len(self._names("strict"))
+        k, threshold = _limits(k, threshold, n)
+        with open(path, "rb") as file:
+            text = file.read()
+        counts = np.zeros((3, n), dtype=np.int64)
+        return self._file.tables.test(text, k, threshold, *counts), *counts
+
+    # ---------------------------------------------------------------------- files
+
+    def is_quantized(self):
+        """Whether the input matrix holds codes."""
+        return self._file.quantized
+
+    def quantize(self, **options):
+        """Make the model of `train_supervised` smaller; the options have no meaning."""
+        raise ValueError(
+            "quantize: a model of fastText is read and not changed; quantise it with "
+            "fastText, or train with train_supervised, whose models can be quantised"
+        )
+
+    def save_model(self, path):
+        """Write the model as it was read."""
+        self._file.save(path)
+
+    def __reduce__(self):
+        return type(self), (self._file.path,)
+
+
+class _Trained(_FastText):
+    """A `TextClassifier` under fastText's names."""
+
+    def __init__(self, classifier, settings):
+        self._classifier, self._settings = classifier, settings
+
+    @property
+    def _file(self):
+        raise AttributeError(
+            "the model is a TextClassifier, which has labels and no word vectors; "
+            "read word vectors with load_model, from a file of fastText"
+        )
+
+    def _args(self):
+        return SimpleNamespace(**self._settings)
+
+    def _read_names(self, on_unicode_error):
+        return self._classifier.classes_.tolist()
+
+    def get_labels(self, include_freq=False, on_unicode_error="strict"):
+        if include_freq:
+            raise ValueError("include_freq: a TextClassifier does not count its labels")
+        return list(self._names(on_unicode_error))
+
+    def get_label_id(self, label):
+        names = self._names("strict")
+        return names.index(label) if label in names else -1
+
+    def __contains__(self, word):
+        return False
+
+    def _one(self, text, k, threshold, one_line):
+        ids, found, _ = self._many((text,), k, threshold, one_line)
+        return list(zip(found.tolist(), ids.tolist()))
+
+    def _many(self, texts, k, threshold, one_line):
+        if one_line:
+            for text in texts:
+                _check_line(text, "predict")
+        proba = self._classifier.predict_proba(list(texts)) if texts else _NONE
+        best = np.argsort(-proba, axis=1, kind="stable")[:, :k]
+        found = np.take_along_axis(proba, best, axis=1).astype(np.float32)
+        kept = found >= threshold
+        return best[kept], found[kept], kept.sum(axis=1).cumsum()
+
+    def _counts(self, path, k, threshold):
+        names = self._names("strict")
+        k, threshold = _limits(k, threshold, len(names))
+        texts, given = read_labelled(path, self._settings["label"])
+        number = {name: i for i, name in enumerate(names)}
+        labels = [{number[x] for x in some if x in number} for some in given]
+        texts = [text for text, some in zip(texts, labels) if some]
+        labels = [some for some in labels if some]
+        ids, _, ends = self._many(tuple(texts), k, threshold, False)
+        counts = np.zeros((3, len(names)), dtype=np.int64)
+        for some, found in zip(labels, np.split(ids, ends[:-1])):
+            counts[0, list(some)] += 1
+            counts[1, found] += 1
+            counts[2, [i for i in found.tolist() if i in some]] += 1
+        return len(texts), *counts
+
+    def is_quantized(self):
+        return self._classifier.reduced_ is not None
+
+    def quantize(self, **options):
+        _warn_of(list(options), "a model whose weights get 8 bits")
+        self._classifier = self._classifier.reduce()
+
+    def save_model(self, path):
+        """Write the quantised model; `load_model` and `TextClassifier.load` read it."""
+        self._classifier.save(path)
+
+    def __reduce__(self):
+        return type(self), (self._classifier, self._settings)
+
+
+_PREFIX = "__label__"
+_NONE = np.empty((0, 0))
+
+
+def _share(part: int, whole: int) -> float:
+    return part / float(whole) if whole else float("nan")
+
+
+def _check_line(text: Any, name: str) -> None:
+    if not isinstance(text, str):
+        raise TypeError(f"text must be a str, got {type(text).__name__}")
+    if "\n" in text:
+        raise ValueError(
+            f"text has a line feed; {name} takes one line at a time: replace '\\n' by "
+            "a space"
+        )
+
+
+def _limits(k: Any, threshold: Any, n: int) -> tuple[int, float]:
+    """The number of labels to find, and the least probability."""
+    if isinstance(k, bool) or not isinstance(k, Integral) or not (k >= 1 or k == -1):
+        raise ValueError(
+            f"k must be an integer of at least 1, or -1 for all, got {k!r}"
+        )
+    if not isinstance(threshold, Real) or not threshold == threshold:
+        raise ValueError(f"threshold must be a number, got {threshold!r}")
+    return n if k == -1 else min(int(k), n), float(threshold)
+
+
+def _warn_of(names: list[str], what: str) -> None:
+    if names:
+        warn(f"{', '.join(names)} has no meaning for {what}", UserWarning)
+
+
+def load_model(path: str | os.PathLike) -> _FastText:
+    """Open a model: of fastText (``.bin``, ``.ftz``), or one of `TextClassifier.save`.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The first bytes tell which kind the file is. A file of fastText is mapped.
+
+    Returns
+    -------
+    model : _FastText
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened.
+
+    ValueError
+        If it is damaged, or another file; the message has the place.
+    """
+    if is_fasttext(path):
+        return _FastText(path)
+    return _Trained(TextClassifier.load(path), {"label": _PREFIX})
+
+
+# Options of fastText that a convex linear model does not have, and those of its search.
+_NO_MEANING = (
+    "lr",
+    "dim",
+    "ws",
+    "epoch",
+    "neg",
+    "bucket",
+    "lrUpdateRate",
+    "t",
+    "autotuneDuration",
+)
+_LOSSES = "softmax", "hs", "ns", "ova"
+
+
+def train_supervised(
+    input: str | os.PathLike,
+    lr: float | None = None,
+    dim: int | None = None,
+    ws: int | None = None,
+    epoch: int | None = None,
+    minCount: int = 2,
+    minCountLabel: int = 0,
+    minn: int = 0,
+    maxn: int = 0,
+    neg: int | None = None,
+    wordNgrams: int | None = None,
+    loss: str = "softmax",
+    bucket: int | None = None,
+    thread: int | None = None,
+    lrUpdateRate: int | None = None,
+    t: float | None = None,
+    label: str = _PREFIX,
+    verbose: int | None = None,
+    pretrainedVectors: str = "",
+    seed: int = 0,
+    autotuneValidationFile: str = "",
+    autotuneMetric: str = "f1",
+    autotunePredictions: int = 1,
+    autotuneDuration: int | None = None,
+    autotuneModelSize: str = "",
+) -> _FastText:
+    """Train a `TextClassifier` from a file in fastText's form.
+
+    The parameters that are not below (`lr`, `dim`, `ws`, `epoch`, `neg`, `bucket`,
+    `lrUpdateRate`, `t`, `autotuneDuration`) have no meaning for a convex linear model.
+    A warning names those that are given.
+
+    Parameters
+    ----------
+    input : str or os.PathLike
+        A line for each text; its words that begin with `label` are its labels.
+
+    minCount : int, default=2
+        Fewest texts that have an n-gram.
+
+    minCountLabel : int, default=0
+        Rarer labels are left out.
+
+    minn, maxn : int, default=0
+        Lengths of the n-grams of letters, beside words; as `ngram_range` of
+        ``TextClassifier("both")``. With neither these nor `wordNgrams` the features are
+        ``"auto"``.
+
+    wordNgrams : int, default=None
+        Longest n-grams of words; with `maxn` it is 2.
+
+    loss : {"softmax", "hs", "ns", "ova"}, default="softmax"
+        "ova", or a line with more than one label: each label has its probability.
+        Otherwise the probabilities of a text sum to 1.
+
+    thread : int, default=None
+        `n_jobs`.
+
+    label : str, default="__label__"
+        How labels begin.
+
+    verbose : int, default=None
+        Accepted; nothing is printed.
+
+    pretrainedVectors : str, default=""
+        Not possible.
+
+    seed : int, default=0
+        `random_state`.
+
+    autotuneValidationFile : str, default=""
+        The features, if they are not given, and C in 0.1, 1, 10 with the largest F1 on
+        this file are taken.
+
+    autotuneMetric : str, default="f1"
+        Only "f1".
+
+    autotunePredictions : int, default=1
+        Labels that are predicted for a line of the validation file.
+
+    autotuneModelSize : str, default=""
+        Not possible; `quantize` makes the model smaller.
+
+    Returns
+    -------
+    model : _FastText
+
+    Raises
+    ------
+    ValueError
+        If the file holds no labelled line, or an option is not possible.
+    """
+    given = locals()
+    for name, remedy in (
+        ("pretrainedVectors", "leave it out: n-grams are learned from the input"),
+        ("autotuneModelSize", "call quantize, or save_model, and compare the sizes"),
+    ):
+        if given[name]:
+            raise ValueError(f"{name}={given[name]!r} is not possible; {remedy}")
+    if loss not in _LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, got {loss!r}")
+    if autotuneMetric != "f1":
+        raise ValueError(f'autotuneMetric must be "f1", got {autotuneMetric!r}')
+    unused = [name for name in _NO_MEANING if given[name] is not None]
+    if maxn > 0 and wordNgrams not in (None, 2):
+        unused.append("wordNgrams beside maxn, where it is 2,")
+    _warn_of(unused, "a convex linear model of n-grams")
+    texts, labels = read_labelled(input, label)
+    if minCountLabel > 1:
+        count = Counter(x for some in labels for x in some)
+        labels = [[x for x in some if count[x] >= minCountLabel] for some in labels]
+        texts = [text for text, some in zip(texts, labels) if some]
+        labels = [some for some in labels if some]
+    several = loss == "ova" or any(len(some) > 1 for some in labels)
+    y = labels if several else [some[0] for some in labels]
+    model = TextClassifier(min_df=minCount, n_jobs=thread, random_state=seed)
+    if maxn > 0:
+        model.set_params(features="both", ngram_range=(max(minn, 1), maxn))
+    elif wordNgrams is not None:
+        model.set_params(features="words", ngram_range=(1, wordNgrams))
+    if not autotuneValidationFile:
+        return _Trained(model.fit(texts, y), {"label": label})
+    features = ("letters", "both") if model.features == "auto" else (model.features,)
+    best, largest = None, -1.0
+    for kind in features:
+        for C in (0.1, 1.0, 10.0):
+            tried = clone(model).set_params(features=kind, C=C).fit(texts, y)
+            found = _Trained(tried, {"label": label})
+            _, precision, recall = found.test(
+                autotuneValidationFile, autotunePredictions
+            )
+            f1 = 2 * precision * recall / max(precision + recall, 1e-300)
+            if f1 > largest:
+                best, largest = found, f1
+    if best is None:
+        raise ValueError(
+            "autotuneValidationFile: none of its labels is in the training file"
+        )
+    return best
+
+
+def train_unsupervised(*args: Any, **kwargs: Any) -> None:
+    """Not possible: word vectors are read and not trained.
+
+    Raises
+    ------
+    ValueError
+        Always.
+    """
+    raise ValueError(
+        "train_unsupervised: word vectors are read and not trained; train them with "
+        "the distribution fasttext-numpy2 or gensim and open the .bin with load_model"
+    )
+
+
+def install() -> None:
+    """Put this module where ``import fasttext`` finds it.
+
+    For tests and scripts of programs that cannot be changed.
+
+    Raises
+    ------
+    RuntimeError
+        If another module of that name is loaded.
+    """
+    for name in ("fasttext", "fasttext.FastText"):
+        if sys.modules.get(name, FastText) is not FastText:
+            raise RuntimeError(
+                f"a module named {name} is loaded already; call install() before it is "
+                "imported"
+            )
+    FastText.__spec__ = ModuleSpec("fasttext", None, origin=FastText.__file__)
+    sys.modules["fasttext"] = sys.modules["fasttext.FastText"] = FastText

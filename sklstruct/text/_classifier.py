@@ -1,0 +1,548 @@
+"""TextClassifier: texts to calibrated probabilities of classes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .._checks import check_count, check_samples
+from .._compat import (
+    BaseEstimator,
+    HasMethods,
+    Interval,
+    StrOptions,
+    _align_api_if_sparse,
+    _fit_context,
+    _safe_indexing,
+)
+from .._likelihood import TopKMixin
+from ..hierarchical import HierarchicalClassifier
+from ..linear import LinearClassifier
+from ..symbols import encode, object_array
+from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy
+from ._reduced import ReducedMixin, joined, parts_of
+from ._scores import text_scores
+from ._targets import are_lists, binarized, learn_names
+from ._vectorizer import NgramVectorizer, as_texts
+
+# Analyzer and n-gram range of the vectorizers of a name of features.
+_NAMED: dict[str, dict[str, tuple[Any, tuple[int, int]]]] = {
+    "letters": {"letters": ("char_wb", (1, 4))},
+    "words": {"words": ("word", (1, 2))},
+    "both": {"words": ("word", (1, 2)), "letters": ("char_wb", (2, 5))},
+}
+# The names that "auto" compares, and the most texts that it compares them on.
+_TRIED = "letters", "both"
+_MOST_TRIED = 20_000
+
+# weight_threshold of the default estimator, which is that of HierarchicalClassifier.
+_THRESHOLD = 0.02
+
+# Texts that are answered at a time.
+_BLOCK = 1 << 14
+
+_OURS = HierarchicalClassifier, LinearClassifier
+
+
+class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
+    r"""Classifier of texts: n-grams and a calibrated linear model.
+
+    A text becomes a row of the tf-idf of its n-grams (`NgramVectorizer` with
+    ``sublinear_tf=True``), and a `HierarchicalClassifier` gives the probabilities of
+    the classes.
+
+    Parameters
+    ----------
+    features : {"auto", "letters", "words", "both"} or vectorizer, default="auto"
+        The n-grams.
+
+        - "letters": 1 to 4 letters inside words, for languages and short texts.
+        - "words": 1 or 2 words.
+        - "both": 1 or 2 words, and 2 to 5 letters inside words, for topics and intents.
+          Both parts of a row have the length :math:`1/\sqrt2`.
+        - "auto": "letters" or "both", whichever has the smaller log-loss on the fold of
+          the estimator. Of more than 20 000 texts so many are drawn for the choice.
+        - An `NgramVectorizer`, or another transformer of texts; it is cloned.
+
+    ngram_range : tuple (shortest, longest), default=None
+        Lengths of the n-grams of "letters" or "words"; for "both" those of the letters.
+        None: those above. 1 <= shortest <= longest.
+
+    min_df : int or float, default=2
+        Fewest training texts that have an n-gram. An int of at least 1 is a number of
+        texts; a float from 0 to 1 is a share. Not used with a vectorizer.
+
+    estimator : classifier, default=None
+        Classifier of the rows. None: a `HierarchicalClassifier` of
+        ``LinearClassifier("auto", C=C, weight_threshold=0.02)``, which is flat up to
+        100 classes.
+
+    C : float, default=1.0
+        Inverse of the regularisation strength of the default estimator, positive.
+
+    taxonomy : str, builder, Taxonomy, list, dict or tuple of these, default="auto"
+        The tree of the default estimator, as for `HierarchicalClassifier`.
+
+    threshold : float or "f1", default=0.5
+        With several labels per text, labels of a larger probability are predicted; in
+        (0, 1). "f1": the threshold of largest micro-averaged F1 on the fold. Of the
+        default estimator.
+
+    n_jobs : int, default=None
+        Threads over texts, and over nodes of the default estimator. None is 1 unless in
+        a `joblib.parallel_config` context. The result does not depend on `n_jobs`.
+
+    random_state : int, RandomState instance or None, default=None
+        Seed of the texts that "auto" draws, and of the default estimator.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels; the numbers of the columns of y if it was an indicator matrix.
+
+    features_ : transformer
+        The fitted vectorizer; for "both" a `sklearn.pipeline.FeatureUnion` of two.
+
+    estimator_ : classifier
+        The fitted classifier of the rows.
+
+    See Also
+    --------
+    NgramVectorizer : The rows alone.
+    sklstruct.HierarchicalClassifier : The default classifier of the rows.
+
+    Notes
+    -----
+    A text without any known n-gram gets the probabilities of a row of zeros, those of
+    the intercepts.
+
+    Examples
+    --------
+    >>> from sklstruct.text import TextClassifier
+    >>> texts = ["the card was declined", "my card is blocked", "reset the password",
+    ...          "password forgotten", "card payment failed", "new password please"]
+    >>> labels = ["card", "card", "login", "login", "card", "login"]
+    >>> model = TextClassifier("words", min_df=1, random_state=0).fit(texts, labels)
+    >>> model.predict(["which card?", "lost my password"]).tolist()
+    ['card', 'login']
+    """
+
+    _parameter_constraints: dict = {
+        "features": [StrOptions({"auto", *_NAMED}), HasMethods(["fit", "transform"])],
+        "ngram_range": [tuple, None],
+        "min_df": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="both"),
+        ],
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "taxonomy": [
+            StrOptions({"auto", *TAXONOMY_BUILDERS}),
+            HasMethods("build"),
+            Taxonomy,
+            list,
+            tuple,
+            Mapping,
+        ],
+        "threshold": [Interval(Real, 0, 1, closed="neither"), StrOptions({"f1"})],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        features: Any = "auto",
+        *,
+        ngram_range: tuple[int, int] | None = None,
+        min_df: float = 2,
+        estimator: BaseEstimator | None = None,
+        C: float = 1.0,
+        taxonomy: str | Taxonomy | Sequence | Mapping | Any = "auto",
+        threshold: float | Literal["f1"] = 0.5,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.features = features
+        self.ngram_range = ngram_range
+        self.min_df = min_df
+        self.estimator = estimator
+        self.C = C
+        self.taxonomy = taxonomy
+        self.threshold = threshold
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ------------------------------------------------------------------ fitting
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None
+    ) -> TextClassifier:
+        """Learn the n-grams, and the classifier.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Texts: a list, an array, a Series, an Arrow array.
+
+        y : array-like of shape (n_texts,), or indicator of (n_texts, n_labels)
+            Labels. Several labels per text as a list of lists, tuples or sets of
+            strings, or as a dense or sparse matrix of 0 and 1.
+
+        sample_weight : array-like of shape (n_texts,), default=None
+            Non-negative weights; weight 0 is as if absent.
+
+        Returns
+        -------
+        self : TextClassifier
+            Fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X is one string or holds something else than strings, no n-gram is left,
+            parameters contradict each other, or as in the `fit` of the classifier.
+        """
+        self._check_params()
+        texts = as_texts(X)
+        if y is None:
+            raise ValueError("y must hold the labels of the texts, got None")
+        names = None
+        if are_lists(y):
+            y, names = learn_names(y)
+        check_samples(len(texts), y.shape[0] if hasattr(y, "shape") else len(y))
+        if isinstance(self.features, str) and self.features == "auto":
+            fitted = self._compared(texts, y, sample_weight)
+        else:
+            fitted = self._fitted(self.features, texts, y, sample_weight)
+        self.features_, self.estimator_ = fitted
+        self.reduced_ = None
+        self.classes_ = self.estimator_.classes_ if names is None else names
+        return self
+
+    def _check_params(self) -> None:
+        """ValueError for parameters that would have no effect."""
+        named = isinstance(self.features, str)
+        if self.ngram_range is not None and self.features not in _NAMED:
+            raise ValueError(
+                f"ngram_range={self.ngram_range!r} is for features of the names "
+                f"{', '.join(map(repr, _NAMED))}: "
+                + ("name the features" if named else "set that of the vectorizer")
+            )
+        if not named and self.min_df != 2:
+            raise ValueError(
+                f"min_df={self.min_df!r} is not used with a vectorizer: set min_df of "
+                "the vectorizer"
+            )
+        if self.estimator is None:
+            return
+        default = {"C": 1.0, "taxonomy": "auto", "threshold": 0.5}
+        for name, value in default.items():
+            given = getattr(self, name)
+            if not isinstance(given, type(value)) or given != value:
+                raise ValueError(
+                    f"{name}={given!r} is for the default estimator: set {name} of the "
+                    "estimator that is given"
+                )
+        if self.features == "auto" and not isinstance(self.estimator, _OURS):
+            raise ValueError(
+                'features="auto" needs the fold of a LinearClassifier or a '
+                f"HierarchicalClassifier, and the estimator is a "
+                f"{type(self.estimator).__name__}: name the features"
+            )
+
+    def _vectorizer(self, features: Any) -> Any:
+        """The unfitted vectorizer of a name, or a clone of the one given."""
+        if not isinstance(features, str):
+            return clone(features)
+        parts = {}
+        for name, (analyzer, bounds) in _NAMED[features].items():
+            own = features == name or name == "letters"
+            parts[name] = NgramVectorizer(
+                analyzer=analyzer,
+                ngram_range=self.ngram_range if own and self.ngram_range else bounds,
+                min_df=self.min_df,
+                sublinear_tf=True,
+                dtype=np.float32,
+                n_jobs=self.n_jobs,
+            )
+        return joined(parts)
+
+    def _classifier(self) -> Any:
+        """The unfitted classifier of the rows."""
+        if self.estimator is not None:
+            return clone(self.estimator)
+        return HierarchicalClassifier(
+            self.taxonomy,
+            estimator=LinearClassifier("auto", C=self.C, weight_threshold=_THRESHOLD),
+            threshold=self.threshold,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+        )
+
+    def _fitted(self, features, texts, y, weight):
+        """The vectorizer and the classifier, fitted."""
+        vectorizer, classifier = self._vectorizer(features), self._classifier()
+        rows = vectorizer.fit_transform(texts)
+        given = {} if weight is None else {"sample_weight": weight}
+        return vectorizer, classifier.fit(rows, y, **given)
+
+    def _compared(self, texts, y, weight):
+        """`_fitted` with the features of the smallest log-loss on the fold."""
+        some, n = (texts, y, weight), len(texts)
+        if n > _MOST_TRIED:
+            rng = check_random_state(self.random_state)
+            chosen = np.sort(rng.permutation(n)[:_MOST_TRIED])
+            some = tuple(
+                None if part is None else _safe_indexing(part, chosen) for part in some
+            )
+        fitted, losses = [], []
+        for name in _TRIED:
+            with warnings.catch_warnings():
+                if n > _MOST_TRIED:  # about labels that none of the drawn texts have
+                    warnings.simplefilter("ignore")
+                fitted.append(self._fitted(name, *some))
+            losses.append(_fold_log_loss(fitted[-1][1]))
+        # One class has no fold: then the first.
+        best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
+        if n > _MOST_TRIED:
+            return self._fitted(_TRIED[best], texts, y, weight)
+        return fitted[best]
+
+    # --------------------------------------------------------------- prediction
+
+    def _rows(self, texts: list[str]) -> Any:
+        """The rows of texts, for `estimator_`."""
+        if self.reduced_ is None:
+            return self.features_.transform(texts)
+        vectorizers = list(parts_of(self.features_).values())
+        return text_scores(vectorizers, self.reduced_.weights, texts, self.n_jobs)
+
+    def _answer(self, method: str, X: Any, *args: Any, **options: Any) -> Any:
+        """What a method of `estimator_` returns for texts, block by block."""
+        check_is_fitted(self)
+        texts, answer = as_texts(X), getattr(self.estimator_, method)
+        found = [
+            answer(self._rows(texts[i : i + _BLOCK]), *args, **options)
+            for i in range(0, max(len(texts), 1), _BLOCK)
+        ]
+        if isinstance(found[0], tuple):
+            return tuple(np.concatenate(parts) for parts in zip(*found))
+        if len(found) > 1 and sp.issparse(found[0]):
+            return _align_api_if_sparse(sp.vstack(found, format="csr"))
+        return np.concatenate(found) if len(found) > 1 else found[0]
+
+    def predict(self, X: Any) -> NDArray:
+        """The most probable class of each text.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Texts.
+
+        Returns
+        -------
+        y : ndarray of shape (n_texts,)
+            Labels. With several labels per text an indicator matrix with the columns of
+            ``classes_``: the labels of a probability above the threshold.
+
+        Raises
+        ------
+        ValueError
+            If X is one string, or holds something else than strings.
+        """
+        return self._answer("predict", X)
+
+    def predict_proba(self, X: Any) -> NDArray:
+        r""":math:`P(y \mid \text{text})` for every class.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Texts.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_texts, n_classes)
+            Rows sum to 1, but not with several labels; columns in the order of
+            ``classes_``.
+
+        Raises
+        ------
+        ValueError
+            As `predict`.
+        """
+        return self._answer("predict_proba", X)
+
+    def predict_log_proba(self, X: Any) -> NDArray:
+        """Natural logarithm of `predict_proba`.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Texts.
+
+        Returns
+        -------
+        log_proba : ndarray of shape (n_texts, n_classes)
+
+        Raises
+        ------
+        ValueError
+            As `predict`.
+        """
+        return self._answer("predict_log_proba", X)
+
+    def decision_function(self, X: Any) -> NDArray:
+        """`decision_function` of the classifier of the rows.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Texts.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_texts, n_classes), or (n_texts,) for two classes
+
+        Raises
+        ------
+        ValueError
+            As `predict`.
+        """
+        return self._answer("decision_function", X)
+
+    def _find_top_k(self, X, k):
+        model = self.estimator_
+        if isinstance(model, _OURS) and not model.multilabel_:
+            labels, log_proba = self._answer(
+                "predict_top_k", X, k, return_log_proba=True
+            )
+            code = encode(labels.ravel(), self.classes_)
+            return code.reshape(labels.shape), log_proba
+        every = self._answer("predict_log_proba", X)
+        best = np.argsort(-every, axis=1, kind="stable")[:, :k]
+        return best, np.take_along_axis(every, best, axis=1)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy: the share of the texts whose label is predicted.
+
+        Parameters
+        ----------
+        X : iterable of str
+            Texts.
+
+        y : array-like of shape (n_texts,), or (n_texts, n_labels)
+            True labels, in the form that `fit` was given. With several labels per text
+            all of them must be right.
+
+        sample_weight : array-like of shape (n_texts,), default=None
+            Weights of the texts.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        check_is_fitted(self)
+        if are_lists(y):
+            y = binarized(y, self.classes_)
+        return super().score(X, y, sample_weight)
+
+    def explain(
+        self, text: str, label: Any = None, k: int = 10
+    ) -> list[tuple[str, float]]:
+        r"""The n-grams of a text that speak most for a label, and against the label.
+
+        The number of n-gram g is the change of the log-probability that the n-gram
+        makes,
+
+        .. math::
+            \log P(y \mid x) - \log P(y \mid x \text{ with } x_g = 0),
+
+        in nats, whatever the classifier.
+
+        Parameters
+        ----------
+        text : str
+            The text.
+
+        label : object, default=None
+            An entry of ``classes_``. None: the most probable one.
+
+        k : int, default=10
+            Most n-grams for the label, and against the label; at least 1.
+
+        Returns
+        -------
+        changes : list of tuple (n-gram, change)
+            Largest change first: up to k positive ones, then up to k negative ones.
+
+        Raises
+        ------
+        ValueError
+            If `text` is not a string or `label` is not in ``classes_``.
+        """
+        if not isinstance(text, str):
+            raise ValueError(f"text must be one string, got {type(text).__name__}")
+        k = check_count("k", k, 1)
+        check_is_fitted(self, "estimator_")
+        row = sp.csr_matrix(self.features_.transform([text]))
+        n = row.nnz
+        # The row itself, and then without its first entry, its second entry, ...
+        keep = ~np.eye(n + 1, n, k=-1, dtype=bool)
+        at, entry = np.nonzero(keep)
+        rows = sp.csr_matrix(
+            (row.data[entry], (at, row.indices[entry])), shape=(n + 1, row.shape[1])
+        )
+        if self.reduced_ is not None:
+            rows = self.reduced_.weights.scores(rows)
+        log_proba = self.estimator_.predict_log_proba(rows)
+        if label is None:
+            code = int(log_proba[0].argmax())
+        else:
+            code = int(encode(object_array([label]), object_array(self.classes_))[0])
+            if code < 0:
+                raise ValueError(f"label={label!r} is not in classes_")
+        with np.errstate(invalid="ignore"):
+            change = log_proba[0, code] - log_proba[1:, code]
+        names = self.features_.get_feature_names_out()[row.indices]
+        order = np.argsort(-change, kind="stable")
+        up, down = order[change[order] > 0][:k], order[change[order] < 0][-k:]
+        chosen = np.concatenate([up, down])
+        return [(str(names[i]), float(change[i])) for i in chosen]
+
+    # ------------------------------------------------------------ scikit-learn
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def _fold_log_loss(classifier: Any) -> float:
+    """Mean log-loss of the fold of a fitted classifier; NaN for one class."""
+    if isinstance(classifier, LinearClassifier):
+        found = classifier.fold_log_loss_
+    else:
+        found = getattr(classifier.nodes_, "fold_log_loss", np.nan)
+    loss = float(np.mean(found))
+    if np.isnan(loss) and classifier.classes_.size > 1:
+        raise ValueError(
+            'features="auto" needs a fold, which the estimator lacks: name the features'
+        )
+    return loss

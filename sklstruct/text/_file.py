@@ -1,0 +1,239 @@
+"""The file of a reduced text classifier: tries, weights of 8 bits, trees.
+
+The nodes of a trie are in depth-first order, siblings by symbol, so that depths stand
+for parents, and a bit for the column of most tries. Numbers are stored in as few bytes
+as hold the largest. Reading makes the tries and the trees by the constructors, which
+check every id; the weights stay in the mapped file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks import check_length
+from ..exchange import Container, labels_of, put_labels
+from ..hierarchical._score_model import ScoreModel
+from ..linear._labels import LabelColumns
+from ..taxonomy import Taxonomy
+from ._ngrams import NgramTrie, Reader, Words, depth_first
+from ._scores import ByteWeights
+from ._vectorizer import NgramVectorizer, idf_of
+
+TEXT_MODEL = Container(b"sklstruct texts\n", 1, "a text classifier")
+
+# Labels and n-grams may hold lone surrogates, as texts may.
+_ERRORS = "surrogatepass"
+
+
+def _narrow(numbers: Any) -> NDArray:
+    """Non-negative integers in the smallest type that holds all of them."""
+    array = np.asarray(numbers, dtype=np.int64)
+    kind = np.min_scalar_type(int(array.max(initial=0)))
+    return array.astype(np.dtype(kind).newbyteorder("<") if array.size else np.uint8)
+
+
+def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that JSON can hold."""
+    kinds = str | int | float | bool | None
+    found = {}
+    for name, value in parameters.items():
+        parts = value if isinstance(value, list | tuple) else [value]
+        if all(isinstance(part, kinds) for part in parts):
+            found[name] = value
+    return found
+
+
+def _restored(parameters: dict[str, Any]) -> dict[str, Any]:
+    bounds = parameters.get("ngram_range")
+    if bounds is not None:
+        parameters["ngram_range"] = tuple(bounds)
+    return parameters
+
+
+# ------------------------------------------------------------------- vectorizers
+
+
+def _put_vectorizer(i: int, one: NgramVectorizer, arrays: dict) -> dict[str, Any]:
+    """The header of a vectorizer, whose arrays are added to `arrays`."""
+    trie = one.trie_
+    order, depth = depth_first(trie.parent, trie.symbol)
+    column = trie.column[order][1:]
+    is_column = column >= 0
+    arrays[f"depth{i}"], arrays[f"symbol{i}"] = (
+        _narrow(depth[1:]),
+        _narrow(trie.symbol[order][1:]),
+    )
+    arrays[f"is_column{i}"] = np.packbits(is_column)
+    if not np.array_equal(column[is_column], np.arange(trie.n_columns)):
+        arrays[f"column{i}"] = _narrow(column[is_column])
+    if one.use_idf:
+        n_with = (1.0 + one.n_texts_) / np.exp(one.idf_ - 1.0) - 1.0
+        arrays[f"n_with{i}"] = _narrow(np.rint(n_with))
+    parameters = one.get_params()
+    parameters["dtype"] = np.dtype(one.dtype).name
+    header = {
+        "parameters": _plain(parameters),
+        "n_texts": one.n_texts_,
+        "n_columns": trie.n_columns,
+    }
+    words = trie.reader.words
+    if words is not None:
+        header["n_stop"] = words.n_stop
+        arrays[f"letters{i}"] = _narrow(words.letters)
+        arrays[f"lengths{i}"] = _narrow(np.diff(words.ends))
+    if one.terms_ is not None:
+        terms = np.array(one.terms_, dtype=object)
+        put_labels(f"terms{i}", terms, arrays, _ERRORS)
+    return header
+
+
+def _vectorizer(i: int, header: dict[str, Any], arrays: dict) -> NgramVectorizer:
+    one = NgramVectorizer(**_restored(header["parameters"]))
+    one._validate_params()
+    words, n_columns = None, int(header["n_columns"])
+    if one.analyzer == "word":
+        words = Words(())
+        words.letters = arrays[f"letters{i}"].astype(np.uint32)
+        words.ends = np.append(0, np.cumsum(arrays[f"lengths{i}"], dtype=np.int64))
+        words.n_stop = int(header["n_stop"])
+        words._check_arrays()
+    depth = arrays[f"depth{i}"].astype(np.int64)
+    symbol = np.append(0, arrays[f"symbol{i}"]).astype(np.uint32)
+    is_column = np.unpackbits(arrays[f"is_column{i}"])[: depth.size].astype(bool)
+    if not depth.size or depth[0] != 1 or (np.diff(depth) > 1).any() or not depth.all():
+        raise ValueError("depth is not that of a trie")
+    parent, at = np.zeros(depth.size + 1, dtype=np.int32), np.arange(1, depth.size + 1)
+    for d in range(2, int(depth.max()) + 1):
+        above = np.maximum.accumulate(np.where(depth == d - 1, at, 0))
+        parent[1:][depth == d] = above[depth == d]
+    column = np.full(depth.size + 1, -1, dtype=np.int32)
+    given = arrays.get(f"column{i}", np.arange(int(is_column.sum())))
+    check_length("column", given, int(is_column.sum()), "one per n-gram")
+    column[1:][is_column] = given
+    if f"column{i}" not in arrays and n_columns != given.size:
+        raise ValueError("n_columns is not the number of the n-grams")
+    shortest, longest = map(int, one.ngram_range)
+    reader = Reader(one.analyzer, shortest, longest, one.lowercase, words)
+    one.trie_ = NgramTrie(reader, parent, symbol, column, n_columns)
+    one.trie_.tables  # noqa: B018 - an error if two siblings are the same
+    one.n_texts_ = int(header["n_texts"])
+    one.terms_ = None
+    if f"terms{i}" in arrays:
+        one.terms_ = labels_of(f"terms{i}", "object", arrays, _ERRORS).tolist()
+        check_length("terms", np.array(one.terms_), n_columns, "one per column")
+    if one.use_idf:
+        n_with = arrays[f"n_with{i}"]
+        check_length("n_with", n_with, n_columns, "one per column")
+        one.idf_ = idf_of(one.n_texts_, n_with)
+    return one
+
+
+# ------------------------------------------------------------------------- model
+
+
+def write_model(
+    parameters: dict[str, Any],
+    vectorizers: dict[str, NgramVectorizer],
+    model: ScoreModel,
+    weights: ByteWeights,
+    names: NDArray,
+) -> Callable[[Any], None]:
+    """A function that writes a model to a file. names: the labels."""
+    arrays: dict[str, NDArray] = {}
+    features = {
+        name: _put_vectorizer(i, one, arrays)
+        for i, (name, one) in enumerate(vectorizers.items())
+    }
+    trees = model.taxonomies
+    header: dict[str, Any] = {
+        "parameters": _plain(parameters),
+        "features": features,
+        "labels": put_labels("labels", names, arrays, _ERRORS),
+        "n_nodes": [tree.n_nodes for tree in trees],
+        "names": [
+            None if tree.names is None else [_name(name) for name in tree.names]
+            for tree in trees
+        ],
+        "loss": model.loss,
+        "n_leaves": model.n_leaves,
+        "threshold": model.threshold,
+        "y": None,
+    }
+    if model.columns is not None:
+        columns = model.columns
+        header["y"] = [columns.n_labels, columns.dtype.str, columns.is_sparse]
+        arrays["known"] = _narrow(columns.known)
+    arrays |= {
+        "scale": weights.scale,
+        "count": _narrow(weights.count),
+        "gap": weights.gap,
+        "weight": weights.weight,
+        "bias": weights.bias,
+        "parent": _narrow(np.concatenate([tree.parent + 1 for tree in trees])),
+        "leaf": _narrow(np.concatenate([tree.leaf_of_class for tree in trees])),
+        "numbers": model.numbers.ravel(),
+    }
+    return TEXT_MODEL.writer(header, arrays)
+
+
+def _name(name: Any) -> str | None:
+    return None if name is None else str(name)
+
+
+Parts = tuple[
+    dict[str, Any], dict[str, NgramVectorizer], ScoreModel, ByteWeights, NDArray
+]
+
+
+def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
+    """What `write_model` was given."""
+    vectorizers = {
+        name: _vectorizer(i, one, arrays)
+        for i, (name, one) in enumerate(header["features"].items())
+    }
+    weights = ByteWeights(
+        *(arrays[n] for n in ("scale", "count", "gap", "weight", "bias"))
+    )
+    n_columns = sum(one.trie_.n_columns for one in vectorizers.values())
+    check_length("count", weights.count, n_columns, "one per column")
+    names = labels_of("labels", header["labels"], arrays, _ERRORS)
+    columns, classes = None, names
+    if header["y"] is not None:
+        n_labels, kind, is_sparse = header["y"]
+        known = arrays["known"].astype(np.int64)
+        if kind[1:2] not in "iufb" or not (np.diff(known) > 0).all():
+            raise ValueError("known must rise, and the type of y be one of numbers")
+        if names.size != n_labels or known[-1:].sum() >= n_labels or not known.size:
+            raise ValueError("known must be numbers of labels")
+        columns = LabelColumns(int(n_labels), known, np.dtype(kind), bool(is_sparse))
+        classes = known
+    n_nodes = header["n_nodes"]
+    parent = np.split(arrays["parent"].astype(np.int64) - 1, np.cumsum(n_nodes)[:-1])
+    leaf = arrays["leaf"].reshape(len(n_nodes), classes.size).astype(np.int64)
+    trees = [
+        Taxonomy(above, leaves, classes, of)
+        for above, leaves, of in zip(parent, leaf, header["names"])
+    ]
+    for tree, n, before in zip(trees, n_nodes, parent):
+        if tree.n_nodes != n or not np.array_equal(tree.parent, before):
+            raise ValueError("parent is not that of a tree")
+        if not np.array_equal(tree.classes, classes):
+            raise ValueError("labels must be sorted")
+    loss, n_leaves = header["loss"], header["n_leaves"]
+    threshold = float(header["threshold"])
+    if type(n_leaves) is not int or n_leaves < 1 or not 0 < threshold < 1:
+        raise ValueError("n_leaves or threshold is out of its range")
+    model = ScoreModel(
+        trees,
+        names if columns is None else np.arange(names.size),
+        columns,
+        loss,
+        arrays["numbers"].reshape(len(trees), -1).copy(),
+        n_leaves,
+        threshold,
+    )
+    return _restored(header["parameters"]), vectorizers, model, weights, names

@@ -1,0 +1,219 @@
+"""Small text classifiers: weights of 8 bits, in memory and in a file."""
+
+from __future__ import annotations
+
+from copy import copy
+from numbers import Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.pipeline import FeatureUnion
+from sklearn.utils.validation import check_is_fitted
+
+from .._checks import check_length
+from .._files import open_read, open_write
+from ..hierarchical._score_model import ScoreModel
+from ._file import TEXT_MODEL, model_of, write_model
+from ._scores import ByteWeights
+from ._targets import indicator_of, log_loss
+from ._vectorizer import NgramVectorizer, as_texts
+
+# Parts of the largest weight that are tried, and the most that the log-loss of texts
+# may rise by.
+_PARTS = 0.03, 0.05, 0.07, 0.1, 0.15, 0.2
+_MOST_RISE = 1.02
+
+
+def joined(parts: dict[str, NgramVectorizer]) -> Any:
+    """One vectorizer of some; each has an equal part of the length of a row."""
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    share = 1 / np.sqrt(len(parts))
+    return FeatureUnion(
+        list(parts.items()), transformer_weights=dict.fromkeys(parts, share)
+    )
+
+
+def parts_of(features: Any) -> dict[str, NgramVectorizer]:
+    """What `joined` was given; ValueError for vectorizers of another kind."""
+    parts = {"": features}
+    if isinstance(features, FeatureUnion):
+        parts = dict(features.transformer_list)
+        if features.transformer_weights != joined(parts).transformer_weights:
+            parts = {"": features}
+    if not all(isinstance(one, NgramVectorizer) for one in parts.values()):
+        raise ValueError(
+            f"features: a {type(features).__name__} cannot be reduced or saved; use a "
+            "name or an NgramVectorizer"
+        )
+    return parts
+
+
+class Reduced(NamedTuple):
+    """A classifier as weights of 8 bits and what follows their scores."""
+
+    model: ScoreModel
+    weights: ByteWeights
+
+    @classmethod
+    def of(
+        cls, model: ScoreModel, W: sp.csr_matrix, bias: NDArray, threshold: float
+    ) -> Reduced:
+        if W.shape[0] == 0:  # one class
+            W, bias = sp.csr_matrix((1, W.shape[1]), dtype=np.float32), np.zeros(1)
+        return cls(model, ByteWeights.of(W, bias, threshold))
+
+
+class ReducedMixin:
+    """`reduce`, `save` and `load` of a `TextClassifier`.
+
+    reduced_: None in a model that is not reduced.
+    """
+
+    reduced_: Reduced | None
+    features_: Any
+    estimator_: Any
+    classes_: NDArray
+    n_jobs: int | None
+
+    def reduce(
+        self, X: Any = None, y: Any = None, *, weight_threshold: float = 0.02
+    ) -> Self:
+        """A small and fast copy: weights of 8 bits, without the smallest ones.
+
+        The copy reads the n-grams of a text and adds up the scores in one pass.
+
+        Parameters
+        ----------
+        X : iterable of str, default=None
+            Texts that `fit` has not seen: the largest threshold of .03, .05, .07, .1,
+            .15 and .2 is chosen that raises their log-loss by at most 2 %. None:
+            `weight_threshold`.
+
+        y : array-like of shape (n_texts,), or indicator of (n_texts, n_labels)
+            Labels of X, in the form that `fit` was given.
+
+        weight_threshold : float, default=0.02
+            Weights of at most this part of the largest weight of their class (or node)
+            are left out, in [0, 1). With X the threshold that others are compared with.
+
+        Returns
+        -------
+        reduced : TextClassifier
+            Its ``estimator_`` is a `HierarchicalClassifier` of the scores. It has the
+            parameters of this model; its `fit` learns a model that is not reduced.
+
+        Raises
+        ------
+        ValueError
+            If the vectorizer is not an `NgramVectorizer`, the classifier is neither a
+            `LinearClassifier` nor a `HierarchicalClassifier` of such nodes, or y has a
+            label that is not in ``classes_``.
+        """
+        check_is_fitted(self)
+        if not isinstance(weight_threshold, Real) or not 0 <= weight_threshold < 1:
+            raise ValueError(
+                f"weight_threshold must be in [0, 1), got {weight_threshold!r}"
+            )
+        parts_of(self.features_)
+        parts: tuple[ScoreModel, sp.csr_matrix, NDArray]
+        if self.reduced_ is None:
+            parts = ScoreModel.of(self.estimator_)
+        else:
+            model, weights = self.reduced_
+            parts = model, weights.sparse(), weights.bias
+        found = self._with(Reduced.of(*parts, float(weight_threshold)))
+        if X is None:
+            return found
+        texts, several = as_texts(X), self.estimator_.multilabel_
+        Y = indicator_of(y, self.classes_, several, len(texts))
+        if not texts:
+            raise ValueError("X must hold at least one text, got an empty list")
+
+        def loss(model: Any) -> float:
+            return log_loss(model.predict_log_proba(texts), Y, several)
+
+        most = _MOST_RISE * loss(found)
+        for part in _PARTS:
+            if part > weight_threshold:
+                smaller = self._with(Reduced.of(*parts, part))
+                if not loss(smaller) <= most:
+                    break
+                found = smaller
+        return found
+
+    def _with(self, reduced: Reduced) -> Self:
+        """A copy that answers by reduced weights."""
+        found = copy(self)
+        found.reduced_ = reduced
+        found.estimator_ = reduced.model.classifier(self.n_jobs)
+        return found
+
+    def save(self, path_or_file: Any) -> None:
+        """Write the model, reduced if it is not yet, to a file.
+
+        The file has weights of 8 bits. `load` reads it without running code.
+
+        Parameters
+        ----------
+        path_or_file : str, os.PathLike or binary file object
+            A path that ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed, and cannot
+            be mapped. An older file stays as it was until the new one is complete.
+
+        Raises
+        ------
+        ValueError
+            As `reduce`, or if labels are neither strings nor integers.
+        OSError
+            If the file cannot be written.
+        """
+        check_is_fitted(self)
+        model = self if self.reduced_ is not None else self.reduce()
+        assert model.reduced_ is not None
+        store = write_model(
+            model.get_params(deep=False),  # type: ignore[attr-defined]
+            parts_of(model.features_),
+            *model.reduced_,
+            model.classes_,
+        )
+        with open_write(path_or_file) as file:
+            store(file)
+
+    @classmethod
+    def load(cls, path_or_file: Any) -> Self:
+        """The model in a file of `save`.
+
+        A plain file is mapped: its weights take memory only where they are read, and
+        processes share them.
+
+        Parameters
+        ----------
+        path_or_file : str, os.PathLike or binary file object
+            The file, plain or compressed.
+
+        Returns
+        -------
+        model : TextClassifier
+            A reduced model. Parameters that were objects have their defaults.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged or is not one of `save`.
+        OSError
+            If the file cannot be read.
+        """
+
+        def make(header: Any, arrays: Any) -> Any:
+            parameters, vectorizers, model, weights, names = model_of(header, arrays)
+            found = cls(**parameters)
+            found.features_, found.classes_ = joined(vectorizers), names
+            found = found._with(Reduced(model, weights))
+            n_scores = found.estimator_.n_features_in_
+            check_length("bias", weights.bias, n_scores, "one per score")
+            return found
+
+        with open_read(path_or_file) as (file, label):
+            return TEXT_MODEL.read(file, label, make)

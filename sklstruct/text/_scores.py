@@ -1,0 +1,200 @@
+"""Weights of 8 bits, and the scores of texts by them without a matrix of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._checks import CheckedState, as_ids, check_length
+from .._lazy import stored
+from .._parallel import ThreadMap, stop_flag
+from ._ngrams import blocks
+from ._scores_fast import add_scores
+from ._vectorizer import NgramVectorizer
+
+_LARGEST = 127
+_LONGEST_GAP = 255
+
+# Largest bias and scale: squares of the scores must not overflow. A bias that is larger
+# stands for a probability of 1.
+_MOST = 1e12
+
+# Columns with so large a part of all weights have a byte for each score: adding up
+# consecutive bytes is several times as fast.
+_WHOLE = 0.15
+
+
+class ByteWeights(CheckedState):
+    """Weights (n_scores, n_columns) of 8 bits, with one scale for each column.
+
+    count: by column, the number of its bytes. gap: the scores that are passed over
+    before each byte, of columns with fewer than n_scores bytes. bias: by score.
+    """
+
+    def __init__(
+        self,
+        scale: NDArray,
+        count: NDArray,
+        gap: NDArray,
+        weight: NDArray,
+        bias: NDArray,
+    ) -> None:
+        self.scale, self.count, self.gap, self.weight = scale, count, gap, weight
+        self.bias = bias
+        self._check_arrays()
+
+    @classmethod
+    def of(cls, weights: sp.csr_matrix, bias: NDArray, threshold: float) -> ByteWeights:
+        """Rounded, without those of at most this part of the largest of their score."""
+        W = sp.csr_matrix(weights, dtype=np.float32, copy=True)
+        n_scores, n_columns = W.shape
+        row = np.repeat(np.arange(n_scores), np.diff(W.indptr))
+        top = np.zeros(n_scores, dtype=np.float32)
+        np.maximum.at(top, row, np.abs(W.data))
+        W.data[np.abs(W.data) <= threshold * top[row]] = 0
+        W = W.tocsc()
+        W.sort_indices()
+        column = np.repeat(np.arange(n_columns), np.diff(W.indptr))
+        scale = np.zeros(n_columns, dtype=np.float32)
+        np.maximum.at(scale, column, np.abs(W.data))
+        scale /= _LARGEST
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value = np.nan_to_num(np.rint(W.data / scale[column])).astype(np.int8)
+        kept = value != 0
+        score, column, value = W.indices[kept], column[kept], value[kept]
+        number = np.bincount(column, minlength=n_columns)
+        whole = number >= _WHOLE * n_scores
+        # Columns of the other kind, with bytes of 0 where a gap would be too long.
+        part = ~whole[column]
+        s, c, v = _filled(score[part], column[part], value[part])
+        first = np.append(True, c[1:] != c[:-1])[: c.size]
+        gap = s - 1 - np.where(first, -1, np.append(-1, s[:-1])[: s.size])
+        count = np.bincount(c, minlength=n_columns)
+        # A column that the filling made as long as a whole one would be read as one.
+        count[whole] = n_scores
+        number_of = np.cumsum(whole) - 1
+        dense = np.zeros((int(whole.sum()), n_scores), dtype=np.int8)
+        dense[number_of[column[~part]], score[~part]] = value[~part]
+        weight = np.empty(int(count.sum()), dtype=np.int8)
+        is_whole = np.repeat(whole, count)
+        weight[is_whole], weight[~is_whole] = dense.ravel(), v
+        bias = np.clip(bias, -_MOST, _MOST).astype(np.float32)
+        return cls(scale, count, gap.astype(np.uint8), weight, bias)
+
+    def _check_arrays(self) -> None:
+        self.count = as_ids("count", self.count, 1, np.int64)
+        n, m = self.count.size, self.bias.size
+        check_length("scale", self.scale, n, "one per column")
+        whole = self.count == m
+        if not ((self.count >= 0) & (self.count <= m)).all():
+            raise ValueError(f"count must be from 0 to {m}")
+        check_length("weight", self.weight, int(self.count.sum()), "as counted")
+        check_length("gap", self.gap, int(self.count[~whole].sum()), "as counted")
+        for name, kind in {
+            "scale": np.float32, "bias": np.float32, "weight": np.int8, "gap": np.uint8,
+        }.items():  # fmt: skip
+            array = np.ascontiguousarray(getattr(self, name))
+            if array.ndim != 1 or array.dtype != kind:
+                raise ValueError(f"{name} must hold numbers of type {np.dtype(kind)}")
+            setattr(self, name, array)
+        for array in (self.scale, self.bias):
+            if not (np.abs(array) <= _MOST).all():
+                raise ValueError(f"scale and bias must be at most {_MOST:g}")
+        passed = np.append(0, np.cumsum(self.gap.astype(np.int64) + 1))
+        before = self.places[1]
+        if (np.diff(passed[before]) > m).any():
+            raise ValueError(f"gap must lead to one of {m} scores")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return stored(self)
+
+    @cached_property
+    def places(self) -> tuple[NDArray, NDArray]:
+        """Where the weights and the gaps of each column begin, and their ends."""
+        gaps = np.where(self.count == self.bias.size, 0, self.count)
+        return tuple(
+            np.append(0, np.cumsum(n)).astype(np.int64) for n in (self.count, gaps)
+        )  # type: ignore[return-value]
+
+    @cached_property
+    def kernel(self) -> tuple[NDArray, ...]:
+        """The arrays that the kernel reads, of at least one entry each."""
+        weight, gap, scale = self.weight, self.gap, self.scale
+        some = [a if a.size else np.zeros(1, a.dtype) for a in (scale, weight, gap)]
+        return (*self.places, *some)
+
+    def sparse(self) -> sp.csr_matrix:
+        """The weights of shape (n_scores, n_columns)."""
+        m, n = self.bias.size, self.count.size
+        column = np.repeat(np.arange(n), self.count)
+        whole = np.repeat(self.count == m, self.count)
+        step = np.ones(column.size, dtype=np.int64)
+        step[~whole] += self.gap
+        at = np.cumsum(step)
+        start = self.places[0][:-1]
+        score = at - 1 - np.append(0, at)[start][column]
+        value = self.weight * self.scale[column]
+        W = sp.csr_matrix((value, (score, column)), shape=(m, n))
+        W.eliminate_zeros()
+        return W
+
+    def scores(self, rows: sp.csr_matrix) -> NDArray:
+        """(n_rows, n_scores) of rows of n-grams."""
+        return np.asarray(rows @ self.sparse().T.tocsc() + self.bias, dtype=np.float32)
+
+
+def _filled(score, column, value):
+    """Entries sorted by column and score, with zeros so that no gap is too long."""
+    first = np.append(True, column[1:] != column[:-1])[: column.size]
+    before = np.where(first, -1, np.append(-1, score[:-1])[: score.size])
+    n_more = (score - before - 1) // (_LONGEST_GAP + 1)
+    at = np.repeat(np.arange(score.size), n_more + 1)
+    last = np.cumsum(n_more + 1) - 1
+    back = last[at] - np.arange(at.size)
+    full = np.zeros(at.size, dtype=value.dtype)
+    full[last] = value
+    place = np.where(
+        back == 0,
+        score[at],
+        before[at] + (n_more[at] + 1 - back) * (_LONGEST_GAP + 1),
+    )
+    return place, column[at], full
+
+
+def text_scores(
+    vectorizers: Sequence[NgramVectorizer],
+    weights: ByteWeights,
+    texts: list[str],
+    n_jobs: int | None,
+) -> NDArray:
+    """(n_texts, n_scores) of texts. Each vectorizer has the same part of a row."""
+    z = np.empty((len(texts), weights.bias.size), dtype=np.float32)
+    options = [vectorizer.row_options(np.float32) for vectorizer in vectorizers]
+    factor = 1 / np.sqrt(len(vectorizers))
+    at, before, scale, weight, gap = weights.kernel
+    for vectorizer in vectorizers:
+        vectorizer.trie_.tables  # noqa: B018 - made once, not by each thread
+
+    def block(part: slice) -> None:
+        mine, first = z[part], 0
+        mine[:] = weights.bias
+        for vectorizer, how in zip(vectorizers, options):
+            trie = vectorizer.trie_
+            last = first + trie.n_columns
+            data, indices, ends = trie.block_rows(
+                trie.reader.read(texts[part]), stop, **how
+            )
+            add_scores(
+                indices, data, ends, factor, at[first : last + 1],
+                before[first : last + 1], scale[first:], weight, gap, mine, stop,
+            )  # fmt: skip
+            first = last
+
+    with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
+        parallel(block, blocks(texts))
+    return z

@@ -1,0 +1,75 @@
+"""Labels of texts: one for each, lists of names, or an indicator matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.preprocessing import MultiLabelBinarizer
+
+from .._checks import as_indicator, check_samples
+from ..symbols import encode, plain_list
+from ..symbols._encoding import label_array
+
+
+def are_lists(y: Any) -> bool:
+    """Whether the labels are lists, tuples or sets of strings, one for each text."""
+    if sp.issparse(y) or (isinstance(y, np.ndarray) and y.ndim != 1):
+        return False
+    values, kinds = plain_list(y), list | tuple | set | frozenset
+    return (
+        isinstance(values, list)
+        and bool(values)
+        and all(isinstance(labels, kinds) for labels in values)
+        and all(isinstance(label, str) for labels in values for label in labels)
+    )
+
+
+def learn_names(y: Any) -> tuple[Any, NDArray]:
+    """(indicator matrix, sorted names) of lists of names."""
+    binarizer = MultiLabelBinarizer(sparse_output=True)
+    Y = binarizer.fit_transform(plain_list(y))
+    return Y, binarizer.classes_
+
+
+def binarized(y: Any, classes: NDArray) -> Any:
+    """The indicator matrix of lists of names; ValueError for unknown names."""
+    values = plain_list(y)
+    unknown = {label for labels in values for label in labels} - set(classes.tolist())
+    if unknown:
+        raise ValueError(f"y has the label {min(unknown)!r}, which is not in classes_")
+    return MultiLabelBinarizer(classes=classes, sparse_output=True).fit_transform(
+        values
+    )
+
+
+def indicator_of(y: Any, classes: NDArray, several: bool, n_texts: int) -> Any:
+    """y in any form as a CSR indicator matrix with the columns `classes`."""
+    if y is None:
+        raise ValueError("y must hold the labels of the texts, got None")
+    if several:
+        Y = as_indicator(binarized(y, classes) if are_lists(y) else y, "y")
+        if Y.shape[1] != classes.size:
+            raise ValueError(f"y must have {classes.size} columns, got {Y.shape[1]}")
+    else:
+        labels = label_array(y)
+        code = encode(labels, classes)
+        if (code < 0).any():
+            label = labels[code < 0].tolist()[0]
+            raise ValueError(f"y has the label {label!r}, which is not in classes_")
+        at, shape = (np.arange(code.size), code), (code.size, classes.size)
+        Y = sp.csr_matrix((np.ones(code.size), at), shape=shape)
+    check_samples(n_texts, Y.shape[0])
+    return Y
+
+
+def log_loss(log_proba: NDArray, Y: Any, several: bool) -> float:
+    """Mean log-loss (nats per text); of several labels the sum over all of them."""
+    right = Y.toarray() > 0
+    total = log_proba[right].sum()
+    if several:
+        with np.errstate(divide="ignore"):
+            total += np.log(-np.expm1(log_proba[~right])).sum()
+    return -float(total) / max(log_proba.shape[0], 1)
