@@ -17,7 +17,7 @@ Inner loops run over consecutive numbers.
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from libc.math cimport exp, log
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
@@ -86,17 +86,14 @@ cdef class ChainScorer:
             n += <Py_ssize_t>length
         if len(scores) != n * k * <Py_ssize_t>sizeof(double):
             raise ValueError("scores must have k numbers for each item of `lengths`")
-        # two rows of doubles, ends of sequences, then integers of 32 bits
         cdef void* room = malloc(
-            2 * k * sizeof(double) + n_sequences * sizeof(int64_t)
-            + (n * k + n) * sizeof(int32_t)
+            n * k * sizeof(double) + (n_sequences + n + 1) * sizeof(int64_t)
         )
         if not room:
             raise MemoryError()
-        cdef double* work = <double*>room
-        cdef int64_t* end = <int64_t*>(work + 2 * k)
-        cdef int32_t* back = <int32_t*>(end + n_sequences)
-        cdef int32_t* path = back + n * k
+        cdef double* best = <double*>room
+        cdef int64_t* end = <int64_t*>(best + n * k)
+        cdef int64_t* path = end + n_sequences
         cdef const double* score = <const double*>PyBytes_AsString(scores)
         cdef list found = [], labels
         try:
@@ -108,7 +105,7 @@ cdef class ChainScorer:
                 t = 0
                 for s in range(n_sequences):
                     best_path(score + t * k, &self.transition[0, 0], k, end[s] - t,
-                              back, work, path + t)
+                              best, path + t)
                     t = end[s]
             t = 0
             for s in range(n_sequences):
@@ -124,46 +121,50 @@ cdef class ChainScorer:
 
 cdef void best_path(
     const double* score, const double* transition, Py_ssize_t k, Py_ssize_t n,
-    int32_t* back, double* work, int32_t* path,
+    double* best, int64_t* path,
 ) noexcept nogil:
     """The best path of one sequence of n items.
 
-    back : (n, k), room; work : (2, k), room; path : (n,), the result.
+    best : (n, k), room for the score of the best path to each value of each item; where
+    it comes from is found again for the values of the one path, which costs less than
+    to keep it for all.
+    path : (n,), the result.
     """
-    cdef Py_ssize_t t, i, j
-    cdef double p, x
-    cdef double* old = work
-    cdef double* new = work + k
+    cdef Py_ssize_t t, i, j, a
+    cdef double p, x, most
+    cdef double* new = best
+    cdef const double* old
     cdef const double* row
-    cdef int32_t* source
     if n == 0:
         return
     for j in range(k):
-        old[j] = score[j]
+        new[j] = score[j]
     for t in range(1, n):
-        source = back + t * k
-        p, row = old[0], transition
+        old, new = new, new + k
+        p = old[0]
         for j in range(k):
-            new[j] = p + row[j]
-            source[j] = 0
+            new[j] = p + transition[j]
         for i in range(1, k):
             p, row = old[i], transition + i * k
             for j in range(k):
                 x = p + row[j]
-                source[j] = <int32_t>i if x > new[j] else source[j]
                 new[j] = x if x > new[j] else new[j]
         row = score + t * k
         for j in range(k):
             new[j] += row[j]
-        old, new = new, old
-    i = 0
-    for j in range(1, k):
-        if old[j] > old[i]:
-            i = j
-    for t in range(n - 1, 0, -1):
-        path[t] = <int32_t>i
-        i = back[t * k + i]
-    path[0] = <int32_t>i
+    j, most = 0, new[0]
+    for i in range(1, k):
+        if new[i] > most:
+            j, most = i, new[i]
+    path[n - 1] = j
+    for t in range(n - 2, -1, -1):
+        old = best + t * k
+        a, most = 0, old[0] + transition[j]
+        for i in range(1, k):
+            x = old[i] + transition[i * k + j]
+            if x > most:
+                a, most = i, x
+        path[t] = j = a
 
 
 def path_sums(
