@@ -27,7 +27,7 @@ class ScoredChains:
         self,
         lengths: list[int],
         scores: Callable[[int, int], bytes],
-        n_jobs: int | None,
+        n_jobs: int | None = None,
     ) -> None:
         self.lengths, self.scores, self.n_jobs = lengths, scores, n_jobs
 
