@@ -7,5 +7,6 @@ from .._lazy import face
 if TYPE_CHECKING:
     from . import fasttext as fasttext
     from . import kenlm as kenlm
+    from . import pycrfsuite as pycrfsuite
 else:
     __all__, __getattr__, __dir__ = face(__name__)
