@@ -3,95 +3,168 @@
 This is what a model of sequences of observations is; `_inference_fast` has all other
 graphs. Items of the sequences stand in a row, sequence i has ptr[i] ... ptr[i + 1] - 1.
 
-- `item_scores`: the score of each value of each item; O(features k).
-- `best_paths`: Viterbi's algorithm from the start to the end; O(items k^2). Of paths of
-  equal score the one with the lowest last value, then the lowest value before it, as in
-  CRFsuite.
+- `ChainScorer.scores`: the score of each value of each item, from dictionaries and
+  lists of names without arrays between; O(features k).
+- `ChainScorer.best`: Viterbi's algorithm from the start to the end; O(items k^2). Of
+  paths of equal score the one with the lowest last value, then the lowest value before
+  it, as in CRFsuite.
 - `path_sums`: the logarithm of the sum over all paths, and marginals; O(items k^2),
   with an exponential for each value. Numbers are scaled at each item; sequences whose
   numbers may underflow nevertheless are reported.
 
-Inner loops run over consecutive numbers. Nothing is checked here.
+Inner loops run over consecutive numbers.
 """
 
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from libc.math cimport exp, log
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+from ._features_fast cimport FeatureReader, Sink
+
+from ._features_fast import refusal
 
 # As in `_inference_fast`: with messages of at least this size, what underflows is too
 # small to count.
 cdef double UNSAFE = 1e-150
 
 
-def item_scores(
-    const int64_t[::1] per_item, const int64_t[::1] column, const double[::1] value,
-    const double[:, ::1] coef, double[:, ::1] score,
-):
-    """Add the weights of the features of each item; a column of -1 is left out.
+cdef class ChainScorer:
+    """Scores and best paths of sequences of observations, as they are given.
 
-    score : (items, k), zeros.
+    A call for one short sequence takes some microseconds, so that neither arrays nor
+    memoryviews are made in it: scores are bytes, k doubles for each item. Calls have
+    their own room, threads may share the object.
+
+    columns : the row of `coef` of each name
+    coef : (n_features, k); transition : (k, k), the earlier value first
+    labels : list of k values
     """
-    cdef Py_ssize_t t, f, j, end, at = 0, k = score.shape[1]
-    cdef double x
-    cdef double* out
-    cdef const double* row
-    with nogil:
-        for t in range(score.shape[0]):
-            out = &score[t, 0]
-            end = at + per_item[t]
-            for f in range(at, end):
-                if column[f] < 0:
-                    continue
-                x, row = value[f], &coef[column[f], 0]
-                for j in range(k):
-                    out[j] += x * row[j]
-            at = end
+
+    cdef FeatureReader reader
+    cdef const double[:, ::1] weights, transition
+    cdef list labels
+
+    def __cinit__(self, dict columns, coef, transition, list labels):
+        self.reader = FeatureReader(columns, False)
+        self.weights, self.transition, self.labels = coef, transition, labels
+
+    def scores(self, list sequences, owner):
+        """The scores of the items of all sequences, one after the other.
+
+        sequences : list of lists of items, which nobody else has: no list grows
+        owner : (number of a sequence, of an item) -> their name in an error message
+        """
+        cdef Py_ssize_t n = 0, i = 0, t
+        cdef list items
+        cdef Sink to
+        for items in sequences:
+            n += len(items)
+        to.k = len(self.labels)
+        scores = PyBytes_FromStringAndSize(NULL, n * to.k * sizeof(double))
+        to.score = <double*>PyBytes_AsString(scores)
+        memset(to.score, 0, n * to.k * sizeof(double))
+        to.coef = &self.weights[0, 0] if self.weights.shape[0] else NULL
+        for items in sequences:
+            t = 0
+            for item in items:
+                try:
+                    self.reader.read(&to, item)
+                except (TypeError, OverflowError, ValueError) as exc:
+                    raise refusal(owner(i, t), item, exc) from exc
+                to.score += to.k
+                t += 1
+            i += 1
+        return scores
+
+    def best(self, bytes scores, list lengths):
+        """The best path of each sequence, as lists of labels."""
+        cdef Py_ssize_t k = len(self.labels), n = 0, s, t
+        cdef Py_ssize_t n_sequences = len(lengths)
+        for length in lengths:
+            n += <Py_ssize_t>length
+        if len(scores) != n * k * <Py_ssize_t>sizeof(double):
+            raise ValueError("scores must have k numbers for each item of `lengths`")
+        cdef void* room = malloc(
+            n * k * sizeof(double) + (n_sequences + n + 1) * sizeof(int64_t)
+        )
+        if not room:
+            raise MemoryError()
+        cdef double* best = <double*>room
+        cdef int64_t* end = <int64_t*>(best + n * k)
+        cdef int64_t* path = end + n_sequences
+        cdef const double* score = <const double*>PyBytes_AsString(scores)
+        cdef list found = [], labels
+        try:
+            t = 0
+            for s in range(n_sequences):
+                t += <Py_ssize_t>lengths[s]
+                end[s] = t
+            with nogil:
+                t = 0
+                for s in range(n_sequences):
+                    best_path(score + t * k, &self.transition[0, 0], k, end[s] - t,
+                              best, path + t)
+                    t = end[s]
+            t = 0
+            for s in range(n_sequences):
+                labels = []
+                while t < end[s]:
+                    labels.append(self.labels[path[t]])
+                    t += 1
+                found.append(labels)
+        finally:
+            free(room)
+        return found
 
 
-def best_paths(
-    const double[:, ::1] score, const double[:, ::1] transition,
-    const int64_t[::1] ptr, int32_t[:, ::1] back, double[:, ::1] work,
-    int32_t[::1] path,
-):
-    """The best path of each sequence.
+cdef void best_path(
+    const double* score, const double* transition, Py_ssize_t k, Py_ssize_t n,
+    double* best, int64_t* path,
+) noexcept nogil:
+    """The best path of one sequence of n items.
 
-    back : (items, k); work : (2, k); path : (items,), the result.
+    best : (n, k), room for the score of the best path to each value of each item; where
+    it comes from is found again for the values of the one path, which costs less than
+    to keep it for all.
+    path : (n,), the result.
     """
-    cdef Py_ssize_t s, t, i, j, k = score.shape[1]
-    cdef double p, x
-    cdef double* old = &work[0, 0]
-    cdef double* new = &work[1, 0]
+    cdef Py_ssize_t t, i, j, a
+    cdef double p, x, most
+    cdef double* new = best
+    cdef const double* old
     cdef const double* row
-    cdef int32_t* source
-    with nogil:
-        for s in range(ptr.shape[0] - 1):
-            if ptr[s] == ptr[s + 1]:
-                continue
+    if n == 0:
+        return
+    for j in range(k):
+        new[j] = score[j]
+    for t in range(1, n):
+        old, new = new, new + k
+        p = old[0]
+        for j in range(k):
+            new[j] = p + transition[j]
+        for i in range(1, k):
+            p, row = old[i], transition + i * k
             for j in range(k):
-                old[j] = score[ptr[s], j]
-            for t in range(ptr[s] + 1, ptr[s + 1]):
-                source = &back[t, 0]
-                p, row = old[0], &transition[0, 0]
-                for j in range(k):
-                    new[j] = p + row[j]
-                    source[j] = 0
-                for i in range(1, k):
-                    p, row = old[i], &transition[i, 0]
-                    for j in range(k):
-                        x = p + row[j]
-                        source[j] = <int32_t>i if x > new[j] else source[j]
-                        new[j] = x if x > new[j] else new[j]
-                row = &score[t, 0]
-                for j in range(k):
-                    new[j] += row[j]
-                old, new = new, old
-            i = 0
-            for j in range(1, k):
-                if old[j] > old[i]:
-                    i = j
-            for t in range(ptr[s + 1] - 1, ptr[s], -1):
-                path[t] = <int32_t>i
-                i = back[t, i]
-            path[ptr[s]] = <int32_t>i
+                x = p + row[j]
+                new[j] = x if x > new[j] else new[j]
+        row = score + t * k
+        for j in range(k):
+            new[j] += row[j]
+    j, most = 0, new[0]
+    for i in range(1, k):
+        if new[i] > most:
+            j, most = i, new[i]
+    path[n - 1] = j
+    for t in range(n - 2, -1, -1):
+        old = best + t * k
+        a, most = 0, old[0] + transition[j]
+        for i in range(1, k):
+            x = old[i] + transition[i * k + j]
+            if x > most:
+                a, most = i, x
+        path[t] = j = a
 
 
 def path_sums(
@@ -104,7 +177,7 @@ def path_sums(
 
     ratio : exp(transition - top), reverse : its transpose, top : the largest
     transition; state : (items, k), room; work : (2, k), room; belief : (items, k), the
-    marginals; safe : 0 for sequences whose results are not valid.
+    marginals; safe : 0 for sequences whose results are not valid. Nothing is checked.
     """
     cdef Py_ssize_t s
     with nogil:

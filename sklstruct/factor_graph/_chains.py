@@ -3,107 +3,169 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from .._parallel import ThreadMap
-from ._chain_fast import best_paths, item_scores, path_sums
-from ._inference import BUDGET
+from ._chain_fast import ChainScorer, path_sums
+from ._inference import BUDGET, BlockInference, over_blocks
+from ._observations import as_items, chains
+from ._pack import Packed, WeightLayout, unpacked
+from ._rows import FeatureRows
 
 
-class ChainInference:
-    """Best paths and sums of sequences whose features were read.
+class ScoredChains:
+    """Sequences whose scores are at hand, or are read block by block.
 
-    lengths, entries : as `read_sequences` gives them
-    coef : (n_features, k); transition : (k, k)
+    scores(first, end) : those of the items of these sequences, as `ChainScorer.scores`
     """
 
     def __init__(
         self,
-        lengths: np.ndarray,
-        entries: tuple[np.ndarray, np.ndarray, np.ndarray],
-        coef: np.ndarray,
-        transition: np.ndarray,
+        lengths: list[int],
+        scores: Callable[[int, int], bytes],
         n_jobs: int | None,
     ) -> None:
-        self.lengths = lengths
-        self.ptr = np.zeros(lengths.size + 1, dtype=np.int64)
-        lengths.cumsum(out=self.ptr[1:])
-        self.entries = entries
-        self.per_item, self.column, self.value = entries
-        self.coef, self.transition, self.n_jobs = coef, transition, n_jobs
-        self.k = transition.shape[0]
+        self.lengths, self.scores, self.n_jobs = lengths, scores, n_jobs
 
-    def _over_blocks(self, function: Callable[..., Any]) -> list:
-        """function(starts of sequences, scores of items, which items) of each block."""
-        if (self.ptr[-1] + 1) * self.k**2 <= BUDGET:
-            return [self._block(function, (0, self.lengths.size))]
+    def over_blocks(self, k: int, function: Callable[..., list]) -> list:
+        """function(scores, first sequence, end) of each block, one after the other."""
+
+        def block(first: int, end: int) -> list:
+            return function(self.scores(first, end), first, end)
+
+        if (sum(self.lengths) + 1) * k**2 <= BUDGET:
+            return block(0, len(self.lengths))
         # a kernel call takes some tens of milliseconds; signals are handled between
-        group = (self.ptr[1:] * self.k**2) // BUDGET
-        cuts = (np.flatnonzero(np.diff(group)) + 1).tolist()
-        blocks = list(pairwise([0, *cuts, self.lengths.size]))
+        group = np.cumsum(self.lengths) * k**2 // BUDGET
+        cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(self.lengths)]
         with ThreadMap(self.n_jobs) as parallel:
-            return parallel(lambda block: self._block(function, block), blocks)
+            found = parallel(lambda i: block(*cuts[i : i + 2]), range(len(cuts) - 1))
+        return list(chain.from_iterable(found))
 
-    def _block(self, function: Callable[..., Any], block: tuple[int, int]) -> Any:
-        ptr = self.ptr[block[0] : block[1] + 1]
-        per_item = self.per_item[ptr[0] : ptr[-1]]
-        first = int(self.per_item[: ptr[0]].sum()) if ptr[0] else 0
-        score = np.zeros((per_item.size, self.k))
-        if per_item.size:
-            item_scores(
-                per_item, self.column[first:], self.value[first:], self.coef, score
+
+class ChainModel:
+    """The weights of a first-order chain and what they say about sequences.
+
+    columns : the row of `coef` of each name
+    coef : (n_features, k); transition : (k, k), the earlier label first
+    labels : list of k labels
+    """
+
+    def __init__(
+        self,
+        columns: dict[str, int],
+        coef: np.ndarray,
+        transition: np.ndarray,
+        labels: list,
+    ) -> None:
+        self.labels, self.transition = labels, transition
+        self.scorer = ChainScorer(columns, coef, transition, labels)
+
+    def read(self, X: list, n_jobs: int | None) -> ScoredChains:
+        """Sequences of observations, with scores when they are needed."""
+        sequences = [as_items(i, sequence) for i, sequence in enumerate(X)]
+
+        def scores(first: int, end: int) -> bytes:
+            return self.scorer.scores(
+                sequences[first:end], lambda i, t: f"X[{first + i}], item {t}"
             )
-        return function(ptr - ptr[0], score, slice(ptr[0], ptr[-1]))
 
-    def best(self) -> np.ndarray:
-        """The best path of each sequence, one after the other."""
+        return ScoredChains(list(map(len, sequences)), scores, n_jobs)
 
-        def best(ptr: np.ndarray, score: np.ndarray, _: slice) -> np.ndarray:
-            path = np.empty(len(score), dtype=np.int32)
-            back = np.empty(score.shape, dtype=np.int32)
-            work = np.empty((2, self.k))
-            best_paths(score, self.transition, ptr, back, work, path)
-            return path
-
-        found = self._over_blocks(best)
-        return found[0] if len(found) == 1 else np.concatenate(found)
-
-    def sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """(whether the result of a sequence is valid, probabilities of its values)."""
-        found = self._over_blocks(
-            lambda ptr, score, _: self._sums(ptr, score, True)[::2]
+    def best(self, given: ScoredChains) -> list[list]:
+        """The labels of the best path of each sequence."""
+        return given.over_blocks(
+            len(self.labels),
+            lambda scores, a, b: self.scorer.best(scores, given.lengths[a:b]),
         )
-        safe, belief = map(np.concatenate, zip(*found))
-        return safe, belief
 
-    def log_proba(self, path: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(whether it is valid, the log-probability of the path of each sequence)."""
-        share = np.zeros(path.size)  # of the transition to each item
-        share[1:] = self.transition[path[:-1], path[1:]]
-        share[self.ptr[:-1][self.lengths > 0]] = 0.0
+    def marginals(self, given: ScoredChains) -> list[np.ndarray]:
+        """Probabilities (length, k) of the labels at each item of each sequence."""
 
-        def log_proba(ptr: np.ndarray, score: np.ndarray, items: slice) -> tuple:
-            safe, log_z, _ = self._sums(ptr, score, False)
-            share[items] += score[np.arange(len(score)), path[items]]
-            return safe, log_z
+        def marginals(scores: bytes, first: int, end: int) -> list:
+            score, ptr, safe, _, belief = self._sums(given, scores, first, end, True)
+            found = unpacked(belief, ptr)
+            return self._mended(
+                found, safe, unpacked(score, ptr),
+                lambda infer: infer.sums()[1].reshape(-1, len(self.labels)),
+            )  # fmt: skip
 
-        safe, log_z = map(np.concatenate, zip(*self._over_blocks(log_proba)))
-        owner = np.repeat(np.arange(self.lengths.size), self.lengths)
-        return safe, np.bincount(owner, share, self.lengths.size) - log_z
+        return given.over_blocks(len(self.labels), marginals)
+
+    def log_proba(self, given: ScoredChains, path: np.ndarray) -> np.ndarray:
+        """The logarithm of the probability of a path of each sequence.
+
+        path : positions in the labels, of all sequences in a row
+        """
+        starts = np.cumsum([0, *given.lengths])
+
+        def log_proba(scores: bytes, first: int, end: int) -> list:
+            score, ptr, safe, log_z, _ = self._sums(given, scores, first, end, False)
+            here = path[starts[first] : starts[end]]
+            share = score[np.arange(here.size), here]
+            step = self.transition[here[:-1], here[1:]]
+            step[ptr[1:-1][ptr[1:-1] < here.size] - 1] = 0.0  # between two sequences
+            share[1:] += step
+            owner = np.repeat(np.arange(end - first), given.lengths[first:end])
+            found = np.bincount(owner, share, end - first) - log_z
+            paths = unpacked(here, ptr)
+            state = np.concatenate([paths[i] for i in np.flatnonzero(~safe)] or [[]])
+
+            def of_graphs(infer: BlockInference) -> np.ndarray:
+                log_z = infer.sums(marginals=False)[0]
+                at = infer.block.variables
+                return infer.score(state[at].astype(np.int32)) - log_z
+
+            return self._mended(found.tolist(), safe, unpacked(score, ptr), of_graphs)
+
+        return np.array(given.over_blocks(len(self.labels), log_proba))
 
     def _sums(
-        self, ptr: np.ndarray, score: np.ndarray, marginals: bool
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        self, given: ScoredChains, scores: bytes, first: int, end: int, marginals: bool
+    ) -> tuple[np.ndarray, ...]:
+        """Scores of items, starts of sequences, and what `path_sums` finds."""
+        k = len(self.labels)
+        score = np.frombuffer(scores).reshape(-1, k)
+        ptr = np.cumsum([0, *given.lengths[first:end]], dtype=np.int64)
         top = float(self.transition.max())
         ratio = np.exp(self.transition - top)
         log_z, safe = np.empty(ptr.size - 1), np.empty(ptr.size - 1, dtype=np.uint8)
         belief = np.empty(score.shape)
         path_sums(
             score, ratio, np.ascontiguousarray(ratio.T), top, ptr,
-            np.empty(score.shape), np.empty((2, self.k)), log_z, belief, safe,
-            marginals,
+            np.empty(score.shape), np.empty((2, k)), log_z, belief, safe, marginals,
         )  # fmt: skip
-        return safe.astype(bool), log_z, belief
+        return score, ptr, safe.astype(bool), log_z, belief
+
+    def _mended(
+        self,
+        found: list,
+        safe: np.ndarray,
+        score: list[np.ndarray],
+        function: Callable[[BlockInference], Any],
+    ) -> list:
+        """found, with answers by logarithms where they are needed.
+
+        Those are of graphs whose features are the scores; function answers about the
+        sequences that are not safe.
+        """
+        at = np.flatnonzero(~safe).tolist()
+        if at:
+            k = len(self.labels)
+            layout = WeightLayout(k, 0, list(range(k)), ["next"], [1], [0])
+            coef = np.concatenate([np.eye(k).ravel(), self.transition.ravel()])
+            rows = [FeatureRows.of(sp.csr_array(score[i])) for i in at]
+            graphs = chains(rows, range(k))
+            packed = Packed(graphs, layout)
+            with ThreadMap(None) as parallel:
+                answers = over_blocks(function, packed, coef, graphs, parallel)
+            every = np.concatenate(answers)
+            if every.ndim > 1:
+                every = unpacked(every, packed.var_ptr)
+            for i, answer in zip(at, every):
+                found[i] = answer
+        return found

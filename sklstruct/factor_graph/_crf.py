@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -19,13 +18,11 @@ from .._files import open_read, open_write
 from .._parallel import ThreadMap, single_blas_thread
 from .._progress import Progress
 from .._warnings import warn
-from ._chains import ChainInference
+from ._chains import ChainModel
 from ._conditional import ConditionalLikelihood, duality_gap
 from ._crfsuite import ChainWeights, model_bytes, read_model
-from ._features_fast import FeatureReader
 from ._graph import FactorGraph, as_labels
 from ._inference import BlockInference, refuse_loops
-from ._observations import read_sequences, split
 from ._pack import Packed, WeightLayout, unpacked
 from ._predictor import ATTRIBUTES, GraphPredictor, check_labels, encode
 
@@ -258,22 +255,15 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         X = self._instances(X)
         if self._columns is None:
             return self._marginals(self._graphs(X))
-        chains = self._read(X)
-        safe, every = chains.sums()
-        proba = unpacked(every, chains.ptr)
-        self._mend(proba, chains, safe, self._marginals)
-        return proba
+        model = self._chain_model()
+        return model.marginals(model.read(X, self.n_jobs))
 
     def _marginals(self, graphs: list[FactorGraph]) -> list:
         def marginals(infer: BlockInference) -> np.ndarray:
             return infer.sums()[1]
 
         packed, found = self._over_blocks(graphs, marginals)
-        every = np.concatenate(found)
-        if self._columns is not None:
-            rows = every.reshape(-1, len(self.classes_))
-            return unpacked(rows, packed.var_ptr)
-        shares = unpacked(every, packed.cand_ptr)
+        shares = unpacked(np.concatenate(found), packed.cand_ptr)
         return [shares[a:b] for a, b in zip(packed.var_ptr[:-1], packed.var_ptr[1:])]
 
     def target_log_proba(self, X: Sequence, y: Sequence[Sequence[Any]]) -> np.ndarray:
@@ -301,28 +291,21 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         if self._columns is None:
             graphs = self._graphs(X)
             return self._log_proba(graphs, encode(graphs, y))
-        chains = self._read(X)
-        labels = check_labels(y, chains.lengths.tolist())
-        code = {label: a for a, label in enumerate(self.classes_.tolist())}
+        model = self._chain_model()
+        given = model.read(X, self.n_jobs)
+        labels = check_labels(y, given.lengths)
+        code = {label: a for a, label in enumerate(model.labels)}
         path = np.array([code.get(v, -1) for row in labels for v in row], np.int32)
         if (path < 0).any():
             item = int(np.argmax(path < 0))
-            i = int(np.searchsorted(chains.ptr, item, side="right")) - 1
-            t = item - int(chains.ptr[i])
+            ends = np.cumsum(given.lengths)
+            i = int(np.searchsorted(ends, item, side="right"))
+            t = item - int(ends[i]) + given.lengths[i]
             raise ValueError(
                 f"y[{i}] has the label {labels[i][t]!r} at item {t}, which fit did not "
                 "see; classes_ has the labels"
             )
-        safe, log_proba = chains.log_proba(path)
-        paths = unpacked(path, chains.ptr)
-        chosen = [paths[i] for i in np.flatnonzero(~safe)]
-        self._mend(
-            log_proba,
-            chains,
-            safe,
-            lambda graphs: self._log_proba(graphs, np.concatenate(chosen)),
-        )
-        return log_proba
+        return model.log_proba(given, path)
 
     def _log_proba(self, graphs: list[FactorGraph], state: np.ndarray) -> np.ndarray:
         def log_proba(infer: BlockInference) -> np.ndarray:
@@ -333,16 +316,18 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
 
     # ------------------------------------------------------------------- sequences
 
-    def _read(self, X: list) -> ChainInference:
-        """Sequences of observations, without graphs."""
-        known = vars(self).get("_reader")
-        if known is None:
-            known = self._reader = FeatureReader(self._columns, False)
-        # each call has its room, so that threads may share the model
-        lengths, entries = read_sequences(X, FeatureReader(self._columns, False, known))
-        return ChainInference(
-            lengths, entries, self.feature_coef_, self._transition(), self.n_jobs
-        )
+    def _chain_model(self) -> ChainModel:
+        """The weights without graphs, kept until `coef_` is another array."""
+        coef, known = vars(self).get("_reader", (None, None))
+        if coef is not self.coef_:
+            known = ChainModel(
+                self._columns,
+                self.feature_coef_,
+                self._transition(),
+                self.classes_.tolist(),
+            )
+            self._reader = self.coef_, known
+        return known
 
     def _transition(self) -> np.ndarray:
         """The weight of each pair of labels."""
@@ -352,27 +337,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         return self.coef_[start[0] : start[0] + k * k].reshape(k, k)
 
     def _predict_sequences(self, X: list) -> list[list]:
-        chains = self._read(X)
-        classes = self.classes_.tolist()
-        path = [classes[a] for a in chains.best().tolist()]
-        return [path[a:b] for a, b in pairwise(chains.ptr.tolist())]
-
-    def _mend(
-        self,
-        answers: list | np.ndarray,
-        chains: ChainInference,
-        safe: np.ndarray,
-        function: Callable[[list[FactorGraph]], Any],
-    ) -> None:
-        """The answers about sequences that need logarithms, from their graphs."""
-        at = np.flatnonzero(~safe).tolist()
-        if at:
-            rows = split(
-                chains.lengths, chains.entries, np.arange(self._layout.n_features)
-            )
-            graphs = self._chains([rows[i] for i in at])
-            for i, answer in zip(at, function(graphs)):
-                answers[i] = answer
+        model = self._chain_model()
+        return model.best(model.read(X, self.n_jobs))
 
     def __getstate__(self) -> dict:
         state = super().__getstate__()

@@ -5,7 +5,7 @@ feature of the key "word" with the string "cat". Keys and strings come again and
 so the number of a pair is kept beside it and its name is made once.
 """
 
-from libc.math cimport fabs
+from libc.math cimport fabs, isfinite
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc
 
@@ -15,8 +15,10 @@ from collections.abc import Mapping
 import numpy as np
 
 
-# Most entries of one dictionary of `FeatureReader`, which lives as long as its model.
+# Most entries of one dictionary of a `Node`, which lives as long as its model.
 cdef Py_ssize_t MOST = 100_000
+# Sums of squares of values up to this size do not overflow.
+cdef double LARGEST = 1e150
 
 
 cdef object remember(dict known, key, value):
@@ -26,145 +28,192 @@ cdef object remember(dict known, key, value):
     return value
 
 
+cdef str text(name):
+    """A name of any kind as a plain string; bytes as `open` reads them."""
+    if isinstance(name, str):
+        return str.__str__(name)
+    if isinstance(name, bytes):
+        return (<bytes>name).decode("utf-8", "surrogateescape")
+    raise TypeError(f"the name {name!r} is not a string")
+
+
+def refusal(str owner, item, exc):
+    """The ValueError about an item that cannot be read, from what `add` raised."""
+    if isinstance(exc, ValueError):
+        return ValueError(f"{owner}: {exc}")
+    return ValueError(
+        f"{owner}: must be a mapping from names of features to values or an iterable "
+        f"of names, got {item!r:.60} ({exc})"
+    )
+
+
+cdef class Node:
+    """What is known of the names with one prefix.
+
+    numbers : key -> number of prefix + key
+    pairs : key -> string -> number of prefix + key + ":" + string
+    inner : key -> Node of the prefix + key + ":"
+    """
+
+    def __cinit__(self, str prefix):
+        self.prefix = prefix
+        self.numbers, self.pairs, self.inner = {}, {}, {}
+
+
 cdef class FeatureReader:
     """Reads items one after the other.
 
     names: the number of each name.
     grows: whether a new name gets the next number; otherwise it gets -1.
-    like: a reader of the same names; what it knows of keys and strings is shared.
     """
 
-    cdef dict names
-    cdef bint grows
-    cdef dict pairs  # key -> string -> number of "key:string"
-    cdef dict inner  # name of an outer mapping -> key -> name of the inner feature
-    # whether a value is NaN, or so large that `check_squares` may refuse it
-    cdef readonly bint unusual
-    cdef int64_t n, room
-    cdef int64_t* column
-    cdef double* value
-
-    def __cinit__(self, dict names, bint grows, FeatureReader like=None):
+    def __cinit__(self, dict names, bint grows):
         self.names = names
         self.grows = grows
-        self.pairs = {} if like is None else like.pairs
-        self.inner = {} if like is None else like.inner
-        self.unusual = False
-        self.n = self.room = 0
-        self.column = NULL
-        self.value = NULL
+        self.root = Node("")
+        self.kept.n = self.kept.room = 0
+        self.kept.column = NULL
+        self.kept.value = self.kept.score = NULL
 
     def __dealloc__(self):
-        free(self.column)
-        free(self.value)
+        free(self.kept.column)
+        free(self.kept.value)
 
     def add(self, item):
-        """The number of features of an item; TypeError if it is not an item."""
-        cdef int64_t before = self.n
+        """Keep an item, and return the number of its features.
+
+        TypeError if it is not an item, ValueError if a value is not finite.
+        """
+        cdef int64_t before = self.kept.n
+        self.read(&self.kept, item)
+        return self.kept.n - before
+
+    def entries(self):
+        """(columns, values) of all that was kept."""
+        columns = np.empty(self.kept.n, dtype=np.int64)
+        values = np.empty(self.kept.n)
+        cdef int64_t[::1] to_columns = columns
+        cdef double[::1] to_values = values
+        cdef int64_t i
+        for i in range(self.kept.n):
+            to_columns[i] = self.kept.column[i]
+            to_values[i] = self.kept.value[i]
+        return columns, values
+
+    cdef int read(self, Sink* to, item) except -1:
         if isinstance(item, (dict, Mapping)):  # a dict is known at once
-            self.add_mapping(None, item)
+            self.mapping(to, self.root, item)
         elif isinstance(item, (str, bytes)):
             raise TypeError("a single string is ambiguous: make it [string]")
         else:
             for name in item:
-                if type(name) is not str and isinstance(name, str):
-                    name = str.__str__(name)
-                self.append(self.number(name), 1.0)
-        return self.n - before
+                put(to, self.find(name if type(name) is str else text(name)), 1.0)
+        return 0
 
-    def entries(self):
-        """(columns, values) of all that was read."""
-        columns = np.empty(self.n, dtype=np.int64)
-        values = np.empty(self.n)
-        cdef int64_t[::1] to_columns = columns
-        cdef double[::1] to_values = values
-        cdef int64_t i
-        for i in range(self.n):
-            to_columns[i] = self.column[i]
-            to_values[i] = self.value[i]
-        return columns, values
-
-    cdef int add_mapping(self, outer, item) except -1:
-        """outer: the name of the mapping that holds this one as a value, or None."""
-        cdef double number
+    cdef int mapping(self, Sink* to, Node node, item) except -1:
         for key, x in item.items():
-            if not isinstance(key, str):
-                raise TypeError(f"the name {key!r} is not a string")
             if type(key) is not str:
-                key = str.__str__(key)
-            name = key if outer is None else self.inner_name(outer, key)
-            if isinstance(x, str):
-                self.append(self.pair(name, x), 1.0)
+                key = text(key)
+            if x is False:
+                self.number_of(to, node, key, 0.0)
+            elif x is True:
+                self.number_of(to, node, key, 1.0)
+            elif isinstance(x, str):
+                put(to, self.pair(node, key, x), 1.0)
             elif isinstance(x, dict):  # known at once, other mappings are not
-                self.add_mapping(name, x)
+                self.mapping(to, inner(node, key), x)
             elif isinstance(x, (float, int, numbers.Real, np.bool_)):
-                number = float(x)
-                self.append(self.number(name), number)
+                self.number_of(to, node, key, float(x))
             elif isinstance(x, Mapping):
-                self.add_mapping(name, x)
+                self.mapping(to, inner(node, key), x)
+            elif isinstance(x, bytes):
+                put(to, self.pair(node, key, text(x)), 1.0)
             elif x is None:
-                raise TypeError(f"the value of {name!r} is None; leave the feature out")
+                raise TypeError(f"the value of {key!r} is None; leave the feature out")
             else:
                 for part in x:
                     if not isinstance(part, str):
-                        raise TypeError(
-                            f"the values of {name!r} must be strings, got {part!r}"
-                        )
-                    self.append(self.pair(name, part), 1.0)
+                        if not isinstance(part, bytes):
+                            raise TypeError(
+                                f"the values of {key!r} must be strings, got {part!r}"
+                            )
+                        part = text(part)
+                    put(to, self.pair(node, key, part), 1.0)
         return 0
 
-    cdef inner_name(self, outer, key):
-        cdef dict known
-        known = self.inner.get(outer)
-        if known is None:
-            known = remember(self.inner, outer, {})
-        name = known.get(key)
-        if name is None:
-            name = remember(known, key, f"{outer}:{key}")
-        return name
+    cdef int number_of(self, Sink* to, Node node, str key, double value) except -1:
+        if not fabs(value) <= LARGEST:
+            name = f"feature {node.prefix + key!r}"
+            if not isfinite(value):
+                raise ValueError(f"{name} is NaN or infinite")
+            raise ValueError(
+                f"{name} is {value:g}, its size may be at most {LARGEST:g}: scale it"
+            )
+        if value == 0.0 and to.score != NULL:
+            return 0  # adds nothing
+        if node is self.root:
+            return put(to, self.find(key), value)
+        number = node.numbers.get(key)
+        if number is None:
+            number = remember(node.numbers, key, self.find(node.prefix + key))
+        return put(to, number, value)
 
-    cdef int64_t pair(self, name, x) except -2:
+    cdef int64_t pair(self, Node node, str key, x) except -2:
         cdef dict known
         # A subclass, say a member of an enumeration, may equal one string and print
         # another: its name is made each time.
         if type(x) is not str:
-            return self.number(f"{name}:{x}")
-        known = self.pairs.get(name)
+            return self.find(f"{node.prefix}{key}:{x}")
+        known = node.pairs.get(key)
         if known is None:
-            known = remember(self.pairs, name, {})
+            known = remember(node.pairs, key, {})
         number = known.get(x)
         if number is None:
-            number = remember(known, x, self.number(f"{name}:{x}"))
+            number = remember(known, x, self.find(f"{node.prefix}{key}:{x}"))
         return number
 
-    cdef int64_t number(self, name) except -2:
-        cdef dict names = self.names
-        found = names.get(name)
+    cdef int64_t find(self, str name) except -2:
+        found = self.names.get(name)
         if found is not None:
             return found
         if not self.grows:
             return -1
-        found = len(names)
-        names[name] = found
+        found = len(self.names)
+        self.names[name] = found
         return found
 
-    cdef int append(self, int64_t column, double value) except -1:
-        cdef int64_t room
-        cdef void* grown
-        if self.n == self.room:
-            room = 2 * self.room + 1024
-            grown = realloc(self.column, room * sizeof(int64_t))
-            if not grown:
-                raise MemoryError()
-            self.column = <int64_t*>grown
-            grown = realloc(self.value, room * sizeof(double))
-            if not grown:
-                raise MemoryError()
-            self.value = <double*>grown
-            self.room = room
-        if not fabs(value) < 1e100:
-            self.unusual = True
-        self.column[self.n] = column
-        self.value[self.n] = value
-        self.n += 1
+
+cdef Node inner(Node node, str key):
+    found = node.inner.get(key)
+    if found is None:
+        found = remember(node.inner, key, Node(f"{node.prefix}{key}:"))
+    return found
+
+
+cdef int put(Sink* to, int64_t column, double value) except -1:
+    """A feature, or, into scores, value times the weights of a known feature."""
+    cdef int64_t room
+    cdef Py_ssize_t j
+    cdef const double* weight
+    cdef void* grown
+    if to.score != NULL:
+        if column >= 0:
+            weight = to.coef + column * to.k
+            for j in range(to.k):
+                to.score[j] += value * weight[j]
         return 0
+    if to.n == to.room:
+        room = 2 * to.room + 1024
+        grown = realloc(to.column, room * sizeof(int64_t))
+        if not grown:
+            raise MemoryError()
+        to.column = <int64_t*>grown
+        grown = realloc(to.value, room * sizeof(double))
+        if not grown:
+            raise MemoryError()
+        to.value = <double*>grown
+        to.room = room
+    to.column[to.n] = column
+    to.value[to.n] = value
+    to.n += 1
+    return 0

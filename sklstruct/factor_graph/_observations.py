@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._checks import check_squares
 from ._builders import chain_graph
-from ._features_fast import FeatureReader
+from ._features_fast import FeatureReader, refusal
 from ._graph import FactorGraph
 from ._rows import FeatureRows, empty_rows, take
 
@@ -20,17 +19,11 @@ class Names:
     """Numbers of the names of features: first come first, then in sorted order."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, int] = {}
+        self._known: dict[str, int] = {}
         self.reader = FeatureReader(self._known, True)
 
     def finish(self) -> tuple[dict[str, int], np.ndarray]:
         """(the column of each name, the column of each number)."""
-        for name in self._known:
-            if not isinstance(name, str):
-                raise ValueError(
-                    f"X has the feature name {name!r} ({type(name).__name__}); names "
-                    "of features must be strings"
-                )
         names = sorted(self._known)
         new = np.empty(len(names), dtype=np.int64)
         new[[self._known[name] for name in names]] = np.arange(len(names))
@@ -75,22 +68,14 @@ def read_sequences(
     X: Sequence, reader: FeatureReader
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Lengths of the sequences; features of each item, their columns and values."""
-    sequences = [_items(i, sequence) for i, sequence in enumerate(X)]
+    sequences = [as_items(i, sequence) for i, sequence in enumerate(X)]
     lengths = np.array([len(items) for items in sequences], dtype=np.int64)
 
     def owner(item: int) -> str:
         i = int(np.searchsorted(np.cumsum(lengths), item, side="right"))
         return f"X[{i}], item {item - int(lengths[:i].sum())}"
 
-    items = chain.from_iterable(sequences)
-    per_item, column, value = read_items(items, reader, owner)
-    if reader.unusual:
-        if not np.isfinite(value).all():
-            bad = np.flatnonzero(~np.isfinite(value))[0]
-            at = int(np.searchsorted(np.cumsum(per_item), bad, side="right"))
-            raise ValueError(f"{owner(at)}: the value of a feature is NaN or infinite")
-        check_squares(value)
-    return lengths, (per_item, column, value)
+    return lengths, read_items(chain.from_iterable(sequences), reader, owner)
 
 
 def read_items(
@@ -113,15 +98,13 @@ def read_items(
     for t, item in enumerate(items):
         try:
             per_item.append(reader.add(item))
-        except (TypeError, OverflowError) as exc:
-            raise ValueError(
-                f"{owner(t)}: must be a mapping from names of features to values or "
-                f"an iterable of names, got {item!r:.60} ({exc})"
-            ) from exc
+        except (TypeError, OverflowError, ValueError) as exc:
+            raise refusal(owner(t), item, exc) from exc
     return np.array(per_item, dtype=np.int64), *reader.entries()
 
 
-def _items(i: int, sequence: Any) -> Sequence:
+def as_items(i: int, sequence: Any) -> list:
+    """The items of sequence i, in a list that nobody else has."""
     if isinstance(sequence, FactorGraph):
         raise ValueError(
             f"X[{i}] is a FactorGraph and X[0] a sequence of observations; X must "

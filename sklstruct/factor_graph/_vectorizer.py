@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_squares
 from .._compat import BaseEstimator, TransformerMixin
 from ._features_fast import FeatureReader
 from ._graph import FactorGraph
@@ -177,13 +176,6 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
         (per_dict, column, value), new = given.entries
         per_row = np.zeros(given.n_rows, dtype=np.int64)
         per_row[given.row] = per_dict
-        known = np.flatnonzero(column >= 0)
-        bad = known[~np.isfinite(value[known])]
-        if bad.size:
-            name = list(columns)[new[column[bad[0]]]]
-            at = int(np.searchsorted(np.cumsum(per_dict), bad[0], side="right"))
-            raise ValueError(f"{given.owner(at)}: feature {name!r} is NaN or infinite")
-        check_squares(value[known], name=sort)
         return rows_of_entries(per_row, column, value, new, width)
 
     def _transform(self, instances: _Instances) -> list[FactorGraph]:
