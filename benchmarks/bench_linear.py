@@ -109,13 +109,15 @@ class Traced(StructuredLogisticRegression):
         self.log_, self.start_ = [], time.process_time()
         return super().fit(X, y)
 
-    def _solve(self, problem, lams, report):
+    def _solve(self, solver, term, lams, report):
+        total = solver.problem.total
+
         def note(objective, gap, n_iter):
             seconds = time.process_time() - self.start_
-            self.log_.append((seconds, objective / problem.total, gap / problem.total))
+            self.log_.append((seconds, objective / total, gap / total))
             return report(objective, gap, n_iter)
 
-        return super()._solve(problem, lams, note)
+        return super()._solve(solver, term, lams, note)
 
     def seconds_until(self, objective=-np.inf, gap=-np.inf):
         """Of the first round with an objective or a gap as small."""
