@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # A working set grows by this factor, and by at least so many weights a lane, or groups.
-_GROWTH, _LEAST_WEIGHTS, _LEAST_GROUPS = 2, 10, 50
+_GROWTH, _LEAST_WEIGHTS, _LEAST_GROUPS = 2, 30, 50
 
 
 class Geometry(Protocol):

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import entr, expit
+from scipy.special import entr
 
 from .._penalties import Penalty, Separable
 from . import _newton_cd_fast as kernels
@@ -57,6 +58,22 @@ class PathSolver(ABC):
 
     def __init__(self, problem: FeatureProblem) -> None:
         self.problem, self.b = problem, problem.best_constants()
+        self.Z = np.repeat(self.b[:, None], problem.n_samples, axis=1)
+        self.P = np.empty_like(self.Z)
+        problem.loss(self.Z, self.P)
+        every = np.arange(problem.n_features, dtype=np.int32)
+        # without weights; the first round needs it again
+        self.G: NDArray | None = problem.gradient(every, self.P)
+
+    def largest_lam(self, penalty: Any) -> float:
+        """The least strength of a penalty at which all weights are 0."""
+        assert self.G is not None
+        return float(penalty.largest_pull(self.G))
+
+    def gradient(self, columns: NDArray) -> NDArray:
+        """The derivatives of the loss by the weights of columns at P."""
+        G, self.G = self.G, None
+        return self.problem.gradient(columns, self.P) if G is None else G
 
     @abstractmethod
     def solve(self, penalty: Any, goal: float, max_iter: int, report: Report) -> Found:
@@ -100,26 +117,32 @@ class FeatureProblem:
         fit_intercept: bool,
         stop: NDArray,
     ) -> None:
+        self.X = X
         self.dense: NDArray | None = None if is_sparse(X) else np.asfortranarray(X)
-        columns = sp.csc_matrix(X)
-        columns.sum_duplicates()
-        self.columns = (
-            columns.indptr.astype(np.int64),
-            columns.indices.astype(np.int32, copy=False),
-            columns.data,
-        )
         self.n_samples, self.n_features = X.shape
+        self.n_entries = X.nnz if is_sparse(X) else X.size
         self.n_lanes = Y.shape[0]
         self.Y, self.coupled, self.fit_intercept = Y, coupled, fit_intercept
         self.weight, self.total, self.stop = weight, float(weight.sum()), stop
         self.code = Y.argmax(axis=0) if coupled else None
         # Weighted squared lengths of the columns.
-        squared = sp.csc_matrix(
-            (columns.data**2, columns.indices, columns.indptr), shape=columns.shape
-        )
-        self.squares = np.asarray(squared.T @ weight, dtype=np.float64)
+        if self.dense is not None:
+            self.squares = np.einsum("ij,ij,i->j", self.dense, self.dense, weight)
+        else:
+            ptr, row, x = self.columns
+            squared = sp.csr_matrix((x**2, row, ptr), shape=X.shape[::-1])
+            self.squares = squared @ weight
         # Sums of the outcomes, which those of the probabilities equal at an optimum.
         self.outcomes = Y @ weight
+
+    @cached_property
+    def columns(self) -> tuple[NDArray, NDArray, NDArray]:
+        """X by columns: where each begins, rows and values of its entries."""
+        columns = sp.csc_matrix(self.X)
+        if is_sparse(self.X) and not self.X.has_canonical_format:
+            columns.sum_duplicates()
+        ptr = columns.indptr.astype(np.int64)
+        return ptr, columns.indices.astype(np.int32, copy=False), columns.data
 
     def bound(self, penalty: Penalty) -> SeparableTerm:
         """A penalty that language models know too; see `Penalty.bind`."""
@@ -141,10 +164,11 @@ class FeatureProblem:
     def loss(self, Z: NDArray, out: NDArray | None = None) -> float:
         """Total loss in nats at the scores Z; out: probabilities."""
         if not self.coupled:
-            value = self.weight @ np.logaddexp(0, np.where(self.Y, -Z, Z)).sum(axis=0)
+            e = np.exp(-np.abs(Z))
+            wrong = np.maximum(np.where(self.Y, -Z, Z), 0)
             if out is not None:
-                expit(Z, out=out)
-            return float(value)
+                np.divide(np.where(Z < 0, e, 1), 1 + e, out=out)
+            return float(self.weight @ (wrong + np.log1p(e)).sum(axis=0))
         top = Z.max(axis=0)
         out = np.subtract(Z, top, out=out)
         right = out[self.code, np.arange(self.n_samples)]
@@ -168,9 +192,12 @@ class FeatureProblem:
 
     def gradient(self, columns: NDArray, P: NDArray) -> NDArray:
         """Derivatives by the weights, (columns, lanes)."""
-        R = np.ascontiguousarray(self.derivatives(P).T)
-        if self.dense is not None and columns.size == self.n_features:
-            return np.ascontiguousarray((self.dense.T @ R)[columns])
+        R = self.derivatives(P)
+        if self.dense is not None:
+            some = columns.size < self.n_features
+            X = self.dense[:, columns] if some else self.dense
+            return np.ascontiguousarray((R @ X).T)
+        R = np.ascontiguousarray(R.T)
         G = np.empty((columns.size, self.n_lanes))
         kernels.gradient(*self.columns, columns, R, G, self.stop)
         return G

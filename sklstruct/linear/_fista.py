@@ -51,14 +51,13 @@ class AcceleratedSolver(PathSolver):
     ) -> Found:
         problem = self.problem
         every = np.arange(problem.n_features, dtype=np.int32)
-        W, b = self.W, self.b
+        W, b, P = self.W, self.b, self.P
         S = np.ascontiguousarray((self.X @ W).T)
-        P = np.empty_like(S)
         Y, S_Y, t, bound, history = W, S, 1.0, -np.inf, []
         while True:
             loss = self._at(S, b, P)
             objective = loss + penalty.value(every, W)
-            G = problem.gradient(every, P)
+            G = self.gradient(every)
             for share, conjugate in penalty.duals(G, W, 1 / self.lipschitz):
                 bound = max(bound, problem.dual(P, share) - conjugate)
             gap = max(objective - bound, 0.0)

@@ -45,7 +45,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 
-from .._parallel import row_blocks, rows_per_block
+from .._parallel import row_blocks
 from . import _newton_cd_fast as kernels
 from ._feature_bounds import GroupTerm
 from ._feature_problem import FeatureProblem, Found, PathSolver, Report
@@ -54,15 +54,16 @@ from ._feature_problem import FeatureProblem, Found, PathSolver, Report
 _NEWTON, _SWEEPS, _GRAM_SWEEPS = 30, 200, 2000
 
 # A working set is solved to this share of the largest violation, a step to this share
-# of the decrease of its first sweep.
-_SHARE, _INNER = 0.15, 1e-3
+# of the decrease of its first sweep (on the Gram matrix).
+_SHARE, _INNER, _GRAM_INNER = 0.15, 0.1, 1e-3
 
 # Multiplications of the sweeps on a working set, in units of those of the gradient,
 # from which on another gap is worth its price.
 _BUDGET = 10
 
-# Largest working set whose Hessian is made.
-_GRAM = 2500
+# Largest working set whose Hessian is made; samples at once; and samples for each
+# coordinate that are enough while steps lower the objective by this share or more.
+_GRAM, _BLOCK_ROWS, _ENOUGH, _FAR = 2500, 1024, 8, 1e-2
 
 # Iterates that an extrapolation combines, and the largest sum of its coefficients.
 _MEMORY, _LARGEST = 6, 1e4
@@ -96,8 +97,8 @@ class Model:
             self.gb = np.zeros(problem.n_lanes)
         self.db = np.zeros(problem.n_lanes)
         self.u = self.w.copy()
-        self.n_lanes_at = solver.work.sum(axis=1)
-        self.sweeps = _SWEEPS
+        self.n_lanes_at, self.rough = solver.work.sum(axis=1), solver.rough
+        self.sweeps, self.inner = _SWEEPS, _INNER
 
     def begin(self) -> None:
         """Prepare the sweeps, after the violation is known."""
@@ -196,16 +197,20 @@ class Coordinates(Model):
         self.lanes = lanes.astype(np.int32)
         self.column = self.columns[self.rows]
         self.damping_at = self.damping[self.rows]
-        m = self.rows.size
-        self.g, self.h = np.empty((2, m))
+        self.g, self.h = self._derivatives()
+        self.start = self.w[self.rows, self.lanes]
+        self.x, self.active = self.start.copy(), np.ones(self.g.size, dtype=np.uint8)
+        self.violation = float(penalty.violations(self.g, self.start).max(initial=0.0))
+
+    def _derivatives(self):
+        """First and second derivatives of the loss."""
         H = self.V if not self.problem.coupled else self.V * (1 - self.P)
+        g, h = np.empty((2, self.rows.size))
         kernels.derivatives(
             *self.problem.columns, self.column, self.lanes,
-            self.problem.derivatives(self.P), H, self.g, self.h, self.stop,
+            self.problem.derivatives(self.P), H, g, h, self.stop,
         )  # fmt: skip
-        self.start = self.w[self.rows, self.lanes]
-        self.x, self.active = self.start.copy(), np.ones(m, dtype=np.uint8)
-        self.violation = float(penalty.violations(self.g, self.start).max(initial=0.0))
+        return g, h
 
     def sweep(self, full: bool) -> float:
         problem, penalty = self.problem, self.penalty
@@ -238,43 +243,61 @@ class Coordinates(Model):
 class Gram(Coordinates):
     """The same with the Hessian as a matrix: few coordinates, dense X."""
 
+    def _derivatives(self):
+        g = self.problem.gradient(self.columns, self.P)
+        return g[self.rows, self.lanes], None  # the second ones are in the Hessian
+
     def begin(self) -> None:
-        problem, K, m = self.problem, self.problem.n_lanes, self.rows.size
-        self.sweeps = _GRAM_SWEEPS
-        n_b = K if problem.fit_intercept else 0
-        N = m + n_b
-        bounds = np.searchsorted(self.lanes, np.arange(K + 1))
-        H = np.zeros((N, N), order="F")
-        assert problem.dense is not None
-        for part in row_blocks(problem.n_samples, rows_per_block(2 * N)):
-            X = problem.dense[part][:, self.columns]
-            B = np.empty((X.shape[0], N), order="F")
-            root = np.sqrt(problem.weight[part])
-            for k in range(K):
-                of_lane = slice(bounds[k], bounds[k + 1])
-                A, v = X[:, self.rows[of_lane]], self.V[k, part]
-                H[of_lane, of_lane] += A.T @ (A * v[:, None])
-                p = root * self.P[k, part]
-                B[:, of_lane] = A * p[:, None]
-                if n_b:
-                    B[:, m + k] = p
-                    H[m + k, of_lane] += v @ A
-                    H[of_lane, m + k] = H[m + k, of_lane]
-                    H[m + k, m + k] += v.sum()
-            if problem.coupled:
-                product = dsyrk(-1.0, B, trans=1)  # the upper triangle
-                H += product + np.triu(product, 1).T
+        m, K = self.rows.size, self.problem.n_lanes
+        self.sweeps, self.inner = _GRAM_SWEEPS, _GRAM_INNER
+        n_b = K if self.problem.fit_intercept else 0
+        H = self._hessian(m + n_b)
         diagonal = np.concatenate([self.damping_at, np.full(n_b, self.of_b)])
-        at = np.diag_indices(N)
+        at = np.diag_indices(m + n_b)
         H[at] = H[at] * (1 + 1e-10) + diagonal
-        self.H = np.ascontiguousarray(H)
+        self.H = H
         self.first = np.concatenate([self.g, self.gb[:n_b]])
         of_b = np.zeros(n_b)
         self.l1 = np.concatenate([np.full(m, self.penalty.l1), of_b])
         self.l2 = np.concatenate([np.full(m, self.penalty.l2), of_b])
         self.from_ = np.concatenate([self.start, of_b])
         self.x, self.now = self.from_.copy(), self.first.copy()
-        self.active = np.ones(N, dtype=np.uint8)
+        self.active = np.ones(m + n_b, dtype=np.uint8)
+
+    def _hessian(self, N):
+        """That of the loss by the coordinates and the intercepts, N together."""
+        problem, m = self.problem, self.rows.size
+        assert problem.dense is not None
+        bounds = np.searchsorted(self.lanes, np.arange(problem.n_lanes + 1))
+        weight, chosen = problem.weight, None
+        if self.rough and _ENOUGH * N < problem.n_samples:
+            # The first steps go far, and a part of the samples says where.
+            rng = np.random.RandomState(0)
+            chosen = np.sort(rng.permutation(problem.n_samples)[: _ENOUGH * N])
+            weight = weight * (problem.total / weight[chosen].sum())
+        H = np.zeros((N, N), order="F")
+        size = problem.n_samples if chosen is None else chosen.size
+        for part in row_blocks(size, _BLOCK_ROWS):
+            part = part if chosen is None else chosen[part]
+            X = np.ascontiguousarray(problem.dense[part][:, self.columns].T)
+            root, P = np.sqrt(weight[part]), self.P[:, part]
+            B = np.zeros((N, root.size))
+            for k in range(problem.n_lanes):
+                of_lane = slice(bounds[k], bounds[k + 1])
+                A = X[self.rows[of_lane]] * root
+                p = P[k] if problem.coupled else P[k] * (1 - P[k])
+                np.multiply(A, P[k], out=B[of_lane])
+                H[of_lane, of_lane] += np.tril((A * p) @ A.T)
+                if N > m:
+                    p = root * p
+                    B[m + k] = root * P[k]
+                    H[m + k, of_lane] += A @ p
+                    H[m + k, m + k] += root @ p
+            if problem.coupled:
+                H = dsyrk(-1.0, B.T, beta=1.0, c=H, trans=1, lower=1, overwrite_c=1)
+        H += H.T  # so far the upper triangle is 0
+        H[np.diag_indices(N)] *= 0.5
+        return H.T
 
     def sweep(self, full: bool) -> float:
         return kernels.sweep_gram(
@@ -307,7 +330,7 @@ class Gram(Coordinates):
         if self.problem.coupled:
             self.db = self.db - self.db.mean()
         assert self.problem.dense is not None
-        self.D = (self.problem.dense[:, self.columns] @ (self.u - self.w)).T
+        self.D = (self.u - self.w).T @ self.problem.dense[:, self.columns].T
         self.D += self.db[:, None]
         self.Q = np.einsum("kn,kn->n", self.P, self.D)
         return super().moves()
@@ -410,7 +433,7 @@ def descend(model: Model) -> int:
         moved = model.sweep(full)
         if first is None:
             first = moved
-        if moved <= _INNER * first:
+        if moved <= model.inner * first:
             if full:
                 break
             full = True
@@ -448,10 +471,7 @@ class NewtonSolver(PathSolver):
         super().__init__(problem)
         self.columns = np.empty(0, dtype=np.int32)
         self.W = np.empty((0, problem.n_lanes))
-        self.mu = _DAMPING
-        self.P = np.empty((problem.n_lanes, problem.n_samples))
-        self.Z = np.empty_like(self.P)
-        self.Z[:] = self.b[:, None]
+        self.mu, self.rough = _DAMPING, True
 
     def solve(
         self,
@@ -466,7 +486,7 @@ class NewtonSolver(PathSolver):
         bound, idle, least, history = -np.inf, 0, (np.inf, np.inf), []
         while True:
             self.loss = problem.fit_intercepts(self.b, self.Z, self.P)
-            G = problem.gradient(alive, self.P)
+            G = self.gradient(alive)
             objective = self.loss + penalty.value(self.columns, self.W)
             share, dual = max(
                 (
@@ -502,7 +522,7 @@ class NewtonSolver(PathSolver):
         """Choose a working set, and take Newton steps on it."""
         worst = self._choose(penalty, alive, G)
         kind = Blocks if isinstance(penalty, GroupTerm) else self._coordinates()
-        cost, of_gradient = 0.0, float(self.problem.columns[1].size) * self.W.shape[1]
+        cost, of_gradient = 0.0, float(self.problem.n_entries * self.W.shape[1])
         for step in range(_NEWTON):
             model = kind(self, penalty)
             # Near the minimum the objective is constant to rounding long before the gap
@@ -566,6 +586,7 @@ class NewtonSolver(PathSolver):
             self.mu = min(max(self.mu, 1e-6) * _FACTOR, 1.0)
         elif ratio > 0.75:
             self.mu = max(self.mu / _FACTOR, _LEAST)
+        self.rough = self.rough and before - after > _FAR * before
         # A full step takes u itself, whose zeros are exact.
         self.W = model.u if step == 1.0 else W
         if self.problem.coupled:

@@ -220,12 +220,15 @@ class _SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
             stacklevel=stacklevel,
         )
 
-    def _solve(self, problem, lams, report):
-        """A `Found` for each strength, falling; each begins at the last one."""
+    def _solver(self, problem):
+        """(solver, penalty of strength 1)."""
         term = bind(self.penalty, problem)
         kind = AcceleratedSolver if isinstance(term, ProximalTerm) else NewtonSolver
-        solver = kind(problem)
-        goal = self.tol * problem.total
+        return kind(problem), term
+
+    def _solve(self, solver, term, lams, report):
+        """A `Found` for each strength, falling; each begins at the last one."""
+        goal = self.tol * solver.problem.total
         for lam in lams:
             yield solver.solve(term.scaled(lam), goal, self.max_iter, report)
 
@@ -284,15 +287,6 @@ class _SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
         if scores.shape[1] == 1:
             return log_expit(scores * [-1.0, 1.0])
         return scores - logsumexp(scores, axis=1, keepdims=True)
-
-
-def largest_lam(problem: FeatureProblem, term: Any) -> float:
-    """The least strength of a term at which all weights are 0."""
-    Z = np.repeat(problem.best_constants()[:, None], problem.n_samples, axis=1)
-    P = np.empty_like(Z)
-    problem.loss(Z, P)
-    columns = np.arange(problem.n_features, dtype=np.int32)
-    return term.largest_pull(problem.gradient(columns, P))
 
 
 class StructuredLogisticRegression(_SparseFeatures):
@@ -482,13 +476,13 @@ class StructuredLogisticRegression(_SparseFeatures):
         ):
             problem = self._problem(samples, stop)
             self._warn_uneven(problem)
-            term, lam_max = bind(self.penalty, problem), 0.0
+            solver, term = self._solver(problem)
             if self.classes_.size == 1:
-                found = nothing(problem)
+                found, lam_max = nothing(problem), 0.0
             else:
-                lam_max = largest_lam(problem, term)
+                lam_max = solver.largest_lam(term)
                 report = reporter(progress, problem.total)
-                (found,) = self._solve(problem, [1 / self.C], report)
+                (found,) = self._solve(solver, term, [1 / self.C], report)
             self._keep(found, lam_max)
         if not found.converged:
             self._warn_gap([found.gap], [problem.total])
@@ -554,8 +548,9 @@ class StructuredLogisticRegression(_SparseFeatures):
             raise ValueError("y has one class: a path needs two or more")
         with stop_flag() as stop, single_blas_thread():
             problem = model._problem(samples, stop)
-            grid = strengths(Cs, largest_lam(problem, bind(self.penalty, problem)))
-            found = list(model._solve(problem, 1 / grid, silent))
+            solver, term = model._solver(problem)
+            grid = strengths(Cs, solver.largest_lam(term))
+            found = list(model._solve(solver, term, 1 / grid, silent))
         if not all(f.converged for f in found):
             self._warn_gap([f.gap for f in found], [problem.total], stacklevel=3)
         return LinearPath(
@@ -734,7 +729,8 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
         ):
             problem = self._problem(samples, stop)
             self._warn_uneven(problem)
-            lam_max = largest_lam(problem, bind(self.penalty, problem))
+            solver, term = self._solver(problem)
+            lam_max = solver.largest_lam(term)
             self.Cs_ = strengths(self.Cs, lam_max)
             results = parallel(
                 lambda fold: self._fold(samples, labels, fold, stop), folds
@@ -743,7 +739,7 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
             for i, scores in enumerate(self.scores_):
                 progress.step(f"fold {i}: best score {scores.max():.4g}", "fold")
             self.C_ = float(self.Cs_[self._choose()])
-            (found,) = self._solve(problem, [1 / self.C_], silent)
+            (found,) = self._solve(solver, term, [1 / self.C_], silent)
             self._keep(found, lam_max)
         gaps = [(gap, 1.0) for _, gap in results] + [(found.gap, problem.total)]
         if any(gap > self.tol * total for gap, total in gaps):
@@ -798,7 +794,7 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
             scorer = check_scoring(model, scoring=self.scoring)
         problem = model._problem(part, stop)
         scores, worst = [], 0.0
-        for found in model._solve(problem, 1 / self.Cs_, silent):
+        for found in model._solve(*model._solver(problem), 1 / self.Cs_, silent):
             model._keep(found, np.nan)
             worst = max(worst, found.gap / problem.total)
             if scorer is not None:

@@ -419,6 +419,26 @@ def test_the_gram_matrix_and_the_columns_agree(monkeypatch):
         assert by_gram[2] == pytest.approx(by_column[2], rel=1e-9)
 
 
+@pytest.mark.parametrize("several", [False, True])
+def test_the_hessian_of_a_part_of_the_samples_is_near_that_of_all(several):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(3000, 3)), rng.random((3, 3000)) < 0.5
+    Y = Y if several else np.arange(3)[:, None] == Y.sum(axis=0) % 3
+    weight = rng.uniform(1, 3, 3000)
+    stop = np.zeros(1, np.int32)
+    problem = FeatureProblem(X, Y, not several, weight, True, stop)
+    solver = NewtonSolver(problem)
+    term = bind("l1", problem).scaled(0.1)
+    solver._choose(term, np.arange(3, dtype=np.int32), solver.gradient(np.arange(3)))
+    model = _newton_cd.Gram(solver, term)
+    part = model._hessian(12)
+    model.rough = False
+    whole = model._hessian(12)
+    assert not np.array_equal(part, whole)
+    assert np.linalg.norm(part - whole) < 0.3 * np.linalg.norm(whole)
+    np.testing.assert_array_equal(whole, whole.T)
+
+
 @pytest.mark.parametrize("C", [1.0, 1e2, 1e4, 1e6, 1e8])
 @pytest.mark.parametrize("seed", range(3))
 def test_separable_samples(C, seed):
@@ -438,9 +458,9 @@ def test_labels_separate_with_l1_and_share_features_with_groups():
     for k in range(3):
         alone = StructuredLogisticRegression(C=0.1, tol=1e-10).fit(X, Y[:, k])
         np.testing.assert_allclose(
-            joint.coef_.toarray()[k], alone.coef_.toarray()[0], atol=1e-6
+            joint.coef_.toarray()[k], alone.coef_.toarray()[0], atol=1e-4
         )
-        np.testing.assert_allclose(joint.intercept_[k], alone.intercept_[0], atol=1e-6)
+        np.testing.assert_allclose(joint.intercept_[k], alone.intercept_[0], atol=1e-4)
     shared = StructuredLogisticRegression("group_lasso", C=0.05).fit(X, Y)
     used = shared.coef_.toarray() != 0
     np.testing.assert_array_equal(used, used[:1].repeat(3, axis=0))
