@@ -298,6 +298,47 @@ def _write_aside(path: str) -> Iterator[Any]:
 # ------------------------------------------------------------------- reading
 
 
+class MappedFile(NamedTuple):
+    """A mapped file, as which an object that was read from it is pickled.
+
+    Processes that read such a pickle share the pages of the file. `head` must change
+    with the content: it holds a hash.
+    """
+
+    read: Callable[[str], Any]  # a function of a module, which reads the file
+    path: str
+    head: bytes
+
+    @classmethod
+    def of(
+        cls, read: Callable[[str], Any], file: Any, label: str, head: bytes
+    ) -> MappedFile | None:
+        """The mapped file, None if `label` is not its path."""
+        try:
+            same = os.path.samestat(os.fstat(file.fileno()), os.stat(label))
+        except OSError:
+            return None
+        return cls(read, os.path.abspath(label), head) if same else None
+
+    def is_unchanged(self) -> bool:
+        """Whether the file is there with the same content."""
+        try:
+            with open(self.path, "rb") as file:
+                return file.read(len(self.head)) == self.head
+        except OSError:
+            return False
+
+    def reopen(self) -> Any:
+        """The object of an unchanged file."""
+        if self.is_unchanged():
+            return self.read(self.path)
+        raise ValueError(
+            f"{self.path}: the pickle of a mapped model names this file, which is "
+            "not there or has changed; for a pickle that holds the numbers, load the "
+            "model with mmap=False"
+        )
+
+
 class _PeekableReader(io.RawIOBase):
     """A file object from its current position, with a look ahead at its first bytes.
 

@@ -17,6 +17,7 @@ from .._checks import (
     check_length,
 )
 from .._description import Description
+from .._files import MappedFile
 from .._lazy import stored
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays
 from ..context_tree._links import drop_newest
@@ -99,6 +100,10 @@ class BackoffModel(Distribution):
         Weight of the training samples at each node, for the gates of mixtures. None,
         until it is set: not known.
 
+    mapped_file : MappedFile or None
+        The native file whose pages the model reads. A pickle holds the path in the
+        place of the numbers, as long as the file is unchanged.
+
     file_ngrams : (ndarray, ndarray) or None
         Nodes h, rising, and the natural log-probabilities of the n-grams "h <s>" of the
         file that the model was read from. The start mark is never predicted, so no row
@@ -172,6 +177,7 @@ class BackoffModel(Distribution):
         self.fact_depths = (self.max_depth,)
         self.node_weight: NDArray | None = None
         self.file_ngrams: tuple[NDArray, NDArray] | None = None
+        self.mapped_file: MappedFile | None = None
         self.zero_weight: NDArray | None = None
         check_length("log_prob", self.log_prob, self.n_pairs, "one per pair")
         check_length("log_backoff", self.log_backoff, self.n_nodes, "one per node")
@@ -489,8 +495,15 @@ class BackoffModel(Distribution):
 
     __hash__ = None  # type: ignore[assignment]  # as Python does it
 
+    def __reduce_ex__(self, protocol):
+        if self.mapped_file is not None and self.mapped_file.is_unchanged():
+            return MappedFile.reopen, (self.mapped_file,)
+        return super().__reduce_ex__(protocol)
+
     def __getstate__(self):
-        return stored(self)
+        state = stored(self)
+        state.pop("mapped_file", None)
+        return state
 
     def __setstate__(self, state: dict) -> None:
         """Take a pickled model; ValueError if its arrays do not fit each other."""

@@ -195,10 +195,11 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
 
         Parameters
         ----------
-        X : dask.bag.Bag, TextFile or iterable of sentences
-            The elements of a bag are sentences, such as the lines of
-            ``dask.bag.read_text``. All workers must see text files under the same
-            names. Other sentences are sent to them.
+        X : Dask collection, list of Delayed, TextFile or iterable of sentences
+            The elements of a bag, such as the lines of ``dask.bag.read_text``, of a
+            Dask series or an array are sentences; a Delayed gives a list of them. All
+            workers must see text files under the same names. Other sentences are sent
+            to them.
 
         y : None
             Ignored.

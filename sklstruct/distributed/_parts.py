@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
-from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -33,8 +32,9 @@ def text_parts(X: Any, client: Any, analyzer: str) -> Callable[[], list]:
 
     Parameters
     ----------
-    X : dask.bag.Bag, TextFile or iterable of sentences
-        The partitions of a bag are parts; files and sentences are cut.
+    X : Dask collection, list of Delayed, TextFile or iterable of sentences
+        The partitions of a bag, a series or an array are parts, and so is each Delayed;
+        files and sentences are cut.
 
     client : distributed.Client
         The client of the cluster that reads them.
@@ -44,8 +44,14 @@ def text_parts(X: Any, client: Any, analyzer: str) -> Callable[[], list]:
     """
     # Enough parts for all threads, and no more: their counts have to be merged.
     n_threads = max(1, sum(client.nthreads().values()))
-    if isinstance(X, import_module("dask.bag").Bag):
-        partitions = X.to_delayed()
+    if _of_dask(X) and hasattr(X, "to_delayed"):
+        if getattr(X, "ndim", 1) != 1:
+            raise TypeError(
+                f"X must have one dimension, got {X.ndim}; pass one column of a table"
+            )
+        X = np.ravel(X.to_delayed()).tolist()
+    if isinstance(X, list) and X and all(map(_of_dask, X)):
+        partitions = X
         return lambda: client.compute(partitions)
     if isinstance(X, TextFile):
         size = sum(os.path.getsize(path) for path in X.paths)
@@ -67,6 +73,10 @@ def text_parts(X: Any, client: Any, analyzer: str) -> Callable[[], list]:
     cuts = np.linspace(0, text.n_sentences, n_parts + 1).astype(np.int64)
     parts = [_part(text, a, b) for a, b in pairwise(cuts.tolist()) if a < b]
     return lambda: parts
+
+
+def _of_dask(X):
+    return hasattr(X, "__dask_graph__")
 
 
 def _round_up(x, step):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checks import check_byte_order
+from .._files import MappedFile
 from ..symbols._encoding import pack_strings, unpack_strings
 from ._probing_fast import hash_bytes
 
@@ -72,17 +73,23 @@ class Container(NamedTuple):
         *,
         mmap: bool = True,
         verify: bool = True,
+        reopen: Callable[[str], Any] | None = None,
     ) -> Any:
         """make(header, arrays) of a file; ValueError, with the label, if damaged.
 
-        The constructors that `make` calls must check every pointer and id.
+        The constructors that `make` calls must check every pointer and id. With
+        `reopen`, a function that reads a path, an object of a mapped file has the
+        `MappedFile` as its attribute `mapped_file`.
         """
         check_byte_order("files of arrays")
-        data = self._mapped(file) if mmap else None
-        if data is None:
-            data = file.read()
+        mapped = self._mapped(file) if mmap else None
+        data = file.read() if mapped is None else mapped
         try:
-            return make(*self._parts(memoryview(data), verify))
+            made = make(*self._parts(memoryview(data), verify))
+            if mapped is not None and reopen is not None:
+                head = data[: len(self.magic) + HEAD.size]
+                made.mapped_file = MappedFile.of(reopen, file, label, head)
+            return made
         except WrongFile as exc:
             raise ValueError(f"{label}: {exc}") from exc
         except (ValueError, TypeError, KeyError, IndexError, OverflowError) as exc:

@@ -59,7 +59,13 @@ def read_native(
     file: Any, label: str, *, mmap: bool = True, verify: bool = True
 ) -> BackoffModel:
     """See `sklstruct.exchange.read`."""
-    return NATIVE.read(file, label, _model_of, mmap=mmap, verify=verify)
+    return NATIVE.read(file, label, _model_of, mmap=mmap, verify=verify, reopen=_reopen)
+
+
+def _reopen(path: str) -> BackoffModel:
+    # Hashes were compared when the model was read for the first time.
+    with open(path, "rb") as file:
+        return read_native(file, path, verify=False)
 
 
 def _model_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BackoffModel:

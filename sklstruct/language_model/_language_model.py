@@ -613,7 +613,17 @@ class LanguageModel(
 
     def __getstate__(self):
         state = super().__getstate__()
-        return {k: v for k, v in state.items() if k != "predictor"}
+        # The labels of a model that was read are its own.
+        left_out = {"predictor"}
+        if state.get("_read_model") is not None:
+            left_out |= {"vocabulary_", "_labels"}
+        return {k: v for k, v in state.items() if k not in left_out}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if state.get("_read_model") is not None:
+            self._labels = self._read_model.labels
+            self.vocabulary_ = self._labels.classes
 
     def __sklearn_is_fitted__(self):
         return hasattr(self, "vocabulary_")
@@ -875,8 +885,11 @@ class LanguageModel(
             classes = [" " if word == BLANK else word for word in classes]
             symbols = [" " if word == BLANK else word for word in symbols]
         settings = labels.settings | {"analyzer": out.analyzer}
-        labels = Labels(object_array(classes), object_array(symbols), **settings)
-        out._set_fitted(None, labels, model.relabel(labels))
+        named = Labels(object_array(classes), object_array(symbols), **settings)
+        # The model itself, where its labels are these: it may be pickled as its file.
+        if named != labels or labels.classes.dtype != object:
+            model = model.relabel(named)
+        out._set_fitted(None, model.labels, model)
         return out
 
     def __sklearn_tags__(self):

@@ -92,6 +92,12 @@ def number_sentences(X: Any, name: str = "X", analyzer: str = "word") -> Numbere
         raise TypeError(
             f"{name} is a data frame; pass one column of it, a sentence in each row"
         )
+    if hasattr(X, "__dask_graph__"):
+        raise TypeError(
+            f"{name} is a {type(X).__name__} of Dask, which would be gathered here: "
+            f"fit by DaskLanguageModel, and score by {name}.map_partitions("
+            "model.score_samples)"
+        )
     strings = False
     if (
         isinstance(X, Iterable)

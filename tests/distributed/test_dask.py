@@ -132,6 +132,37 @@ def test_bag_files_and_sentences_are_one_text(client, tmp_path):
     same_model(one, model.fit(TextFile(path)), exact=True)
 
 
+def test_other_collections_of_dask(client):
+    text = sentences(100)
+    array = pytest.importorskip("dask.array")
+    frame = pytest.importorskip("dask.dataframe")
+    pandas = pytest.importorskip("pandas")
+    estimator = WittenBellLM()
+    model = on_cluster(estimator, max_depth=2, n_shards=2)
+    one = LanguageModel(estimator, max_depth=2).fit(text)
+    table = pandas.DataFrame({"text": text, "n": range(len(text))})
+    table = frame.from_pandas(table, npartitions=3)
+    delayed = [dask.delayed(list)(text[:30]), dask.delayed(list)(text[30:])]
+    numbers = array.from_array(np.array(text, dtype=object), chunks=40)
+    for X in (table["text"], table["text"].to_bag(), delayed, numbers):
+        same_model(one, model.fit(X), exact=True)
+    with pytest.raises(TypeError, match="one dimension, got 2; pass one column"):
+        model.fit(table)
+    with pytest.raises(TypeError, match="X must have one dimension, got 2"):
+        model.fit(numbers[:, None])
+
+
+def test_collections_of_dask_are_not_gathered_in_silence():
+    X = bag.from_sequence(sentences(30), npartitions=2)
+    model = LanguageModel(WittenBellLM(), max_depth=2).fit(sentences(30))
+    first = LanguageModel(WittenBellLM(), max_depth=2).partial_fit
+    for answer in (model.fit, first, model.perplexity, model.score_samples):
+        with pytest.raises(TypeError, match=r"Dask.*X\.map_partitions\(model\.score_s"):
+            answer(X)
+    scores = X.map_partitions(model.score_samples).compute(scheduler="sync")
+    np.testing.assert_array_equal(scores, model.score_samples(sentences(30)))
+
+
 def test_the_number_of_workers_does_not_matter(client):
     text = sentences()
     estimator = StructuredLogLinearLM(penalty="tree_l2", lam=0.5, alpha=0.9)
@@ -905,9 +936,7 @@ def test_checkpoints_of_other_fits_are_refused(client, tmp_path):
     model = on_cluster(estimator, max_depth=2, n_shards=2).fit(text)
     again, lm = clone(model).fit(text).compute(), model.compute()
     np.testing.assert_array_equal(again.estimator_.coef_, lm.estimator_.coef_)
-    with pytest.raises(
-        ValueError, match="another fit .n_shards: 2 there, 3 here"
-    ):
+    with pytest.raises(ValueError, match="another fit .n_shards: 2 there, 3 here"):
         clone(model).set_params(n_shards=3).fit(text)
     with pytest.raises(ValueError, match="checkpoint: .* belongs to another fit .lam"):
         clone(model).set_params(model__estimator__lam=0.4).fit(text)
