@@ -51,6 +51,11 @@ Cases "shards": modified Kneser-Ney that stays on the two workers and is written
 them as an ARPA file, which is compared with that of one process. The scheduler is a
 thread of the client's process.
 
+Cases "scoring": Kneser-Ney of WikiText-2 at order 5 as a mapped native file; two
+workers, processes of one thread, score the validation part in partitions of a bag.
+"pickle" is the size of the model in the task; private memory is that by which a worker
+grows while it scores, pages of mapped files left out.
+
 Cases "online": the training text of WikiText-2 in 20 batches by `partial_fit`, one
 pass, against one fit of all; log-linear models with the solver that is the default and
 with the few steps of "stochastic", and both a second time over all batches, under a
@@ -66,6 +71,7 @@ import functools
 import gzip
 import itertools
 import os
+import pickle
 import resource
 import shutil
 import subprocess
@@ -142,6 +148,7 @@ def cases():
         {"part": "shards", "text": text} | ({"slow": True} if text != TEXTS[0] else {})
         for text in ("WikiText-2", "large")
     ]
+    out += [{"part": "scoring", "partitions": n} for n in (20, 200)]
     out += [
         {"part": "cluster", "text": text, "model": model}
         | ({"slow": True} if text == "large" else {})
@@ -241,6 +248,40 @@ def shards(case):
         same = filecmp.cmp(arpa, whole, shallow=False)
         figures["equal"] = "yes" if same else "no"
     return figures
+
+
+def private_mb():
+    """Memory of this process that no other has, in MB."""
+    lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()
+    return sum(int(line.split()[1]) for line in lines if "Private_D" in line) / 1e3
+
+
+def scoring(case):
+    from dask import bag
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.sklm")
+        lm = LanguageModel(KneserNeyLM(), max_depth=DEPTH).fit(wikitext("train"))
+        lm.save(path)
+        model = LanguageModel.load(path)
+        text = wikitext("valid")
+        with two_workers(folder) as client:
+            lines = bag.from_sequence(text, npartitions=case["partitions"])
+            # Workers import all that scoring needs.
+            client.run(LanguageModel(WittenBellLM(), max_depth=1).fit, [["a"]])
+            before = client.run(private_mb)
+            scored = timed(
+                lambda: lines.map_partitions(model.score_samples).compute(), repeats=1
+            )
+            after = client.run(private_mb)
+        right = np.array_equal(scored.result, lm.score_samples(text))
+        return {
+            "file_mb": path.stat().st_size / 1e6,
+            "pickle": len(pickle.dumps(model)),
+            "private_mb": max(after[w] - before[w] for w in after),
+            "seconds": scored.wall,
+            "equal": "yes" if right else "no",
+        }
 
 
 def on_cluster(case):
@@ -679,6 +720,7 @@ PARTS = {
     "online": online,
     "cluster": on_cluster,
     "shards": shards,
+    "scoring": scoring,
 }
 
 if __name__ == "__main__":

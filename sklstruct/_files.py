@@ -16,6 +16,7 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -329,14 +330,20 @@ class MappedFile(NamedTuple):
             return False
 
     def reopen(self) -> Any:
-        """The object of an unchanged file."""
+        """The object of an unchanged file; nothing may change it, it is shared."""
         if self.is_unchanged():
-            return self.read(self.path)
+            return _reopened(self)
         raise ValueError(
             f"{self.path}: the pickle of a mapped model names this file, which is "
             "not there or has changed; for a pickle that holds the numbers, load the "
             "model with mmap=False"
         )
+
+
+@lru_cache(maxsize=2)
+def _reopened(file: MappedFile) -> Any:
+    # Each task of a cluster brings a pickle of the same model.
+    return file.read(file.path)
 
 
 class _PeekableReader(io.RawIOBase):

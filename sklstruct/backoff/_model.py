@@ -502,8 +502,7 @@ class BackoffModel(Distribution):
 
     def __getstate__(self):
         state = stored(self)
-        state.pop("mapped_file", None)
-        return state
+        return {k: v for k, v in state.items() if k not in ("mapped_file", "predictor")}
 
     def __setstate__(self, state: dict) -> None:
         """Take a pickled model; ValueError if its arrays do not fit each other."""

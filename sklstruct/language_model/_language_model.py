@@ -580,10 +580,14 @@ class LanguageModel(
     def predictor(self) -> TextPredictor:
         """The distribution and its cursor in ids, for models built on this one."""
         check_is_fitted(self)
+        if (model := self._read_model) is not None:
+            # Kept with the model, which copies of a mapped one share in a process.
+            if "predictor" not in vars(model):
+                encoder = SentenceEncoder(self._labels)
+                vars(model)["predictor"] = TreePredictor(model, encoder)
+            return vars(model)["predictor"]
         encoder = SentenceEncoder(self._labels)
-        model = self._read_model
-        if model is None:
-            model = _tree_model(self.estimator_, self._labels)
+        model = _tree_model(self.estimator_, self._labels)
         if model is None:
             return TextPredictor(self.estimator_, encoder, self.max_depth)
         return TreePredictor(model, encoder)
