@@ -555,32 +555,32 @@ cdef class Posterior:
                 work.items[n_done] = <int32_t>v
                 n_done += 1
                 self.compare(work, t, v)
-        v = self.largest_left(work)
+        self.largest_left(work)
         # first the most probable classes of each tree: the others then rarely qualify
         for favourites in range(n_trees > 1, -1, -1):
             for j in range(n_done):
                 t = self.tree_of(t, work.items[j])
                 self.insert(work, t, work.items[j], favourites, best, log_proba)
         # then what may hold a better class, largest mass first
-        while v >= 0:
+        while True:
+            v = self.largest_left(work)
             unseen = work.rest[0]
             if n_trees > 1:
                 for t in range(1, n_trees):
                     unseen += work.rest[t]
                 unseen *= 1 + 1e-9
-            if unseen < log_proba[last]:
+            if v < 0 or unseen < log_proba[last]:
                 break
             t = self.tree_of(t, v)
             if work.state[v] == PENDING:
                 self.share_out(work, t, v)
-                v = self.largest_left(work)
                 continue
             if work.state[v] < EVALUATED:
                 self.evaluate(work, t, v)
             self.compare(work, t, v)
-            k = self.largest_left(work)
+            if n_trees > 1:
+                self.largest_left(work)
             self.insert(work, t, v, False, best, log_proba)
-            v = k
         for k in range(last + 1):
             # scores that are not numbers leave some out
             if n_trees > 1 and best[k] >= 0:
