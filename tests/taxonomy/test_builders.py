@@ -151,7 +151,7 @@ def test_max_depth_cuts_the_tree(name, max_depth):
     check_tree(tree, y)
     assert tree.depth <= max_depth
     if name not in ("conf", "kmeans"):  # they draw numbers in the order of the nodes
-        assert tree == make(name).build(X, y).cut(max_depth)
+        assert tree == make(name).build(X, y).limit(max_depth=max_depth)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -163,7 +163,7 @@ def test_max_leaf_stops_at_small_nodes(name, max_leaf):
     size = tree.class_sets.stop - tree.class_sets.start
     assert (size[~tree.is_leaf] > max_leaf).all()
     if name not in ("conf", "kmeans"):
-        assert tree == make(name).build(X, y).stop_at(max_leaf)
+        assert tree == make(name).build(X, y).limit(max_leaf=max_leaf)
     if max_leaf == 24:
         assert tree.depth == 0
     deep = make(name, max_leaf=max_leaf, max_depth=2).build(X, y)
@@ -653,7 +653,7 @@ def test_rounds_keep_the_first_merges(name, k):
         if name == "hung":  # a round makes pairs of what was active
             assert tree.depth <= n_rounds + 1
         depth = make(name, n_rounds=n_rounds, max_depth=1).build(X, y)
-        assert depth == tree.cut(1)
+        assert depth == tree.limit(max_depth=1)
     assert make(name, n_rounds=30).build(X, y) == whole
 
 
@@ -811,7 +811,7 @@ def test_conf_counts_its_random_splits():
     y = np.repeat(np.arange(4), 60)
     X = np.eye(2)[y // 2] * 50 + rng.normal(size=(240, 2))
     tree = ConfusionSplit(random_state=0).build(X, y)
-    assert tree.cut(1) == Taxonomy.from_nested([[0, 1], [2, 3]])
+    assert tree.limit(max_depth=1) == Taxonomy.from_nested([[0, 1], [2, 3]])
 
 
 def test_conf_takes_any_classifier():
@@ -998,7 +998,7 @@ def test_builders_over_a_given_tree(form, maker):
         assert builder.build(other, y) == expected
     weight = np.where(y == 5, 0.0, 2.0)
     assert 5 not in builder.build(X, y, weight).classes
-    assert clone(builder).set_params(max_depth=1).build(X, y) == tree.cut(1)
+    assert clone(builder).set_params(max_depth=1).build(X, y) == tree.limit(max_depth=1)
     assert builder.set_params(max_depth=0).build(X, y) == Taxonomy.flat(range(24))
     assert OVER_GIVEN[maker](FORMS[form]).build(X[:3], [4] * 3) == Taxonomy.flat([4])
     with pytest.raises(ValueError, match="missing labels: .* no place for 99"):
