@@ -9,8 +9,7 @@ from _oracles import random_blocks
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
-from sklstruct.taxonomy import _numbering
-from sklstruct.taxonomy import Forest, RandomSplit, Taxonomy, as_taxonomy
+from sklstruct.taxonomy import Forest, RandomSplit, Taxonomy, _numbering, as_taxonomy
 
 
 def random_taxonomy(n_classes, rng):

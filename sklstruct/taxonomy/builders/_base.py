@@ -34,7 +34,8 @@ class TaxonomyBuilder(BaseEstimator):
 
     The parameters of a subclass are annotated attributes with their defaults
     (``n_init: int = 4``). They are keywords of the constructor, beside those of the
-    base classes. `TAXONOMY_BUILDERS` has the builders with a name.
+    base classes. Builders of this package with a `short_name` can be given by this name
+    (`TAXONOMY_BUILDERS`).
 
     Parameters
     ----------
@@ -45,6 +46,8 @@ class TaxonomyBuilder(BaseEstimator):
         Nodes of at most so many classes are not divided, >= 1; see `Taxonomy.limit`.
         None divides down to single classes, or to the leaves of a given tree.
     """
+
+    short_name: ClassVar[str | None] = None
 
     max_depth: int | None = None
     max_leaf: int | None = None
