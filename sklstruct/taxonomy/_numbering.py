@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -146,7 +147,7 @@ def canonical(tree: Any) -> tuple[NDArray, NDArray]:
         np.minimum.at(smallest, parent[lo:hi], smallest[lo:hi])
     # Level by level: sorting by (new number of the parent, smallest class).
     number = np.zeros(n, dtype=np.int32)
-    for lo, hi in zip(ptr[1:-1], ptr[2:]):
+    for lo, hi in pairwise(ptr[1:]):
         rank = np.lexsort((smallest[lo:hi], number[parent[lo:hi]]))
         number[lo:hi][rank] = np.arange(lo, hi, dtype=np.int32)
     out = np.full(n, -1, dtype=np.int32)

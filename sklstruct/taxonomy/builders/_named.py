@@ -30,6 +30,6 @@ def named_builder(
 # Behind the functions, which a module of the folder imports.
 for _module in iter_modules([str(Path(__file__).parent)]):
     for _thing in vars(import_module(f"{__package__}.{_module.name}")).values():
-        if isinstance(_thing, type) and issubclass(_thing, TaxonomyBuilder):
-            if _thing.short_name is not None:
-                TAXONOMY_BUILDERS[_thing.short_name] = _thing
+        _name = getattr(_thing, "short_name", None)
+        if isinstance(_name, str):
+            TAXONOMY_BUILDERS[_name] = _thing

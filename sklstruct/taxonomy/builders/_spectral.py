@@ -20,9 +20,10 @@ class SpectralSplit(TopDownBuilder):
 
         \min_z z^\top Q z \quad\text{s.t.}\quad z^\top z = K,
 
-    solved by the eigenvector of the smallest eigenvalue of Q = N - AAᵀ; the signs of its
-    entries are the sides. With ``normalize=True`` it is that of :math:`N^{-1/2} Q N^{-1/2}`, i.e.
-    the leading left singular vector of :math:`N^{-1/2}A`.
+    solved by the eigenvector of the smallest eigenvalue of Q = N - AAᵀ; the signs of
+    its entries are the sides. With ``normalize=True`` it is that of
+    :math:`N^{-1/2} Q N^{-1/2}`, i.e. the leading left singular vector of
+    :math:`N^{-1/2}A`.
 
     Parameters
     ----------
