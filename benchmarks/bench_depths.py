@@ -116,7 +116,7 @@ def run(case):
         if case["option"] == "rounds":
             tree, again = build(builder.set_params(n_rounds=depth), X, y)
         else:
-            tree, again = whole.cut(depth), seconds
+            tree, again = whole.limit(max_depth=depth), seconds
         if tree == whole:
             break
         rows.append(at(tree, depth, again))

@@ -181,7 +181,7 @@ def fitted(model, name, split):
     dense(name, split)
     start = time.process_time()
     if model in LEARNED:
-        tree = learned(model, name, split).stop_at(100).widen(256)
+        tree = learned(model, name, split).limit(max_leaf=100, max_children=256)
         found = classifier(tree).fit(X, y)
     else:
         found = MODELS[model](name).fit(X, y)

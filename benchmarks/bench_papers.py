@@ -702,7 +702,7 @@ def mean_of_splits(section, n_splits, depth=None, gram=None, search=None):
         if gram is not None:
             builder.set_params(gram=gram)
         tree = builder.build(X, y)
-        tree = tree if depth is None else tree.cut(depth)
+        tree = tree if depth is None else tree.limit(max_depth=depth)
         grid = GRIDS.get(section, GRID) if search is None else (1.0,)
         nodes = ((C, search or default_node(X, C)) for C in grid)
         models = (

@@ -83,7 +83,7 @@ class OneLevel:
 
     def build(self, X, y, *, sample_weight=None):
         builder = CutSplit(max_leaf=100)
-        return builder.build(X, y, sample_weight=sample_weight).widen(256)
+        return builder.build(X, y, sample_weight=sample_weight).limit(max_children=256)
 
 
 SHAPES = {

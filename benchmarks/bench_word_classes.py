@@ -408,7 +408,7 @@ def tree_over_words(name):
         return [ExchangeClustering(k, offsets=(-1, 1)) for k in (20, 100)]
     words, counts = words_of("train")
     tree = CutSplit(form="class_means", max_leaf=400, rank=64)
-    return tree.build(counts, words).widen(256)
+    return tree.build(counts, words).limit(max_children=256)
 
 
 def trees(case):

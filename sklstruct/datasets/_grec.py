@@ -9,20 +9,12 @@ from pathlib import Path
 from typing import Any
 
 _DOCUMENT_KEYS = {"doc", "type", "mentions"}
-_MENTION_KEYS = {
-    "pos",
-    "sentence",
-    "referent",
-    "form",
-    "refex",
-    "role",
-    "semcat",
-    "dist_sent",
-    "dist_word",
-    "competitor_between",
-    "left",
-    "right",
-}
+# Type of each entry of a mention.
+_STRINGS = (
+    "referent form refex role semcat dist_sent dist_word competitor_between left right"
+)
+_MENTION: dict[str, Any] = dict.fromkeys(_STRINGS.split(), str)
+_MENTION |= dict.fromkeys(("pos", "sentence"), (int, float))
 _FORMS = {"pronoun", "name", "description"}
 
 # Pronouns by gender and case; "her" is two of them.
@@ -121,24 +113,19 @@ def _checked(document: Any, where: str) -> dict[str, Any]:
     for i, mention in enumerate(document["mentions"]):
         if not isinstance(mention, dict):
             raise ValueError(f"{where}: mention {i} must be an object")
-        missing = _MENTION_KEYS - set(mention)
-        if missing:
-            raise ValueError(f"{where}: mention {i} has no {sorted(missing)[0]!r}")
+        for key, kind in _MENTION.items():
+            if not isinstance(mention.get(key), kind):
+                raise ValueError(
+                    f"{where}: {key!r} of mention {i} must be a "
+                    f"{'string' if kind is str else 'number'}, got {mention.get(key)!r}"
+                )
         if mention["form"] not in _FORMS:
             raise ValueError(
                 f"{where}: mention {i} has the form {mention['form']!r}; known are "
                 f"{', '.join(sorted(_FORMS))}"
             )
-        if not isinstance(mention["refex"], str) or not mention["refex"].strip():
+        if not mention["refex"].strip():
             raise ValueError(f"{where}: mention {i} has no expression")
-        for key in sorted(_MENTION_KEYS - {"form"}):
-            kind = (int, float) if key in ("pos", "sentence") else str
-            if not isinstance(mention[key], kind):
-                wanted = "string" if kind is str else "number"
-                raise ValueError(
-                    f"{where}: {key} of mention {i} must be a {wanted}, got "
-                    f"{mention[key]!r}"
-                )
     return document
 
 

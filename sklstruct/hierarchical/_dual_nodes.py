@@ -413,7 +413,7 @@ class DualNodes(DualFits):
 
     def _calibrate(self, t: int, window: Window) -> None:
         """Fit the numbers of tree t, and `n_leaves` if the user gave None."""
-        X, targets, weight, unseen = window
+        weight, unseen = window.weight, window.unseen
         root = int(self.forest.tree_ptr[t])
         if self.several:
             found = fit_sigmoids(unseen, self.role, weight)

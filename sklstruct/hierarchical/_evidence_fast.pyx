@@ -32,9 +32,6 @@ is (w_r, b_r, p_r) at routing nodes and (w_l, b_l, p_l) at leaves:
 Nothing is normalised, and a node is at least as probable as each node below it: the
 masses of leaves and pending nodes are bounds, and the search is the same.
 
-Weights of a leaf, and of the next sample at the root, are prefetched while others are
-summed (`_weights.h`).
-
 Cost of a sample: the stored weights of its features at the routing nodes and at b
 leaves a tree, and n_classes steps if k > 1.
 """
@@ -46,8 +43,7 @@ from libc.stdlib cimport qsort
 
 from .._watch cimport Watch, over, propagate, watch_of
 from ..linear._weights_fast cimport (
-    FloatRows, NodeWeightsView, sklstruct_find, sklstruct_hits, sklstruct_locate,
-    sklstruct_node_scores, sklstruct_weights)
+    FloatRows, NodeWeightsView, sklstruct_node_scores, sklstruct_weights)
 
 cdef extern from "_vector.h" nogil:
     double sklstruct_exp_sum(
@@ -72,7 +68,6 @@ cdef enum:
     REACHED = 2
     EVALUATED = 3
     COMPARED = 4  # its classes too, or a pending node without mass
-    N_AHEAD = 4  # leaves whose weights are prefetched together
     # Kinds of answers of `Posterior`.
     BEST = 0
     LABELS = 1
@@ -156,8 +151,6 @@ cdef class Scratch:
     cdef double[::1] rest       # (n_trees,) of a class that is not evaluated
     cdef double[::1] known      # (n_trees,) of a class that is
     cdef int64_t n_dots
-    # rows of weights of the sample in the next leaves, located ahead
-    cdef sklstruct_hits[N_AHEAD] leaf_hits
 
     def __init__(self, Py_ssize_t n_nodes, Py_ssize_t lanes, Py_ssize_t wide):
         """wide: the most children of a node, or the trees if they are more."""
@@ -228,32 +221,12 @@ cdef class Posterior:
         cdef double t = wbp[0] * copysign(pow(fabs(z), wbp[2]), z) + wbp[1]
         return -log1p(exp(-t)) if t > 0 else t - log1p(exp(t))
 
-    cdef inline void find_rows(
-        self, Py_ssize_t v, Py_ssize_t n, const float* x, const int32_t* index,
-        sklstruct_hits* hits,
-    ) noexcept nogil:
-        """Find the rows of weights of a sample's features in node v (stage one)."""
-        cdef sklstruct_weights node = self.nodes.at(self.model_ptr[v])
-        sklstruct_find(&node, n, x, index, 0, hits)
-
-    cdef inline void locate_rows(
-        self, Py_ssize_t v, sklstruct_hits* hits
-    ) noexcept nogil:
-        """Locate the weights in these rows (stage two)."""
-        cdef sklstruct_weights node = self.nodes.at(self.model_ptr[v])
-        sklstruct_locate(&node, hits)
-
     cdef void outcomes(
-        self, Scratch work, Py_ssize_t t, Py_ssize_t v,
-        sklstruct_hits* hits,
+        self, Scratch work, Py_ssize_t t, Py_ssize_t v
     ) noexcept nogil:
-        """work.a = evidence of all children of node v of tree t, or log P(yes).
-
-        hits: the first rows of weights, located, or NULL.
-        """
+        """work.a = evidence of all children of node v of tree t, or log P(yes)."""
         cdef Py_ssize_t m = self.n_child[v], piece, j, at = 0, width, first
         cdef sklstruct_weights node
-        cdef sklstruct_hits room
         cdef const float* z
         cdef const float* unseen = NULL
         if work.unseen is not None:
@@ -263,13 +236,9 @@ cdef class Posterior:
             z = &work.z[0]
             if unseen != NULL:
                 z = unseen + at
-            elif hits != NULL and at == 0:
-                sklstruct_node_scores(
-                    &node, work.n, work.x, work.index, &work.z[0], hits, True
-                )
             else:
                 sklstruct_node_scores(
-                    &node, work.n, work.x, work.index, &work.z[0], &room, False
+                    &node, work.n, work.x, work.index, &work.z[0]
                 )
             width = node.M if node.M < m - at else m - at
             if piece + 1 < self.model_ptr[v + 1]:
@@ -313,23 +282,19 @@ cdef class Posterior:
         if m == 1:
             work.a[0] = 0
         else:
-            self.outcomes(work, t, v, NULL)
+            self.outcomes(work, t, v)
             if self.loss == 2 and not self.several:
                 total = self.log_total(work, m, 1)
         for j in range(m):
             work.route[child + j] = work.route[v] + work.a[j] - total
 
     cdef double evaluate_classes(
-        self, Scratch work, Py_ssize_t t, Py_ssize_t v,
-        sklstruct_hits* hits,
+        self, Scratch work, Py_ssize_t t, Py_ssize_t v
     ) noexcept nogil:
-        """Conditionals of the classes of a leaf of tree t; returns E, or 0.
-
-        hits: as in `outcomes`.
-        """
+        """Conditionals of the classes of a leaf of tree t; returns E, or 0."""
         cdef Py_ssize_t m = self.n_child[v]
         cdef double total = 0
-        self.outcomes(work, t, v, hits)
+        self.outcomes(work, t, v)
         if not self.several:
             total = self.log_total(work, m, self.scalars[t, 1])
         work.value[v] = total
@@ -337,22 +302,22 @@ cdef class Posterior:
         self.set(work, v, EVALUATED)
         return total
 
-    cdef void evaluate(
+    cdef double evaluate(
         self, Scratch work, Py_ssize_t t, Py_ssize_t v,
     ) noexcept nogil:
         """Evaluate a leaf of tree t that is REACHED; its mass stays."""
         if self.role[v] == LEAF:
-            self.evaluate_classes(work, t, v, NULL)
-        else:
-            work.value[v] = 0
-            self.set(work, v, EVALUATED)
+            return self.evaluate_classes(work, t, v)
+        work.value[v] = 0
+        self.set(work, v, EVALUATED)
+        return 0
 
     cdef Py_ssize_t expand_tree(
         self, Scratch work, Py_ssize_t t,
     ) noexcept nogil:
         """Masses of the leaves and pending nodes work.items of a tree; their number."""
         cdef Py_ssize_t root = self.tree_ptr[t], n_queue = 1, n_next, n_items = 0
-        cdef Py_ssize_t j, k, v, child, n_best, first, last
+        cdef Py_ssize_t j, k, v, child, n_best
         cdef double w_r = self.scalars[t, 0], eta = self.scalars[t, 2]
         cdef double c = self.scalars[t, 3], pending = self.scalars[t, 4]
         cdef double top = -INFINITY, total
@@ -420,29 +385,11 @@ cdef class Posterior:
             work.mass[v] = w_r * work.route[v] + (
                 pending if work.state[v] == PENDING else c
             )
-        first = 0
-        while first < n_best:
-            last = first + N_AHEAD if first + N_AHEAD < n_best else n_best
-            for j in range(first, last):
-                if self.role[ranked[j].node] == LEAF:
-                    self.find_rows(
-                        ranked[j].node, work.n, work.x, work.index,
-                        &work.leaf_hits[j - first],
-                    )
-            for j in range(first, last):
-                if self.role[ranked[j].node] == LEAF:
-                    self.locate_rows(ranked[j].node, &work.leaf_hits[j - first])
-            for j in range(first, last):
-                v = ranked[j].node
-                if self.role[v] == LEAF:
-                    total = self.evaluate_classes(
-                        work, t, v, &work.leaf_hits[j - first]
-                    )
-                    work.mass[v] = w_r * work.route[v] + eta * total
-                else:
-                    work.value[v] = 0
-                    self.set(work, v, EVALUATED)
-            first = last
+        for j in range(n_best):
+            v = ranked[j].node
+            total = self.evaluate(work, t, v)
+            if self.role[v] == LEAF:
+                work.mass[v] = w_r * work.route[v] + eta * total
         if self.several:
             return n_items
         for j in range(n_items):
@@ -608,32 +555,32 @@ cdef class Posterior:
                 work.items[n_done] = <int32_t>v
                 n_done += 1
                 self.compare(work, t, v)
-        v = self.largest_left(work)
+        self.largest_left(work)
         # first the most probable classes of each tree: the others then rarely qualify
         for favourites in range(n_trees > 1, -1, -1):
             for j in range(n_done):
                 t = self.tree_of(t, work.items[j])
                 self.insert(work, t, work.items[j], favourites, best, log_proba)
         # then what may hold a better class, largest mass first
-        while v >= 0:
+        while True:
+            v = self.largest_left(work)
             unseen = work.rest[0]
             if n_trees > 1:
                 for t in range(1, n_trees):
                     unseen += work.rest[t]
                 unseen *= 1 + 1e-9
-            if unseen < log_proba[last]:
+            if v < 0 or unseen < log_proba[last]:
                 break
             t = self.tree_of(t, v)
             if work.state[v] == PENDING:
                 self.share_out(work, t, v)
-                v = self.largest_left(work)
                 continue
             if work.state[v] < EVALUATED:
                 self.evaluate(work, t, v)
             self.compare(work, t, v)
-            k = self.largest_left(work)
+            if n_trees > 1:
+                self.largest_left(work)
             self.insert(work, t, v, False, best, log_proba)
-            v = k
         for k in range(last + 1):
             # scores that are not numbers leave some out
             if n_trees > 1 and best[k] >= 0:
@@ -664,7 +611,7 @@ cdef class Posterior:
         """The node of largest mass of those that are not compared, -1: none is left.
 
         Sets work.rest, the largest mass of these nodes in each tree, and work.top, the
-        largest probability that a class can have there. Of one tree: logarithms.
+        largest probability that a class can have there. Of one tree the mass is a logarithm.
         """
         cdef Py_ssize_t n_trees = self.terminal.shape[0], t, j, v, found = -1
         cdef double* mass = &work.rest[0]
@@ -710,7 +657,8 @@ cdef class Posterior:
         """Insert the classes of an evaluated leaf v of tree t among the best so far.
 
         total: for each of the best, the sum of its probabilities over the trees, or its
-        log-probability in one tree. favourites: only the classes of largest probability in tree t.
+        log-probability in one tree. favourites: only the classes of largest probability
+        in tree t.
         """
         cdef Py_ssize_t child, first, end, y, last = best.shape[0] - 1, at
         cdef double p, least = self.least_of(work, t, favourites, total[last])
@@ -848,7 +796,7 @@ cdef class Posterior:
                     self.copy_inside(work, v, inside[i, slot], &length[i, slot])
                     slot += 1
                 if own[3, i] >= 0 and own[2, i] < 0:
-                    self.evaluate_classes(work, t, leaf, NULL)
+                    self.evaluate_classes(work, t, leaf)
                     own[2, i], item[i, slot] = <int32_t>slot, -1
                     self.copy_inside(work, leaf, inside[i, slot], &length[i, slot])
                 if over(&watch, (work.n_dots + 64) * (work.n + 8)):

@@ -12,6 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from ..linear._quasi_newton import NodeProblems
 from ..linear._solver import NodeSolver
 from ..taxonomy import Taxonomy
+from ..taxonomy._node_answers import lowest_nodes
 from ._label_problems import LabelProblems
 from ._nodes import TrainingSet
 
@@ -33,7 +34,7 @@ def problems_of(
         rows = np.argsort(position[code], kind="stable")
     else:
         # samples whose class is not known follow all others of their node
-        node = taxonomy.lowest_node(code, data.n_candidates)
+        node = lowest_nodes(taxonomy, code, data.n_candidates)
         end, level = taxonomy.class_sets.stop[node], taxonomy.level_of_node[node]
         end[known], level[known] = position[code[known]] + 1, taxonomy.n_nodes
         rows = np.lexsort((-level, end))

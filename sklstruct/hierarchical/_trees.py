@@ -58,12 +58,7 @@ class TreeSource(NamedTuple):
             if self.view is not None:
                 X, code, weight = another_view(X, code, weight, self.view)
             taxonomy = self.builder.build(X, classes[code], sample_weight=weight)
-        max_depth, max_leaf, max_children = self.bounds
-        if max_depth is not None:
-            taxonomy = taxonomy.cut(max_depth)
-        if max_leaf is not None:
-            taxonomy = taxonomy.stop_at(max_leaf)
-        return taxonomy if max_children is None else taxonomy.widen(max_children)
+        return taxonomy.limit(**self.bounds._asdict())
 
 
 class Limits(NamedTuple):

@@ -75,8 +75,8 @@ typedef struct {
 /* The scores of a sample are made in three stages, because its features are far from
  * each other in memory and each is read once: find the rows, read their starts, add
  * them up. The reads of a stage do not wait for each other, and each stage prefetches
- * the reads of the next one. Callers that know the next node or sample can run its
- * first stages before the last stage of this one.
+ * the reads of the next one. Tried without gain: the first stages of the next node or
+ * sample before the last stage of this one.
  *
  * Which features have weights, and how many, differs from sample to sample. A branch on
  * it is mispredicted every other time, which takes longer than adding up a row: so the
@@ -214,12 +214,12 @@ SKLSTRUCT_WIDE static void sklstruct_add_up(
 
 /* z (M,) = the scores of a sample of n values x of the features index, or of 0, 1, 2,
  * ... where index is NULL. Each is one sum in single precision, in an order that
- * depends on the sample's features alone. `hits` is room; with `located` it has the
- * first features after stage two. */
+ * depends on the sample's features alone. */
 static inline void sklstruct_node_scores(
     const sklstruct_weights *node, ptrdiff_t n, const float *x, const int32_t *index,
-    float *z, sklstruct_hits *hits, int located)
+    float *z)
 {
+    sklstruct_hits hits;
     ptrdiff_t first = node->given;
     memcpy(z, node->intercept, (size_t)node->M * sizeof(float));
     if (first >= 0 && !index) {
@@ -228,11 +228,9 @@ static inline void sklstruct_node_scores(
         return;
     }
     for (first = 0; first < n; first += SKLSTRUCT_AHEAD) {
-        if (first > 0 || !located) {
-            sklstruct_find(node, n, x, index, first, hits);
-            sklstruct_locate(node, hits);
-        }
-        sklstruct_add_up(node, hits, z);
+        sklstruct_find(node, n, x, index, first, &hits);
+        sklstruct_locate(node, &hits);
+        sklstruct_add_up(node, &hits, z);
     }
 }
 

@@ -19,16 +19,9 @@ cdef extern from "_weights.h" nogil:
         const uint64_t* words, const int32_t* rank, int32_t feature) noexcept
     Py_ssize_t sklstruct_above(
         Py_ssize_t n, const float* w, const float* least) noexcept
-    ctypedef struct sklstruct_hits:
-        Py_ssize_t n
-
-    void sklstruct_find(
-        const sklstruct_weights* node, Py_ssize_t n, const float* x,
-        const int32_t* index, Py_ssize_t first, sklstruct_hits* hits) noexcept
-    void sklstruct_locate(const sklstruct_weights* node, sklstruct_hits* hits) noexcept
     void sklstruct_node_scores(
         const sklstruct_weights* node, Py_ssize_t n, const float* x,
-        const int32_t* index, float* z, sklstruct_hits* hits, bint located) noexcept
+        const int32_t* index, float* z) noexcept
 
 
 cdef class FloatRows:

@@ -222,13 +222,12 @@ def all_scores(
     cdef const float* x = NULL
     cdef const int32_t* index = NULL
     cdef sklstruct_weights node
-    cdef sklstruct_hits hits
     with nogil:
         for i in range(rows.n):
             n = rows.row(i, &x, &index)
             for v in range(first.shape[0] - 1):
                 node = nodes.at(start + v)
-                sklstruct_node_scores(&node, n, x, index, &room[0], &hits, False)
+                sklstruct_node_scores(&node, n, x, index, &room[0])
                 for j in range(first[v + 1] - first[v]):
                     out[i, first[v] + j] = room[j]
                 if over(&watch, (n + 8) * node.M):

@@ -10,11 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils.validation import column_or_1d
 
-from .._compat import _check_sample_weight
+from .._compat import Options, StrOptions, _check_sample_weight, validate_params
 from .._docs import shared_docs
 from ..taxonomy import Taxonomy, as_paths
 from ..taxonomy._labels import among
 
+_CHECKED = {
+    "average": [StrOptions({"micro", "macro"})],
+    "zero_division": [Options(Real, {0.0, 1.0}), "nan", StrOptions({"warn"})],
+}
 _BLOCKS = {
     "shared_parameters": """
         y_true, y_pred : array-like of shape (n_samples, n_levels)
@@ -56,6 +60,7 @@ _BLOCKS = {
 }
 
 
+@validate_params(_CHECKED, prefer_skip_nested_validation=True)
 @shared_docs(**_BLOCKS)
 def hierarchical_precision_score(
     y_true: ArrayLike,
@@ -103,6 +108,7 @@ def hierarchical_precision_score(
     )
 
 
+@validate_params(_CHECKED, prefer_skip_nested_validation=True)
 @shared_docs(**_BLOCKS)
 def hierarchical_recall_score(
     y_true: ArrayLike,
@@ -150,6 +156,7 @@ def hierarchical_recall_score(
     )
 
 
+@validate_params(_CHECKED, prefer_skip_nested_validation=True)
 @shared_docs(**_BLOCKS)
 def hierarchical_f1_score(
     y_true: ArrayLike,
@@ -200,27 +207,14 @@ def hierarchical_f1_score(
 def _score(
     which, y_true, y_pred, taxonomy, average, sample_weight, zero_division
 ) -> float:
-    if average not in ("micro", "macro"):
-        raise ValueError(f'average must be "micro" or "macro", got {average!r}')
-    warn = isinstance(zero_division, str) and zero_division == "warn"
-    if not warn and not (
-        isinstance(zero_division, Real)
-        and (zero_division in (0, 1) or zero_division != zero_division)
-    ):
-        raise ValueError(
-            f'zero_division must be "warn", 0, 1 or nan, got {zero_division!r}'
-        )
+    warn = zero_division == "warn"
     if not isinstance(taxonomy, Taxonomy | None):
         raise ValueError(
             f"taxonomy must be a Taxonomy, got {type(taxonomy).__name__}; make it with "
             "Taxonomy.from_nested, from_parents or from_paths"
         )
-    if taxonomy is None:
-        true, predicted = as_paths(y_true, "y_true"), as_paths(y_pred, "y_pred")
-    else:
-        true, predicted = column_or_1d(y_true), column_or_1d(y_pred)
-        true = _label_paths(taxonomy, true, "y_true")
-        predicted = _label_paths(taxonomy, predicted, "y_pred")
+    true = _paths(taxonomy, y_true, "y_true")
+    predicted = _paths(taxonomy, y_pred, "y_pred")
     if len(true) != len(predicted):
         raise ValueError(
             "y_true and y_pred have inconsistent numbers of samples: "
@@ -255,26 +249,18 @@ def _score(
             f"hierarchical {which} is 0 / 0, because all paths are the root alone, and "
             "is set to 0; choose another value by zero_division",
             UndefinedMetricWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return float(np.average(ratio, weights=weight))
 
 
-def _label_paths(taxonomy: Taxonomy, labels: NDArray, name: str) -> NDArray:
-    """The path of each label as numbers of nodes, filled up with ""."""
-    known = among(labels, taxonomy.classes)
-    if not known.all():
-        label = labels[~known].tolist()[0]
-        raise ValueError(f"{name} has the label {label!r}, which the taxonomy lacks")
-    code = np.searchsorted(taxonomy.classes, labels)
-    depth = taxonomy.level_of_node
-    shared = np.bincount(taxonomy.leaf_of_class, minlength=taxonomy.n_nodes) > 1
-    table = np.full((taxonomy.n_classes, taxonomy.depth + 1), "", dtype=object)
-    for c in np.unique(code).tolist():
-        node = taxonomy.leaf_of_class[c]
-        if shared[node] or node == 0:
-            table[c, depth[node]] = taxonomy.n_nodes + c
-        while node > 0:
-            table[c, depth[node] - 1] = int(node)
-            node = taxonomy.parent[node]
-    return table[code]
+def _paths(taxonomy: Taxonomy | None, y: ArrayLike, name: str) -> NDArray:
+    if taxonomy is None:
+        return as_paths(y, name)
+    labels = column_or_1d(y)
+    unknown = labels[~among(labels, taxonomy.classes)].tolist()
+    if unknown:
+        raise ValueError(
+            f"{name} has the label {unknown[0]!r}, which the taxonomy lacks"
+        )
+    return taxonomy.label_paths(labels)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._likelihood import target_log_proba
-from ._display import Display, by_name, import_pyplot
+from ._display import Display, by_name, plain_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -170,13 +170,7 @@ class CostDisplay(Display):
             for name, (cost, bought) in points.items()
         ]
         ax.set(xscale="log", xlabel=_X[x], ylabel=_Y[value])
-        # Costs often span less than a decade, in which the usual labels are few or
-        # overlap.
-        ax.xaxis.set_major_locator(
-            import_pyplot().matplotlib.ticker.LogLocator(subs=(1, 2, 5))
-        )
-        ax.xaxis.set_major_formatter("{x:g}")
-        ax.xaxis.set_minor_formatter("")
+        plain_ticks(ax)
         ax.grid(alpha=0.3)
         ax.legend()
         return self

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import KW_ONLY
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,25 +15,11 @@ from sklearn.utils import indexable
 from .._checks import check_sparse
 from .._compat import _safe_indexing
 from ..hierarchical import HierarchicalClassifier
-from ._display import Display
+from ._display import Display, plain_ticks
 from ._taxonomy import classifier_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.text import Annotation
-
-Box = tuple[float, float, float, float]  # x0, y0, x1, y1
-
-_DEPTH = "depth"  # marks the texts that are depths
-# Offsets of a depth from its point, with the alignment of the text.
-_CORNERS = (
-    ((3, 3), ("left", "bottom")),
-    ((3, -3), ("left", "top")),
-    ((-3, 3), ("right", "bottom")),
-    ((-3, -3), ("right", "top")),
-    ((0, 5), ("center", "bottom")),
-    ((0, -5), ("center", "top")),
-)
 
 
 class DepthTradeoffDisplay(Display):
@@ -200,7 +184,7 @@ class DepthTradeoffDisplay(Display):
     def plot(self, ax: Any = None) -> DepthTradeoffDisplay:
         """Draw the two curves.
 
-        The depth stands at a point where there is room for it.
+        The depth stands at each point where there is room for it.
 
         Parameters
         ----------
@@ -241,14 +225,13 @@ class DepthTradeoffDisplay(Display):
                     textcoords="offset points",
                     size=8,
                     color=line.get_color(),
-                    gid=_DEPTH,
                 )
             axes.set(
                 xscale="log",
                 xlabel="products per sample (depth at the points)",
                 ylabel=text,
             )
-            _plain_ticks(axes)
+            plain_ticks(axes)
             axes.grid(alpha=0.3)
             self.lines_.append(line)
         if self.name is not None:
@@ -266,57 +249,11 @@ class DepthTradeoffDisplay(Display):
         return self
 
 
-def _plain_ticks(axes: Axes) -> None:
-    """1, 2, 5, 10 on a logarithmic axis, and more of them where it is short."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    low, high = axes.dataLim.intervalx
-    steps = range(1, 10) if high < 8 * low else (1, 2, 5) if high < 300 * low else (1,)
-    axes.xaxis.set_major_locator(LogLocator(subs=tuple(steps)))
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter(NullFormatter())
-
-
 def _make_room(axes: Axes) -> None:
-    """Move the depths at the points apart; those without room are not shown.
-
-    Looks at the depths of all curves that share the axes. Curves that meet in a point,
-    as in the flat model, have its depth once.
-    """
-    taken, shown = [*_boxes_of_curves(axes)], set()
-    for text in cast("list[Annotation]", axes.texts):
-        if text.get_gid() != _DEPTH:
-            continue
-        text.set_visible(True)
-        known = (text.get_text(), *np.round(axes.transData.transform(text.xy)))
-        if known in shown:
-            text.set_visible(False)
-            continue
-        for where, (right, top) in _CORNERS:
-            text.set(position=where, ha=right, va=top)
-            box = text.get_window_extent().extents
-            if not any(_meet(box, other) for other in taken):
-                taken.append(box)
-                shown.add(known)
-                break
-        else:
-            text.set_visible(False)
-
-
-def _boxes_of_curves(axes: Axes) -> Iterator[Box]:
-    """Small boxes (x0, y0, x1, y1) in pixels at the points, along curves and bars."""
-    paths = [line.get_xydata() for line in axes.lines]
-    for path in map(axes.transData.transform, paths):
-        for x, y in path:
-            yield x - 3, y - 3, x + 3, y + 3
-    for bars in axes.collections:
-        paths += bars.get_segments() if hasattr(bars, "get_segments") else []
-    for path in map(axes.transData.transform, paths):
-        for start, end in pairwise(path):
-            n = int(np.hypot(*(end - start)) / 3) + 2
-            for x, y in np.linspace(start, end, n):
-                yield x - 1, y - 1, x + 1, y + 1
-
-
-def _meet(a: Box, b: Box) -> bool:
-    return bool(a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3])
+    """Hide depths that would stand on others; those of all curves on the axes."""
+    shown: list[Any] = []
+    for text in axes.texts:
+        box = text.get_window_extent()
+        text.set_visible(not any(box.overlaps(other) for other in shown))
+        if text.get_visible():
+            shown.append(box)

@@ -95,6 +95,16 @@ class Display:
         ax.legend()
 
 
+def plain_ticks(axes: Axes) -> None:
+    """1, 2, 5, 10 on a logarithmic axis, and more of them if the axis is short."""
+    low, high = axes.dataLim.intervalx
+    steps = range(1, 10) if high < 8 * low else (1, 2, 5) if high < 300 * low else (1,)
+    ticker = import_pyplot().matplotlib.ticker
+    axes.xaxis.set_major_locator(ticker.LogLocator(subs=tuple(steps)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
+
+
 def by_name(estimator: Any) -> dict[str, Any]:
     """A mapping from names to estimators, as a dict.
 

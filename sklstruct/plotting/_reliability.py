@@ -27,8 +27,9 @@ class ReliabilityDisplay(Display):
         \mathrm{ECE} = \sum_B \frac{|B|}{n}
         \Bigl|\frac{1}{|B|} \sum_{i \in B} [\hat y_i = y_i] - p_i\Bigr| .
 
-    It is recommended to use `from_estimator` or `from_predictions`. For two classes,
-    and one class against the others, see `sklearn.calibration.CalibrationDisplay`.
+    It is recommended to use `from_estimator`, or the constructor with probabilities
+    that were computed elsewhere. For two classes, and one class against the others, see
+    `sklearn.calibration.CalibrationDisplay`.
 
     Parameters
     ----------
@@ -182,58 +183,6 @@ class ReliabilityDisplay(Display):
         name = type(estimator).__name__ if name is None else name
         confidence = np.minimum(confidence, 1)
         right = label == y
-        display = cls(confidence, right, n_bins=n_bins, strategy=strategy, name=name)
-        return display.plot(ax)
-
-    @classmethod
-    def from_predictions(
-        cls,
-        y_true: ArrayLike,
-        proba: ArrayLike,
-        classes: ArrayLike,
-        *,
-        n_bins: int = 10,
-        strategy: str = "uniform",
-        name: str | None = None,
-        ax: Axes | None = None,
-    ) -> ReliabilityDisplay:
-        """Plot probabilities that were computed elsewhere.
-
-        Parameters
-        ----------
-        y_true : array-like of shape (n_samples,)
-            True labels.
-
-        proba : array-like of shape (n_samples, n_classes)
-            Probabilities of all classes.
-
-        classes : array-like of shape (n_classes,)
-            Labels of the columns.
-
-        n_bins : int, default=10
-            Number of bins, >= 1.
-
-        strategy : {"uniform", "quantile"}, default="uniform"
-            Bins of equal width, or of about as many samples each.
-
-        name : str, default=None
-            Label of the line.
-
-        ax : matplotlib Axes, default=None
-            Axes to plot on; None makes a figure.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
-        """
-        proba, classes = np.asarray(proba), np.asarray(classes)
-        if proba.ndim != 2 or proba.shape[1:] != classes.shape:
-            raise ValueError(
-                "proba must have a column for each class, got shape "
-                f"{proba.shape} and {classes.size} classes"
-            )
-        right = classes[proba.argmax(axis=1)] == np.asarray(y_true)
-        confidence = np.minimum(proba.max(axis=1), 1)
         display = cls(confidence, right, n_bins=n_bins, strategy=strategy, name=name)
         return display.plot(ax)
 

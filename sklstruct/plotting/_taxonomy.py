@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_ids, check_ids, check_sparse
+from .._checks import check_sparse
 from .._compat import _safe_indexing
 from ..hierarchical import HierarchicalClassifier
 from ..taxonomy import Taxonomy
@@ -192,54 +192,6 @@ class TaxonomyDisplay(Display):
         proba = estimator.predict_proba(_safe_indexing(X, known))
         code = np.searchsorted(model.classes_, y[known])
         taxonomy = model.taxonomies_[tree]
-        return cls.from_predictions(taxonomy, proba, code, ax=ax, **kwargs)
-
-    @classmethod
-    def from_predictions(
-        cls,
-        taxonomy: Taxonomy,
-        proba: ArrayLike,
-        code: ArrayLike,
-        *,
-        ax: Axes | None = None,
-        **kwargs: Any,
-    ) -> TaxonomyDisplay:
-        """Dendrogram with the accuracy of given probabilities.
-
-        Parameters
-        ----------
-        taxonomy : Taxonomy
-            The tree.
-
-        proba : array-like of shape (n_samples, n_classes)
-            Probabilities, columns in the order of ``taxonomy.classes``.
-
-        code : array-like of int, shape (n_samples,)
-            Index into ``taxonomy.classes`` of the class of each sample, from 0 to
-            n_classes - 1.
-
-        ax : matplotlib Axes, default=None
-            Axes to plot on.
-
-        **kwargs : dict
-            Passed to `plot`.
-
-        Returns
-        -------
-        display : TaxonomyDisplay
-
-        Raises
-        ------
-        ValueError
-            Shapes that do not fit, or a `code` that is not an index of a class.
-        """
-        proba, code = np.asarray(proba), as_ids("code", code, 1, np.int64)
-        check_ids("code", code, 0, taxonomy.n_classes, "index of a class")
-        if proba.shape != (code.size, taxonomy.n_classes):
-            raise ValueError(
-                f"proba must have the shape (n_samples, n_classes) = ({code.size}, "
-                f"{taxonomy.n_classes}), got {proba.shape}"
-            )
         accuracy, count = _node_accuracy(taxonomy, proba, code)
         display = cls(taxonomy, node_accuracy=accuracy, node_count=count)
         return display.plot(ax=ax, **kwargs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ._display import Display, by_name
@@ -22,7 +21,7 @@ class UnigramDiffusionDisplay(Display):
     line, probability was taken from seen classes; the point at 0 is the probability of
     each unseen class.
 
-    Use `from_estimator` or `from_predictions` to make one.
+    Use `from_estimator` to make one.
 
     Parameters
     ----------
@@ -94,68 +93,17 @@ class UnigramDiffusionDisplay(Display):
         estimator = by_name(estimator)
         for one in estimator.values():
             check_is_fitted(one, "proba_")
-        counts = next(iter(estimator.values())).counts_
+        counts = np.asarray(next(iter(estimator.values())).counts_, dtype=np.float64)
         for name, one in estimator.items():
             if not np.array_equal(one.counts_, counts):
                 raise ValueError(f"{name!r} was fitted to other counts than the first")
-        return cls.from_predictions(
-            counts,
-            {name: one.proba_ for name, one in estimator.items()},
-            ax=ax,
-            max_count=max_count,
-            **kwargs,
-        )
-
-    @classmethod
-    def from_predictions(
-        cls,
-        counts: ArrayLike,
-        proba: ArrayLike | dict[str, ArrayLike],
-        *,
-        ax: Axes | None = None,
-        max_count: float | None = None,
-        **kwargs: Any,
-    ) -> UnigramDiffusionDisplay:
-        """Display of distributions over the classes.
-
-        Parameters
-        ----------
-        counts : array-like of shape (n_classes,)
-            How often each class occurred.
-
-        proba : array-like of shape (n_classes,) or dict of str to such
-            Probability of each class; several with their names.
-
-        ax : matplotlib Axes, default=None
-            Axes to plot on; None makes a figure.
-
-        max_count : float, default=None
-            Counts above are not shown.
-
-        **kwargs : dict
-            Passed to :meth:`matplotlib.axes.Axes.plot`.
-
-        Returns
-        -------
-        display : UnigramDiffusionDisplay
-        """
-        counts = np.asarray(counts, dtype=np.float64)
-        if counts.ndim != 1 or not counts.sum() > 0:
-            raise ValueError("counts must be 1-dimensional with a positive sum")
-        if not isinstance(proba, dict):
-            proba = {"smoothed": proba}
         value, group, size = np.unique(counts, return_inverse=True, return_counts=True)
-        curves = {}
-        for name, p in proba.items():
-            p = np.asarray(p, dtype=np.float64)
-            if p.shape != counts.shape:
-                raise ValueError(
-                    f"proba {name!r} has shape {p.shape}, counts have {counts.shape}"
-                )
-            curves[name] = (value, np.bincount(group, p) / size)
-        return cls(curves, float(counts.sum())).plot(
-            ax=ax, max_count=max_count, **kwargs
-        )
+        curves = {
+            name: (value, np.bincount(group, one.proba_) / size)
+            for name, one in estimator.items()
+        }
+        display = cls(curves, float(counts.sum()))
+        return display.plot(ax=ax, max_count=max_count, **kwargs)
 
     def plot(
         self, ax: Axes | None = None, *, max_count: float | None = None, **kwargs: Any

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._labels import as_labels, is_absent
+from ._node_answers import lowest_nodes
 from ._taxonomy import Taxonomy
 
 
@@ -195,7 +196,7 @@ class LabelTree(NamedTuple):
         tree = self._replace(class_node=leaves)
         taxonomy = tree.taxonomy()
         node = self.class_node[code]
-        above = taxonomy.lowest_node(first[node], n_below[node])
+        above = lowest_nodes(taxonomy, first[node], n_below[node])
         level = taxonomy.level_of_node[above]
         return tree, first[node], level.astype(np.int64)
 

@@ -28,6 +28,17 @@ def sums_below(tree: Tree, values: NDArray) -> NDArray:
     return out
 
 
+def lowest_nodes(tree: Tree, code: NDArray, n_classes: NDArray) -> NDArray:
+    """The lowest node above each class that holds at least so many classes."""
+    _, start, stop = tree.class_sets
+    node = tree.leaf_of_class[code].astype(np.int64)
+    low = np.flatnonzero((stop - start)[node] < n_classes)
+    while low.size:
+        node[low] = tree.parent[node[low]]
+        low = low[(stop - start)[node[low]] < n_classes[low]]
+    return node
+
+
 def walk_down(
     first_child: NDArray,
     n_child: NDArray,

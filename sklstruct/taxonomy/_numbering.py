@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def _check_tree(parent, leaf):
 
 
 def widened(tree: Any, max_children: int) -> tuple[NDArray, list[int]]:
-    """(parents, nodes that stay) of `Taxonomy.widen`."""
+    """(parents, nodes that stay) of `Taxonomy.limit` by `max_children`."""
     _, start, stop = tree.class_sets
     size, start = (stop - start).tolist(), start.tolist()
     ptr = tree.child_ptr.tolist()
@@ -135,3 +136,20 @@ def widened(tree: Any, max_children: int) -> tuple[NDArray, list[int]]:
         kept += children
         parent += [number] * len(children)
     return np.array(parent, dtype=np.int32), kept
+
+
+def canonical(tree: Any) -> tuple[NDArray, NDArray]:
+    """(parent, leaf_of_class) with siblings sorted by the first class below each."""
+    n, parent, ptr = tree.n_nodes, tree.parent, tree.level_ptr
+    smallest = np.full(n, tree.n_classes, dtype=np.int64)
+    np.minimum.at(smallest, tree.leaf_of_class, np.arange(tree.n_classes))
+    for lo, hi in zip(ptr[-2:0:-1], ptr[:1:-1]):
+        np.minimum.at(smallest, parent[lo:hi], smallest[lo:hi])
+    # Level by level: sorting by (new number of the parent, smallest class).
+    number = np.zeros(n, dtype=np.int32)
+    for lo, hi in pairwise(ptr[1:]):
+        rank = np.lexsort((smallest[lo:hi], number[parent[lo:hi]]))
+        number[lo:hi][rank] = np.arange(lo, hi, dtype=np.int32)
+    out = np.full(n, -1, dtype=np.int32)
+    out[number[1:]] = number[parent[1:]]
+    return out, number[tree.leaf_of_class]

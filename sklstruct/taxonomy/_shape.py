@@ -100,9 +100,7 @@ def choose_shape(
 
     See Also
     --------
-    Taxonomy.stop_at : Leaves of at most L classes.
-
-    Taxonomy.widen : Nodes of up to G children.
+    Taxonomy.limit : Leaves of at most L classes, nodes of up to G children.
 
     Examples
     --------

@@ -22,7 +22,7 @@ from ._io import (
 )
 from ._labels import among, as_labels, is_absent, listed
 from ._node_answers import sums_below, write_paths
-from ._numbering import breadth_first, widened
+from ._numbering import breadth_first, canonical, widened
 
 _STATE = ("parent", "leaf_of_class", "classes", "names")  # of a pickle
 
@@ -117,7 +117,7 @@ class Taxonomy:
     array([-1,  0,  0,  2,  2], dtype=int32)
     >>> tree.classes[tree.class_sets.order]
     array(['cat', 'dog', 'car', 'bus', 'tram'], dtype='<U4')
-    >>> tree.cut(1).to_nested()
+    >>> tree.limit(max_depth=1).to_nested()
     [['cat', 'dog'], ['bus', 'car', 'tram']]
     """
 
@@ -384,29 +384,6 @@ class Taxonomy:
             nodes.append(int(self.parent[nodes[-1]]))
         return np.array(nodes[::-1], dtype=np.int32)
 
-    def lowest_node(self, code: NDArray, n_classes: NDArray) -> NDArray:
-        """The lowest node above each class that holds at least so many classes.
-
-        Parameters
-        ----------
-        code : ndarray of int of shape (n,)
-            Indices into ``classes``.
-
-        n_classes : ndarray of int of shape (n,)
-            From 1 to the number of classes.
-
-        Returns
-        -------
-        node : int64 ndarray of shape (n,)
-        """
-        _, start, stop = self.class_sets
-        node = self.leaf_of_class[code].astype(np.int64)
-        low = np.flatnonzero((stop - start)[node] < n_classes)
-        while low.size:
-            node[low] = self.parent[node[low]]
-            low = low[(stop - start)[node[low]] < n_classes[low]]
-        return node
-
     def _check_node(self, node) -> int:
         # An index of an array may be negative, the number of a node may not.
         if not isinstance(node, Integral) or not 0 <= int(node) < self.n_nodes:
@@ -575,13 +552,31 @@ class Taxonomy:
 
     # ---------------------------------------------------------------- changes
 
-    def cut(self, depth: int) -> Taxonomy:
-        """The tree down to a level; nodes at the level become leaves.
+    def limit(
+        self,
+        *,
+        max_depth: int | None = None,
+        max_leaf: int | None = None,
+        max_children: int | None = None,
+    ) -> Taxonomy:
+        r"""The tree with fewer levels.
 
         Parameters
         ----------
-        depth : int
-            Largest number of decisions, >= 0; 0 gives the flat taxonomy.
+        max_depth : int, default=None
+            Largest number of decisions, >= 0: nodes at this level become leaves; 0
+            gives the flat taxonomy. None: no limit.
+
+        max_leaf : int, default=None
+            Largest number of classes of a node that becomes a leaf, >= 1. The inner
+            nodes are then those v with :math:`|C(v)| > \mathtt{max\_leaf}`; leaves with
+            more classes are kept. None: leaves stay as they are.
+
+        max_children : int, default=None
+            Largest number of children, >= 2. From the root down, the inner child with
+            the most classes is replaced by its children while a node has at most
+            `max_children` in all. The leaves and their classes stay the same; nodes
+            that have more children keep them. None: children stay as they are.
 
         Returns
         -------
@@ -590,118 +585,54 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            If `depth` is not an integer >= 0.
-
-        Examples
-        --------
-        >>> from sklstruct.taxonomy import Taxonomy
-        >>> Taxonomy.from_nested([[[1], [2]], [3]]).cut(0).to_nested()
-        [1, 2, 3]
-        """
-        depth = check_count("depth", depth, 0)
-        if depth >= self.depth:
-            return self
-        n = int(self.level_ptr[depth + 1])
-        up = np.arange(self.n_nodes, dtype=np.int32)
-        for lo, hi in zip(self.level_ptr[depth + 1 : -1], self.level_ptr[depth + 2 :]):
-            up[lo:hi] = up[self.parent[lo:hi]]
-        return self._trusted(
-            self.parent[:n].copy(),
-            up[self.leaf_of_class],
-            self.classes,
-            self.names and self.names[:n],
-        )
-
-    def stop_at(self, max_leaf: int) -> Taxonomy:
-        r"""The tree in which every node of at most `max_leaf` classes is a leaf.
-
-        The inner nodes are those v with :math:`|C(v)| > \mathtt{max\_leaf}`; their
-        children with fewer classes become leaves. Leaves with more classes are kept.
-
-        Parameters
-        ----------
-        max_leaf : int
-            Largest number of classes of a node that becomes a leaf, >= 1.
-
-        Returns
-        -------
-        taxonomy : Taxonomy
-
-        Raises
-        ------
-        ValueError
-            If `max_leaf` is not an integer >= 1.
-
-        Examples
-        --------
-        >>> from sklstruct.taxonomy import Taxonomy
-        >>> tree = Taxonomy.from_nested([[[1], [[2], [3]]], [[4], [5]]])
-        >>> tree.stop_at(2).to_nested()
-        [[[1], [2, 3]], [4, 5]]
-        """
-        max_leaf = check_count("max_leaf", max_leaf, 1)
-        _, start, stop = self.class_sets
-        divided = (stop - start > max_leaf) & ~self.is_leaf
-        keep = np.ones(self.n_nodes, dtype=bool)
-        keep[1:] = divided[self.parent[1:]]
-        if keep.all():
-            return self
-        up = np.arange(self.n_nodes, dtype=np.int32)
-        for lo, hi in zip(self.level_ptr[1:-1], self.level_ptr[2:]):
-            above = up[self.parent[lo:hi]]
-            up[lo:hi] = np.where(keep[lo:hi], up[lo:hi], above)
-        # Nodes lose whole subtrees, so that those left are breadth-first still.
-        number = (np.cumsum(keep) - 1).astype(np.int32)
-        parent = self.parent[keep]
-        parent[1:] = number[parent[1:]]
-        return self._trusted(
-            parent,
-            number[up[self.leaf_of_class]],
-            self.classes,
-            self.names and tuple(self.names[v] for v in np.flatnonzero(keep)),
-        )
-
-    def widen(self, max_children: int) -> Taxonomy:
-        r"""The tree with fewer levels: nodes get the children of their children.
-
-        From the root down, the inner child with the most classes is replaced by its own
-        children while a node has at most `max_children` in all. The leaves and their
-        classes stay the same; if there are at most `max_children` leaves, all become
-        children of the root.
-
-        Parameters
-        ----------
-        max_children : int
-            Largest number of children, >= 2. Nodes that have more children keep them.
-
-        Returns
-        -------
-        taxonomy : Taxonomy
-
-        Raises
-        ------
-        ValueError
-            If `max_children` is not an integer >= 2.
+            If a limit is not an integer in its range.
 
         Examples
         --------
         >>> from sklstruct.taxonomy import Taxonomy
         >>> tree = Taxonomy.from_nested([[[1], [[2], [3, 4]]], [[5], [6]]])
-        >>> tree.widen(4).to_nested()
+        >>> tree.limit(max_depth=1).to_nested()
+        [[1, 2, 3, 4], [5, 6]]
+        >>> tree.limit(max_leaf=3).to_nested()
+        [[[1], [2, 3, 4]], [5, 6]]
+        >>> tree.limit(max_children=4).to_nested()
         [[1], [2], [3, 4], [[5], [6]]]
-        >>> tree.widen(5).to_nested()
-        [[1], [2], [3, 4], [5], [6]]
         """
-        max_children = check_count("max_children", max_children, 2)
-        parent, kept = widened(self, max_children)
-        new = np.full(self.n_nodes, -1, dtype=np.int32)
-        new[kept] = np.arange(len(kept), dtype=np.int32)
-        return self._trusted(
-            parent,
-            new[self.leaf_of_class],
-            self.classes,
-            self.names and tuple(self.names[v] for v in kept),
-        )
+        tree = self
+        if max_depth is not None:
+            max_depth = check_count("max_depth", max_depth, 0)
+            tree = tree._pruned(tree.level_of_node <= max_depth)
+        if max_leaf is not None:
+            max_leaf = check_count("max_leaf", max_leaf, 1)
+            _, start, stop = tree.class_sets
+            divided = (stop - start > max_leaf) & ~tree.is_leaf
+            tree = tree._pruned(np.append(True, divided[tree.parent[1:]]))
+        if max_children is not None:
+            max_children = check_count("max_children", max_children, 2)
+            tree = tree._renumbered(*widened(tree, max_children))
+        return tree
+
+    def _pruned(self, keep: NDArray) -> Taxonomy:
+        """The tree of the nodes that are kept, without the subtrees below others."""
+        if keep.all():
+            return self
+        up = np.arange(self.n_nodes, dtype=np.int32)
+        for lo, hi in zip(self.level_ptr[1:-1], self.level_ptr[2:]):
+            up[lo:hi] = np.where(keep[lo:hi], up[lo:hi], up[self.parent[lo:hi]])
+        # nodes lose whole subtrees, so that those left are breadth-first still
+        parent = self.parent[keep]
+        parent[1:] = (np.cumsum(keep) - 1)[parent[1:]]
+        return self._renumbered(parent, np.flatnonzero(keep).tolist(), up)
+
+    def _renumbered(
+        self, parent: NDArray, kept: list[int], up: NDArray | None = None
+    ) -> Taxonomy:
+        """The tree of the nodes `kept`; up: the kept node above each node."""
+        number = np.full(self.n_nodes, -1, dtype=np.int32)
+        number[kept] = np.arange(len(kept), dtype=np.int32)
+        leaf = self.leaf_of_class if up is None else up[self.leaf_of_class]
+        names = self.names and tuple(self.names[v] for v in kept)
+        return self._trusted(parent, number[leaf], self.classes, names)
 
     def restrict(self, classes: ArrayLike) -> Taxonomy:
         """The tree over some of its classes; nodes without classes are dropped.
@@ -737,27 +668,6 @@ class Taxonomy:
         parent = np.where(self.parent < 0, -1, number[self.parent])[keep]
         names = self.names and [self.names[v] for v in np.flatnonzero(keep)]
         return Taxonomy(parent, number[self.leaf_of_class[index]], labels, names=names)
-
-    def canonical(self) -> Taxonomy:
-        """The same tree with siblings sorted by the first class below each."""
-        n = self.n_nodes
-        smallest = np.full(n, self.n_classes, dtype=np.int64)
-        np.minimum.at(smallest, self.leaf_of_class, np.arange(self.n_classes))
-        parent = self.parent
-        for lo, hi in zip(self.level_ptr[-2:0:-1], self.level_ptr[:1:-1]):
-            np.minimum.at(smallest, parent[lo:hi], smallest[lo:hi])
-        # Level by level: sorting by (new number of the parent, smallest class).
-        number = np.zeros(n, dtype=np.int32)
-        for lo, hi in zip(self.level_ptr[1:-1], self.level_ptr[2:]):
-            rank = np.lexsort((smallest[lo:hi], number[parent[lo:hi]]))
-            number[lo:hi][rank] = np.arange(lo, hi, dtype=np.int32)
-        out = np.full(n, -1, dtype=np.int32)
-        out[number[1:]] = number[parent[1:]]
-        names = None
-        if self.names is not None:
-            back = np.argsort(number)
-            names = tuple(self.names[v] for v in back)
-        return self._trusted(out, number[self.leaf_of_class], self.classes, names)
 
     # ----------------------------------------------------------------- output
 
@@ -812,10 +722,8 @@ class Taxonomy:
             self.classes, other.classes
         ):
             return False
-        a, b = self.canonical(), other.canonical()
-        return np.array_equal(a.parent, b.parent) and np.array_equal(
-            a.leaf_of_class, b.leaf_of_class
-        )
+        pairs = zip(canonical(self), canonical(other))
+        return all(np.array_equal(a, b) for a, b in pairs)
 
     __hash__ = None  # type: ignore[assignment]  # __eq__ without __hash__
 

@@ -131,12 +131,12 @@ class TaxonomyClustering(WordClustering):
         """
         if isinstance(self.taxonomy, Taxonomy):
             tree, words = self.taxonomy, self.taxonomy.classes
-            label = _leaf_numbers(tree.cut(self.depth))
+            label = _leaf_numbers(tree.limit(max_depth=self.depth))
             if self.names is not None:
                 words, label = self._ids_of(words, label)
         else:
             tree = self._build(X, y)
-            words, label = tree.classes, _leaf_numbers(tree.cut(self.depth))
+            words, label = tree.classes, _leaf_numbers(tree.limit(max_depth=self.depth))
         self.taxonomy_ = tree
         self.n_clusters_ = int(label.max()) + 1
         self._set_symbols(words, label)

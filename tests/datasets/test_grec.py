@@ -64,7 +64,10 @@ def test_reading(tmp_path, name):
         (lambda t: json.dumps({"doc": "a"}), "must have the keys"),
         (lambda t: json.dumps(t | {"mentions": 3}), "mentions must be a list"),
         (lambda t: json.dumps(t | {"mentions": [3]}), "mention 0 must be an object"),
-        (lambda t: json.dumps(t | {"mentions": [{}]}), "mention 0 has no 'comp"),
+        (
+            lambda t: json.dumps(t | {"mentions": [{}]}),
+            "'referent' of mention 0 must be a string",
+        ),
         (
             lambda t: json.dumps(t | {"mentions": [mention(1, "x", "verb")]}),
             "mention 0 has the form 'verb'",

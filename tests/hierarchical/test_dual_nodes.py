@@ -29,9 +29,9 @@ from sklstruct.hierarchical._chain_nodes import ChainNodes
 from sklstruct.hierarchical._dual_nodes import DualNodes
 from sklstruct.hierarchical._evidence_fast import STATES
 from sklstruct.hierarchical._label_fold import unseen_scores
-from sklstruct.linear._weights import as_rows
 from sklstruct.linear import LinearClassifier, _trial
 from sklstruct.linear._calibration import evidence
+from sklstruct.linear._weights import as_rows
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "linear"))
 from test_linear_classifier import text

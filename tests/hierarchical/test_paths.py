@@ -301,9 +301,9 @@ def test_partial_labels_are_not_in_the_fold(monkeypatch):
     held = []
     real = DualNodes._choose_leaves
 
-    def choose(self, fold):
+    def choose(self, t, window):
         held.append(self._fold[0])
-        return real(self, fold)
+        return real(self, t, window)
 
     monkeypatch.setattr(DualNodes, "_choose_leaves", choose)
     X, paths, known = partial_digits()

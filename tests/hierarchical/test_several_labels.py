@@ -20,8 +20,8 @@ from sklearn.svm import LinearSVC
 
 from sklstruct import HierarchicalClassifier
 from sklstruct.hierarchical import PerNodeC, _dual_nodes, _label_fold
-from sklstruct.hierarchical._evidence_fast import ROLES
 from sklstruct.hierarchical._dual_nodes import DualNodes
+from sklstruct.hierarchical._evidence_fast import ROLES
 from sklstruct.hierarchical._label_fold import (
     choose_threshold,
     fit_sigmoids,

@@ -36,13 +36,13 @@ def test_curve_is_that_of_scikit_learn(strategy):
 
 
 @pytest.mark.parametrize("kind", [LogisticRegression, HierarchicalClassifier])
-def test_from_estimator_and_predictions(digits, kind):
+def test_from_estimator(digits, kind):
     X, y, Z, target = digits
     model = kind().fit(X, y)
     first = ReliabilityDisplay.from_estimator(model, Z, target)
-    second = ReliabilityDisplay.from_predictions(
-        target, model.predict_proba(Z), model.classes_, name="again", ax=first.ax_
-    )
+    confidence = model.predict_proba(Z).max(axis=1)
+    right = model.predict(Z) == target
+    second = ReliabilityDisplay(confidence, right, name="again").plot(ax=first.ax_)
     assert_allclose(first.accuracy_, second.accuracy_)
     assert_allclose(first.ece_, second.ece_, atol=1e-6)
     diagonal, *curves = first.ax_.lines
@@ -64,8 +64,6 @@ def test_bad_input_of_reliability():
         ReliabilityDisplay([0.5], [True], n_bins=0)
     with pytest.raises(ValueError, match="^strategy"):
         ReliabilityDisplay([0.5], [True], strategy="log")
-    with pytest.raises(ValueError, match="^proba must have a column"):
-        ReliabilityDisplay.from_predictions([0], [[0.5, 0.5]], [0])
 
 
 def test_costs(digits):

@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklstruct.hierarchical import HierarchicalClassifier
 from sklstruct.plotting import DepthTradeoffDisplay, TaxonomyDisplay
+from sklstruct.plotting._taxonomy import _node_accuracy
 from sklstruct.taxonomy import Taxonomy
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -66,7 +67,8 @@ def test_node_accuracy_by_hand():
             [0.5, 0.1, 0.3, 0.1],  # a: right everywhere
         ]
     )
-    display = TaxonomyDisplay.from_predictions(tree, proba, [0, 1, 3, 3, 0])
+    accuracy, count = _node_accuracy(tree, proba, np.array([0, 1, 3, 3, 0]))
+    display = TaxonomyDisplay(tree, node_accuracy=accuracy, node_count=count).plot()
     # nodes: root, leaf {a, b}, node {c, d}, leaf c, leaf d
     assert_allclose(display.node_accuracy, [4 / 5, 2 / 3, 1 / 2, np.nan, np.nan])
     assert_array_equal(display.node_count, [5, 3, 2, 0, 2])
@@ -221,11 +223,6 @@ def test_bad_arguments(model):
         TaxonomyDisplay(tree).plot(labels=["a"])
     with pytest.raises(ValueError, match="node_accuracy must have"):
         TaxonomyDisplay(tree, node_accuracy=[0.5]).plot()
-    with pytest.raises(ValueError, match="proba must have"):
-        TaxonomyDisplay.from_predictions(tree, np.ones((3, 4)), [0, 1, 2])
-    for code, message in (([-1], "= -1"), ([10], "= 10"), ([0.0], "integer")):
-        with pytest.raises(ValueError, match=f"^code.*{message}"):
-            TaxonomyDisplay.from_predictions(tree, np.ones((1, 10)), code)
 
 
 def test_depth_tradeoff(digits):

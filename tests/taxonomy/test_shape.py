@@ -35,7 +35,7 @@ def test_shapes_describe_the_tree_that_is_built():
     for max_leaf in (None, 10, 3):
         shape = choose_shape(k, 40_000, 100_000, max_leaf=max_leaf)
         tree = RandomSplit(max_leaf=shape.max_leaf, random_state=0).build(X, y)
-        tree = tree.widen(shape.max_children)
+        tree = tree.limit(max_children=shape.max_children)
         assert tree.depth == shape.n_levels
         assert np.diff(tree.child_ptr).max() <= shape.max_children
         size = tree.class_sets.stop - tree.class_sets.start

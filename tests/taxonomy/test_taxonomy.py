@@ -9,7 +9,7 @@ from _oracles import random_blocks
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
-from sklstruct.taxonomy import Forest, RandomSplit, Taxonomy, as_taxonomy
+from sklstruct.taxonomy import Forest, RandomSplit, Taxonomy, _numbering, as_taxonomy
 
 
 def random_taxonomy(n_classes, rng):
@@ -103,10 +103,10 @@ def test_round_trips(seed):
 def test_cut(seed):
     rng = np.random.default_rng(seed)
     tree = random_taxonomy(30, rng)
-    assert tree.cut(0) == Taxonomy.flat(range(30))
-    assert tree.cut(tree.depth) == tree
+    assert tree.limit(max_depth=0) == Taxonomy.flat(range(30))
+    assert tree.limit(max_depth=tree.depth) == tree
     for depth in range(tree.depth):
-        cut = tree.cut(depth)
+        cut = tree.limit(max_depth=depth)
         assert cut.depth == depth
         shallow = tree.level_of_node <= depth
         expected = [
@@ -115,13 +115,13 @@ def test_cut(seed):
         ]
         assert sets_of(cut) == sorted(expected)
         for smaller in range(depth):
-            assert cut.cut(smaller) == tree.cut(smaller)
+            assert cut.limit(max_depth=smaller) == tree.limit(max_depth=smaller)
         # A cut tree is as valid as one that went through all checks.
         assert Taxonomy(cut.parent, cut.leaf_of_class, cut.classes) == cut
-    assert tree.cut(np.int64(1)) == tree.cut(1)
-    for bad in (-1, 1.5, None, "1", np.nan, np.inf):
+    assert tree.limit(max_depth=np.int64(1)) == tree.limit(max_depth=1)
+    for bad in (-1, 1.5, "1", np.nan, np.inf):
         with pytest.raises(ValueError, match="depth must be an integer of at least 0"):
-            tree.cut(bad)
+            tree.limit(max_depth=bad)
 
 
 def test_nodes_are_not_counted_from_the_end():
@@ -159,7 +159,7 @@ def test_restrict(seed):
 def test_canonical(seed):
     rng = np.random.default_rng(seed)
     tree = random_taxonomy(30, rng)
-    canonical = tree.canonical()
+    canonical = Taxonomy(*_numbering.canonical(tree))
     assert sets_of(canonical) == sets_of(tree)
     for v in range(canonical.n_nodes):
         first = [canonical.classes_below(c).min() for c in canonical.children(v)]
@@ -168,9 +168,10 @@ def test_canonical(seed):
     mirrored = Taxonomy(
         np.where(tree.parent[::-1] < 0, -1, tree.n_nodes - 1 - tree.parent[::-1]),
         tree.n_nodes - 1 - tree.leaf_of_class,
-    ).canonical()
-    assert_array_equal(mirrored.parent, canonical.parent)
-    assert_array_equal(mirrored.leaf_of_class, canonical.leaf_of_class)
+    )
+    parent, leaf = _numbering.canonical(mirrored)
+    assert_array_equal(parent, canonical.parent)
+    assert_array_equal(leaf, canonical.leaf_of_class)
 
 
 def test_equality_ignores_the_order_of_siblings_only():
@@ -268,12 +269,12 @@ def test_ten_thousand_levels():
     assert Taxonomy.from_paths(paths).n_classes == depth // 100
     assert tree == pickle.loads(pickle.dumps(tree))
     assert len(pickle.dumps(tree)) < 12 * tree.n_nodes + 2000
-    assert tree.cut(50).depth == 50
+    assert tree.limit(max_depth=50).depth == 50
     assert tree.restrict(np.arange(100)).depth == 99
     assert tree.export_text(max_depth=3).count("\n") == 6
     with pytest.raises(ValueError, match="10000 levels.*give max_depth"):
         tree.export_text()
-    thousand = tree.cut(1000)
+    thousand = tree.limit(max_depth=1000)
     assert thousand.export_text() == tree.export_text(max_depth=1000).replace(
         "(9001 classes)", "1000, 1001, 1002, 1003, 1004, 1005, 1006, 1007, ... "
         "(9001 classes)",
@@ -506,21 +507,21 @@ def families(tree):
 @pytest.mark.parametrize("max_leaf", [1, 2, 5, 17, 60])
 def test_stop_at_keeps_the_large_nodes_and_their_children(seed, max_leaf):
     tree = random_taxonomy(60, np.random.default_rng(seed))
-    stopped = tree.stop_at(max_leaf)
+    stopped = tree.limit(max_leaf=max_leaf)
     before, after = families(tree), families(stopped)
     divided = {s for s, parts in before.items() if len(s) > max_leaf and parts}
     assert {s for s, parts in after.items() if parts} == divided
     assert all(after[s] == before[s] for s in divided)
     again = Taxonomy(stopped.parent, stopped.leaf_of_class, stopped.classes)
     assert_array_equal(again.parent, stopped.parent)  # breadth-first already
-    assert stopped.stop_at(max_leaf) is stopped
+    assert stopped.limit(max_leaf=max_leaf) is stopped
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("max_children", [2, 3, 4, 7, 16, 60])
 def test_widen_keeps_the_leaves_and_drops_nodes_while_children_fit(seed, max_children):
     tree = random_taxonomy(60, np.random.default_rng(seed))
-    wide = tree.widen(max_children)
+    wide = tree.limit(max_children=max_children)
     before, after = families(tree), families(wide)
     leaves = {s for s, parts in before.items() if not parts}
     assert {s for s, parts in after.items() if not parts} == leaves
@@ -539,7 +540,7 @@ def test_widen_keeps_the_leaves_and_drops_nodes_while_children_fit(seed, max_chi
 
 def test_widen_shares_a_balanced_tree_out_evenly():
     tree = RandomSplit(random_state=0).build(np.zeros((512, 1)), np.arange(512))
-    wide = tree.widen(32)
+    wide = tree.limit(max_children=32)
     assert np.diff(wide.child_ptr)[~wide.is_leaf].tolist() == [32] + 32 * [16]
 
 
@@ -547,14 +548,14 @@ def test_fewer_levels_keep_names_and_refuse_bad_numbers():
     tree = Taxonomy.from_nested(
         {"a": {"b": [1, 2], "c": {"d": [3, 4], "e": [5]}}, "f": [6, 7]}
     )
-    assert tree.stop_at(3).names == (None, "a", "f", "b", "c")
-    assert tree.widen(3).names == (None, "b", "c", "f", "d", "e")
-    assert tree.widen(4).names == (None, "b", "d", "e", "f")
-    for bad in (0, 1.5, "x", None):
+    assert tree.limit(max_leaf=3).names == (None, "a", "f", "b", "c")
+    assert tree.limit(max_children=3).names == (None, "b", "c", "f", "d", "e")
+    assert tree.limit(max_children=4).names == (None, "b", "d", "e", "f")
+    for bad in (0, 1.5, "x"):
         with pytest.raises(ValueError, match="^max_leaf must be an integer of"):
-            tree.stop_at(bad)
+            tree.limit(max_leaf=bad)
         with pytest.raises(ValueError, match="^max_children must be an integer of"):
-            tree.widen(bad)
+            tree.limit(max_children=bad)
 
 
 def test_fewer_levels_of_a_chain():
@@ -562,9 +563,9 @@ def test_fewer_levels_of_a_chain():
     parent = np.concatenate([[-1], np.repeat(np.arange(n - 1) * 2, 2)])
     tree = Taxonomy(parent, np.append(np.arange(n - 1) * 2 + 1, 2 * n - 2))
     assert tree.depth == n - 1
-    assert tree.stop_at(10).depth == n - 10
-    assert tree.widen(n).depth == 1
-    assert tree.widen(30).depth == -(-(n - 1) // 29)
+    assert tree.limit(max_leaf=10).depth == n - 10
+    assert tree.limit(max_children=n).depth == 1
+    assert tree.limit(max_children=30).depth == -(-(n - 1) // 29)
 
 
 @pytest.mark.parametrize("seed", range(5))

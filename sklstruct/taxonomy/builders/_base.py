@@ -34,7 +34,8 @@ class TaxonomyBuilder(BaseEstimator):
 
     The parameters of a subclass are annotated attributes with their defaults
     (``n_init: int = 4``). They are keywords of the constructor, beside those of the
-    base classes. `TAXONOMY_BUILDERS` has the builders with a name.
+    base classes. Builders of this package with a `short_name` can be given by this name
+    (`TAXONOMY_BUILDERS`).
 
     Parameters
     ----------
@@ -42,9 +43,11 @@ class TaxonomyBuilder(BaseEstimator):
         Largest depth of the tree, >= 0; None does not limit it.
 
     max_leaf : int, default=None
-        Nodes of at most so many classes are not divided, >= 1; see `Taxonomy.stop_at`.
+        Nodes of at most so many classes are not divided, >= 1; see `Taxonomy.limit`.
         None divides down to single classes, or to the leaves of a given tree.
     """
+
+    short_name: ClassVar[str | None] = None
 
     max_depth: int | None = None
     max_leaf: int | None = None
@@ -102,9 +105,7 @@ class TaxonomyBuilder(BaseEstimator):
         X, y, weight = check_samples(X, y, sample_weight)
         classes, codes = encode_classes(y)
         taxonomy = self._tree(X, codes, weight, classes)
-        if self.max_depth is not None:
-            taxonomy = taxonomy.cut(self.max_depth)
-        return taxonomy if self.max_leaf is None else taxonomy.stop_at(self.max_leaf)
+        return taxonomy.limit(max_depth=self.max_depth, max_leaf=self.max_leaf)
 
     def _tree(
         self, X: Any, codes: NDArray, weight: NDArray, classes: NDArray

@@ -89,6 +89,8 @@ class ConfusionSplit(TaxonomyBuilder):
     [[0], [[1], [2]]]
     """
 
+    short_name = "conf"
+
     estimator: Any = field(default=None, kw_only=False)
     smoothing: float = 0.01
     random_state: int | RandomState | None = None

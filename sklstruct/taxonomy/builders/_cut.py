@@ -59,6 +59,8 @@ class CutSplit(TopDownBuilder):
     [[[0, 4, 6], [5, 7]], [[1, 8, 9], [2, 3]]]
     """
 
+    short_name = "cut"
+
     certify: bool = False
 
     _parameter_constraints: ClassVar[dict] = {

@@ -48,6 +48,8 @@ class DiffracSplit(TopDownBuilder):
     [[0], [[1], [2]]]
     """
 
+    short_name = "diff"
+
     def _bisect(self, factor, diagonal):
         return best_polished(factor, round_directions(relax(factor)))
 

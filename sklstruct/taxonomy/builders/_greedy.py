@@ -58,6 +58,8 @@ class GreedyMerge(ProximityBuilder):
     [[0], [[1], [2]]]
     """
 
+    short_name = "obyo"
+
     n_rounds: int | None = None
 
     _parameter_constraints: ClassVar[dict] = {"n_rounds": N_ROUNDS}

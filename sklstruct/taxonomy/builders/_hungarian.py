@@ -61,6 +61,8 @@ class HungarianMerge(ProximityBuilder):
     10
     """
 
+    short_name = "hung"
+
     n_rounds: int | None = None
 
     _parameter_constraints: ClassVar[dict] = {"n_rounds": N_ROUNDS}

@@ -75,6 +75,8 @@ class KMeansSplit(TaxonomyBuilder):
     [[0], [[1], [2]]]
     """
 
+    short_name = "kmeans"
+
     balanced: bool = False
     spherical: bool = False
     n_init: int = 4

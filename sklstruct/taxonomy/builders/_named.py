@@ -1,29 +1,14 @@
 """Builders by name, for the parameters `taxonomy` and `builder` of estimators."""
 
 from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 
 from ._base import TaxonomyBuilder
-from ._confusion import ConfusionSplit
-from ._cut import CutSplit
-from ._diffrac import DiffracSplit
-from ._greedy import GreedyMerge
-from ._hungarian import HungarianMerge
-from ._kmeans import KMeansSplit
-from ._random import RandomSplit
-from ._spectral import SpectralSplit
-from ._ward import WardMerge
 
-TAXONOMY_BUILDERS: dict[str, type[TaxonomyBuilder]] = {
-    "conf": ConfusionSplit,
-    "cut": CutSplit,
-    "diff": DiffracSplit,
-    "obyo": GreedyMerge,
-    "hung": HungarianMerge,
-    "kmeans": KMeansSplit,
-    "rand": RandomSplit,
-    "spec": SpectralSplit,
-    "ward": WardMerge,
-}
+TAXONOMY_BUILDERS: dict[str, type[TaxonomyBuilder]] = {}
+"""The builders in the modules of this folder that have a name."""
 
 
 def named_builder(
@@ -40,3 +25,11 @@ def named_builder(
             f"{[*others, *sorted(TAXONOMY_BUILDERS)]}"
         )
     return TAXONOMY_BUILDERS[name]()
+
+
+# Behind the functions, which a module of the folder imports.
+for _module in iter_modules([str(Path(__file__).parent)]):
+    for _thing in vars(import_module(f"{__package__}.{_module.name}")).values():
+        _name = getattr(_thing, "short_name", None)
+        if isinstance(_name, str):
+            TAXONOMY_BUILDERS[_name] = _thing

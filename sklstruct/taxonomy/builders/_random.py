@@ -33,6 +33,8 @@ class RandomSplit(TaxonomyBuilder):
     (3, 15)
     """
 
+    short_name = "rand"
+
     random_state: int | RandomState | None = None
 
     _parameter_constraints: ClassVar[dict] = {

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
-
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from ..._compat import StrOptions
 from ._top_down import TopDownBuilder, leading_vectors
 
 # Up to this K the dense Q is decomposed: 32 MB.
 _DENSE = 2048
-# Relative difference below which entries of an eigenvector count as equal.
-_TIE = 1e-9
 
 
 class SpectralSplit(TopDownBuilder):
@@ -25,17 +20,13 @@ class SpectralSplit(TopDownBuilder):
 
         \min_z z^\top Q z \quad\text{s.t.}\quad z^\top z = K,
 
-    solved by the eigenvector of the smallest eigenvalue of Q = N - AAᵀ, then cut at a
-    threshold. With ``normalize=True`` it is that of :math:`N^{-1/2} Q N^{-1/2}`, i.e.
-    the leading left singular vector of :math:`N^{-1/2}A`.
+    solved by the eigenvector of the smallest eigenvalue of Q = N - AAᵀ; the signs of
+    its entries are the sides. With ``normalize=True`` it is that of
+    :math:`N^{-1/2} Q N^{-1/2}`, i.e. the leading left singular vector of
+    :math:`N^{-1/2}A`.
 
     Parameters
     ----------
-    threshold : {"zero", "median"}, default="zero"
-        Threshold of the entries of the eigenvector; the median gives balanced trees.
-        The largest entry is made positive; for an odd number of classes the median
-        class goes to the side of the larger entries.
-
     max_depth : int, default=None
         Largest depth, >= 0. Nodes at this depth become leaves with several classes.
         None splits down to single classes.
@@ -76,20 +67,10 @@ class SpectralSplit(TopDownBuilder):
     [[0], [[1], [2]]]
     """
 
-    threshold: Literal["zero", "median"] = "zero"
-
-    _parameter_constraints: ClassVar[dict] = {
-        "threshold": [StrOptions({"zero", "median"})],
-    }
+    short_name = "spec"
 
     def _bisect(self, factor, diagonal):
-        score = oriented(smallest_eigenvector(factor, diagonal))
-        if self.threshold == "zero":
-            return score
-        # By rank, not by value: equal scores must not end up on one side.
-        half = np.zeros(score.size)
-        half[np.argsort(score, kind="stable")[: score.size // 2]] = 1.0
-        return half
+        return smallest_eigenvector(factor, diagonal)
 
 
 def smallest_eigenvector(factor: NDArray, diagonal: NDArray) -> NDArray:
@@ -113,16 +94,3 @@ def smallest_eigenvector(factor: NDArray, diagonal: NDArray) -> NDArray:
     # A fixed start: without it ARPACK draws a random one.
     start = np.cos(np.arange(k))
     return eigsh(shifted, k=1, which="LA", v0=start, maxiter=100 * k)[1][:, 0]
-
-
-def oriented(score: NDArray) -> NDArray:
-    """The eigenvector or its negative, so that the largest entry is positive.
-
-    If z and -z have the same largest entries, the first difference between their sorted
-    entries decides. The order of the classes decides only if all entries are the same.
-    """
-    up, down = np.sort(score)[::-1], np.sort(-score)[::-1]
-    differ = np.flatnonzero(np.abs(up - down) > _TIE * max(up[0], down[0]))
-    if differ.size:
-        return score if up[differ[0]] > down[differ[0]] else -score
-    return score if score[np.argmax(np.abs(score) > _TIE)] > 0 else -score

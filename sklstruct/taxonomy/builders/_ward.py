@@ -52,6 +52,8 @@ class WardMerge(TaxonomyBuilder):
     [[0], [[1], [2]]]
     """
 
+    short_name = "ward"
+
     n_rounds: int | None = None
 
     _parameter_constraints: ClassVar[dict] = {"n_rounds": N_ROUNDS}
