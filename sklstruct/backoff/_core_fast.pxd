@@ -89,6 +89,7 @@ cdef class Path:
     cdef const int[::1] position
     cdef const unsigned char[::1] missing
     cdef int n_steps, n_symbols
+    cdef bint plain
     cdef unsigned int n_tokens
     cdef const int[:, :] windows
 
@@ -114,8 +115,5 @@ cdef class Tree:
 
 
 cdef void* room_for(Py_ssize_t n, Py_ssize_t size) except NULL nogil  # zeros, to free
-cdef int offer(
-    double* value, int* label, int size, int k, double v, int y) noexcept nogil
-cdef void in_order(double* value, int* label, int k) noexcept nogil
 cdef double hashed(double uniform, int64_t step) noexcept nogil
 cdef int draw_from(double* proba, int n, double uniform) noexcept nogil

@@ -13,9 +13,10 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
+from .._heap cimport in_order, offer
 from .._log_sum cimport log_sum, log_softmax
 from ..backoff._core_fast cimport (
-    Model, draw_from, hashed, in_order, offer, padded, room_for,
+    Model, draw_from, hashed, padded, room_for,
 )
 from ..backoff._core_fast import Backoff, arrays_of
 from ..symbols import TextWindows
