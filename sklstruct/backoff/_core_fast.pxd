@@ -87,6 +87,8 @@ cdef class Path:
     cdef list keep
     cdef const int** table
     cdef const int[::1] position
+    cdef const int[::1] reach   # tokens that the steps up to each one read
+    cdef const int[::1] within  # steps that read no more than 0, 1, 2 ... tokens
     cdef const unsigned char[::1] missing
     cdef int n_steps, n_symbols
     cdef bint plain
@@ -109,6 +111,7 @@ cdef class Tree:
     """A context tree, read along a path."""
     cdef const int[::1] parent, symbol, child_ptr, root_child
     cdef Path path
+    cdef int n_kept, kept_size
 
     cdef Node find(
         self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil

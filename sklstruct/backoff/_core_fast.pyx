@@ -42,6 +42,8 @@ cdef enum:
     SMALL = 2048
     # Numbers that are made between two looks for Ctrl-C.
     WORK = 1 << 22
+    # Tokens by which a kept path is found again.
+    KEPT = 8
     # Nodes of a path without memory from the heap.
     SHORT = 64
     # Tokens of a history that an `ArrayModel` reads where it is asked one by one.
@@ -432,6 +434,11 @@ cdef class Path:
             if windows.strides[1] != windows.itemsize:
                 windows = np.ascontiguousarray(windows)
         self.n_steps = n_steps
+        reach = np.arange(1, n_steps + 1)
+        if position is not None:
+            reach = np.maximum.accumulate(position[:n_steps])
+        within = np.searchsorted(reach, np.arange(reach.max(initial=0) + 1), "right")
+        self.reach, self.within = reach.astype(np.int32), within.astype(np.int32)
         self.keep = tables
         self.position, self.missing, self.windows = position, missing, windows
         # Then step k reads token k, after all before it.
@@ -496,33 +503,52 @@ cdef class Tree:
         self.path = path
         if path is not None and path.n_symbols > self.root_child.shape[0]:
             raise ValueError("a path leads to symbols that the tree does not have")
+        if path is not None:
+            self.n_kept = min(path.within.shape[0] - 1, KEPT)
+            self.kept_size = 2 + self.n_kept + tree.max_depth
 
     cdef Node find(self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil:
         """The deepest node of a history.
 
-        kept: the length of the last path of this place, at most 0 for none, then the
-        symbol and the node of each step: the steps that are the same are not looked
-        up. NULL: no path is kept.
+        kept: `kept_size` numbers, the first 0 at the beginning: the length of the last
+        path of this place, how many of the tokens that it was read from are known,
+        these, and the node of each step. The steps that read equal tokens are not
+        looked up. NULL: no path is kept.
         """
         cdef Node out
-        cdef int s, child, known = 0
+        cdef int s, n, child, known = 0
+        cdef int* nodes = NULL
         # The compiler does not know that `kept` is apart from this object.
         cdef Edges edges = edges_of(self)
         out.node = out.depth = out.up = 0
         i = self.path.begin(&tokens, i)
+        if kept != NULL:
+            nodes = kept + 2 + self.n_kept
+            n, s = <int> min(i, <Py_ssize_t> self.n_kept), 0
+            while s < min(n, kept[1]) and kept[2 + s] == tokens[i - 1 - s]:
+                s += 1
+            out.depth = min(self.path.within[s], kept[0])
+            if out.depth:
+                out.node = nodes[out.depth - 1]
+                known = self.path.reach[out.depth - 1]
+            if out.depth < self.path.within[s]:  # the same end
+                return out
+            kept[1] = n
+            while s < n:
+                kept[2 + s] = tokens[i - 1 - s]
+                s += 1
         while True:
             s = self.path.symbol(out.depth, tokens, i, &known)
-            if kept != NULL and out.depth < kept[0] and kept[1 + 2 * out.depth] == s:
-                child = kept[2 + 2 * out.depth]
-            else:
-                child = child_of(&edges, out.node, s)
-                if child < 0:
-                    return out
-                if kept != NULL:
-                    kept[0] = out.depth + 1
-                    kept[1 + 2 * out.depth], kept[2 + 2 * out.depth] = s, child
+            child = child_of(&edges, out.node, s)
+            if child < 0:
+                break
+            if kept != NULL:
+                nodes[out.depth] = child
             out.node = child
             out.depth += 1
+        if kept != NULL:
+            kept[0] = out.depth
+        return out
 
 
 cdef struct Edges:
@@ -615,7 +641,7 @@ cdef class Backoff(Model):
         if self.kept:
             return
         self.kept = padded(self.room)
-        self.room = self.kept + 4 * (1 + 2 * self.max_depth)
+        self.room = self.kept + 4 * self.tree.kept_size
 
     def prepare(self, int what):
         cdef const int[::1] order
@@ -635,7 +661,7 @@ cdef class Backoff(Model):
         if self.n_groups:
             memset(place + 16, 255, 4 * self.max_depth)
         if self.kept:
-            (<int*> (place + self.kept))[0] = 0
+            memset(place + self.kept, 0, 8)
 
     cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         cdef Node* at = <Node*> place
