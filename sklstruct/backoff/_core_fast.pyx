@@ -606,7 +606,7 @@ cdef class Backoff(Model):
     cdef const double[::1] log_prob, log_backoff, row_sum, root_prob, root_mass
     cdef const float[::1] weight
     cdef int max_depth, n_groups
-    cdef Py_ssize_t kept, masses
+    cdef Py_ssize_t kept, kept_row, masses
 
     def __init__(self, model, source=None, group=None):
         tree = model.tree
@@ -635,13 +635,16 @@ cdef class Backoff(Model):
     def grouped(self, group):
         return Backoff(self.model, self.source, group)
 
-    def keep_path(self):
-        """Let a place keep its last path, where contexts are not located in blocks.
-        Before the first place is made."""
+    def keep_path(self, bint row):
+        """Let a place keep its last path, where contexts are not located in blocks, and
+        its last row of probabilities. Before the first place is made."""
         if self.kept:
             return
         self.kept = padded(self.room)
         self.room = self.kept + 4 * self.tree.kept_size
+        if row:
+            self.kept_row = padded(self.room)
+            self.room = self.kept_row + 8 * (1 + self.n_classes)
 
     def prepare(self, int what):
         cdef const int[::1] order
@@ -662,6 +665,8 @@ cdef class Backoff(Model):
             memset(place + 16, 255, 4 * self.max_depth)
         if self.kept:
             memset(place + self.kept, 0, 8)
+        if self.kept_row:
+            (<int*> (place + self.kept_row))[0] = -1
 
     cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         cdef Node* at = <Node*> place
@@ -802,7 +807,15 @@ cdef class Backoff(Model):
         return self.fill(place, out, False)
 
     cdef int proba(self, char* place, double* out) except -1 nogil:
-        return self.fill(place, out, True)
+        cdef int* node = <int*> (place + self.kept_row)
+        cdef double* row = <double*> node + 1
+        if not self.kept_row:
+            return self.fill(place, out, True)
+        if node[0] != (<Node*> place).node:
+            self.fill(place, row, True)
+            node[0] = (<Node*> place).node
+        memcpy(out, row, self.n_classes * sizeof(double))
+        return 0
 
     cdef int best(self, char* place, int k, int* label, double* value) except -1 nogil:
         """Once the pairs of the path are in the heap, classes are taken by falling
