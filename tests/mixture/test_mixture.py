@@ -549,7 +549,7 @@ def test_the_file_of_a_mixture(tmp_path):
     # Every n-gram of the training text is explicit in both.
     assert union.perplexity(text) == pytest.approx(model.perplexity(text), rel=1e-8)
     assert union.backoff_model_.order == 3
-    with pytest.raises(AttributeError, match="save needs"):
+    with pytest.raises(AttributeError, match="backoff_model_ needs"):
         model.save(tmp_path / "mixed.arpa")
 
 
