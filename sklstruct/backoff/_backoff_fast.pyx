@@ -37,7 +37,7 @@ def row_sums(
                 a = parent[n]
                 total = 0.0
                 while True:
-                    q = find_pair(pair_ptr, target, a, y)
+                    q = find_pair(&pair_ptr[0], &target[0], a, y)
                     if q >= 0:
                         break
                     total += log_backoff[a]

@@ -87,8 +87,11 @@ cdef class Path:
     cdef list keep
     cdef const int** table
     cdef const int[::1] position
+    cdef const int[::1] reach   # tokens that the steps up to each one read
+    cdef const int[::1] within  # steps that read no more than 0, 1, 2 ... tokens
     cdef const unsigned char[::1] missing
     cdef int n_steps, n_symbols
+    cdef bint plain
     cdef unsigned int n_tokens
     cdef const int[:, :] windows
 
@@ -108,14 +111,12 @@ cdef class Tree:
     """A context tree, read along a path."""
     cdef const int[::1] parent, symbol, child_ptr, root_child
     cdef Path path
+    cdef int n_kept, kept_size
 
     cdef Node find(
         self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil
 
 
 cdef void* room_for(Py_ssize_t n, Py_ssize_t size) except NULL nogil  # zeros, to free
-cdef int offer(
-    double* value, int* label, int size, int k, double v, int y) noexcept nogil
-cdef void in_order(double* value, int* label, int k) noexcept nogil
 cdef double hashed(double uniform, int64_t step) noexcept nogil
 cdef int draw_from(double* proba, int n, double uniform) noexcept nogil

@@ -26,6 +26,7 @@ import numpy as np
 
 from .._checks import check_length, check_rows, check_top_k
 from .._parallel import row_blocks, rows_per_block
+from .._heap cimport in_order, offer
 from .._prefetch cimport prefetch
 from ..context_tree._find_fast cimport find_child, find_pair
 
@@ -41,6 +42,8 @@ cdef enum:
     SMALL = 2048
     # Numbers that are made between two looks for Ctrl-C.
     WORK = 1 << 22
+    # Tokens by which a kept path is found again.
+    KEPT = 8
     # Nodes of a path without memory from the heap.
     SHORT = 64
     # Tokens of a history that an `ArrayModel` reads where it is asked one by one.
@@ -68,63 +71,6 @@ cdef void* room_for(Py_ssize_t n, Py_ssize_t size) except NULL nogil:
         with gil:
             raise MemoryError
     return found
-
-
-# ------------------------------------------------------------- the k best of a row
-
-
-cdef inline bint worse(double va, int ya, double vb, int yb) noexcept nogil:
-    """Does (va, ya) rank after (vb, yb)? Equal values rank by class id."""
-    return va < vb or (va == vb and ya > yb)
-
-
-cdef void sift_down(
-    double* value, int* label, int size, double v, int y
-) noexcept nogil:
-    """Put (v, y) in the place of the top of a heap."""
-    cdef int at = 0, child
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        if child + 1 < size and worse(
-            value[child + 1], label[child + 1], value[child], label[child]
-        ):
-            child += 1
-        if not worse(value[child], label[child], v, y):
-            break
-        value[at], label[at] = value[child], label[child]
-        at = child
-    value[at], label[at] = v, y
-
-
-cdef int offer(
-    double* value, int* label, int size, int k, double v, int y
-) noexcept nogil:
-    """A candidate for a heap whose top is the worst of k; the new size."""
-    cdef int at = size, up
-    if size == k:
-        if worse(value[0], label[0], v, y):
-            sift_down(value, label, k, v, y)
-        return k
-    while at > 0:
-        up = (at - 1) >> 1
-        if not worse(v, y, value[up], label[up]):
-            break
-        value[at], label[at] = value[up], label[up]
-        at = up
-    value[at], label[at] = v, y
-    return size + 1
-
-
-cdef void in_order(double* value, int* label, int k) noexcept nogil:
-    """Turn a heap of k into a list, the best first."""
-    cdef int last, y
-    cdef double v
-    for last in range(k - 1, 0, -1):
-        v, y = value[last], label[last]
-        value[last], label[last] = value[0], label[0]
-        sift_down(value, label, last, v, y)
 
 
 # -------------------------------------------------------------------------- draws
@@ -488,8 +434,15 @@ cdef class Path:
             if windows.strides[1] != windows.itemsize:
                 windows = np.ascontiguousarray(windows)
         self.n_steps = n_steps
+        reach = np.arange(1, n_steps + 1)
+        if position is not None:
+            reach = np.maximum.accumulate(position[:n_steps])
+        within = np.searchsorted(reach, np.arange(reach.max(initial=0) + 1), "right")
+        self.reach, self.within = reach.astype(np.int32), within.astype(np.int32)
         self.keep = tables
         self.position, self.missing, self.windows = position, missing, windows
+        # Then step k reads token k, after all before it.
+        self.plain = tables is None and position is None and missing is None
         if tables is None:
             return
         self.n_tokens = min([table.size for table in tables])
@@ -520,6 +473,11 @@ cdef class Path:
         cdef int p = step + 1, token
         if step >= self.n_steps:
             return -1
+        if self.plain:
+            if step >= i:
+                return -1
+            token = tokens[i - p]
+            return token if <unsigned int> token < self.n_tokens else -1
         if self.position is not None:
             p = self.position[step]
         while known[0] < p:
@@ -545,40 +503,75 @@ cdef class Tree:
         self.path = path
         if path is not None and path.n_symbols > self.root_child.shape[0]:
             raise ValueError("a path leads to symbols that the tree does not have")
+        if path is not None:
+            self.n_kept = min(path.within.shape[0] - 1, KEPT)
+            self.kept_size = 2 + self.n_kept + tree.max_depth
 
     cdef Node find(self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil:
         """The deepest node of a history.
 
-        kept: the length of the last path of this place, at most 0 for none, then the
-        symbol and the node of each step: the steps that are the same are not looked
-        up. NULL: no path is kept.
+        kept: `kept_size` numbers, the first 0 at the beginning: the length of the last
+        path of this place, how many of the tokens that it was read from are known,
+        these, and the node of each step. The steps that read equal tokens are not
+        looked up. NULL: no path is kept.
         """
         cdef Node out
-        cdef int s, child, known = 0
+        cdef int s, n, child, known = 0
+        cdef int* nodes = NULL
+        # The compiler does not know that `kept` is apart from this object.
+        cdef Edges edges = edges_of(self)
         out.node = out.depth = out.up = 0
         i = self.path.begin(&tokens, i)
+        if kept != NULL:
+            nodes = kept + 2 + self.n_kept
+            n, s = <int> min(i, <Py_ssize_t> self.n_kept), 0
+            while s < min(n, kept[1]) and kept[2 + s] == tokens[i - 1 - s]:
+                s += 1
+            out.depth = min(self.path.within[s], kept[0])
+            if out.depth:
+                out.node = nodes[out.depth - 1]
+                known = self.path.reach[out.depth - 1]
+            if out.depth < self.path.within[s]:  # the same end
+                return out
+            kept[1] = n
+            while s < n:
+                kept[2 + s] = tokens[i - 1 - s]
+                s += 1
         while True:
             s = self.path.symbol(out.depth, tokens, i, &known)
-            if kept != NULL and out.depth < kept[0] and kept[1 + 2 * out.depth] == s:
-                child = kept[2 + 2 * out.depth]
-            else:
-                child = child_of(self, out, s)
-                if child < 0:
-                    return out
-                if kept != NULL:
-                    kept[0] = out.depth + 1
-                    kept[1 + 2 * out.depth], kept[2 + 2 * out.depth] = s, child
+            child = child_of(&edges, out.node, s)
+            if child < 0:
+                break
+            if kept != NULL:
+                nodes[out.depth] = child
             out.node = child
             out.depth += 1
+        if kept != NULL:
+            kept[0] = out.depth
+        return out
 
 
-cdef inline int child_of(Tree tree, Node at, int symbol) noexcept nogil:
+cdef struct Edges:
+    const int* root_child
+    const int* symbol
+    const int* child_ptr
+
+
+cdef inline Edges edges_of(Tree tree) noexcept nogil:
+    """The arrays of a tree, for a loop."""
+    cdef Edges out
+    out.root_child = address(tree.root_child)
+    out.symbol, out.child_ptr = &tree.symbol[0], &tree.child_ptr[0]
+    return out
+
+
+cdef inline int child_of(const Edges* edges, int node, int symbol) noexcept nogil:
     """The child with a symbol, -1 for none or the symbol -1."""
     if symbol < 0:
         return -1
-    if at.depth == 0:
-        return tree.root_child[symbol]
-    return find_child(tree.symbol, tree.child_ptr, at.node, symbol)
+    if node == 0:
+        return edges.root_child[symbol]
+    return find_child(edges.symbol, edges.child_ptr, node, symbol)
 
 
 # ---------------------------------------------------------------- back-off models
@@ -613,7 +606,7 @@ cdef class Backoff(Model):
     cdef const double[::1] log_prob, log_backoff, row_sum, root_prob, root_mass
     cdef const float[::1] weight
     cdef int max_depth, n_groups
-    cdef Py_ssize_t kept, masses
+    cdef Py_ssize_t kept, kept_row, masses
 
     def __init__(self, model, source=None, group=None):
         tree = model.tree
@@ -642,13 +635,16 @@ cdef class Backoff(Model):
     def grouped(self, group):
         return Backoff(self.model, self.source, group)
 
-    def keep_path(self):
-        """Let a place keep its last path, where contexts are not located in blocks.
-        Before the first place is made."""
+    def keep_path(self, bint row):
+        """Let a place keep its last path, where contexts are not located in blocks, and
+        its last row of probabilities. Before the first place is made."""
         if self.kept:
             return
         self.kept = padded(self.room)
-        self.room = self.kept + 4 * (1 + 2 * self.max_depth)
+        self.room = self.kept + 4 * self.tree.kept_size
+        if row:
+            self.kept_row = padded(self.room)
+            self.room = self.kept_row + 8 * (1 + self.n_classes)
 
     def prepare(self, int what):
         cdef const int[::1] order
@@ -668,7 +664,9 @@ cdef class Backoff(Model):
         if self.n_groups:
             memset(place + 16, 255, 4 * self.max_depth)
         if self.kept:
-            (<int*> (place + self.kept))[0] = 0
+            memset(place + self.kept, 0, 8)
+        if self.kept_row:
+            (<int*> (place + self.kept_row))[0] = -1
 
     cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         cdef Node* at = <Node*> place
@@ -693,8 +691,10 @@ cdef class Backoff(Model):
         cdef Py_ssize_t end[BLOCK]
         cdef Node* at
         cdef int j, a, child, step = 0, left = <int> n
+        cdef Edges edges
         if self.tree.path is None:
             return Model.locate_many(self, tokens, position, n, place, stride)
+        edges = edges_of(self.tree)
         for j in range(left):
             at = <Node*> (place + j * stride)
             at.node = at.depth = at.up = known[j] = 0
@@ -705,20 +705,20 @@ cdef class Backoff(Model):
             for a in range(<int> n):
                 j = active[a]
                 at = <Node*> (place + j * stride)
-                child = child_of(self.tree, at[0], self.tree.path.symbol(
+                child = child_of(&edges, at.node, self.tree.path.symbol(
                     step, history[j], end[j], &known[j]))
                 if child < 0:
                     continue
                 at.node, at.depth = child, step + 1
-                prefetch(&self.tree.child_ptr[child], 1)
+                prefetch(&edges.child_ptr[child], 1)
                 prefetch(&self.ptr[child], 1)
                 active[left] = j
                 left += 1
             for a in range(left):
                 at = <Node*> (place + active[a] * stride)
-                child = self.tree.child_ptr[at.node]
-                prefetch(&self.tree.symbol[0] + child + (
-                    (self.tree.child_ptr[at.node + 1] - child) >> 1), 1)
+                child = edges.child_ptr[at.node]
+                prefetch(edges.symbol + child + (
+                    (edges.child_ptr[at.node + 1] - child) >> 1), 1)
             step += 1
         return 0
 
@@ -732,15 +732,15 @@ cdef class Backoff(Model):
     cdef double score(self, int node, int y, int* up) noexcept nogil:
         """ln P(y | node); up: how far above the node the pair is."""
         cdef double total = 0.0
-        cdef int p
-        up[0] = 0
+        cdef int p, n = 0
         while True:
-            p = find_pair(self.ptr, self.cls, node, y)
+            p = find_pair(&self.ptr[0], &self.cls[0], node, y)
             if p >= 0:
+                up[0] = n
                 return total + self.log_prob[p]
             total += self.log_backoff[node]
             node = self.parent[node]
-            up[0] += 1
+            n += 1
 
     cdef double target(self, char* place, int y) except? 2.0 nogil:
         cdef Node* at = <Node*> place
@@ -807,36 +807,56 @@ cdef class Backoff(Model):
         return self.fill(place, out, False)
 
     cdef int proba(self, char* place, double* out) except -1 nogil:
-        return self.fill(place, out, True)
+        cdef int* node = <int*> (place + self.kept_row)
+        cdef double* row = <double*> node + 1
+        if not self.kept_row:
+            return self.fill(place, out, True)
+        if node[0] != (<Node*> place).node:
+            self.fill(place, row, True)
+            node[0] = (<Node*> place).node
+        memcpy(out, row, self.n_classes * sizeof(double))
+        return 0
 
     cdef int best(self, char* place, int k, int* label, double* value) except -1 nogil:
         """Once the pairs of the path are in the heap, classes are taken by falling
         probability at the root; adding one back-off weight keeps that order, so the
         scan stops at the first value below the worst of the heap (equal values, which
-        rounding can make, still compete by class id)."""
-        cdef int node = (<Node*> place).node, size = 0, p, r, y
-        cdef double total = 0.0, v
+        rounding can make, still compete by class id). Few classes come so far that a
+        deeper pair of theirs is looked for."""
+        cdef Step brief[SHORT]
+        cdef int n, size = 0, s, p, r, y
+        cdef double total, v, above, least = -INFINITY  # the worst of a full heap
         cdef const double* log_prob = &self.log_prob[0]
         cdef const int* cls = &self.cls[0]
-        cdef unsigned char* seen
-        seen = <unsigned char*> room_for(self.n_classes // 8 + 1, 1)
-        while node:
-            for p in range(self.ptr[node], self.ptr[node + 1]):
-                y, v = cls[p], log_prob[p] + total
-                if mark(seen, y) and (size < k or worse(value[0], label[0], v, y)):
-                    size = offer(value, label, size, k, v, y)
-            total += self.log_backoff[node]
-            node = self.parent[node]
+        cdef Step* steps = self.climb((<Node*> place).node, brief, &n, &total)
+        for s in range(n):
+            above = steps[s].total
+            for p in range(self.ptr[steps[s].node], self.ptr[steps[s].node + 1]):
+                v = log_prob[p] + above
+                if v >= least and not self.is_held(steps, s, cls[p]):
+                    size = offer(value, label, size, k, v, cls[p])
+                    least = value[0] if size == k else least
         for r in range(self.n_classes):
             y = self.root_order[r]
             v = log_prob[y] + total
-            if size == k and v < value[0]:
+            if v < least:
                 break
-            if mark(seen, y):
+            if not self.is_held(steps, n, y):
                 size = offer(value, label, size, k, v, y)
+                least = value[0] if size == k else least
         in_order(value, label, k)
-        free(seen)
+        if steps != brief:
+            free(steps)
         return 0
+
+    cdef inline bint is_held(self, const Step* steps, int n, int y) noexcept nogil:
+        """Whether one of the first n nodes has a pair for a class; the last of them
+        have the most pairs."""
+        cdef int s
+        for s in range(n - 1, -1, -1):
+            if find_pair(&self.ptr[0], &self.cls[0], steps[s].node, y) >= 0:
+                return True
+        return False
 
     cdef int draw(self, char* place, double uniform, int skip) except -2 nogil:
         """By inversion, in the order deepest pairs first, then the classes that only
@@ -931,25 +951,24 @@ cdef class Backoff(Model):
         root, and walked again in the opposite order below the new symbol.
         """
         cdef Step brief[SHORT]
-        cdef Node at
         cdef int n, child
         cdef double total
         cdef Step* steps
+        cdef Edges edges = edges_of(self.tree)
         if symbol < 0:
             return 0
         steps = self.climb(node, brief, &n, &total)
-        at.node = at.depth = 0
-        child = child_of(self.tree, at, symbol)
+        node = 0
+        child = child_of(&edges, 0, symbol)
         while child >= 0:
-            at.node = child
-            at.depth = 1
+            node = child
             if n == 0:
                 break
             n -= 1
-            child = child_of(self.tree, at, self.tree.symbol[steps[n].node])
+            child = child_of(&edges, node, edges.symbol[steps[n].node])
         if steps != brief:
             free(steps)
-        return at.node
+        return node
 
     def follow(self, const int[::1] nodes, const int[::1] symbols):
         """`after` of many."""

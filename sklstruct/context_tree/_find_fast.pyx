@@ -60,7 +60,7 @@ def find_nodes(
                 s = windows[i, j]
                 if s < 0:
                     break
-                child = find_child(symbol, child_ptr, node, s)
+                child = find_child(&symbol[0], &child_ptr[0], node, s)
                 if child < 0:
                     break
                 node = child
@@ -99,7 +99,7 @@ def find_pairs(
             out[i] = -1
             # A class without a pair at the root has no pair at all.
             if nodes[i] >= 0 and 0 <= targets[i] < pair_ptr[1]:
-                out[i] = find_pair(pair_ptr, target, nodes[i], targets[i])
+                out[i] = find_pair(&pair_ptr[0], &target[0], nodes[i], targets[i])
 
 
 cdef inline Py_ssize_t at_least(

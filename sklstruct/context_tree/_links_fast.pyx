@@ -67,7 +67,7 @@ def drop_newest(
                 if above == 0 and s < n_below_root and symbol[1 + s] == s:
                     out[n] = 1 + s
                 elif above >= 0:
-                    out[n] = find_child(symbol, child_ptr, above, s)
+                    out[n] = find_child(&symbol[0], &child_ptr[0], above, s)
                 else:
                     out[n] = -1
             first = last
@@ -107,7 +107,7 @@ def extend_pairs(
                 # A class without a pair at the root has no pair at all.
                 if link[n] >= 0 and 0 <= newest_class[n] < pair_ptr[1]:
                     pair[n - first] = find_pair(
-                        pair_ptr, target, link[n], newest_class[n]
+                        &pair_ptr[0], &target[0], link[n], newest_class[n]
                     )
                     if pair[n - first] >= 0:
                         prefetch(&out[pair[n - first]], 4)

@@ -424,7 +424,8 @@ def find_collapsed(const int32_t[::1] flat, const int64_t[::1] offset,
             j = 1
             d = length[i]
             while k < d:
-                child = find_child(symbol, child_ptr, x, flat[offset[i] - k - 1])
+                child = find_child(
+                    &symbol[0], &child_ptr[0], x, flat[offset[i] - k - 1])
                 if child < 0:
                     break
                 x = child

@@ -15,16 +15,30 @@ class Scored(NamedTuple):
     """Every predicted position of a text, in order."""
 
     log_prob: np.ndarray  # (n_positions,) NaN for a word that is not a class
-    known: np.ndarray  # (n_positions,) bool, False where log_prob is NaN
     token: np.ndarray  # (n_positions,) int32
-    length: np.ndarray  # (n_sentences,) positions of each sentence
     depth: np.ndarray | None  # (n_positions,) depth of the node of the n-gram
-    is_end: np.ndarray  # (n_positions,) bool, end marks
-    unknown: np.ndarray  # (n_positions,) bool, unknown words, with a class or without
+    length: np.ndarray  # (n_sentences,) positions of each sentence
+    end_token: int
+    unknown_token: int
+
+    @property
+    def known(self) -> np.ndarray:
+        """(n_positions,) bool, words that are classes."""
+        return ~np.isnan(self.log_prob)
+
+    @property
+    def is_end(self) -> np.ndarray:
+        """(n_positions,) bool, end marks."""
+        return self.token == self.end_token
+
+    @property
+    def unknown(self) -> np.ndarray:
+        """(n_positions,) bool, unknown words, with a class or without."""
+        return (self.token == self.unknown_token) | ~self.known
 
     def counted(self, include_end: bool, include_unknown: bool) -> np.ndarray:
         """A mask of the positions that a mean is taken over."""
-        counted = self.known.copy()
+        counted = self.known
         if not include_end:
             counted &= ~self.is_end
         if not include_unknown:
@@ -82,11 +96,8 @@ def score_positions(model: Any, X: Iterable) -> Scored:
     """
     text = check_text(model, X)
     encoder = model.predictor.encoder
-    log_prob, token, depth = model.predictor.score(text)
-    known = ~np.isnan(log_prob)
-    unknown = ~known | (token == encoder.unknown)
-    length, is_end = encoder.lengths(text), token == encoder.end
-    return Scored(log_prob, known, token, length, depth, is_end, unknown)
+    found = model.predictor.score(text)
+    return Scored(*found, encoder.lengths(text), encoder.end, encoder.unknown)
 
 
 def _check_lists(text, labels):

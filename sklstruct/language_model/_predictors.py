@@ -202,29 +202,34 @@ class TextPredictor:
         width = self.max_depth
         tokens = self.encoder.encode(sentences, front=width - 1)
         windows, target = self.encoder.windows(tokens, width)
-        return windows.with_tokens(self._known(tokens)), target
+        if self.encoder.unknown == self.encoder.lost:
+            windows = windows.with_tokens(TextPredictor._known(self, tokens))
+        return windows, target
 
     def score(self, sentences: NumberedText) -> TextScores:
         """Natural logarithms of P at every predicted position."""
         windows, token = self.windows(sentences)
+        y = self.encoder.labels.class_of_token[token]
+        depth = None
+        if isinstance(self.distribution, BackoffModel):
+            depth = np.zeros(token.size, dtype=np.int32)
+        if y.min(initial=0) >= 0 and not self.kernel.sorted_is_faster:
+            log_prob = self.kernel.targets(windows.tokens, windows.end, y, depth, False)
+            return TextScores(log_prob, token, depth)
         # A word without class has no probability; a symbol that is not a class, P = 0.
         log_prob = np.where(token == self.encoder.lost, np.nan, -np.inf)
-        depth = np.zeros(token.size, dtype=np.int32)
-        y = self.encoder.labels.class_of_token[token]
         known = np.flatnonzero(y >= 0)
         for block in row_blocks(known.size, _BLOCK):
-            rows: Any = known[block]
+            rows = known[block]
             if self.kernel.sorted_is_faster:
                 rows = rows[_by_last(windows.tokens, windows.end[rows])]
-            elif known.size == y.size:
-                rows = block  # nothing is copied
-            end, of_rows = windows.end[rows], depth[rows]
+            of_rows = None if depth is None else depth[rows]
             log_prob[rows] = self.kernel.targets(
-                windows.tokens, end, y[rows], of_rows, False
+                windows.tokens, windows.end[rows], y[rows], of_rows, False
             )
-            depth[rows] = of_rows
-        is_tree = isinstance(self.distribution, BackoffModel)
-        return TextScores(log_prob, token, depth if is_tree else None)
+            if depth is not None:
+                depth[rows] = of_rows
+        return TextScores(log_prob, token, depth)
 
     def score_groups(
         self, sentences: NumberedText, group: NDArray

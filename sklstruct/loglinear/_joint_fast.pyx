@@ -314,13 +314,15 @@ cdef class Joint(Model):
         self.n_classes, self.n_facts, self.sorted_is_faster = model.n_classes, 2, True
         self.nodes = sizeof(Context)
         self.paths = self.nodes + 4 * self.n_trees * (1 + self.n_levels)
-        self.scores = padded(self.paths + 4 * self.n_trees * (1 + 2 * self.n_levels))
+        n_kept = sum([(<Tree> tree).kept_size for tree in self.keep])
+        self.scores = padded(self.paths + 4 * n_kept)
         self.room = self.scores + 8 * self.n_classes * (
             2 + self.n_trees * self.n_levels)
 
     cdef void open(self, char *place) noexcept nogil:
         (<Context *> place).known = 0
-        memset(place + self.nodes, 255, self.scores - self.nodes)
+        memset(place + self.nodes, 255, self.paths - self.nodes)
+        memset(place + self.paths, 0, self.scores - self.paths)
 
     cdef int locate(self, const int *tokens, Py_ssize_t i, char *place) except -1 nogil:
         cdef Context *here = <Context *> place
@@ -337,7 +339,7 @@ cdef class Joint(Model):
                     here.depth = <int32_t> _depth(n, &self.parent[0], True)
             else:
                 found = (<Tree> self.tree[t]).find(tokens, i, kept)
-                kept += 1 + 2 * self.n_levels
+                kept += (<Tree> self.tree[t]).kept_size
                 # Only the root of the first tree has pairs.
                 n = found.node + self.first[t] if t == 0 or found.node else -1
                 if t == 0:

@@ -13,9 +13,10 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
+from .._heap cimport in_order, offer
 from .._log_sum cimport log_sum, log_softmax
 from ..backoff._core_fast cimport (
-    Model, draw_from, hashed, in_order, offer, padded, room_for,
+    Model, draw_from, hashed, padded, room_for,
 )
 from ..backoff._core_fast import Backoff, arrays_of
 from ..symbols import TextWindows
@@ -369,11 +370,11 @@ cdef class Factored(Composed):
         for step, nodes in enumerate(model.path_node):
             step_of[nodes[nodes >= 0]] = step
         self.step_of = step_of
-        for one, n_child in zip(models, tree.n_child):
+        for one, n_child, of_words in zip(models, tree.n_child, model.of_words):
             if one is not None and one.n_classes != n_child:
                 raise ValueError("a model of a tree has other classes than its node")
             if isinstance(one, Backoff):
-                one.keep_path()
+                one.keep_path(not of_words)
         self.theta = self.tokens = self.word_of_token = self.number = None
         if model.concentration is not None:
             self.theta = np.ascontiguousarray(model.concentration, dtype=np.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -385,10 +386,8 @@ class SentenceEncoder:
         self, text: NumberedText, *, end: bool = True, front: int = 0
     ) -> np.ndarray:
         """Tokens of all sentences, -1 before each; see `token_stream`."""
-        code, unknown = self._code, self.unknown
-        table = np.fromiter(
-            (code.get(s, unknown) for s in text.symbols), np.int32, len(text.symbols)
-        )
+        codes = map(self._code.get, text.symbols, repeat(self.unknown))
+        table = np.fromiter(codes, np.int32, len(text.symbols))
         for number in np.flatnonzero(table > self.lost).tolist():
             if (text.tokens == number).any():
                 self._raise_mark(text, number)

@@ -380,7 +380,7 @@ def test_fitted_joint_trees_are_mixed(data):
 def test_nothing_but_the_skipped_class():
     X, y = np.zeros((30, 1), int), np.zeros(30, int)
     model = MixtureLM([("a", AdditiveLM(padding=-1))], weights=[1.0]).fit(X, y)
-    with pytest.raises(ValueError, match="nothing but the class 0,"):
+    with pytest.raises(ValueError, match="skip=0: no class but class 0"):
         model.distribution_.draw(model.locate(X[:2]), np.array([0.2, 0.9]), skip=0)
 
 
@@ -549,7 +549,7 @@ def test_the_file_of_a_mixture(tmp_path):
     # Every n-gram of the training text is explicit in both.
     assert union.perplexity(text) == pytest.approx(model.perplexity(text), rel=1e-8)
     assert union.backoff_model_.order == 3
-    with pytest.raises(AttributeError, match="save needs"):
+    with pytest.raises(AttributeError, match="backoff_model_ needs"):
         model.save(tmp_path / "mixed.arpa")
 
 

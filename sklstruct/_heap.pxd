@@ -1,0 +1,55 @@
+# The k best of a row: a heap whose top is the worst of them.
+
+
+cdef inline bint worse(double va, int ya, double vb, int yb) noexcept nogil:
+    """Does (va, ya) rank after (vb, yb)? Equal values rank by class id."""
+    return va < vb or (va == vb and ya > yb)
+
+
+cdef inline void sift_down(
+    double* value, int* label, int size, double v, int y
+) noexcept nogil:
+    """Put (v, y) in the place of the top of a heap."""
+    cdef int at = 0, child
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and worse(
+            value[child + 1], label[child + 1], value[child], label[child]
+        ):
+            child += 1
+        if not worse(value[child], label[child], v, y):
+            break
+        value[at], label[at] = value[child], label[child]
+        at = child
+    value[at], label[at] = v, y
+
+
+cdef inline int offer(
+    double* value, int* label, int size, int k, double v, int y
+) noexcept nogil:
+    """A candidate for a heap whose top is the worst of k; the new size."""
+    cdef int at = size, up
+    if size == k:
+        if worse(value[0], label[0], v, y):
+            sift_down(value, label, k, v, y)
+        return k
+    while at > 0:
+        up = (at - 1) >> 1
+        if not worse(v, y, value[up], label[up]):
+            break
+        value[at], label[at] = value[up], label[up]
+        at = up
+    value[at], label[at] = v, y
+    return size + 1
+
+
+cdef inline void in_order(double* value, int* label, int k) noexcept nogil:
+    """Turn a heap of k into a list, the best first."""
+    cdef int last, y
+    cdef double v
+    for last in range(k - 1, 0, -1):
+        v, y = value[last], label[last]
+        value[last], label[last] = value[0], label[0]
+        sift_down(value, label, last, v, y)
