@@ -905,9 +905,7 @@ def test_checkpoints_of_other_fits_are_refused(client, tmp_path):
     model = on_cluster(estimator, max_depth=2, n_shards=2).fit(text)
     again, lm = clone(model).fit(text).compute(), model.compute()
     np.testing.assert_array_equal(again.estimator_.coef_, lm.estimator_.coef_)
-    with pytest.raises(
-        ValueError, match="another fit .n_shards: 2 there, 3 here"
-    ):
+    with pytest.raises(ValueError, match="another fit .n_shards: 2 there, 3 here"):
         clone(model).set_params(n_shards=3).fit(text)
     with pytest.raises(ValueError, match="checkpoint: .* belongs to another fit .lam"):
         clone(model).set_params(model__estimator__lam=0.4).fit(text)

@@ -51,7 +51,7 @@ FITS = {
 }
 
 # Solvers without a state.
-REFERENCES = {"lbfgs", "stochastic"}
+REFERENCES = {"lbfgs"}
 
 GROWN = {
     "tree_l2": {"penalty": "tree_l2", "lam": 1.0},
