@@ -52,9 +52,9 @@ them as an ARPA file, which is compared with that of one process. The scheduler 
 thread of the client's process.
 
 Cases "online": the training text of WikiText-2 in 20 batches by `partial_fit`, one
-pass, against one fit of all; a log-linear model a second time over all batches too, under
-a window of 20, in which a batch takes the place of its first copy. Nothing is chosen on
-the test text.
+pass, against one fit of all; a log-linear model a second time over all batches too,
+under a window of 20, in which a batch takes the place of its first copy. Nothing is
+chosen on the test text.
 """
 
 from __future__ import annotations
