@@ -181,7 +181,7 @@ class _Members(NamedTuple):
             members = np.sort(as_ids(f"groups[{g}]", members, 1))
             if not members.size:
                 raise ValueError(f"groups[{g}] is empty: give at least one entry of v")
-            check_ids(f"groups[{g}]", members, 0, n, "entry of v")
+            check_ids(f"groups[{g}]", members, 0, n, "place in v")
             if (members[1:] == members[:-1]).any():
                 raise ValueError(f"groups[{g}] holds an entry twice")
             parts.append(members)
