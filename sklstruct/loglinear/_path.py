@@ -316,7 +316,7 @@ def lam_max(
 @shared_docs(**_SHARED)
 @validate_params(
     {
-        "n_lams": [Interval(Integral, 1, None, closed="left")],
+        "n_lams": [Interval(Integral, 1, 1_000_000, closed="both")],
         "eps": [Interval(Real, 0, 1, closed="neither")],
         "lams": ["array-like", None],
     },
@@ -353,7 +353,7 @@ def lam_path(
         equal ratios, from `lam_max` on.
 
     n_lams : int, default=20
-        Number of strengths where `lams` is None, at least 1.
+        Number of strengths where `lams` is None, from 1 to 1 000 000.
 
     eps : float, default=1e-2
         The smallest strength over the largest, between 0 and 1, where `lams` is None.
