@@ -343,9 +343,10 @@ def check_count(name: str, value: Any, least: int) -> int:
         raise ValueError(
             f"{name} must be an integer of at least {least}, got {value!r}"
         )
-    if value > INT64_MAX:  # kernels could not take the number
-        raise ValueError(f"{name} must be at most {INT64_MAX}, got {value!r}")
-    return int(value)
+    number = int(value)
+    if number > INT64_MAX:  # kernels could not take the number
+        raise ValueError(f"{name} must be at most {INT64_MAX}, got {number}")
+    return number
 
 
 def last_share(
