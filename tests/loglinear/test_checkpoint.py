@@ -390,7 +390,7 @@ def test_refused_before_any_work(tmp_path):
     path = tmp_path / "fit.ckpt"
     with pytest.raises(ValueError, match="cannot go on from a checkpoint.*diagonal"):
         estimator(solver=OldSolver(), checkpoint=path).fit(*data())
-    with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
+    with pytest.raises(FileNotFoundError, match="checkpoint cannot be written"):
         estimator(checkpoint=tmp_path / "no" / "fit.ckpt").fit(*data())
     with pytest.raises(ValueError, match="checkpoint is an empty path"):
         estimator(checkpoint="").fit(*data())
@@ -467,7 +467,7 @@ def test_joint_other_data_is_refused(tmp_path):
 
 
 def test_joint_refused_before_any_work(tmp_path):
-    with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
+    with pytest.raises(FileNotFoundError, match="checkpoint cannot be written"):
         joint(checkpoint=tmp_path / "no" / "fit.ckpt").fit(*data())
     with pytest.raises(ValueError, match="checkpoint"):
         joint(checkpoint=3).fit(*data())
