@@ -15,7 +15,7 @@ limit on the size of its table, with the delta that is best on validation text.
 the solver "cd", which makes one guarded step; sweeps to a residual of 1e-4, l2.
 
 `mu`: Hu's stochastic method with the constant of strong convexity mu in the metric of
-the solver, beside "stochastic", mu = 0; 60 steps of 20 batches.
+the solver, beside mu = 0; 60 steps of 20 batches.
 
 `averaging`: the same steps by dual averaging and by forward-looking subgradients, with
 the constant `mu` of their step size.
@@ -26,7 +26,7 @@ the frequent words at two; 300 000 words, contexts of 2, Kneser-Ney at all nodes
 `one out`: the discounts of each depth that maximise the leave-one-out likelihood of the
 training text, beside those of the counts of counts; WikiText-2 at order 5.
 
-`batches`: "stochastic" with batches of a given number of samples; the distance from the
+`batches`: Hu's method with batches of a given number of samples; the distance from the
 optimum after 60 steps, each of which walks the whole tree whatever the batch.
 
 `unknown`: the context's unknown words in classes by their ending beside one class for
@@ -83,13 +83,13 @@ to test; and the share of test sequences whose kind the larger of two likelihood
 
 from __future__ import annotations
 
-import copy
 import csv
 import gzip
 import importlib.util
 import re
 import time
 from collections import Counter
+from copy import copy, deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -122,9 +122,10 @@ from sklstruct.loglinear import (
 )
 from sklstruct.loglinear._fit import Fit, bind, penalty_of
 from sklstruct.loglinear._gap import duality_gap
+from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._problem import pull
 from sklstruct.loglinear._screening import SafeScreening
-from sklstruct.loglinear._solvers._stochastic import DECAY, DIAGONAL, _Steps
+from sklstruct.loglinear._solvers._base import DIAGONAL
 from sklstruct.mixture import FactoredLM
 from sklstruct.smoothing import AbsoluteDiscountLM, WittenBellLM
 from sklstruct.smoothing._shares import hand_down
@@ -133,6 +134,8 @@ from sklstruct.taxonomy import TAXONOMY_BUILDERS
 from sklstruct.word_classes import ExchangeClustering
 
 LAMS = (0.2, 1.0, 5.0)
+# Growth of the inverse step size of stochastic steps.
+DECAY = 0.02
 
 
 def cases():
@@ -359,20 +362,58 @@ def exact_root():
     }
 
 
-class BatchSteps(_Steps):
-    """Steps whose gradients are those of one batch after the other."""
+class BatchSteps:
+    """Steps by the gradients of one random part of the samples after the other.
+
+    A sample here is at most one unit of the weight of a context and class: heavier ones
+    are cut into pieces, so that the batches are alike. The metric of a pair is that of
+    `DiagonalSolver` with its count and the number of batches less 1: a pair that occurs
+    once is in one batch, where it curves as often as much.
+    """
+
+    def __init__(self, problem, penalty, n_batches, rng):
+        self.problem, self.rng = problem, rng
+        terminal = problem.pairs.terminal_counts(problem.count)
+        seen = np.flatnonzero(terminal > 0.0)
+        pieces = np.minimum(np.ceil(terminal[seen]), n_batches).astype(np.int64)
+        self.sample = np.repeat(seen, pieces)
+        self.weight = np.repeat(terminal[seen] / pieces, pieces)
+        self.n_batches = min(n_batches, self.sample.size)
+        # The loss of a batch: the same pairs, other counts.
+        batch = copy(problem)
+        batch.count = np.empty(problem.n_pairs)
+        self.loss = LogLinearLoss(batch)
+        metric, count = copy(problem), problem.count
+        metric.count = np.where(count > 0.0, count + (self.n_batches - 1.0), 0.0)
+        self.bound = copy(penalty)
+        self.bound.problem = metric
+        self.done = 0  # steps of the pass
+        self.x, self.g = np.empty(problem.n_pairs), np.empty(problem.n_pairs)
+        self.t, self.z = 0, None
 
     def _gradient(self, y):
         if self.done == 0:
             self.order = self.rng.permutation(self.sample.size)
-        self._choose(self.order[self.done :: self.n_batches])
+        batch = self.loss.problem
+        here = self.order[self.done :: self.n_batches]
+        batch.count[:] = np.bincount(self.sample[here], self.weight[here], y.size)
+        batch.node_weight = batch.pairs.node_sums(batch.count)
+        for lo, hi in batch.levels[:0:-1]:
+            np.add.at(batch.count, batch.pair_parent[lo:hi], batch.count[lo:hi])
         self.loss.value_and_gradient(y, self.g)
         self.g *= self.n_batches
         self.done = (self.done + 1) % self.n_batches
 
 
 class HuSteps(BatchSteps):
-    """Algorithm 1 of Hu, Kwok and Pan (2009) with strong convexity `mu`."""
+    """Algorithm 1 of Hu, Kwok and Pan (2009) with strong convexity `mu`.
+
+    With the gradient G of a random part, times the number of batches, and the metric D,
+
+        x = (1 - a) y + a z,  y <- argmin_u G'u + L/2 |u - x|_D^2 + penalty(u),
+
+    where L grows with the steps as 1 + DECAY t^(3/2).
+    """
 
     mu = 0.0
 
@@ -381,8 +422,9 @@ class HuSteps(BatchSteps):
             self.z, self.product = y.copy(), 1.0
         x, z = self.x, self.z
         # alpha solves alpha^2 = (1 - alpha) product, of which 2 / (t + 2) is the limit
-        p = self.product
-        alpha = 1.0 if self.t == 0 else 0.5 * (np.sqrt(p * p + 4 * p) - p)
+        p, alpha = self.product, 2.0 / (self.t + 2.0)
+        if self.mu and self.t:
+            alpha = 0.5 * (np.sqrt(p * p + 4 * p) - p)
         self.product *= 1.0 - alpha if self.t else 1.0
         np.multiply(y, 1.0 - alpha, out=x)
         x += alpha * z
@@ -398,7 +440,7 @@ class HuSteps(BatchSteps):
 
 class DualAveraging(BatchSteps):
     """Xiao (2010): a proximal step from the start along the mean of all gradients, in
-    the metric of "stochastic" times `mu` over the root of the number of steps."""
+    the metric of the batches times `mu` over the root of the number of steps."""
 
     def step(self, y):
         if self.z is None:
@@ -412,7 +454,7 @@ class DualAveraging(BatchSteps):
 
 class ForwardBackward(BatchSteps):
     """Duchi and Singer (2009), forward-looking subgradients: a proximal step from the
-    last point, in the metric of "stochastic" times the root of 1 + `mu` t."""
+    last point, in the metric of the batches times the root of 1 + `mu` t."""
 
     def step(self, y):
         self._gradient(y)
@@ -444,7 +486,7 @@ def after_steps(kind, n_batches, n_steps, mu=0.0):
 
 
 def hu(mu):
-    return after_steps(HuSteps if mu else _Steps, 20, 60, mu)
+    return after_steps(HuSteps, 20, 60, mu)
 
 
 AVERAGING = {
@@ -458,7 +500,7 @@ def averaging(method, mu):
 
 
 def batches(size):
-    return after_steps(_Steps, max(1, round(52_000 / size)), 60)
+    return after_steps(HuSteps, max(1, round(52_000 / size)), 60)
 
 
 # -------------------------------------------------------------------- unknown
@@ -733,7 +775,7 @@ def loss_of(model, samples):
 
 def warmer(model, w):
     """A tree of logistic nodes whose softmaxes all have the temperature 1 / w."""
-    warm = copy.deepcopy(model)
+    warm = deepcopy(model)
     warm.nodes_.coef[:] *= w
     warm.nodes_.intercept[:] *= w
     return warm

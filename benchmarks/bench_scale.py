@@ -57,10 +57,9 @@ workers, processes of one thread, score the validation part in partitions of a b
 grows while it scores, pages of mapped files left out.
 
 Cases "online": the training text of WikiText-2 in 20 batches by `partial_fit`, one
-pass, against one fit of all; log-linear models with the solver that is the default and
-with the few steps of "stochastic", and both a second time over all batches, under a
-window of 20, in which a batch takes the place of its first copy. Nothing is chosen on
-the test text.
+pass, against one fit of all; a log-linear model a second time over all batches too,
+under a window of 20, in which a batch takes the place of its first copy. Nothing is
+chosen on the test text.
 """
 
 from __future__ import annotations
@@ -140,10 +139,7 @@ def cases():
     out += [{"part": "beyond 2^31", "memory_gb": 4, "slow": True}]
     out += [{"part": "log-linear", "penalty": name} for name in PENALTIES]
     out += [{"part": "paper", "words": words} for words in ("1e9", "1e12")]
-    out += [
-        {"part": "online", "model": name}
-        for name in ("modified Kneser-Ney", "l2", "l2, stochastic")
-    ]
+    out += [{"part": "online", "model": name} for name in ("modified Kneser-Ney", "l2")]
     out += [
         {"part": "shards", "text": text} | ({"slow": True} if text != TEXTS[0] else {})
         for text in ("WikiText-2", "large")
@@ -666,16 +662,11 @@ def paper(case):
 def online(case):
     train, test = wikitext("train"), wikitext("test")
     estimator = KneserNeyLM()
-    if case["model"].startswith("l2"):
-        solver = "stochastic" if "stochastic" in case["model"] else "auto"
-        estimator = StructuredLogLinearLM(
-            penalty="l2", lam=0.1, alpha=0.7, solver=solver
-        )
+    if case["model"] == "l2":
+        estimator = StructuredLogLinearLM(penalty="l2", lam=0.1, alpha=0.7)
     # Closed: with an open one the batches have the classes of the text so far.
     known = sorted({w for sentence in train for w in sentence})
     whole = LanguageModel(clone(estimator), max_depth=DEPTH, vocabulary=known)
-    if case["model"] == "l2, stochastic":  # the batch model is the minimum
-        whole.set_params(estimator__solver="auto")
     fit = timed(whole.fit, train, repeats=1)
     grown = LanguageModel(estimator, max_depth=DEPTH, vocabulary=known)
     cuts = np.linspace(0, len(train), N_BATCHES + 1).astype(int)
@@ -694,7 +685,7 @@ def online(case):
         "fit_seconds": fit.cpu,
         "online_seconds": seconds,
     }
-    if case["model"].startswith("l2"):
+    if case["model"] == "l2":
         grown = clone(grown)
         begin = time.process_time()
         for batch_of_either_pass in batches + batches:

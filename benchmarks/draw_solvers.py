@@ -17,11 +17,7 @@ plt.style.use(STYLE)
 
 # A column of panels each; the solver in all of them is the yardstick.
 FAMILIES = {
-    "gradients": {
-        "diagonal": "diagonal metric",
-        "fista": "FISTA",
-        "stochastic": "stochastic",
-    },
+    "gradients": {"diagonal": "diagonal metric", "fista": "FISTA"},
     "curvature": {"lbfgs": "L-BFGS-B"},
     "scaling and coordinates": {
         "gis": "GIS",

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import errno
 import json
-import math
 import numbers
 import os
 import time
@@ -99,7 +97,7 @@ class Checkpoint(BaseEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         "path": [str, os.PathLike],
-        "interval": [Interval(numbers.Real, 0, None, closed="left")],
+        "interval": [Interval(numbers.Real, 0, np.finfo(float).max, closed="both")],
     }
 
     def __init__(self, path: str | os.PathLike, interval: float = 60.0) -> None:
@@ -112,13 +110,24 @@ class Checkpoint(BaseEstimator):
         return not os.path.splitext(os.fspath(self.path))[1]
 
     @classmethod
-    def of(cls, given: Checkpoint | str | os.PathLike | None) -> Checkpoint | None:
+    def of(
+        cls,
+        given: Checkpoint | str | os.PathLike | None,
+        whose: object = None,
+        folder: bool | None = None,
+    ) -> Checkpoint | None:
         """The Checkpoint of a parameter that may be a path; makes a missing folder.
 
         Parameters
         ----------
         given : Checkpoint, str, os.PathLike or None
             The parameter.
+
+        whose : object, default=None
+            The estimator, for messages about `folder`.
+
+        folder : bool, default=None
+            Whether `whose` needs a folder, or else a file. None: either.
 
         Returns
         -------
@@ -129,22 +138,11 @@ class Checkpoint(BaseEstimator):
         ValueError, OSError
             If a checkpoint cannot be written there.
         """
-        checkpoint = cls._made(given)
-        if checkpoint is not None:
-            checkpoint._check_path()
-        return checkpoint
-
-    @classmethod
-    def of_kind(
-        cls,
-        given: str | os.PathLike | Checkpoint | None,
-        whose: object,
-        *,
-        folder: bool,
-    ) -> Checkpoint | None:
-        """Like `of`; raises ValueError if `whose` needs a file, or a folder."""
-        checkpoint = cls._made(given)
-        if checkpoint is not None and checkpoint.is_folder != folder:
+        if given is None:
+            return None
+        checkpoint = given if isinstance(given, cls) else cls(given)
+        checkpoint._validate_params()
+        if folder not in (None, checkpoint.is_folder):
             path, name = os.fspath(checkpoint.path), type(whose).__name__
             raise ValueError(
                 f"checkpoint={path!r} must be a folder, as {name} makes many fits, "
@@ -153,31 +151,13 @@ class Checkpoint(BaseEstimator):
                 else f"checkpoint={path!r} must be a file for {name}; use a name with "
                 "a suffix, such as .ckpt"
             )
-        return cls.of(checkpoint)
-
-    @classmethod
-    def _made(cls, given):
-        if given is None:
-            return None
-        checkpoint = given if isinstance(given, cls) else cls(given)
-        checkpoint._validate_params()
-        if not math.isfinite(checkpoint.interval):
-            raise ValueError(f"interval must be finite, got {checkpoint.interval}")
-        if not isinstance(os.fspath(checkpoint.path), str):
-            raise ValueError(
-                f"checkpoint must be a text or a path, got {checkpoint.path!r}"
-            )
+        checkpoint._check_path()
         return checkpoint
 
     def _check_path(self):
         path = os.fspath(self.path)
         if not path:
             raise ValueError("checkpoint is an empty path; name a file or a folder")
-        above = os.path.dirname(os.path.abspath(path))
-        if not os.path.isdir(above):
-            raise FileNotFoundError(
-                errno.ENOENT, "the folder of checkpoint does not exist", path
-            )
         if not self.is_folder:
             if os.path.isdir(path):
                 raise ValueError(
@@ -239,15 +219,6 @@ class FitKeeper:
 
     def finish(self, **result: Any) -> None:
         """Store the result of the finished fit."""
-
-    def check(self, there: dict[str, Any], here: dict[str, Any]) -> None:
-        """Raise OtherFit if two identities differ.
-
-        Parameters
-        ----------
-        there, here : dict of str to str or number
-            The identity in the file, and that of the fit.
-        """
 
     def __enter__(self) -> FitKeeper:
         return self
@@ -360,7 +331,7 @@ class Keeper(FitKeeper):
         try:
             if not os.path.isfile(path):
                 raise TypeError("it is not a regular file")
-            state = _read(path, lambda there: self.check(there, self.identity))
+            state = _read(path, self._check_identity)
             wrong = check_like(state, like or {})
         except (OSError, OtherFit):
             raise
@@ -376,13 +347,11 @@ class Keeper(FitKeeper):
             f"or is damaged ({why}); remove the file to fit anew"
         )
 
-    def check(self, there: dict[str, Any], here: dict[str, Any]) -> None:
-        here = _plain_of(here)
-        differ = [
-            name
-            for name in sorted({*there, *here})
-            if there.get(name) != here.get(name)
-        ]
+    def _check_identity(self, there):
+        """Raise OtherFit if the identity in a file is that of another fit."""
+        here = self.identity
+        names = sorted({*there, *here})
+        differ = [name for name in names if there.get(name) != here.get(name)]
         if differ:
             what = "; ".join(
                 f"{name}: {there.get(name)!r} there, {here.get(name)!r} here"

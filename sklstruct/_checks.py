@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-# The largest 32-bit id.
+# The largest 32-bit id, and the largest integer of a kernel.
 INT32_MAX = int(np.iinfo(np.int32).max)
+INT64_MAX = int(np.iinfo(np.int64).max)
 
 
 def check_byte_order(what: str) -> None:
@@ -342,7 +343,10 @@ def check_count(name: str, value: Any, least: int) -> int:
         raise ValueError(
             f"{name} must be an integer of at least {least}, got {value!r}"
         )
-    return int(value)
+    number = int(value)
+    if number > INT64_MAX:  # kernels could not take the number
+        raise ValueError(f"{name} must be at most {INT64_MAX}, got {number}")
+    return number
 
 
 def last_share(

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from test_estimators import public_estimators
 
+from sklstruct.loglinear import Penalty, Solver
+
 ROOT = Path(__file__).resolve().parents[1]
 CLIENT = Path(__file__).with_name("_typed_client.py")
 TREE = ast.parse(CLIENT.read_text(encoding="utf-8"))
@@ -39,7 +41,10 @@ def test_client_has_no_errors():
 
 def test_every_public_estimator_is_in_the_client():
     used = {node.id for node in ast.walk(TREE) if isinstance(node, ast.Name)}
-    missing = sorted({e.__name__ for e in public_estimators()} - used)
+    # Penalties and solvers have parameters, and no methods for users.
+    settings = (Penalty, Solver)
+    models = (e for e in public_estimators() if not issubclass(e, settings))
+    missing = sorted({e.__name__ for e in models} - used)
     assert not missing, (
         f"add a line that calls {', '.join(missing)} to tests/_typed_client.py"
     )

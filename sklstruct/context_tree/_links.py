@@ -17,7 +17,7 @@ import numpy as np
 from . import _find_fast
 from . import _links_fast as _fast
 from ._histories import Histories
-from ._tree import ContextTree
+from ._tree import ContextTree, pointers
 
 
 def newest_symbols(tree: ContextTree) -> np.ndarray:
@@ -129,9 +129,7 @@ def find_pairs(
 
 def pair_pointers(nodes: np.ndarray, n_nodes: int) -> np.ndarray:
     """(n_nodes + 1,) int32: first pair of each node; `nodes` (of pairs) is sorted."""
-    out = np.zeros(n_nodes + 1, dtype=np.int32)
-    np.cumsum(np.bincount(nodes, minlength=n_nodes), out=out[1:])
-    return out
+    return pointers(np.bincount(nodes, minlength=n_nodes))
 
 
 def extend_pairs(

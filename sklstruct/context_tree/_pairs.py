@@ -16,7 +16,7 @@ from .._checks import (
 )
 from . import _tree_fast as _fast
 from ._find_fast import find_pairs, parent_pairs
-from ._tree import ContextTree, check_size
+from ._tree import ContextTree, check_size, pointers
 
 
 class Pairs:
@@ -186,8 +186,7 @@ class Pairs:
             # `below` holds the parents (level k) of the pairs of level k + 1.
             if below.size:
                 parent[starts[k + 1] : starts[k + 2]] = below + starts[k]
-        ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
-        np.cumsum(np.concatenate(per_node[::-1]), out=ptr[1:])
+        ptr = pointers(np.concatenate(per_node[::-1]))
         del per_node, parents, below
         joined = np.concatenate(targets[::-1])
         del targets
@@ -217,8 +216,7 @@ class Pairs:
         keep[: self.n_classes] = True
         sizes = self._per_node(keep, np.int64)
         tree, index = self.tree.select(sizes > 0)
-        ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
-        np.cumsum(sizes[index >= 0], out=ptr[1:])
+        ptr = pointers(sizes[index >= 0])
         return pairs_of_arrays(tree, ptr, self.target[keep]), np.flatnonzero(keep)
 
     # -------------------------------------------------------------- reading
@@ -409,6 +407,5 @@ def pairs_of_arrays(
 def pairs_of_keys(tree: ContextTree, key: np.ndarray, n_classes: int) -> Pairs:
     """Pairs of the keys ``node * n_classes + class``, rising and distinct."""
     node, target = np.divmod(key, np.int64(n_classes))
-    ptr = np.zeros(tree.n_nodes + 1, dtype=np.int32)
-    np.cumsum(np.bincount(node, minlength=tree.n_nodes), out=ptr[1:])
+    ptr = pointers(np.bincount(node, minlength=tree.n_nodes))
     return pairs_of_arrays(tree, ptr, target.astype(np.int32))

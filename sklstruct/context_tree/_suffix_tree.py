@@ -7,7 +7,7 @@ import numpy as np
 from . import _tree_fast as _fast
 from ._histories import Histories
 from ._pairs import Pairs, pairs_of_arrays
-from ._tree import ContextTree, check_samples, check_size, tree_of_arrays
+from ._tree import ContextTree, check_samples, check_size, pointers, tree_of_arrays
 
 
 def suffix_tree(histories: Histories, n_symbols: int) -> tuple[ContextTree, np.ndarray]:
@@ -189,8 +189,7 @@ def expand_pairs(pairs: Pairs) -> tuple[Pairs, np.ndarray]:
     node = merged_nodes(tree, index)
     sizes = np.diff(pairs.ptr)[node]
     check_size(int(sizes.sum(dtype=np.int64)), "(context, class) pairs")
-    ptr = np.zeros(trie.n_nodes + 1, dtype=np.int32)
-    np.cumsum(sizes, out=ptr[1:])
+    ptr = pointers(sizes)
     within = np.arange(ptr[-1], dtype=np.int32) - np.repeat(ptr[:-1], sizes)
     source = np.repeat(pairs.ptr[node], sizes) + within
     # Parent of the first suffix of a node: the last suffix of its parent node, by the

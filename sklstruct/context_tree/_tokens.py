@@ -7,7 +7,7 @@ import numpy as np
 from .._checks import as_ids, check_ids, check_length
 from . import _tokens_fast as _fast
 from ._pairs import Pairs, pairs_of_arrays
-from ._tree import check_size, tree_of_arrays
+from ._tree import check_size, pointers, tree_of_arrays
 
 
 def count_tokens(
@@ -68,9 +68,7 @@ def count_tokens(
     # A context is no longer than its sentence.
     widest = int(np.diff(separators, append=tokens.size).max()) - 1
     depth = max(0, min(max_depth, widest - 1))
-    symbol_ptr = np.zeros(n_symbols + 1, dtype=np.int32)
-    sizes = np.bincount(tokens[tokens >= 0], minlength=n_symbols)
-    np.cumsum(sizes, out=symbol_ptr[1:])
+    symbol_ptr = pointers(np.bincount(tokens[tokens >= 0], minlength=n_symbols))
     first, last = symbol_ptr[skip : skip + 2] if skip >= 0 else (0, 0)
     wrong = np.diff(symbol_ptr[n_classes:]) > 0
     if skip >= n_classes:

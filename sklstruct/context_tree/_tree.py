@@ -572,6 +572,13 @@ def check_size(size: Any, what: str) -> int:
     return int(size)
 
 
+def pointers(sizes: np.ndarray) -> np.ndarray:
+    """(n + 1,) int32: where each of n runs of these sizes begins, and the end."""
+    ptr = np.zeros(sizes.size + 1, dtype=np.int32)
+    np.cumsum(sizes, out=ptr[1:])
+    return ptr
+
+
 def tree_of_arrays(
     parent: np.ndarray,
     symbol: np.ndarray,

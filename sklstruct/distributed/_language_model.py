@@ -244,7 +244,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         if isinstance(estimator, BackoffClassifier):
             sharded_fit(estimator)
             given = estimator.get_params(deep=False)
-            checkpoint = Checkpoint.of_kind(given.get("checkpoint"), self, folder=False)
+            checkpoint = Checkpoint.of(given.get("checkpoint"), self, folder=False)
         else:
             check_composed(estimator, lm.max_depth)
         if X_val is not None and not isinstance(estimator, MixtureLM):

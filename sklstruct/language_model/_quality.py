@@ -227,7 +227,7 @@ def give_checkpoint(estimator: Any, checkpoint: Checkpoint | str | os.PathLike) 
 
     params = unfitted_params(estimator)
     if isinstance(estimator, ModelClassifier):
-        kept = Checkpoint.of_kind(checkpoint, estimator, folder=True)
+        kept = Checkpoint.of(checkpoint, estimator, folder=True)
     else:
         kept = Checkpoint.of(checkpoint)
     names = []

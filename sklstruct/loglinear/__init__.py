@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ._solvers import LBFGSSolver as LBFGSSolver
     from ._solvers import SCISSolver as SCISSolver
     from ._solvers import Solver as Solver
-    from ._solvers import StochasticSolver as StochasticSolver
     from ._solvers import TreeMetricSolver as TreeMetricSolver
 else:
     __all__, __getattr__, __dir__ = face(__name__)

@@ -39,7 +39,7 @@ from .._digest import digest
 from .._parallel import ThreadMap
 from ..backoff import Positions
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays, tree_of_arrays
-from ..context_tree._tree import check_size
+from ..context_tree._tree import check_size, pointers
 from ._fit import Fit, bind
 from ._problem import Problem, pull
 from ._screening import RootProblem, join_excesses, subtree_bound
@@ -223,8 +223,7 @@ class _Growth:
         """The pairs of a state, checked."""
         tree = ContextTree(state["parent"], state["symbol"], self.n_symbols)
         size = np.bincount(np.maximum(state["of_node"], 0), minlength=tree.n_nodes)
-        ptr = np.concatenate([[0], np.cumsum(size)]).astype(np.int32)
-        return Pairs(tree, ptr, state["of_class"])
+        return Pairs(tree, pointers(size), state["of_class"])
 
     # ----------------------------------------------------------------- problem
 
@@ -232,8 +231,7 @@ class _Growth:
         """The problem of the pairs that are built."""
         n_nodes = self.parent.size
         tree = tree_of_arrays(self.parent, self.symbol, self.level_ptr, self.n_symbols)
-        ptr = np.zeros(n_nodes + 1, dtype=np.int32)
-        np.cumsum(np.bincount(self.of_node, minlength=n_nodes), out=ptr[1:])
+        ptr = pointers(np.bincount(self.of_node, minlength=n_nodes))
         pairs = pairs_of_arrays(tree, ptr, self.of_class, self.pair_parent)
         weight = np.bincount(self.node, self.weight, n_nodes)
         return bind(

@@ -11,13 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from .._checkpoint import (
-    Checkpoint,
-    FitKeeper,
-    State,
-    join_part,
-    split_part,
-)
+from .._checkpoint import Checkpoint, FitKeeper, State
 from .._compat import CallbackSupportMixin, Interval, MetaEstimatorMixin, with_callbacks
 from .._digest import digest
 from .._docs import shared_docs
@@ -95,9 +89,10 @@ class StructuredLogLinearLMCV(
         The model; cloned. The search begins at its parameters. A parameter that is an
         array is searched depth by depth. When `alpha` changes, the weights that a fit
         starts from are rescaled so that the scores stay. A `gap_tol` of its solver is
-        for the last fit; those of the search end at `tol`. Its `checkpoint` also holds
-        the losses of the finished fits, which are not repeated, and the weights of the
-        best one. Not with a `prior` or an active set.
+        for the last fit; those of the search end at `tol`. The `checkpoint` of the
+        model holds the losses of the finished fits, which are not repeated, and the
+        weights of the best one; a fit that was interrupted begins again. Not with a
+        `prior` or an active set.
 
     search : list of str, default=None
         The parameters to search, in order, named as in `set_params`: of "lam", "alpha",
@@ -285,7 +280,7 @@ class StructuredLogLinearLMCV(
             ThreadMap(model.n_jobs) as parallel,
         ):
             search = _Search(self, model, counted, self._held_out(counted), parallel)
-            with search.record:  # also for Ctrl-C in the last fit
+            with search.record.keeper:  # also for Ctrl-C in the last fit
                 best = search.run(progress)
                 model.set_params(**best)
                 if not search.record.keeper.in_folder:
@@ -307,11 +302,10 @@ def _with_penalty(estimator):
     return clone(estimator).set_params(penalty=clone(penalty_of(estimator)))
 
 
-class _Record(FitKeeper):
-    """The checkpoint of a search: losses, the best weights, the running fit.
+class _Record:
+    """The checkpoint of a search: the losses of its fits, and the best weights.
 
-    It is the keeper of the running fit. On resume the search is replayed; fits whose
-    loss is stored are not repeated.
+    On resume the search is replayed; fits whose loss is stored are not repeated.
 
     Parameters
     ----------
@@ -326,37 +320,17 @@ class _Record(FitKeeper):
         self.keeper = keeper
         like: State = {"fits": [[0.0, 0]]}
         state = keeper.result(like) or keeper.load(like) or {}
-        if "w" in state:
-            like = {"w": np.empty(n_pairs), "beta": np.empty(n_levels)}
+        like = {"w": np.empty(n_pairs), "beta": np.empty(n_levels)}
+        self.best: State = {k: state[k] for k in like if k in state}
+        if self.best:
             keeper.checked(state, like)
-        state, self.running = split_part(state)
         self.fits: list[list] = state.get("fits", [])  # [held-out loss, n_iter]
-        self.best: State = {
-            name: state[name] for name in ("w", "beta") if name in state
-        }
 
     def add(self, loss: float, n_iter: int, best: State) -> None:
         """A fit is done; `best`: weights of the best one, and their beta by depth."""
         self.fits.append([loss, n_iter])
         self.best = best
-        self.save()
-
-    def load(self, like: State | None = None) -> State | None:
-        """The state of the running fit, once."""
-        state, self.running = self.running, {}
-        return self.checked(state, like or {}) if state else None
-
-    def damaged(self, why: object) -> ValueError:
-        """The error about a state from which no fit can continue."""
-        return self.keeper.damaged(why)
-
-    def __exit__(self, kind: type[BaseException] | None, *given: object) -> None:
-        """Ctrl-C writes the last state."""
-        self.keeper.__exit__(kind, *given)
-
-    def save(self, **running: Any) -> None:
-        """Save the search, and the running fit if there is one."""
-        self.keeper.save(**join_part({"fits": self.fits, **self.best}, running))
+        self.keeper.save(fits=self.fits, **best)
 
 
 class _Search:
@@ -463,7 +437,6 @@ class _Search:
             w = fit.from_solution(record.best["w"], record.best["beta"])
         else:
             w = fit.start()
-        fit.keeper = record
         result = fit.solve(w)
         loss = held_out_loss(self.held_out, fit.problem, result.w)
         best = record.best

@@ -144,9 +144,9 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         `max_iter`, `gap_tol` and `verbose`: "auto" (`AutoSolver`), "tree_metric"
         (`TreeMetricSolver`), "diagonal" (`DiagonalSolver`), "fista" (`FistaSolver`),
         "lbfgs" (`LBFGSSolver`), "gis" (`GISSolver`), "iis" (`IISSolver`), "scis"
-        (`SCISSolver`), "cd" (`CoordinateDescentSolver`), "stochastic"
-        (`StochasticSolver`), "active_set" (`ActiveSetSolver`). They start from
-        Kneser-Ney smoothing (or from 0 if the objective is lower there).
+        (`SCISSolver`), "cd" (`CoordinateDescentSolver`), "active_set"
+        (`ActiveSetSolver`). They start from Kneser-Ney smoothing (or from 0 if the
+        objective is lower there).
 
     prior : BackoffModel, default=None
         Another model of the same classes and context symbols, of more text or of other
@@ -162,8 +162,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         A file such as ``fit.ckpt``, or a folder for many fits: `fit` writes its state
         there every minute and on Ctrl-C, and continues from it in another process; see
         `Checkpoint`. A file of other data or parameters is refused; `tol`, `max_iter`
-        and, unless it is None, `gap_tol` may change. For every solver but "lbfgs" and
-        "stochastic". Not for `partial_fit`.
+        and, unless it is None, `gap_tol` may change. For every solver but "lbfgs", and
+        not for `partial_fit`.
 
     padding : object, default=None
         The symbol that marks missing history in dense X.
@@ -350,8 +350,6 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         so far. For penalties without groups the start is the Kneser-Ney smoothing of
         all samples plus the difference of the last weights from the Kneser-Ney
         smoothing of the samples before.
-        With ``solver="stochastic"`` only the first batch ends within `tol`; from the
-        second on the solver makes a few steps.
 
         Parameters
         ----------
@@ -416,7 +414,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if carried is None:
             return fit.solve(fit.start(), report)
         w = fit.start(partial(carried.moved, positive=fit.problem.positive))
-        return (fit.learn if fit.solver.incremental else fit.solve)(w, report)
+        return fit.solve(w, report)
 
     def _carried(self, counted: Counted) -> Carried | None:
         """The weights of the batches before, if this fit continues from them."""

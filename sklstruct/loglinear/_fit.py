@@ -334,12 +334,6 @@ class Fit:
             share = next_share(share, gap, gap_tol * total)
             w = result.w
 
-    def learn(self, w: np.ndarray, report: Report) -> Result:
-        """A few steps from `w`, which is overwritten, with an incremental solver."""
-        solver: Any = self.solver
-        with np.errstate(over="ignore", invalid="ignore"):
-            return solver.learn(self.job(report), w)
-
     def job(self, report: Report = silent) -> Job:
         """The input of the solver."""
         return Job(self.loss, self.bound, report, self.keeper)

@@ -13,7 +13,7 @@ from .._checks import CheckedState, as_ids, check_ids, check_length
 from .._parallel import ThreadMap, row_blocks, serial_map
 from ..backoff import Distribution, Model, Path, single_precision
 from ..context_tree import ContextTree, Pairs
-from ..context_tree._tree import check_size
+from ..context_tree._tree import check_size, pointers
 from . import _joint_fast as _fast
 from ._joint_fast import Joint
 from ._penalties import conjugate_of_squares
@@ -72,7 +72,7 @@ class JointTrees(CheckedState, Distribution):
             target.append(kept)
         self.pair_class = np.concatenate(target)
         check_size(self.pair_class.size, "(context, class) pairs")
-        self.ptr = _pointers(np.concatenate(sizes))
+        self.ptr = pointers(np.concatenate(sizes))
         self.beta = beta
         self.node_weight = single_precision(weight)
         self.w = np.zeros(self.pair_class.size)
@@ -106,7 +106,7 @@ class JointTrees(CheckedState, Distribution):
         self.pair_class = as_ids("pair_class", self.pair_class, 1)
         if n_pairs.min() < 0 or n_pairs.sum(dtype=np.int64) != self.pair_class.size:
             raise ValueError("n_pairs of the pickled model do not sum to its pairs")
-        self.ptr = _pointers(n_pairs)
+        self.ptr = pointers(n_pairs)
         check_ids("pair_class", self.pair_class, 0, self.n_classes, "class")
         check_length("w", self.w, self.pair_class.size, "one per pair")
         deepest = max(tree.n_levels for tree in self.trees)
@@ -357,10 +357,3 @@ def _parents(trees, first):
 def _narrow(values):
     """Non-negative integers in as few bytes as the largest of them needs."""
     return values.astype(np.min_scalar_type(values.max(initial=0)))
-
-
-def _pointers(sizes):
-    """(n + 1,) int32: where each of n runs begins."""
-    ptr = np.zeros(sizes.size + 1, dtype=np.int32)
-    np.cumsum(sizes, out=ptr[1:])
-    return ptr

@@ -151,15 +151,6 @@ def block_normalisers(const int64_t[::1] lo, const int64_t[::1] hi,
                 z[n] = s
 
 
-def add_up(const int32_t[::1] pair_parent, double[::1] count):
-    """count of the pairs in which samples end <- count of all samples below a pair."""
-    cdef Py_ssize_t p
-    with nogil:
-        for p in range(pair_parent.shape[0] - 1, -1, -1):
-            if pair_parent[p] >= 0:
-                count[pair_parent[p]] += count[p]
-
-
 def dot(const double[::1] a, const double[::1] b):
     """Sum of a b, in a fixed order on any machine.
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
-from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from .._checks import INT32_MAX, as_floats
+from .._checks import as_floats
 from .._compat import BaseEstimator, Interval, validate_params
 from .._docs import shared_docs
 from .._parallel import ThreadMap
@@ -104,30 +102,15 @@ class LamPath:
         self.pairs, self.count, self.labels = pairs, count, labels
         self._beta, self._positive = beta, positive
         self.lams = np.array([fit["lam"] for fit in fits])
-        self._columns = [(fit["row"], fit["coef"]) for fit in fits]
+        self.coefs = sp.csc_array(sp.hstack([fit["coef"] for fit in fits]))
         self.objective = np.array([fit["objective"] for fit in fits])
-        self.n_parameters = np.array([row.size for row, _ in self._columns])
+        self.n_parameters = np.diff(self.coefs.indptr)
         self.n_iter = np.array([fit["n_iter"] for fit in fits])
         self.optimality = np.array([fit["optimality"] for fit in fits])
         self.gap = np.array([fit["gap"] for fit in fits])
         self.held_out_loss = None
         if "held_out_loss" in fits[0]:
             self.held_out_loss = np.array([fit["held_out_loss"] for fit in fits])
-
-    @cached_property
-    def coefs(self) -> sp.csc_array:
-        """Weights of each pair, a column for each strength."""
-        rows, values = zip(*self._columns)
-        ptr = np.concatenate([[0], np.cumsum(self.n_parameters)])
-        if ptr[-1] <= INT32_MAX:  # else scipy copies the indices to int64
-            ptr = ptr.astype(np.int32)
-        coefs = sp.csc_array(
-            (np.concatenate(values), np.concatenate(rows), ptr),
-            shape=(self.pairs.n_pairs, self.lams.size),
-        )
-        ends = list(pairwise(coefs.indptr.tolist()))
-        self._columns = [(coefs.indices[a:b], coefs.data[a:b]) for a, b in ends]
-        return coefs
 
     def model(self, index: int) -> BackoffModel:
         """The model of one strength.
@@ -141,9 +124,7 @@ class LamPath:
         -------
         model : BackoffModel
         """
-        w = np.zeros(self.pairs.n_pairs)
-        row, values = self._columns[range(self.lams.size)[index]]
-        w[row] = values
+        w = self.coefs[:, [range(self.lams.size)[index]]].toarray().ravel()
         problem = Problem(self.pairs, self.count, self._beta, positive=self._positive)
         fitted = fitted_numbers(problem, w)
         model = BackoffModel(*fitted[:3], self.labels)
@@ -211,11 +192,9 @@ def _solutions(model, counted, lams, largest):
 
 def _row_of(fit, lam, result, w):
     """One row of a `LamPath`; w: the weights of all pairs."""
-    row = np.flatnonzero(w).astype(np.int32)
     found = {
         "lam": lam,
-        "row": row,
-        "coef": w[row],
+        "coef": sp.csc_array(w[:, None]),
         "objective": result.objective,
         "n_iter": len(result.history),
         "optimality": result.optimality,
@@ -224,7 +203,7 @@ def _row_of(fit, lam, result, w):
     if fit.solver.verbose > 0:
         print(
             f"[lam_path] lam={lam:.4g}: objective {result.objective:.6g}, "
-            f"{row.size} weights, {found['n_iter']} iterations",
+            f"{found['coef'].nnz} weights, {found['n_iter']} iterations",
             flush=True,
         )
     return found
@@ -337,7 +316,7 @@ def lam_max(
 @shared_docs(**_SHARED)
 @validate_params(
     {
-        "n_lams": [Interval(Integral, 1, None, closed="left")],
+        "n_lams": [Interval(Integral, 1, 1_000_000, closed="both")],
         "eps": [Interval(Real, 0, 1, closed="neither")],
         "lams": ["array-like", None],
     },
@@ -374,7 +353,7 @@ def lam_path(
         equal ratios, from `lam_max` on.
 
     n_lams : int, default=20
-        Number of strengths where `lams` is None, at least 1.
+        Number of strengths where `lams` is None, from 1 to 1 000 000.
 
     eps : float, default=1e-2
         The smallest strength over the largest, between 0 and 1, where `lams` is None.

@@ -368,7 +368,7 @@ class FactoredLM(ModelClassifier):
             lam=0.3,
             alpha=0.87,
             padding=self.padding,
-            checkpoint=Checkpoint.of_kind(self.checkpoint, self, folder=True),
+            checkpoint=Checkpoint.of(self.checkpoint, self, folder=True),
         )
         of_classes = default if self.class_estimator is None else self.class_estimator
         of_words = of_classes if self.word_estimator is None else self.word_estimator

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from .._checks import INT32_MAX, check_count
+from .._checks import INT32_MAX, as_ids, check_count, check_ids
 from . import _overlapping_fast as kernels
 from ._arguments import (
     check_flag,
@@ -178,23 +178,10 @@ class _Members(NamedTuple):
     def of(cls, groups: Iterable[ArrayLike], n: int) -> _Members:
         parts = []
         for g, members in enumerate(groups):
-            members = np.asarray(members)
-            if members.ndim != 1 or members.size == 0:
-                raise ValueError(
-                    f"groups[{g}] must be a list of entries of v, at least one, got "
-                    f"shape {members.shape}"
-                )
-            if members.dtype.kind not in "iu":
-                raise ValueError(
-                    f"groups[{g}] must hold numbers of entries, got dtype "
-                    f"{members.dtype}"
-                )
-            if int(members.min()) < 0 or int(members.max()) >= n:
-                bad = members.min() if members.min() < 0 else members.max()
-                raise ValueError(
-                    f"groups[{g}] must hold entries of v, in 0..{n - 1}, got {bad}"
-                )
-            members = np.sort(members.astype(np.int32))
+            members = np.sort(as_ids(f"groups[{g}]", members, 1))
+            if not members.size:
+                raise ValueError(f"groups[{g}] is empty: give at least one entry of v")
+            check_ids(f"groups[{g}]", members, 0, n, "place in v")
             if (members[1:] == members[:-1]).any():
                 raise ValueError(f"groups[{g}] holds an entry twice")
             parts.append(members)

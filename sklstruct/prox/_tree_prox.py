@@ -8,7 +8,7 @@ numbering into the numbering parent < child that the kernels need, and
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import INT32_MAX
+from .._checks import as_ids
 from . import _tree_prox_fast as kernels
 from ._arguments import check_flag, check_per_entry, check_vector, power_of_two
 
@@ -23,33 +23,8 @@ class _NodeOrder:
     """
 
     def __init__(self, parents: ArrayLike):
-        given = np.asarray(parents)
-        if given.ndim != 1:
-            raise ValueError(
-                f"parents must be a 1-D array with one entry per node, got shape "
-                f"{given.shape}"
-            )
-        if given.size == 0:  # np.asarray([]) is float64
-            given = given.astype(np.int32)
-        if given.dtype.kind not in "iu":
-            raise ValueError(
-                f"parents must be an array of integers (-1 for a root), got dtype "
-                f"{given.dtype}"
-            )
-        if given.size > INT32_MAX:
-            raise ValueError(
-                f"parents has {given.size} nodes; node numbers are 32-bit integers, "
-                f"at most {INT32_MAX} nodes are possible"
-            )
+        given = as_ids("parents", parents, 1)
         self.n = n = given.size
-        if given.dtype.kind == "u" and n and given.max() >= n:
-            # Before the cast to signed, which could turn it into a -1.
-            raise ValueError(
-                f"parents must hold node numbers below {n} or -1 for a root, got "
-                f"{given.max()}"
-            )
-        wide = given.dtype.itemsize > 4 or given.dtype.kind == "u"
-        given = np.ascontiguousarray(given, dtype=np.int64 if wide else np.int32)
         self.parent = np.empty(n, dtype=np.int32)
         bad, ordered = kernels.check_parents(given, self.parent)
         if bad >= 0:

@@ -59,11 +59,6 @@ from libc.math cimport fabs, sqrt
 
 import numpy as np
 
-ctypedef fused index_t:
-    int
-    long long
-
-
 cdef struct ValueCluster:
     double value    # level r; during the downward sweep the lowest on the path
     double mass     # sum of D; negative: the slot is lent to another node's value
@@ -79,11 +74,11 @@ CLUSTER_DTYPE = np.dtype(
 # ----------------------------------------------------------------- forests
 
 
-def check_parents(const index_t[::1] parents, int[::1] out):
-    """Copy to int32. Return (first bad node or -1, all parents < child?)."""
+def check_parents(const int[::1] parents, int[::1] out):
+    """Copy. Return (first bad node or -1, all parents < child?)."""
     cdef Py_ssize_t q, n = parents.shape[0], bad = -1
     cdef bint ordered = True
-    cdef index_t p
+    cdef int p
     with nogil:
         for q in range(n):
             p = parents[q]
@@ -91,7 +86,7 @@ def check_parents(const index_t[::1] parents, int[::1] out):
                 bad = q
                 break
             ordered &= p < q
-            out[q] = <int> p
+            out[q] = p
     return bad, bool(ordered)
 
 

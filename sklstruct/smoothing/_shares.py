@@ -15,6 +15,7 @@ import numpy as np
 from ..backoff import selected_nodes
 from ..context_tree import Pairs
 from . import _smoothing_fast as _fast
+from ._base import by_depth
 
 
 def discount_levels(
@@ -52,7 +53,7 @@ def reached(pairs: Pairs, count: np.ndarray, min_count: Any) -> np.ndarray | Non
     -------
     keep : bool ndarray of shape (n_pairs,) or None
     """
-    least = np.atleast_1d(np.asarray(min_count, dtype=np.float64))
+    least = by_depth("min_count", min_count)
     if least.max() <= 1.0:
         return None
     keep = np.ones(pairs.n_pairs, dtype=bool)

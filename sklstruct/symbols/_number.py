@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from .._warnings import warn
 from ._text import (
     NumberedText,
@@ -32,95 +30,67 @@ def _is_file_name(text: str) -> bool:
         return False
 
 
-def check_sentences(sentences: Any) -> list:
-    """A list of sentences, or a readable error when it is not one."""
-    if isinstance(sentences, str | bytes):
-        hint = "pass [text] or text.splitlines()"
-        if isinstance(sentences, str) and _is_file_name(sentences):
-            hint = f"pass TextFile({sentences!r}) to read that file"
-        raise TypeError(
-            f"sentences must be an iterable of sentences, not one string: {hint}"
-        )
-    if not isinstance(sentences, Iterable):
-        raise TypeError(
-            "sentences must be an iterable of sentences (strings, or iterables of "
-            f"symbols), got {type(sentences).__name__}"
-        )
-    if isinstance(sentences, np.ndarray) and sentences.ndim == 0:
-        raise TypeError("sentences must be an iterable of sentences, got a scalar")
-    if isinstance(sentences, Mapping):
-        raise TypeError(
-            "sentences must be an iterable of sentences, got a mapping: pass the list "
-            "of its values, or of its keys"
-        )
-    out = []
-    for i, sentence in enumerate(sentences):
-        if isinstance(sentence, Mapping):
-            raise TypeError(
-                f"sentence {i} must be a string or an iterable of symbols, got a "
-                "mapping: pass one of its values, such as [row['text'] for row in X]"
-            )
-        if isinstance(sentence, bytes) or not isinstance(sentence, Iterable):
-            raise TypeError(
-                f"sentence {i} must be a string or an iterable of symbols, got "
-                f"{type(sentence).__name__}"
-            )
-        out.append(sentence if isinstance(sentence, str) else list(sentence))
-    return out
-
-
 def number_sentences(X: Any, name: str = "X", analyzer: str = "word") -> NumberedText:
     """X, in any form of sentences, as numbers of symbols.
 
-    Parameters
-    ----------
-    X : TextFile or iterable of sentences
-        A sentence is a string, which is split, or an iterable of symbols. Strings and
-        files take the compiled way.
-
-    name : str
-        Name of X in messages.
-
-    analyzer : {"word", "kenlm", "char"}
-        The rule by which strings are split.
+    A string, a mapping or a data frame is refused. `name` is that of the parameter, for
+    errors and warnings.
     """
     if isinstance(X, NumberedText):
         return X
     if isinstance(X, TextFile):
         return X.number(analyzer)
-    if not isinstance(X, str | bytes) and hasattr(X, "columns"):
-        raise TypeError(
-            f"{name} is a data frame; pass one column of it, a sentence in each row"
-        )
     if hasattr(X, "__dask_graph__"):
         raise TypeError(
             f"{name} is a {type(X).__name__} of Dask, which would be gathered here: "
             f"fit by DaskLanguageModel, and score by {name}.map_partitions("
             "model.score_samples)"
         )
-    strings = False
-    if (
-        isinstance(X, Iterable)
-        and not isinstance(X, str | bytes | Mapping)
-        and getattr(X, "ndim", 1) > 0
-    ):
-        X = plain_list(X)
-        strings = all(isinstance(s, str) for s in X)
-        if not strings:
-            kept = str | bytes | Mapping
-            X = [s if isinstance(s, kept) else plain_list(s) for s in X]
-    if strings:
+    fault = _fault_of(X)
+    if fault:
+        raise TypeError(f"{name}: sentences must be an iterable of sentences{fault}")
+    X = plain_list(X)
+    if all(isinstance(s, str) for s in X):
         text = number_strings(X, analyzer)
         if analyzer != "char":
             _warn_of_words(text, name)
         return text
-    try:
-        sentences = check_sentences(X)
-    except TypeError as exc:
-        raise TypeError(f"{name}: {exc}") from exc
-    text = number_symbols(sentences, analyzer)
+    text = number_symbols([_symbols(name, i, s) for i, s in enumerate(X)], analyzer)
     _warn_of_sentences(text, name)
     return text
+
+
+def _fault_of(X: Any) -> str:
+    """The reason why X is not a list of sentences, or an empty text."""
+    if isinstance(X, str | bytes):
+        hint = "pass [text] or text.splitlines()"
+        if isinstance(X, str) and _is_file_name(X):
+            hint = f"pass TextFile({X!r}) to read that file"
+        return f", not one string: {hint}"
+    if hasattr(X, "columns"):
+        return ", not a data frame; pass one column of it, a sentence in each row"
+    if isinstance(X, Mapping):
+        return ", got a mapping: pass the list of its values, or of its keys"
+    if not isinstance(X, Iterable) or getattr(X, "ndim", 1) == 0:
+        return f" (strings, or iterables of symbols), got {type(X).__name__}"
+    return ""
+
+
+def _symbols(name: str, i: int, sentence: Any) -> Any:
+    """A sentence as a string or a list of symbols."""
+    if isinstance(sentence, Mapping):
+        raise TypeError(
+            f"{name}: sentence {i} must be a string or an iterable of symbols, got a "
+            "mapping: pass one of its values, such as [row['text'] for row in X]"
+        )
+    if not isinstance(sentence, str | bytes):
+        sentence = plain_list(sentence)
+    if isinstance(sentence, bytes) or not isinstance(sentence, Iterable):
+        raise TypeError(
+            f"{name}: sentence {i} must be a string or an iterable of symbols, got "
+            f"{type(sentence).__name__}"
+        )
+    return sentence if isinstance(sentence, str) else list(sentence)
 
 
 def _warn_of_words(text: NumberedText, name: str) -> None:

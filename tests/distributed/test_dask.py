@@ -978,7 +978,7 @@ def test_refusals(client, tmp_path):
         on_cluster(WittenBellLM()).fit([["a"], ["b", None]])
     with pytest.raises(ValueError, match="the word 'b' of sentence 0 is not in vocab"):
         on_cluster(WittenBellLM(), vocabulary=["a"], unknown=None).fit(text)
-    with pytest.raises(FileNotFoundError, match="folder of checkpoint"):
+    with pytest.raises(FileNotFoundError, match="checkpoint cannot be written"):
         on_cluster(StructuredLogLinearLM(checkpoint=tmp_path / "no" / "fit.ckpt")).fit(
             text
         )

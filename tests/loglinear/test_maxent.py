@@ -1,4 +1,4 @@
-"""Iterative scaling, coordinate descent, quasi-Newton and stochastic solvers.
+"""Iterative scaling, coordinate descent and quasi-Newton solvers.
 
 Their optimum is that of `DiagonalSolver`, and optimal by a dense softmax written out
 over samples and classes; their updates are those of their definitions.
@@ -23,7 +23,6 @@ from sklstruct.loglinear import (
     IISSolver,
     LBFGSSolver,
     SCISSolver,
-    StochasticSolver,
     TreeL2,
     TreeLinf,
     _problem,
@@ -32,10 +31,9 @@ from sklstruct.loglinear._loss import LogLinearLoss
 from sklstruct.loglinear._problem import Problem
 from sklstruct.loglinear._solvers import SOLVERS, Job, _base, _coordinate
 from sklstruct.loglinear._solvers._coordinate import _Columns
-from sklstruct.loglinear._solvers._stochastic import _Steps
 from sklstruct.loglinear._start import kneser_ney_weights
 
-NEW = ["lbfgs", "gis", "iis", "scis", "cd", "stochastic"]
+NEW = ["lbfgs", "gis", "iis", "scis", "cd"]
 MONOTONE = [GISSolver, IISSolver, SCISSolver, CoordinateDescentSolver]
 PENALTIES = [L1(), L2(), ElasticNet(gamma=0.7), TreeL2(), TreeLinf()]
 SEPARABLE = PENALTIES[:3]
@@ -355,8 +353,6 @@ def test_parameters_of_solvers():
     for solver in (
         LBFGSSolver(tol="x"),
         LBFGSSolver(gap_tol=-1.0),
-        StochasticSolver(n_batches=0),
-        StochasticSolver(random_state="x"),
         GISSolver(max_iter=0),
     ):
         with pytest.raises(ValueError, match="parameter of"):
@@ -423,94 +419,6 @@ def test_a_solver_can_be_interrupted_at_once(monkeypatch):
     X, y, _ = windows()
     with pytest.raises(KeyboardInterrupt):
         StructuredLogLinearLM(penalty="l2", solver="scis").fit(X, y)
-
-
-# ------------------------------------------------------------------ stochastic
-
-
-def test_batches_hold_every_sample_once():
-    for factor in (0.01, 1.0, 40.0):
-        pairs, count, *_ = make_pairs(0, 3, n=300)
-        problem = Problem(pairs, factor * count, np.ones(4))
-        steps = _Steps(problem, L2().bind(problem), 7, np.random.RandomState(0))
-        total = np.bincount(steps.sample, steps.weight, minlength=problem.n_pairs)
-        np.testing.assert_allclose(total, pairs.terminal_counts(problem.count))
-        assert steps.weight.max() <= max(1.0, problem.count.max() / 7 + 1e-9)
-        order = np.random.default_rng(0).permutation(steps.sample.size)
-        held = np.zeros(problem.n_pairs)
-        for k in range(7):
-            steps._choose(order[k::7])
-            held += steps.loss.problem.count
-        np.testing.assert_allclose(held, problem.count)
-
-
-def test_gradients_of_the_batches_sum_to_that_of_the_whole(monkeypatch):
-    problem = make_problem(3, n=300)
-    w = 0.1 * (problem.count > 0)
-    steps = _Steps(problem, L2().bind(problem), 7, np.random.RandomState(0))
-    gradients = []
-
-    def step(kappa, x, g, out):
-        gradients.append(g.copy())
-        out[:] = x
-
-    monkeypatch.setattr(steps.bound, "step", step)
-    x = w.copy()
-    for _ in range(7):
-        steps.step(x)
-    whole = np.empty_like(w)
-    LogLinearLoss(problem).value_and_gradient(w, whole)
-    assert len(gradients) == 7
-    np.testing.assert_allclose(np.mean(gradients, axis=0), whole, atol=1e-10)
-
-
-def test_random_state():
-    X, y, weight = windows()
-
-    def coef(seed):
-        solver = StochasticSolver(random_state=seed)
-        model = loglinear(penalty="l2", solver=solver, tol=1e-2)
-        return model.fit(X, y, weight).coef_
-
-    assert np.array_equal(coef(0), coef(0))
-    assert not np.array_equal(coef(0), coef(1))
-
-
-@pytest.mark.parametrize("penalty", ["l2", "elastic_net", "tree_l2", "tree_linf"])
-def test_batches_of_partial_fit_come_close(penalty):
-    rng = np.random.default_rng(0)
-    text = rng.choice(9, size=4000, p=rng.dirichlet(np.full(9, 0.5)))
-    table = rng.integers(0, 9, size=(9, 9))
-    for i in range(2, text.size):  # something to learn
-        if rng.random() < 0.6:
-            text[i] = table[text[i - 1], text[i - 2]]
-    view = np.lib.stride_tricks.sliding_window_view(text, 4)
-    X, y = view[:, :3], view[:, 3]
-    params = {"penalty": penalty, "lam": 0.5, "alpha": 0.8}
-    whole = loglinear(**params).fit(X, y)
-    online = loglinear(solver="stochastic", **params)
-    for part in np.array_split(np.arange(y.size), 8):
-        online.partial_fit(X[part], y[part], classes=np.arange(9))
-    assert online.n_iter_ <= 4  # the start, then three steps
-    assert online.coef_.size == whole.coef_.size
-    assert online.objective_[-1] <= online.objective_[0]
-    assert online.objective_[-1] <= 1.05 * whole.objective_[-1]
-
-
-def test_a_second_pass_with_a_window_comes_closer():
-    rng = np.random.default_rng(1)
-    text = rng.choice(9, size=3000, p=rng.dirichlet(np.full(9, 0.5)))
-    view = np.lib.stride_tricks.sliding_window_view(text, 4)
-    X, y = view[:, :3], view[:, 3]
-    params = {"penalty": "l2", "lam": 0.5, "alpha": 0.8}
-    whole = loglinear(tol=1e-6, **params).fit(X, y)
-    online = loglinear(solver="stochastic", **params)
-    gaps = []
-    for _ in range(2):
-        for part in np.array_split(np.arange(y.size), 6):
-            online.partial_fit(X[part], y[part], classes=np.arange(9), window=6)
-        gaps.append(online.objective_[-1] / whole.objective_[-1] - 1.0)
-    assert 0.0 <= gaps[1] + 1e-9 < gaps[0]
 
 
 def test_threads_do_not_matter(monkeypatch):

@@ -240,6 +240,8 @@ def test_path_is_that_of_fits_from_scratch(penalty, topics):
 
 def test_path_begins_with_the_unigrams(topics):
     lm = language_model(penalty="tree_l2", alpha=0.9, depth_weight=1.0)
+    with pytest.raises(ValueError, match="'n_lams' parameter"):
+        lam_path(lm, topics, n_lams=10**30)
     path = lam_path(lm, topics, n_lams=4, eps=0.1)
     assert path.lams[0] == lam_max(lm, topics)
     assert path.lams[-1] == pytest.approx(0.1 * path.lams[0])

@@ -79,7 +79,7 @@ def test_labels_of_arrow():
     [
         ({"text": STRINGS}, "got a mapping: pass the list of its values"),
         ([{"text": "the cat"}], "sentence 0 .* got a mapping: pass one of its values"),
-        (pa.table({"text": STRINGS}), "X is a data frame"),
+        (pa.table({"text": STRINGS}), "not a data frame"),
         (pa.array(["the cat", None]), "sentence 1 .* got NoneType"),
         (pa.array([["the"], None]), "sentence 1 .* got NoneType"),
         (list(pa.array([["the"], None])), "sentence 1 .* got NoneType"),

@@ -254,6 +254,8 @@ def test_paths_are_checked(tmp_path):
         TextFile(path, max_line_bytes=0)
     with pytest.raises(ValueError, match="max_line_bytes"):
         TextFile(path, max_line_bytes=1.5)
+    with pytest.raises(ValueError, match="max_line_bytes must be at most"):
+        TextFile(path, max_line_bytes=10**30)
     with pytest.raises(NotADirectoryError, match="folder is not"):
         TextFile(path, folder=tmp_path / "none")
 

@@ -38,7 +38,6 @@ in ``PENALTIES`` gives it a name.
 
 from __future__ import annotations
 
-import copy
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -110,12 +109,6 @@ class BoundPenalty(metaclass=ABCMeta):
             total += float(np.sum(v[lo:hi] / self.problem.beta.of(lo, hi, k)))
         return LARGEST_SCORE * total
 
-    def in_metric_of(self, problem: Problem) -> BoundPenalty:
-        """The same strengths, with steps in the metric of a problem of other counts."""
-        other = copy.copy(self)
-        other.problem = problem
-        return other
-
 
 class ProximalPenalty(BoundPenalty):
     """A penalty whose proximal operator is exact in any diagonal metric.
@@ -129,8 +122,8 @@ class ProximalPenalty(BoundPenalty):
         As in `BoundPenalty`.
     """
 
-    # The problem, the factor and the metric of the last step.
-    _last: tuple[Problem | None, float, Any] = (None, 0.0, None)
+    # The factor and the metric of the last step.
+    _last: tuple[float, Any] = (0.0, None)
 
     @abstractmethod
     def prox(self, v: np.ndarray, metric: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -151,10 +144,10 @@ class ProximalPenalty(BoundPenalty):
         epsilon: float = 0.0,
     ) -> tuple[float, float]:
         """out = the proximal step; (squared residual over count, value at y)."""
-        if self._last[0] is not self.problem or self._last[1] != kappa:
-            self._last = (self.problem, kappa, self.problem.metric(kappa))
+        if self._last[0] != kappa:
+            self._last = kappa, self.problem.metric(kappa)
         value = self.value(y)
-        return proximal_step(self, self._last[2], y, g, out), value
+        return proximal_step(self, self._last[1], y, g, out), value
 
 
 def conjugate_by_prox(penalty: Any, v: np.ndarray) -> float:

@@ -22,7 +22,6 @@ from ._fista import FistaSolver as FistaSolver
 from ._quasi_newton import LBFGSSolver as LBFGSSolver
 from ._scaling import GISSolver as GISSolver
 from ._scaling import IISSolver as IISSolver
-from ._stochastic import StochasticSolver as StochasticSolver
 from ._tree_metric import TreeMetric as TreeMetric
 from ._tree_metric import TreeMetricSolver as TreeMetricSolver
 from ._tree_metric import shorter as shorter
@@ -42,7 +41,6 @@ SOLVERS: dict[str, type[Solver]] = {
     "iis": IISSolver,
     "scis": SCISSolver,
     "cd": CoordinateDescentSolver,
-    "stochastic": StochasticSolver,
     "active_set": ActiveSetSolver,
 }
 

@@ -94,19 +94,6 @@ class Job(NamedTuple):
         """The problem of the loss and of the penalty."""
         return self.loss.problem
 
-    def evaluate(
-        self, w: np.ndarray, g: np.ndarray, out: np.ndarray | None = None
-    ) -> tuple[float, float]:
-        """(objective, optimality residual) at w, infinite where they overflow.
-
-        The gradient of the loss goes to `g`. `out` is overwritten; None: `g` is.
-        """
-        f = self.loss.value_and_gradient(w, g)
-        if not np.isfinite(f):
-            return np.inf, np.inf
-        squared, value = self.penalty.step(DIAGONAL, w, g, g if out is None else out)
-        return f + value, relative_residual(squared, self.problem)
-
 
 class Result(NamedTuple):
     """The result of a solver; objective and optimality are those of `w`."""
@@ -151,9 +138,6 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
     signed : bool
         Whether weights may be negative.
 
-    incremental : bool
-        Whether it has ``learn(job, w)``, which `partial_fit` calls instead of `solve`.
-
     resumable : bool
         Whether `solve` keeps its state by the keeper of the job.
 
@@ -173,7 +157,6 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
     signed: ClassVar[bool] = True
     resumable: ClassVar[bool] = False
     sharded: ClassVar[bool] = False
-    incremental: ClassVar[bool] = False
     by_gradient: ClassVar[bool] = False
     grows: ClassVar[bool] = False
     # For subclasses that have not these parameters.

@@ -9,7 +9,17 @@ from scipy.optimize import Bounds, minimize
 
 from ..._docs import shared_docs
 from ..._parallel import single_blas_thread
-from ._base import EVALUATIONS, REST, TOL, Best, Job, Result, Solver
+from ._base import (
+    DIAGONAL,
+    EVALUATIONS,
+    REST,
+    TOL,
+    Best,
+    Job,
+    Result,
+    Solver,
+    relative_residual,
+)
 
 if TYPE_CHECKING:
     from .._penalties import Penalty
@@ -39,7 +49,13 @@ class _Evaluations:
         """The objective at u; the gradient of the loss by w goes to `g`."""
         best, w, g = self.best, self.w, self.g
         np.multiply(u, self.scale, out=w)
-        objective, optimality = self.job.evaluate(w, g, np.empty_like(w))
+        objective = optimality = np.inf
+        f = self.job.loss.value_and_gradient(w, g)
+        if np.isfinite(f):
+            # For the residual; the step itself is not used.
+            step = self.job.penalty.step(DIAGONAL, w, g, np.empty_like(w))
+            objective = f + step[1]
+            optimality = relative_residual(step[0], self.job.problem)
         best.update(objective, optimality, self._before)
         self._before[:] = w
         n = len(best.history)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..._checks import as_numbers
 from ..._compat import Interval, StrOptions
 from ...backoff import Counted, DeferredCounts, Fitted
 from ...backoff._discounts import check_discount, find_discounts
@@ -19,7 +18,7 @@ from ...backoff._held_out import (
     HeldOutClassifier,
 )
 from .. import _engine, _shares
-from .._base import DISCOUNT_CONSTRAINT
+from .._base import DISCOUNT_CONSTRAINT, by_depth
 from .._block_discounts import (
     BLOCK,
     N_BLOCKS,
@@ -229,11 +228,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
 
 
 def _check_min_count(min_count):
-    least = as_numbers("min_count", min_count)
-    if least.ndim != 1 or least.size == 0:
-        raise ValueError(
-            f"min_count must be one number, or one for each depth; got {min_count!r}"
-        )
+    least = by_depth("min_count", min_count)
     # If it fell, an n-gram could stay without its beginning.
     if not (least >= 1.0).all() or (np.diff(least) < 0).any():
         raise ValueError(

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._checks import as_numbers
 from ..._compat import Interval, StrOptions
 from ..._docs import shared_docs
 from ...backoff._held_out import (
@@ -19,6 +18,7 @@ from ...backoff._held_out import (
     HeldOutClassifier,
 )
 from .. import _engine
+from .._base import by_depth
 from .._chains import leave_one_out
 from .._mixture_weights import Mixtures, fit_weights
 
@@ -189,12 +189,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
     def _check_params(self):
         if isinstance(self.weight, str):
             return
-        given = as_numbers("weight", self.weight)
-        if given.ndim != 1 or given.size == 0:
-            raise ValueError(
-                "weight must be one number, or a sequence with one for each depth; "
-                f"got shape {given.shape}"
-            )
+        given = by_depth("weight", self.weight)
         if not ((given > 0) & (given < 1)).all():
             raise ValueError(
                 f"weight={self.weight!r}: weights must lie strictly between 0 and 1"
@@ -248,7 +243,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
             bucket = bucket_of(self.bucket, total, distinct)
             rows = self.weights_
         else:
-            rows = np.atleast_1d(np.asarray(self.weight, dtype=np.float64))[:, None]
+            rows = by_depth("weight", self.weight)[:, None]
             self.n_iter_ = 0
         # Depths beyond the known ones have the weights of the last.
         rows = rows[np.minimum(np.arange(n_levels), len(rows) - 1)].copy()

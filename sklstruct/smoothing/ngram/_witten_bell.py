@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
-from ..._checks import as_numbers
 from ..._compat import Interval, StrOptions
 from ..._docs import shared_docs
 from ...context_tree import Pairs
 from .. import _engine
+from .._base import by_depth
 from .._chains import leave_one_out, log_likelihood, parents_in_level
 
 # Bounds of estimated strengths, and the weight of a normal prior on their logarithms,
@@ -144,12 +144,7 @@ class WittenBellLM(_engine.NGramSmoother):
     def _check_params(self):
         if isinstance(self.strength, str):
             return
-        given = as_numbers("strength", self.strength)
-        if given.ndim > 1 or given.size == 0:
-            raise ValueError(
-                "strength must be one number, or a sequence with one for each depth; "
-                f"got shape {given.shape}"
-            )
+        given = by_depth("strength", self.strength)
         if not ((given > 0) & np.isfinite(given)).all():
             raise ValueError(
                 f"strength={self.strength!r}: strengths must be positive and finite"
@@ -162,7 +157,7 @@ class WittenBellLM(_engine.NGramSmoother):
             strength = np.ones(n_levels)
             strength[first_level:] = _Deleted(pairs, count, top, first_level).best()
         else:
-            given = np.atleast_1d(np.asarray(self.strength, dtype=np.float64))
+            given = by_depth("strength", self.strength)
             strength = given[np.minimum(np.arange(n_levels), given.size - 1)]
         backoff_mass = (
             pairs.node_sums(np.minimum(count, 1.0)) * strength[pairs.tree.levels()]
