@@ -140,6 +140,8 @@ class Tagger:
     """
 
     def __init__(self) -> None:
+        self._model: ChainModel | None = None
+        self._marginals: np.ndarray | None = None
         self.close()
 
     def open(self, name: str | os.PathLike[str]) -> contextlib.closing[Tagger]:
@@ -197,9 +199,8 @@ class Tagger:
 
     def close(self) -> None:
         """Close the model."""
-        self._model: ChainModel | None = None
+        self._model = self._marginals = None
         self._scores, self._length = b"", 0
-        self._marginals: np.ndarray | None = None
 
     def _opened(self, error: type[Exception] = ValueError) -> ChainModel:
         if self._model is None:
