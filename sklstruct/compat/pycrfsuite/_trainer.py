@@ -244,15 +244,22 @@ class BaseTrainer:
             If a label is not a string.
         """
         if isinstance(xseq, ItemSequence):
-            items = xseq.summed()
+            items: list = xseq.summed()
         else:  # copies: a caller may change its items after the call
             items = list(map(_copied, as_items("xseq", xseq)))
-            reader = FeatureReader({}, False)
-            read_items(items, reader, lambda t: f"xseq, item {t}")
+        names: dict[str, int] = {}
+        read_items(items, FeatureReader(names, True), lambda t: f"xseq, item {t}")
         labels = [y.decode() if isinstance(y, bytes) else y for y in yseq]
         for t, label in enumerate(labels):
             if not isinstance(label, str):
                 raise TypeError(f"yseq must be strings, got {label!r} at item {t}")
+        for what, strings in (("xseq", names), ("yseq", labels)):
+            for string in strings:
+                if "\0" in string:
+                    raise ValueError(
+                        f"{what} has a null character in {string!r}, which cannot be "
+                        "in a model file"
+                    )
         if len(labels) != len(items):
             raise ValueError(
                 f"yseq must have a label for each of the {len(items)} items, got "
