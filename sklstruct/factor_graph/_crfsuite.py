@@ -89,9 +89,9 @@ def read_model(data: bytes) -> ChainWeights:
     state = np.bincount(
         owner * n_labels + chosen["target"], chosen["weight"], n_attributes * n_labels
     )
-    return ChainWeights(
-        labels, attributes, state.reshape(n_attributes, n_labels), transition
-    )
+    # without a feature `bincount` counts integers
+    state = state.astype(np.float64, copy=False).reshape(n_attributes, n_labels)
+    return ChainWeights(labels, attributes, state, transition)
 
 
 def read_header(data: bytes) -> dict[str, str]:
