@@ -129,14 +129,18 @@ class Tagger:
 
     Examples
     --------
+    >>> from tempfile import TemporaryDirectory
     >>> from sklstruct.compat import pycrfsuite
     >>> trainer = pycrfsuite.Trainer(verbose=False, params={"c2": 0.1})
     >>> trainer.append([{"w": "the"}, {"w": "cat"}], ["D", "N"])
-    >>> trainer.train("model.crfsuite")  # doctest: +SKIP
     >>> tagger = pycrfsuite.Tagger()
-    >>> with tagger.open("model.crfsuite"):  # doctest: +SKIP
-    ...     tagger.tag([{"w": "the"}, {"w": "cat"}])
+    >>> with TemporaryDirectory() as folder:
+    ...     trainer.train(f"{folder}/model.crfsuite")
+    ...     opened = tagger.open(f"{folder}/model.crfsuite")
+    >>> tagger.tag([{"w": "the"}, {"w": "cat"}])
     ['D', 'N']
+    >>> max(tagger.info().transitions, key=tagger.info().transitions.get)
+    ('D', 'N')
     """
 
     def __init__(self) -> None:
