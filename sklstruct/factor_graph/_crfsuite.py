@@ -86,11 +86,11 @@ def read_model(data: bytes) -> ChainWeights:
         data, of_attributes_at, b"AFRF", n_attributes, features
     )
     # and the sum of the weights of an attribute and a label
-    state = np.bincount(
+    total = np.bincount(
         owner * n_labels + chosen["target"], chosen["weight"], n_attributes * n_labels
     )
     # without a feature `bincount` counts integers
-    state = state.astype(np.float64, copy=False).reshape(n_attributes, n_labels)
+    state = total.astype(np.float64, copy=False).reshape(n_attributes, n_labels)
     return ChainWeights(labels, attributes, state, transition)
 
 
