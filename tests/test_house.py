@@ -54,9 +54,9 @@ LAYERS = [
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 
-# Three wings stand on the other packages; `compat` has names of other libraries over two
-# of them. Each wing can be tested alone, by its folders of tests/: docs/development.rst
-# has the commands.
+# Three wings stand on the other packages; `compat` has names of other libraries,
+# over two wings. Each wing can be tested alone, by its folders of tests/,
+# with the commands of docs/development.rst.
 WINGS = {
     "language models": [
         "context_tree",

@@ -332,6 +332,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
 
     def _chain_model(self) -> ChainModel:
         """The weights without graphs, kept until `coef_` is another array."""
+        assert self._columns is not None
         coef, known = vars(self).get("_reader", (None, None))
         if coef is not self.coef_:
             known = ChainModel(

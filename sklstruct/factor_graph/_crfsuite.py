@@ -86,12 +86,12 @@ def read_model(data: bytes) -> ChainWeights:
         data, of_attributes_at, b"AFRF", n_attributes, features
     )
     # and the sum of the weights of an attribute and a label
-    state = np.bincount(
+    total = np.bincount(
         owner * n_labels + chosen["target"], chosen["weight"], n_attributes * n_labels
     )
-    return ChainWeights(
-        labels, attributes, state.reshape(n_attributes, n_labels), transition
-    )
+    # without a feature `bincount` counts integers
+    state = total.astype(np.float64, copy=False).reshape(n_attributes, n_labels)
+    return ChainWeights(labels, attributes, state, transition)
 
 
 def read_header(data: bytes) -> dict[str, str]:

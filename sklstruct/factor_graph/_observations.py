@@ -104,7 +104,7 @@ def read_items(
 
 
 def as_items(owner: int | str, sequence: Any) -> list:
-    """The items of a sequence, in a list that nobody else has.
+    """The items of a sequence, in a new list.
 
     owner: its name in an error message, or its number in X
     """

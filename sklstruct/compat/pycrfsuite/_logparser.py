@@ -1,4 +1,4 @@
-"""What the lines say that CRFsuite, or our `Trainer`, writes while it trains."""
+"""Reader of the lines that CRFsuite, or our `Trainer`, writes while it trains."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TrainLogParser:
         Each event with its first line and the end of its lines in `log`.
 
     iterations : list of dict
-        What is known of each iteration: ``num``, ``loss``, ``time``, ``scores`` ...
+        Figures of each iteration: ``num``, ``loss``, ``time``, ``scores`` ...
 
     last_iteration : dict or None
         The last of them.
@@ -99,7 +99,7 @@ class TrainLogParser:
             self.events.append((event, self.events[-1][2] if self.events else 0, end))
         return event
 
-    # What a line means in each part; each part says which one is next.
+    # One method for each part of the training; it sets the method of the next part.
 
     def _starting(self, line: str) -> str | None:
         if line.startswith("Feature generation"):

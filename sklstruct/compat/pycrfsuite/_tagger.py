@@ -129,17 +129,23 @@ class Tagger:
 
     Examples
     --------
+    >>> from tempfile import TemporaryDirectory
     >>> from sklstruct.compat import pycrfsuite
     >>> trainer = pycrfsuite.Trainer(verbose=False, params={"c2": 0.1})
     >>> trainer.append([{"w": "the"}, {"w": "cat"}], ["D", "N"])
-    >>> trainer.train("model.crfsuite")  # doctest: +SKIP
     >>> tagger = pycrfsuite.Tagger()
-    >>> with tagger.open("model.crfsuite"):  # doctest: +SKIP
-    ...     tagger.tag([{"w": "the"}, {"w": "cat"}])
+    >>> with TemporaryDirectory() as folder:
+    ...     trainer.train(f"{folder}/model.crfsuite")
+    ...     opened = tagger.open(f"{folder}/model.crfsuite")
+    >>> tagger.tag([{"w": "the"}, {"w": "cat"}])
     ['D', 'N']
+    >>> max(tagger.info().transitions, key=tagger.info().transitions.get)
+    ('D', 'N')
     """
 
     def __init__(self) -> None:
+        self._model: ChainModel | None = None
+        self._marginals: np.ndarray | None = None
         self.close()
 
     def open(self, name: str | os.PathLike[str]) -> contextlib.closing[Tagger]:
@@ -197,9 +203,8 @@ class Tagger:
 
     def close(self) -> None:
         """Close the model."""
-        self._model: ChainModel | None = None
+        self._model = self._marginals = None
         self._scores, self._length = b"", 0
-        self._marginals: np.ndarray | None = None
 
     def _opened(self, error: type[Exception] = ValueError) -> ChainModel:
         if self._model is None:

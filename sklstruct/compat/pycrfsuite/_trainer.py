@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..._checks import INT32_MAX
 from ..._files import check_writable, open_write
 from ...factor_graph import ConditionalRandomField
 from ...factor_graph._crfsuite import ChainWeights, model_bytes
@@ -41,7 +42,7 @@ _ALGORITHMS: dict[str, dict[str, _Parameter]] = {
     "lbfgs": {
         "c1": (float, 0.0, "Weight of the L1 penalty."),
         "c2": (float, 1.0, "Weight of the L2 penalty."),
-        "max_iterations": (_whole, 2**31 - 1, "Most iterations."),
+        "max_iterations": (_whole, INT32_MAX, "Most iterations."),
         "num_memories": (_whole, 6, "Accepted; L-BFGS remembers 10 pairs."),
         "epsilon": (float, 1e-5, "Accepted; training stops at a gap."),
         "period": (_whole, 10, "Accepted; training stops at a gap."),
@@ -99,7 +100,7 @@ class CRFSuiteError(Exception):
     Parameters
     ----------
     message : str
-        What is not possible, and what to do.
+        Names the parameter and the remedy.
 
     Attributes
     ----------
@@ -204,7 +205,7 @@ class BaseTrainer:
         return self._values[name]
 
     def help(self, name: str) -> str:
-        """What a parameter means.
+        """The meaning of a parameter.
 
         Raises
         ------
@@ -243,15 +244,22 @@ class BaseTrainer:
             If a label is not a string.
         """
         if isinstance(xseq, ItemSequence):
-            items = xseq.summed()
+            items: list = xseq.summed()
         else:  # copies: a caller may change its items after the call
             items = list(map(_copied, as_items("xseq", xseq)))
-            reader = FeatureReader({}, False)
-            read_items(items, reader, lambda t: f"xseq, item {t}")
+        names: dict[str, int] = {}
+        read_items(items, FeatureReader(names, True), lambda t: f"xseq, item {t}")
         labels = [y.decode() if isinstance(y, bytes) else y for y in yseq]
         for t, label in enumerate(labels):
             if not isinstance(label, str):
                 raise TypeError(f"yseq must be strings, got {label!r} at item {t}")
+        for what, strings in (("xseq", names), ("yseq", labels)):
+            for string in strings:
+                if "\0" in string:
+                    raise ValueError(
+                        f"{what} has a null character in {string!r}, which cannot be "
+                        "in a model file"
+                    )
         if len(labels) != len(items):
             raise ValueError(
                 f"yseq must have a label for each of the {len(items)} items, got "
@@ -364,13 +372,13 @@ class BaseTrainer:
             self._say("\n")
 
         least = max(1, math.ceil(values["feature.minfreq"]))
-        every = [
+        states, transitions = (
             0 if values[f"feature.possible_{what}"] and least == 1 else least
             for what in ("states", "transitions")
-        ]
-        most = values["max_iterations"] or 2**31 - 1  # 0: without a limit
+        )
+        most = values["max_iterations"] or INT32_MAX  # 0: without a limit
         crf = _Reporting(
-            values["c1"], values["c2"], min_count=tuple(every), max_iter=most
+            values["c1"], values["c2"], min_count=(states, transitions), max_iter=most
         )
         crf.report = report
         X, y, _ = zip(*train)
@@ -456,8 +464,8 @@ class Trainer(BaseTrainer):
     Attributes
     ----------
     logparser : TrainLogParser or None
-        What the messages of the last training said: ``last_iteration``, ``iterations``
-        and the lines.
+        Reads the messages of the last training: ``last_iteration``, ``iterations`` and
+        the lines.
 
     Notes
     -----
@@ -486,11 +494,12 @@ class Trainer(BaseTrainer):
         event = self.logparser.feed(message)
         if not self.verbose or event is None:
             return
-        more = {
-            "featgen_progress": [self.logparser.featgen_percent],
-            "iteration": [self.logparser.last_iteration],
-        }
-        getattr(self, f"on_{event}")(self.logparser.last_log, *more.get(event, []))
+        arguments: list[Any] = [self.logparser.last_log]
+        if event == "featgen_progress":
+            arguments.append(self.logparser.featgen_percent)
+        elif event == "iteration":
+            arguments.append(self.logparser.last_iteration)
+        getattr(self, f"on_{event}")(*arguments)
 
     def on_start(self, log: str) -> None:
         """Print the lines, as all methods `on_...` do."""
