@@ -11,16 +11,19 @@ import sys
 import pytest
 
 from sklstruct.exchange import read
+from sklstruct.factor_graph import ConditionalRandomField
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="limits of POSIX")
 
 CHILD = """
-import resource, sys, warnings
+import io, resource, sys, warnings
 from pathlib import Path
 import numpy as np
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct._cli import main
+from sklstruct.compat import pycrfsuite
 from sklstruct.exchange import write
+from sklstruct.factor_graph import ConditionalRandomField
 from sklstruct.hmm import write_max_arpa
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import AutoSolver, Checkpoint
@@ -68,6 +71,20 @@ elif kind in (".mix", ".prune", ".convert"):
     }
     sys.stderr = sys.stdout
     print(main(given[kind]))
+elif kind == ".crfsuite":
+    X = [[[f"{word}{i}"] for word in words] for i in range(3)]
+    crf = ConditionalRandomField(max_iter=1)
+    crf.fit(X[:1], [["a", "b"] * 200]).save(path)
+    crf.fit(X, [["a", "b"] * 200] * 3)
+    trainer = pycrfsuite.Trainer(params={"max_iterations": 1}, verbose=False)
+    trainer.append(X[0] + X[1] + X[2], ["a", "b"] * 600)
+    large, tagger = io.BytesIO(), pycrfsuite.Tagger()
+    crf.save(large)
+    tagger.open_inmemory(large.getvalue())
+    limit()
+    full(lambda: crf.save(path))
+    full(lambda: trainer.train(path))
+    full(lambda: tagger.dump(path))
 elif kind == ".max":
     write_max_arpa(small.backoff_model_, path)
     limit()
@@ -113,6 +130,14 @@ def test_models(kind, tmp_path):
         assert len(read(path).labels.classes) < 40  # the old model, whole
     else:
         assert path.read_text().rstrip().endswith("\\end\\")
+
+
+def test_models_of_crfsuite(tmp_path):
+    path = tmp_path / "old.crfsuite"
+    said = child(".crfsuite", tmp_path)
+    assert len(said) == 3 and all(str(path) in line for line in said), said
+    assert sorted(os.listdir(tmp_path)) == [path.name, "text"]
+    assert len(ConditionalRandomField.load(path).feature_names_) == 400  # the old one
 
 
 @pytest.mark.parametrize("kind", [".mix", ".prune", ".convert"])

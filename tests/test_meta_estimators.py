@@ -27,6 +27,8 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from test_estimators import READS, TABLE
 
+from sklstruct.factor_graph import ConditionalRandomField
+
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*counts of counts:UserWarning"),
     pytest.mark.filterwarnings("ignore:GoodTuringUnigram:UserWarning"),
@@ -201,3 +203,30 @@ def test_missing_labels_are_named(estimator):
         labels[1] = missing
         with pytest.raises(ValueError, match=r"y\[1\] is (missing|an empty path)"):
             clone(estimator).fit(X, labels)
+
+
+def test_a_random_field_in_meta_estimators():
+    words = [["the", "cat", "ran"], ["the", "dog", "sat"], ["dogs", "ran"], []] * 6
+    tags = [["D", "N", "V"], ["D", "N", "V"], ["N", "V"], []] * 6
+    sequences = [[{"w": w, "end": w[-2:]} for w in row] for row in words]
+    crf = ConditionalRandomField(c2=0.1)
+    alone = clone(crf).fit(sequences, tags)
+    for meta in (
+        GridSearchCV(crf, {"c2": [0.1]}, cv=3, error_score="raise"),
+        make_pipeline("passthrough", crf),
+        make_pipeline(FunctionTransformer(list), crf),
+        FrozenEstimator(clone(alone).fit(sequences, tags)),
+    ):
+        found = meta.fit(sequences, tags)
+        assert found.predict(sequences) == alone.predict(sequences)
+        for ours, theirs in zip(
+            found.predict_proba(sequences), alone.predict_proba(sequences)
+        ):
+            np.testing.assert_array_equal(ours, theirs)
+        assert found.score(sequences, tags) == 1.0
+    scores = cross_validate(crf, sequences, tags, cv=KFold(3), error_score="raise")
+    assert scores["test_score"].tolist() == [1.0] * 3
+    halving = HalvingGridSearchCV(
+        crf, {"c2": [0.1, 10.0]}, cv=2, min_resources=8, error_score="raise"
+    )
+    assert halving.fit(sequences, tags).best_params_ == {"c2": 0.1}

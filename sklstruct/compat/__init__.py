@@ -6,5 +6,6 @@ from .._lazy import face
 
 if TYPE_CHECKING:
     from . import kenlm as kenlm
+    from . import pycrfsuite as pycrfsuite
 else:
     __all__, __getattr__, __dir__ = face(__name__)

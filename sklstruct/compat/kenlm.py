@@ -16,9 +16,7 @@ from __future__ import annotations
 
 import mmap
 import os
-import sys
 from collections.abc import Iterable, Iterator
-from importlib.machinery import ModuleSpec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +25,7 @@ from ..backoff import BackoffModel, without_zero_weights
 from ..exchange import read
 from ..exchange._probing import MAGIC, image_of, read_layout, read_words
 from ..exchange._probing_fast import State, Tables
+from ._stand_in import stand_in
 
 __all__ = [
     "ARPALoadComplain",
@@ -336,12 +335,4 @@ def install() -> None:
     RuntimeError
         If another module of that name is loaded.
     """
-    here = sys.modules[__name__]
-    loaded = sys.modules.get("kenlm")
-    if loaded is not None and loaded is not here:
-        raise RuntimeError(
-            "a module named kenlm is loaded already; call install() before it is "
-            "imported"
-        )
-    here.__spec__ = ModuleSpec("kenlm", None, origin=here.__file__)
-    sys.modules["kenlm"] = here
+    stand_in(__name__, "kenlm")

@@ -53,7 +53,7 @@ cdef class ChainScorer:
     def scores(self, list sequences, owner):
         """The scores of the items of all sequences, one after the other.
 
-        sequences : list of lists of items, which nobody else has: no list grows
+        sequences : list of lists of items, made for this call: no list grows
         owner : (number of a sequence, of an item) -> their name in an error message
         """
         cdef Py_ssize_t n = 0, i = 0, t

@@ -27,7 +27,7 @@ class ScoredChains:
         self,
         lengths: list[int],
         scores: Callable[[int, int], bytes],
-        n_jobs: int | None,
+        n_jobs: int | None = None,
     ) -> None:
         self.lengths, self.scores, self.n_jobs = lengths, scores, n_jobs
 
@@ -113,12 +113,12 @@ class ChainModel:
             owner = np.repeat(np.arange(end - first), given.lengths[first:end])
             found = np.bincount(owner, share, end - first) - log_z
             paths = unpacked(here, ptr)
-            state = np.concatenate([paths[i] for i in np.flatnonzero(~safe)] or [[]])
+            chosen = [paths[i] for i in np.flatnonzero(~safe)]
 
             def of_graphs(infer: BlockInference) -> np.ndarray:
                 log_z = infer.sums(marginals=False)[0]
-                at = infer.block.variables
-                return infer.score(state[at].astype(np.int32)) - log_z
+                state = np.concatenate(chosen)[infer.block.variables]
+                return infer.score(state) - log_z
 
             return self._mended(found.tolist(), safe, unpacked(score, ptr), of_graphs)
 
@@ -164,8 +164,9 @@ class ChainModel:
             with ThreadMap(None) as parallel:
                 answers = over_blocks(function, packed, coef, graphs, parallel)
             every = np.concatenate(answers)
-            if every.ndim > 1:
-                every = unpacked(every, packed.var_ptr)
-            for i, answer in zip(at, every):
+            by_item = every.ndim > 1
+            for i, answer in zip(
+                at, unpacked(every, packed.var_ptr) if by_item else every.tolist()
+            ):
                 found[i] = answer
         return found

@@ -52,11 +52,12 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         Weight of the squares, at least 0. Both have the scale of the total likelihood,
         not of its mean, as in CRFsuite.
 
-    min_count : int, default=1
+    min_count : int or tuple of two int, default=1
         A feature of a variable or an edge has a weight for a kind of value (or a pair
         of kinds) if the two occur together at least so often in training; the other
-        weights are 0. 0 gives a weight to all, which costs memory and time:
-        CRFsuite's ``all_possible_states`` and ``all_possible_transitions``. Weights of
+        weights are 0. 0 gives a weight to all, which costs memory and time. Of two
+        numbers the first is for variables, the second for edges: 0 is then CRFsuite's
+        ``all_possible_states`` or ``all_possible_transitions``. Weights of
         `candidate_features` and `pair_features` are always learned.
 
     tol : float, default=1e-3
@@ -137,7 +138,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     _parameter_constraints: dict = {
         "c1": [Interval(numbers.Real, 0, None, closed="left")],
         "c2": [Interval(numbers.Real, 0, None, closed="left")],
-        "min_count": [Interval(numbers.Integral, 0, None, closed="left")],
+        "min_count": [Interval(numbers.Integral, 0, None, closed="left"), tuple],
         "tol": [Interval(numbers.Real, 0, None, closed="left")],
         "max_iter": [Interval(numbers.Integral, 1, None, closed="left")],
         "n_jobs": [numbers.Integral, None],
@@ -149,7 +150,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         c1: float = 0.0,
         c2: float = 1.0,
         *,
-        min_count: int = 1,
+        min_count: int | tuple[int, int] = 1,
         tol: float = 1e-3,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -195,6 +196,16 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         ConvergenceWarning
             If the gap is above `tol` at the end.
         """
+        least = self.min_count
+        if not isinstance(least, tuple):
+            least = least, least
+        elif len(least) != 2 or not all(
+            isinstance(n, numbers.Integral) and n >= 0 for n in least
+        ):
+            raise ValueError(
+                "min_count must be an integer of at least 0, or two of them for the "
+                f"features of variables and of edges, got {least!r}"
+            )
         graphs, truth = self._learn_input(X, y)
         self._refuse(graphs)
         layout = WeightLayout.of(graphs)
@@ -205,13 +216,11 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
             Progress.of_fit(self, max_subtasks=self.max_iter) as progress,
         ):
             loss = ConditionalLikelihood(packed, graphs, truth, parallel)
-            free = np.ones(layout.n_weights, dtype=bool)
-            if self.min_count:
-                crossed = np.zeros(layout.n_weights, dtype=bool)
-                crossed[: layout.own_offset] = True
-                for start, end in zip(layout.cross_offset, layout.pair_offset):
-                    crossed[start:end] = True
-                free = ~crossed | (loss.counts() >= self.min_count)
+            wanted = np.zeros(layout.n_weights)
+            wanted[: layout.own_offset] = least[0]
+            for start, end in zip(layout.cross_offset, layout.pair_offset):
+                wanted[start:end] = least[1]
+            free = loss.counts() >= wanted
             descent = _Descent(self, loss, np.flatnonzero(free), progress)
             descent.run()
         self._set_weights(layout, descent.coef)
@@ -226,6 +235,11 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
                 ConvergenceWarning,
             )
         return self
+
+    def _after_iteration(
+        self, layout: WeightLayout, coef: np.ndarray, objective: list[float]
+    ) -> None:
+        """Called at the start and after each iteration; for subclasses."""
 
     def _refuse(self, graphs: list[FactorGraph]) -> None:
         if self._columns is None:  # sequences are chains
@@ -318,6 +332,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
 
     def _chain_model(self) -> ChainModel:
         """The weights without graphs, kept until `coef_` is another array."""
+        assert self._columns is not None
         coef, known = vars(self).get("_reader", (None, None))
         if coef is not self.coef_:
             known = ChainModel(
@@ -445,6 +460,7 @@ class _Descent:
         free: np.ndarray,
         progress: Progress,
     ) -> None:
+        self.model = model
         self.loss, self.free, self.progress = loss, free, progress
         self.c1, self.c2 = float(model.c1), float(model.c2)
         self.max_iter = model.max_iter
@@ -480,6 +496,7 @@ class _Descent:
     def keep(self) -> None:
         self.coef, objective, self.gap = self.last
         self.history.append(objective)
+        self.model._after_iteration(self.loss.packed.layout, self.coef, self.history)
         self.ended = self.gap <= self.tol
         if self.gap == np.inf and len(self.history) > 10:
             self.ended = self.history[-11] - objective <= self.tol

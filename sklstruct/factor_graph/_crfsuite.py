@@ -89,9 +89,25 @@ def read_model(data: bytes) -> ChainWeights:
     state = np.bincount(
         owner * n_labels + chosen["target"], chosen["weight"], n_attributes * n_labels
     )
-    return ChainWeights(
-        labels, attributes, state.reshape(n_attributes, n_labels), transition
-    )
+    # without a feature `bincount` counts integers
+    state = state.astype(np.float64, copy=False).reshape(n_attributes, n_labels)
+    return ChainWeights(labels, attributes, state, transition)
+
+
+def read_header(data: bytes) -> dict[str, str]:
+    """The fields of the header of a file that `read_model` reads, as texts."""
+    numbers = np.frombuffer(data, _WORD, _HEADER // 4).tolist()
+    names = ("features", "labels", "attrs", "labelrefs", "attrrefs")
+    return {
+        "magic": "lCRF",
+        "size": str(numbers[1]),
+        "type": "FOMC",
+        "version": str(numbers[3]),
+        "num_features": str(numbers[4]),
+        "num_labels": str(numbers[5]),
+        "num_attrs": str(numbers[6]),
+        **{f"off_{name}": f"0x{at:X}" for name, at in zip(names, numbers[7:])},
+    }
 
 
 def _words(data: bytes, start: int, n: int, place: str) -> np.ndarray:

@@ -48,7 +48,7 @@ def refusal(str owner, item, exc):
 
 
 cdef class Node:
-    """What is known of the names with one prefix.
+    """Numbers of the names with one prefix.
 
     numbers : key -> number of prefix + key
     pairs : key -> string -> number of prefix + key + ":" + string

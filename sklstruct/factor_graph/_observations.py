@@ -103,23 +103,29 @@ def read_items(
     return np.array(per_item, dtype=np.int64), *reader.entries()
 
 
-def as_items(i: int, sequence: Any) -> list:
-    """The items of sequence i, in a list that nobody else has."""
+def as_items(owner: int | str, sequence: Any) -> list:
+    """The items of a sequence, in a new list.
+
+    owner: its name in an error message, or its number in X
+    """
+    if type(sequence) in (list, tuple):  # what comes last of the checks comes first
+        return list(sequence)
+    name = owner if isinstance(owner, str) else f"X[{owner}]"
     if isinstance(sequence, FactorGraph):
         raise ValueError(
-            f"X[{i}] is a FactorGraph and X[0] a sequence of observations; X must "
+            f"{name} is a FactorGraph and X[0] a sequence of observations; X must "
             "hold one or the other"
         )
     if isinstance(sequence, (str, bytes, Mapping)):
         raise ValueError(
-            f"X[{i}] must be a sequence of observations, each a mapping or an "
+            f"{name} must be a sequence of observations, each a mapping or an "
             f"iterable of names of features, got {type(sequence).__name__}"
         )
     try:
         return list(sequence)
     except TypeError as exc:
         raise ValueError(
-            f"X[{i}] must be a FactorGraph or a sequence of observations, got "
+            f"{name} must be a FactorGraph or a sequence of observations, got "
             f"{type(sequence).__name__}"
         ) from exc
 

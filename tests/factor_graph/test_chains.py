@@ -133,6 +133,25 @@ def test_a_model_is_copied_without_its_reader():
     assert model.predict([[{"new": "x"}, {"new": "y"}]]) == [["p", "q"]]
 
 
+def test_weights_that_change_are_seen():
+    """Changed in place, or other arrays."""
+    model, X, _ = model_and_sequences(2)
+    first = model.predict(X)
+    model.coef_ *= -1
+    graphs = model._predict_graphs(model._graphs(X))
+    assert model.predict(X) == [row.tolist() for row in graphs] != first
+    model.coef_ = -model.coef_
+    assert model.predict(X) == first
+
+
+def test_values_of_zero_and_repeated_names():
+    model, _, _ = model_and_sequences(2)
+    X = [[{"f0": 0.0, "f1": False, "f2": True}, ["f3", "f3"]]]
+    Y = [[{"f2": 1}, {"f3": 2.0}]]
+    for ours, theirs in zip(model.predict_proba(X), model.predict_proba(Y)):
+        np.testing.assert_allclose(ours, theirs, atol=1e-15)
+
+
 def test_threads_share_a_model():
     model, X, _ = model_and_sequences(3)
     X = [

@@ -305,14 +305,15 @@ def test_min_count_is_how_often_a_feature_meets_a_label():
     y = [["s", "t"], ["s", "s"], ["t", "t"]]
     count = {("a", "s"): 3, ("b", "t"): 2, ("a", "t"): 0, ("b", "s"): 0}
     steps = {("s", "t"): 1, ("s", "s"): 1, ("t", "t"): 1, ("t", "s"): 0}
-    for least in (0, 1, 2, 3):
+    for least in (0, 1, 2, 3, (1, 0), (0, 2), (3, 1)):
         model = ConditionalRandomField(min_count=least, c2=0.1).fit(X, y)
+        states, edges = least if isinstance(least, tuple) else (least, least)
         for (name, label), n in count.items():
             at = model.feature_names_.tolist().index(name), ["s", "t"].index(label)
-            assert (model.feature_coef_[at] != 0) == (n >= least)
+            assert (model.feature_coef_[at] != 0) == (n >= states)
         for (a, b), n in steps.items():
             at = "st".index(a), "st".index(b)
-            assert (model.edge_coef_["next"][0][at] != 0) == (n >= least)
+            assert (model.edge_coef_["next"][0][at] != 0) == (n >= edges)
     # values count as occurrences, whatever their size
     X = [[{"a": 0.01}, {"b": 0.0}]]
     model = ConditionalRandomField().fit(X, [["s", "t"]])
@@ -486,7 +487,8 @@ def test_loops_and_the_other_sort_of_input_are_refused():
 @pytest.mark.parametrize(
     "name, value",
     [("c1", -1), ("c2", -1), ("c2", math.nan), ("c1", math.inf), ("tol", -1),
-     ("tol", math.inf), ("max_iter", 0), ("min_count", -1), ("min_count", 1.5)],
+     ("tol", math.inf), ("max_iter", 0), ("min_count", -1), ("min_count", 1.5),
+     ("min_count", (1,)), ("min_count", (1, -1)), ("min_count", (0.5, 1))],
 )  # fmt: skip
 def test_bad_parameters(name, value):
     with pytest.raises(ValueError, match=name):

@@ -110,6 +110,15 @@ def test_what_is_written_is_read(c1, tmp_path):
     assert gzip.decompress((tmp_path / name).read_bytes()) == file_of(model)
 
 
+def test_a_model_whose_weights_are_all_zero():
+    X, y = sentences()
+    model = ConditionalRandomField(max_iter=1, tol=1e9).fit(X, y)
+    again = load(file_of(model))
+    assert again.feature_coef_.shape == (0, 3)
+    assert again.predict(X) == model.predict(X)
+    np.testing.assert_allclose(again.predict_proba(X[:1])[0], 1 / 3, rtol=1e-12)
+
+
 def test_sequences_of_one_item_have_no_transitions():
     model = ConditionalRandomField().fit([[["a"]], [["b"]]], [["x"], ["y"]])
     again = load(file_of(model))

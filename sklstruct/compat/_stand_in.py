@@ -1,0 +1,28 @@
+"""A module of ours under the name of another."""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import ModuleSpec
+
+
+def stand_in(module: str, name: str) -> None:
+    """Put one of our loaded modules where ``import name`` finds it.
+
+    Raises
+    ------
+    RuntimeError
+        If another module of that name is loaded.
+    """
+    here = sys.modules[module]
+    loaded = sys.modules.get(name)
+    if loaded is not None and loaded is not here:
+        raise RuntimeError(
+            f"a module named {name} is loaded already; call install() before it is "
+            "imported"
+        )
+    here.__spec__ = ModuleSpec(name, None, origin=here.__file__)
+    sys.modules[name] = here
+    for known, part in list(sys.modules.items()):  # of a package
+        if known.startswith(f"{module}."):
+            sys.modules[name + known.removeprefix(module)] = part

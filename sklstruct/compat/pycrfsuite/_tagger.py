@@ -1,0 +1,356 @@
+"""Items as python-crfsuite takes them, and the tagger of a model file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ..._files import open_read, open_write
+from ...factor_graph._chains import ChainModel, ScoredChains
+from ...factor_graph._crfsuite import ChainWeights, read_header, read_model
+from ...factor_graph._features_fast import FeatureReader
+from ...factor_graph._observations import as_items, read_items
+
+
+class ItemSequence:
+    """Items whose attributes are read, for several calls.
+
+    Parameters
+    ----------
+    pyseq : iterable of items
+        An item is a mapping from names to numbers, strings (the attribute
+        ``name:string`` is 1), lists of strings or further mappings, or an iterable of
+        names, which are 1. Names may be bytes, in UTF-8.
+
+    Raises
+    ------
+    ValueError
+        If an item is malformed, or a value is NaN or infinite.
+
+    Examples
+    --------
+    >>> from sklstruct.compat.pycrfsuite import ItemSequence
+    >>> ItemSequence([["foo"], {"bar": {"baz": 1}, "word": "cat"}]).items()
+    [{'foo': 1.0}, {'bar:baz': 1.0, 'word:cat': 1.0}]
+    """
+
+    def __init__(self, pyseq: Sequence) -> None:
+        names: dict[str, int] = {}
+        items = as_items("pyseq", pyseq)
+        per_item, column, value = read_items(
+            items, FeatureReader(names, True), lambda t: f"pyseq, item {t}"
+        )
+        every = iter(zip(map(list(names).__getitem__, column.tolist()), value.tolist()))
+        self._pairs = [[next(every) for _ in range(n)] for n in per_item.tolist()]
+
+    def items(self) -> list[dict[str, float]]:
+        """The attributes of each item; of a repeated attribute the last value."""
+        return [dict(pairs) for pairs in self._pairs]
+
+    def summed(self) -> list[dict[str, float]]:
+        """The attributes of each item; of a repeated attribute the sum, as tagging."""
+        found = []
+        for pairs in self._pairs:
+            item: dict[str, float] = {}
+            for name, value in pairs:
+                item[name] = item.get(name, 0.0) + value
+            found.append(item)
+        return found
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __repr__(self) -> str:
+        return f"<ItemSequence of size {len(self)}>"
+
+
+class ParsedDump:
+    """The result of `Tagger.info`.
+
+    Attributes
+    ----------
+    header : dict from str to str
+        Fields of the header of the file.
+
+    labels, attributes : dict from str to str
+        The number, as text, of each label and of each attribute.
+
+    transitions : dict from (str, str) to float
+        Weights by earlier and later label; weights of 0 are left out.
+
+    state_features : dict from (str, str) to float
+        Weights by attribute and label; weights of 0 are left out.
+    """
+
+    def __init__(self, header: dict[str, str], weights: ChainWeights) -> None:
+        self.header = header
+        labels, attributes, state, transition = weights
+        self.labels = {name: str(i) for i, name in enumerate(labels)}
+        self.attributes = {name: str(i) for i, name in enumerate(attributes)}
+        self.transitions = _named(transition, labels, labels)
+        self.state_features = _named(state, attributes, labels)
+
+    def lines(self) -> Iterator[str]:
+        """The text of `Tagger.dump`."""
+        head = (f"  {name}: {value}" for name, value in self.header.items())
+        yield from ("FILEHEADER = {", *head, "}", "")
+        for title, names in (("LABELS", self.labels), ("ATTRIBUTES", self.attributes)):
+            body = (f"  {number:>5}: {name}" for name, number in names.items())
+            yield from (f"{title} = {{", *body, "}", "")
+        for title, kind, table in (
+            ("TRANSITIONS", 1, self.transitions),
+            ("STATE_FEATURES", 0, self.state_features),
+        ):
+            body = (f"  ({kind}) {a} --> {b}: {w:f}" for (a, b), w in table.items())
+            yield from (f"{title} = {{", *body, "}", "")
+
+
+def _named(
+    table: np.ndarray, rows: list[str], columns: list[str]
+) -> dict[tuple[str, str], float]:
+    i, j = np.nonzero(table)
+    pairs = zip(map(rows.__getitem__, i.tolist()), map(columns.__getitem__, j.tolist()))
+    return dict(zip(pairs, table[i, j].tolist()))
+
+
+class Tagger:
+    """Labels of sequences, by a model file of CRFsuite.
+
+    Notes
+    -----
+    A file that CRFsuite, python-crfsuite or `Trainer` wrote gives the same labels as
+    with python-crfsuite, and the same probabilities to about 1e-13. A damaged file is
+    an error that names the place. Values that are NaN or infinite are refused. `info`
+    has exact weights. Threads may share a tagger for `tag` with an argument.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklstruct.compat import pycrfsuite
+    >>> trainer = pycrfsuite.Trainer(verbose=False, params={"c2": 0.1})
+    >>> trainer.append([{"w": "the"}, {"w": "cat"}], ["D", "N"])
+    >>> tagger = pycrfsuite.Tagger()
+    >>> with TemporaryDirectory() as folder:
+    ...     trainer.train(f"{folder}/model.crfsuite")
+    ...     opened = tagger.open(f"{folder}/model.crfsuite")
+    >>> tagger.tag([{"w": "the"}, {"w": "cat"}])
+    ['D', 'N']
+    >>> max(tagger.info().transitions, key=tagger.info().transitions.get)
+    ('D', 'N')
+    """
+
+    def __init__(self) -> None:
+        self._model: ChainModel | None = None
+        self._marginals: np.ndarray | None = None
+        self.close()
+
+    def open(self, name: str | os.PathLike[str]) -> contextlib.closing[Tagger]:
+        """Open a model file; the result closes it as a context manager.
+
+        Parameters
+        ----------
+        name : str or os.PathLike
+            Path, also of a file that gzip, bzip2 or xz compressed.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read.
+
+        ValueError
+            If the file is not a model of CRFsuite, is damaged or has no labels.
+        """
+        with open_read(name, name="name", what="the file") as (file, label):
+            data = file.read()
+        return self._open(data, f"name={label!r}")
+
+    def open_inmemory(self, value: bytes) -> contextlib.closing[Tagger]:
+        """Open the content of a model file.
+
+        Parameters
+        ----------
+        value : bytes
+            Content. It is read at once: the bytes need not be kept.
+
+        Raises
+        ------
+        ValueError
+            As `open`.
+        """
+        if not isinstance(value, bytes):
+            raise TypeError(f"value must be bytes, got {type(value).__name__}")
+        return self._open(value, "value")
+
+    def _open(self, data: bytes, owner: str) -> contextlib.closing[Tagger]:
+        try:
+            weights, header = read_model(data), read_header(data)
+        except ValueError as exc:
+            raise ValueError(f"{owner}: {exc}") from exc
+        self.close()
+        self._header, self._weights = header, weights
+        self._model = ChainModel(
+            {name: j for j, name in enumerate(weights.attributes)},
+            weights.state,
+            weights.transition,
+            weights.labels,
+        )
+        self._code = {label: a for a, label in enumerate(weights.labels)}
+        return contextlib.closing(self)
+
+    def close(self) -> None:
+        """Close the model."""
+        self._model = self._marginals = None
+        self._scores, self._length = b"", 0
+
+    def _opened(self, error: type[Exception] = ValueError) -> ChainModel:
+        if self._model is None:
+            raise error("the tagger is closed: call open(name) first")
+        return self._model
+
+    def labels(self) -> list[str]:
+        """The labels, in the order of the file."""
+        return list(self._opened().labels)
+
+    def set(self, xseq: Sequence | ItemSequence) -> None:
+        """Set the sequence that `tag`, `probability` and `marginal` are about.
+
+        Parameters
+        ----------
+        xseq : iterable of items, or ItemSequence
+            As `ItemSequence` takes them. Attributes that the model does not have are
+            left out.
+
+        Raises
+        ------
+        ValueError
+            If an item is malformed, or a value is NaN or infinite.
+        """
+        model = self._opened()
+        if isinstance(xseq, ItemSequence):
+            items = xseq.summed()
+        else:
+            items = as_items("xseq", xseq)
+        self._scores = model.scorer.scores([items], _owner)
+        self._length, self._marginals = len(items), None
+
+    def tag(self, xseq: Sequence | ItemSequence | None = None) -> list[str]:
+        """The most probable labels.
+
+        Parameters
+        ----------
+        xseq : iterable of items, or ItemSequence, default=None
+            As for `set`. None: the sequence that was set or tagged last.
+
+        Returns
+        -------
+        labels : list of str
+        """
+        if xseq is not None:
+            self.set(xseq)
+        return self._opened().scorer.best(self._scores, [self._length])[0]
+
+    def probability(self, yseq: Sequence[str]) -> float:
+        """The probability of a label sequence, given the items that were set.
+
+        Parameters
+        ----------
+        yseq : list of str
+            A label for each item.
+
+        Returns
+        -------
+        probability : float
+            0.0 of an empty sequence, as in python-crfsuite.
+
+        Raises
+        ------
+        ValueError
+            If the numbers of items and labels differ.
+
+        RuntimeError
+            If the model does not have a label.
+        """
+        model, labels = self._opened(), list(yseq)
+        if len(labels) != self._length:
+            raise ValueError(
+                f"yseq must have a label for each of the {self._length} items, got "
+                f"{len(labels)}"
+            )
+        if not labels:
+            return 0.0
+        path = np.array([self._number(label) for label in labels])
+        return float(np.exp(model.log_proba(self._given(), path)[0]))
+
+    def marginal(self, y: str, pos: int) -> float:
+        """The probability of a label at a position, given the items that were set.
+
+        Parameters
+        ----------
+        y : str
+            The label.
+
+        pos : int
+            The position, from 0.
+
+        Returns
+        -------
+        probability : float
+            0.0 of an empty sequence, as in python-crfsuite.
+
+        Raises
+        ------
+        ValueError
+            If there is no such position.
+
+        RuntimeError
+            If the model does not have the label.
+        """
+        model = self._opened()
+        if not self._length:
+            return 0.0
+        code = self._number(y)
+        if not 0 <= pos < self._length:
+            raise ValueError(f"pos must be from 0 to {self._length - 1}, got {pos}")
+        if self._marginals is None:
+            self._marginals = model.marginals(self._given())[0]
+        return float(self._marginals[pos, code])
+
+    def _given(self) -> ScoredChains:
+        scores = self._scores
+        return ScoredChains([self._length], lambda first, end: scores)
+
+    def _number(self, label: str) -> int:
+        try:
+            return self._code[label]
+        except (KeyError, TypeError):
+            raise RuntimeError(
+                f"the model does not have the label {label!r}; labels() has its labels"
+            ) from None
+
+    def info(self) -> ParsedDump:
+        """Labels, attributes and weights of the model."""
+        self._opened(RuntimeError)
+        return ParsedDump(self._header, self._weights)
+
+    def dump(self, filename: str | os.PathLike[str] | None = None) -> None:
+        """Write the model as text.
+
+        Parameters
+        ----------
+        filename : str or os.PathLike, default=None
+            None is the standard output.
+        """
+        text = "\n".join(self.info().lines()) + "\n"
+        if filename is None:
+            sys.stdout.write(text)
+            return
+        with open_write(filename, name="filename") as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+
+
+def _owner(_: int, t: int) -> str:
+    return f"xseq, item {t}"
