@@ -1,0 +1,145 @@
+"""The conditional likelihood of sequences of observations, without graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+
+from ._chain_loss_fast import SAFE, Chains
+from ._inference import BUDGET
+from ._rows import FeatureRows
+
+
+class ChainLikelihood:
+    r"""The loss :math:`-\sum_s a_s \log p_w(y_s \mid x_s)`, a function of free weights.
+
+    Unknown labels are summed over. The free weights are those of features, by column
+    and label, then those of transitions.
+
+    Parameters
+    ----------
+    ptr : ndarray of shape (n_sequences + 1,)
+        The first item of each sequence, and the end.
+
+    rows : FeatureRows
+        Features of all items.
+
+    path : ndarray of shape (n_items,), int32
+        Positions of the labels, -1 if unknown.
+
+    k : int
+        Number of labels.
+
+    weight : ndarray of shape (n_sequences,)
+        The :math:`a_s`.
+
+    min_count : (int, int)
+        Weights are free if a feature and a label, or two labels in a row, occur together
+        so often; a sequence counts as often as its weight, rounded up.
+
+    parallel : callable
+        An ordered map. Sums run in the order of the sequences, so that results do not
+        depend on the threads.
+
+    Attributes
+    ----------
+    free : ndarray of shape (n_free,)
+        Positions of the free weights among all: features times labels, then pairs of
+        labels.
+    """
+
+    def __init__(
+        self,
+        ptr: np.ndarray,
+        rows: FeatureRows,
+        path: np.ndarray,
+        k: int,
+        weight: np.ndarray,
+        min_count: tuple[int, int],
+        parallel: Callable[..., list],
+    ) -> None:
+        self.k, self.parallel = k, parallel
+        n, width = path.size, rows.width
+        lengths = np.diff(ptr)
+        of_item = np.repeat(weight, lengths)
+        times = np.ceil(of_item)
+        later = np.ones(n, dtype=bool)  # items that have one before them
+        later[ptr[:-1][lengths > 0]] = False
+        later = np.flatnonzero(later)
+        known = np.flatnonzero(path >= 0)
+        items = sp.csr_array((times[known], (known, path[known])), shape=(n, k))
+        present = (rows.value != 0.0).astype(np.float64)
+        seen = sp.csr_array((present, rows.column, rows.ptr), shape=(n, width))
+        count = (seen.T @ items).tocsr()
+        count.sum_duplicates()
+        often = count.data >= min_count[0]
+        owner = np.repeat(np.arange(width), np.diff(count.indptr))[often]
+        label = count.indices[often]
+        if min_count[0] == 0:
+            owner, label = np.divmod(np.arange(width * k), k)
+        both = later[(path[later] >= 0) & (path[later - 1] >= 0)]
+        steps = path[both - 1] * k + path[both]
+        steps = np.bincount(steps, times[both], minlength=k * k)
+        self.steps = np.flatnonzero(steps >= min_count[1])
+        first = np.zeros(width + 1, dtype=np.int64)
+        np.cumsum(np.bincount(owner, minlength=width), out=first[1:])
+        self.free = np.concatenate([owner * k + label, width * k + self.steps])
+        squares = rows.value**2 * np.repeat(of_item, np.diff(rows.ptr))
+        curve = np.bincount(rows.column, squares, minlength=width)
+        #: About the second derivatives: those at 0, of each free weight alone.
+        self.curvature = np.concatenate([
+            curve[owner] * (1.0 - 1.0 / k) / k,
+            np.full(self.steps.size, of_item[later].sum() * (1.0 - k**-2) / k**2),
+        ])  # fmt: skip
+        self.chains = Chains(
+            ptr, rows, first, label.astype(np.int32), path, weight
+        )
+        self._cut(ptr, rows)
+
+    def _cut(self, ptr: np.ndarray, rows: FeatureRows) -> None:
+        """Runs of sequences, each with its gradient, and the parts of runs.
+
+        A part is one call of some tens of milliseconds; signals are handled between. A
+        gradient costs much less than the sequences of its run.
+        """
+        self.longest = int(np.diff(ptr).max(initial=0))
+        cost = np.cumsum(4 * (np.diff(ptr) * self.k**2 + np.diff(rows.ptr[ptr])))
+        total = int(cost[-1])
+        n_runs = min(16, max(1, total // (32 * self.free.size)))
+        n_parts = 1 + total // (n_runs * 10 * BUDGET)
+        cuts = np.searchsorted(cost, np.linspace(0, total, n_runs * n_parts + 1))
+        cuts[0], cuts[-1] = 0, cost.size
+        self.runs = [cuts[i * n_parts :][: n_parts + 1] for i in range(n_runs)]
+
+    def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """The loss, in nats, and its gradient by the free weights."""
+        k, n = self.k, w.size - self.steps.size
+        transition = np.zeros(k * k)
+        transition[self.steps] = w[n:]
+        transition = transition.reshape(k, k)
+        top = float(transition.max())
+        logs = top - float(transition.min()) > SAFE
+        ratio = np.exp(transition - top)
+        tables = np.array([transition, transition.T, ratio, ratio.T])
+
+        def work(cuts: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+            gradient, pair = np.zeros(w.size), np.zeros((2, k, k))
+            room = np.empty(self.longest * (5 * k + 1) + 2 * k)
+            value = 0.0
+            for a, b in pairwise(cuts.tolist()):
+                value += self.chains.loss(
+                    a, b, w, tables, top, logs, gradient, pair, room
+                )
+            return value, gradient, pair
+
+        found = self.parallel(work, self.runs)
+        value, gradient, pair = found[0]
+        for more in found[1:]:
+            value += more[0]
+            gradient += more[1]
+            pair += more[2]
+        gradient[n:] = (pair[0] * ratio + pair[1]).ravel()[self.steps]
+        return value, gradient
