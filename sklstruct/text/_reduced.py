@@ -17,7 +17,7 @@ from .._files import open_read, open_write
 from ..hierarchical._score_model import ScoreModel
 from ._file import TEXT_MODEL, model_of, write_model
 from ._scores import ByteWeights
-from ._targets import indicator_of, log_loss
+from ._targets import log_loss_of
 from ._vectorizer import NgramVectorizer, as_texts
 
 # Parts of the largest weight that are tried, and the most that the log-loss of texts
@@ -127,19 +127,14 @@ class ReducedMixin:
         found = self._with(Reduced.of(*parts, float(weight_threshold)))
         if X is None:
             return found
-        texts, several = as_texts(X), self.estimator_.multilabel_
-        Y = indicator_of(y, self.classes_, several, len(texts))
+        texts = as_texts(X)
         if not texts:
             raise ValueError("X must hold at least one text, got an empty list")
-
-        def loss(model: Any) -> float:
-            return log_loss(model.predict_log_proba(texts), Y, several)
-
-        most = _MOST_RISE * loss(found)
+        most = _MOST_RISE * log_loss_of(found, texts, y)
         for part in _PARTS:
             if part > weight_threshold:
                 smaller = self._with(Reduced.of(*parts, part))
-                if not loss(smaller) <= most:
+                if not log_loss_of(smaller, texts, y) <= most:
                     break
                 found = smaller
         return found
