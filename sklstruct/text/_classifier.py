@@ -116,6 +116,10 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     estimator_ : classifier
         The fitted classifier of the rows.
 
+    weight_threshold_ : float
+        Of a reduced model (`reduce`, `load`), the part of the largest weight of its
+        class that all weights exceed.
+
     See Also
     --------
     NgramVectorizer : The rows alone.

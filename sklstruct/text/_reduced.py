@@ -56,6 +56,7 @@ class Reduced(NamedTuple):
 
     model: ScoreModel
     weights: ByteWeights
+    threshold: float  # parts of the largest weight that are left out
 
     @classmethod
     def of(
@@ -63,7 +64,7 @@ class Reduced(NamedTuple):
     ) -> Reduced:
         if W.shape[0] == 0:  # one class
             W, bias = sp.csr_matrix((1, W.shape[1]), dtype=np.float32), np.zeros(1)
-        return cls(model, ByteWeights.of(W, bias, threshold))
+        return cls(model, ByteWeights.of(W, bias, threshold), threshold)
 
 
 class ReducedMixin:
@@ -77,6 +78,13 @@ class ReducedMixin:
     estimator_: Any
     classes_: NDArray
     n_jobs: int | None
+
+    @property
+    def weight_threshold_(self) -> float:
+        """Of a reduced model, the part of the largest weight that weights exceed."""
+        if self.reduced_ is None:
+            raise AttributeError("weight_threshold_ is an attribute of reduced models")
+        return self.reduced_.threshold
 
     def reduce(
         self, X: Any = None, y: Any = None, *, weight_threshold: float = 0.02
@@ -122,7 +130,7 @@ class ReducedMixin:
         if self.reduced_ is None:
             parts = ScoreModel.of(self.estimator_)
         else:
-            model, weights = self.reduced_
+            model, weights, _ = self.reduced_
             parts = model, weights.sparse(), weights.bias
         found = self._with(Reduced.of(*parts, float(weight_threshold)))
         if X is None:
@@ -202,12 +210,12 @@ class ReducedMixin:
         """
 
         def make(header: Any, arrays: Any) -> Any:
-            parameters, vectorizers, model, weights, names = model_of(header, arrays)
+            parameters, vectorizers, *reduced, names = model_of(header, arrays)
             found = cls(**parameters)
             found.features_, found.classes_ = joined(vectorizers), names
-            found = found._with(Reduced(model, weights))
+            found = found._with(Reduced(*reduced))
             n_scores = found.estimator_.n_features_in_
-            check_length("bias", weights.bias, n_scores, "one per score")
+            check_length("bias", found.reduced_.weights.bias, n_scores, "one per score")
             return found
 
         with open_read(path_or_file) as (file, label):
