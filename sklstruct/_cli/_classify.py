@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import INT32_MAX
 from .._files import COMPRESSIONS, open_read
 from ..compat import fasttext
 from ..text import TextClassifier, is_fasttext, log_loss_of, read_labelled
@@ -21,8 +22,6 @@ from ._tables import print_figures, progress
 
 # Lines that are answered at a time.
 _LINES = 4096
-# The csv module refuses longer fields, and texts may be long.
-_LONGEST_FIELD = 2**31 - 1
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -97,7 +96,7 @@ def _read(
         return read_labelled(source_of(path), arguments.label_prefix)
     label, text = arguments.columns
     quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    csv.field_size_limit(_LONGEST_FIELD)
+    csv.field_size_limit(INT32_MAX)  # texts may be long
     texts, labels = [], []
     with (
         open_read(path, name="FILE") as (file, _),

@@ -37,7 +37,7 @@ def joined(parts: dict[str, NgramVectorizer]) -> Any:
 
 
 def parts_of(features: Any) -> dict[str, NgramVectorizer]:
-    """What `joined` was given; ValueError for vectorizers of another kind."""
+    """The parts of `joined`; ValueError for vectorizers of another kind."""
     parts = {"": features}
     if isinstance(features, FeatureUnion):
         parts = dict(features.transformer_list)
