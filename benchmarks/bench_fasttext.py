@@ -28,7 +28,7 @@ N_TRAIN, N_ASKED = 12_000, 10_000
 # Texts, loss, settings, options of `quantize`.
 MODELS = [
     ("questions", "softmax", "wordNgrams=2 bucket=100000 dim=50 epoch=10 lr=.3", ""),
-    ("questions", "softmax", "minCount=2 dim=50 epoch=10 lr=.3", ""),
+    ("questions", "softmax", "dim=50 epoch=10 lr=.3", ""),
     ("questions", "softmax", "dim=50 epoch=10 lr=.3", "cutoff=1000"),
     ("languages", "hs", "minn=2 maxn=4 wordNgrams=3 bucket=50000 dim=16 lr=.3", ""),
     ("languages", "hs", "minn=1 maxn=3 bucket=20000 dim=20 lr=.2", "dsub=2"),
