@@ -69,6 +69,7 @@ TRUSTED_TYPES = tuple(
             "sklstruct.hierarchical._estimator_nodes.EstimatorNodes",
             "sklstruct.hierarchical._inner_labels.RaisedLabels",
             "sklstruct.hierarchical._label_fold.NodeFold",
+            "sklstruct.hierarchical._score_model.ScoreModel",
             "sklstruct.hmm._channels._BoundEdits",
             "sklstruct.hmm._channels._BoundKeypad",
             "sklstruct.language_model._cache_state.CacheSettings",
@@ -85,6 +86,8 @@ TRUSTED_TYPES = tuple(
             "sklstruct.taxonomy._taxonomy.Taxonomy",
             "sklstruct.text._ngrams.NgramTrie",
             "sklstruct.text._ngrams.Words",
+            "sklstruct.text._reduced.Reduced",
+            "sklstruct.text._scores.ByteWeights",
         ]
     )
 )

@@ -71,7 +71,7 @@ from sklstruct.taxonomy import (
     RefinedTaxonomy,
     Taxonomy,
 )
-from sklstruct.text import NgramVectorizer
+from sklstruct.text import NgramVectorizer, TextClassifier
 from sklstruct.word_classes import (
     ContextRefiner,
     ExchangeClustering,
@@ -324,6 +324,12 @@ def fitted():
     put(NgramVectorizer(ngram_range=(1, 2)), TEXT, None, kind="documents")
     letters = NgramVectorizer(analyzer="char_wb", ngram_range=(1, 3), n_jobs=2)
     put(letters, TEXT, None, "documents", "n-grams of letters")
+    kinds = [words.split()[1] for words in TEXT]
+    texts = TextClassifier("both", min_df=1, random_state=0)
+    put(texts, TEXT, kinds, kind="documents")
+    found["reduced texts"] = (
+        lambda: clone(texts).fit(TEXT, kinds).reduce(), "documents", TEXT, kinds,
+    )  # fmt: skip
     graphs = FactorGraphVectorizer().fit_transform(X)
     put(SampleRankClassifier(random_state=0, epochs=2), graphs, y, kind="graphs")
     put(ConditionalRandomField(), graphs, y, kind="graphs")

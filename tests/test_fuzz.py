@@ -111,6 +111,14 @@ def taxonomy(path):
     Taxonomy.from_nested(made.to_nested())
 
 
+def classifier(path):
+    from sklstruct.text import TextClassifier
+
+    model = TextClassifier.load(path)
+    assert np.isfinite(model.predict_proba(["the cat", "", "a dog ran", "xyz"])).all()
+    model.explain("the cat sat")
+
+
 def steps(path):
     """A fit that goes on from a checkpoint that is not what was written."""
 
@@ -129,6 +137,7 @@ TARGETS = {
     "text": text,
     "taxonomy": taxonomy,
     "checkpoint": steps,
+    "classifier": classifier,
 }
 
 
@@ -146,6 +155,7 @@ def write_small(path, name):
 def write_corpora():
     """Small files of every reader, made by the package."""
     from sklstruct.datasets import save_sparse_labels
+    from sklstruct.text import TextClassifier
 
     def put(name, file, data):
         folder = CORPORA / name
@@ -184,6 +194,12 @@ def write_corpora():
     put("grec", "small", (json.dumps(document) + "\n").encode())
     put("text", "lines", "the cat sat\nthe dog\n\nein Größe ran\r\n".encode())
     put("text", "marks", b"<s> the cat </s>\n<unk> sat\x00down\n")
+    for name, features, labels in (
+        ("one label", "both", ["cat", "dog", "cat", "dog"]),
+        ("several labels", "words", [["cat"], ["dog", "run"], ["run"], ["dog"]]),
+    ):
+        model = TextClassifier(features, min_df=1, random_state=0).fit(LINES, labels)
+        put("classifier", f"{name}.sktext", model.save)
     put("taxonomy", "nested", b'[["cat", "dog"], [["car"], ["bus", "tram"]]]')
     put("taxonomy", "names", b'{"animal": ["cat", "dog"], "rail": {"old": ["tram"]}}')
     put("taxonomy", "parents", b'{"parents": {"cat": 1, "dog": 1, "1": 0, "bus": 0}}')

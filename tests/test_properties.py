@@ -53,7 +53,7 @@ from sklstruct.taxonomy import (
     RefinedTaxonomy,
     Taxonomy,
 )
-from sklstruct.text import NgramVectorizer
+from sklstruct.text import NgramVectorizer, TextClassifier
 from sklstruct.word_classes import (
     ContextRefiner,
     ExchangeClustering,
@@ -551,7 +551,7 @@ def test_data_are_drawn_for_every_public_estimator():
         drawn |= {type(value) for value in model.get_params().values()}
     drawn |= {NoisyChannelDecoder, EditDistanceChannel, KeypadChannel}
     drawn |= {FactorGraphVectorizer, LikelihoodScorer, DaskLanguageModel}
-    drawn.add(NgramVectorizer)  # tests/text/test_vectorizer.py
+    drawn |= {NgramVectorizer, TextClassifier}  # tests/text
     drawn.add(Checkpoint)  # a file: tests/test_fuzz.py, tests/loglinear
     missing = [kind for kind in public_estimators() if kind not in drawn]
     missing = [kind.__name__ for kind in missing if not kind.__subclasses__()]

@@ -149,8 +149,8 @@ def put_labels(
     if labels.dtype.kind in "iu":
         arrays[name] = labels.astype(np.int64)
         return labels.dtype.str
-    if not all(type(value) is str for value in values):
-        wrong = next(value for value in values if type(value) is not str)
+    if not all(isinstance(value, str) for value in values):
+        wrong = next(value for value in values if not isinstance(value, str))
         raise ValueError(
             f"the label {wrong!r} is of type {type(wrong).__name__}: native files hold "
             "strings, or integers in an array of integers"

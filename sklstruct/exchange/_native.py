@@ -66,10 +66,9 @@ def _model_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BackoffM
     kinds = header["labels"]
     if "classes" not in kinds:
         raise WrongFile("damaged: the classes are missing")
-    classes, symbols = (
-        labels_of(name, kinds[name], arrays) if name in kinds else None
-        for name in ("classes", "symbols")
-    )
+    classes, symbols = labels_of("classes", kinds["classes"], arrays), None
+    if "symbols" in kinds:
+        symbols = labels_of("symbols", kinds["symbols"], arrays)
     marks = {name: header["marks"][name] for name in ("start", "end", "unknown")}
     labels = Labels(classes, symbols, analyzer=header["analyzer"], **marks)
     parent, symbol, ptr, target = (

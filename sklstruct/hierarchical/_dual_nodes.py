@@ -224,7 +224,7 @@ class DualNodes(DualFits):
         threshold: float,
     ) -> DualNodes:
         """Nodes whose columns are their scores: score j is the number in column j."""
-        nodes = cls(LinearClassifier(loss), several, threshold)
+        nodes = cls(LinearClassifier(), several, threshold)
         nodes.forest, nodes.role = forest, _roles(forest)
         nodes.loss, nodes.numbers, nodes.n_leaves = loss, numbers, n_leaves
         nodes.fold_log_loss = np.full(forest.n_trees, np.nan)

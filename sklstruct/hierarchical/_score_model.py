@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..linear import LinearClassifier
 from ..linear._labels import LabelColumns
+from ..linear._weights import NodeWeights
 from ..taxonomy import Forest, Taxonomy
 from ._chain_nodes import ChainNodes
 from ._classifier import HierarchicalClassifier
@@ -41,9 +42,13 @@ class ScoreModel(NamedTuple):
         """
         classes, columns = model.classes_, getattr(model, "label_columns_", None)
         if isinstance(model, LinearClassifier):
-            model.predict_proba  # noqa: B018 - AttributeError without probabilities
+            if not hasattr(model, "predict_proba"):
+                raise ValueError(
+                    f"estimator: loss={model.loss!r} with calibration=None has no "
+                    'probabilities; use calibration="fold"'
+                )
             own = model.scale_, model.offset_, model.power_
-            numbers = (1.0, model.scale_, *CHAIN[2:])
+            numbers: tuple = (1.0, model.scale_, *CHAIN[2:])
             if columns is not None:
                 numbers = (1.0, 0.0, 1.0, *own)
             trees = [Taxonomy.flat(classes if columns is None else columns.known)]
@@ -52,7 +57,7 @@ class ScoreModel(NamedTuple):
                 trees, classes, columns, model.loss_, np.array([numbers]), n_leaves,
                 threshold,
             )  # fmt: skip
-            return found, weights.sparse(), weights.intercepts()
+            return found, *_linear(weights)
         nodes = getattr(model, "nodes_", None)
         if isinstance(nodes, ChainNodes):
             nodes = DualNodes.of_chain(nodes, LinearClassifier("log_loss"))
@@ -69,7 +74,7 @@ class ScoreModel(NamedTuple):
             model.taxonomies_, classes, columns, nodes.loss, nodes.numbers,
             nodes.n_leaves, float(nodes.threshold),
         )  # fmt: skip
-        return found, nodes.weights.sparse(), nodes.weights.intercepts()
+        return found, *_linear(nodes.weights)
 
     def classifier(self, n_jobs: int | None) -> HierarchicalClassifier:
         """The classifier of the scores."""
@@ -85,3 +90,9 @@ class ScoreModel(NamedTuple):
         )  # fmt: skip
         model.n_features_in_ = model.nodes_.weights.n_features
         return model
+
+
+def _linear(weights: NodeWeights) -> tuple[sp.csr_matrix, NDArray]:
+    if weights.n_nodes == 0:  # one class
+        return sp.csr_matrix((0, weights.n_features), dtype=np.float32), np.empty(0)
+    return weights.sparse(), weights.intercepts()

@@ -35,7 +35,7 @@ from ._targets import are_lists, binarized, learn_names
 from ._vectorizer import NgramVectorizer, as_texts
 
 # Analyzer and n-gram range of the vectorizers of a name of features.
-_NAMED: dict[str, dict[str, tuple[str, tuple[int, int]]]] = {
+_NAMED: dict[str, dict[str, tuple[Any, tuple[int, int]]]] = {
     "letters": {"letters": ("char_wb", (1, 4))},
     "words": {"words": ("word", (1, 2))},
     "both": {"words": ("word", (1, 2)), "letters": ("char_wb", (2, 5))},
@@ -535,13 +535,14 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
 
 def _fold_log_loss(classifier: Any) -> float:
-    """Mean log-loss of the fold of a fitted classifier."""
+    """Mean log-loss of the fold of a fitted classifier; NaN for one class."""
     if isinstance(classifier, LinearClassifier):
-        return classifier.fold_log_loss_
-    found = getattr(classifier.nodes_, "fold_log_loss", None)
-    if found is None or (np.isnan(found).any() and classifier.classes_.size > 1):
+        found = classifier.fold_log_loss_
+    else:
+        found = getattr(classifier.nodes_, "fold_log_loss", np.nan)
+    loss = float(np.mean(found))
+    if np.isnan(loss) and classifier.classes_.size > 1:
         raise ValueError(
-            'features="auto" needs a fold, which the nodes of the estimator lack: '
-            "name the features"
+            'features="auto" needs a fold, which the estimator lacks: name the features'
         )
-    return float(np.mean(found))
+    return loss

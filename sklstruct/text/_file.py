@@ -73,8 +73,10 @@ def _put_vectorizer(i: int, one: NgramVectorizer, arrays: dict) -> dict[str, Any
     if one.use_idf:
         n_with = (1.0 + one.n_texts_) / np.exp(one.idf_ - 1.0) - 1.0
         arrays[f"n_with{i}"] = _narrow(np.rint(n_with))
+    parameters = one.get_params()
+    parameters["dtype"] = np.dtype(one.dtype).name
     header = {
-        "parameters": {**_plain(one.get_params()), "dtype": np.dtype(one.dtype).name},
+        "parameters": _plain(parameters),
         "n_texts": one.n_texts_,
         "n_columns": trie.n_columns,
     }
@@ -114,8 +116,8 @@ def _vectorizer(i: int, header: dict[str, Any], arrays: dict) -> NgramVectorizer
     column[1:][is_column] = given
     if f"column{i}" not in arrays and n_columns != given.size:
         raise ValueError("n_columns is not the number of the n-grams")
-    bounds = map(int, one.ngram_range)
-    reader = Reader(one.analyzer, *bounds, one.lowercase, words)
+    shortest, longest = map(int, one.ngram_range)
+    reader = Reader(one.analyzer, shortest, longest, one.lowercase, words)
     one.trie_ = NgramTrie(reader, parent, symbol, column, n_columns)
     one.trie_.tables  # noqa: B018 - an error if two siblings are the same
     one.n_texts_ = int(header["n_texts"])
@@ -213,8 +215,8 @@ def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
     parent = np.split(arrays["parent"].astype(np.int64) - 1, np.cumsum(n_nodes)[:-1])
     leaf = arrays["leaf"].reshape(len(n_nodes), classes.size).astype(np.int64)
     trees = [
-        Taxonomy(*arrays_of, classes, of)
-        for *arrays_of, of in zip(parent, leaf, header["names"])
+        Taxonomy(above, leaves, classes, of)
+        for above, leaves, of in zip(parent, leaf, header["names"])
     ]
     for tree, n, before in zip(trees, n_nodes, parent):
         if tree.n_nodes != n or not np.array_equal(tree.parent, before):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import FeatureUnion
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import check_length
 from .._files import open_read, open_write
 from ..hierarchical._score_model import ScoreModel
 from ._file import TEXT_MODEL, model_of, write_model
@@ -205,11 +206,14 @@ class ReducedMixin:
             If the file cannot be read.
         """
 
-        def make(header: Any, arrays: Any) -> Self:
+        def make(header: Any, arrays: Any) -> Any:
             parameters, vectorizers, model, weights, names = model_of(header, arrays)
             found = cls(**parameters)
             found.features_, found.classes_ = joined(vectorizers), names
-            return found._with(Reduced(model, weights))
+            found = found._with(Reduced(model, weights))
+            n_scores = found.estimator_.n_features_in_
+            check_length("bias", weights.bias, n_scores, "one per score")
+            return found
 
         with open_read(path_or_file) as (file, label):
             return TEXT_MODEL.read(file, label, make)

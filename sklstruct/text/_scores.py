@@ -20,6 +20,10 @@ from ._vectorizer import NgramVectorizer
 _LARGEST = 127
 _LONGEST_GAP = 255
 
+# Largest bias and scale: squares of the scores must not overflow. A bias that is larger
+# stands for a probability of 1.
+_MOST = 1e12
+
 # Columns with so large a part of all weights have a byte for each score: adding up
 # consecutive bytes is several times as fast.
 _WHOLE = 0.15
@@ -79,7 +83,8 @@ class ByteWeights(CheckedState):
         weight = np.empty(int(count.sum()), dtype=np.int8)
         is_whole = np.repeat(whole, count)
         weight[is_whole], weight[~is_whole] = dense.ravel(), v
-        return cls(scale, count, gap.astype(np.uint8), weight, bias.astype(np.float32))
+        bias = np.clip(bias, -_MOST, _MOST).astype(np.float32)
+        return cls(scale, count, gap.astype(np.uint8), weight, bias)
 
     def _check_arrays(self) -> None:
         self.count = as_ids("count", self.count, 1, np.int64)
@@ -97,8 +102,9 @@ class ByteWeights(CheckedState):
             if array.ndim != 1 or array.dtype != kind:
                 raise ValueError(f"{name} must hold numbers of type {np.dtype(kind)}")
             setattr(self, name, array)
-        if not (np.isfinite(self.scale).all() and np.isfinite(self.bias).all()):
-            raise ValueError("scale and bias must be finite")
+        for array in (self.scale, self.bias):
+            if not (np.abs(array) <= _MOST).all():
+                raise ValueError(f"scale and bias must be at most {_MOST:g}")
         passed = np.append(0, np.cumsum(self.gap.astype(np.int64) + 1))
         before = self.places[1]
         if (np.diff(passed[before]) > m).any():

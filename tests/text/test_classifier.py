@@ -1,0 +1,273 @@
+"""TextClassifier: the parts that it stands for, labels of all kinds, bad input."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from _texts import LABELS, NEW, TEXTS, several, tickets
+from sklearn.base import clone, is_classifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MultiLabelBinarizer
+from sklearn.utils import get_tags
+
+from sklstruct import HierarchicalClassifier, LinearClassifier
+from sklstruct.text import NgramVectorizer, TextClassifier, _classifier
+
+NAMED = {
+    "letters": [("char_wb", (1, 4))],
+    "words": [("word", (1, 2))],
+    "both": [("word", (1, 2)), ("char_wb", (2, 5))],
+}
+
+
+@pytest.mark.parametrize("features", NAMED)
+def test_probabilities_are_those_of_the_parts(features):
+    parts = [
+        NgramVectorizer(analyzer=a, ngram_range=r, min_df=2, sublinear_tf=True)
+        for a, r in NAMED[features]
+    ]
+    rows = [part.fit_transform(TEXTS) for part in parts]
+    X = sp.hstack(rows, format="csr") / np.sqrt(len(parts))
+    linear = LinearClassifier("auto", C=2.0, weight_threshold=0.02)
+    model = HierarchicalClassifier(estimator=linear, random_state=3)
+    model.fit(X.astype(np.float32), LABELS)
+    new = sp.hstack([part.transform(NEW) for part in parts], format="csr")
+    new = (new / np.sqrt(len(parts))).astype(np.float32)
+    found = TextClassifier(features, C=2.0, random_state=3).fit(TEXTS, LABELS)
+    np.testing.assert_allclose(
+        found.predict_proba(NEW), model.predict_proba(new), atol=1e-5
+    )
+    np.testing.assert_array_equal(found.predict(NEW), model.predict(new))
+    assert found.predict_proba(NEW).sum(axis=1) == pytest.approx(1)
+    assert found.score(*tickets(100, seed=2)) > 0.8
+    names, log_proba = found.predict_top_k(NEW, 2, return_log_proba=True)
+    np.testing.assert_array_equal(names[:, 0], found.predict(NEW))
+    every = np.sort(found.predict_log_proba(NEW), axis=1)[:, ::-1]
+    np.testing.assert_allclose(log_proba, every[:, :2])
+
+
+@pytest.mark.parametrize("most", [20_000, 150])
+def test_auto_has_the_smaller_loss_on_the_fold(most, monkeypatch):
+    monkeypatch.setattr(_classifier, "_MOST_TRIED", most)
+    model = TextClassifier(random_state=0).fit(TEXTS, LABELS)
+    rng = np.random.RandomState(0)
+    chosen = np.sort(rng.permutation(len(TEXTS))[:most])
+    X, y = [TEXTS[i] for i in chosen], LABELS[chosen]
+    loss = {}
+    for name in ("letters", "both"):
+        tried = TextClassifier(name, random_state=0).fit(X, y)
+        loss[name] = tried.estimator_.nodes_.fold_log_loss.mean()
+    best = TextClassifier(min(loss, key=loss.get), random_state=0).fit(TEXTS, LABELS)
+    assert loss["letters"] != loss["both"]
+    np.testing.assert_array_equal(model.predict_proba(NEW), best.predict_proba(NEW))
+
+
+def test_several_labels_in_all_forms_are_one_model():
+    names = several(LABELS, TEXTS)
+    Y = MultiLabelBinarizer().fit_transform(names)
+    given = {
+        "sets": names,
+        "lists": [sorted(labels) for labels in names],
+        "series": pd.Series([tuple(labels) for labels in names]),
+        "dense": Y,
+        "sparse": sp.csr_matrix(Y),
+    }
+    models = {
+        kind: TextClassifier("words", random_state=0).fit(TEXTS, y)
+        for kind, y in given.items()
+    }
+    P = models["dense"].predict_proba(NEW)
+    for kind, model in models.items():
+        np.testing.assert_array_equal(model.predict_proba(NEW), P)
+        numbers = kind in ("dense", "sparse")
+        classes = [0, 1, 2, 3] if numbers else ["card", "login", "polite", "travel"]
+        assert model.classes_.tolist() == classes
+        indicator = sp.csr_matrix(model.predict(NEW)).toarray()
+        np.testing.assert_array_equal(indicator, P > 0.5)
+        assert model.score(TEXTS, given[kind]) == models["dense"].score(TEXTS, Y)
+    top, log_proba = models["sets"].predict_top_k(NEW, 2, return_log_proba=True)
+    np.testing.assert_allclose(np.exp(log_proba), np.sort(P)[:, ::-1][:, :2])
+    assert set(top.ravel()) <= set(models["sets"].classes_)
+    with pytest.raises(ValueError, match="'other', which is not in classes_"):
+        models["sets"].score(TEXTS[:1], [["other"]])
+
+
+def test_searches_over_all_names():
+    model = TextClassifier("words", random_state=0)
+    grid = {"C": [0.1, 1], "ngram_range": [(1, 1), (1, 2)], "min_df": [1, 3]}
+    search = GridSearchCV(model, grid, cv=2).fit(TEXTS, LABELS)
+    assert search.best_score_ > 0.7
+    tree = TextClassifier("letters", random_state=0)
+    trees = {"taxonomy": ["auto", [["card", "login"], "travel"]], "features": [*NAMED]}
+    GridSearchCV(tree, trees, cv=2).fit(TEXTS, LABELS)
+    nested = TextClassifier(
+        NgramVectorizer(sublinear_tf=True),
+        estimator=HierarchicalClassifier(estimator=LinearClassifier(random_state=0)),
+    )
+    inner = {
+        "features__ngram_range": [(1, 1), (1, 2)],
+        "features__min_df": [1, 2],
+        "estimator__estimator__C": [0.5, 2.0],
+        "estimator__taxonomy": ["auto", [["card", "login"], "travel"]],
+    }
+    assert GridSearchCV(nested, inner, cv=2).fit(TEXTS, LABELS).best_score_ > 0.7
+    P = cross_val_predict(model, TEXTS, LABELS, cv=3, method="predict_proba")
+    assert P.shape == (len(TEXTS), 3)
+
+
+def test_other_classifiers_and_vectorizers():
+    model = TextClassifier("words", estimator=LogisticRegression()).fit(TEXTS, LABELS)
+    pipe = make_pipeline(model.features_, LogisticRegression()).fit(TEXTS, LABELS)
+    np.testing.assert_allclose(model.predict_proba(NEW), pipe.predict_proba(NEW))
+    top = model.predict_top_k(NEW, 1)[:, 0]
+    np.testing.assert_array_equal(top, pipe.predict(NEW))
+    bayes = TextClassifier("words", estimator=MultinomialNB()).fit(TEXTS, LABELS)
+    assert bayes.explain("my card is blocked")
+
+
+def test_conventions():
+    model = TextClassifier("words", min_df=3, C=2.0, random_state=0)
+    assert is_classifier(model) and len(model.get_params(deep=False)) <= 10
+    tags = get_tags(model)
+    assert tags.input_tags.string and not tags.input_tags.two_d_array
+    assert clone(model).get_params() == model.get_params()
+    weight = np.where(np.arange(len(TEXTS)) < 200, 1.0, 0.0)
+    model.fit(TEXTS, LABELS, sample_weight=weight)
+    assert not hasattr(model, "n_features_in_")
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(NEW), model.predict_proba(NEW))
+    threads = clone(model).set_params(n_jobs=2).fit(TEXTS, LABELS, weight)
+    np.testing.assert_array_equal(threads.predict_proba(NEW), model.predict_proba(NEW))
+    few = pd.Series(NEW, index=range(5, 5 + len(NEW)))
+    np.testing.assert_array_equal(model.predict(few), model.predict(NEW))
+
+
+def test_blocks_of_texts_do_not_change_answers(monkeypatch):
+    one = TextClassifier("words", random_state=0).fit(TEXTS, LABELS)
+    names = several(LABELS, TEXTS)
+    Y = sp.csr_matrix(MultiLabelBinarizer().fit_transform(names))
+    many = TextClassifier("words", random_state=0).fit(TEXTS, Y)
+    methods = "predict", "predict_proba", "decision_function", "predict_top_k"
+    before = [getattr(m, name)(NEW) for m in (one, many) for name in methods[:3]]
+    top = one.predict_top_k(NEW, 2, return_log_proba=True)
+    monkeypatch.setattr(_classifier, "_BLOCK", 7)
+    after = [getattr(m, name)(NEW) for m in (one, many) for name in methods[:3]]
+    for a, b in zip(before, after):
+        if sp.issparse(a):
+            a, b = a.toarray(), b.toarray()
+        np.testing.assert_array_equal(a, b)
+    for a, b in zip(top, one.predict_top_k(NEW, 2, return_log_proba=True)):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_explain_is_the_change_of_the_log_probability():
+    linear = LinearClassifier("log_loss", C=5.0, calibration=None, random_state=0)
+    model = TextClassifier("words", estimator=linear).fit(TEXTS, LABELS)
+    text, k = "please reset the password of my card", list(model.classes_).index("card")
+    row = model.features_.transform([text])
+    names = model.features_.get_feature_names_out()
+    full = model.predict_log_proba([text])[0, k]
+    found = dict(model.explain(text, "card", k=50))
+    assert len(found) > 5
+    for j in row.indices:
+        less = row.copy()
+        less[0, j] = 0
+        change = full - model.estimator_.predict_log_proba(less)[0, k]
+        assert found.get(names[j], 0.0) == pytest.approx(change, abs=1e-9)
+    changes = [change for _, change in model.explain(text, "card", k=1)]
+    assert len(changes) == 2 and changes[0] == max(found.values())
+    assert changes[1] == min(found.values())
+    best = model.predict([text])[0]
+    assert model.explain(text) == model.explain(text, best)
+    assert model.explain("") == []
+    for bad, match in (([text], "text must be one string"), (3, "got int")):
+        with pytest.raises(ValueError, match=match):
+            model.explain(bad)
+    with pytest.raises(ValueError, match="label='x' is not in classes_"):
+        model.explain(text, "x")
+    with pytest.raises(ValueError, match="k must be"):
+        model.explain(text, k=0)
+
+
+def test_texts_without_ngrams_get_the_prior():
+    model = TextClassifier("letters", random_state=0).fit(TEXTS, LABELS)
+    P = model.predict_proba(["", "  \n", "\u3042", "\ud800\0"])
+    assert np.isfinite(P).all() and (P[1] == P[0]).all()
+    zeros = sp.csr_matrix((1, model.features_.trie_.n_columns))
+    np.testing.assert_array_equal(P[:1], model.estimator_.predict_proba(zeros))
+    some = TextClassifier("words", min_df=1).fit(["", "card", ""], ["a", "b", "a"])
+    assert np.isfinite(some.predict_proba([""])).all()
+    with pytest.raises(ValueError, match="0 sample"):
+        model.predict([])
+
+
+@pytest.mark.parametrize("features", [*NAMED, "auto"])
+def test_one_class(features):
+    model = TextClassifier(features, min_df=1).fit(["a b", "cd"], ["x", "x"])
+    assert model.predict(["", "zz"]).tolist() == ["x", "x"]
+    np.testing.assert_array_equal(model.predict_proba(["", "zz"]), [[1], [1]])
+
+
+BAD_TEXTS = {
+    "one string": ("a text", r"X must be a list of texts, got one str"),
+    "bytes": (["a", b"b"], r"X\[1\] must be a string, got bytes; use text.decode"),
+    "None": ([None, "a"], r"X\[0\] must be a string, got NoneType; use \"\""),
+    "NaN": (["a", np.nan], r"X\[1\] must be a string, got float; use \"\""),
+    "numbers": ([1, 2], r"X\[0\] must be a string, got int"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_TEXTS)
+def test_bad_texts(bad):
+    X, match = BAD_TEXTS[bad]
+    with pytest.raises(ValueError, match=match):
+        TextClassifier("words").fit(X, ["a", "b"])
+    model = TextClassifier("words", random_state=0).fit(TEXTS, LABELS)
+    for method in ("predict", "predict_proba", "decision_function"):
+        with pytest.raises(ValueError, match=match):
+            getattr(model, method)(X)
+    with pytest.raises(ValueError, match=match):
+        model.predict_top_k(X, 2)
+
+
+def test_bad_labels_and_parameters():
+    good = TextClassifier("words", min_df=1)
+    two = ["one text", "other words"]
+    for y, match in (
+        (None, "y must hold the labels of the texts, got None"),
+        (["a"], "inconsistent numbers of samples: 2 and 1"),
+        (["a", None], r"y\[1\] is missing"),
+        ([0.5, 1.5], "Unknown label type"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            good.fit(two, y)
+    linear = LinearClassifier()
+    for parameters, match in (
+        ({"features": "chars"}, "'features' parameter"),
+        ({"min_df": -1}, "'min_df' parameter"),
+        ({"C": 0}, "'C' parameter"),
+        ({"features": "auto", "ngram_range": (1, 2)}, "ngram_range=.*name the feat"),
+        ({"features": NgramVectorizer(), "min_df": 1}, "min_df=1 is not used with"),
+        ({"features": NgramVectorizer(), "ngram_range": (1, 1)}, "that of the vector"),
+        ({"estimator": linear, "C": 2}, "C=2 is for the default estimator"),
+        ({"estimator": linear, "taxonomy": "cut"}, "taxonomy='cut' is for the def"),
+        ({"estimator": linear, "threshold": "f1"}, "threshold='f1' is for the def"),
+        ({"features": "auto", "estimator": LogisticRegression()}, "LogisticRegressi"),
+        (
+            {"features": "auto", "estimator": LinearClassifier(calibration=None)},
+            "needs a fold",
+        ),
+        ({"ngram_range": (2, 1)}, "ngram_range must be"),
+        ({"min_df": 2}, "min_df=2 and max_df=1.0 leave no n-gram; lower min_df"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            clone(good).set_params(**parameters).fit(two, ["a", "b"])
+    with pytest.raises(ValueError, match="X holds no n-gram"):
+        good.fit(["", "a"], ["a", "b"])
+    with pytest.raises(ValueError, match="not fitted yet"):
+        good.predict(two)
