@@ -81,7 +81,7 @@ def tokenize(text: str) -> list[str]:
 
 
 class _Vectors:
-    """What a file of fastText says about words: rows of the input matrix."""
+    """The words of a file of fastText, and their rows of the input matrix."""
 
     _file: FastTextFile
     _directions: np.ndarray | None = None
