@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _fasttext_models import MODELS
 from _loglinear import loglinear
 
 from sklstruct.exchange import FORMATS
@@ -119,6 +120,23 @@ def classifier(path):
     model.explain("the cat sat")
 
 
+def fasttext(path):
+    from sklstruct.compat import fasttext
+
+    model = fasttext.load_model(path)
+    texts = ["the card", "", "lost </s> a", "中文 unknown"]
+    if getattr(model.f.getArgs(), "model", "supervised") == "supervised":
+        for k in (1, -1):
+            _, found = model.predict(texts, k, on_unicode_error="replace")
+            assert np.isfinite(np.concatenate(found)).all()
+        model.test(__file__, 2)
+    model.get_words(on_unicode_error="replace")
+    for word in ("card", "unknown"):
+        assert np.isfinite(model[word]).all()
+        model.get_nearest_neighbors(word, 2, on_unicode_error="replace")
+    model.get_sentence_vector(texts[0])
+
+
 def steps(path):
     """A fit that goes on from a checkpoint that is not what was written."""
 
@@ -138,6 +156,7 @@ TARGETS = {
     "taxonomy": taxonomy,
     "checkpoint": steps,
     "classifier": classifier,
+    "fasttext": fasttext,
 }
 
 
@@ -267,6 +286,8 @@ def files(name):
     seeds = [path.read_bytes() for path in found]
     if name == "checkpoint":
         seeds += written_checkpoint()
+    elif name == "fasttext":
+        seeds += [model.to_bytes() for model in MODELS.values()]
     elif name in FORMATS and not seeds:  # a format that was just added
         small = io.BytesIO()
         write_small(small, name)

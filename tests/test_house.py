@@ -80,7 +80,7 @@ DOORS = {
 }
 
 # There may be fewer public names, and not more: one for each job.
-MOST_PUBLIC_NAMES = 167
+MOST_PUBLIC_NAMES = 168
 
 
 def name_of(path):

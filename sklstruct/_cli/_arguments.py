@@ -39,7 +39,8 @@ class _Intermixed(argparse.ArgumentParser):
     _inside = False
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        if self._inside:
+        # Intermixed arguments cannot be parsed beside subcommands.
+        if self._inside or subparsers(self):
             return super().parse_known_args(args, namespace)
         self._inside = True
         try:
@@ -62,7 +63,7 @@ class _Completion(argparse.Action):
                 f"{parser.prog}: {option} needs shtab: pip install "
                 "'sklstruct[completion]'\n",
             )
-        for one in [parser, *subparsers(parser).values()]:
+        for one in every_parser(parser).values():
             for action in one._actions:
                 if action.metavar in ("FILE", "MODEL", "TEXT"):
                     action.complete = shtab.FILE
@@ -75,6 +76,16 @@ def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPa
         if isinstance(action, argparse._SubParsersAction):
             return action.choices
     return {}
+
+
+def every_parser(
+    parser: argparse.ArgumentParser, name: str = "sklstruct"
+) -> dict[str, Any]:
+    """The parser and those of its subcommands, at all depths, by their last name."""
+    found = {name: parser}
+    for inner, one in subparsers(parser).items():
+        found |= every_parser(one, f"{name} {inner}")
+    return found
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -98,6 +109,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_mix(add)
     _add_convert(add)
     _add_info(add)
+    _add_classify(add)
     _add_lmplz(add)
     _add_query(add)
     _add_build_binary(add)
@@ -298,6 +310,81 @@ def _add_convert(add: Any) -> None:
 def _add_info(add: Any) -> None:
     help = "print order, sizes and marks of a model"
     _subcommand(add, "info", "._tables", help, model=True, json=True)
+
+
+def _add_classify(add: Any) -> None:
+    help = "train, test and use classifiers of texts"
+    group = add.add_parser("classify", help=help, description=f"{help.capitalize()}.")
+    steps = group.add_subparsers(
+        dest="step", required=True, metavar="STEP", parser_class=_Intermixed
+    )
+    file = (
+        "lines of fastText, __label__x text; or, by the suffix, .tsv or .csv; plain or "
+        "packed; - for standard input"
+    )
+    model = "file of classify train, or .bin or .ftz of fastText"
+    module = "._classify"
+
+    train = _subcommand(steps, "train", module, "train on labelled texts", json=True)
+    train.add_argument("text", metavar="FILE", help=file)
+    train.add_argument("output", metavar="MODEL", help="- for standard output")
+    train.add_argument(
+        "--features", choices=["auto", "letters", "words", "both"], default="auto",
+        help="n-grams (auto)",
+    )  # fmt: skip
+    train.add_argument(
+        "--min-count", type=_at_least(1), default=2, metavar="N",
+        help="n-grams that are in fewer texts are left out (2)",
+    )  # fmt: skip
+    train.add_argument(
+        "-C", type=float, default=1.0, help="inverse of the regularisation (1)"
+    )
+    train.add_argument(
+        "--tune", metavar="FILE",
+        help="held-out texts, by which small weights are left out",
+    )  # fmt: skip
+    train.add_argument(
+        "--seed", type=_at_least(0, 2**32 - 1), default=0, help="of random numbers (0)"
+    )
+
+    help = "print the most probable labels of each line"
+    predict = _subcommand(steps, "predict", module, help, json=True)
+    predict.add_argument("model", metavar="MODEL", help=model)
+    predict.add_argument(
+        "text", nargs="?", default="-", metavar="FILE",
+        help="a text per line; - or nothing for standard input",
+    )  # fmt: skip
+
+    help = "print precision and recall of the most probable labels, and log-loss"
+    test = _subcommand(steps, "test", module, help, json=True)
+    test.add_argument("model", metavar="MODEL", help=model)
+    test.add_argument("text", metavar="FILE", help=file)
+    for one in (predict, test):
+        one.add_argument("-k", type=_at_least(1), default=1, help="most labels (1)")
+        one.add_argument(
+            "--threshold", type=float, default=0.0, metavar="P",
+            help="least probability of a label (0)",
+        )  # fmt: skip
+    for one in (train, test):
+        one.add_argument(
+            "--label-prefix", default="__label__", metavar="PREFIX",
+            help="first letters of labels in lines of fastText (__label__)",
+        )  # fmt: skip
+        one.add_argument(
+            "--columns", type=_columns, default=(1, 2), metavar="LABEL,TEXT",
+            help="columns of a .tsv or .csv (1,2)",
+        )  # fmt: skip
+        one.add_argument(
+            "--header", action="store_true", help="leave out the first row"
+        )
+
+
+def _columns(text: str) -> tuple[int, int]:
+    parts = text.split(",")
+    if len(parts) != 2 or not all(part.isdecimal() and int(part) for part in parts):
+        message = f"{text!r}: two numbers of columns, from 1, were expected"
+        raise argparse.ArgumentTypeError(message)
+    return int(parts[0]), int(parts[1])
 
 
 def _add_lmplz(add: Any) -> None:

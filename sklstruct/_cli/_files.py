@@ -20,7 +20,9 @@ from ..symbols import TextFile
 _INPUTS = ("model", "models", "text", "vocabulary", "tune", "limit_vocab_file")
 _OUTPUTS = {"output": "-o", "arpa": "--arpa"}
 # Those whose format does not depend on the suffix of the name.
-_OF_ONE_FORMAT = ("lmplz", "build_binary")
+_OF_ONE_FORMAT = ("lmplz", "build_binary", "classify")
+# Outputs without an option: what messages call them.
+_POSITIONAL = {"convert": "OUTPUT", "build_binary": "OUTPUT", "classify": "MODEL"}
 # Epsilon, disambiguation symbols and the marks of sentences in a table of Kaldi.
 _NO_WORD = re.compile(r"<eps>|#\d+|<s>|</s>")
 
@@ -57,8 +59,8 @@ def check_files(arguments: argparse.Namespace) -> None:
         path = given.get(name)
         if path is None:
             continue
-        if name == "output" and arguments.subcommand in ("convert", "build_binary"):
-            option = "OUTPUT"
+        if name == "output":
+            option = _POSITIONAL.get(arguments.subcommand, option)
         for status in [] if path == "-" else _regular_files(path):
             if any(os.path.samestat(status, other) for other in read):
                 raise ValueError(

@@ -70,7 +70,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         - "both": 1 or 2 words, and 2 to 5 letters inside words, for topics and intents.
           Both parts of a row have the length :math:`1/\sqrt2`.
         - "auto": "letters" or "both", whichever has the smaller log-loss on the fold of
-          the estimator. Of more than 20 000 texts so many are drawn for the choice.
+          the estimator, or "letters" if the texts are too few for a fold. Of more than
+          20 000 texts so many are drawn for the choice.
         - An `NgramVectorizer`, or another transformer of texts; it is cloned.
 
     ngram_range : tuple (shortest, longest), default=None
@@ -114,6 +115,10 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     estimator_ : classifier
         The fitted classifier of the rows.
+
+    weight_threshold_ : float
+        Of a reduced model (`reduce`, `load`), the part of the largest weight of its
+        class that all weights exceed.
 
     See Also
     --------
@@ -311,8 +316,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
                 if n > _MOST_TRIED:  # about labels that none of the drawn texts have
                     warnings.simplefilter("ignore")
                 fitted.append(self._fitted(name, *some))
-            losses.append(_fold_log_loss(fitted[-1][1]))
-        # One class has no fold: then the first.
+            losses.append(_fold_log_loss(fitted[-1][1], self.estimator is not None))
+        # One class, or a single text of each, has no fold: then the first.
         best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
         if n > _MOST_TRIED:
             return self._fitted(_TRIED[best], texts, y, weight)
@@ -328,7 +333,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         return text_scores(vectorizers, self.reduced_.weights, texts, self.n_jobs)
 
     def _answer(self, method: str, X: Any, *args: Any, **options: Any) -> Any:
-        """What a method of `estimator_` returns for texts, block by block."""
+        """The answer of a method of `estimator_` for texts, block by block."""
         check_is_fitted(self)
         texts, answer = as_texts(X), getattr(self.estimator_, method)
         found = [
@@ -534,14 +539,17 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         return tags
 
 
-def _fold_log_loss(classifier: Any) -> float:
-    """Mean log-loss of the fold of a fitted classifier; NaN for one class."""
+def _fold_log_loss(classifier: Any, given: bool) -> float:
+    """Mean log-loss of the fold of a fitted classifier; NaN if there is no fold.
+
+    given: whether the classifier is the user's.
+    """
     if isinstance(classifier, LinearClassifier):
         found = classifier.fold_log_loss_
     else:
         found = getattr(classifier.nodes_, "fold_log_loss", np.nan)
     loss = float(np.mean(found))
-    if np.isnan(loss) and classifier.classes_.size > 1:
+    if np.isnan(loss) and given and classifier.classes_.size > 1:
         raise ValueError(
             'features="auto" needs a fold, which the estimator lacks: name the features'
         )

@@ -53,7 +53,7 @@ MODELS = ("", "cbow", "skipgram", "supervised")
 
 
 class _Matrix(NamedTuple):
-    """Where a matrix is in a file; the fields from `parts` on are those of codes."""
+    """A matrix of a file; the fields from `parts` on are those of codes."""
 
     n: int  # columns
     at: int
@@ -251,7 +251,7 @@ class FastTextFile:
     def _prepare_labels(
         self, source: _Bytes
     ) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """What the scores of labels need: the matrix by 16 rows, and the tree."""
+        """The output matrix by 16 rows, and the tree; None where not needed."""
         blocks = children = None
         n = self.n_targets
         if n and not self._output.parts:

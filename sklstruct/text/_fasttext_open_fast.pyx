@@ -101,7 +101,7 @@ def fill_blocks(
                 )
 
 
-# What fastText takes for the count of a node that is not made yet.
+# The count that fastText gives to a node that is not made yet.
 cdef int64_t NOT_MADE = 1000000000000000
 
 

@@ -19,7 +19,7 @@ from ..exchange import Container, labels_of, put_labels
 from ..hierarchical._score_model import ScoreModel
 from ..linear._labels import LabelColumns
 from ..taxonomy import Taxonomy
-from ._ngrams import NgramTrie, Reader, Words, depth_first
+from ._ngrams import NgramTrie, Reader, Words, depth_first, parents_in_order
 from ._scores import ByteWeights
 from ._vectorizer import NgramVectorizer, idf_of
 
@@ -101,16 +101,10 @@ def _vectorizer(i: int, header: dict[str, Any], arrays: dict) -> NgramVectorizer
         words.ends = np.append(0, np.cumsum(arrays[f"lengths{i}"], dtype=np.int64))
         words.n_stop = int(header["n_stop"])
         words._check_arrays()
-    depth = arrays[f"depth{i}"].astype(np.int64)
+    parent = parents_in_order(arrays[f"depth{i}"])
     symbol = np.append(0, arrays[f"symbol{i}"]).astype(np.uint32)
-    is_column = np.unpackbits(arrays[f"is_column{i}"])[: depth.size].astype(bool)
-    if not depth.size or depth[0] != 1 or (np.diff(depth) > 1).any() or not depth.all():
-        raise ValueError("depth is not that of a trie")
-    parent, at = np.zeros(depth.size + 1, dtype=np.int32), np.arange(1, depth.size + 1)
-    for d in range(2, int(depth.max()) + 1):
-        above = np.maximum.accumulate(np.where(depth == d - 1, at, 0))
-        parent[1:][depth == d] = above[depth == d]
-    column = np.full(depth.size + 1, -1, dtype=np.int32)
+    is_column = np.unpackbits(arrays[f"is_column{i}"])[: parent.size - 1].astype(bool)
+    column = np.full(parent.size, -1, dtype=np.int32)
     given = arrays.get(f"column{i}", np.arange(int(is_column.sum())))
     check_length("column", given, int(is_column.sum()), "one per n-gram")
     column[1:][is_column] = given
@@ -140,6 +134,7 @@ def write_model(
     vectorizers: dict[str, NgramVectorizer],
     model: ScoreModel,
     weights: ByteWeights,
+    weight_threshold: float,
     names: NDArray,
 ) -> Callable[[Any], None]:
     """A function that writes a model to a file. names: the labels."""
@@ -158,6 +153,7 @@ def write_model(
             None if tree.names is None else [_name(name) for name in tree.names]
             for tree in trees
         ],
+        "weight_threshold": weight_threshold,
         "loss": model.loss,
         "n_leaves": model.n_leaves,
         "threshold": model.threshold,
@@ -185,12 +181,12 @@ def _name(name: Any) -> str | None:
 
 
 Parts = tuple[
-    dict[str, Any], dict[str, NgramVectorizer], ScoreModel, ByteWeights, NDArray
+    dict[str, Any], dict[str, NgramVectorizer], ScoreModel, ByteWeights, float, NDArray
 ]
 
 
 def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
-    """What `write_model` was given."""
+    """The arguments of `write_model`."""
     vectorizers = {
         name: _vectorizer(i, one, arrays)
         for i, (name, one) in enumerate(header["features"].items())
@@ -236,4 +232,5 @@ def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
         n_leaves,
         threshold,
     )
-    return _restored(header["parameters"]), vectorizers, model, weights, names
+    part = float(header["weight_threshold"])
+    return _restored(header["parameters"]), vectorizers, model, weights, part, names

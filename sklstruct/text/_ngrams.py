@@ -29,6 +29,7 @@ from ._ngrams_fast import (
     move_slots,
     number_words,
     pad_words,
+    parents_of,
     replace_letters,
     sorted_places,
     squeeze_spaces,
@@ -345,6 +346,16 @@ def depth_first(
     order = np.empty_like(parent)
     order[place] = np.arange(parent.size, dtype=np.int32)
     return order, depth[order]
+
+
+def parents_in_order(depth: np.ndarray) -> np.ndarray:
+    """The parents of nodes in the order of `depth_first`; depth: without the root."""
+    depth = np.append(0, depth).astype(np.int32)
+    parent = np.empty_like(depth)
+    last = np.empty(int(depth.max()) + 1, dtype=np.int32)
+    if not parents_of(depth, last, parent):
+        raise ValueError("depth is not that of a trie")
+    return parent
 
 
 class NgramTrie(CheckedState):

@@ -345,6 +345,27 @@ def live_nodes(const int32_t[::1] parent, uint8_t[::1] live):
                 live[parent[v]] = 1
 
 
+def parents_of(const int32_t[::1] depth, int32_t[::1] last, int32_t[::1] parent):
+    """The parents of nodes in depth-first order, by their depths; False: no tree.
+
+    depth : (n_nodes,) 0 for the root, the first node; at least 0.
+    last : room for a node of each depth. parent : (n_nodes,).
+    """
+    cdef Py_ssize_t v
+    cdef int32_t d
+    cdef bint good = depth[0] == 0
+    with nogil:
+        last[0] = parent[0] = 0
+        for v in range(1, depth.shape[0]):
+            d = depth[v]
+            if d < 1 or d > depth[v - 1] + 1:
+                good = False
+                break
+            parent[v] = last[d - 1]
+            last[d] = <int32_t> v
+    return good
+
+
 def sorted_places(const int32_t[::1] parent, const int64_t[::1] by_key,
                   int32_t[::1] size, int32_t[::1] next_place, int32_t[::1] place,
                   int32_t[::1] depth):

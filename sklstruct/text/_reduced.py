@@ -17,7 +17,7 @@ from .._files import open_read, open_write
 from ..hierarchical._score_model import ScoreModel
 from ._file import TEXT_MODEL, model_of, write_model
 from ._scores import ByteWeights
-from ._targets import indicator_of, log_loss
+from ._targets import log_loss_of
 from ._vectorizer import NgramVectorizer, as_texts
 
 # Parts of the largest weight that are tried, and the most that the log-loss of texts
@@ -37,7 +37,7 @@ def joined(parts: dict[str, NgramVectorizer]) -> Any:
 
 
 def parts_of(features: Any) -> dict[str, NgramVectorizer]:
-    """What `joined` was given; ValueError for vectorizers of another kind."""
+    """The parts of `joined`; ValueError for vectorizers of another kind."""
     parts = {"": features}
     if isinstance(features, FeatureUnion):
         parts = dict(features.transformer_list)
@@ -56,6 +56,7 @@ class Reduced(NamedTuple):
 
     model: ScoreModel
     weights: ByteWeights
+    threshold: float  # parts of the largest weight that are left out
 
     @classmethod
     def of(
@@ -63,7 +64,7 @@ class Reduced(NamedTuple):
     ) -> Reduced:
         if W.shape[0] == 0:  # one class
             W, bias = sp.csr_matrix((1, W.shape[1]), dtype=np.float32), np.zeros(1)
-        return cls(model, ByteWeights.of(W, bias, threshold))
+        return cls(model, ByteWeights.of(W, bias, threshold), threshold)
 
 
 class ReducedMixin:
@@ -77,6 +78,13 @@ class ReducedMixin:
     estimator_: Any
     classes_: NDArray
     n_jobs: int | None
+
+    @property
+    def weight_threshold_(self) -> float:
+        """Of a reduced model, the part of the largest weight that weights exceed."""
+        if self.reduced_ is None:
+            raise AttributeError("weight_threshold_ is an attribute of reduced models")
+        return self.reduced_.threshold
 
     def reduce(
         self, X: Any = None, y: Any = None, *, weight_threshold: float = 0.02
@@ -122,24 +130,19 @@ class ReducedMixin:
         if self.reduced_ is None:
             parts = ScoreModel.of(self.estimator_)
         else:
-            model, weights = self.reduced_
+            model, weights, _ = self.reduced_
             parts = model, weights.sparse(), weights.bias
         found = self._with(Reduced.of(*parts, float(weight_threshold)))
         if X is None:
             return found
-        texts, several = as_texts(X), self.estimator_.multilabel_
-        Y = indicator_of(y, self.classes_, several, len(texts))
+        texts = as_texts(X)
         if not texts:
             raise ValueError("X must hold at least one text, got an empty list")
-
-        def loss(model: Any) -> float:
-            return log_loss(model.predict_log_proba(texts), Y, several)
-
-        most = _MOST_RISE * loss(found)
+        most = _MOST_RISE * log_loss_of(found, texts, y)
         for part in _PARTS:
             if part > weight_threshold:
                 smaller = self._with(Reduced.of(*parts, part))
-                if not loss(smaller) <= most:
+                if not log_loss_of(smaller, texts, y) <= most:
                     break
                 found = smaller
         return found
@@ -207,12 +210,15 @@ class ReducedMixin:
         """
 
         def make(header: Any, arrays: Any) -> Any:
-            parameters, vectorizers, model, weights, names = model_of(header, arrays)
+            parameters, vectorizers, model, weights, part, names = model_of(
+                header, arrays
+            )
+            reduced = Reduced(model, weights, part)
             found = cls(**parameters)
             found.features_, found.classes_ = joined(vectorizers), names
-            found = found._with(Reduced(model, weights))
+            found = found._with(reduced)
             n_scores = found.estimator_.n_features_in_
-            check_length("bias", weights.bias, n_scores, "one per score")
+            check_length("bias", reduced.weights.bias, n_scores, "one per score")
             return found
 
         with open_read(path_or_file) as (file, label):

@@ -14,7 +14,7 @@ from .._checks import CheckedState, as_ids, check_length
 from .._lazy import stored
 from .._parallel import ThreadMap, stop_flag
 from ._ngrams import blocks
-from ._scores_fast import add_scores
+from ._scores_fast import add_scores, longest_way
 from ._vectorizer import NgramVectorizer
 
 _LARGEST = 127
@@ -105,9 +105,7 @@ class ByteWeights(CheckedState):
         for array in (self.scale, self.bias):
             if not (np.abs(array) <= _MOST).all():
                 raise ValueError(f"scale and bias must be at most {_MOST:g}")
-        passed = np.append(0, np.cumsum(self.gap.astype(np.int64) + 1))
-        before = self.places[1]
-        if (np.diff(passed[before]) > m).any():
+        if longest_way(self.places[1], self.gap) > m:
             raise ValueError(f"gap must lead to one of {m} scores")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -115,7 +113,7 @@ class ByteWeights(CheckedState):
 
     @cached_property
     def places(self) -> tuple[NDArray, NDArray]:
-        """Where the weights and the gaps of each column begin, and their ends."""
+        """The places of the first weight and the first gap of each column."""
         gaps = np.where(self.count == self.bias.size, 0, self.count)
         return tuple(
             np.append(0, np.cumsum(n)).astype(np.int64) for n in (self.count, gaps)

@@ -65,9 +65,11 @@ def indicator_of(y: Any, classes: NDArray, several: bool, n_texts: int) -> Any:
     return Y
 
 
-def log_loss(log_proba: NDArray, Y: Any, several: bool) -> float:
+def log_loss_of(model: Any, texts: list[str], y: Any) -> float:
     """Mean log-loss (nats per text); of several labels the sum over all of them."""
-    right = Y.toarray() > 0
+    several = model.estimator_.multilabel_
+    right = indicator_of(y, model.classes_, several, len(texts)).toarray() > 0
+    log_proba = model.predict_log_proba(texts)
     total = log_proba[right].sum()
     if several:
         with np.errstate(divide="ignore"):

@@ -206,6 +206,12 @@ def test_texts_without_ngrams_get_the_prior():
         model.predict([])
 
 
+def test_auto_without_a_fold_is_letters():
+    model = TextClassifier(min_df=1).fit(["one text", "other words"], ["a", "b"])
+    assert model.features_.analyzer == "char_wb"
+    assert model.predict(["texts", "word"]).tolist() == ["a", "b"]
+
+
 @pytest.mark.parametrize("features", [*NAMED, "auto"])
 def test_one_class(features):
     model = TextClassifier(features, min_df=1).fit(["a b", "cd"], ["x", "x"])

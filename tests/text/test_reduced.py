@@ -126,6 +126,7 @@ def test_one_answer_on_all_ways(name, tmp_path, monkeypatch):
     for other in others.values():
         np.testing.assert_array_equal(other.predict_proba(ODD), P)
         np.testing.assert_array_equal(other.classes_, reduced.classes_)
+        assert other.weight_threshold_ == 0.0
         assert other.classes_.dtype == reduced.classes_.dtype
         found, given = (sp.csr_matrix(m.predict(ODD)) if sp.issparse(m.predict(ODD))
                         else m.predict(ODD) for m in (other, reduced))  # fmt: skip
@@ -222,6 +223,7 @@ def test_the_threshold_is_the_largest_that_the_texts_allow():
     assert best < 0.2  # the search stops somewhere
     chosen = model.reduce(X, y, weight_threshold=0.0)
     assert n_weights(chosen) == n_weights(tried[best])
+    assert chosen.weight_threshold_ == best and not hasattr(model, "weight_threshold_")
     sizes = [n_weights(one) for one in tried.values()]
     assert sizes == sorted(sizes, reverse=True) and sizes[0] > sizes[-1]
     several = fitted("several")

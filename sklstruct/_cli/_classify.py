@@ -1,0 +1,207 @@
+"""``sklstruct classify``: text classifiers from labelled files; fastText's are read."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+
+from .._checks import INT32_MAX
+from .._files import COMPRESSIONS, open_read
+from ..compat import fasttext
+from ..text import TextClassifier, is_fasttext, log_loss_of, read_labelled
+from ._files import source_of
+from ._tables import print_figures, progress
+
+# Lines that are answered at a time.
+_LINES = 4096
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+
+
+class _Trained:
+    """A `TextClassifier`, with the answers that the command prints."""
+
+    def __init__(self, model: TextClassifier) -> None:
+        self.model = model
+
+    def best(
+        self, texts: list[str], k: int, threshold: float
+    ) -> list[list[tuple[str, float]]]:
+        """The k most probable labels of each text, from a probability on."""
+        k = min(k, self.model.classes_.size)
+        found = self.model.predict_top_k(texts, k, return_log_proba=True)
+        labels, proba = found[0].tolist(), np.exp(found[1]).tolist()
+        return [
+            [(str(label), p) for label, p in zip(*row) if p >= threshold]
+            for row in zip(labels, proba)
+        ]
+
+    def figures(self, texts: list[str], labels: list[list[str]]) -> dict[str, Any]:
+        """The log-loss of the texts whose labels the model knows."""
+        known = set(map(str, self.model.classes_.tolist()))
+        several = self.model.estimator_.multilabel_
+        kept = [
+            i
+            for i, row in enumerate(labels)
+            if known.issuperset(row) and (several or len(row) == 1)
+        ]
+        if not kept:
+            return {"log_loss": None}
+        y: Any = [labels[i] for i in kept]
+        if not several:
+            kind = self.model.classes_.dtype
+            y = np.array([row[0] for row in y]).astype(kind)
+        return {"log_loss": log_loss_of(self.model, [texts[i] for i in kept], y)}
+
+
+class _OfFastText:
+    """A model of fastText, with the same answers."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def best(
+        self, texts: list[str], k: int, threshold: float
+    ) -> list[list[tuple[str, float]]]:
+        labels, proba = self.model.predict(texts, k=k, threshold=threshold)
+        return [list(zip(row, p.tolist())) for row, p in zip(labels, proba)]
+
+    def figures(self, texts: list[str], labels: list[list[str]]) -> dict[str, Any]:
+        return {}
+
+
+def _load(path: str) -> _Trained | _OfFastText:
+    """The model of a file of `TextClassifier.save` or of fastText."""
+    if path != "-" and is_fasttext(path):
+        return _OfFastText(fasttext.load_model(path))
+    return _Trained(TextClassifier.load(source_of(path)))
+
+
+def _read(
+    path: str, arguments: argparse.Namespace
+) -> tuple[list[str], list[list[str]]]:
+    """(texts, labels of each) of a file; the suffix tells the format."""
+    name = path
+    for compression in COMPRESSIONS:
+        name = name.removesuffix(compression.suffix)
+    delimiter = _DELIMITERS.get(name[-4:].lower())
+    if delimiter is None:
+        return read_labelled(source_of(path), arguments.label_prefix)
+    label, text = arguments.columns
+    quoted: Any = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    csv.field_size_limit(INT32_MAX)  # texts may be long
+    texts, labels = [], []
+    with (
+        open_read(path, name="FILE") as (file, _),
+        io.TextIOWrapper(file, encoding="utf-8", newline="") as lines,
+    ):
+        rows = csv.reader(lines, delimiter=delimiter, quoting=quoted)
+        try:
+            for number, row in enumerate(rows):
+                if not row or (arguments.header and number == 0):
+                    continue
+                if len(row) < max(label, text):
+                    raise ValueError(
+                        f"{len(row)} columns, and --columns names column "
+                        f"{max(label, text)}"
+                    )
+                texts.append(row[text - 1])
+                labels.append([row[label - 1]])
+        except (csv.Error, UnicodeDecodeError, ValueError) as exc:
+            raise ValueError(f"{path}, line {rows.line_num}: {exc}") from exc
+    if not texts:
+        raise ValueError(f"{path}: the file has no line")
+    return texts, labels
+
+
+def train(arguments: argparse.Namespace) -> None:
+    """``sklstruct classify train``."""
+    with progress(arguments, f"reading {arguments.text}"):
+        texts, labels = _read(arguments.text, arguments)
+        held_out = _read(arguments.tune, arguments) if arguments.tune else None
+    several = any(len(set(row)) > 1 for row in labels)
+
+    def targets(rows: list[list[str]]) -> list:
+        return rows if several else [row[0] for row in rows]
+
+    model = TextClassifier(
+        arguments.features,
+        min_df=arguments.min_count,
+        C=arguments.C,
+        threshold="f1" if several else 0.5,
+        random_state=arguments.seed,
+    )
+    with progress(arguments, f"learning from {arguments.text}"):
+        model.fit(texts, targets(labels))
+        reduced = (
+            model.reduce(held_out[0], targets(held_out[1]))
+            if held_out
+            else model.reduce()
+        )
+    with progress(arguments, f"writing {arguments.output}"):
+        to_stream = arguments.output == "-"
+        reduced.save(sys.stdout.buffer if to_stream else arguments.output)
+    figures = {
+        "n_texts": len(texts),
+        "n_labels": int(model.classes_.size),
+        "n_features": len(model.features_.get_feature_names_out()),
+    }
+    print_figures(figures, arguments.json, to_stream)
+
+
+def predict(arguments: argparse.Namespace) -> None:
+    """``sklstruct classify predict``."""
+    with progress(arguments, f"reading {arguments.model}"):
+        model = _load(arguments.model)
+    with open_read(source_of(arguments.text), name="FILE") as (file, label):
+        every = _lines(file, label)
+        while lines := list(islice(every, _LINES)):
+            for row in model.best(lines, arguments.k, arguments.threshold):
+                print(_answer(row, arguments.json))
+            sys.stdout.flush()
+
+
+def _lines(file: Any, label: str) -> Iterator[str]:
+    """The lines of a file without their ends."""
+    for number, line in enumerate(file, 1):
+        try:
+            yield line.decode().rstrip("\r\n")
+        except UnicodeDecodeError as exc:
+            raise ValueError(f"{label}, line {number}: not UTF-8: {exc}") from exc
+
+
+def _answer(row: list[tuple[str, float]], as_json: bool) -> str:
+    if as_json:
+        labels, proba = [label for label, _ in row], [p for _, p in row]
+        return json.dumps({"labels": labels, "proba": proba}, ensure_ascii=False)
+    return " ".join(chain.from_iterable((label, f"{p:.6g}") for label, p in row))
+
+
+def test(arguments: argparse.Namespace) -> None:
+    """``sklstruct classify test``."""
+    with progress(arguments, f"reading {arguments.model}"):
+        model = _load(arguments.model)
+        texts, labels = _read(arguments.text, arguments)
+    k, n_found, n_right = arguments.k, 0, 0
+    for i in range(0, len(texts), _LINES):
+        part = slice(i, i + _LINES)
+        for found, right in zip(
+            model.best(texts[part], k, arguments.threshold), labels[part]
+        ):
+            n_found += len(found)
+            n_right += len({label for label, _ in found} & set(right))
+    n_labels = sum(len(set(row)) for row in labels)
+    figures = {
+        "n_texts": len(texts),
+        f"precision_at_{k}": n_right / max(n_found, 1),
+        f"recall_at_{k}": n_right / max(n_labels, 1),
+        **model.figures(texts, labels),
+    }
+    print_figures(figures, arguments.json)

@@ -1,0 +1,200 @@
+"""``sklstruct classify``: its files, its answers and its errors."""
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from _fasttext_models import LABELS as THEIR_LABELS
+from _fasttext_models import Model
+from _texts import LABELS, NEW, TEXTS, several, tickets
+
+from sklstruct import _cli
+from sklstruct.compat import fasttext
+from sklstruct.text import TextClassifier
+
+NAMES = [sorted(labels) for labels in several(LABELS, TEXTS)]
+HELD_OUT = tickets(300, seed=5)
+
+
+def lines(texts, names, prefix="__label__"):
+    rows = (
+        " ".join([*(prefix + name for name in row), text])
+        for row, text in zip(names, texts)
+    )
+    return "".join(row + "\n" for row in rows)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one = [[label] for label in LABELS]
+    Path("one.txt").write_text(lines(TEXTS, one))
+    Path("several.txt").write_text(lines(TEXTS, NAMES))
+    Path("tune.txt").write_text(lines(HELD_OUT[0], [[label] for label in HELD_OUT[1]]))
+    quoted = "".join(f'"{text}, ""ok""",{y}\n' for text, y in zip(TEXTS, LABELS))
+    Path("one.csv").write_text("text,team\n" + quoted)
+    rows = "".join(f'{y}\tx\t"{text}\n' for text, y in zip(TEXTS, LABELS))
+    Path("one.tsv.gz").write_bytes(gzip.compress(rows.encode()))
+    Path("new.txt").write_text("".join(text + "\n" for text in NEW))
+    return tmp_path
+
+
+def run(*arguments, stdin=None, monkeypatch=None):
+    if stdin is not None:
+        given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+        monkeypatch.setattr(sys, "stdin", given)
+    return _cli.main(["classify", *map(str, arguments)])
+
+
+def train_options(name):
+    options = {"one.csv": ["--columns", "2,1", "--header"]}
+    return options.get(name, ["--columns", "1,3"])
+
+
+@pytest.mark.parametrize("name", ["one.txt", "one.csv", "one.tsv.gz", "several.txt"])
+def test_a_model_of_a_file_is_that_of_its_texts(folder, name, capsys):
+    options = train_options(name)
+    assert run("train", name, "m.sktext", "--json", *options) == 0
+    printed = json.loads(capsys.readouterr().out)
+    texts = {"one.csv": [f'{text}, "ok"' for text in TEXTS],
+             "one.tsv.gz": [f'"{text}' for text in TEXTS]}.get(name, TEXTS)  # fmt: skip
+    prefix = "__label__" if name.endswith(".txt") else ""
+    y = [prefix + label for label in LABELS]
+    if name == "several.txt":
+        y = [[prefix + label for label in row] for row in NAMES]
+    threshold = "f1" if name == "several.txt" else 0.5
+    model = TextClassifier(threshold=threshold, random_state=0).fit(texts, y).reduce()
+    loaded = TextClassifier.load("m.sktext")
+    np.testing.assert_array_equal(loaded.predict_proba(NEW), model.predict_proba(NEW))
+    assert loaded.classes_.tolist() == model.classes_.tolist()
+    assert printed["n_texts"] == len(TEXTS)
+    assert printed["n_labels"] == model.classes_.size
+
+    assert run("predict", "m.sktext", "new.txt", "-k", 2) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    labels, log_proba = model.predict_top_k(NEW, 2, return_log_proba=True)
+    assert [row[::2] for row in rows] == labels.tolist()
+    found = [[float(p) for p in row[1::2]] for row in rows]
+    np.testing.assert_allclose(found, np.exp(log_proba), rtol=1e-5)
+    assert run("predict", "m.sktext", "new.txt", "-k", 9, "--threshold", 0.3,
+               "--json") == 0  # fmt: skip
+    for line, p in zip(capsys.readouterr().out.splitlines(), model.predict_proba(NEW)):
+        row = json.loads(line)
+        assert set(row["labels"]) == set(model.classes_[p >= 0.3])
+        assert row["proba"] == sorted(row["proba"], reverse=True)
+
+    assert run("test", "m.sktext", name, "--json", *options) == 0
+    figures = json.loads(capsys.readouterr().out)
+    P = model.predict_proba(texts)
+    Y = np.array([[c in (row if isinstance(row, list) else [row])
+                   for c in model.classes_] for row in y])  # fmt: skip
+    right = Y[np.arange(len(P)), P.argmax(axis=1)].sum()
+    assert figures["precision_at_1"] == pytest.approx(right / len(P))
+    assert figures["recall_at_1"] == pytest.approx(right / Y.sum())
+    loss = -np.log(P[Y]).sum()
+    if name == "several.txt":
+        loss -= np.log1p(-P[~Y]).sum()
+    assert figures["log_loss"] == pytest.approx(loss / len(P), rel=1e-5)
+
+
+def test_tune_leaves_out_weights(folder, capsys):
+    assert run("train", "one.txt", "m", "--features", "letters") == 0
+    options = "--features", "letters", "--tune", "tune.txt", "--min-count", 3, "-C", 2
+    assert run("train", "one.txt", "small", *options, "--seed", 1) == 0
+    model = TextClassifier("letters", min_df=3, C=2, random_state=1)
+    model.fit(TEXTS, LABELS)
+    n = model.reduce(*HELD_OUT).reduced_.weights.sparse().nnz
+    assert TextClassifier.load("small").reduced_.weights.sparse().nnz == n
+    assert n < model.reduce().reduced_.weights.sparse().nnz
+    assert "n_features" in capsys.readouterr().out
+
+
+def test_streams(folder, capsysbinary, monkeypatch):
+    text = Path("one.txt").read_bytes()
+    assert run("train", "-", "-", "-q", stdin=text, monkeypatch=monkeypatch) == 0
+    out, err = capsysbinary.readouterr()
+    Path("m").write_bytes(out)
+    assert b"n_texts" in err
+    new = Path("new.txt").read_bytes()
+    assert run("predict", "m", stdin=new, monkeypatch=monkeypatch) == 0
+    piped = capsysbinary.readouterr().out
+    assert run("predict", "m", "new.txt") == 0
+    assert piped == capsysbinary.readouterr().out
+    assert run("predict", "-", "new.txt", stdin=out, monkeypatch=monkeypatch) == 0
+    assert piped == capsysbinary.readouterr().out
+
+
+def test_a_file_of_fasttext_is_a_model(folder, capsys):
+    Path("m.bin").write_bytes(Model().to_bytes())
+    model = fasttext.load_model("m.bin")
+    assert run("predict", "m.bin", "new.txt", "-k", 2) == 0
+    out = capsys.readouterr().out.splitlines()
+    for line, text in zip(out, NEW):
+        labels, proba = model.predict(text, k=2)
+        assert tuple(line.split()[::2]) == labels
+        np.testing.assert_allclose([float(p) for p in line.split()[1::2]], proba, 1e-5)
+    known = "".join(f"{THEIR_LABELS[i % 4]} {text}\n" for i, text in enumerate(NEW))
+    Path("known.txt").write_text(known)
+    assert run("test", "m.bin", "known.txt", "-k", 2, "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    n, precision, recall = model.test("known.txt", k=2)
+    assert figures == pytest.approx(
+        {"n_texts": n, "precision_at_2": precision, "recall_at_2": recall}
+    )
+
+
+def test_labels_that_the_model_lacks_have_no_log_loss(folder, capsys):
+    assert run("train", "one.txt", "m", "-q") == 0
+    capsys.readouterr()
+    Path("other.txt").write_text("__label__none a text\n__label__none more\n")
+    assert run("test", "m", "other.txt", "--json") == 0
+    figures = json.loads(capsys.readouterr().out)
+    assert figures["precision_at_1"] == 0 and figures["log_loss"] is None
+
+
+WRONG = {
+    ("train", "absent", "x"): "absent",
+    ("train", "one.txt", "none/x"): "MODEL none/x: the folder none does not exist",
+    ("train", "one.txt", "one.txt"): "MODEL one.txt would be read and written",
+    ("train", "new.txt", "x"): "no line has a label that begins with '__label__'",
+    (
+        "train",
+        "one.tsv.gz",
+        "x",
+        "--columns",
+        "1,4",
+    ): "line 1: 3 columns, and",
+    ("train", "empty.csv", "x"): "empty.csv: the file has no line",
+    ("train", "latin.csv", "x"): "latin.csv, line",
+    ("train", "short.txt", "x"): "leave no n-gram; lower min_df",
+    ("predict", "one.txt", "new.txt"): "not a text classifier of sklstruct",
+    ("predict", "-", "-"): "standard input can be read once only",
+    ("test", "one.txt", "one.txt"): "not a text classifier of sklstruct",
+}
+
+
+@pytest.mark.parametrize("words", WRONG, ids=" ".join)
+def test_errors_are_one_line(folder, words, capsys):
+    Path("empty.csv").write_text("")
+    Path("latin.csv").write_bytes(b"a,caf\xe9\n")
+    Path("short.txt").write_text("__label__a one\n__label__b qu\n")
+    assert run(*words) == 1
+    out, err = capsys.readouterr()
+    assert WRONG[words] in err and err.startswith("sklstruct classify: ")
+    assert len(err.splitlines()) == 1 and not out and not Path("x").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [["train", "a"], ["teach"], [], ["predict", "m", "t", "-k", "0"],
+              ["train", "a", "b", "--columns", "0,1"]], ids=" ".join
+)  # fmt: skip
+def test_wrong_arguments_end_with_two(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run(*words)
+    assert (
+        ended.value.code == 2 and "usage: sklstruct classify" in capsys.readouterr().err
+    )
