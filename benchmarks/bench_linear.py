@@ -4,7 +4,8 @@
 
 `l1`: seconds to the same objective, within a part 1e-3 or 1e-6 of the least one. `gap`
 is a fit of `StructuredLogisticRegression` until its duality gap is such a part, which
-proves it; `ours` is when its objective was there.
+proves it; `ours` is when its objective was there. saga of scikit-learn and, for two
+classes, skglm (after a call that compiles) have no
 proof: theirs is the fit with the loosest of some tolerances whose objective turns out
 to be there. A fit of more than 60 s is the last one that is tried.
 

@@ -442,6 +442,7 @@ class QuasiNewton:
         bounds = np.concatenate([[0], np.cumsum(counts)])
         self._problem = NodeProblems(X, self._weight, [bounds])
         self._found: Any = None  # (coef, intercept)
+        self._start: Any = None
 
     def _solve(self, weight, tol):
         settings, problem = self._settings, self._problem
@@ -451,12 +452,17 @@ class QuasiNewton:
             constant=settings.constant,
             tol=PER_TOL * tol,
             max_iter=settings.iterations,
-            start=self._found,
+            start=self._start if self._found is None else self._found,
             stop=settings.stop,
         )
         self._found = coef, intercept
         self.n_iter += int(n_iter[0])
         self._met = bool(status[0] == 0)
+
+    def begin_at(self, W: NDArray) -> None:
+        """Begin at the weights (features + 1, lanes) of a `Descent` on dense samples."""
+        coef = np.ascontiguousarray(W[:-1, : self.m].T, dtype=np.float64)
+        self._start = coef, W[-1, : self.m] * np.float64(self._settings.unit)
 
     def without_fold(self, tol: float, most: int) -> None:
         """The fit of the other samples; to the end, whatever `tol` and `most` are.

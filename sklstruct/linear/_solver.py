@@ -57,16 +57,23 @@ from ._weights import (
 _ROUGH = 2.0
 
 # solver="auto" takes L-BFGS from this many samples per feature on, and from this mean
-# of C_i times the squared length of a row on. With fewer samples than weights the
+# of C_i times the squared length of a row on, times the outcomes as a part of the lanes
+# of the dual (`LANES`), whose steps cost the same for one outcome as for all. With fewer samples than weights the
 # classes are often separable, and the dual is fast.
 TALL = 25
-STRONG = 50.0
+STRONG = 40.0
 
 # On other dense X the dual goes on while the rate of each `WATCHED` epochs promises
 # that `PATIENCE` are enough; it has at most `WATCHED` more, which are allowed for after
 # the first `WATCHED` epochs. An epoch takes about as long as an iteration.
 WATCHED = 10
 PATIENCE = 40
+
+# It also ends if after half of the first `WATCHED` epochs the duals change by more than
+# this part of their change in the first epoch. Above `NEAR` its weights are a worse
+# start of L-BFGS than none.
+SLOW = 0.33
+NEAR = 0.55
 
 # Epochs and L-BFGS iterations where the user gives no max_iter.
 MOST_STEPS = 200, 1000
@@ -211,6 +218,11 @@ class Descent:
         """Tolerance without the fold, whose scores need not be as exact."""
         return (_ROUGH if self.held.size else 1.0) * self.settings.tol
 
+    @property
+    def progress(self) -> float:
+        """Change of the duals in the last epoch, as a part of that in the first."""
+        return float(self._change / self._reference)
+
     def promises(self) -> bool:
         """Whether about `PATIENCE` epochs are enough without the fold.
 
@@ -220,6 +232,8 @@ class Descent:
         for most in range(WATCHED, PATIENCE + 1, WATCHED):
             self.without_fold(self.rough, most - WATCHED // 2)
             before, done = self._change, self.n_iter
+            if self.progress > SLOW:
+                return False
             self.without_fold(self.rough, most)
             if self._met(self.rough) or self.n_iter == done:
                 return True
@@ -300,9 +314,16 @@ class Relay:
         if not isinstance(self._now, Descent) or self._now.promises():
             found, met = self._now.finish()
         if not met:
-            self._spent, self._now = self._now.n_iter, self._other()
-            found, met = self._now.finish()
+            found, met = self._change()
         return found, met
+
+    def _change(self):
+        """`finish` of the other solver, from the weights so far unless they are poor."""
+        before = self._now
+        self._spent, self._now = before.n_iter, self._other()
+        if isinstance(before, Descent) and before.progress <= NEAR:
+            self._now.begin_at(before.W)
+        return self._now.finish()
 
     def strip(self, features: Features) -> FittedStrip:
         return self._now.strip(features)
@@ -365,7 +386,7 @@ class NodeSolver:
         n, d = self.X.shape
         if n >= max(TALL, self.n_rows) * d:
             strength = float(self._squares(0.0) @ (settings.C * self.weight))
-            if strength >= STRONG * n:
+            if strength >= STRONG * n * self.n_rows / lanes_of(self.n_rows):
                 return "quasi_newton"
         return "relay" if settings.max_iter > PATIENCE else "dual"
 
