@@ -67,11 +67,18 @@ def _codec(compression: Compression, file: Any, mode: str, label: str) -> Any:
     """A binary file that compresses into `file`, or decompresses from it."""
     try:
         module = import_module(compression.module)
-    except ImportError as exc:
-        raise ValueError(
-            f"{label} asks for {compression.name} compression, but this Python has no "
-            f"module {compression.module}"
-        ) from exc
+    except ImportError:
+        # The same module for elder Pythons. The package zstandard would take a file
+        # that is cut short for the whole.
+        try:
+            module = import_module(
+                compression.module.replace("compression", "backports")
+            )
+        except ImportError as exc:
+            raise ValueError(
+                f"{label} asks for {compression.name} compression, but this Python has "
+                f"no module {compression.module}; pip install backports.zstd"
+            ) from exc
     opener = getattr(module, compression.file_class)
     if compression.name != "gzip":
         return opener(file, mode)
@@ -139,7 +146,7 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
     path_or_file : str, os.PathLike or binary file object
         A path is written atomically: a temporary file replaces it at the end of the
         block. Its suffix gives the compression: ``.gz``, ``.bz2``, ``.xz``, or
-        ``.zst`` if Python has ``compression.zstd``. A file object receives plain
+        ``.zst`` from Python 3.14 on, before with ``backports.zstd``. A file object receives plain
         bytes and stays open.
 
     name : str, default="path_or_file"

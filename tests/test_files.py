@@ -23,7 +23,16 @@ DATA = np.random.default_rng(0).integers(0, 64, 300_000).astype(np.uint8).tobyte
 UNPACK = {"": bytes, ".gz": gzip.decompress, ".bz2": bz2.decompress}
 UNPACK[".xz"] = lzma.decompress
 PACK = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
-HAS_ZSTD = sys.version_info >= (3, 14) and find_spec("compression.zstd") is not None
+ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+
+
+def has_zstd():
+    try:
+        return find_spec(ZSTD) is not None
+    except ModuleNotFoundError:
+        return False
+
+
 # Child processes import the file alone, which starts faster than the package.
 HERE = os.path.dirname(_files.__file__)
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files and signals")
@@ -122,13 +131,19 @@ def test_files_of_other_programs(suffix, data, tmp_path):
     assert get(io.BytesIO(packed + packed)) == 2 * data  # one member after the other
 
 
+@pytest.mark.skipif(not has_zstd(), reason=f"needs {ZSTD}")
 def test_zstd(tmp_path):
     path = tmp_path / "data.zst"
-    if HAS_ZSTD:
-        put(path)
-        assert path.read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
-        assert get(path) == DATA
-        return
+    put(path)
+    assert path.read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
+    assert get(path) == DATA
+    with pytest.raises(DamagedData, match="broken zstd data"):
+        get(io.BytesIO(path.read_bytes()[:-3]))
+
+
+@pytest.mark.skipif(has_zstd(), reason=f"{ZSTD} is there")
+def test_zstd_that_is_absent(tmp_path):
+    path = tmp_path / "data.zst"
     with pytest.raises(ValueError, match=r"data.zst.*zstd.*no module compression"):
         put(path)
     assert not path.exists()

@@ -197,8 +197,8 @@ def read(
     Parameters
     ----------
     path_or_file : str, os.PathLike or binary file object
-        Plain, or compressed by gzip, bzip2, xz or (where Python has
-        ``compression.zstd``) zstd. The first bytes tell the compression, not the name.
+        Plain, or compressed by gzip, bzip2, xz or (from Python 3.14 on, before with the
+        package ``backports.zstd``) zstd. The first bytes tell the compression, not the name.
         A file object need not be seekable.
 
     format : {"arpa", "kenlm", "att", "native"}, default=None
@@ -334,8 +334,8 @@ def write(
         know its context symbols.
 
     path_or_file : str, os.PathLike or binary file object
-        A path that ends in ``.gz``, ``.bz2``, ``.xz`` or (where Python has
-        ``compression.zstd``) ``.zst`` is compressed. The file takes its name when it
+        A path that ends in ``.gz``, ``.bz2``, ``.xz`` or (from Python 3.14 on, before
+        with the package ``backports.zstd``) ``.zst`` is compressed. The file takes its name when it
         is complete: until then, and if writing fails, an older one stays as it was.
 
     format : {"arpa", "kenlm", "att", "native"}, default=None

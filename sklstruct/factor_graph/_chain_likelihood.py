@@ -94,9 +94,7 @@ class ChainLikelihood:
             curve[owner] * (1.0 - 1.0 / k) / k,
             np.full(self.steps.size, of_item[later].sum() * (1.0 - k**-2) / k**2),
         ])  # fmt: skip
-        self.chains = Chains(
-            ptr, rows, first, label.astype(np.int32), path, weight
-        )
+        self.chains = Chains(ptr, rows, first, label.astype(np.int32), path, weight)
         self._cut(ptr, rows)
 
     def _cut(self, ptr: np.ndarray, rows: FeatureRows) -> None:

@@ -793,8 +793,8 @@ class LanguageModel(
         Parameters
         ----------
         path : str, os.PathLike or binary file object
-            Plain, or compressed by gzip, bzip2, xz or (where Python has
-            ``compression.zstd``) zstd.
+            Plain, or compressed by gzip, bzip2, xz or (from Python 3.14 on, before
+            with the package ``backports.zstd``) zstd.
 
         format : {"arpa", "kenlm", "att", "native"}, default=None
             Format of the file; None: it is recognised by the first bytes, or by the
