@@ -68,12 +68,11 @@ def _codec(compression: Compression, file: Any, mode: str, label: str) -> Any:
     try:
         module = import_module(compression.module)
     except ImportError:
-        # The same module for elder Pythons. The package zstandard would take a file
+        # The same module for earlier Pythons. The package zstandard would take a file
         # that is cut short for the whole.
+        name = compression.module.replace("compression", "backports")
         try:
-            module = import_module(
-                compression.module.replace("compression", "backports")
-            )
+            module = import_module(name)
         except ImportError as exc:
             raise ValueError(
                 f"{label} asks for {compression.name} compression, but this Python has "
@@ -146,8 +145,8 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
     path_or_file : str, os.PathLike or binary file object
         A path is written atomically: a temporary file replaces it at the end of the
         block. Its suffix gives the compression: ``.gz``, ``.bz2``, ``.xz``, or
-        ``.zst`` from Python 3.14 on, before with ``backports.zstd``. A file object receives plain
-        bytes and stays open.
+        ``.zst`` from Python 3.14 on, before with ``backports.zstd``. A file object
+        receives plain bytes and stays open.
 
     name : str, default="path_or_file"
         Name of the parameter in error messages.

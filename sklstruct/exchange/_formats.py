@@ -198,8 +198,8 @@ def read(
     ----------
     path_or_file : str, os.PathLike or binary file object
         Plain, or compressed by gzip, bzip2, xz or (from Python 3.14 on, before with the
-        package ``backports.zstd``) zstd. The first bytes tell the compression, not the name.
-        A file object need not be seekable.
+        package ``backports.zstd``) zstd. The first bytes tell the compression, not the
+        name. A file object need not be seekable.
 
     format : {"arpa", "kenlm", "att", "native"}, default=None
         Format of the file, a key of ``FORMATS``; None: recognised by the first bytes,
@@ -335,8 +335,9 @@ def write(
 
     path_or_file : str, os.PathLike or binary file object
         A path that ends in ``.gz``, ``.bz2``, ``.xz`` or (from Python 3.14 on, before
-        with the package ``backports.zstd``) ``.zst`` is compressed. The file takes its name when it
-        is complete: until then, and if writing fails, an older one stays as it was.
+        with the package ``backports.zstd``) ``.zst`` is compressed. The file takes its
+        name when it is complete: until then, and if writing fails, an older one stays
+        as it was.
 
     format : {"arpa", "kenlm", "att", "native"}, default=None
         Format of the file, a key of ``FORMATS``. None: that of the suffix, ``.arpa`` or
