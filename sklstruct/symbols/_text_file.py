@@ -49,10 +49,10 @@ class TextFile:
     files : str, os.PathLike, binary file object, or list of them
         Files in UTF-8, plain or packed (gzip, bzip2, xz; zstd from Python 3.14
         on, before with the package ``backports.zstd``), which their first bytes tell.
-        A name that is not a file and holds ``*``, ``?`` or ``[`` is a pattern, and stands for the files that match it, in
-        sorted order. The rest of a file object, such as ``sys.stdin.buffer``, or of a
-        named pipe is copied to a temporary file in `folder` first, as a text may be
-        read more than once.
+        A name that is not a file and holds ``*``, ``?`` or ``[`` is a pattern, and
+        stands for the files that match it, in sorted order. The rest of a file object,
+        such as ``sys.stdin.buffer``, or of a named pipe is copied to a temporary file
+        in `folder` first, as a text may be read more than once.
 
     skip_blank_lines : bool, default=True
         Whether lines without a word are left out. False: they are empty sentences, as
