@@ -10,7 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
@@ -30,6 +29,7 @@ from ..symbols import is_missing
 from ..taxonomy import LabelTree, as_paths
 from ..taxonomy._node_answers import walk_down
 from ._classifier import HierarchicalClassifier
+from ._nodes import tags_of_input
 
 
 class PathClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
@@ -354,10 +354,7 @@ class PathClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         inner = HierarchicalClassifier() if self.estimator is None else self.estimator
-        inner_tags = get_tags(inner).input_tags
-        tags.input_tags.sparse = inner_tags.sparse
-        tags.input_tags.allow_nan = inner_tags.allow_nan
-        return tags
+        return tags_of_input(tags, inner)
 
 
 def _as_samples(X: Any) -> Any:
@@ -386,23 +383,20 @@ def _read_training(
     check_samples(n_samples, len(paths))
     if sample_weight is None:
         return samples, paths, one_level, {}
-    weight = weights_for(estimator, sample_weight, n_samples)
+    check_takes_weights(estimator)
+    weight = _check_sample_weight(
+        sample_weight, np.empty((n_samples, 1)), dtype=np.float64,
+        ensure_non_negative=True,
+    )  # fmt: skip
     used = np.flatnonzero(weight > 0)
     params = {"sample_weight": weight[used]}
     return _rows(samples, used), paths[used], one_level, params
 
 
-def weights_for(
-    estimator: BaseEstimator, sample_weight: ArrayLike, n_samples: int
-) -> NDArray:
-    """Checked weights, for an estimator whose `fit` takes them."""
+def check_takes_weights(estimator: BaseEstimator) -> None:
     if not has_fit_parameter(estimator, "sample_weight"):
         name = type(estimator).__name__
         raise ValueError(f"sample_weight: the `fit` of {name} does not take weights")
-    return _check_sample_weight(
-        sample_weight, np.empty((n_samples, 1)), dtype=np.float64,
-        ensure_non_negative=True,
-    )  # fmt: skip
 
 
 def _read_paths(y: Any) -> tuple[NDArray, bool]:
