@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -54,7 +54,7 @@ from ._dual_nodes import DualNodes
 from ._estimator_nodes import EstimatorNodes
 from ._inner_labels import InnerLabels
 from ._node_answers import NodeAnswersMixin
-from ._nodes import NodeModels, Run, TrainingSet
+from ._nodes import NodeModels, Run, TrainingSet, tags_of_input
 from ._problems import mark_known, problems_of
 from ._searches import StrengthSearch, is_chain, plain_logistic
 from ._trees import Limits, flat_pays, tree_sources
@@ -502,21 +502,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 "partial_fit is for one label per sample, y of shape (n_samples,): for "
                 "several labels use fit"
             )
-        X, labels, weight, factor, index, _ = read_training(
-            self, X, y, sample_weight, batch=True, reset=first
-        )
-        check_squares(X)
-        _check_weight(weight, X)
-        code = encode(labels, known)
-        if (code < 0).any():
-            label = labels[code < 0].tolist()[0]
-            raise ValueError(
-                f"y has the label {label!r}, which is not among the classes of the "
-                "first call: name all classes there"
-            )
-        self.classes_ = known
-        targets = Targets.one_each(code, known.size)
-        data = TrainingSet(X, targets, weight, index, factor.size)
+        data, _, _ = self._read_training(X, y, sample_weight, known, reset=first)
         estimator: Any = self.estimator
         if estimator is None:
             estimator = LinearClassifier("auto")
@@ -542,7 +528,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 batch: Any = problems_of(self.taxonomy_, data)
                 nodes.learn(estimator, batch, data, run)
                 self.nodes_ = nodes
-                progress.step(f"learned {weight.size} samples", "solve")
+                progress.step(f"learned {data.weight.size} samples", "solve")
         nodes.warn(stacklevel=4)
         return self
 
@@ -670,19 +656,32 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 f'{" of calibrated nodes" if calibrated else ""}. Use "joint"'
             )
 
-    def _read_training(self, X, y, sample_weight):
-        """(TrainingSet, class weight of every sample passed, InnerLabels or None)."""
+    def _read_training(self, X, y, sample_weight, known=None, reset=True):
+        """(TrainingSet, class weight of every sample passed, InnerLabels or None).
+
+        known: the classes of all batches, if this is one.
+        """
         X, y, weight, factor, index, inner = read_training(
-            self, X, y, sample_weight, allow_nan=self._third_party_nodes()
-        )
+            self, X, y, sample_weight, batch=known is not None, reset=reset,
+            allow_nan=self._third_party_nodes(),
+        )  # fmt: skip
         check_squares(X)
         _check_weight(weight, X)
         columns = self.label_columns_
-        if columns is None:
-            self.classes_, code = np.unique(y, return_inverse=True)
-            targets = Targets.one_each(code, self.classes_.size)
-        else:
+        if columns is not None:
             self.classes_, targets = np.arange(columns.n_labels), columns.targets(y)
+            return TrainingSet(X, targets, weight, index, factor.size), factor, inner
+        if known is None:
+            classes, code = np.unique(y, return_inverse=True)
+        else:
+            classes, code = known, encode(y, known)
+        if (code < 0).any():
+            label = y[code < 0].tolist()[0]
+            raise ValueError(
+                f"y has the label {label!r}, which is not among the classes of the "
+                "first call: name all classes there"
+            )
+        self.classes_, targets = classes, Targets.one_each(code, classes.size)
         return TrainingSet(X, targets, weight, index, factor.size), factor, inner
 
     def _routed(self, sample_weight, factor, fit_params):
@@ -826,13 +825,10 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        if (
-            self._third_party_nodes()
-        ):  # which says itself what it makes of NaN and sparse X
-            theirs = get_tags(self.estimator).input_tags
-            tags.input_tags.allow_nan = theirs.allow_nan
-            tags.input_tags.sparse = theirs.sparse
-        return tags
+        # another classifier says itself what it makes of NaN and sparse X
+        return (
+            tags_of_input(tags, self.estimator) if self._third_party_nodes() else tags
+        )
 
 
 def _batch_classes(classes, known):

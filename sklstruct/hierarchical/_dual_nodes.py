@@ -533,32 +533,33 @@ class DualNodes(DualFits):
         self._blocks(block, X.shape[0], _ROWS, n_jobs)
         return n_dots
 
-    def rows(self, X: Samples, use: Use, n_jobs: int | None) -> None:
+    def _each(self, X, kind, n_columns, use, n_jobs, least=0.0, tree=0):
+        """use(slice, code, log_proba), of `Posterior.answer`, block by block."""
         X, posterior = single(X), self._posterior()
-        n_classes = self.forest.terminal.shape[1]
 
         def block(part, stop):
-            code, _ = self._empty(X[part], 0)
-            out = np.empty((code.shape[0], n_classes))
-            self._fill(posterior, X[part], "all", code, out, stop)
+            rows = X[part]
+            code, _ = self._empty(rows, n_columns if kind == "labels" else 0)
+            out = np.empty((rows.shape[0], n_columns))
+            self._fill(posterior, rows, kind, code, out, stop, least, None, tree)
+            use(part, code, out)
+
+        self._blocks(block, X.shape[0], rows_per_block(4 * n_columns), n_jobs)
+
+    def rows(self, X: Samples, use: Use, n_jobs: int | None) -> None:
+        def raise_rows(part, _, out):
             if self.raised is not None:
                 self.raised.raise_rows(out)
             use(part, out)
 
-        self._blocks(block, X.shape[0], rows_per_block(4 * n_classes), n_jobs)
+        self._each(X, "all", self.forest.terminal.shape[1], raise_rows, n_jobs)
 
     def node_rows(self, X: Samples, tree: int, use: Use, n_jobs: int | None) -> None:
         """use(slice, log P of all nodes of a tree), for several labels per sample."""
-        X, posterior, forest = single(X), self._posterior(), self.forest
-        n_nodes = int(forest.tree_ptr[tree + 1] - forest.tree_ptr[tree])
-
-        def block(part, stop):
-            code, out = self._empty(X[part], 0)
-            out = np.empty((code.shape[0], n_nodes))
-            self._fill(posterior, X[part], "nodes", code, out, stop, 0.0, None, tree)
-            use(part, out)
-
-        self._blocks(block, X.shape[0], rows_per_block(4 * n_nodes), n_jobs)
+        n_nodes = int(self.forest.tree_ptr[tree + 1] - self.forest.tree_ptr[tree])
+        self._each(
+            X, "nodes", n_nodes, lambda part, _, out: use(part, out), n_jobs, tree=tree
+        )
 
     def best(
         self, X: Samples, greedy: bool, n_jobs: int | None
@@ -581,17 +582,14 @@ class DualNodes(DualFits):
 
     def labels(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         """(sample, label) of the labels of a probability above the threshold."""
-        X, posterior = single(X), self._posterior()
         n_classes, least = self.forest.terminal.shape[1], np.log(self.threshold)
         found: dict[int, tuple[NDArray, NDArray]] = {}
 
-        def block(part, stop):
-            arrays = self._empty(X[part], n_classes)
-            self._fill(posterior, X[part], "labels", *arrays, stop, least)
-            sample, label = np.nonzero(arrays[0])
+        def use(part, code, _):
+            sample, label = np.nonzero(code)
             found[part.start] = sample + part.start, label
 
-        self._blocks(block, X.shape[0], rows_per_block(4 * n_classes), n_jobs)
+        self._each(X, "labels", n_classes, use, n_jobs, least)
         pairs = zip(*(found[start] for start in sorted(found)))
         sample, label = map(np.concatenate, pairs)
         # a label is raised above the threshold by a label below it that is above it

@@ -221,9 +221,7 @@ cdef class Posterior:
         cdef double t = wbp[0] * copysign(pow(fabs(z), wbp[2]), z) + wbp[1]
         return -log1p(exp(-t)) if t > 0 else t - log1p(exp(t))
 
-    cdef void outcomes(
-        self, Scratch work, Py_ssize_t t, Py_ssize_t v
-    ) noexcept nogil:
+    cdef void outcomes(self, Scratch work, Py_ssize_t t, Py_ssize_t v) noexcept nogil:
         """work.a = evidence of all children of node v of tree t, or log P(yes)."""
         cdef Py_ssize_t m = self.n_child[v], piece, j, at = 0, width, first
         cdef sklstruct_weights node
@@ -302,9 +300,7 @@ cdef class Posterior:
         self.set(work, v, EVALUATED)
         return total
 
-    cdef double evaluate(
-        self, Scratch work, Py_ssize_t t, Py_ssize_t v,
-    ) noexcept nogil:
+    cdef double evaluate(self, Scratch work, Py_ssize_t t, Py_ssize_t v) noexcept nogil:
         """Evaluate a leaf of tree t that is REACHED; its mass stays."""
         if self.role[v] == LEAF:
             return self.evaluate_classes(work, t, v)
@@ -312,9 +308,7 @@ cdef class Posterior:
         self.set(work, v, EVALUATED)
         return 0
 
-    cdef Py_ssize_t expand_tree(
-        self, Scratch work, Py_ssize_t t,
-    ) noexcept nogil:
+    cdef Py_ssize_t expand_tree(self, Scratch work, Py_ssize_t t) noexcept nogil:
         """Masses of the leaves and pending nodes work.items of a tree; their number."""
         cdef Py_ssize_t root = self.tree_ptr[t], n_queue = 1, n_next, n_items = 0
         cdef Py_ssize_t j, k, v, child, n_best
@@ -455,9 +449,7 @@ cdef class Posterior:
             v = self.parent[v]
         return v
 
-    cdef double exact(
-        self, Scratch work, Py_ssize_t t, Py_ssize_t y,
-    ) noexcept nogil:
+    cdef double exact(self, Scratch work, Py_ssize_t t, Py_ssize_t y) noexcept nogil:
         """log P(y | x) in a tree; evaluates the leaf of y."""
         cdef Py_ssize_t v = self.node_of_class(work, t, y)
         if work.state[v] == PENDING:
@@ -611,7 +603,7 @@ cdef class Posterior:
         """The node of largest mass of those that are not compared, -1: none is left.
 
         Sets work.rest, the largest mass of these nodes in each tree, and work.top, the
-        largest probability that a class can have there. Of one tree the mass is a logarithm.
+        largest probability that a class can have there. Of one tree: log of the mass.
         """
         cdef Py_ssize_t n_trees = self.terminal.shape[0], t, j, v, found = -1
         cdef double* mass = &work.rest[0]
@@ -694,9 +686,7 @@ cdef class Posterior:
             best[at], total[at] = <int32_t>y, p
             least = self.least_of(work, t, favourites, total[last])
 
-    cdef double probability(
-        self, Scratch work, Py_ssize_t y,
-    ) noexcept nogil:
+    cdef double probability(self, Scratch work, Py_ssize_t y) noexcept nogil:
         """Sum over the trees of the probabilities of a class; evaluates its leaves."""
         cdef Py_ssize_t t
         cdef double total = 0
@@ -704,9 +694,7 @@ cdef class Posterior:
             total += exp(self.exact(work, t, y))
         return total
 
-    cdef double log_mean(
-        self, Scratch work, Py_ssize_t y,
-    ) noexcept nogil:
+    cdef double log_mean(self, Scratch work, Py_ssize_t y) noexcept nogil:
         """log P(y | x); all trees are expanded."""
         cdef Py_ssize_t t, n_trees = self.terminal.shape[0]
         cdef double top = -INFINITY, total = 0

@@ -147,9 +147,7 @@ cdef class SampleRows:
         return rows
 
     @staticmethod
-    def sparse(
-        data, const int32_t[::1] index, const int64_t[::1] indptr, Py_ssize_t d,
-    ):
+    def sparse(data, const int32_t[::1] index, const int64_t[::1] indptr, Py_ssize_t d):
         cdef SampleRows rows = SampleRows()
         cdef const double[::1] wide
         cdef const float[::1] narrow

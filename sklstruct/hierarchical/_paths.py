@@ -10,9 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils import get_tags
+from sklearn.utils import indexable
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import (
+    _num_samples,
+    check_is_fitted,
+    has_fit_parameter,
+)
 
 from .._checks import check_samples, check_sparse, strings_as_objects
 from .._compat import (
@@ -23,6 +27,7 @@ from .._compat import (
     StrOptions,
     _check_sample_weight,
     _fit_context,
+    _safe_indexing,
 )
 from .._likelihood import LogProbaMixin
 from .._parallel import row_blocks, rows_per_block
@@ -30,6 +35,7 @@ from ..symbols import is_missing
 from ..taxonomy import LabelTree, as_paths
 from ..taxonomy._node_answers import walk_down
 from ._classifier import HierarchicalClassifier
+from ._nodes import tags_of_input
 
 
 class PathClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
@@ -216,15 +222,15 @@ class PathClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
         """Concatenate of(probabilities of all classes) over blocks of samples."""
         check_is_fitted(self, "estimator_")
         check_sparse(X)
-        X = _as_samples(X)
-        n_samples = X.shape[0] if hasattr(X, "shape") and X.shape else len(X)
+        X = indexable(X)[0]
+        n_samples = _num_samples(X)
         if n_samples == 0:
             self.estimator_.predict_proba(X)  # raises its error for no samples
         width = self.label_tree_.parent.size + len(self.classes_)
         found = []
         for part in row_blocks(n_samples, rows_per_block(width)):
             whole = part.start == 0 and part.stop >= n_samples
-            rows = X if whole else _rows(X, np.arange(part.start, part.stop))
+            rows = X if whole else _safe_indexing(X, np.arange(part.start, part.stop))
             found.append(of(np.asarray(self.estimator_.predict_proba(rows))))
         return np.concatenate(found)
 
@@ -354,17 +360,7 @@ class PathClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         inner = HierarchicalClassifier() if self.estimator is None else self.estimator
-        inner_tags = get_tags(inner).input_tags
-        tags.input_tags.sparse = inner_tags.sparse
-        tags.input_tags.allow_nan = inner_tags.allow_nan
-        return tags
-
-
-def _as_samples(X: Any) -> Any:
-    """An array, a frame or a sparse matrix as it is; a list, which may hold texts."""
-    if hasattr(X, "__array__") and not hasattr(X, "shape"):
-        return np.asarray(X)
-    return X
+        return tags_of_input(tags, inner)
 
 
 def _read_training(
@@ -377,32 +373,29 @@ def _read_training(
             "y is None"
         )
     check_sparse(X)
-    samples = _as_samples(X)
+    samples = indexable(X)[0]
     paths, one_level = _read_paths(y)
     if (paths[:, 0] == "").any():
         i = int(np.argmax(paths[:, 0] == ""))
         raise ValueError(f"y[{i}] is an empty path: every sample needs a node")
-    n_samples = samples.shape[0] if hasattr(samples, "shape") else len(samples)
+    n_samples = _num_samples(samples)
     check_samples(n_samples, len(paths))
     if sample_weight is None:
         return samples, paths, one_level, {}
-    weight = weights_for(estimator, sample_weight, n_samples)
-    used = np.flatnonzero(weight > 0)
-    params = {"sample_weight": weight[used]}
-    return _rows(samples, used), paths[used], one_level, params
-
-
-def weights_for(
-    estimator: BaseEstimator, sample_weight: ArrayLike, n_samples: int
-) -> NDArray:
-    """Checked weights, for an estimator whose `fit` takes them."""
-    if not has_fit_parameter(estimator, "sample_weight"):
-        name = type(estimator).__name__
-        raise ValueError(f"sample_weight: the `fit` of {name} does not take weights")
-    return _check_sample_weight(
+    check_takes_weights(estimator)
+    weight = _check_sample_weight(
         sample_weight, np.empty((n_samples, 1)), dtype=np.float64,
         ensure_non_negative=True,
     )  # fmt: skip
+    used = np.flatnonzero(weight > 0)
+    params = {"sample_weight": weight[used]}
+    return _safe_indexing(samples, used), paths[used], one_level, params
+
+
+def check_takes_weights(estimator: BaseEstimator) -> None:
+    if not has_fit_parameter(estimator, "sample_weight"):
+        name = type(estimator).__name__
+        raise ValueError(f"sample_weight: the `fit` of {name} does not take weights")
 
 
 def _read_paths(y: Any) -> tuple[NDArray, bool]:
@@ -417,12 +410,3 @@ def _read_paths(y: Any) -> tuple[NDArray, bool]:
     paths = as_paths(y, "y")
     nested = any(isinstance(row, list | tuple | np.ndarray) for row in y)
     return paths, paths.shape[1] == 1 and not nested
-
-
-def _rows(X: Any, rows: NDArray) -> Any:
-    """Some of the samples, whatever holds them."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if sp.issparse(X):
-        return X.tocsr()[rows]
-    return X[rows] if isinstance(X, np.ndarray) else [X[i] for i in rows.tolist()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,11 +10,10 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._checks import INT32_MAX, check_sparse, check_squares, strings_as_objects
+from .._checks import INT32_MAX, check_sparse, check_squares
 from .._compat import (
     BaseEstimator,
     HasMethods,
@@ -25,11 +23,11 @@ from .._compat import (
 )
 from .._likelihood import LogProbaMixin, class_codes
 from .._parallel import row_blocks, rows_per_block
-from ..linear._labels import check_labels
+from ..linear._labels import read_training
 from ..linear._samples import Samples, is_sparse
 from ._classifier import HierarchicalClassifier
-from ._nodes import seeded
-from ._paths import weights_for
+from ._nodes import seeded, tags_of_input
+from ._paths import check_takes_weights
 
 
 class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
@@ -78,8 +76,7 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
         Index into ``classes_`` of the class of each sense, ascending.
 
     sense_labels_ : ndarray of shape (n_samples,)
-        Sense of each training sample; samples of weight 0 have the first sense of
-        their class.
+        Sense of each training sample; -1 for samples of weight 0.
 
     estimator_ : classifier
         Fitted to the senses.
@@ -166,37 +163,17 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
             sparse matrix or so large that squares overflow; if no weight is positive;
             if there is a `sample_weight` and the estimator does not take weights.
         """
-        if y is None:
-            raise ValueError(
-                "This SenseClassifier estimator requires y to be passed, but the "
-                "target y is None"
-            )
-        check_sparse(X)
-        y = strings_as_objects(y)
-        check_labels(y)
-        samples, target = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=self._finite(),
-        )
-        check_squares(samples)
-        check_classification_targets(target)
-        target = column_or_1d(target, warn=True)
         estimator = self._estimator()
-        params: dict[str, Any] = {}
-        used = np.arange(target.size)
-        weight = np.ones(target.size)
         if sample_weight is not None:
-            weight = weights_for(estimator, sample_weight, target.size)
-            used = np.flatnonzero(weight > 0)
-            params["sample_weight"] = weight[used]
+            check_takes_weights(estimator)
+        rows, target, weight, every, used, _ = read_training(
+            self, X, y, sample_weight, allow_nan=self.estimator is not None
+        )
+        check_squares(rows)
+        params = {} if sample_weight is None else {"sample_weight": weight}
         rng = check_random_state(self.random_state)
-        self.classes_, code = np.unique(target[used], return_inverse=True)
-        rows = samples[used] if used.size < target.size else samples
-        sense = self._clusters(rows, code, weight[used], rng)
+        self.classes_, code = np.unique(target, return_inverse=True)
+        sense = self._clusters(rows, code, weight, rng)
         estimator = seeded(clone(estimator), rng)
         for n_rounds in range(1, self.n_rounds + 1):
             owner, sense = _numbered(code, sense)
@@ -209,11 +186,14 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
             if np.array_equal(moved, sense):
                 break
             sense = moved
-        first = np.searchsorted(owner, np.arange(self.classes_.size))
-        class_of = np.searchsorted(self.classes_, target)
-        self.sense_labels_ = first[np.minimum(class_of, self.classes_.size - 1)]
+        self.sense_labels_ = np.full(every.size, -1)
         self.sense_labels_[used] = sense
         return self
+
+    class_weight = None  # of `read_training`
+
+    def _refusal_of_labels(self):
+        return "y has several labels per sample, and SenseClassifier is for one"
 
     def _clusters(self, X, code, weight, rng):
         """Numbers of senses, of each class its own."""
@@ -298,12 +278,7 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        inner = get_tags(self._estimator()).input_tags
-        tags.input_tags.sparse, tags.input_tags.allow_nan = (
-            inner.sparse,
-            inner.allow_nan,
-        )
-        return tags
+        return tags_of_input(tags, self._estimator())
 
     def _finite(self):
         """`ensure_all_finite`: an estimator of the user says what it makes of NaN."""

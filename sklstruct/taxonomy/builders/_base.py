@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from ..._checks import check_memory
 from ..._compat import BaseEstimator, Interval, StrOptions
 from ..._parallel import single_blas_thread
 from .._samples import check_samples, encode_classes
@@ -48,6 +49,8 @@ class TaxonomyBuilder(BaseEstimator):
     """
 
     short_name: ClassVar[str | None] = None
+    # the dense matrix of K x K entries that the builder makes, for the check of memory
+    _matrix: ClassVar[str | None] = None
 
     max_depth: int | None = None
     max_leaf: int | None = None
@@ -112,6 +115,14 @@ class TaxonomyBuilder(BaseEstimator):
     ) -> Taxonomy:
         if classes.size <= (self.max_leaf or 1) or self.max_depth == 0:
             return Taxonomy.flat(classes)
+        k = classes.size
+        if self._matrix is not None:
+            check_memory(
+                9.0 * k * k,
+                None,
+                f"the dense {k} x {k} {self._matrix} of {self.short_name!r}",
+                "use the builder 'cut' or 'kmeans'",
+            )
         rng = check_random_state(getattr(self, "random_state", None))
         # A build is thousands of small products, too small for threads of the BLAS.
         with single_blas_thread():

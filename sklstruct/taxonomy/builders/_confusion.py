@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.linear_model import RidgeClassifier
 from sklearn.utils.validation import has_fit_parameter
 
-from ..._checks import check_memory
 from ..._compat import HasMethods, Interval
 from ._base import TaxonomyBuilder
 from ._top_down import sides, split_top_down
@@ -90,6 +89,7 @@ class ConfusionSplit(TaxonomyBuilder):
     """
 
     short_name = "conf"
+    _matrix = "confusion matrix"
 
     estimator: Any = field(default=None, kw_only=False)
     smoothing: float = 0.01
@@ -103,12 +103,6 @@ class ConfusionSplit(TaxonomyBuilder):
 
     def _parents(self, X, codes, weight, rng):
         k = int(codes.max()) + 1
-        check_memory(
-            8 * k * k,
-            None,
-            f"the dense {k} x {k} confusion matrix of 'conf'",
-            "use the builder 'cut'",
-        )
         confusion = self._held_out_confusion(X, codes, weight, rng)
         affinity = 0.5 * (confusion + confusion.T) + self.smoothing / k
         self.n_random_splits_ = self.n_splits_ = 0

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from ..._checks import check_memory
 from ..._parallel import interruptible
 from ._base import ProximityBuilder
 from ._bottom_up import N_ROUNDS, parents_of_merges
@@ -62,6 +61,7 @@ class HungarianMerge(ProximityBuilder):
     """
 
     short_name = "hung"
+    _matrix = "assignment matrix"
 
     n_rounds: int | None = None
 
@@ -69,13 +69,6 @@ class HungarianMerge(ProximityBuilder):
 
     def _parents(self, X, codes, weight, rng):
         k = int(codes.max()) + 1
-        columns = k + int(_DUMMIES * k)
-        check_memory(
-            8 * k * columns,
-            None,
-            f"the dense {k} x {columns} assignment matrix of 'hung'",
-            "use the builder 'cut' or 'obyo'",
-        )
         near = self._statistics(X, codes, weight).proximity(delta=self.delta)
         name, merges = np.arange(k), []
         n_rounds = k if self.n_rounds is None else self.n_rounds

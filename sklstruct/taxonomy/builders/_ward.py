@@ -7,7 +7,6 @@ from typing import ClassVar
 import numpy as np
 from scipy.cluster.hierarchy import ward
 
-from ..._checks import check_memory
 from .._samples import class_means
 from ._base import TaxonomyBuilder
 from ._bottom_up import N_ROUNDS, merges_in_rounds, parents_of_merges
@@ -53,6 +52,7 @@ class WardMerge(TaxonomyBuilder):
     """
 
     short_name = "ward"
+    _matrix = "matrix of distances"
 
     n_rounds: int | None = None
 
@@ -60,12 +60,6 @@ class WardMerge(TaxonomyBuilder):
 
     def _parents(self, X, codes, weight, rng):
         k = int(codes.max()) + 1
-        check_memory(
-            8 * k * k,
-            None,
-            f"the distances of {k} classes in 'ward'",
-            "use the builder 'cut' or 'kmeans'",
-        )
         merges = ward(class_means(X, codes, weight))[:, :2].astype(np.int64).tolist()
         merges = merges[: merges_in_rounds(k, self.n_rounds)]
         return parents_of_merges(merges, k, self.n_rounds)
