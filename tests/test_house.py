@@ -572,6 +572,17 @@ def plain_words():
                 yield name, line, what
 
 
+def values_in_examples():
+    """The output of an example is a value: a number, a word or a table."""
+    paths = [*ROOT.glob("docs/*.rst"), *ROOT.glob("docs/user_guide/*.rst")]
+    for path in [*paths, ROOT / "README.md", *PACKAGE.rglob("*.py")]:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for number, (before, line) in enumerate(itertools.pairwise(lines), 2):
+            shown = before.lstrip().startswith((">>> ", "... "))
+            if shown and line.strip() in ("True", "False"):
+                yield path.relative_to(ROOT).as_posix(), number, line.strip()
+
+
 def kept_addresses():
     """A class that stores an address stores in `keep` who owns it, or frees it."""
     for name, lines in kernels().items():
@@ -615,6 +626,7 @@ RULES = [
     one_largest_id,
     lazy_faces,
     plain_words,
+    values_in_examples,
     kept_addresses,
 ]
 

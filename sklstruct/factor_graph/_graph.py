@@ -123,8 +123,8 @@ class FactorGraph:
     ... )
     >>> graph
     FactorGraph(n_variables=3, n_candidates=6, n_edges=3)
-    >>> graph.is_forest
-    False
+    >>> graph.n_variables, graph.n_edges
+    (3, 3)
     """
 
     def __init__(

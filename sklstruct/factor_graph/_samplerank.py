@@ -196,8 +196,8 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     >>> model = SampleRankClassifier(random_state=0).fit(X[:40], y[:40])
     >>> model.predict(X[40:])[0].shape
     (20,)
-    >>> model.score(X[40:], y[40:]) > 0.8
-    True
+    >>> round(model.score(X[40:], y[40:]), 3)
+    0.925
     """
 
     _parameter_constraints: dict = {

@@ -490,8 +490,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         >>> for start in range(0, 2000, 500):
         ...     batch = slice(start, start + 500)
         ...     model = model.partial_fit(X[batch], y[batch], classes=range(20))
-        >>> model.score(X[2000:], y[2000:]) > 0.8
-        True
+        >>> round(model.score(X[2000:], y[2000:]), 3)
+        0.89
         """
         first = not hasattr(self, "nodes_")
         known = _batch_classes(classes, None if first else self.classes_)

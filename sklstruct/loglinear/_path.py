@@ -303,12 +303,13 @@ def lam_max(
     >>> lm = LanguageModel(model, max_depth=2)
     >>> topics = load_python_topics()[:300]
     >>> largest = lam_max(lm, topics)
+    >>> import numpy as np
     >>> for lam in (1.01 * largest, 0.99 * largest):
     ...     fitted = lm.set_params(estimator__lam=lam).fit(topics)
     ...     coef = fitted.estimator_.coef_
-    ...     print(coef[len(fitted.vocabulary_):].any())
-    False
-    True
+    ...     print(np.count_nonzero(coef[len(fitted.vocabulary_):]))
+    0
+    1
     """
     return _largest(*_counted(estimator, X, y, sample_weight))
 
@@ -389,11 +390,11 @@ def lam_path(
     >>> lm = LanguageModel(StructuredLogLinearLM(), max_depth=2)
     >>> topics = load_python_topics()
     >>> path = lam_path(lm, topics[:300], n_lams=5, X_val=topics[300:400])
-    >>> bool((path.n_parameters[1:] >= path.n_parameters[:-1]).all())
-    True
+    >>> path.n_parameters.tolist()
+    [27, 78, 339, 2046, 6181]
     >>> best = path.model(path.held_out_loss.argmin())
-    >>> best.check_normalized() < 1e-12
-    True
+    >>> round(best.check_normalized(), 9)
+    0.0
     """
     strengths = None if lams is None else _check_lams(lams)
     held_out = None
