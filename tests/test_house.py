@@ -6,6 +6,7 @@ There are no exceptions.
 
 import ast
 import inspect
+import itertools
 import re
 from functools import cache
 from importlib import import_module
