@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from numbers import Integral, Real
 from typing import Literal
@@ -245,7 +246,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     _parameter_constraints: dict = {
         "loss": [StrOptions({*LOSSES, "auto"})],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": [Interval(Real, 0, sys.float_info.max, closed="right")],
         "solver": [StrOptions({"auto", "dual", "quasi_newton"})],
         "intercept_scaling": [
             Options(Real, {0.0, np.inf}),
@@ -255,8 +256,8 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         "weight_threshold": [Interval(Real, 0, 1, closed="left")],
         "threshold": [Interval(Real, 0, 1, closed="neither"), StrOptions({"f1"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0, sys.float_info.max, closed="right")],
+        "max_iter": [Interval(Integral, 1, INT32_MAX, closed="both"), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -297,10 +298,10 @@ class StructuredLogisticRegression(_SparseFeatures):
         ],
         "fit_intercept": ["boolean"],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, sys.float_info.max, closed="right")],
+        "max_iter": [Interval(Integral, 1, INT32_MAX, closed="both")],
         "verbose": ["verbose"],
-        "C": [Interval(Real, 0, np.finfo(float).max, closed="neither")],
+        "C": [Interval(Real, 0, sys.float_info.max, closed="neither")],
     }
 
     def __init__(

@@ -17,7 +17,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler, normalize
 
-from sklstruct.linear import LinearClassifier, _trial
+from sklstruct.linear import (
+    LinearClassifier,
+    StructuredLogisticRegression,
+    _trial,
+)
 from sklstruct.linear._quasi_newton import NodeProblems
 from sklstruct.linear._samples import single
 from sklstruct.linear._solver import DescentSettings, NodeSolver
@@ -362,3 +366,15 @@ def test_rare_things():
         exact("quasi_newton").fit(X, y).coef_,
         atol=1e-3,
     )
+
+
+@pytest.mark.parametrize("kind", [LinearClassifier, StructuredLogisticRegression])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("max_iter", 10**30), ("C", 10**400), ("tol", 10**400), ("C", np.inf)],
+    ids=["max_iter", "C", "tol", "inf"],
+)
+def test_numbers_that_no_machine_word_holds_are_refused(kind, name, value):
+    X, y = load_wine(return_X_y=True)
+    with pytest.raises(ValueError, match=f"'{name}' parameter"):
+        kind(**{name: value}).fit(X, y)
