@@ -7,6 +7,7 @@ A `Penalty` has parameters and no data. Each problem binds it to its own arithme
 from __future__ import annotations
 
 import numbers
+import sys
 from abc import ABCMeta, abstractmethod
 from typing import Any, ClassVar
 
@@ -249,7 +250,7 @@ class ElasticNet(_CountWeighted):
     _parameter_constraints: ClassVar[dict] = {
         **_CountWeighted._parameter_constraints,
         "gamma": [
-            Interval(numbers.Real, 0, np.finfo(float).max, closed="both"),
+            Interval(numbers.Real, 0, sys.float_info.max, closed="both"),
             "array-like",
         ],
     }

@@ -220,7 +220,9 @@ def fitted():
         "LinearClassifier": LinearClassifier(),
         "dual of probabilities": LinearClassifier("log_loss"),
         "StructuredLogisticRegression": StructuredLogisticRegression(),
-        "StructuredLogisticRegressionCV": StructuredLogisticRegressionCV(Cs=3),
+        "StructuredLogisticRegressionCV": StructuredLogisticRegressionCV(
+            StructuredLogisticRegression(), Cs=3
+        ),
         "logistic of groups": StructuredLogisticRegression(GroupLasso()),
         "logistic of a tree": StructuredLogisticRegression(TreeNorm([-1, 0, 0, 1])),
         "SenseClassifier": SenseClassifier(min_samples=5),

@@ -112,7 +112,9 @@ def classes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     path = net.set_params(penalty=GroupLasso([0, 0, 1])).coef_path(X, y, Cs=[1.0])
     path.gap.max()
     tree = TreeNorm(ngram_parents(SuffixTreeVectorizer().fit(X), "first"), norm="l2")
-    StructuredLogisticRegressionCV(tree, Cs=5, one_standard_error=True).fit(X, y)
+    StructuredLogisticRegressionCV(
+        net.set_params(penalty=tree), Cs=5, one_standard_error=True
+    ).fit(X, y)
     return LinearClassifier("log_loss", C=2.0).fit(X, y).predict_log_proba(X)
 
 

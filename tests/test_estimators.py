@@ -277,7 +277,10 @@ TABLE = [
     sparse(penalty=ElasticNet(0.5), suite=False),
     sparse(penalty=GroupLasso(), suite=False),
     Entry(
-        StructuredLogisticRegressionCV(Cs=3, cv=2), "features", draws=True, fails=_FOLDS
+        StructuredLogisticRegressionCV(StructuredLogisticRegression(), Cs=3, cv=2),
+        "features",
+        draws=True,
+        fails=_FOLDS,
     ),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from numbers import Integral, Real
 from typing import Literal
@@ -131,9 +132,11 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         "dual": coordinate descent, for all losses. "quasi_newton": L-BFGS, for
         log_loss. "auto": "dual" for sparse X and for the other losses. For log_loss
         and dense X of n samples and d columns it is "quasi_newton" with two classes
-        (also for ovr_log_loss), and with more classes if :math:`n \ge 25 d` and the
-        mean of :math:`C s_i \|x_i\|^2` is at least 50; other dense X get ten epochs of
-        "dual", and "quasi_newton" unless their rate promises `tol` within 40.
+        (also for ovr_log_loss). With K classes, and r = K over the next multiple of 16,
+        it is "quasi_newton" if :math:`n \ge K d`, second moments of the columns cost
+        less than five iterations, and the mean of :math:`C s_i \|x_i\|^2` is at least
+        40 r. Other dense X get five to ten epochs of "dual", and "quasi_newton" from
+        there unless their rate promises `tol` within 40.
 
     intercept_scaling : float, default=1.0
         Value a of the feature whose weight is the intercept: 0, for no intercepts, or
@@ -243,7 +246,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     _parameter_constraints: dict = {
         "loss": [StrOptions({*LOSSES, "auto"})],
-        "C": [Interval(Real, 0, None, closed="neither")],
+        "C": [Interval(Real, 0, sys.float_info.max, closed="right")],
         "solver": [StrOptions({"auto", "dual", "quasi_newton"})],
         "intercept_scaling": [
             Options(Real, {0.0, np.inf}),
@@ -253,8 +256,8 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         "weight_threshold": [Interval(Real, 0, 1, closed="left")],
         "threshold": [Interval(Real, 0, 1, closed="neither"), StrOptions({"f1"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0, sys.float_info.max, closed="right")],
+        "max_iter": [Interval(Integral, 1, INT32_MAX, closed="both"), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }

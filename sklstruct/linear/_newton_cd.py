@@ -21,7 +21,7 @@ Intercepts as one block
     of all lanes. One K x K solve replaces many sweeps.
 Anderson extrapolation
     A combination of the last iterates of coordinate descent, accepted if the model is
-    smaller there.
+    smaller there; where steps need many sweeps, on the Gram matrix and with groups.
 The Gram matrix
     For dense X and a small working set a sweep over the Hessian itself costs its
     square, and not its size times the number of samples.
@@ -149,37 +149,6 @@ class Model:
         """The derivative of the loss along the move to u."""
         raise NotImplementedError
 
-    def vector(self) -> NDArray:
-        """All that a sweep moves, in one vector."""
-        raise NotImplementedError
-
-    def load(self, vector: NDArray) -> None:
-        """Move to such a vector."""
-        raise NotImplementedError
-
-    def _restore(self, db: NDArray) -> None:
-        """db, D and Q of the weights u."""
-        if self.problem.coupled:
-            # The common shift is a null direction, along which combinations run away.
-            db = db - db.mean()
-        self.db = db
-        self.D[:] = db[:, None]
-        rows, lanes = np.nonzero(self.u != self.w)
-        order = np.argsort(lanes, kind="stable")
-        rows, lanes = rows[order], lanes[order].astype(np.int32)
-        change = (self.u - self.w)[rows, lanes]
-        D = np.ascontiguousarray(self.D)
-        kernels.spread(
-            *self.problem.columns, self.columns[rows], lanes, change, D, self.stop
-        )
-        self.D[:] = D
-        if self.problem.coupled:
-            self.Q = np.einsum("kn,kn->n", self.P, self.D)
-
-    def metric(self) -> NDArray:
-        """The diagonal of the model, for the norm of an extrapolation."""
-        raise NotImplementedError
-
     def moves(self) -> tuple[NDArray, NDArray, NDArray, float]:
         """(change of W, change of b, that of the scores, its curvature), at the end."""
         curvature = np.einsum("kn,kn,kn->", self.V, self.D, self.D)
@@ -224,20 +193,6 @@ class Coordinates(Model):
 
     def slope(self, change: NDArray) -> float:
         return float(self.g @ change[self.rows, self.lanes] + self.gb @ self.db)
-
-    def vector(self) -> NDArray:
-        return np.concatenate([self.x, self.db])
-
-    def load(self, vector: NDArray) -> None:
-        self.x = vector[: self.x.size].copy()
-        self.u[self.rows, self.lanes] = self.x
-        self._restore(vector[self.x.size :])
-
-    def metric(self) -> NDArray:
-        of_b = self.V.sum(axis=1)
-        if self.problem.coupled:
-            of_b -= (self.V * self.P).sum(axis=1)
-        return np.concatenate([self.h + self.damping_at + self.penalty.l2, of_b])
 
 
 class Gram(Coordinates):
@@ -313,13 +268,16 @@ class Gram(Coordinates):
         return float(self.x.size) ** 2
 
     def vector(self) -> NDArray:
+        """All that a sweep moves, in one vector."""
         return self.x.copy()
 
     def load(self, vector: NDArray) -> None:
+        """Move to such a vector."""
         self.x = vector.copy()
         self.now = self.first + self.H @ (self.x - self.from_)
 
     def metric(self) -> NDArray:
+        """The diagonal of the model, for the norm of an extrapolation."""
         return self.H.diagonal() + self.l2
 
     def moves(self) -> tuple[NDArray, NDArray, NDArray, float]:
@@ -380,8 +338,16 @@ class Blocks(Model):
         return np.concatenate([self.u.ravel(), self.db])
 
     def load(self, vector: NDArray) -> None:
+        problem, db = self.problem, vector[self.u.size :]
         self.u = vector[: self.u.size].reshape(self.u.shape).copy()
-        self._restore(vector[self.u.size :])
+        # The common shift is a null direction, along which combinations run away.
+        self.db = db - db.mean() if problem.coupled else db
+        ptr, row, x = problem.columns
+        X = sp.csc_matrix((x, row, ptr), (problem.n_samples, problem.n_features))
+        D = np.asarray(X[:, self.columns] @ (self.u - self.w)) + self.db
+        self.D = np.ascontiguousarray(D).T
+        if problem.coupled:
+            self.Q = np.einsum("kn,kn->n", self.P, self.D)
 
     def metric(self) -> NDArray:
         h = np.repeat(self.h + self.damping_at, np.diff(self.starts))
@@ -439,7 +405,8 @@ def descend(model: Model) -> int:
             full = True
         else:
             full = False
-        iterates.append(model.vector())
+        if isinstance(model, Gram | Blocks):
+            iterates.append(model.vector())
         if len(iterates) > _MEMORY:
             _extrapolate(model, np.array(iterates))
             iterates = []

@@ -93,30 +93,6 @@ def derivatives(
     propagate()
 
 
-def spread(
-    const int64_t[::1] ptr, const int32_t[::1] row, const double[::1] x,
-    const int32_t[::1] column, const int32_t[::1] lane, const double[::1] change,
-    double[:, ::1] D, int32_t[::1] stop,
-):
-    """D (lanes, samples) += X times the changes of some coordinates."""
-    cdef Watch watch = watch_of(stop)
-    cdef Py_ssize_t c, a, j
-    cdef double e
-    cdef double* d
-    with nogil:
-        for c in range(column.shape[0]):
-            e = change[c]
-            if e == 0:
-                continue
-            j = column[c]
-            d = &D[lane[c], 0]
-            for a in range(ptr[j], ptr[j + 1]):
-                d[row[a]] += e * x[a]
-            if over(&watch, ptr[j + 1] - ptr[j] + 8):
-                break
-    propagate()
-
-
 def sweep(
     const int64_t[::1] ptr, const int32_t[::1] row, const double[::1] x,
     const int32_t[::1] column, const int32_t[::1] lane,

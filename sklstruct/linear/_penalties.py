@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -284,7 +285,7 @@ class TreeNorm(BaseEstimator):
     _parameter_constraints: dict = {
         "parents": ["array-like"],
         "norm": [StrOptions({"linf", "l2"})],
-        "depth_weight": [Interval(Real, 0, np.finfo(float).max, closed="neither")],
+        "depth_weight": [Interval(Real, 0, sys.float_info.max, closed="neither")],
     }
 
     def __init__(

@@ -9,7 +9,7 @@ most of its work: nodes of a level differ in size and in iterations.
 
 At large dense nodes of three outcomes and more, L-BFGS starts from a metric of the
 features (the formulas are in `_quasi_newton_fast`). Its moments and eigenvectors take
-n d² + d³ multiplications in the BLAS. `NodeProblems._pays` allows it if this is
+n d² + d³ multiplications in the BLAS. `metric_pays` allows it if this is
 estimated at five iterations or less and n >= 4 d; with fewer samples they are
 separable, and the products with the eigenvectors are not small beside those with X.
 It is not used where the curvatures hardly differ (`SPREAD`).
@@ -89,6 +89,14 @@ def spread(moment: NDArray, share: NDArray, lam: float) -> float:
         square = (scaled**2).sum() / moment.shape[0] * (share**2).mean()
     flat = lam / average
     return square + flat * (2 - flat)
+
+
+def metric_pays(n: Any, d: int, n_rows: Any) -> Any:
+    """Whether the metric's set-up is cheap beside the solve (module docstring)."""
+    n, r = np.asarray(n, dtype=np.float64), np.asarray(n_rows)
+    setup = (n + 800 + d) * float(d) ** 2 + 2e6
+    iteration = n * (d * (2 * r + 25) + 130 * r)
+    return (r > 1) & (n >= 4 * d) & (setup <= 5 * iteration)
 
 
 class NodeProblems:
@@ -203,15 +211,6 @@ class NodeProblems:
         """Multiplications of one product with X, by node."""
         return self.n_entries * self.n_rows + 1
 
-    def _pays(self, nodes):
-        """Whether the metric's set-up is cheap beside the solve (module docstring)."""
-        d = float(self.X.shape[1])
-        n = (self.last[nodes] - self.first[nodes]).astype(np.float64)
-        r = self.n_rows[nodes].astype(np.float64)
-        setup = (n + 800 + d) * d**2 + 2e6
-        iteration = n * (d * (2 * r + 25) + 130 * r)
-        return (r > 1) & (n >= 4 * d) & (setup <= 5 * iteration)
-
     def _metric(self, v, C, constant, curved):
         """The `Moments` of the node; None if they hardly help or are not finite."""
         rows = slice(self.first[v], self.last[v])
@@ -278,7 +277,9 @@ class NodeProblems:
         )
         fwork = np.empty(int(scores.max()) + 1, dtype=X.dtype)
         shared = self._kernel_samples(), options
-        large = self._pays(todo) if curved is None else (rows > 1) & curved
+        large = (rows > 1) & bool(curved)
+        if curved is None:
+            large = metric_pays(samples, X.shape[1], rows)
         large &= not sp.issparse(X)
         for v in todo[large]:
             moments = self._metric(v, C, constant, curved)
@@ -460,7 +461,7 @@ class QuasiNewton:
         self._met = bool(status[0] == 0)
 
     def begin_at(self, W: NDArray) -> None:
-        """Begin at the weights (features + 1, lanes) of a `Descent` on dense samples."""
+        """Begin at weights (features + 1, lanes) of a `Descent` on dense samples."""
         coef = np.ascontiguousarray(W[:-1, : self.m].T, dtype=np.float64)
         self._start = coef, W[-1, : self.m] * np.float64(self._settings.unit)
 

@@ -5,11 +5,12 @@ pass over sparse rows for all outcomes, and few epochs while the data are nearly
 separable. L-BFGS (`_quasi_newton`) needs products with all of X, which the BLAS makes
 where X is dense, and its iterations hardly grow with C, while the epochs of the dual do
 where labels are noisy. So "auto" is L-BFGS for the logistic losses of dense tall X with
-C not small, in units of the rows (`TALL`, `STRONG`), and always for two classes: the
-dual is fast because a step updates many outcomes. A wrong dual may never end; a
+C not small, in units of the rows (`STRONG`), and always for two classes: the dual
+is fast because a step updates many outcomes. A wrong dual may never end; a
 wrong L-BFGS takes up to eight times as long as the dual, on wide sparse X eighty times.
 Whether labels are noisy is not known before: on other dense X the dual has `WATCHED`
-epochs, and L-BFGS starts anew unless their rate promises few more (`Relay`).
+epochs, or half of them where its variables still move, and L-BFGS goes on from its
+weights unless their rate promises few more (`Relay`).
 
 One-vs-rest losses separate over outcomes, so that outcomes are fitted in blocks of
 `BLOCK`: memory is that of one block, and threads share the blocks. Within a block the
@@ -40,7 +41,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _dual_fast as kernels
-from ._quasi_newton import QuasiNewton
+from ._quasi_newton import QuasiNewton, metric_pays
 from ._samples import Samples, costs
 from ._targets import Targets
 from ._weights import (
@@ -56,11 +57,10 @@ from ._weights import (
 # Tolerance of the descent without the fold, in units of that of the whole.
 _ROUGH = 2.0
 
-# solver="auto" takes L-BFGS from this many samples per feature on, and from this mean
-# of C_i times the squared length of a row on, times the outcomes as a part of the lanes
-# of the dual (`LANES`), whose steps cost the same for one outcome as for all. With fewer samples than weights the
-# classes are often separable, and the dual is fast.
-TALL = 25
+# solver="auto" takes L-BFGS where it starts from the metric of the features, which
+# saves most iterations, and from this mean of C_i times the squared length of a row on,
+# times the share of the lanes of the dual that outcomes fill. With fewer samples than
+# weights the classes are often separable, and the dual is fast.
 STRONG = 40.0
 
 # On other dense X the dual goes on while the rate of each `WATCHED` epochs promises
@@ -318,7 +318,7 @@ class Relay:
         return found, met
 
     def _change(self):
-        """`finish` of the other solver, from the weights so far unless they are poor."""
+        """`finish` of the other solver, from the weights so far if they are near."""
         before = self._now
         self._spent, self._now = before.n_iter, self._other()
         if isinstance(before, Descent) and before.progress <= NEAR:
@@ -384,9 +384,11 @@ class NodeSolver:
         if self.n_rows == 1:
             return "quasi_newton"
         n, d = self.X.shape
-        if n >= max(TALL, self.n_rows) * d:
+        # the dual's steps cost the same for one outcome as for all of its lanes
+        share = self.n_rows / lanes_of(self.n_rows)
+        if n >= self.n_rows * d and metric_pays(n, d, self.n_rows):
             strength = float(self._squares(0.0) @ (settings.C * self.weight))
-            if strength >= STRONG * n * self.n_rows / lanes_of(self.n_rows):
+            if strength >= STRONG * share * n:
                 return "quasi_newton"
         return "relay" if settings.max_iter > PATIENCE else "dual"
 

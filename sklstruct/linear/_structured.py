@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import sys
 import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, logsumexp
-from sklearn.base import clone
+from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
@@ -36,7 +36,6 @@ from .._compat import (
     _fit_context,
     with_callbacks,
 )
-from .._docs import shared_docs
 from .._parallel import (
     ThreadMap,
     row_blocks,
@@ -131,125 +130,10 @@ class _Samples(NamedTuple):
 
 
 class _SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
-    """Reading, fits of one path, and prediction."""
+    """Predictions by `coef_` and `intercept_`."""
 
-    penalty: Any
-    fit_intercept: bool
-    tol: float
-    max_iter: int
-    verbose: int
     coef_: Any
     intercept_: NDArray
-
-    _parameter_constraints: dict = {
-        "penalty": [
-            StrOptions(set(FEATURE_PENALTIES)),
-            HasMethods(["bind"]),
-            HasMethods(["value", "prox"]),
-        ],
-        "fit_intercept": ["boolean"],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "verbose": ["verbose"],
-    }
-
-    # ------------------------------------------------------------------ fitting
-
-    def _read_samples(self, X, y, sample_weight) -> _Samples:
-        check_class_weight(self.class_weight)
-        X, y, weight, _, index, _ = read_training(self, X, y, sample_weight)
-        check_total(weight)
-        X = X.astype(np.float64, copy=False)
-        check_squares(X)
-        columns = self.label_columns_
-        if columns is not None:
-            self.classes_ = np.arange(y.shape[1])
-            n_lanes = columns.known.size
-        else:
-            self.classes_, code = np.unique(y, return_inverse=True)
-            n_lanes = self.classes_.size if self.classes_.size > 2 else 1
-        self._check_size(X, n_lanes)
-        if columns is not None:
-            Y = np.ascontiguousarray(y[:, columns.known].toarray().T != 0)
-        elif n_lanes == 1:
-            Y = (code == self.classes_.size - 1)[None, :]
-        else:
-            Y = np.arange(n_lanes)[:, None] == code
-        return _Samples(X, Y, columns is None and n_lanes > 1, weight, index)
-
-    def _check_size(self, X, n_lanes):
-        n, d = X.shape
-        if max(n, d) > INT32_MAX:
-            raise ValueError(
-                f"X has {n} rows and {d} columns, and may have 2^31 - 1 of each; use "
-                "fewer (FeatureHasher)"
-            )
-        entries = X.nnz if is_sparse(X) else 2.0 * n * d
-        check_memory(
-            30.0 * entries + 8.0 * n_lanes * (7.0 * n + 3.0 * d),
-            None,
-            f"{n} samples of {d} features and {n_lanes} rows of weights",
-            "use fewer features or samples, or LinearClassifier, which needs less",
-        )
-
-    def _problem(self, samples, stop) -> FeatureProblem:
-        X, Y, coupled, weight, _ = samples
-        return FeatureProblem(X, Y, coupled, weight, bool(self.fit_intercept), stop)
-
-    def _warn_uneven(self, problem):
-        length = np.sqrt(problem.squares[problem.squares > 0])
-        if length.size and length.max() > _UNEVEN * length.min():
-            warnings.warn(
-                f"X has columns of lengths from {length.min():.2g} to "
-                f"{length.max():.2g}: one penalty does not suit all of them, and the "
-                "gap may not get small. Scale the columns "
-                "(sklearn.preprocessing.StandardScaler, MaxAbsScaler)",
-                stacklevel=5,
-            )
-
-    def _warn_gap(self, gaps, totals, stacklevel=5):
-        """ConvergenceWarning of the largest gap per sample."""
-        worst = max(gap / total for gap, total in zip(gaps, totals))
-        warnings.warn(
-            f"max_iter={self.max_iter} rounds, or the precision of floating point "
-            f"numbers, leave a duality gap of {worst:.2g} nats per sample, and tol is "
-            f"{self.tol:g}; scale the columns of X, or increase max_iter or tol, or "
-            "decrease C",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
-        )
-
-    def _solver(self, problem):
-        """(solver, penalty of strength 1)."""
-        term = bind(self.penalty, problem)
-        kind = AcceleratedSolver if isinstance(term, ProximalTerm) else NewtonSolver
-        return kind(problem), term
-
-    def _solve(self, solver, term, lams, report):
-        """A `Found` for each strength, falling; each begins at the last one."""
-        goal = self.tol * solver.problem.total
-        for lam in lams:
-            yield solver.solve(term.scaled(lam), goal, self.max_iter, report)
-
-    def _keep(self, found: Found, lam_max: float) -> None:
-        self.coef_ = self._sparse(found)
-        self.intercept_ = found.b
-        self.gap_, self.objective_ = found.gap, found.objective
-        self.n_alive_, self.n_iter_ = found.n_alive, found.objective.size
-        self.lam_max_ = lam_max
-
-    def _sparse(self, found):
-        """The weights in CSR format (lanes, features), as `sparse_interface` says."""
-        lane, row = np.nonzero(found.W.T)
-        order = np.lexsort((found.columns[row], lane))
-        lane, row = lane[order], row[order]
-        ptr = np.searchsorted(lane, np.arange(found.W.shape[1] + 1)).astype(np.int32)
-        weights = sp.csr_array(
-            (found.W[row, lane], found.columns[row], ptr),
-            shape=(found.W.shape[1], self.n_features_in_),
-        )
-        return _align_api_if_sparse(weights)
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
@@ -407,8 +291,17 @@ class StructuredLogisticRegression(_SparseFeatures):
     """
 
     _parameter_constraints: dict = {
-        **_SparseFeatures._parameter_constraints,
-        "C": [Interval(Real, 0, np.finfo(float).max, closed="neither")],
+        "penalty": [
+            StrOptions(set(FEATURE_PENALTIES)),
+            HasMethods(["bind"]),
+            HasMethods(["value", "prox"]),
+        ],
+        "fit_intercept": ["boolean"],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "tol": [Interval(Real, 0, sys.float_info.max, closed="right")],
+        "max_iter": [Interval(Integral, 1, INT32_MAX, closed="both")],
+        "verbose": ["verbose"],
+        "C": [Interval(Real, 0, sys.float_info.max, closed="neither")],
     }
 
     def __init__(
@@ -429,6 +322,109 @@ class StructuredLogisticRegression(_SparseFeatures):
         self.tol = tol
         self.max_iter = max_iter
         self.verbose = verbose
+
+    def _read_samples(self, X, y, sample_weight) -> _Samples:
+        check_class_weight(self.class_weight)
+        X, y, weight, _, index, _ = read_training(self, X, y, sample_weight)
+        check_total(weight)
+        X = X.astype(np.float64, copy=False)
+        check_squares(X)
+        columns = self.label_columns_
+        if columns is not None:
+            self.classes_ = np.arange(y.shape[1])
+            n_lanes = columns.known.size
+        else:
+            self.classes_, code = np.unique(y, return_inverse=True)
+            n_lanes = self.classes_.size if self.classes_.size > 2 else 1
+        self._check_size(X, n_lanes)
+        if columns is not None:
+            Y = np.ascontiguousarray(y[:, columns.known].toarray().T != 0)
+        elif n_lanes == 1:
+            Y = (code == self.classes_.size - 1)[None, :]
+        else:
+            Y = np.arange(n_lanes)[:, None] == code
+        return _Samples(X, Y, columns is None and n_lanes > 1, weight, index)
+
+    def _check_size(self, X, n_lanes):
+        n, d = X.shape
+        if max(n, d) > INT32_MAX:
+            raise ValueError(
+                f"X has {n} rows and {d} columns, and may have 2^31 - 1 of each; use "
+                "fewer (FeatureHasher)"
+            )
+        entries = X.nnz if is_sparse(X) else 2.0 * n * d
+        check_memory(
+            30.0 * entries + 8.0 * n_lanes * (7.0 * n + 3.0 * d),
+            None,
+            f"{n} samples of {d} features and {n_lanes} rows of weights",
+            "use fewer features or samples, or LinearClassifier, which needs less",
+        )
+
+    def _problem(self, samples, stop) -> FeatureProblem:
+        X, Y, coupled, weight, _ = samples
+        return FeatureProblem(X, Y, coupled, weight, bool(self.fit_intercept), stop)
+
+    def _warn_uneven(self, problem):
+        length = np.sqrt(problem.squares[problem.squares > 0])
+        if length.size and length.max() > _UNEVEN * length.min():
+            warnings.warn(
+                f"X has columns of lengths from {length.min():.2g} to "
+                f"{length.max():.2g}: one penalty does not suit all of them, and the "
+                "gap may not get small. Scale the columns "
+                "(sklearn.preprocessing.StandardScaler, MaxAbsScaler)",
+                stacklevel=5,
+            )
+
+    def _warn_gap(self, gaps, totals, stacklevel=5):
+        """ConvergenceWarning of the largest gap per sample."""
+        worst = max(gap / total for gap, total in zip(gaps, totals))
+        warnings.warn(
+            f"max_iter={self.max_iter} rounds, or the precision of floating point "
+            f"numbers, leave a duality gap of {worst:.2g} nats per sample, and tol is "
+            f"{self.tol:g}; scale the columns of X, or increase max_iter or tol, or "
+            "decrease C",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
+
+    def _solver(self, problem):
+        """(solver, penalty of strength 1)."""
+        term = bind(self.penalty, problem)
+        kind = AcceleratedSolver if isinstance(term, ProximalTerm) else NewtonSolver
+        return kind(problem), term
+
+    def _solve(self, solver, term, lams, report):
+        """A `Found` for each strength, falling; each begins at the last one."""
+        goal = self.tol * solver.problem.total
+        for lam in lams:
+            yield solver.solve(term.scaled(lam), goal, self.max_iter, report)
+
+    def _keep(self, found: Found, lam_max: float) -> None:
+        self.coef_ = self._sparse(found)
+        self.intercept_ = found.b
+        self.gap_, self.objective_ = found.gap, found.objective
+        self.n_alive_, self.n_iter_ = found.n_alive, found.objective.size
+        self.lam_max_ = lam_max
+
+    def _sparse(self, found):
+        """The weights in CSR format (lanes, features), as `sparse_interface` says."""
+        lane, row = np.nonzero(found.W.T)
+        order = np.lexsort((found.columns[row], lane))
+        lane, row = lane[order], row[order]
+        ptr = np.searchsorted(lane, np.arange(found.W.shape[1] + 1)).astype(np.int32)
+        weights = sp.csr_array(
+            (found.W[row, lane], found.columns[row], ptr),
+            shape=(found.W.shape[1], self.n_features_in_),
+        )
+        return _align_api_if_sparse(weights)
+
+    def _labels_of(self, samples):
+        """y of the samples of positive weight, for folds and scorers."""
+        Y = samples.Y
+        if self.label_columns_ is not None:
+            return self.label_columns_.spread(Y.T.astype(np.int64), 0)
+        code = Y.argmax(axis=0) if samples.coupled else Y[0].astype(np.intp)
+        return self.classes_[code if self.classes_.size > 1 else 0 * code]
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
@@ -564,30 +560,17 @@ class StructuredLogisticRegression(_SparseFeatures):
         )
 
 
-def _lines(first: str, behind: str) -> str:
-    """The docstring of StructuredLogisticRegression from a line to that before another.
-
-    The lines begin with the given words.
-    """
-    text = "\n" + inspect.cleandoc(StructuredLogisticRegression.__doc__ or "")
-    _, _, text = text.partition(f"\n{first}")
-    return first + text.partition(f"\n{behind}")[0]
-
-
-@shared_docs(
-    penalty=_lines("penalty :", "C :"),
-    settings=_lines("fit_intercept :", "verbose :"),
-    attributes=_lines("classes_ :", "See Also"),
-)
-class StructuredLogisticRegressionCV(_SparseFeatures):
+class StructuredLogisticRegressionCV(MetaEstimatorMixin, _SparseFeatures):
     r"""`StructuredLogisticRegression` with C chosen by cross-validation.
 
     One path of models for each fold, from the smallest C on, each begun where the last
-    one ended; then a fit of all samples with the chosen C.
+    one ended; then a fit of all samples with the chosen C. The fitted attributes of
+    ``best_estimator_`` are attributes of this estimator too, and it predicts alike.
 
     Parameters
     ----------
-    {penalty}
+    estimator : StructuredLogisticRegression
+        The model; cloned. Its C is not used.
 
     Cs : int or array-like of shape (n_Cs,), default=10
         Values of C, positive and finite; or how many, in equal ratios from
@@ -606,17 +589,15 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
         (over the folds) below the best: fewer weights, at a score that the folds
         hardly tell from the best.
 
-    {settings}
-
     n_jobs : int, default=None
         Threads over folds. None is 1 unless in a `joblib.parallel_config` context.
         Results do not depend on it.
 
-    verbose : int, default=0
-        If positive, print a line for every fold.
-
     Attributes
     ----------
+    best_estimator_ : StructuredLogisticRegression
+        The model with the chosen C, fitted to all samples.
+
     C_ : float
         The value chosen.
 
@@ -626,7 +607,17 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
     scores_ : ndarray of shape (n_folds, n_Cs)
         Scores of the held-out samples.
 
-    {attributes}
+    classes_ : ndarray of shape (n_classes,)
+        Sorted labels; with several labels per sample the numbers of the columns of y.
+
+    multilabel_ : bool
+        Whether y was an indicator matrix.
+
+    n_features_in_ : int
+        Number of columns of X.
+
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns of X, if it had string names.
 
     See Also
     --------
@@ -635,15 +626,18 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
     Examples
     --------
     >>> from sklearn.datasets import load_iris
+    >>> from sklstruct.linear import StructuredLogisticRegression
     >>> from sklstruct.linear import StructuredLogisticRegressionCV
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = StructuredLogisticRegressionCV(one_standard_error=True).fit(X, y)
-    >>> model.coef_.nnz, round(model.C_, 2)
+    >>> search = StructuredLogisticRegressionCV(
+    ...     StructuredLogisticRegression("l1"), one_standard_error=True
+    ... )
+    >>> search.fit(X, y).coef_.nnz, round(search.C_, 2)
     (6, 4.04)
     """
 
     _parameter_constraints: dict = {
-        **_SparseFeatures._parameter_constraints,
+        "estimator": [StructuredLogisticRegression],
         "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
@@ -653,30 +647,25 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
 
     def __init__(
         self,
-        penalty: str | Any = "l1",
+        estimator: StructuredLogisticRegression,
         Cs: int | ArrayLike = 10,
         cv: Any = None,
         scoring: str | Callable | None = None,
         *,
         one_standard_error: bool = False,
-        fit_intercept: bool = True,
-        class_weight: dict | Literal["balanced"] | None = None,
-        tol: float = 1e-4,
-        max_iter: int = 100,
         n_jobs: int | None = None,
-        verbose: int = 0,
     ) -> None:
-        self.penalty = penalty
+        self.estimator = estimator
         self.Cs = Cs
         self.cv = cv
         self.scoring = scoring
         self.one_standard_error = one_standard_error
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
         self.n_jobs = n_jobs
-        self.verbose = verbose
+
+    @property
+    def class_weight(self) -> dict | str | None:  # type: ignore[override]
+        """Weights of classes, as the estimator has them."""
+        return self.estimator.class_weight
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
@@ -716,9 +705,11 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
         ConvergenceWarning
             If `max_iter` rounds do not reach `tol`; says the gap.
         """
-        samples = self._read_samples(X, y, sample_weight)
-        labels = self._labels_of(samples)
-        if self.classes_.size == 1:
+        model = clone(self.estimator)
+        model._validate_params()
+        samples = model._read_samples(X, y, sample_weight)
+        labels = model._labels_of(samples)
+        if model.classes_.size == 1:
             raise ValueError("y has one class: choosing C needs two or more")
         folds = self._folds(X, y, samples, labels)
         with (
@@ -727,9 +718,9 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
             single_blas_thread(),
             ThreadMap(self.n_jobs) as parallel,
         ):
-            problem = self._problem(samples, stop)
-            self._warn_uneven(problem)
-            solver, term = self._solver(problem)
+            problem = model._problem(samples, stop)
+            model._warn_uneven(problem)
+            solver, term = model._solver(problem)
             lam_max = solver.largest_lam(term)
             self.Cs_ = strengths(self.Cs, lam_max)
             results = parallel(
@@ -739,11 +730,14 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
             for i, scores in enumerate(self.scores_):
                 progress.step(f"fold {i}: best score {scores.max():.4g}", "fold")
             self.C_ = float(self.Cs_[self._choose()])
-            (found,) = self._solve(solver, term, [1 / self.C_], silent)
-            self._keep(found, lam_max)
+            (found,) = model._solve(solver, term, [1 / self.C_], silent)
+            model._keep(found, lam_max)
         gaps = [(gap, 1.0) for _, gap in results] + [(found.gap, problem.total)]
-        if any(gap > self.tol * total for gap, total in gaps):
-            self._warn_gap(*zip(*gaps))
+        if any(gap > model.tol * total for gap, total in gaps):
+            model._warn_gap(*zip(*gaps))
+        self.best_estimator_ = model.set_params(C=self.C_)
+        fitted = {k: v for k, v in vars(model).items() if k.endswith("_")}
+        vars(self).update(fitted)
         return self
 
     def _folds(self, X, y, samples, labels):
@@ -769,21 +763,11 @@ class StructuredLogisticRegressionCV(_SparseFeatures):
             raise ValueError("cv has no folds")
         return folds
 
-    def _labels_of(self, samples):
-        """y of the samples of positive weight, for folds and scorers."""
-        Y = samples.Y
-        if self.label_columns_ is not None:
-            return self.label_columns_.spread(Y.T.astype(np.int64), 0)
-        code = Y.argmax(axis=0) if samples.coupled else Y[0].astype(np.intp)
-        return self.classes_[code if self.classes_.size > 1 else 0 * code]
-
     def _fold(self, samples, labels, fold, stop):
         """(score of each C, largest gap per sample) of a fold."""
         train, test = fold
-        model = StructuredLogisticRegression(
-            self.penalty, fit_intercept=self.fit_intercept, tol=self.tol,
-            max_iter=self.max_iter,
-        )  # fmt: skip
+        # the weights of the samples hold those of the classes
+        model = clone(self.estimator).set_params(class_weight=None)
         weight = samples.weight[train]
         part = model._read_samples(samples.X[train], labels[train], weight)
         if model.classes_.size == 1:
