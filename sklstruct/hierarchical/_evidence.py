@@ -37,8 +37,8 @@ class Evidence(NamedTuple):
     """Evidence of a fold of n samples, up to L items and b evaluated leaves for each.
 
     The items are the leaves and the pending nodes above leaves. The classes of the
-    evaluated leaves are in `inside`; those of the sample's leaf too, if there are
-    several, in a slot of their own if the leaf is not evaluated.
+    evaluated leaves are in `inside`; so are those of the sample's leaf, in one more
+    slot, if the leaf is not evaluated and has several.
     """
 
     route: NDArray  # (n, L)

@@ -115,7 +115,7 @@ cdef class Unseen:
         return Unseen(self.ptr[start:], self.node, self.place, self.scores)
 
     cdef inline const float* of(self, Py_ssize_t i, Py_ssize_t v) noexcept nogil:
-        """The scores of sample i at node v; NULL if there are none."""
+        """The scores of sample i at node v; NULL if absent."""
         cdef Py_ssize_t j
         for j in range(self.ptr[i], self.ptr[i + 1]):
             if self.node[j] == v:
@@ -169,7 +169,8 @@ cdef class Scratch:
 
     cdef begin(self, FloatRows rows, Unseen unseen):
         """Read these samples from now on."""
-        self.keep, self.unseen = rows, unseen
+        self.keep = rows
+        self.unseen = unseen
         self.n, self.x, self.index = 0, NULL, NULL
 
 
