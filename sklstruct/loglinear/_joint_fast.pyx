@@ -31,7 +31,8 @@ cdef extern from "_joint.h" nogil:
 import numpy as np
 
 from .._prefetch cimport prefetch
-from ..backoff._core_fast cimport Model, Node, Tree, padded
+from ..backoff._core_fast cimport Model, padded
+from ..backoff._trees_fast cimport Node, Tree
 
 cdef enum:
     # A node with fewer pairs than one in so many outcomes has no row.
