@@ -34,6 +34,7 @@ LAYERS = [
         "_parallel",
         "_progress",
         "_warnings",
+        "_heap",
         "_log_sum",
         "_prefetch",
         "_watch",

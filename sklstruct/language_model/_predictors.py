@@ -223,7 +223,7 @@ class TextPredictor:
             rows = known[block]
             if self.kernel.sorted_is_faster:
                 rows = rows[_by_last(windows.tokens, windows.end[rows])]
-            of_rows = None if depth is None else depth[rows]
+            of_rows: Any = None if depth is None else depth[rows]
             log_prob[rows] = self.kernel.targets(
                 windows.tokens, windows.end[rows], y[rows], of_rows, False
             )
