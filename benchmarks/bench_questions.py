@@ -1,6 +1,6 @@
 """Questions to a fitted language model, one after the other or in one call.
 
-    python benchmarks/bench_questions.py --out docs/benchmarks/results/questions.json
+    python benchmarks/bench_questions.py
 
 `word` is one word after one state, by ``advance``; `score` a word of a whole text in
 one call; `row` the probabilities of all words, of 400 states in one call; `best` the

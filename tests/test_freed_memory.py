@@ -25,7 +25,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 
 from sklstruct import HierarchicalClassifier, LinearClassifier
-from sklstruct.backoff._core_fast import Cursor
+from sklstruct.backoff._words_fast import Cursor
 from sklstruct.hierarchical import PerNodeC
 
 VALUES = ("0", "85", "165")

@@ -35,6 +35,7 @@ LAYERS = [
         "_parallel",
         "_progress",
         "_warnings",
+        "_heap",
         "_log_sum",
         "_prefetch",
         "_watch",

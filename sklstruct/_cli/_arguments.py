@@ -14,13 +14,13 @@ from typing import Any
 
 from ..language_model._names import QUALITIES
 
-# Name of a smoother, such as "kneser-ney" -> its class in `sklstruct.smoothing`.
-SMOOTHING = {
-    re.sub("(?<=[a-z])(?=[A-Z])", "-", name.removesuffix("LM")).lower(): name
-    for name in import_module("..smoothing", __package__).__all__
+# Name of a model, such as "kneser-ney" -> package and class; None: a mixture.
+MODELS: dict[str, tuple[str, str] | None] = {
+    re.sub("(?<=[a-z])(?=[A-Z])", "-", name.removesuffix("LM")).lower(): (package, name)
+    for package in ("smoothing", "loglinear")
+    for name in import_module(f"..{package}", __package__).__all__
     if name.endswith("LM")
-}
-LOG_LINEAR = "log-linear"  # the one of another package
+} | dict.fromkeys(QUALITIES[1:])  # the first is kneser-ney
 
 
 class _Version(argparse.Action):
@@ -176,19 +176,13 @@ def _add_train(add: Any) -> None:
     one.add_argument(
         "-n", "--order", type=_at_least(1), default=5, help="length of the n-grams (5)"
     )
-    how = one.add_mutually_exclusive_group()
-    how.add_argument(
-        "--smoothing", choices=[*SMOOTHING, LOG_LINEAR], default="kneser-ney",
-        help="(kneser-ney)",
-    )  # fmt: skip
-    how.add_argument(
-        "--quality", choices=QUALITIES,
-        help="better is slower; all but fast are written as a .pkl",
+    one.add_argument(
+        "--model", dest="estimator", choices=MODELS, default="kneser-ney",
+        help="(kneser-ney); better and best are mixtures, slower and written as a .pkl",
     )  # fmt: skip
     one.add_argument(
-        "--tune", metavar="TEXT",
-        help="held-out text for the weights of a --quality other than fast",
-    )  # fmt: skip
+        "--tune", metavar="TEXT", help="held-out text for the weights of a mixture"
+    )
     one.add_argument(
         "--min-count", type=_at_least(1), default=1, metavar="N",
         help="words that occur less often become the unknown word (1)",

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from .. import smoothing
 from .._compat import HAS_CALLBACKS
 from .._description import shown
 from ..backoff import mix
 from ..language_model import LanguageModel, interpolate
-from ..loglinear import StructuredLogLinearLM
 from ..symbols import NumberedText, TextFile, join_symbols
-from ._arguments import LOG_LINEAR, SMOOTHING
+from ._arguments import MODELS
 from ._files import is_pickle, read_words, source_of, write_model
 from ._tables import load_pickle, print_figures, progress, save_pickle
 
@@ -44,25 +43,26 @@ def save(lm: LanguageModel, path: str) -> None:
 
 def train(arguments: argparse.Namespace) -> None:
     """``sklstruct train``."""
-    vocabulary, quality = arguments.vocabulary, arguments.quality
-    mixed = quality not in (None, "fast")
+    vocabulary, name = arguments.vocabulary, arguments.estimator
+    of_table = MODELS[name]
+    mixed = of_table is None
     if mixed and arguments.order < 2:
-        raise ValueError(f"--quality {quality} needs -n 2 or more")
+        raise ValueError(f"--model {name} needs -n 2 or more")
     if mixed and not is_pickle(arguments.output):
         raise ValueError(
-            f"--quality {quality}: no ARPA file or KenLM binary can hold such a model; "
+            f"--model {name}: no ARPA file or KenLM binary can hold such a model; "
             "give the output a name that ends in .pkl"
         )
     if arguments.tune and not mixed:
-        raise ValueError("--tune is for a --quality other than fast")
+        raise ValueError("--tune is for --model better and best")
     if vocabulary is not None:
         vocabulary = read_words(vocabulary, arguments.quiet)
-    if arguments.smoothing == LOG_LINEAR:
-        estimator = StructuredLogLinearLM()
-    else:
-        estimator = getattr(smoothing, SMOOTHING[arguments.smoothing])()
+    estimator: Any = name
+    if of_table is not None:
+        package = import_module(f"..{of_table[0]}", __package__)
+        estimator = getattr(package, of_table[1])()
     lm = LanguageModel(
-        quality or estimator,
+        estimator,
         max_depth=arguments.order - 1,
         min_count=arguments.min_count,
         max_vocabulary=arguments.max_vocabulary,

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ._batches import Batches, ExtendedCounts, add_batch, check_forgetting
     from ._classifier import DistributionClassifier
     from ._closure import ClosedModel, close_model, with_all_contexts
-    from ._core_fast import Model, Path
+    from ._core_fast import Model
     from ._counted import Counted as Counted
     from ._counted import DeferredCounts, HeldOutSplit
     from ._counting import bytes_per_token, count_paths, count_text, count_windows
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         require_targets,
         target_column,
     )
+    from ._trees_fast import Path
     from ._wider import WiderModel
 else:
     __all__, __getattr__, __dir__ = face(__name__)

@@ -35,8 +35,18 @@
 # `draws`, `group_sums`, `all_facts`; `prepare` comes before a `best` or `draw`.
 # For a single context take a place from the pool: place = self.borrow(); ...;
 # self.places.append(place).
-cimport cython
 from libc.stdint cimport int64_t
+
+
+cdef enum:
+    TARGET, ROW, PROBA, GROUPS, FACTS, BEST, DRAW  # questions
+    # Contexts that are located at a time, if a place has no more bytes than SMALL.
+    BLOCK = 256
+    SMALL = 2048
+
+
+cdef inline const int* address(const int[::1] array) noexcept nogil:
+    return &array[0] if array.shape[0] else NULL
 
 
 cdef inline Py_ssize_t padded(Py_ssize_t n) noexcept nogil:
@@ -79,42 +89,6 @@ cdef class Model:
 cdef class Place:
     """Memory of n places of a model, at a distance of `padded(model.room)`."""
     cdef char* at
-
-
-@cython.final
-cdef class Path:
-    """Which symbol of a tree each step of a history is."""
-    cdef list keep
-    cdef const int** table
-    cdef const int[::1] position
-    cdef const int[::1] reach   # tokens that the steps up to each one read
-    cdef const int[::1] within  # steps that read no more than 0, 1, 2 ... tokens
-    cdef const unsigned char[::1] missing
-    cdef int n_steps, n_symbols
-    cdef bint plain
-    cdef unsigned int n_tokens
-    cdef const int[:, :] windows
-
-    cdef Py_ssize_t begin(self, const int** tokens, Py_ssize_t i) noexcept nogil
-    cdef int symbol(
-        self, int step, const int* tokens, Py_ssize_t i, int* known) noexcept nogil
-
-
-cdef struct Node:
-    int node
-    int depth  # negative: not known
-    int up     # how far above the node the pair of the last target is
-
-
-@cython.final
-cdef class Tree:
-    """A context tree, read along a path."""
-    cdef const int[::1] parent, symbol, child_ptr, root_child
-    cdef Path path
-    cdef int n_kept, kept_size
-
-    cdef Node find(
-        self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil
 
 
 cdef void* room_for(Py_ssize_t n, Py_ssize_t size) except NULL nogil  # zeros, to free

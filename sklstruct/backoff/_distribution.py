@@ -33,7 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import as_floats, as_ids, check_ids, check_length
-from ._core_fast import ArrayModel, Model
+from ._core_fast import Model
+from ._words_fast import ArrayModel
 
 
 def take(contexts: Any, rows: Any) -> Any:
@@ -284,7 +285,7 @@ class Distribution:
             A function ``source(tokens, end)`` that returns the contexts of the
             histories before ``tokens[end]``; or contexts, of which the last token of a
             history is the number. Other kinds of distributions also take a
-            `_core_fast.Path` for the contexts of a tree, and a tuple for those of
+            `_trees_fast.Path` for the contexts of a tree, and a tuple for those of
             several models.
 
         Returns

@@ -23,8 +23,9 @@ from ..context_tree import ContextTree, Pairs, pairs_of_arrays
 from ..context_tree._links import drop_newest
 from ..symbols import Labels
 from . import _backoff_fast
-from ._core_fast import Backoff, Model, Path
+from ._core_fast import Model
 from ._distribution import Distribution
+from ._trees_fast import Backoff, Path
 
 # A probability computed as a sum may pass 1 by rounding.
 _MAX_LOG_PROB = 1e-6

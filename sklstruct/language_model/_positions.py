@@ -96,8 +96,9 @@ def score_positions(model: Any, X: Iterable) -> Scored:
     """
     text = check_text(model, X)
     encoder = model.predictor.encoder
-    found = model.predictor.score(text)
-    return Scored(*found, encoder.lengths(text), encoder.end, encoder.unknown)
+    log_prob, token, depth = model.predictor.score(text)
+    length = encoder.lengths(text)
+    return Scored(log_prob, token, depth, length, encoder.end, encoder.unknown)
 
 
 def _check_lists(text, labels):

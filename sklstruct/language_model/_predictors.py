@@ -30,7 +30,7 @@ from ..backoff import (
     WiderModel,
 )
 from ..backoff._classifier import ClassifierModel
-from ..backoff._core_fast import ArrayModel, Cursor, Words, cursor_of
+from ..backoff._words_fast import ArrayModel, Cursor, Words, cursor_of
 from ..symbols import Labels, NumberedText, SentenceEncoder, TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
 
@@ -223,7 +223,7 @@ class TextPredictor:
             rows = known[block]
             if self.kernel.sorted_is_faster:
                 rows = rows[_by_last(windows.tokens, windows.end[rows])]
-            of_rows = None if depth is None else depth[rows]
+            of_rows: Any = None if depth is None else depth[rows]
             log_prob[rows] = self.kernel.targets(
                 windows.tokens, windows.end[rows], y[rows], of_rows, False
             )

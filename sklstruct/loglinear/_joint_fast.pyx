@@ -31,7 +31,8 @@ cdef extern from "_joint.h" nogil:
 import numpy as np
 
 from .._prefetch cimport prefetch
-from ..backoff._core_fast cimport Model, Node, Tree, padded
+from ..backoff._core_fast cimport Model, padded
+from ..backoff._trees_fast cimport Node, Tree
 
 cdef enum:
     # A node with fewer pairs than one in so many outcomes has no row.
@@ -271,8 +272,8 @@ cdef class Joint(Model):
 
     A place holds a `Context`; the node of each tree; of each level of each tree the
     node whose sums a row holds; the last path of each tree; the scores; a scratch;
-    these rows. The next context uses the paths, and the sums over their upper parts,
-    again.
+    these rows, for the levels down to the last one with a node of many pairs. The next
+    context uses the paths, and the sums over their upper parts, again.
 
     Parameters
     ----------
@@ -285,7 +286,7 @@ cdef class Joint(Model):
 
     cdef list keep
     cdef void **tree
-    cdef const int32_t[::1] parent, ptr, cls, first
+    cdef const int32_t[::1] parent, ptr, cls, first, n_rows
     cdef const double[::1] beta
     cdef const float[::1] w, weight
     cdef int n_trees, n_levels
@@ -316,8 +317,9 @@ cdef class Joint(Model):
         self.paths = self.nodes + 4 * self.n_trees * (1 + self.n_levels)
         n_kept = sum([(<Tree> tree).kept_size for tree in self.keep])
         self.scores = padded(self.paths + 4 * n_kept)
-        self.room = self.scores + 8 * self.n_classes * (
-            2 + self.n_trees * self.n_levels)
+        self.n_rows = np.array(
+            [dense_levels(model, t) for t in range(self.n_trees)], dtype=np.int32)
+        self.room = self.scores + 8 * self.n_classes * (2 + sum(self.n_rows))
 
     cdef void open(self, char *place) noexcept nogil:
         (<Context *> place).known = 0
@@ -370,7 +372,7 @@ cdef class Joint(Model):
                     node[t], t == 0, &self.parent[0], &self.ptr[0], &self.cls[0],
                     &self.beta[0], &self.w[0], path, rows, score, self.n_classes)
             path += self.n_levels
-            rows += self.n_levels * self.n_classes
+            rows += self.n_rows[t] * self.n_classes
         here.log_total = _log_total(score, self.n_classes, score + self.n_classes)
         here.known = 1
         return score
@@ -394,3 +396,11 @@ cdef class Joint(Model):
         out[0] = (<Context *> place).depth
         out[1] = log1p(self.weight[(<int32_t *> (place + self.nodes))[0]])
         return 0
+
+
+def dense_levels(model, t):
+    """How many levels of a tree may have rows of sums; see `_add_tree`."""
+    level_ptr = model.trees[t].level_ptr
+    sizes = np.diff(model.ptr)[model.first[t]:][:level_ptr[-1]]
+    dense = np.flatnonzero(SPARSE * sizes >= model.n_classes)
+    return int(np.searchsorted(level_ptr, dense[-1], "right")) if dense.size else 0

@@ -18,7 +18,8 @@ from .._log_sum cimport log_sum, log_softmax
 from ..backoff._core_fast cimport (
     Model, draw_from, hashed, padded, room_for,
 )
-from ..backoff._core_fast import Backoff, arrays_of
+from ..backoff._core_fast import arrays_of
+from ..backoff._trees_fast cimport Backoff
 from ..symbols import TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
 

@@ -39,8 +39,8 @@ from ..backoff import (
     single_precision,
 )
 from ..backoff._classifier import ClassifierModel
-from ..backoff._core_fast import Backoff
 from ..backoff._distribution import by_group, take
+from ..backoff._trees_fast import Backoff
 from ..context_tree import Columns, check_windows, read_windows
 from ..loglinear import JointLogLinear
 from ..symbols import Labels, TextWindows, learn_symbols

@@ -9,7 +9,7 @@ from _oracles import make_model
 from scipy import stats
 
 from sklstruct.backoff import BackoffModel
-from sklstruct.backoff._core_fast import Path
+from sklstruct.backoff._trees_fast import Path
 from sklstruct.context_tree import ContextTree, Histories, Pairs, suffix_tree
 from sklstruct.symbols import Labels
 

@@ -22,12 +22,7 @@ import numpy as np
 import pytest
 
 from sklstruct import KneserNeyLM, LanguageModel, _cli, exchange
-from sklstruct._cli._arguments import (
-    LOG_LINEAR,
-    SMOOTHING,
-    every_parser,
-    make_parser,
-)
+from sklstruct._cli._arguments import MODELS, every_parser, make_parser
 from sklstruct._cli._kenlm import _shortest
 from sklstruct._compat import HAS_CALLBACKS
 from sklstruct.backoff import mix, prune, restrict
@@ -152,9 +147,9 @@ def test_train_options(folder, capsys):
         assert same_scores("m.bin", reference(**parameters).backoff_model_)
 
 
-@pytest.mark.parametrize("smoothing", [*SMOOTHING, LOG_LINEAR])
-def test_every_smoothing_trains(folder, smoothing):
-    given = ["--smoothing", smoothing, "-n", 2, "-q"]
+@pytest.mark.parametrize("name", [k for k, v in MODELS.items() if v])
+def test_every_table_is_trained(folder, name):
+    given = ["--model", name, "-n", 2, "-q"]
     assert run("train", "train.txt", "-o", "m.arpa", *given) == 0
     assert LanguageModel.load("m.arpa").perplexity(TEXT[300:]) > 1
 
@@ -269,8 +264,8 @@ def test_mix(model, folder, capsys):
 
 
 def test_qualities(folder, capsys):
-    given = ["train", "train.txt", "-n", 3, "-q", "--quality"]
-    assert run(*given, "fast", "-o", "f.arpa") == 0
+    given = ["train", "train.txt", "-n", 3, "-q", "--model"]
+    assert run(*given, "kneser-ney", "-o", "f.arpa") == 0
     assert same_scores("f.arpa", reference(2).backoff_model_)
     assert run(*given, "better", "-o", "g.pkl.gz") == 0
     with warnings.catch_warnings():
@@ -318,7 +313,7 @@ COMMANDS = [
     ["info", "{}"],
     ["train", "{}", "-o", "x.arpa"],
     ["train", "train.txt", "-o", "x.arpa", "--vocabulary", "{}"],
-    ["train", "train.txt", "-o", "x.pkl", "--quality", "better", "--tune", "{}"],
+    ["train", "train.txt", "-o", "x.pkl", "--model", "better", "--tune", "{}"],
 ]
 
 
@@ -382,7 +377,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress_is_for_terminals(model, capsys, monkeypatch):
-    given = ["train", "train.txt", "-n", 2, "--quality", "better", "-o", "b.pkl"]
+    given = ["train", "train.txt", "-n", 2, "--model", "better", "-o", "b.pkl"]
     assert run(*given) == 0
     assert "learning" not in capsys.readouterr().err
     # A clock that goes on by a second each time it is read, so that each step is shown.
@@ -614,8 +609,8 @@ def test_query_sums_up_the_scores_of_words(model, capsys, monkeypatch):
         ["mix", "absent.arpa", "-o", "x.arpa", "--weights", "1"],
         ["mix", "train.txt", "-o", "x.arpa", "--weights", "1"],
         ["prune", "train.txt", "-o", "x.arpa", "--to", "100"],
-        ["train", "train.txt", "-o", "x.arpa", "--quality", "better"],
-        ["train", "train.txt", "-o", "x.pkl", "--quality", "better", "-n", "1"],
+        ["train", "train.txt", "-o", "x.arpa", "--model", "better"],
+        ["train", "train.txt", "-o", "x.pkl", "--model", "better", "-n", "1"],
         ["train", "train.txt", "-o", "x.arpa", "--tune", "test.txt"],
         ["train", "train.txt", "-o", "train.txt"],
         ["lmplz", "-o", "2", "--text", "train.txt", "--arpa", "train.txt"],
@@ -639,8 +634,7 @@ def test_bad_files_are_one_line(folder, given, capsys):
         ["lmplz", "-o", "2", "--interpolate_unigrams", "2"],
         ["build_binary", "train.txt"],
         ["train", "x", "-n", "0"],
-        ["train", "x", "-o", "y", "--quality", "fine"],
-        ["train", "x", "-o", "y", "--quality", "fast", "--smoothing", "katz"],
+        ["train", "x", "-o", "y", "--model", "fine"],
         ["mix", "x", "-o", "y"],
         ["mix", "x", "-o", "y", "--weights", "1", "--tune", "z"],
         ["mix", "x", "y", "-o", "z", "--weights", "nan,1"],

@@ -41,7 +41,7 @@ def run(*arguments, stdin=None, monkeypatch=None):
 # Commands that train, read or convert, without their output.
 WITH_OUTPUT = {
     "train": ["train", "t.txt", "-n", "2", "-q", "-o"],
-    "best": ["train", "t.txt", "-q", "--quality", "best", "-o"],
+    "best": ["train", "t.txt", "-q", "--model", "best", "-o"],
     "prune": ["prune", "m.arpa", "--to", "20", "-o"],
     "mix": ["mix", "m.arpa", "m.arpa", "--tune", "t.txt", "-o"],
     "convert": ["convert", "m.arpa"],

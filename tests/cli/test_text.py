@@ -66,7 +66,7 @@ def test_standard_input_is_a_file(here, capsys, monkeypatch, name, pack):
         ("train", TEXT, "-o", "out", "-n", 3),
         ("train", TEXT, "-o", "out", "-n", 2, "--min-count", 2),
         ("train", TEXT, "-o", "out", "-n", 3, "--characters"),
-        ("train", "plain.txt", "--quality", "better", "--tune", TEXT, "-o", "m.pkl"),
+        ("train", "plain.txt", "--model", "better", "--tune", TEXT, "-o", "m.pkl"),
         ("evaluate", "m.sklm", TEXT),
         ("evaluate", "m.arpa", TEXT, "--per-sentence"),
         ("evaluate", "m.sklm", TEXT, "--per-sentence", "--json"),

@@ -21,6 +21,7 @@ from sklstruct.loglinear import (
     TreeMetricSolver,
     _joint_fast,
 )
+from sklstruct.loglinear._joint_fast import dense_levels
 from sklstruct.loglinear._joint_model import JointObjective
 from sklstruct.loglinear._joint_sweep_fast import (
     Observed,
@@ -687,3 +688,32 @@ def test_without_weights_at_the_root_scores_begin_at_zero(monkeypatch):
     target = trees.target(model.locate(X), y.astype(np.int32))
     np.testing.assert_allclose(target[::3], -np.log(40.0), rtol=1e-14)
     assert np.ptp(target) > 1.0
+
+
+def test_places_have_rows_for_the_levels_with_many_pairs_only():
+    rng = np.random.RandomState(0)
+    words = [f"w{i}" for i in range(80)]
+    # After "w0" every word, after all others a few.
+    text = [["w0", w] for w in words] + rng.choice(words, size=(60, 5)).tolist()
+    lm = LanguageModel(joint_loglinear(max_iter=3), max_depth=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        lm.fit(text)
+    model = lm.estimator_.distribution_
+    sizes, n_rows = np.diff(model.ptr), 0
+    for t, tree in enumerate(model.trees):
+        levels = np.repeat(np.arange(tree.n_levels), np.diff(tree.level_ptr))
+        many = 16 * sizes[model.first[t] : model.first[t + 1]] >= model.n_classes
+        found = dense_levels(model, t)
+        assert found == levels[many].max(initial=-1) + 1
+        n_rows += found
+    assert 0 < n_rows < len(model.trees) * model.beta.size
+    size = lm.predictor.kernel.room / (8 * model.n_classes)
+    assert 2 + n_rows <= size < 3 + n_rows
+    whole = lm.token_log_proba(text)
+    for sentence, of_text in zip(text[:40], whole):
+        state = lm.begin()
+        for word, log_prob in zip(sentence, of_text):
+            assert np.exp(lm.rows(state)).sum() == pytest.approx(1, abs=1e-12)
+            found, state = lm.advance(state, word)
+            assert found == pytest.approx(log_prob, rel=1e-13)

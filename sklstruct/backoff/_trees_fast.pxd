@@ -1,0 +1,99 @@
+cimport cython
+
+from ..context_tree._find_fast cimport find_child
+from ._core_fast cimport Model, address
+
+
+@cython.final
+cdef class Path:
+    """Which symbol of a tree each step of a history is."""
+    cdef list keep
+    cdef const int** table
+    cdef const int[::1] position
+    cdef const int[::1] reach   # tokens that the steps up to each one read
+    cdef const int[::1] within  # steps that read no more than 0, 1, 2 ... tokens
+    cdef const unsigned char[::1] missing
+    cdef int n_steps, n_symbols
+    cdef bint plain
+    cdef unsigned int n_tokens
+    cdef const int[:, :] windows
+
+    cdef Py_ssize_t begin(self, const int** tokens, Py_ssize_t i) noexcept nogil
+    cdef int symbol(
+        self, int step, const int* tokens, Py_ssize_t i, int* known) noexcept nogil
+
+
+cdef struct Node:
+    int node
+    int depth  # negative: not known
+    int up     # how far above the node the pair of the last target is
+
+
+@cython.final
+cdef class Tree:
+    """A context tree, read along a path."""
+    cdef const int[::1] parent, symbol, child_ptr, root_child
+    cdef Path path
+    cdef int n_kept, kept_size
+
+    cdef Node find(
+        self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil
+
+
+cdef struct Edges:
+    const int* root_child
+    const int* symbol
+    const int* child_ptr
+
+
+cdef inline Edges edges_of(Tree tree) noexcept nogil:
+    """The arrays of a tree, for a loop."""
+    cdef Edges out
+    out.root_child = address(tree.root_child)
+    out.symbol, out.child_ptr = &tree.symbol[0], &tree.child_ptr[0]
+    return out
+
+
+cdef inline int child_of(const Edges* edges, int node, int symbol) noexcept nogil:
+    """The child with a symbol, -1 for none or the symbol -1."""
+    if symbol < 0:
+        return -1
+    if node == 0:
+        return edges.root_child[symbol]
+    return find_child(edges.symbol, edges.child_ptr, node, symbol)
+
+
+cdef struct Step:
+    int node
+    double total  # of the back-off weights below the node
+
+
+@cython.final
+cdef class Backoff(Model):
+    """A back-off model."""
+    cdef readonly object model
+    cdef object source
+    cdef Tree tree
+    cdef const int[::1] parent, ptr, cls, root_order, node_of, group
+    cdef const double[::1] log_prob, log_backoff, row_sum, root_prob, root_mass
+    cdef const float[::1] weight
+    cdef int max_depth, n_groups
+    cdef Py_ssize_t kept, kept_row, masses
+
+    cdef double score(self, int node, int y, int* up) noexcept nogil
+    cdef int depth_of(self, Node* at) noexcept nogil
+    cdef Step* climb(
+        self, int node, Step* brief, int* n, double* total) except NULL nogil
+    cdef int fill(self, char* place, double* out, bint proba) except -1 nogil
+    cdef const double* mass(self, char* place, int node, int depth) noexcept nogil
+    cdef bint is_held(self, const Step* steps, int n, int y) noexcept nogil
+    cdef int after(self, int node, int symbol) except -1 nogil
+
+
+cdef inline bint mark(unsigned char* seen, int y) noexcept nogil:
+    """Set the bit of a class; whether it was not set."""
+    cdef unsigned char bit = <unsigned char> (1 << (y & 7))
+    if seen[y >> 3] & bit:
+        return False
+    seen[y >> 3] |= bit
+    return True

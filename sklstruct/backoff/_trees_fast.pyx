@@ -1,0 +1,587 @@
+"""Compiled trees, read along paths, and back-off models; see `_core_fast.pxd`.
+
+A back-off model is
+
+    log P(y | n) = log_prob(a, y) + sum of log_backoff over the nodes below a,
+
+a = the nearest of n and its ancestors that holds a pair for y. The root holds every
+class in class order, so its pair of class y is number y and the walk always ends. The
+classes of a node are sorted: one binary search per step.
+
+Costs (m = depth of the node, V = classes, p = pairs on the node's path): target
+O(m log pairs), row O(V + p), best O(p + k log k), draw O(p + V) in the worst case and
+O(pairs of the first nodes looked at) mostly.
+"""
+
+cimport cython
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.math cimport INFINITY, exp, log1p
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+from .._heap cimport in_order, offer
+from .._prefetch cimport prefetch
+from ..context_tree._find_fast cimport find_pair
+from ._core_fast cimport BEST, BLOCK, Model, address, padded, room_for
+
+cdef enum:
+    KEPT = 8  # tokens by which a kept path is found again
+    SHORT = 64  # nodes of a path without memory from the heap
+
+
+@cython.final
+cdef class Path:
+    """Which symbol of a tree each step of a history is.
+
+    Parameters
+    ----------
+    n_steps : int
+        Length of the path.
+
+    n_symbols : int
+        Symbols of the tree; others are unknown and end a path.
+
+    tables : list of int32 ndarray, default=None
+        Of each step, the symbol of each token, -1 for none. Steps may share an array.
+        None: symbols are tokens.
+
+    position : int32 ndarray of shape (n_steps,), default=None
+        The place in the history that each step reads, 1 for the last token. None:
+        1, 2, 3 ...
+
+    missing : uint8 ndarray of shape (n_tokens,), default=None
+        1 for tokens that end the history, as those do that are negative or not in the
+        tables. None: no others.
+
+    windows : int32 ndarray of shape (n, width), default=None
+        The history is the row of this array whose number is the last token. None: it
+        is made of the tokens.
+    """
+
+    def __cinit__(self):
+        self.table = NULL
+
+    def __dealloc__(self):
+        PyMem_Free(self.table)
+
+    def __init__(self, int n_steps, int n_symbols, tables=None, position=None,
+                 missing=None, windows=None):
+        cdef const int[::1] table
+        cdef int k
+        self.n_symbols = self.n_tokens = n_symbols
+        if windows is not None:
+            n_steps = min(n_steps, windows.shape[1])
+            if windows.strides[1] != windows.itemsize:
+                windows = np.ascontiguousarray(windows)
+        self.n_steps = n_steps
+        reach = np.arange(1, n_steps + 1)
+        if position is not None:
+            reach = np.maximum.accumulate(position[:n_steps])
+        within = np.searchsorted(reach, np.arange(reach.max(initial=0) + 1), "right")
+        self.reach, self.within = reach.astype(np.int32), within.astype(np.int32)
+        self.keep = tables
+        self.position, self.missing, self.windows = position, missing, windows
+        # Then step k reads token k, after all before it.
+        self.plain = tables is None and position is None and missing is None
+        if tables is None:
+            return
+        self.n_tokens = min([table.size for table in tables])
+        for one in {id(t): t for t in tables}.values():
+            if one.size and not -1 <= one.min() <= one.max() < n_symbols:
+                raise ValueError("tables of a path hold symbols of another tree")
+        self.table = <const int**> PyMem_Malloc(max(n_steps, 1) * sizeof(int*))
+        if self.table == NULL:
+            raise MemoryError
+        for k in range(n_steps):
+            table = tables[k]
+            self.table[k] = address(table)
+
+    cdef Py_ssize_t begin(self, const int** tokens, Py_ssize_t i) noexcept nogil:
+        """The end of the history; `tokens` becomes where the history is."""
+        if self.windows is None or self.n_steps == 0:
+            return i
+        tokens[0] = &self.windows[tokens[0][i - 1], 0]
+        return self.windows.shape[1]
+
+    cdef int symbol(
+        self, int step, const int* tokens, Py_ssize_t i, int* known
+    ) noexcept nogil:
+        """-1 at the end of the history, of the path and of the tree's symbols.
+
+        known: how many tokens are known not to end the history.
+        """
+        cdef int p = step + 1, token
+        if step >= self.n_steps:
+            return -1
+        if self.plain:
+            if step >= i:
+                return -1
+            token = tokens[i - p]
+            return token if <unsigned int> token < self.n_tokens else -1
+        if self.position is not None:
+            p = self.position[step]
+        while known[0] < p:
+            if known[0] >= i:
+                return -1
+            token = tokens[i - 1 - known[0]]
+            if <unsigned int> token >= self.n_tokens:  # also if it is negative
+                return -1
+            if self.missing is not None and self.missing[token]:
+                return -1
+            known[0] += 1
+        token = tokens[i - p]
+        if self.table != NULL:
+            return self.table[step][token]
+        return token
+
+
+@cython.final
+cdef class Tree:
+    def __init__(self, tree, Path path):
+        self.parent, self.symbol = tree.parent, tree.symbol
+        self.child_ptr, self.root_child = tree.child_ptr, tree.root_child
+        self.path = path
+        if path is not None and path.n_symbols > self.root_child.shape[0]:
+            raise ValueError("a path leads to symbols that the tree does not have")
+        if path is not None:
+            self.n_kept = min(path.within.shape[0] - 1, KEPT)
+            self.kept_size = 2 + self.n_kept + tree.max_depth
+
+    cdef Node find(self, const int* tokens, Py_ssize_t i, int* kept) noexcept nogil:
+        """The deepest node of a history.
+
+        kept: `kept_size` numbers, the first 0 at the beginning: the length of the last
+        path of this place, how many of the tokens that it was read from are known,
+        these, and the node of each step. The steps that read equal tokens are not
+        looked up. NULL: no path is kept.
+        """
+        cdef Node out
+        cdef int s, n, child, known = 0
+        cdef int* nodes = NULL
+        # The compiler does not know that `kept` is apart from this object.
+        cdef Edges edges = edges_of(self)
+        out.node = out.depth = out.up = 0
+        i = self.path.begin(&tokens, i)
+        if kept != NULL:
+            nodes = kept + 2 + self.n_kept
+            n, s = <int> min(i, <Py_ssize_t> self.n_kept), 0
+            while s < min(n, kept[1]) and kept[2 + s] == tokens[i - 1 - s]:
+                s += 1
+            out.depth = min(self.path.within[s], kept[0])
+            if out.depth:
+                out.node = nodes[out.depth - 1]
+                known = self.path.reach[out.depth - 1]
+            if out.depth < self.path.within[s]:  # the same end
+                return out
+            kept[1] = n
+            while s < n:
+                kept[2 + s] = tokens[i - 1 - s]
+                s += 1
+        while True:
+            s = self.path.symbol(out.depth, tokens, i, &known)
+            child = child_of(&edges, out.node, s)
+            if child < 0:
+                break
+            if kept != NULL:
+                nodes[out.depth] = child
+            out.node = child
+            out.depth += 1
+        if kept != NULL:
+            kept[0] = out.depth
+        return out
+
+
+# ---------------------------------------------------------------- back-off models
+
+
+@cython.final
+cdef class Backoff(Model):
+    """A back-off model.
+
+    Parameters
+    ----------
+    model : BackoffModel
+        Its arrays are shared.
+
+    source : Path or int32 ndarray, default=None
+        How histories are read: along a path, or as the node whose number is the entry
+        of this array at the last token. None: the last token is the node.
+
+    group : int32 ndarray of shape (n_classes,), default=None
+        The group of each class, whose sums the places keep for the nodes of a path.
+    """
+
+    def __init__(self, model, source=None, group=None):
+        tree = model.tree
+        self.model, self.source, self.group = model, source, group
+        self.parent = tree.parent
+        self.ptr, self.cls = model.pairs.ptr, model.pairs.target
+        self.log_prob, self.log_backoff = model.log_prob, model.log_backoff
+        self.weight, self.max_depth = model.node_weight, tree.max_depth
+        self.n_classes, self.n_facts, self.room = model.n_classes, 2, sizeof(Node)
+        self.root_prob, self.node_of = model._root_prob, None
+        self.root_order = self.row_sum = None
+        if isinstance(source, Path) or source is None:
+            self.tree = Tree(tree, source)
+        else:
+            self.tree = Tree(tree, None)
+            if source.size and not 0 <= source.min() <= source.max() < tree.n_nodes:
+                raise ValueError("contexts hold nodes that the model does not have")
+            self.node_of = source
+        if group is not None:
+            self.n_groups = int(np.max(group)) + 1
+            self.root_mass = np.bincount(group, self.root_prob, self.n_groups)
+            # The node of each level whose row of masses is kept, and the rows.
+            self.masses = padded(16 + 4 * self.max_depth)
+            self.room = self.masses + 8 * self.n_groups * (1 + self.max_depth)
+
+    def grouped(self, group):
+        return Backoff(self.model, self.source, group)
+
+    def keep_path(self, bint row):
+        """Let a place keep its last path, where contexts are not located in blocks, and
+        its last row of probabilities. Before the first place is made."""
+        if self.kept:
+            return
+        self.kept = padded(self.room)
+        self.room = self.kept + 4 * self.tree.kept_size
+        if row:
+            self.kept_row = padded(self.room)
+            self.room = self.kept_row + 8 * (1 + self.n_classes)
+
+    def prepare(self, int what):
+        cdef const int[::1] order
+        cdef const double[::1] sums
+        # Once: another thread may read the table now, and a memoryview is NULL while
+        # another takes its place. Nothing between `is None` and `=` gives up the GIL.
+        if what == BEST:
+            order = self.model._root_order
+            if self.root_order is None:
+                self.root_order = order
+        else:
+            sums = self.model.row_sums
+            if self.row_sum is None:
+                self.row_sum = sums
+
+    cdef void open(self, char* place) noexcept nogil:
+        if self.n_groups:
+            memset(place + 16, 255, 4 * self.max_depth)
+        if self.kept:
+            memset(place + self.kept, 0, 8)
+        if self.kept_row:
+            (<int*> (place + self.kept_row))[0] = -1
+
+    cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
+        cdef Node* at = <Node*> place
+        if self.tree.path is not None:
+            at[0] = self.tree.find(
+                tokens, i, <int*> (place + self.kept) if self.kept else NULL)
+            return 0
+        at.node, at.depth, at.up = tokens[i - 1], -1, 0
+        if self.node_of is not None:
+            at.node = self.node_of[at.node]
+        return 0
+
+    cdef int locate_many(
+        self, const int* tokens, const int64_t* position, Py_ssize_t n, char* place,
+        Py_ssize_t stride
+    ) except -1 nogil:
+        """A step of all paths after the other: their look-ups wait for memory at the
+        same time."""
+        cdef int active[BLOCK]
+        cdef int known[BLOCK]
+        cdef const int* history[BLOCK]
+        cdef Py_ssize_t end[BLOCK]
+        cdef Node* at
+        cdef int j, a, child, step = 0, left = <int> n
+        cdef Edges edges
+        if self.tree.path is None:
+            return Model.locate_many(self, tokens, position, n, place, stride)
+        edges = edges_of(self.tree)
+        for j in range(left):
+            at = <Node*> (place + j * stride)
+            at.node = at.depth = at.up = known[j] = 0
+            history[j], active[j] = tokens, j
+            end[j] = self.tree.path.begin(&history[j], position[j])
+        while left:
+            n, left = left, 0
+            for a in range(<int> n):
+                j = active[a]
+                at = <Node*> (place + j * stride)
+                child = child_of(&edges, at.node, self.tree.path.symbol(
+                    step, history[j], end[j], &known[j]))
+                if child < 0:
+                    continue
+                at.node, at.depth = child, step + 1
+                prefetch(&edges.child_ptr[child], 1)
+                prefetch(&self.ptr[child], 1)
+                active[left] = j
+                left += 1
+            for a in range(left):
+                at = <Node*> (place + active[a] * stride)
+                child = edges.child_ptr[at.node]
+                prefetch(edges.symbol + child + (
+                    (edges.child_ptr[at.node + 1] - child) >> 1), 1)
+            step += 1
+        return 0
+
+    cdef int64_t key(self, char* place) except? -1 nogil:
+        """Contexts below one child of the root are neighbours."""
+        cdef int node = (<Node*> place).node, top = node
+        while top and self.parent[top]:
+            top = self.parent[top]
+        return (<int64_t> top << 32) + node
+
+    cdef double score(self, int node, int y, int* up) noexcept nogil:
+        """ln P(y | node); up: how far above the node the pair is."""
+        cdef double total = 0.0
+        cdef int p, n = 0
+        while True:
+            p = find_pair(&self.ptr[0], &self.cls[0], node, y)
+            if p >= 0:
+                up[0] = n
+                return total + self.log_prob[p]
+            total += self.log_backoff[node]
+            node = self.parent[node]
+            n += 1
+
+    cdef double target(self, char* place, int y) except? 2.0 nogil:
+        cdef Node* at = <Node*> place
+        return self.score(at.node, y, &at.up)
+
+    cdef int depth_of(self, Node* at) noexcept nogil:
+        cdef int node = at.node
+        if at.depth < 0:
+            at.depth = 0
+            while node:
+                at.depth += 1
+                node = self.parent[node]
+        return at.depth
+
+    cdef int depth(self, char* place) noexcept nogil:
+        return self.depth_of(<Node*> place) - (<Node*> place).up
+
+    cdef int facts(self, char* place, double* out) except -1 nogil:
+        out[0] = self.depth_of(<Node*> place)
+        out[1] = 0.0
+        if self.weight is not None:
+            out[1] = log1p(self.weight[(<Node*> place).node])
+        return 0
+
+    cdef Step* climb(
+        self, int node, Step* brief, int* n, double* total
+    ) except NULL nogil:
+        """The n nodes from one up to the root, without it, and the sum of all back-off
+        weights; from the heap if they are too many for `brief`."""
+        cdef Step* steps = brief
+        if self.max_depth > SHORT:
+            steps = <Step*> room_for(self.max_depth, sizeof(Step))
+        n[0], total[0] = 0, 0.0
+        while node:
+            steps[n[0]].node, steps[n[0]].total = node, total[0]
+            total[0] += self.log_backoff[node]
+            node = self.parent[node]
+            n[0] += 1
+        return steps
+
+    cdef int fill(self, char* place, double* out, bint proba) except -1 nogil:
+        """The values of the root first, then each deeper node overwrites."""
+        cdef Step brief[SHORT]
+        cdef int n, y, p, k, node
+        cdef double total, v
+        # The compiler does not know that `out` is apart from this object.
+        cdef const double* log_prob = &self.log_prob[0]
+        cdef const double* root_prob = &self.root_prob[0]
+        cdef const int* cls = &self.cls[0]
+        cdef Step* steps = self.climb((<Node*> place).node, brief, &n, &total)
+        v = exp(total)
+        for y in range(self.n_classes):
+            out[y] = root_prob[y] * v if proba else log_prob[y] + total
+        for k in range(n - 1, -1, -1):
+            node, total = steps[k].node, steps[k].total
+            for p in range(self.ptr[node], self.ptr[node + 1]):
+                v = log_prob[p] + total
+                out[cls[p]] = exp(v) if proba else v
+        if steps != brief:
+            free(steps)
+        return 0
+
+    cdef int row(self, char* place, double* out) except -1 nogil:
+        return self.fill(place, out, False)
+
+    cdef int proba(self, char* place, double* out) except -1 nogil:
+        cdef int* node = <int*> (place + self.kept_row)
+        cdef double* row = <double*> node + 1
+        if not self.kept_row:
+            return self.fill(place, out, True)
+        if node[0] != (<Node*> place).node:
+            self.fill(place, row, True)
+            node[0] = (<Node*> place).node
+        memcpy(out, row, self.n_classes * sizeof(double))
+        return 0
+
+    cdef int best(self, char* place, int k, int* label, double* value) except -1 nogil:
+        """Once the pairs of the path are in the heap, classes are taken by falling
+        probability at the root; adding one back-off weight keeps that order, so the
+        scan stops at the first value below the worst of the heap (equal values, which
+        rounding can make, still compete by class id). Few classes come so far that a
+        deeper pair of theirs is looked for."""
+        cdef Step brief[SHORT]
+        cdef int n, size = 0, s, p, r, y
+        cdef double total, v, above, least = -INFINITY  # the worst of a full heap
+        cdef const double* log_prob = &self.log_prob[0]
+        cdef const int* cls = &self.cls[0]
+        cdef Step* steps = self.climb((<Node*> place).node, brief, &n, &total)
+        for s in range(n):
+            above = steps[s].total
+            for p in range(self.ptr[steps[s].node], self.ptr[steps[s].node + 1]):
+                v = log_prob[p] + above
+                if v >= least and not self.is_held(steps, s, cls[p]):
+                    size = offer(value, label, size, k, v, cls[p])
+                    least = value[0] if size == k else least
+        for r in range(self.n_classes):
+            y = self.root_order[r]
+            v = log_prob[y] + total
+            if v < least:
+                break
+            if not self.is_held(steps, n, y):
+                size = offer(value, label, size, k, v, y)
+                least = value[0] if size == k else least
+        in_order(value, label, k)
+        if steps != brief:
+            free(steps)
+        return 0
+
+    cdef bint is_held(self, const Step* steps, int n, int y) noexcept nogil:
+        """Whether one of the first n nodes has a pair for a class; the last of them
+        have the most pairs."""
+        cdef int s
+        for s in range(n - 1, -1, -1):
+            if find_pair(&self.ptr[0], &self.cls[0], steps[s].node, y) >= 0:
+                return True
+        return False
+
+    cdef int draw(self, char* place, double uniform, int skip) except -2 nogil:
+        """By inversion, in the order deepest pairs first, then the classes that only
+        the root holds. A row that does not sum to 1 is drawn in proportion."""
+        cdef int node = (<Node*> place).node, y, p, last = -1, up
+        cdef double total = 0.0, left, mass = self.row_sum[node]
+        cdef unsigned char* seen
+        if skip >= 0:
+            mass -= exp(self.score(node, skip, &up))
+            # A rest of this size is a rounding error.
+            if mass < 1e-12:
+                mass = 0.0
+        if not 0.0 < mass < INFINITY:
+            return -1
+        left = uniform * mass
+        seen = <unsigned char*> room_for(self.n_classes // 8 + 1, 1)
+        if skip >= 0:
+            mark(seen, skip)
+        # The last class with a positive probability takes what rounding of the sums
+        # leaves over.
+        while node and left >= 0.0:
+            for p in range(self.ptr[node], self.ptr[node + 1]):
+                y = self.cls[p]
+                if mark(seen, y):
+                    mass = exp(self.log_prob[p] + total)
+                    if mass > 0.0:
+                        last = y
+                        left -= mass
+                        if left < 0.0:
+                            break
+            total += self.log_backoff[node]
+            node = self.parent[node]
+        total = exp(total)
+        if left >= 0.0 and total > 0.0:
+            for y in range(self.n_classes):
+                if mark(seen, y):
+                    mass = self.root_prob[y] * total
+                    if mass > 0.0:
+                        last = y
+                        left -= mass
+                        if left < 0.0:
+                            break
+        free(seen)
+        return last
+
+    cdef int groups(
+        self, char* place, const int* group, int n, double* out
+    ) except -1 nogil:
+        if self.n_groups == 0:
+            return Model.groups(self, place, group, n, out)
+        memcpy(out, self.mass(place, (<Node*> place).node,
+                              self.depth_of(<Node*> place)), n * sizeof(double))
+        return 0
+
+    cdef const double* mass(self, char* place, int node, int depth) noexcept nogil:
+        """P of all groups after a node: its pairs, and of the classes without a pair
+        the share of what the parent gives to their group."""
+        cdef int* path = <int*> (place + 16) - 1
+        cdef double* explicit = <double*> (place + self.masses)
+        cdef double* row = explicit + depth * self.n_groups
+        cdef const double* above
+        cdef const double* log_prob = &self.log_prob[0]
+        cdef const int* cls = &self.cls[0]
+        cdef const int* group = &self.group[0]
+        cdef int g, p, up
+        cdef double scale
+        if node == 0:
+            return &self.root_mass[0]
+        if path[depth] == node:
+            return row
+        above = self.mass(place, self.parent[node], depth - 1)
+        memcpy(row, above, self.n_groups * sizeof(double))
+        memset(explicit, 0, self.n_groups * sizeof(double))
+        for p in range(self.ptr[node], self.ptr[node + 1]):
+            g = group[cls[p]]
+            explicit[g] += exp(log_prob[p])
+            row[g] -= exp(self.score(self.parent[node], cls[p], &up))
+        scale = exp(self.log_backoff[node])
+        for g in range(self.n_groups):
+            # If all classes of a group have pairs a rounding may be left below 0.
+            row[g] = explicit[g] + (scale * row[g] if row[g] > 0 else 0)
+        path[depth] = node
+        return row
+
+    # ------------------------------------------------------ nodes as states
+
+    cdef int after(self, int node, int symbol) except -1 nogil:
+        """The deepest node of the context of a node followed by a symbol; -1: the
+        root.
+
+        The symbols of the context, the oldest first, are read on the way up to the
+        root, and walked again in the opposite order below the new symbol.
+        """
+        cdef Step brief[SHORT]
+        cdef int n, child
+        cdef double total
+        cdef Step* steps
+        cdef Edges edges = edges_of(self.tree)
+        if symbol < 0:
+            return 0
+        steps = self.climb(node, brief, &n, &total)
+        node = 0
+        child = child_of(&edges, 0, symbol)
+        while child >= 0:
+            node = child
+            if n == 0:
+                break
+            n -= 1
+            child = child_of(&edges, node, edges.symbol[steps[n].node])
+        if steps != brief:
+            free(steps)
+        return node
+
+    def follow(self, const int[::1] nodes, const int[::1] symbols):
+        """`after` of many."""
+        cdef Py_ssize_t j
+        found = np.empty(nodes.shape[0], dtype=np.int32)
+        cdef int[::1] out = found
+        with nogil:
+            for j in range(nodes.shape[0]):
+                out[j] = self.after(nodes[j], symbols[j])
+        return found
