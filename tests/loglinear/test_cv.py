@@ -53,7 +53,12 @@ def test_the_losses_are_those_of_plain_fits(data):
 def test_the_last_steps_are_by_the_root_of_the_factor(data):
     X, y, X_val, y_val, classes = data
     model = loglinear_cv(
-        penalty="l2", lam=0.3, search=["lam"], factor=1.96, max_fits=40, padding=-1,
+        penalty="l2",
+        lam=0.3,
+        search=["lam"],
+        factor=1.96,
+        max_fits=40,
+        padding=-1,
         classes=classes,
     ).fit(X, y, X_val=X_val, y_val=y_val)
     assert len(model.search_results_) < 40
