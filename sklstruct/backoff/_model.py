@@ -242,7 +242,7 @@ class BackoffModel(Distribution):
         symbol = tree.symbol.copy()
         symbol[1:] = symbols[symbol[1:]]
         check_ids("symbols", symbol[1:], 0, labels.n_symbols or 0, "symbol of labels")
-        tree = tree.with_symbols(symbol, labels.n_symbols or 0)
+        tree = ContextTree(tree.parent, symbol, labels.n_symbols or 0)
         pairs = pairs_of_arrays(tree, self.pairs.ptr, self.pairs.target)
         model = BackoffModel(pairs, self.log_prob, self.log_backoff, labels)
         model.file_ngrams, model.zero_weight = self.file_ngrams, self.zero_weight
