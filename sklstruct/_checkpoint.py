@@ -140,7 +140,7 @@ class Checkpoint(BaseEstimator):
         """
         if given is None:
             return None
-        checkpoint = given if isinstance(given, cls) else cls(given)
+        checkpoint = given if isinstance(given, Checkpoint) else cls(given)
         checkpoint._validate_params()
         if folder not in (None, checkpoint.is_folder):
             path, name = os.fspath(checkpoint.path), type(whose).__name__

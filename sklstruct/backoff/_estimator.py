@@ -536,4 +536,5 @@ def vectorized_model(
     symbol = tree.symbol.copy()
     symbol[1:] = symbols[symbol[1:]]
     check_ids("symbols", symbol[1:], 0, labels.n_symbols or 0, "symbol of labels")
-    return model.relabel(labels, tree.with_symbols(symbol, labels.n_symbols or 0))
+    tree = ContextTree(tree.parent, symbol, labels.n_symbols or 0)
+    return model.relabel(labels, tree)

@@ -141,7 +141,7 @@ class PathReader:
             source, where = source[where >= 0], where[where >= 0]
         symbol = np.full(tree.n_nodes, -1, dtype=np.int32)
         symbol[where] = trie.symbol[source]
-        return tree.with_symbols(symbol, vectorized.n_symbols)
+        return ContextTree(tree.parent, symbol, vectorized.n_symbols)
 
 
 def read_paths(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..context_tree import pairs_of_keys
+from ..context_tree import ContextTree, pairs_of_keys
 from ..symbols import Labels, TextFile, object_array, read_vocabulary
 from ._model import BackoffModel, check_model
 
@@ -98,7 +98,7 @@ def restrict(
     smaller, index = tree.select(alive)
     symbol = smaller.symbol.copy()
     symbol[1:] = (np.cumsum(stays) - 1)[symbol[1:]]
-    smaller = smaller.with_symbols(symbol, int(stays.sum()))
+    smaller = ContextTree(smaller.parent, symbol, int(stays.sum()))
 
     # The unknown word gets a pair if it or a word that is left out has one.
     unknown_id = labels.unknown_id

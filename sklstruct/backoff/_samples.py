@@ -16,6 +16,7 @@ from ..context_tree import (
     Histories,
     Pairs,
     expand_pairs,
+    find_histories,
     tree_of_paths,
 )
 from ..symbols import Labels
@@ -82,7 +83,7 @@ class Positions(NamedTuple):
 
     def locate(self, tree: ContextTree) -> np.ndarray:
         """The deepest node of each context in the tree of other samples."""
-        return tree.find(self.stored)[0]
+        return find_histories(tree, self.stored)[0]
 
 
 class PathRows(NamedTuple):

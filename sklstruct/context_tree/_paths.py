@@ -98,7 +98,7 @@ def tree_of_paths(X: Any) -> tuple[ContextTree, np.ndarray, np.ndarray]:
 def find_paths(
     tree: ContextTree, X: Any, column_to_node: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Deepest known node of each row of a path matrix; see `ContextTree.find`."""
+    """Deepest known node of each row of a path matrix; see `find_histories`."""
     indptr, indices, data = _path_arrays(X)
     column_to_node = as_ids("column_to_node", column_to_node, 1)
     check_ids("column_to_node", column_to_node, -1, tree.n_nodes, "node")

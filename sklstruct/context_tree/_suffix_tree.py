@@ -82,6 +82,41 @@ def suffix_tree(histories: Histories, n_symbols: int) -> tuple[ContextTree, np.n
     return tree, rank[terminal]
 
 
+def find_histories(
+    tree: ContextTree, histories: Histories
+) -> tuple[np.ndarray, np.ndarray]:
+    """Deepest known node of each sample, of a trie or a collapsed tree.
+
+    Parameters
+    ----------
+    tree : ContextTree
+        Contexts.
+
+    histories : Histories
+        The samples.
+
+    Returns
+    -------
+    node : int32 ndarray of shape (n_samples,)
+        The nodes.
+
+    matched : int32 ndarray of shape (n_samples,)
+        Number of contexts merged in the node that were matched; 1 in a trie.
+    """
+    histories.check()
+    flat, offset, length = histories
+    node = np.empty(offset.size, dtype=np.int32)
+    matched = np.empty(offset.size, dtype=np.int32)
+    text, pos = tree.edge_text, tree.edge_pos
+    if tree.span is None:
+        text, pos = np.zeros(1, np.int32), np.zeros(tree.n_nodes, np.int64)
+    _fast.find_collapsed(
+        flat, offset, length, tree.symbol, tree.child_ptr, tree.spans(),
+        text, pos, node, matched,
+    )  # fmt: skip
+    return node, matched
+
+
 def sort_histories(
     histories: Histories, n_symbols: int
 ) -> tuple[np.ndarray, np.ndarray]:

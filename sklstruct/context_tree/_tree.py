@@ -238,11 +238,6 @@ class ContextTree:
             index,
         )
 
-    def with_symbols(self, symbol: np.ndarray, n_symbols: int) -> ContextTree:
-        """The same nodes with other symbol ids, in the same order among siblings."""
-        self.check_trie("with_symbols")
-        return ContextTree(self.parent, symbol, n_symbols)
-
     # -------------------------------------------------------------- reading
 
     @cached_property
@@ -402,35 +397,6 @@ class ContextTree:
         out = np.zeros(windows.shape[0], dtype=np.int32)
         find_nodes(self.parent, self.symbol, self.child_ptr, *self.entry, windows, out)
         return out
-
-    def find(self, histories: Histories) -> tuple[np.ndarray, np.ndarray]:
-        """Deepest known node of each sample, of a trie or a collapsed tree.
-
-        Parameters
-        ----------
-        histories : Histories
-            The samples.
-
-        Returns
-        -------
-        node : int32 ndarray of shape (n_samples,)
-            The nodes.
-
-        matched : int32 ndarray of shape (n_samples,)
-            Number of contexts merged in the node that were matched; 1 in a trie.
-        """
-        histories.check()
-        flat, offset, length = histories
-        node = np.empty(offset.size, dtype=np.int32)
-        matched = np.empty(offset.size, dtype=np.int32)
-        text, pos = self.edge_text, self.edge_pos
-        if self.span is None:
-            text, pos = np.zeros(1, np.int32), np.zeros(self.n_nodes, np.int64)
-        _fast.find_collapsed(
-            flat, offset, length, self.symbol, self.child_ptr, self.spans(),
-            text, pos, node, matched,
-        )  # fmt: skip
-        return node, matched
 
     def contexts(self, nodes: Any = None) -> list[np.ndarray]:
         """Symbol ids of contexts, oldest first: a list of int arrays."""

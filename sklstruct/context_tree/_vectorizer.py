@@ -23,7 +23,7 @@ from .._compat import (
 from ..symbols import Labels, encode, is_missing, is_nan, learn_symbols
 from ._histories import Histories
 from ._paths import path_arrays
-from ._suffix_tree import suffix_tree
+from ._suffix_tree import find_histories, suffix_tree
 from ._tree import ContextTree
 
 
@@ -320,7 +320,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
         codes, _ = read_windows(
             self, X, self.padding, reset=False, symbols=self.categories_
         )
-        node, matched = self.tree_.find(self._histories(codes))
+        node, matched = find_histories(self.tree_, self._histories(codes))
         return self._to_matrix(node, matched)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..backoff import BackoffClassifier, BackoffModel
-from ..context_tree import pairs_of_arrays
+from ..context_tree import ContextTree, pairs_of_arrays
 from ..symbols import Labels, context_windows, object_array, prepare_for_ids
 
 
@@ -113,7 +113,7 @@ def name_symbols(model: BackoffModel, labels: Labels) -> BackoffModel:
     ids = np.asarray(model.labels.symbols, dtype=np.int64)
     symbol = tree.symbol.copy()
     symbol[1:] = ids[symbol[1:]]
-    tree = tree.with_symbols(symbol, len(labels.known_symbols("names")))
+    tree = ContextTree(tree.parent, symbol, len(labels.known_symbols("names")))
     pairs = pairs_of_arrays(
         tree, model.pairs.ptr, model.pairs.target, model.pairs.parent
     )

@@ -10,7 +10,13 @@ from scipy import stats
 
 from sklstruct.backoff import BackoffModel
 from sklstruct.backoff._trees_fast import Path
-from sklstruct.context_tree import ContextTree, Histories, Pairs, suffix_tree
+from sklstruct.context_tree import (
+    ContextTree,
+    Histories,
+    Pairs,
+    find_histories,
+    suffix_tree,
+)
 from sklstruct.symbols import Labels
 
 
@@ -541,7 +547,7 @@ def test_over_a_counted_tree(seed):
     # A sliding-window view is read in place.
     view = np.lib.stride_tricks.sliding_window_view(padded, 5)[at]
     nodes = model.locate(view)
-    np.testing.assert_array_equal(nodes, tree.find(histories)[0])
+    np.testing.assert_array_equal(nodes, find_histories(tree, histories)[0])
     every = model.locate(np.lib.stride_tricks.sliding_window_view(padded, 5)[:-1])
     np.testing.assert_array_equal(every[at], nodes)
     np.testing.assert_array_equal(

@@ -14,6 +14,7 @@ from sklstruct.context_tree import (
     Pairs,
     expand_pairs,
     expand_tree,
+    find_histories,
     find_paths,
     merge_counts,
     merge_trees,
@@ -241,7 +242,7 @@ def test_find_stops_at_the_deepest_known_suffix(collapse):
     names = contexts_of(tree)
     new = np.array(list(itertools.product([0, 1, 2], repeat=6)), dtype=np.int32)
     new = np.vstack([new, X])
-    node, matched = tree.find(Histories.from_windows(new, 6))
+    node, matched = find_histories(tree, Histories.from_windows(new, 6))
     depth, span = tree.depths(), tree.spans()
     for row, n, j in zip(new, node, matched):
         h = history(row, 6)

@@ -23,7 +23,7 @@ from sklstruct import (
     LanguageModel,
     StructuredLogLinearLM,
 )
-from sklstruct.context_tree import pairs_of_arrays
+from sklstruct.context_tree import ContextTree, pairs_of_arrays
 from sklstruct.datasets import load_python_topics
 from sklstruct.exchange import read, write
 from sklstruct.hmm import (
@@ -1067,7 +1067,7 @@ def test_max_arpa_of_histories_that_are_all_stored():
         model.labels.classes, [*model.labels.symbols.tolist(), "E"],
         start="S", end="E", unknown="U",
     )  # fmt: skip
-    tree = model.tree.with_symbols(model.tree.symbol, len(labels.symbols))
+    tree = ContextTree(model.tree.parent, model.tree.symbol, len(labels.symbols))
     pairs = pairs_of_arrays(
         tree, model.pairs.ptr, model.pairs.target, model.pairs.parent
     )

@@ -55,6 +55,18 @@ def test_what_grows_is_the_optimum_of_the_whole_tree(penalty, lam, of_root):
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
+def test_a_child_may_have_a_weight_where_the_parent_may_not(penalty):
+    """The strength of the long contexts is far below that of the short ones."""
+    X, y = random_corpus(4, 6, 500, 4)
+    depth_weight = [1.0, 40.0, 0.3, 0.2, 0.1, 0.1, 0.1]
+    grown, whole = both(penalty, 1.5, padding=-1, depth_weight=depth_weight, tol=1e-5)
+    for model in (grown, whole):
+        model.fit(X, y)
+    assert grown.objective_[-1] == pytest.approx(whole.objective_[-1], rel=1e-6)
+    assert grown.n_pairs_built_ > 4
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 def test_most_of_a_text_is_never_built(penalty):
     topics = load_python_topics()
     built = []

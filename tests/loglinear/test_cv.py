@@ -50,6 +50,24 @@ def test_the_losses_are_those_of_plain_fits(data):
     assert model.held_out_loss_ < model.search_results_[0]["held_out_loss"]
 
 
+def test_the_last_steps_are_by_the_root_of_the_factor(data):
+    X, y, X_val, y_val, classes = data
+    model = loglinear_cv(
+        penalty="l2",
+        lam=0.3,
+        search=["lam"],
+        factor=1.96,
+        max_fits=40,
+        padding=-1,
+        classes=classes,
+    ).fit(X, y, X_val=X_val, y_val=y_val)
+    assert len(model.search_results_) < 40
+    tried = [found["lam"] for found in model.search_results_]
+    best = model.best_params_["lam"]
+    for step in (1.4, 1 / 1.4):  # both are worse, or the search would go on
+        assert np.isclose(tried, best * step).any()
+
+
 def test_arrays_are_searched_depth_by_depth(data):
     X, y, X_val, y_val, classes = data
     weights, gamma = np.ones(3), np.full(3, 0.5)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Self, cast
 
 import numpy as np
@@ -31,7 +32,8 @@ from ...backoff import (
 )
 from ...backoff._targets import BackoffMixin
 from ...context_tree import ContextTree, Pairs
-from ...symbols import Labels, encode_labels
+from ...symbols import Labels, encode, encode_labels
+from ...symbols._encoding import label_array
 
 # Blocks of the docstrings of subclasses; see `shared_docs`.
 _SHARED = {
@@ -170,21 +172,18 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
         self._validate_params()
         labels, given = None, cast(Any, counts)
         if isinstance(counts, Mapping):
-            labels, given = label_column(counts), list(counts.values())
+            labels, given = list(counts), list(counts.values())
         elif classes is None and is_series(counts):
-            labels, given = label_column(given.index), given.to_numpy()
+            labels, given = given.index, given.to_numpy()
         number = check_counts(given, labels)
         if classes is None:
             classes = self.classes
         if classes is None:
-            classes = labels
-        elif labels is not None:
-            target, classes = read_labels(labels, classes)
-            number = np.bincount(target, number, minlength=np.size(classes))
+            classes, labels = labels, None
         if classes is None:
             classes = np.arange(number.size, dtype=np.int32)
             return self._fit_counts(number, classes, True)
-        return self._fit_counts(*sort_classes(number, classes))
+        return self._fit_counts(*sort_classes(number, classes, labels))
 
     def _fit_counts(self, counts, classes, in_order):
         self._check_params(in_order)
@@ -278,7 +277,7 @@ class UnigramSmoother(BackoffMixin, BaseEstimator, metaclass=ABCMeta):
 # ---------------------------------------------------------------------- counts
 
 
-def check_counts(counts: ArrayLike, labels: np.ndarray | None = None) -> np.ndarray:
+def check_counts(counts: ArrayLike, labels: Any = None) -> np.ndarray:
     """Counts as a float64 vector, finite, not negative, not all zero.
 
     labels: names of the classes in errors; None: errors give their indices.
@@ -296,7 +295,7 @@ def check_counts(counts: ArrayLike, labels: np.ndarray | None = None) -> np.ndar
         raise ValueError("counts is empty: there is nothing to learn from")
     if not counts.min() >= 0:  # NaN too
         i = int(np.argmin(counts >= 0))
-        name = i if labels is None else repr(labels.tolist()[i])
+        name = i if labels is None else repr(list(labels)[i])
         raise ValueError(f"counts[{name}] = {counts[i]:g}: counts must not be negative")
     with np.errstate(over="ignore"):
         total = counts.sum()
@@ -316,68 +315,41 @@ def is_series(counts: Any) -> bool:
     )
 
 
-def label_array(labels: ArrayLike, name: str) -> np.ndarray:
-    """Labels as an array of shape (n,)."""
-    labels = np.asarray(labels)
-    if labels.ndim != 1:
-        raise ValueError(
-            f"{name} must be 1-dimensional, one label per class, got shape "
-            f"{labels.shape}"
-        )
-    return labels
-
-
-def label_column(labels: Any) -> np.ndarray:
-    """Labels as an array of shape (n,), strings or numbers."""
-    labels = list(labels)
-    if not all(isinstance(label, str) for label in labels) and any(
-        isinstance(label, str | bytes) for label in labels
-    ):
-        # NumPy would convert all labels to strings.
-        kinds = sorted({type(label).__name__ for label in labels})
-        raise TypeError(f"counts must have labels of one kind, got {kinds}")
-    return label_array(labels, "labels of counts")
-
-
-def read_labels(labels: np.ndarray, classes: ArrayLike) -> tuple[np.ndarray, Any]:
-    """(index of each label in the classes, the classes)."""
-    classes = label_array(classes, "classes")
-    code, found = encode_labels(classes)
-    if (code < 0).any() or found.size != classes.size:
-        sort_classes(np.ones(classes.size), classes)  # raises the error
-    place = np.empty(classes.size, dtype=np.int64)
-    place[code] = np.arange(classes.size)
-    target, _ = encode_labels(labels, found)
-    if (target < 0).any():
-        i = int(np.argmax(target < 0))
-        raise ValueError(
-            f"counts has the label {labels.tolist()[i]!r}, which is not among the "
-            f"{classes.size} classes; add it, or count it as an unknown word"
-        )
-    return place[target], classes
-
-
 def sort_classes(
-    counts: np.ndarray, classes: ArrayLike
+    counts: np.ndarray, classes: Any, labels: Any = None
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """(counts, classes, True if they were sorted), both sorted by class."""
-    classes = label_array(classes, "classes")
-    if classes.size != counts.size:
+    """(counts, classes, True if they were sorted), both sorted by class.
+
+    labels: those of the counts; None: the classes.
+    """
+    classes = label_array(classes)
+    if classes.ndim != 1:
+        raise ValueError(
+            "classes must be 1-dimensional, one label per class, got shape "
+            f"{classes.shape}"
+        )
+    if labels is None and classes.size != counts.size:
         raise ValueError(f"there are {counts.size} counts for {classes.size} classes")
-    try:
-        if (classes[:-1] < classes[1:]).all() and (classes[-1:] == classes[-1:]).all():
-            return counts, classes, True
-    except TypeError:  # labels without an order: encode_labels raises the error
-        pass
-    code, found = encode_labels(classes)
+    if labels is None:
+        with suppress(TypeError):  # labels without an order
+            rising = (classes[:-1] < classes[1:]).all()
+            if rising and (classes[-1:] == classes[-1:]).all():  # NaN is the last
+                return counts, classes, True
+    code, found = encode_labels(classes, name="classes")
     if (code < 0).any() or (found[-1:] != found[-1:]).any():
         raise ValueError("classes must not hold a missing value (None or NaN)")
     if found.size != classes.size:
         same = np.flatnonzero(np.bincount(code) > 1)[0]
         raise ValueError(f"classes holds {found.tolist()[same]!r} twice")
-    out = np.empty_like(counts)
-    out[code] = counts
-    return out, found, False
+    target = code if labels is None else encode(label_array(labels), found)
+    if (target < 0).any():
+        label = label_array(labels).tolist()[int(np.argmax(target < 0))]
+        raise ValueError(
+            f"counts has the label {label!r}, which is not among the {found.size} "
+            "classes; add it, or count it as an unknown word"
+        )
+    in_order = np.array_equal(code, np.arange(code.size))
+    return np.bincount(target, counts, found.size), found, in_order
 
 
 def add_floor(proba: np.ndarray, floor: float) -> np.ndarray:

@@ -232,9 +232,9 @@ def test_labels_in_any_order():
     [
         ({}, None, ValueError, "empty"),
         ({"a": 1, "b": -2}, None, ValueError, r"counts\['b'\] = -2"),
-        ({"a": 1, 2: 2}, None, TypeError, "labels of one kind"),
-        ({"a": 1, None: 2}, None, TypeError, "labels of one kind"),
-        ({(1, 2): 1, (3, 4): 2}, None, ValueError, "labels of counts"),
+        ({"a": 1, 2: 2}, None, TypeError, "classes must be uniform"),
+        ({"a": 1, None: 2}, None, ValueError, "missing value"),
+        ({(1, 2): 1, (3, 4): 2}, None, ValueError, "classes must be 1-dim"),
         ({"a": 1}, ["b"], ValueError, "'a', which is not among the 1 classes"),
         ({"a": 1}, ["b", "b", "a"], ValueError, "classes holds 'b' twice"),
         ([1, 2], ["b", "b"], ValueError, "classes holds 'b' twice"),
