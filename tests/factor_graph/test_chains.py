@@ -52,6 +52,16 @@ def test_answers_are_those_of_graphs(scale, budget, monkeypatch):
             np.testing.assert_allclose(ours.sum(axis=1), 1, atol=1e-12)
 
 
+def test_empty_sequences_at_any_place():
+    model, X, y = model_and_sequences(0)
+    X, y = ([[], *part[:3], [], [], *part[3:6], []] for part in (X, y))
+    found = model.target_log_proba(X, y)
+    alone = [model.target_log_proba([a], [b])[0] for a, b in zip(X, y)]
+    np.testing.assert_allclose(found, alone, atol=1e-12)
+    assert model.predict(X) == [model.predict([a])[0] for a in X]
+    assert [p.shape for p in model.predict_proba(X)] == [(len(a), 4) for a in X]
+
+
 def test_numbers_that_underflow_are_reported_and_mended():
     """Both transitions that lead anywhere have weights far below the others."""
     score = np.array([[0.0, -1e4], [-1e4, 0.0], [0.0, -1e4]])
