@@ -303,6 +303,10 @@ def test_files_that_are_not_models(tmp_path, path, tagger):
             tagger.open(tmp_path / "bad")
         with pytest.raises(ValueError, match=f"value: .*{message}"):
             tagger.open_inmemory(content)
+    with open(tmp_path / "large", "wb") as file:  # holes: takes no room on the disk
+        file.truncate(2**40)
+    with pytest.raises(ValueError, match="does not begin with"):
+        tagger.open(tmp_path / "large")
     with pytest.raises(FileNotFoundError):
         tagger.open("not there")
     with pytest.raises(TypeError, match="value must be bytes, got str"):

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..._files import open_read, open_write
+from ..._files import open_write
 from ...factor_graph._chains import ChainModel, ScoredChains
-from ...factor_graph._crfsuite import ChainWeights, read_header, read_model
+from ...factor_graph._crfsuite import ChainWeights, read_file, read_header, read_model
 from ...factor_graph._features_fast import FeatureReader
 from ...factor_graph._observations import as_items, read_items
 
@@ -176,9 +176,7 @@ class Tagger:
         ValueError
             If the file is not a model of CRFsuite, is damaged or has no labels.
         """
-        with open_read(name, name="name", what="the file") as (file, label):
-            data = file.read()
-        return self._open(data, f"name={label!r}")
+        return self._open(*read_file(name, "name"))
 
     def open_inmemory(self, value: bytes) -> contextlib.closing[Tagger]:
         """Open the content of a model file.
@@ -195,15 +193,15 @@ class Tagger:
         """
         if not isinstance(value, bytes):
             raise TypeError(f"value must be bytes, got {type(value).__name__}")
-        return self._open(value, "value")
-
-    def _open(self, data: bytes, owner: str) -> contextlib.closing[Tagger]:
         try:
-            weights, header = read_model(data), read_header(data)
+            weights = read_model(value)
         except ValueError as exc:
-            raise ValueError(f"{owner}: {exc}") from exc
+            raise ValueError(f"value: {exc}") from exc
+        return self._open(weights, value)
+
+    def _open(self, weights: ChainWeights, data: bytes) -> contextlib.closing[Tagger]:
         self.close()
-        self._header, self._weights = header, weights
+        self._header, self._weights = read_header(data), weights
         self._model = ChainModel(
             {name: j for j, name in enumerate(weights.attributes)},
             weights.state,
