@@ -174,8 +174,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         X : list of sequences of observations, or of FactorGraph
             An observation is a mapping from names of features to numbers, strings (the
             feature ``name:string`` is 1), lists of strings or further mappings, or a
-            list of names, which are 1. Each sequence is a chain. Graphs must not have
-            loops.
+            list of names, which are 1. Names and strings may be bytes, in UTF-8. Each
+            sequence is a chain. Graphs must not have loops.
 
         y : list of array-like of shape (n_variables,)
             For each instance a label for each observation or variable.

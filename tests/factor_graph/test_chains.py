@@ -143,6 +143,18 @@ def test_a_model_is_copied_without_its_reader():
     assert model.predict([[{"new": "x"}, {"new": "y"}]]) == [["p", "q"]]
 
 
+def test_score_counts_the_labels_of_predict():
+    """Also where several paths have the same score."""
+    model, X, _ = model_and_sequences(4)
+    model.coef_[:] = np.round(model.coef_)
+    rounded = [[{n: 1.0 for n in x if n != "unknown"} for x in row] for row in X]
+    found = model.predict(rounded)
+    assert found != [g.tolist() for g in model._predict_graphs(model._graphs(rounded))]
+    assert model.score(rounded, found) == 1.0
+    other = [["new"] * len(row) for row in X]
+    assert model.score(rounded, other) == 0.0
+
+
 def test_weights_that_change_are_seen():
     """Changed in place, or other arrays."""
     model, X, _ = model_and_sequences(2)
