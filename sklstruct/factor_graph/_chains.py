@@ -106,10 +106,10 @@ class ChainModel:
         def log_proba(scores: bytes, first: int, end: int) -> list:
             score, ptr, safe, log_z, _ = self._sums(given, scores, first, end, False)
             here = path[starts[first] : starts[end]]
-            share = score[np.arange(here.size), here]
-            step = self.transition[here[:-1], here[1:]]
-            step[ptr[1:-1][ptr[1:-1] < here.size] - 1] = 0.0  # between two sequences
-            share[1:] += step
+            share = np.zeros(here.size)  # of the transition to each item
+            share[1:] = self.transition[here[:-1], here[1:]]
+            share[ptr[:-1][np.diff(ptr) > 0]] = 0.0
+            share += score[np.arange(here.size), here]
             owner = np.repeat(np.arange(end - first), given.lengths[first:end])
             found = np.bincount(owner, share, end - first) - log_z
             paths = unpacked(here, ptr)

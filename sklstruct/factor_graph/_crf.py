@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._compat import CallbackSupportMixin, Interval, _fit_context, with_callbacks
 from .._docs import shared_docs
-from .._files import open_read, open_write
+from .._files import open_write
 from .._parallel import ThreadMap, single_blas_thread
 from .._progress import Progress
 from .._warnings import warn
 from ._chains import ChainModel
 from ._conditional import ConditionalLikelihood, duality_gap
-from ._crfsuite import ChainWeights, model_bytes, read_model
+from ._crfsuite import ChainWeights, model_bytes, read_file
 from ._graph import FactorGraph, as_labels
 from ._inference import BlockInference, refuse_loops
 from ._pack import Packed, WeightLayout, unpacked
@@ -174,8 +174,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         X : list of sequences of observations, or of FactorGraph
             An observation is a mapping from names of features to numbers, strings (the
             feature ``name:string`` is 1), lists of strings or further mappings, or a
-            list of names, which are 1. Each sequence is a chain. Graphs must not have
-            loops.
+            list of names, which are 1. Names and strings may be bytes, in UTF-8. Each
+            sequence is a chain. Graphs must not have loops.
 
         y : list of array-like of shape (n_variables,)
             For each instance a label for each observation or variable.
@@ -434,12 +434,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         >>> ConditionalRandomField.load(file).predict(X)
         [['D', 'N']]
         """
-        with open_read(path, name="path", what="the file") as (file, label):
-            data = file.read()
-        try:
-            labels, names, state, transition = read_model(data)
-        except ValueError as exc:
-            raise ValueError(f"path={label!r}: {exc}") from exc
+        (labels, names, state, transition), _ = read_file(path, "path")
         model = cls()
         layout = WeightLayout(len(names), 0, labels, ["next"], [1], [0])
         model._columns = {name: j for j, name in enumerate(names)}

@@ -15,14 +15,17 @@ The sizes in a file are compared with the file before anything of that size is m
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from .._files import open_read
 
 _WORD = np.dtype("<u4")
 _FEATURE = np.dtype(
     [("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")]
 )
+_MAGIC = b"lCRF"
 _HEADER, _CHUNK, _VERSION, _BYTE_ORDER = 48, 12, 100, 0x62445371
 _TABLES = 256
 _RECORDS = 24 + 8 * _TABLES  # start of the first record of a dictionary
@@ -44,9 +47,24 @@ class ChainWeights(NamedTuple):
 # ---------------------------------------------------------------------------- reading
 
 
+def read_file(path_or_file: Any, name: str) -> tuple[ChainWeights, bytes]:
+    """The weights in a file, and its content.
+
+    name: that of the parameter in error messages
+    """
+    with open_read(path_or_file, name=name, what="the file") as (file, label):
+        data = file.read(len(_MAGIC))
+        if data == _MAGIC:  # or a large file of another type would be read
+            data += file.read()
+    try:
+        return read_model(data), data
+    except ValueError as exc:
+        raise ValueError(f"{name}={label!r}: {exc}") from exc
+
+
 def read_model(data: bytes) -> ChainWeights:
     """The weights in a file; ValueError names the place of a damage."""
-    if data[:4] != b"lCRF":
+    if data[:4] != _MAGIC:
         raise ValueError("the file does not begin with b'lCRF', as models of CRFsuite")
     head = _words(data, 0, _HEADER // 4, "the header").tolist()
     if data[8:12] != b"FOMC" or head[3] != _VERSION:
@@ -86,11 +104,11 @@ def read_model(data: bytes) -> ChainWeights:
         data, of_attributes_at, b"AFRF", n_attributes, features
     )
     # and the sum of the weights of an attribute and a label
-    state = np.bincount(
+    total = np.bincount(
         owner * n_labels + chosen["target"], chosen["weight"], n_attributes * n_labels
     )
     # without a feature `bincount` counts integers
-    state = state.astype(np.float64, copy=False).reshape(n_attributes, n_labels)
+    state = total.astype(np.float64, copy=False).reshape(n_attributes, n_labels)
     return ChainWeights(labels, attributes, state, transition)
 
 
@@ -223,7 +241,7 @@ def model_bytes(model: ChainWeights) -> bytes:
     if len(out) >= 2**32:
         raise ValueError("the file would have 4 GiB or more, the format has 32 bits")
     numbers = _packed(_VERSION, 0, len(labels), len(attributes), *starts)
-    out[:_HEADER] = b"lCRF" + _packed(len(out)) + b"FOMC" + numbers
+    out[:_HEADER] = _MAGIC + _packed(len(out)) + b"FOMC" + numbers
     return bytes(out)
 
 

@@ -243,17 +243,20 @@ class GraphPredictor(BaseEstimator):
         -------
         accuracy : float
         """
-        graphs = self._graphs(X)
+        X = self._instances(X)
         if self._columns is None:
+            graphs = self._graphs(X)
             truth = encode(graphs, y)
+            found = np.concatenate(self._over_blocks(graphs, self._best)[1])
+            right = found == truth
         else:
-            known = {label: a for a, label in enumerate(self.classes_.tolist())}
-            labels = check_labels(y, [graph.n_variables for graph in graphs])
-            truth = np.array([known.get(v, -1) for row in labels for v in row], int)
-        if not truth.size:
+            rows = self._predict_sequences(X)
+            labels = check_labels(y, list(map(len, rows)))
+            pairs = (zip(row, given) for row, given in zip(rows, labels))
+            right = np.array([a == b for row in pairs for a, b in row], dtype=bool)
+        if not right.size:
             raise ValueError("X has no variables: there is nothing to score")
-        found = np.concatenate(self._over_blocks(graphs, self._best)[1])
-        return float((found == truth).mean())
+        return float(right.mean())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

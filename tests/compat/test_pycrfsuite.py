@@ -215,11 +215,16 @@ def test_threads_share_a_tagger(tagger):
             if tagger.tag(row) != labels:
                 wrong.append(row)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
     assert not wrong
 
 
@@ -298,6 +303,10 @@ def test_files_that_are_not_models(tmp_path, path, tagger):
             tagger.open(tmp_path / "bad")
         with pytest.raises(ValueError, match=f"value: .*{message}"):
             tagger.open_inmemory(content)
+    with open(tmp_path / "large", "wb") as file:  # holes: takes no room on the disk
+        file.truncate(2**40)
+    with pytest.raises(ValueError, match="does not begin with"):
+        tagger.open(tmp_path / "large")
     with pytest.raises(FileNotFoundError):
         tagger.open("not there")
     with pytest.raises(TypeError, match="value must be bytes, got str"):
@@ -477,6 +486,11 @@ def test_messages_and_held_out_data(tmp_path):
         assert score.ref == sum(b == label for _, b in pairs)
         assert score.precision == pytest.approx(score.match / score.model, abs=1e-4)
         assert score.recall == pytest.approx(score.match / score.ref, abs=1e-4)
+        mean = 2 * score.precision * score.recall / (score.precision + score.recall)
+        assert score.f1 == pytest.approx(mean, abs=2e-4)
+    for i, name in enumerate(("precision", "recall", "f1"), 3):
+        every = [score[i] for score in last["scores"].values()]
+        assert last[f"avg_{name}"] == pytest.approx(np.mean(every), abs=1e-4)
     weights = [*tagger.info().state_features.values()]
     weights += tagger.info().transitions.values()
     assert last["active_features"] == len(weights)

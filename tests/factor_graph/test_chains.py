@@ -52,6 +52,16 @@ def test_answers_are_those_of_graphs(scale, budget, monkeypatch):
             np.testing.assert_allclose(ours.sum(axis=1), 1, atol=1e-12)
 
 
+def test_empty_sequences_at_any_place():
+    model, X, y = model_and_sequences(0)
+    X, y = ([[], *part[:3], [], [], *part[3:6], []] for part in (X, y))
+    found = model.target_log_proba(X, y)
+    alone = [model.target_log_proba([a], [b])[0] for a, b in zip(X, y)]
+    np.testing.assert_allclose(found, alone, atol=1e-12)
+    assert model.predict(X) == [model.predict([a])[0] for a in X]
+    assert [p.shape for p in model.predict_proba(X)] == [(len(a), 4) for a in X]
+
+
 def test_numbers_that_underflow_are_reported_and_mended():
     """Both transitions that lead anywhere have weights far below the others."""
     score = np.array([[0.0, -1e4], [-1e4, 0.0], [0.0, -1e4]])
@@ -131,6 +141,18 @@ def test_a_model_is_copied_without_its_reader():
     model.fit([[{"new": "x"}, {"new": "y"}]] * 3, [["p", "q"]] * 3)
     assert model.predict([[{"new": "y"}, {"f0": 1.0}]])[0][0] in ("p", "q")
     assert model.predict([[{"new": "x"}, {"new": "y"}]]) == [["p", "q"]]
+
+
+def test_score_counts_the_labels_of_predict():
+    """Also where several paths have the same score."""
+    model, X, _ = model_and_sequences(4)
+    model.coef_[:] = np.round(model.coef_)
+    rounded = [[{n: 1.0 for n in x if n != "unknown"} for x in row] for row in X]
+    found = model.predict(rounded)
+    assert found != [g.tolist() for g in model._predict_graphs(model._graphs(rounded))]
+    assert model.score(rounded, found) == 1.0
+    other = [["new"] * len(row) for row in X]
+    assert model.score(rounded, other) == 0.0
 
 
 def test_weights_that_change_are_seen():

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..._files import open_read, open_write
+from ..._files import open_write
 from ...factor_graph._chains import ChainModel, ScoredChains
-from ...factor_graph._crfsuite import ChainWeights, read_header, read_model
+from ...factor_graph._crfsuite import ChainWeights, read_file, read_header, read_model
 from ...factor_graph._features_fast import FeatureReader
 from ...factor_graph._observations import as_items, read_items
 
@@ -117,6 +117,19 @@ def _named(
     return dict(zip(pairs, table[i, j].tolist()))
 
 
+class _Sequence:
+    """The sequence that a tagger was asked about last."""
+
+    __slots__ = ("length", "marginals", "scores")
+
+    def __init__(self, scores: bytes, length: int) -> None:
+        self.scores, self.length = scores, length
+        self.marginals: np.ndarray | None = None
+
+    def chain(self) -> ScoredChains:
+        return ScoredChains([self.length], lambda first, end: self.scores)
+
+
 class Tagger:
     """Labels of sequences, by a model file of CRFsuite.
 
@@ -145,7 +158,6 @@ class Tagger:
 
     def __init__(self) -> None:
         self._model: ChainModel | None = None
-        self._marginals: np.ndarray | None = None
         self.close()
 
     def open(self, name: str | os.PathLike[str]) -> contextlib.closing[Tagger]:
@@ -164,9 +176,7 @@ class Tagger:
         ValueError
             If the file is not a model of CRFsuite, is damaged or has no labels.
         """
-        with open_read(name, name="name", what="the file") as (file, label):
-            data = file.read()
-        return self._open(data, f"name={label!r}")
+        return self._open(*read_file(name, "name"))
 
     def open_inmemory(self, value: bytes) -> contextlib.closing[Tagger]:
         """Open the content of a model file.
@@ -183,15 +193,15 @@ class Tagger:
         """
         if not isinstance(value, bytes):
             raise TypeError(f"value must be bytes, got {type(value).__name__}")
-        return self._open(value, "value")
-
-    def _open(self, data: bytes, owner: str) -> contextlib.closing[Tagger]:
         try:
-            weights, header = read_model(data), read_header(data)
+            weights = read_model(value)
         except ValueError as exc:
-            raise ValueError(f"{owner}: {exc}") from exc
+            raise ValueError(f"value: {exc}") from exc
+        return self._open(weights, value)
+
+    def _open(self, weights: ChainWeights, data: bytes) -> contextlib.closing[Tagger]:
         self.close()
-        self._header, self._weights = header, weights
+        self._header, self._weights = read_header(data), weights
         self._model = ChainModel(
             {name: j for j, name in enumerate(weights.attributes)},
             weights.state,
@@ -203,8 +213,8 @@ class Tagger:
 
     def close(self) -> None:
         """Close the model."""
-        self._model = self._marginals = None
-        self._scores, self._length = b"", 0
+        self._model = None
+        self._current = _Sequence(b"", 0)
 
     def _opened(self, error: type[Exception] = ValueError) -> ChainModel:
         if self._model is None:
@@ -229,13 +239,15 @@ class Tagger:
         ValueError
             If an item is malformed, or a value is NaN or infinite.
         """
+        self._current = self._read(xseq)
+
+    def _read(self, xseq: Sequence | ItemSequence) -> _Sequence:
         model = self._opened()
         if isinstance(xseq, ItemSequence):
-            items = xseq.summed()
+            items: list = xseq.summed()
         else:
             items = as_items("xseq", xseq)
-        self._scores = model.scorer.scores([items], _owner)
-        self._length, self._marginals = len(items), None
+        return _Sequence(model.scorer.scores([items], _owner), len(items))
 
     def tag(self, xseq: Sequence | ItemSequence | None = None) -> list[str]:
         """The most probable labels.
@@ -249,9 +261,10 @@ class Tagger:
         -------
         labels : list of str
         """
-        if xseq is not None:
-            self.set(xseq)
-        return self._opened().scorer.best(self._scores, [self._length])[0]
+        # one object, so that another thread cannot put its sequence between
+        given = self._current if xseq is None else self._read(xseq)
+        self._current = given
+        return self._opened().scorer.best(given.scores, [given.length])[0]
 
     def probability(self, yseq: Sequence[str]) -> float:
         """The probability of a label sequence, given the items that were set.
@@ -274,16 +287,16 @@ class Tagger:
         RuntimeError
             If the model does not have a label.
         """
-        model, labels = self._opened(), list(yseq)
-        if len(labels) != self._length:
+        model, labels, given = self._opened(), list(yseq), self._current
+        if len(labels) != given.length:
             raise ValueError(
-                f"yseq must have a label for each of the {self._length} items, got "
+                f"yseq must have a label for each of the {given.length} items, got "
                 f"{len(labels)}"
             )
         if not labels:
             return 0.0
         path = np.array([self._number(label) for label in labels])
-        return float(np.exp(model.log_proba(self._given(), path)[0]))
+        return float(np.exp(model.log_proba(given.chain(), path)[0]))
 
     def marginal(self, y: str, pos: int) -> float:
         """The probability of a label at a position, given the items that were set.
@@ -309,19 +322,15 @@ class Tagger:
         RuntimeError
             If the model does not have the label.
         """
-        model = self._opened()
-        if not self._length:
+        model, given = self._opened(), self._current
+        if not given.length:
             return 0.0
         code = self._number(y)
-        if not 0 <= pos < self._length:
-            raise ValueError(f"pos must be from 0 to {self._length - 1}, got {pos}")
-        if self._marginals is None:
-            self._marginals = model.marginals(self._given())[0]
-        return float(self._marginals[pos, code])
-
-    def _given(self) -> ScoredChains:
-        scores = self._scores
-        return ScoredChains([self._length], lambda first, end: scores)
+        if not 0 <= pos < given.length:
+            raise ValueError(f"pos must be from 0 to {given.length - 1}, got {pos}")
+        if given.marginals is None:
+            given.marginals = model.marginals(given.chain())[0]
+        return float(given.marginals[pos, code])
 
     def _number(self, label: str) -> int:
         try:
