@@ -152,10 +152,19 @@ class ConditionalLikelihood:
             weight = self.weight[block.first : block.last]
             log_z, unary, pair = infer.sums(weight)
             if self.allowed is None:
-                return weight @ (log_z - infer.score(self.truth[block.variables])), \
-                    unary, pair
+                return (
+                    weight @ (log_z - infer.score(self.truth[block.variables])),
+                    unary,
+                    pair,
+                )
             infer.keep_only(self.allowed)
             log_known, known, known_pair = infer.sums(weight)
+            if (log_known == -np.inf).any():
+                i = block.first + int(np.argmin(log_known))
+                raise ValueError(
+                    f"y[{i}]: no state of X[{i}] has the known values and no forbidden "
+                    "pair"
+                )
             return weight @ (log_z - log_known), unary - known, pair - known_pair
 
         found = self.parallel(work, self.blocks)

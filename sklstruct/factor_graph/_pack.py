@@ -62,8 +62,9 @@ class WeightLayout:
         self.n_weights = at
         if at > INT32_MAX:
             raise ValueError(
-                f"X needs {at} weights for its {self.n_kinds} kinds of values, more than "
-                f"{INT32_MAX}; pass fewer `kinds`, or edge_features without columns"
+                f"X needs {at} weights for its {self.n_kinds} kinds of values, more "
+                f"than {INT32_MAX}; pass fewer `kinds`, or edge_features without "
+                "columns"
             )
 
     @cached_property
@@ -329,6 +330,7 @@ class Block:
         self.edge_ptr = packed.edge_ptr[first : last + 1] - e0
         cand = packed.cand_ptr[v0 : v1 + 1]
         self.cand_ptr = cand - cand[0]
+        self.candidates = slice(int(cand[0]), int(cand[-1]))
         self.edge_u = packed.edge_u[e0:e1] - np.int32(v0)
         self.edge_v = packed.edge_v[e0:e1] - np.int32(v0)
         _, owner, self.table = np.unique(

@@ -26,6 +26,7 @@ from ..backoff import BackoffModel
 from ..symbols import (
     GIVEN,
     LabelLists,
+    check_draws,
     check_pairs,
     check_possible,
     check_sequences,
@@ -415,6 +416,7 @@ class SequenceInference(BaseEstimator):
 
         def draw(solvers, item):
             i, c = item
+            check_draws(n_samples, c.length)
             own = np.random.RandomState(seeds[i])
             try:
                 return self._sample_one(solvers, c, n_samples, own)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import as_floats, check_length
+from .._checks import INT32_MAX, as_floats, check_length
 from ._encoding import is_missing, plain
 
 
@@ -208,3 +208,12 @@ def check_possible(given: Any, log_proba: Sequence) -> None:
                 f"given[{i}]: the labels make X[{i}] impossible: every labelling with "
                 "them has the probability 0"
             )
+
+
+def check_draws(n_samples: int, length: int) -> None:
+    """A ValueError if the samples of a sequence are more than memory can hold."""
+    if n_samples * length > INT32_MAX:
+        raise ValueError(
+            f"n_samples={n_samples} of a sequence of {length} items are more than "
+            f"{INT32_MAX} labels; draw fewer at a time"
+        )
