@@ -423,14 +423,17 @@ def test_bad_training_data(tmp_path):
 
 
 def test_items_are_those_at_the_call(tmp_path):
-    trainer, shared = ours.Trainer(params={"c2": 0.1}, verbose=False), {}
+    trainer = ours.Trainer(params={"c2": 0.1}, verbose=False)
+    shared = {"in": {}}
     for word, label in zip("abab", "xyxy"):
-        shared["w"] = word
+        shared["w"] = shared["in"]["v"] = word
         trainer.append(iter([shared, map(str, [word])]), [label, label])
     trainer.train(tmp_path / "m")
     tagger = ours.Tagger()
     tagger.open(tmp_path / "m")
-    assert sorted(tagger.info().attributes) == ["a", "b", "w:a", "w:b"]
+    assert sorted(tagger.info().attributes) == [
+        "a", "b", "in:v:a", "in:v:b", "w:a", "w:b",
+    ]  # fmt: skip
     assert tagger.tag([{"w": "b"}]) == ["y"]
 
 

@@ -399,7 +399,7 @@ class BaseTrainer:
 
 def _copied(item: Any) -> Any:
     if isinstance(item, Mapping):
-        return dict(item)
+        return {key: _copied(value) for key, value in item.items()}
     iterable = isinstance(item, Iterable) and not isinstance(item, (str, bytes))
     return list(item) if iterable else item
 
