@@ -13,6 +13,22 @@ from ._inference import BUDGET
 from ._rows import FeatureRows
 
 
+def sum_tables(transition: np.ndarray) -> tuple[np.ndarray, float, bool]:
+    """What the kernels read: tables, the largest transition, whether to use logs.
+
+    transition : (k, k), the earlier label first
+    """
+    top = float(transition.max())
+    ratio = np.exp(transition - top)
+    tables = np.array([transition, transition.T, ratio, ratio.T])
+    return tables, top, top - float(transition.min()) > SAFE
+
+
+def sum_room(longest: int, k: int) -> np.ndarray:
+    """Room of the kernels for sequences of so many items."""
+    return np.empty(longest * (5 * k + 1) + 2 * k)
+
+
 class ChainLikelihood:
     r"""The loss :math:`-\sum_s a_s \log p_w(y_s \mid x_s)`, a function of free weights.
 
@@ -37,8 +53,8 @@ class ChainLikelihood:
         The :math:`a_s`.
 
     min_count : (int, int)
-        Weights are free if a feature and a label, or two labels in a row, occur together
-        so often; a sequence counts as often as its weight, rounded up.
+        Weights are free if a feature and a label, or two labels in a row, occur
+        together so often; a sequence counts as often as its weight, rounded up.
 
     parallel : callable
         An ordered map. Sums run in the order of the sequences, so that results do not
@@ -117,20 +133,14 @@ class ChainLikelihood:
         k, n = self.k, w.size - self.steps.size
         transition = np.zeros(k * k)
         transition[self.steps] = w[n:]
-        transition = transition.reshape(k, k)
-        top = float(transition.max())
-        logs = top - float(transition.min()) > SAFE
-        ratio = np.exp(transition - top)
-        tables = np.array([transition, transition.T, ratio, ratio.T])
+        tables = sum_tables(transition.reshape(k, k))
 
         def work(cuts: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
             gradient, pair = np.zeros(w.size), np.zeros((2, k, k))
-            room = np.empty(self.longest * (5 * k + 1) + 2 * k)
+            room = sum_room(self.longest, k)
             value = 0.0
             for a, b in pairwise(cuts.tolist()):
-                value += self.chains.loss(
-                    a, b, w, tables, top, logs, gradient, pair, room
-                )
+                value += self.chains.loss(a, b, w, *tables, gradient, pair, room)
             return value, gradient, pair
 
         found = self.parallel(work, self.runs)
@@ -139,5 +149,5 @@ class ChainLikelihood:
             value += more[0]
             gradient += more[1]
             pair += more[2]
-        gradient[n:] = (pair[0] * ratio + pair[1]).ravel()[self.steps]
+        gradient[n:] = (pair[0] * tables[0][2] + pair[1]).ravel()[self.steps]
         return value, gradient

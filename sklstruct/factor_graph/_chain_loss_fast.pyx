@@ -1,8 +1,9 @@
-"""The conditional likelihood of chains, and its gradient, in one pass over each chain.
+"""Sums over the paths of chains, and the conditional likelihood with its gradient.
 
-All items of the chains have the same k values, and one table of transitions. Only free
-weights are touched: those of a feature stand side by side, and the numbers of a chain
-stay in the cache. Sequence s has the items ptr[s] ... ptr[s + 1] - 1.
+All items of the chains have the same k values, and one table of transitions. Sequence s
+has the items ptr[s] ... ptr[s + 1] - 1. The likelihood is one pass over each chain: only
+free weights are touched, those of a feature stand side by side, and the numbers of a
+chain stay in the cache.
 
 Sums are scaled so that before(t) adds to 1 and before(t) after(t) adds to 1 at each
 item t. A number of before or after is then at least r / k times the largest of its item,
@@ -143,6 +144,50 @@ cdef double log_sums(
     return log_z
 
 
+cdef Sums arranged(
+    const double[:, :, ::1] tables, double top, bint logs, double[:, :, ::1] pair,
+    double[::1] room,
+) noexcept:
+    """The arguments of `Chains.loss` as pointers."""
+    cdef Sums s
+    cdef Py_ssize_t k = tables.shape[1]
+    cdef Py_ssize_t longest = (room.shape[0] - 2 * k) // (5 * k + 1)
+    s.score = &room[0]
+    s.allowed = s.score + longest * k
+    s.state = s.allowed + longest * k
+    s.before = s.state + longest * k
+    s.share = s.before + longest * k
+    s.scale = s.share + longest * k
+    s.after = s.scale + longest
+    s.arriving = s.after + k
+    s.transition, s.transposed = &tables[0, 0, 0], &tables[1, 0, 0]
+    s.ratio, s.reverse = &tables[2, 0, 0], &tables[3, 0, 0]
+    s.top, s.logs = top, logs
+    s.pair, s.whole = &pair[0, 0, 0], &pair[1, 0, 0]
+    return s
+
+
+def chain_sums(
+    const double[:, ::1] score, const int64_t[::1] ptr, const double[:, :, ::1] tables,
+    double top, bint logs, double[:, :, ::1] pair, double[::1] room, double[::1] log_z,
+    double[:, ::1] share,
+):
+    """The logarithm of the sum over all paths of each sequence, and marginals.
+
+    score : (items, k), -inf for labels that are not allowed; at least one is.
+    log_z : (sequences,) and share : (items, k), zeros, are the result; the others are
+    those of `Chains.loss`.
+    """
+    cdef Py_ssize_t i, k = tables.shape[1]
+    cdef Sums s = arranged(tables, top, logs, pair, room)
+    with nogil:
+        for i in range(ptr.shape[0] - 1):
+            log_z[i] = 0.0
+            if ptr[i] < ptr[i + 1]:
+                s.share = &share[ptr[i], 0]
+                log_z[i] = sums(&s, &score[ptr[i], 0], ptr[i + 1] - ptr[i], k, 1.0)
+
+
 cdef class Chains:
     """Features and labels of sequences.
 
@@ -175,22 +220,9 @@ cdef class Chains:
         in the first table are without the factor exp(transition - top).
         room : n (5 k + 1) + 2 k numbers, n the most items of a sequence.
         """
-        cdef Py_ssize_t i, n, k = tables.shape[1], longest
+        cdef Py_ssize_t i, n, k = tables.shape[1]
         cdef double loss = 0.0
-        cdef Sums s
-        longest = (room.shape[0] - 2 * k) // (5 * k + 1)
-        s.score = &room[0]
-        s.allowed = s.score + longest * k
-        s.state = s.allowed + longest * k
-        s.before = s.state + longest * k
-        s.share = s.before + longest * k
-        s.scale = s.share + longest * k
-        s.after = s.scale + longest
-        s.arriving = s.after + k
-        s.transition, s.transposed = &tables[0, 0, 0], &tables[1, 0, 0]
-        s.ratio, s.reverse = &tables[2, 0, 0], &tables[3, 0, 0]
-        s.top, s.logs = top, logs
-        s.pair, s.whole = &pair[0, 0, 0], &pair[1, 0, 0]
+        cdef Sums s = arranged(tables, top, logs, pair, room)
         with nogil:
             for i in range(begin, end):
                 n = self.ptr[i + 1] - self.ptr[i]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._parallel import ThreadMap
-from ._chain_fast import ChainScorer, path_sums
-from ._inference import BUDGET, BlockInference, over_blocks
-from ._observations import as_items, chains
-from ._pack import Packed, WeightLayout, unpacked
-from ._rows import FeatureRows
+from ._chain_fast import ChainScorer
+from ._chain_likelihood import sum_room, sum_tables
+from ._chain_loss_fast import chain_sums
+from ._inference import BUDGET
+from ._observations import as_items
+from ._pack import unpacked
 
 
 class ScoredChains:
@@ -30,6 +29,17 @@ class ScoredChains:
         n_jobs: int | None = None,
     ) -> None:
         self.lengths, self.scores, self.n_jobs = lengths, scores, n_jobs
+
+    def within(self, allowed: np.ndarray) -> ScoredChains:
+        """The same with a score of -inf where allowed, (items, k), is False."""
+        starts = np.cumsum([0, *self.lengths])
+
+        def scores(first: int, end: int) -> bytes:
+            here = allowed[starts[first] : starts[end]]
+            score = np.frombuffer(self.scores(first, end)).reshape(here.shape)
+            return np.where(here, score, -np.inf).tobytes()
+
+        return ScoredChains(self.lengths, scores, self.n_jobs)
 
     def over_blocks(self, k: int, function: Callable[..., list]) -> list:
         """function(scores, first sequence, end) of each block, one after the other."""
@@ -87,14 +97,19 @@ class ChainModel:
         """Probabilities (length, k) of the labels at each item of each sequence."""
 
         def marginals(scores: bytes, first: int, end: int) -> list:
-            score, ptr, safe, _, belief = self._sums(given, scores, first, end, True)
-            found = unpacked(belief, ptr)
-            return self._mended(
-                found, safe, unpacked(score, ptr),
-                lambda infer: infer.sums()[1].reshape(-1, len(self.labels)),
-            )  # fmt: skip
+            _, ptr, _, share = self._sums(given, scores, first, end)
+            return unpacked(share, ptr)
 
         return given.over_blocks(len(self.labels), marginals)
+
+    def log_sums(self, given: ScoredChains) -> np.ndarray:
+        """The logarithm of the sum over all paths of each sequence."""
+        return np.array(
+            given.over_blocks(
+                len(self.labels),
+                lambda scores, a, b: self._sums(given, scores, a, b)[2].tolist(),
+            )
+        )
 
     def log_proba(self, given: ScoredChains, path: np.ndarray) -> np.ndarray:
         """The logarithm of the probability of a path of each sequence.
@@ -104,69 +119,29 @@ class ChainModel:
         starts = np.cumsum([0, *given.lengths])
 
         def log_proba(scores: bytes, first: int, end: int) -> list:
-            score, ptr, safe, log_z, _ = self._sums(given, scores, first, end, False)
+            score, ptr, log_z, _ = self._sums(given, scores, first, end)
             here = path[starts[first] : starts[end]]
             share = np.zeros(here.size)  # of the transition to each item
             share[1:] = self.transition[here[:-1], here[1:]]
             share[ptr[:-1][np.diff(ptr) > 0]] = 0.0
             share += score[np.arange(here.size), here]
             owner = np.repeat(np.arange(end - first), given.lengths[first:end])
-            found = np.bincount(owner, share, end - first) - log_z
-            paths = unpacked(here, ptr)
-            chosen = [paths[i] for i in np.flatnonzero(~safe)]
-
-            def of_graphs(infer: BlockInference) -> np.ndarray:
-                log_z = infer.sums(marginals=False)[0]
-                state = np.concatenate(chosen)[infer.block.variables]
-                return infer.score(state) - log_z
-
-            return self._mended(found.tolist(), safe, unpacked(score, ptr), of_graphs)
+            return (np.bincount(owner, share, end - first) - log_z).tolist()
 
         return np.array(given.over_blocks(len(self.labels), log_proba))
 
     def _sums(
-        self, given: ScoredChains, scores: bytes, first: int, end: int, marginals: bool
+        self, given: ScoredChains, scores: bytes, first: int, end: int
     ) -> tuple[np.ndarray, ...]:
-        """Scores of items, starts of sequences, and what `path_sums` finds."""
+        """Scores of items, starts of sequences, logarithms of sums, marginals."""
         k = len(self.labels)
         score = np.frombuffer(scores).reshape(-1, k)
-        ptr = np.cumsum([0, *given.lengths[first:end]], dtype=np.int64)
-        top = float(self.transition.max())
-        ratio = np.exp(self.transition - top)
-        log_z, safe = np.empty(ptr.size - 1), np.empty(ptr.size - 1, dtype=np.uint8)
-        belief = np.empty(score.shape)
-        path_sums(
-            score, ratio, np.ascontiguousarray(ratio.T), top, ptr,
-            np.empty(score.shape), np.empty((2, k)), log_z, belief, safe, marginals,
+        lengths = given.lengths[first:end]
+        ptr = np.cumsum([0, *lengths], dtype=np.int64)
+        log_z, share = np.empty(len(lengths)), np.zeros(score.shape)
+        room = sum_room(max(lengths, default=0), k)
+        chain_sums(
+            score, ptr, *sum_tables(self.transition), np.zeros((2, k, k)), room, log_z,
+            share,
         )  # fmt: skip
-        return score, ptr, safe.astype(bool), log_z, belief
-
-    def _mended(
-        self,
-        found: list,
-        safe: np.ndarray,
-        score: list[np.ndarray],
-        function: Callable[[BlockInference], Any],
-    ) -> list:
-        """found, with answers by logarithms where they are needed.
-
-        Those are of graphs whose features are the scores; function answers about the
-        sequences that are not safe.
-        """
-        at = np.flatnonzero(~safe).tolist()
-        if at:
-            k = len(self.labels)
-            layout = WeightLayout(k, 0, list(range(k)), ["next"], [1], [0])
-            coef = np.concatenate([np.eye(k).ravel(), self.transition.ravel()])
-            rows = [FeatureRows.of(sp.csr_array(score[i])) for i in at]
-            graphs = chains(rows, range(k))
-            packed = Packed(graphs, layout)
-            with ThreadMap(None) as parallel:
-                answers = over_blocks(function, packed, coef, graphs, parallel)
-            every = np.concatenate(answers)
-            by_item = every.ndim > 1
-            for i, answer in zip(
-                at, unpacked(every, packed.var_ptr) if by_item else every.tolist()
-            ):
-                found[i] = answer
-        return found
+        return score, ptr, log_z, share

@@ -14,10 +14,40 @@ from ._samplerank_fast import Graphs, expected_features
 
 
 class ConditionalLikelihood:
-    r"""The loss :math:`-\sum \log p_w(y \mid x)` of packed instances without loops.
+    r"""The loss :math:`-\sum_i a_i \log p_w(y_i \mid x_i)` of instances without loops.
 
-    parallel: an ordered map over blocks. Sums run in the order of the blocks, so that
-    results do not depend on the threads.
+    Unknown values are summed over. A function of the free weights.
+
+    Parameters
+    ----------
+    packed : Packed
+        Instances.
+
+    graphs : list of FactorGraph
+        The same.
+
+    truth : ndarray of shape (n_variables,), int32
+        Positions of the values in the candidates, -1 if unknown.
+
+    weight : ndarray of shape (n_instances,)
+        The :math:`a_i`.
+
+    min_count : (int, int)
+        Weights of features of variables and of edges are free if they occur so often in
+        the known values; an instance counts as often as its weight, rounded up.
+        Weights of candidates and of pairs are always free.
+
+    parallel : callable
+        An ordered map over blocks. Sums run in the order of the blocks, so that results
+        do not depend on the threads.
+
+    Attributes
+    ----------
+    free : ndarray of shape (n_free,)
+        Positions of the free weights among all.
+
+    curvature : ndarray of shape (n_free,)
+        About the second derivatives: those at 0, of each weight alone.
     """
 
     def __init__(
@@ -25,24 +55,76 @@ class ConditionalLikelihood:
         packed: Packed,
         graphs: Sequence[FactorGraph],
         truth: np.ndarray,
+        weight: np.ndarray,
+        min_count: tuple[int, int],
         parallel: Callable[..., list],
     ) -> None:
         self.packed = packed
         self.graphs = graphs
         self.truth = truth
+        self.weight = weight
         self.parallel = parallel
         self.kernel = Graphs(packed)
         self.blocks = [Block(packed, *ends) for ends in packed.blocks(BUDGET)]
-        self.observed = self._sum(self.kernel, self._right())
+        self.allowed = None
+        if (truth < 0).any():
+            self.allowed = allowed_values(truth, packed.cand_ptr)
+        layout = packed.layout
+        wanted = np.zeros(layout.n_weights)
+        wanted[: layout.own_offset] = min_count[0]
+        for start, end in zip(layout.cross_offset, layout.pair_offset):
+            wanted[start:end] = min_count[1]
+        counts = self._sum(
+            self._changed(lambda x: x != 0.0), self._right(np.ceil(weight))
+        )
+        self.free = np.flatnonzero(counts >= wanted)
+        self.observed = self._sum(self.kernel, self._right(weight))
+        squares = self._changed(np.square)
+        self.curvature = self._sum(squares, self._variances())[self.free]
 
-    def _right(self) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-        """The true states as probabilities of candidates and of pairs of values."""
+    def _changed(self, function: Callable[[np.ndarray], np.ndarray]) -> Graphs:
+        """The instances with other values of features."""
+        packed = copy.copy(self.packed)
+        for name in (
+            "features", "candidate_features", "edge_features", "pair_features"
+        ):  # fmt: skip
+            ptr, column, value = getattr(packed, name)
+            setattr(packed, name, (ptr, column, function(value).astype(np.float64)))
+        return Graphs(packed)
+
+    def _right(self, weight: np.ndarray) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        """The known values as probabilities of candidates and of pairs of values."""
         for block in self.blocks:
             state = self.truth[block.variables]
+            of_variable, of_edge = self._weights(block, weight)
             unary = np.zeros(block.cand_ptr[-1])
-            unary[block.cand_ptr[:-1] + state] = 1.0
-            at = block.pairs_of(state)
-            yield unary, np.bincount(at, minlength=block.table_ptr[-1]).astype(float)
+            known = np.flatnonzero(state >= 0)
+            unary[block.cand_ptr[known] + state[known]] = of_variable[known]
+            both = (state[block.edge_u] >= 0) & (state[block.edge_v] >= 0)
+            at = np.where(both, block.pairs_of(state), 0)
+            size = block.table_ptr[-1]
+            yield unary, np.bincount(at, of_edge * both, minlength=size)
+
+    def _weights(
+        self, block: Block, weight: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The weights of the variables and of the edges of a block."""
+        own = weight[block.first : block.last]
+        return (
+            np.repeat(own, np.diff(block.var_ptr)),
+            np.repeat(own, np.diff(block.edge_ptr)),
+        )
+
+    def _variances(self) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+        """Those of candidates and of pairs of values that are all as likely."""
+        for block in self.blocks:
+            of_variable, of_edge = self._weights(block, self.weight)
+            k, pairs = np.diff(block.cand_ptr), np.diff(block.table_ptr)
+            edges = np.bincount(block.table, of_edge, minlength=pairs.size)
+            yield (
+                np.repeat(of_variable * (1.0 - 1.0 / k) / k, k),
+                np.repeat(edges * (1.0 - 1.0 / pairs) / pairs, pairs),
+            )
 
     def _sum(
         self, kernel: Graphs, given: Iterable[tuple[np.ndarray, np.ndarray]]
@@ -60,29 +142,44 @@ class ConditionalLikelihood:
                 )
         return total
 
-    def counts(self) -> np.ndarray:
-        """How often the feature of each weight is not 0, in the true states."""
-        ones = copy.copy(self.packed)
-        for name in (
-            "features", "candidate_features", "edge_features", "pair_features"
-        ):  # fmt: skip
-            ptr, column, value = getattr(ones, name)
-            setattr(ones, name, (ptr, column, (value != 0).astype(np.float64)))
-        return self._sum(Graphs(ones), self._right())
+    def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """The loss, in nats, and its gradient by the free weights."""
+        coef = np.zeros(self.packed.layout.n_weights)
+        coef[self.free] = w
 
-    def value_and_gradient(self, coef: np.ndarray) -> tuple[float, np.ndarray]:
-        """The loss, in nats, and its gradient by all weights."""
-
-        def work(i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            block = self.blocks[i]
+        def work(block: Block) -> tuple[float, np.ndarray, np.ndarray]:
             infer = BlockInference(block, self.packed, self.kernel, coef, self.graphs)
-            log_z, unary, pair = infer.sums()
-            return log_z - infer.score(self.truth[block.variables]), unary, pair
+            weight = self.weight[block.first : block.last]
+            log_z, unary, pair = infer.sums(weight)
+            if self.allowed is None:
+                return (
+                    weight @ (log_z - infer.score(self.truth[block.variables])),
+                    unary,
+                    pair,
+                )
+            infer.keep_only(self.allowed)
+            log_known, known, known_pair = infer.sums(weight)
+            if (log_known == -np.inf).any():
+                i = block.first + int(np.argmin(log_known))
+                raise ValueError(
+                    f"y[{i}]: no state of X[{i}] has the known values and no forbidden "
+                    "pair"
+                )
+            return weight @ (log_z - log_known), unary - known, pair - known_pair
 
-        found = self.parallel(work, range(len(self.blocks)))
-        loss = float(np.concatenate([part[0] for part in found]).sum())
-        expected = self._sum(self.kernel, (part[1:] for part in found))
-        return loss, expected - self.observed
+        found = self.parallel(work, self.blocks)
+        gradient = self._sum(self.kernel, (part[1:] for part in found))
+        if self.allowed is None:
+            gradient -= self.observed
+        return float(sum(part[0] for part in found)), gradient[self.free]
+
+
+def allowed_values(state: np.ndarray, cand_ptr: np.ndarray) -> np.ndarray:
+    """Whether each candidate agrees with a state, of which -1 is unknown."""
+    allowed = np.repeat(state < 0, np.diff(cand_ptr))
+    known = np.flatnonzero(state >= 0)
+    allowed[cand_ptr[known] + state[known]] = True
+    return allowed
 
 
 def duality_gap(

@@ -4,30 +4,42 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, BinaryIO
 
 import numpy as np
-from scipy.optimize import minimize
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import INT32_MAX, as_random_state, check_count
 from .._compat import CallbackSupportMixin, Interval, _fit_context, with_callbacks
 from .._docs import shared_docs
 from .._files import open_write
 from .._parallel import ThreadMap, single_blas_thread
 from .._progress import Progress
 from .._warnings import warn
-from ._chains import ChainModel
+from ..symbols import (
+    GIVEN,
+    LabelLists,
+    check_draws,
+    check_possible,
+    check_weights,
+    known_labels,
+    object_array,
+)
+from ._chain_likelihood import ChainLikelihood
+from ._chains import ChainModel, ScoredChains
 from ._conditional import ConditionalLikelihood, duality_gap
 from ._crfsuite import ChainWeights, model_bytes, read_file
+from ._descent import descend
 from ._graph import FactorGraph, as_labels
 from ._inference import BlockInference, refuse_loops
 from ._pack import Packed, WeightLayout, unpacked
-from ._predictor import ATTRIBUTES, GraphPredictor, check_labels, encode
-
-# Pairs of vectors that L-BFGS remembers.
-_MEMORY = 10
+from ._paths import Tree
+from ._predictor import ATTRIBUTES, GraphPredictor, as_instances
+from ._rows import concatenate
 
 
 @shared_docs(attributes=ATTRIBUTES)
@@ -166,7 +178,12 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Sequence, y: Sequence[Sequence[Any]]) -> ConditionalRandomField:
+    def fit(
+        self,
+        X: Sequence,
+        y: Sequence[Sequence[Any]],
+        sample_weight: ArrayLike | None = None,
+    ) -> ConditionalRandomField:
         """Learn the weights.
 
         Parameters
@@ -178,7 +195,14 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
             sequence is a chain. Graphs must not have loops.
 
         y : list of array-like of shape (n_variables,)
-            For each instance a label for each observation or variable.
+            For each instance a label for each observation or variable. None is an
+            unknown label, and so is -1 if the labels of sequences are integers; None
+            for an instance is None for all its labels. Unknown labels are summed over
+            (see Notes).
+
+        sample_weight : array-like of shape (n_instances,), default=None
+            Weight of each instance: finite, at least 0. An integer is as many
+            repetitions; an instance of weight 0 is left out.
 
         Returns
         -------
@@ -189,7 +213,9 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         ------
         ValueError
             If a graph has a loop, X and y do not fit each other, an observation is
-            malformed or a parameter is infinite; the message names the place.
+            malformed, a parameter is infinite, the known labels of a graph are
+            impossible, or weights are negative, not finite or all 0; the message names
+            the place.
 
         Warns
         -----
@@ -206,30 +232,53 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
                 "min_count must be an integer of at least 0, or two of them for the "
                 f"features of variables and of edges, got {least!r}"
             )
-        graphs, truth = self._learn_input(X, y)
-        self._refuse(graphs)
-        layout = WeightLayout.of(graphs)
-        packed = Packed(graphs, layout)
+        X = as_instances(X)
+        weight = check_weights(sample_weight, len(X))
+        y = y if y is None else list(y)
+        if not weight.all() and y is not None and len(y) == len(X):
+            X, y = ([s for s, w in zip(part, weight) if w] for part in (X, y))
+            weight = weight[weight > 0.0]
         with (
             ThreadMap(self.n_jobs) as parallel,
             single_blas_thread(),
             Progress.of_fit(self, max_subtasks=self.max_iter) as progress,
         ):
-            loss = ConditionalLikelihood(packed, graphs, truth, parallel)
-            wanted = np.zeros(layout.n_weights)
-            wanted[: layout.own_offset] = least[0]
-            for start, end in zip(layout.cross_offset, layout.pair_offset):
-                wanted[start:end] = least[1]
-            free = loss.counts() >= wanted
-            descent = _Descent(self, loss, np.flatnonzero(free), progress)
-            descent.run()
+            loss: ChainLikelihood | ConditionalLikelihood
+            if isinstance(X[0], FactorGraph):
+                graphs, truth = self._learn_graphs(X, y, True)
+                self._refuse(graphs)
+                layout = WeightLayout.of(graphs)
+                lengths = np.array([graph.n_variables for graph in graphs])
+                loss = ConditionalLikelihood(
+                    Packed(graphs, layout), graphs, truth, weight, least, parallel
+                )
+            else:
+                rows, truth = self._learn_sequences(X, y, True)
+                lengths = np.array([row.n_rows for row in rows])
+                ptr = np.cumsum([0, *lengths], dtype=np.int64)
+                values, width = self.classes_.tolist(), len(self.feature_names_)
+                layout = WeightLayout(width, 0, values, ["next"], [1], [0])
+                every = concatenate(rows, width)
+                loss = ChainLikelihood(
+                    ptr, every, truth, len(values), weight, least, parallel
+                )
+            n_variables = max(1.0, float(weight @ lengths))
+            convex = bool((truth >= 0).all())
+            descent = _Descent(self, loss, layout, n_variables, convex, progress)
+            descend(
+                loss.value_and_gradient,
+                loss.curvature,
+                float(self.c1),
+                float(self.c2),
+                descent.after,
+            )
         self._set_weights(layout, descent.coef)
         self.objective_ = np.array(descent.history)
         self.gap_ = descent.gap
         self.n_iter_ = len(descent.history) - 1
         if not descent.ended and not descent.stopped:
             warn(
-                f"gap of {self.gap_ / packed.n_variables:.2g} nats per variable, not "
+                f"gap of {self.gap_ / n_variables:.2g} nats per variable, not "
                 f"within tol={self.tol:g} after {self.n_iter_} iterations. Increase "
                 "max_iter, tol, c1 or c2, or scale the features",
                 ConvergenceWarning,
@@ -250,13 +299,49 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     def _best(self, infer: BlockInference) -> np.ndarray:
         return infer.exact()
 
-    def predict_proba(self, X: Sequence) -> list:
+    @shared_docs(given=GIVEN)
+    def predict(self, X: Sequence, given: Sequence | None = None) -> list:
+        """The most probable state of each instance.
+
+        Parameters
+        ----------
+        X : list of sequences of observations, or of FactorGraph
+            Instances.
+
+        {given}
+
+        Returns
+        -------
+        y : list of list, or list of ndarray of shape (n_variables,)
+            The labels of each sequence, or a value for each variable of each graph.
+
+        Raises
+        ------
+        ValueError
+            If a graph has a loop, if features or types of edges are not those of `fit`,
+            or if `given` does not fit X or leaves an instance no possible state.
+        """
+        X = self._instances(X)
+        if self._columns is not None:
+            model = self._chain_model()
+            return LabelLists(
+                model.best(self._within(model.read(X, self.n_jobs), given))
+            )
+        graphs = self._graphs(X)
+        allowed = self._allowed(graphs, given)
+        self._possible(graphs, given, allowed)
+        return LabelLists(self._predict_graphs(graphs, allowed))
+
+    @shared_docs(given=GIVEN)
+    def predict_proba(self, X: Sequence, given: Sequence | None = None) -> list:
         r"""Exact marginal probabilities :math:`p(y_i = a \mid x)` of the values.
 
         Parameters
         ----------
         X : list of sequences of observations, or of FactorGraph
             Instances.
+
+        {given}
 
         Returns
         -------
@@ -265,18 +350,28 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
             order of `classes_`. For each graph a list with an ndarray of shape
             (n_candidates of the variable,) for each variable. Each distribution sums
             to 1.
+
+        Raises
+        ------
+        ValueError
+            If `given` does not fit X, or leaves an instance no possible state.
         """
         X = self._instances(X)
-        if self._columns is None:
-            return self._marginals(self._graphs(X))
-        model = self._chain_model()
-        return model.marginals(model.read(X, self.n_jobs))
+        if self._columns is not None:
+            model = self._chain_model()
+            return model.marginals(self._within(model.read(X, self.n_jobs), given))
+        graphs = self._graphs(X)
+        allowed = self._allowed(graphs, given)
+        self._possible(graphs, given, allowed)
+        return self._marginals(graphs, allowed)
 
-    def _marginals(self, graphs: list[FactorGraph]) -> list:
+    def _marginals(
+        self, graphs: list[FactorGraph], allowed: np.ndarray | None = None
+    ) -> list:
         def marginals(infer: BlockInference) -> np.ndarray:
-            return infer.sums()[1]
+            return infer.sums(np.ones(infer.block.n_instances))[1]
 
-        packed, found = self._over_blocks(graphs, marginals)
+        packed, found = self._over_blocks(graphs, marginals, allowed)
         shares = unpacked(np.concatenate(found), packed.cand_ptr)
         return [shares[a:b] for a, b in zip(packed.var_ptr[:-1], packed.var_ptr[1:])]
 
@@ -289,7 +384,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
             Instances.
 
         y : list of array-like of shape (n_variables,)
-            Values.
+            Values. Unknown ones, and sets, are as in `predict`: the probability is then
+            that of all states that agree with y.
 
         Returns
         -------
@@ -304,29 +400,173 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         X = self._instances(X)
         if self._columns is None:
             graphs = self._graphs(X)
-            return self._log_proba(graphs, encode(graphs, y))
+            allowed = self._allowed(graphs, y, "y")
+            return self._log_sums(graphs, allowed) - self._log_sums(graphs, None)
         model = self._chain_model()
-        given = model.read(X, self.n_jobs)
-        labels = check_labels(y, given.lengths)
-        code = {label: a for a, label in enumerate(model.labels)}
-        path = np.array([code.get(v, -1) for row in labels for v in row], np.int32)
-        if (path < 0).any():
-            item = int(np.argmax(path < 0))
-            ends = np.cumsum(given.lengths)
-            i = int(np.searchsorted(ends, item, side="right"))
-            t = item - int(ends[i]) + given.lengths[i]
-            raise ValueError(
-                f"y[{i}] has the label {labels[i][t]!r} at item {t}, which fit did not "
-                "see; classes_ has the labels"
+        chains = model.read(X, self.n_jobs)
+        known = self._within(chains, y, "y")
+        return np.minimum(model.log_sums(known) - model.log_sums(chains), 0.0)
+
+    def _log_sums(
+        self, graphs: list[FactorGraph], allowed: np.ndarray | None
+    ) -> np.ndarray:
+        found = self._over_blocks(graphs, lambda infer: infer.sums()[0], allowed)[1]
+        return np.concatenate(found)
+
+    @shared_docs(given=GIVEN)
+    def predict_k(self, X: Sequence, k: int = 5, given: Sequence | None = None) -> list:
+        r"""The `k` most probable states of each instance.
+
+        Parameters
+        ----------
+        X : list of sequences of observations, or of FactorGraph
+            Instances.
+
+        k : int, default=5
+            At least 1.
+
+        {given}
+
+        Returns
+        -------
+        states : list of list of (labels, log_proba)
+            Best first, with :math:`\log p(y \mid x)`, or the logarithm of the
+            probability under the condition of `given`; fewer than k if there are fewer
+            states. Labels are a list for sequences, an ndarray for graphs.
+
+        Raises
+        ------
+        ValueError
+            If `given` does not fit X, or leaves an instance no possible state.
+        """
+        k = check_count("k", k, 1)
+
+        def best(infer: BlockInference, i: int, log_z: float) -> list:
+            found = Tree(infer, i, np.maximum).n_best(k)
+            return [(state, score - log_z) for state, score in found]
+
+        graphs, every = self._of_trees(X, given, best)
+        as_list = self._columns is not None
+        out = []
+        for graph, found in zip(graphs, every):
+            named = [(graph.decode(state), log_proba) for state, log_proba in found]
+            if as_list:
+                named = [(labels.tolist(), log_proba) for labels, log_proba in named]
+            out.append(named)
+        return out
+
+    @shared_docs(given=GIVEN)
+    def sample_posterior(
+        self,
+        X: Sequence,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = None,
+        given: Sequence | None = None,
+    ) -> np.ndarray:
+        """Independent, exact draws of the labels given the observations.
+
+        Parameters
+        ----------
+        X : list of sequences of observations, or of FactorGraph
+            Instances.
+
+        n_samples : int, default=1
+            Draws for each instance, at least 1.
+
+        random_state : int, RandomState, Generator or None, default=None
+            Each instance gets its own seed from it, so that draws do not depend on
+            `n_jobs`.
+
+        {given}
+
+        Returns
+        -------
+        samples : object ndarray of shape (n_instances,)
+            One array of shape (n_samples, length) for each instance.
+
+        Raises
+        ------
+        ValueError
+            If `given` does not fit X, or leaves an instance no possible state, or if
+            the samples of an instance have more labels than 32-bit numbers count.
+        """
+        n_samples = check_count("n_samples", n_samples, 1)
+        X = self._instances(X)
+        seeds = as_random_state(random_state).randint(INT32_MAX, size=len(X))
+
+        def draw(infer: BlockInference, i: int, log_z: float) -> np.ndarray:
+            rng = np.random.RandomState(seeds[infer.block.first + i])
+            tree = Tree(infer, i, np.logaddexp)
+            check_draws(n_samples, len(tree.order))
+            return tree.sample(n_samples, rng)
+
+        graphs, every = self._of_trees(X, given, draw)
+        return object_array(
+            np.array([graph.decode(state) for state in states], dtype=object).reshape(
+                n_samples, graph.n_variables
             )
-        return model.log_proba(given, path)
+            if self._columns is None
+            else self.classes_[states]
+            for graph, states in zip(graphs, every)
+        )
 
-    def _log_proba(self, graphs: list[FactorGraph], state: np.ndarray) -> np.ndarray:
-        def log_proba(infer: BlockInference) -> np.ndarray:
-            log_z = infer.sums(marginals=False)[0]
-            return infer.score(state[infer.block.variables]) - log_z
+    def _of_trees(
+        self,
+        X: Sequence,
+        given: Any,
+        function: Callable[[BlockInference, int, float], Any],
+    ) -> tuple[list[FactorGraph], list]:
+        """The instances as graphs, and function(block, number in it, log Z) of each."""
+        graphs = self._graphs(X)
+        allowed = self._allowed(graphs, given)
+        self._possible(graphs, given, allowed)
 
-        return np.concatenate(self._over_blocks(graphs, log_proba)[1])
+        def each(infer: BlockInference) -> list:
+            log_z = infer.sums()[0].tolist()
+            return [function(infer, i, z) for i, z in enumerate(log_z)]
+
+        found = self._over_blocks(graphs, each, allowed)[1]
+        return graphs, [answer for block in found for answer in block]
+
+    # -------------------------------------------------------------- known labels
+
+    def _allowed(
+        self, graphs: list[FactorGraph], given: Any, name: str = "given"
+    ) -> np.ndarray | None:
+        """Whether each candidate of each variable agrees with the labels given."""
+        if given is None and name == "given":
+            return None
+        codes: dict[int, dict] = {}
+
+        def code_of(i: int, v: int) -> dict:
+            values = graphs[i].candidates[v]
+            if id(values) not in codes:
+                codes[id(values)] = {value: a for a, value in enumerate(values)}
+            return codes[id(values)]
+
+        variables = [graph.candidates for graph in graphs]
+        known = known_labels(name, given, variables, code_of)
+        return _flags(known, [len(values) for g in variables for values in g])
+
+    def _within(
+        self, chains: ScoredChains, given: Any, name: str = "given"
+    ) -> ScoredChains:
+        """Sequences with the labels that agree with those given."""
+        if given is None and name == "given":
+            return chains
+        classes = self.classes_.tolist()
+        code = {label: a for a, label in enumerate(classes)}
+        sequences = [range(n) for n in chains.lengths]
+        known = known_labels(name, given, sequences, lambda i, t: code)
+        flags = _flags(known, [len(classes)] * sum(chains.lengths))
+        return chains.within(flags.reshape(-1, len(classes)))
+
+    def _possible(
+        self, graphs: list[FactorGraph], given: Any, allowed: np.ndarray | None
+    ) -> None:
+        """ValueError if constraints leave no state that agrees with `given`."""
+        if given is not None:
+            check_possible(given, self._log_sums(graphs, allowed))
 
     # ------------------------------------------------------------------- sequences
 
@@ -352,8 +592,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         return self.coef_[start[0] : start[0] + k * k].reshape(k, k)
 
     def _predict_sequences(self, X: list) -> list[list]:
-        model = self._chain_model()
-        return model.best(model.read(X, self.n_jobs))
+        return self.predict(X)
 
     def __getstate__(self) -> dict:
         state = super().__getstate__()
@@ -445,87 +684,52 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         return model
 
 
+def _flags(known: list[list[list[int] | None]], sizes: list[int]) -> np.ndarray:
+    """Whether each label of each item, all in a row, is among those known."""
+    flags = np.ones(sum(sizes), dtype=bool)
+    start = 0
+    for labels, size in zip(chain.from_iterable(known), sizes):
+        if labels is not None:
+            flags[start : start + size] = False
+            flags[[start + a for a in labels]] = True
+        start += size
+    return flags
+
+
 class _Descent:
-    """L-BFGS over the free weights, until the gap is small enough."""
+    """What is kept of a descent, and when it ends."""
 
     def __init__(
         self,
         model: ConditionalRandomField,
-        loss: ConditionalLikelihood,
-        free: np.ndarray,
+        loss: ChainLikelihood | ConditionalLikelihood,
+        layout: WeightLayout,
+        n_variables: float,
+        convex: bool,
         progress: Progress,
     ) -> None:
-        self.model = model
-        self.loss, self.free, self.progress = loss, free, progress
-        self.c1, self.c2 = float(model.c1), float(model.c2)
-        self.max_iter = model.max_iter
-        self.n_variables = max(1, loss.packed.n_variables)
-        self.tol = model.tol * self.n_variables
-        self.coef = np.zeros(loss.packed.layout.n_weights)
+        self.model, self.free, self.layout = model, loss.free, layout
+        self.n_variables, self.convex, self.progress = n_variables, convex, progress
         self.history: list[float] = []
         self.gap = np.inf
         self.ended = self.stopped = False
 
-    def weights(self, x: np.ndarray) -> np.ndarray:
-        """The free weights of the variables of L-BFGS."""
-        n = self.free.size
-        return x if self.c1 == 0.0 else x[:n] - x[n:]
-
-    def evaluate(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        w = self.weights(x)
-        coef = np.zeros(self.coef.size)
-        coef[self.free] = w
-        loss, gradient = self.loss.value_and_gradient(coef)
-        gradient = gradient[self.free]
-        gap = duality_gap(loss, gradient, w, self.c1, self.c2)
-        objective = loss + self.c1 * float(np.abs(w).sum()) + self.c2 * float(w @ w)
-        self.last = coef, objective, gap
-        if not self.history:
-            self.keep()
-        gradient += 2.0 * self.c2 * w
-        if self.c1 > 0.0:
-            gradient = np.concatenate([self.c1 + gradient, self.c1 - gradient])
-            objective = loss + self.c1 * float(x.sum()) + self.c2 * float(w @ w)
-        return objective, gradient
-
-    def keep(self) -> None:
-        self.coef, objective, self.gap = self.last
-        self.history.append(objective)
-        self.model._after_iteration(self.loss.packed.layout, self.coef, self.history)
-        self.ended = self.gap <= self.tol
-        if self.gap == np.inf and len(self.history) > 10:
-            self.ended = self.history[-11] - objective <= self.tol
-
-    def after(self, intermediate_result: Any) -> None:
-        """SciPy's callback after an iteration, at the point of the last evaluation."""
-        self.keep()
-        text = f"objective {self.history[-1]:.6g}"
-        if self.progress.step(
-            f"{text}, gap {self.gap / self.n_variables:.2g} nats per variable"
-        ):
-            self.stopped = True
-            raise StopIteration
-        if self.ended:
-            raise StopIteration
-
-    def run(self) -> None:
-        n = self.free.size * (1 if self.c1 == 0.0 else 2)
-        x = np.zeros(n)
-        self.evaluate(x)
-        if self.ended:
-            return
-        minimize(
-            self.evaluate,
-            x,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=None if self.c1 == 0.0 else [(0.0, None)] * n,
-            callback=self.after,
-            options={
-                "maxcor": _MEMORY,
-                "ftol": 0.0,
-                "gtol": 0.0,
-                "maxiter": self.max_iter,
-                "maxfun": 20 * self.max_iter,
-            },
-        )
+    def after(self, w: np.ndarray, loss: float, gradient: np.ndarray) -> bool:
+        """At the start and after each iteration: whether to end."""
+        c1, c2 = float(self.model.c1), float(self.model.c2)
+        self.coef = np.zeros(self.layout.n_weights)
+        self.coef[self.free] = w
+        self.history.append(loss + c1 * float(np.abs(w).sum()) + c2 * float(w @ w))
+        self.model._after_iteration(self.layout, self.coef, self.history)
+        n, tol = len(self.history) - 1, self.model.tol * self.n_variables
+        if self.convex:
+            self.gap = duality_gap(loss, gradient, w, c1, c2)
+        self.ended = self.gap <= tol
+        if self.gap == np.inf and n >= 10:
+            self.ended = self.history[-11] - self.history[-1] <= tol
+        if n:
+            self.stopped = self.progress.step(
+                f"objective {self.history[-1]:.6g}, gap "
+                f"{self.gap / self.n_variables:.2g} nats per variable"
+            )
+        return self.ended or self.stopped or n == self.model.max_iter

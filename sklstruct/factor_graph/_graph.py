@@ -421,6 +421,10 @@ class FactorGraph:
             If y has another length, a value that is not a candidate, or a forbidden
             pair.
         """
+        return self.positions(y, False)
+
+    def positions(self, y: Sequence[Any] | np.ndarray, unknown: bool) -> np.ndarray:
+        """`encode`; with unknown, None gets -1 unless it is a candidate."""
         y = _plain(y)
         if len(y) != self.n_variables:
             self._fail(
@@ -435,6 +439,9 @@ class FactorGraph:
             try:
                 state[i] = position[id(values)][value]
             except (KeyError, TypeError):
+                if unknown and value is None:
+                    state[i] = -1
+                    continue
                 shown = ", ".join(repr(v) for v in values[:5])
                 self._fail(
                     f"variable {i}: y is {value!r}, which is not among its "
@@ -448,6 +455,8 @@ class FactorGraph:
         at = np.flatnonzero(self.mask_first >= 0)
         u, v = self.edge_u[at], self.edge_v[at]
         width = np.diff(self.cand_ptr)[v]
+        both = (state[u] >= 0) & (state[v] >= 0)
+        at, u, v, width = at[both], u[both], v[both], width[both]
         bad = self.allowed[self.mask_first[at] + state[u] * width + state[v]] == 0
         if bad.any():
             e = np.flatnonzero(bad)[0]

@@ -70,11 +70,18 @@ class BlockInference:
         )  # fmt: skip
         return state
 
-    def sums(self, marginals: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def keep_only(self, allowed: np.ndarray) -> None:
+        """Forbid the candidates, of all blocks in a row, for which it is False."""
+        self.unary[~allowed[self.block.candidates]] = -np.inf
+
+    def sums(
+        self, weight: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """log of the sum of exp(score) over all states; all must be forests.
 
         Returns it for each instance, the probability of each candidate, and of each
-        pair of values, summed over the edges of a table.
+        pair of values, summed over the edges of a table; probabilities are multiplied
+        by the weight of the instance. Without weights there are no probabilities.
         """
         block = self.block
         n_pairs = np.diff(block.table_ptr)
@@ -89,8 +96,11 @@ class BlockInference:
         sum_product(
             self.potentials, block.forest, block.upward_ptr, ratio, top[block.table],
             belief, np.empty(block.upward_ptr[-1]), work, buffer, log_z, pair_total,
-            marginals,
+            np.empty(0) if weight is None else weight,
         )  # fmt: skip
+        if weight is not None:
+            n_candidates = np.diff(block.cand_ptr[block.var_ptr])
+            belief *= np.repeat(weight, n_candidates)
         return log_z, belief, pair_total
 
     def score(self, state: np.ndarray) -> np.ndarray:

@@ -316,7 +316,7 @@ cdef inline double dot(const double* x, const double* y, Py_ssize_t n) noexcept 
 
 
 cdef void scaled_marginals(
-    Potentials p, Messages s, Py_ssize_t i
+    Potentials p, Messages s, Py_ssize_t i, double weight
 ) noexcept nogil:
     """The way down after `scaled_sums`; belief is left as probabilities.
 
@@ -364,17 +364,18 @@ cdef void scaled_marginals(
                 for a in range(k):
                     row = t.ratio + a * ku
                     for b in range(ku):
-                        x = here[a] * row[b] * share[b]
+                        x = weight * here[a] * row[b] * share[b]
                         into[b * k + a if transposed else a * ku + b] += x
             elif transposed:
                 for b in range(ku):
                     row = t.ratio + b * k
+                    x = weight * share[b]
                     for a in range(k):
-                        into[a * ku + b] += share[b] * row[a] * here[a]
+                        into[a * ku + b] += x * row[a] * here[a]
             else:
                 for b in range(ku):
                     row = t.ratio + b * k
-                    x = share[b]
+                    x = weight * share[b]
                     for a in range(k):
                         into[b * k + a] += x * row[a] * here[a]
         if t.by_v:
@@ -422,7 +423,7 @@ cdef void exact_sums(
 
 
 cdef void exact_marginals(
-    Potentials p, Messages s, Py_ssize_t i
+    Potentials p, Messages s, Py_ssize_t i, double weight
 ) noexcept nogil:
     """The way down after `exact_sums`; belief is left as probabilities.
 
@@ -466,7 +467,8 @@ cdef void exact_marginals(
             for a in range(k):
                 for b in range(ku):
                     x = here[a] + t.theta[a * step_a + b * step_b] + rest[b] - total
-                    into[a * ku + b if p.edge_u[e] == v else b * k + a] += exp(x)
+                    x = weight * exp(x)
+                    into[a * ku + b if p.edge_u[e] == v else b * k + a] += x
         for a in range(k):
             here[a] += down[a]
     for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
@@ -487,13 +489,14 @@ cdef void begin(Potentials p, Py_ssize_t i, double[::1] belief) noexcept nogil:
 def sum_product(
     Potentials p, forest, const int64_t[::1] message_ptr, const double[::1] ratio,
     const double[::1] top, double[::1] belief, double[::1] message, double[::1] work,
-    double[::1] buffer, double[::1] log_z, double[::1] pair_total, bint marginals,
+    double[::1] buffer, double[::1] log_z, double[::1] pair_total,
+    const double[::1] weight,
 ):
     """log of the sum over all states of exp(score), and marginals; all are forests.
 
     ratio is exp(pair - the largest of its table), top that largest number, by edge.
-    belief: room for the candidates; left as their probabilities if marginals, when also
-    those of the pairs are added to the tables of pair_total. message has, from
+    belief: room for the candidates; left as their probabilities if weight has a number
+    for each instance, when also those of the pairs, times the weight of the instance, are added to the tables of pair_total. message has, from
     message_ptr[v] on, room for the values of v's parent. work has room for two tables,
     buffer for two variables. An instance whose numbers may underflow is done again
     with logarithms.
@@ -510,10 +513,10 @@ def sum_product(
         for i in range(p.n_instances):
             begin(p, i, belief)
             if scaled_sums(p, s, i, &log_z[i]):
-                if marginals:
-                    scaled_marginals(p, s, i)
+                if weight.shape[0]:
+                    scaled_marginals(p, s, i, weight[i])
                 continue
             begin(p, i, belief)
             exact_sums(p, s, i, &log_z[i])
-            if marginals:
-                exact_marginals(p, s, i)
+            if weight.shape[0]:
+                exact_marginals(p, s, i, weight[i])

@@ -60,6 +60,12 @@ class WeightLayout:
         self.cross_offset = np.array(cross, dtype=np.int64)
         self.pair_offset = np.array(pair, dtype=np.int64)
         self.n_weights = at
+        if at > INT32_MAX:
+            raise ValueError(
+                f"X needs {at} weights for its {self.n_kinds} kinds of values, more "
+                f"than {INT32_MAX}; pass fewer `kinds`, or edge_features without "
+                "columns"
+            )
 
     @cached_property
     def code(self) -> dict[Any, int]:
@@ -96,12 +102,6 @@ class WeightLayout:
             n_edge,
             [widths[t, "pair"] for t in types],
         )
-        if layout.n_weights > INT32_MAX:
-            raise ValueError(
-                f"X needs {layout.n_weights} weights for its {layout.n_kinds} kinds of "
-                f"values, more than {INT32_MAX}; pass fewer `kinds`, or edge_features "
-                "without columns"
-            )
         if layout.n_weights == 0:
             raise ValueError(
                 "X has no features: there is nothing to learn; give the instances "
@@ -330,6 +330,7 @@ class Block:
         self.edge_ptr = packed.edge_ptr[first : last + 1] - e0
         cand = packed.cand_ptr[v0 : v1 + 1]
         self.cand_ptr = cand - cand[0]
+        self.candidates = slice(int(cand[0]), int(cand[-1]))
         self.edge_u = packed.edge_u[e0:e1] - np.int32(v0)
         self.edge_v = packed.edge_v[e0:e1] - np.int32(v0)
         _, owner, self.table = np.unique(

@@ -65,23 +65,48 @@ class GraphPredictor(BaseEstimator):
     def _learn_input(self, X: Any, y: Any) -> tuple[list[FactorGraph], np.ndarray]:
         """Instances, and the positions of y in their candidates; sets the columns."""
         X = as_instances(X)
-        columns = values = None
-        if not isinstance(X[0], FactorGraph):
-            rows, columns = learn_columns(X)
-            y = check_labels(y, [row.n_rows for row in rows])
-            values = in_order({label for row in y for label in row})
-            if not values:
-                raise ValueError("X has no observations: all its sequences are empty")
-            X = chains(rows, values)
+        if isinstance(X[0], FactorGraph):
+            return self._learn_graphs(X, y, False)
+        rows, path = self._learn_sequences(X, y, False)
+        return chains(rows, self.classes_.tolist()), path
+
+    def _learn_graphs(
+        self, X: list, y: Any, unknown: bool
+    ) -> tuple[list[FactorGraph], np.ndarray]:
         graphs = check_graphs(X)
-        truth = encode(graphs, y)
+        truth = encode(graphs, y, unknown)
         for name in ("classes_", "feature_names_", "_reader"):
             vars(self).pop(name, None)  # of an earlier fit on sequences
-        self._columns = columns
-        if values is not None and columns is not None:
-            self.classes_ = as_labels(values)
-            self.feature_names_ = np.array(list(columns), dtype=object)
+        self._columns = None
         return graphs, truth
+
+    def _learn_sequences(
+        self, X: list, y: Any, unknown: bool
+    ) -> tuple[list[FeatureRows], np.ndarray]:
+        """Rows of each sequence, positions of all labels; sets columns and classes.
+
+        unknown: a label that is missing gets -1, and so does -1 among integers.
+        """
+        rows, columns = learn_columns(X)
+        labels = check_labels(y, [row.n_rows for row in rows], unknown)
+        distinct = {label for row in labels for label in row}
+        distinct.discard(None)
+        if unknown and all(isinstance(v, int) for v in distinct):
+            distinct.discard(-1)
+        values = in_order(distinct)
+        if not values:
+            raise ValueError(
+                "X has no observations: all its sequences are empty"
+                if not any(labels)
+                else "y has no label to learn from: all are unknown"
+            )
+        code = {label: a for a, label in enumerate(values)}
+        path = np.array([code.get(v, -1) for row in labels for v in row], np.int32)
+        vars(self).pop("_reader", None)
+        self._columns = columns
+        self.classes_ = as_labels(values)
+        self.feature_names_ = np.array(list(columns), dtype=object)
+        return rows, path
 
     def _graphs(self, X: Any) -> list[FactorGraph]:
         """Instances of prediction."""
@@ -162,16 +187,31 @@ class GraphPredictor(BaseEstimator):
         """ValueError for graphs that cannot be answered."""
 
     def _over_blocks(
-        self, graphs: list[FactorGraph], function: Callable[[BlockInference], Any]
+        self,
+        graphs: list[FactorGraph],
+        function: Callable[[BlockInference], Any],
+        allowed: np.ndarray | None = None,
     ) -> tuple[Packed, list]:
+        """The packed instances, and function of each block.
+
+        allowed: whether each candidate may be taken; None: all.
+        """
         self._refuse(graphs)
+
+        def within(infer: BlockInference) -> Any:
+            if allowed is not None:
+                infer.keep_only(allowed)
+            return function(infer)
+
         packed = Packed(graphs, self._layout)
         coef = np.ascontiguousarray(self.coef_)
         with ThreadMap(self.n_jobs) as parallel:
-            return packed, over_blocks(function, packed, coef, graphs, parallel)
+            return packed, over_blocks(within, packed, coef, graphs, parallel)
 
-    def _predict_graphs(self, graphs: list[FactorGraph]) -> list[np.ndarray]:
-        packed, found = self._over_blocks(graphs, self._best)
+    def _predict_graphs(
+        self, graphs: list[FactorGraph], allowed: np.ndarray | None = None
+    ) -> list[np.ndarray]:
+        packed, found = self._over_blocks(graphs, self._best, allowed)
         states = unpacked(np.concatenate(found), packed.var_ptr)
         return [graph.decode(state) for graph, state in zip(graphs, states)]
 
@@ -281,8 +321,11 @@ def as_instances(X: Any) -> list:
     return instances
 
 
-def check_labels(y: Any, lengths: list[int]) -> list[list]:
-    """y as lists of plain values, one for each item of each sequence of X."""
+def check_labels(y: Any, lengths: list[int], unknown: bool = False) -> list[list]:
+    """y as lists of plain values, one for each item of each sequence of X.
+
+    unknown: whether labels may be None, and so a whole sequence.
+    """
     try:
         rows = list(y)
     except TypeError as exc:
@@ -294,6 +337,8 @@ def check_labels(y: Any, lengths: list[int]) -> list[list]:
         )
     labels = []
     for i, row in enumerate(rows):
+        if unknown and row is None:
+            row = [None] * lengths[i]
         if isinstance(row, (str, bytes)):
             raise ValueError(f"y[{i}] must be a list of labels, got {row!r:.60}")
         try:
@@ -308,13 +353,18 @@ def check_labels(y: Any, lengths: list[int]) -> list[list]:
             )
         for t, value in enumerate(values):
             if is_missing(value):
-                raise ValueError(f"y[{i}] has no label at item {t}, but {value!r}")
+                if value is None and unknown:
+                    continue
+                remedy = "; an unknown label is None" if unknown else ""
+                raise ValueError(
+                    f"y[{i}] has no label at item {t}, but {value!r}{remedy}"
+                )
         labels.append(values)
     return labels
 
 
-def encode(graphs: list[FactorGraph], y: Any) -> np.ndarray:
-    """Positions in the candidates, of all instances in a row."""
+def encode(graphs: list[FactorGraph], y: Any, unknown: bool = False) -> np.ndarray:
+    """Positions in the candidates, of all instances in a row; -1 if unknown."""
     try:
         n_labels = len(y)
     except TypeError as exc:
@@ -327,7 +377,9 @@ def encode(graphs: list[FactorGraph], y: Any) -> np.ndarray:
     parts = [np.empty(0, dtype=np.int32)]
     for i, (graph, labels) in enumerate(zip(graphs, y)):
         try:
-            parts.append(graph.encode(labels))
+            if unknown and labels is None:
+                labels = [None] * graph.n_variables
+            parts.append(graph.positions(labels, unknown))
         except (TypeError, ValueError) as exc:
             raise ValueError(f"X[{i}], {exc}") from exc
     return np.concatenate(parts)

@@ -12,8 +12,8 @@ from sklearn.base import clone
 
 from .._checks import as_floats
 from .._compat import HasMethods, Interval
+from ..symbols import is_unknown
 from ._emissions import Emission, weight_option
-from ._sequences import is_unknown
 
 
 class ClassifierEmission(Emission):

@@ -13,11 +13,10 @@ from sklearn.frozen import FrozenEstimator
 from .._checks import validate_parts
 from .._compat import HasMethods, Interval, _fit_context
 from ..backoff import BackoffModel
-from ..symbols import object_array
+from ..symbols import is_unknown, object_array
 from ._candidates import check_candidates
 from ._inference import SequenceInference
 from ._sequence_model import with_unknown
-from ._sequences import is_unknown
 
 
 def _unknown_share(n_words: int) -> float:

@@ -17,11 +17,11 @@ from sklearn.utils import check_random_state
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
 from ..context_tree import ContextTree, Histories, merge_trees, pairs_of_arrays
+from ..symbols import is_unknown
 from ._automaton import ContextAutomaton
 from ._candidates import Candidates
 from ._factors import Factors, candidate_rows
 from ._lattice import LatticeSolver
-from ._sequences import is_unknown
 
 MAX_HISTORIES = 1_000_000
 # Weight of an unknown label beside 1 for a known label: at 1, many sequences without

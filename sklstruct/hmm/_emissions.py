@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from .._compat import BaseEstimator, Interval
-from ._sequences import is_unknown
+from ..symbols import is_unknown
 
 
 class Emission(BaseEstimator):

@@ -17,20 +17,22 @@ from .._compat import HasMethods, Interval, StrOptions, _fit_context
 from .._docs import shared_docs
 from .._warnings import warn
 from ..backoff import BackoffModel
-from ..symbols import DEEPEST, LabelLists, object_array
-from ._candidates import make_candidates
-from ._em import maximise
-from ._factors import EMISSIONS, Factors, candidate_rows
-from ._given import GIVEN
-from ._inference import SequenceInference
-from ._sequences import (
+from ..symbols import (
+    DEEPEST,
+    GIVEN,
+    LabelLists,
     check_pairs,
     check_sequences,
     check_weights,
     is_unknown,
     items,
     label_ids,
+    object_array,
 )
+from ._candidates import make_candidates
+from ._em import maximise
+from ._factors import EMISSIONS, Factors, candidate_rows
+from ._inference import SequenceInference
 
 # Iterations of expectation-maximisation, with known labels and without. The few were
 # chosen on the development part of UD English EWT with 1, 3, 10 and 30 % of the

@@ -23,19 +23,23 @@ from .._compat import BaseEstimator, Interval
 from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
-from ..symbols import LabelLists, object_array
-from ._automaton import ContextAutomaton
-from ._candidates import make_candidates
-from ._given import GIVEN, check_possible, restrict
-from ._lattice import LatticeSolver, LatticeTooLargeError
-from ._refinement import RefinementSolver
-from ._sequences import (
+from ..symbols import (
+    GIVEN,
+    LabelLists,
+    check_draws,
     check_pairs,
+    check_possible,
     check_sequences,
     check_weights,
     is_unknown,
     items,
+    object_array,
 )
+from ._automaton import ContextAutomaton
+from ._candidates import make_candidates
+from ._given import restrict
+from ._lattice import LatticeSolver, LatticeTooLargeError
+from ._refinement import RefinementSolver
 
 # A gap of at most this many nats counts as 0.
 _TOLERANCE = 1e-9
@@ -412,6 +416,7 @@ class SequenceInference(BaseEstimator):
 
         def draw(solvers, item):
             i, c = item
+            check_draws(n_samples, c.length)
             own = np.random.RandomState(seeds[i])
             try:
                 return self._sample_one(solvers, c, n_samples, own)

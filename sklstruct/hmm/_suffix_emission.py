@@ -14,8 +14,8 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from .._compat import HasMethods, Interval, StrOptions
+from ..symbols import is_unknown
 from ._emissions import Emission, count_symbols, hashable, weight_option
-from ._sequences import is_unknown
 
 
 class SuffixEmission(Emission):

@@ -28,6 +28,18 @@ if TYPE_CHECKING:
         stream_windows,
     )
     from ._sentences import context_windows as context_windows
+    from ._sequences import (
+        GIVEN,
+        check_draws,
+        check_pairs,
+        check_possible,
+        check_sequences,
+        check_weights,
+        is_unknown,
+        items,
+        known_labels,
+        label_ids,
+    )
     from ._text import (
         NumberedText,
         join_symbols,

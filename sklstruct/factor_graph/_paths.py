@@ -1,0 +1,119 @@
+"""The best states of a tree, and exact samples of its states."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Any
+
+import numpy as np
+
+from ._inference import BlockInference
+
+
+class Tree:
+    """One instance of a block without loops, its leaves eliminated first.
+
+    Parameters
+    ----------
+    infer : BlockInference
+        Potentials of the block.
+
+    i : int
+        Number of the instance in the block.
+
+    total : numpy.ufunc
+        What the states of a subtree add up to: `numpy.maximum` or `numpy.logaddexp`.
+
+    Attributes
+    ----------
+    order : list of int
+        Variables, each after its parent.
+
+    step : dict from int to ndarray of shape (k, k of the parent)
+        For each variable the total of its subtree, by its value and its parent's; one
+        column if it has no parent.
+    """
+
+    def __init__(self, infer: BlockInference, i: int, total: np.ufunc) -> None:
+        self.block = block = infer.block
+        self.first, end = block.var_ptr[i : i + 2].tolist()
+        self.order = block.forest.order[self.first : end].tolist()
+        self.parent = dict(
+            zip(
+                range(self.first, end),
+                block.forest.parent[self.first : end].tolist(),
+            )
+        )
+        ptr = block.cand_ptr
+        here = {v: infer.unary[ptr[v] : ptr[v + 1]] for v in self.order}
+        self.step: dict[int, np.ndarray] = {}
+        for v in reversed(self.order):
+            up = self.parent[v]
+            table = here[v][:, None]
+            if up >= 0:
+                for e in block.adj_edge[block.adj_ptr[v] : block.adj_ptr[v + 1]]:
+                    ends = int(block.edge_u[e]), int(block.edge_v[e])
+                    if up in ends:
+                        shape = here[ends[0]].size, here[ends[1]].size
+                        start = block.pair_ptr[e]
+                        pair = infer.pair[start : start + shape[0] * shape[1]]
+                        pair = pair.reshape(shape)
+                        table = table + (pair if ends[0] == v else pair.T)
+                here[up] = here[up] + total.reduce(table, axis=0)
+            self.step[v] = table
+
+    def sample(self, n: int, rng: np.random.RandomState) -> np.ndarray:
+        """(n, n_variables) positions of values: independent draws, from the roots on.
+
+        The totals are those of `numpy.logaddexp`.
+        """
+        state = np.zeros((len(self.order), n), dtype=np.int32)
+        for v in self.order:
+            up, table = self.parent[v], self.step[v]
+            top = table.max(axis=0)
+            share = np.exp(table - np.where(top == -np.inf, 0.0, top)).cumsum(axis=0)
+            column = state[up - self.first] if up >= 0 else np.zeros(n, dtype=np.int32)
+            uniform = rng.random_sample(n) * share[-1][column]
+            for a in range(len(share) - 1):
+                state[v - self.first] += uniform >= share[a][column]
+        return state.T
+
+    def n_best(self, n: int) -> list[tuple[np.ndarray, float]]:
+        """The n best states with their scores, by best-first search from the roots on.
+
+        The totals are those of `numpy.maximum`. The cost of an entry is what its best
+        state loses to the best of all: entries are disjoint sets of states, so that
+        those after the n-th best can be dropped.
+        """
+        loss, best = {}, 0.0
+        for v, table in self.step.items():
+            top = table.max(axis=0)
+            best += float(top[0]) if self.parent[v] < 0 else 0.0
+            with np.errstate(invalid="ignore"):  # columns of values that cannot be
+                loss[v] = np.where(table > -np.inf, top - table, np.inf)
+        place = {v: t for t, v in enumerate(self.order)}
+        # (cost, tie-break, number of variables that are set, (value, those before))
+        queue: list[tuple[float, int, int, Any]] = [(0.0, 0, 0, None)]
+        found: list[tuple[np.ndarray, float]] = []
+        tick = 0
+        while queue and len(found) < n:
+            cost, _, t, path = heapq.heappop(queue)
+            if t == len(self.order):
+                state = np.empty(t, dtype=np.int32)
+                for v in reversed(self.order):
+                    state[v - self.first], path = path
+                found.append((state, best - cost))
+                continue
+            v = self.order[t]
+            column, before = 0, path
+            if self.parent[v] >= 0:
+                for _ in range(t - place[self.parent[v]] - 1):
+                    before = before[1]
+                column = before[0]
+            for a, more in enumerate(loss[v][:, column].tolist()):
+                if more < np.inf:
+                    tick += 1
+                    heapq.heappush(queue, (cost + more, tick, t + 1, (a, path)))
+            if len(queue) > 4 * n + 64:
+                queue = heapq.nsmallest(n - len(found), queue)
+        return found

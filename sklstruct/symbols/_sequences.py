@@ -1,0 +1,219 @@
+"""Sequences as users hand them in."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._checks import INT32_MAX, as_floats, check_length
+from ._encoding import is_missing, plain
+
+
+def check_sequences(X: Any, name: str = "X", of: list | None = None) -> list:
+    """X as a list of sequences; errors name the parameter.
+
+    of: the sequences of observations, if X holds their labels. None, as a sequence of
+    labels, is then one None for each observation.
+    """
+    one = isinstance(X, str | bytes) or getattr(X, "ndim", 1) == 0
+    if one or not isinstance(X, Iterable):
+        raise TypeError(f"{name} must be a list of sequences, got {X!r:.60}")
+    if hasattr(X, "columns") or isinstance(X, Set | Mapping):
+        raise TypeError(f"{name} is a {type(X).__name__}; pass a list of sequences")
+    sequences = X.to_pylist() if hasattr(X, "to_pylist") else list(X)
+    for i, sequence in enumerate(sequences):
+        if isinstance(sequence, list | tuple | np.ndarray):
+            continue
+        if of is not None and i < len(of) and is_unknown(sequence):
+            sequences[i] = [None] * len(of[i])
+            continue
+        if hasattr(sequence, "to_pylist"):
+            sequences[i] = items(sequence)
+            continue
+        if isinstance(sequence, Set | Mapping):
+            raise TypeError(
+                f"{name}[{i}] is a {type(sequence).__name__}, which has no order of "
+                "positions; pass a list"
+            )
+        if isinstance(sequence, str | bytes):
+            raise TypeError(
+                f"{name}[{i}] is a string; pass its symbols, for example "
+                f"{name}[{i}].split()"
+            )
+        if not hasattr(sequence, "__len__") or not isinstance(sequence, Iterable):
+            raise TypeError(
+                f"{name}[{i}] is not a sequence: {name} must be a list of sequences, "
+                f"one per sentence, got {sequence!r:.60}"
+            )
+    return sequences
+
+
+def check_pairs(X: Any, y: Any) -> tuple[list, list]:
+    """X and y as lists of sequences of equal lengths."""
+    X = check_sequences(X)
+    if y is None:
+        raise ValueError("y is None, but the labels of every sequence are needed")
+    y = check_sequences(y, "y", X)
+    if len(X) != len(y):
+        raise ValueError(f"y has {len(y)} sequences, but X has {len(X)}")
+    for i, (a, b) in enumerate(zip(X, y)):
+        if len(a) != len(b):
+            raise ValueError(f"y[{i}] has {len(b)} labels, but X[{i}] has {len(a)}")
+    return X, y
+
+
+def check_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray:
+    """Weights of sequences as floats: finite, at least 0, not all 0; None is 1 each."""
+    if sample_weight is None:
+        return np.ones(n)
+    weight = as_floats("sample_weight", sample_weight, 1)
+    check_length("sample_weight", weight, n, "one per sequence")
+    if not (np.isfinite(weight).all() and (weight >= 0).all()):
+        raise ValueError("sample_weight must hold finite numbers of at least 0")
+    if not weight.any():
+        raise ValueError("sample_weight is 0 for every sequence: nothing is left")
+    return weight
+
+
+def items(sequence: Any) -> list:
+    """A sequence as a list of Python's values.
+
+    A scalar of Arrow does not equal a string or a number of Python.
+    """
+    if hasattr(sequence, "to_pylist"):
+        return sequence.to_pylist()
+    if isinstance(sequence, np.ndarray):
+        return sequence.tolist()
+    return list(map(plain, sequence))
+
+
+def label_ids(name: str, y: list, classes: np.ndarray) -> list[np.ndarray]:
+    """Positions of labels in `classes`; -1 if a label is unknown.
+
+    None is an unknown label, and so is -1 if labels are integers.
+    """
+    code: dict[Any, int] = {c: i for i, c in enumerate(classes.tolist())}
+    code[None] = -1
+    if classes.dtype.kind in "iu":
+        code.setdefault(-1, -1)
+    rows = list(map(items, y))
+    try:
+        flat = np.array([code[one] for row in rows for one in row], dtype=np.int32)
+    except KeyError as exc:
+        wrong = exc.args[0]
+        i = next(i for i, row in enumerate(rows) if any(one not in code for one in row))
+        raise ValueError(
+            f"{name}[{i}] holds {wrong!r}, which is not in classes_"
+        ) from None
+    ends = list(itertools.accumulate(map(len, rows), initial=0))
+    return [flat[a:b] for a, b in itertools.pairwise(ends)]
+
+
+def is_unknown(value: Any) -> bool:
+    """A missing observation, or an unknown label; a vector with NaN is neither."""
+    return not isinstance(value, np.ndarray) and is_missing(value)
+
+
+# A block of the docstrings of methods that take known labels; see `shared_docs`.
+GIVEN = """
+given : list of sequences, default=None
+    Known labels. Each observation has None (unknown; or -1 if labels are integers),
+    a label, or a set or list of labels of which one is right; None for a sequence is
+    None for all its observations. The answer is exact under this condition.
+"""
+
+
+def known_labels(
+    name: str,
+    given: Any,
+    X: list,
+    code_of: Callable[[int, int], dict],
+) -> list[list[list[int] | None]]:
+    """For each item None (unknown), or the numbers of the labels that are allowed.
+
+    Parameters
+    ----------
+    name : str
+        Parameter that holds the labels, for messages.
+
+    given : list of sequences
+        None, a label, or a set or list of labels for each item; -1 is None if labels
+        are integers and it is not one of them.
+
+    X : list of sized
+        The sequences.
+
+    code_of : callable
+        (number of a sequence, of an item) -> numbers of its labels.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, a label is unknown, or a set is empty.
+    """
+    given = check_sequences(given, name, X)
+    if len(given) != len(X):
+        raise ValueError(f"{name} has {len(given)} sequences, but X has {len(X)}")
+    integers: dict[int, bool] = {}  # by the id of a dictionary
+    out: list[list[list[int] | None]] = []
+    for i, (sequence, wanted) in enumerate(zip(X, given)):
+        if len(wanted) != len(sequence):
+            raise ValueError(
+                f"{name}[{i}] has {len(wanted)} entries, but X[{i}] has {len(sequence)}"
+            )
+        row: list[list[int] | None] = []
+        for j, entry in enumerate(items(wanted)):
+            code = code_of(i, j)
+            if id(code) not in integers:
+                integers[id(code)] = all(isinstance(c, int) for c in code)
+            if is_unknown(entry) or (
+                type(entry) is int
+                and entry == -1
+                and integers[id(code)]
+                and entry not in code
+            ):
+                row.append(None)
+                continue
+            several = isinstance(entry, set | frozenset | list | np.ndarray)
+            labels = items(entry) if several else [entry]
+            if not labels:
+                raise ValueError(
+                    f"{name}[{i}][{j}] is empty: no label is allowed there; None "
+                    "allows all"
+                )
+            for one in labels:
+                if one not in code:
+                    shown = ", ".join(repr(c) for c in list(code)[:5])
+                    more = ", ..." if len(code) > 5 else ""
+                    raise ValueError(
+                        f"{name}[{i}][{j}] holds {one!r}, which is not in the labels "
+                        f"that are possible there ({shown}{more})"
+                    )
+            row.append([code[one] for one in labels])
+        out.append(row)
+    return out
+
+
+def check_possible(given: Any, log_proba: Sequence) -> None:
+    """A ValueError if the labels given leave a sequence no possible labelling."""
+    if given is None:
+        return
+    for i, value in enumerate(log_proba):
+        if value == -np.inf:
+            raise ValueError(
+                f"given[{i}]: the labels make X[{i}] impossible: every labelling with "
+                "them has the probability 0"
+            )
+
+
+def check_draws(n_samples: int, length: int) -> None:
+    """A ValueError if the samples of a sequence are more than memory can hold."""
+    if n_samples * length > INT32_MAX:
+        raise ValueError(
+            f"n_samples={n_samples} of a sequence of {length} items are more than "
+            f"{INT32_MAX} labels; draw fewer at a time"
+        )
