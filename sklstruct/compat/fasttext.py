@@ -417,6 +417,10 @@ class _Trained(_FastText):
             raise ValueError("include_freq: a TextClassifier does not count its labels")
         return list(self._names(on_unicode_error))
 
+    def get_dimension(self):
+        """Number of labels: each n-gram has a weight for each of them."""
+        return len(self._names("strict"))
+
     def get_label_id(self, label):
         names = self._names("strict")
         return names.index(label) if label in names else -1
@@ -555,7 +559,7 @@ def train_supervised(
     dim: int | None = None,
     ws: int | None = None,
     epoch: int | None = None,
-    minCount: int = 2,
+    minCount: int | None = None,
     minCountLabel: int = 0,
     minn: int = 0,
     maxn: int = 0,
@@ -587,8 +591,8 @@ def train_supervised(
     input : str or os.PathLike
         A line for each text; its words that begin with `label` are its labels.
 
-    minCount : int, default=2
-        Fewest texts that have an n-gram.
+    minCount : int, default=None
+        Fewest texts that have an n-gram. None: 2, or 1 for a file of one text.
 
     minCountLabel : int, default=0
         Rarer labels are left out.
@@ -665,6 +669,8 @@ def train_supervised(
         labels = [some for some in labels if some]
     several = loss == "ova" or any(len(some) > 1 for some in labels)
     y = labels if several else [some[0] for some in labels]
+    if minCount is None:
+        minCount = min(2, len(texts))
     model = TextClassifier(min_df=minCount, n_jobs=thread, random_state=seed)
     if maxn > 0:
         model.set_params(features="both", ngram_range=(max(minn, 1), maxn))

@@ -611,6 +611,12 @@ def test_options_without_meaning_are_named(tickets):
         fasttext.train_supervised(str(tickets), wordNgrams=3, minn=1, maxn=3)
 
 
+def test_one_text(tickets):
+    tickets.write_text("__label__card my card")
+    model = fasttext.train_supervised(str(tickets), loss="hs")
+    assert model.predict("a card") == (("__label__card",), [1.0])
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -651,6 +657,7 @@ def test_trained_models_have_no_vectors(tickets):
     model = fasttext.train_supervised(str(tickets))
     with pytest.raises(AttributeError, match="labels and no word vectors"):
         model.get_word_vector("card")
+    assert model.get_dimension() == 2  # a weight of each n-gram for each label
     with pytest.raises(ValueError, match="does not count its labels"):
         model.get_labels(include_freq=True)
     with pytest.raises(ValueError, match="read and not trained; train them with"):
