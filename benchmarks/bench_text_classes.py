@@ -10,9 +10,10 @@ part that the set has) is the validation part.
 default: `TextClassifier` without a parameter, but that tags have ``threshold="f1"``.
 small: ``LinearClassifier("log_loss", C=30)`` over 1 to 3 letters, reduced with the
 threshold that the validation part allows to a model fitted without it. saved: the
-default, written with 8 bits and read again. LinearSVC is scikit-learn's over the n-grams of the
-default. fastText has the settings that were best on the validation parts. Texts per
-second are from a list of strings to the most probable class and its probability.
+default, written with 8 bits and read again. LinearSVC is scikit-learn's over the
+n-grams of the default. fastText has the settings that were best on the validation
+parts. Texts per second are from a list of strings to the most probable class and its
+probability.
 """
 
 from __future__ import annotations

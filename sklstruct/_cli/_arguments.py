@@ -80,7 +80,7 @@ def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPa
 
 def every_parser(
     parser: argparse.ArgumentParser, name: str = "sklstruct"
-) -> dict[str, argparse.ArgumentParser]:
+) -> dict[str, Any]:
     """The parser and those of its subcommands, at all depths, by their last name."""
     found = {name: parser}
     for inner, one in subparsers(parser).items():

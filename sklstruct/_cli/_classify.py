@@ -7,12 +7,13 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
+from .._checks import INT32_MAX
 from .._files import COMPRESSIONS, open_read
 from ..compat import fasttext
 from ..text import TextClassifier, is_fasttext, log_loss_of, read_labelled
@@ -21,8 +22,6 @@ from ._tables import print_figures, progress
 
 # Lines that are answered at a time.
 _LINES = 4096
-# The csv module refuses longer fields, and texts may be long.
-_LONGEST_FIELD = 2**31 - 1
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -55,7 +54,7 @@ class _Trained:
         ]
         if not kept:
             return {"log_loss": None}
-        y: Sequence = [labels[i] for i in kept]
+        y: Any = [labels[i] for i in kept]
         if not several:
             kind = self.model.classes_.dtype
             y = np.array([row[0] for row in y]).astype(kind)
@@ -96,14 +95,14 @@ def _read(
     if delimiter is None:
         return read_labelled(source_of(path), arguments.label_prefix)
     label, text = arguments.columns
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    csv.field_size_limit(_LONGEST_FIELD)
+    quoted: Any = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    csv.field_size_limit(INT32_MAX)  # texts may be long
     texts, labels = [], []
     with (
         open_read(path, name="FILE") as (file, _),
         io.TextIOWrapper(file, encoding="utf-8", newline="") as lines,
     ):
-        rows = csv.reader(lines, delimiter=delimiter, quoting=quoting)
+        rows = csv.reader(lines, delimiter=delimiter, quoting=quoted)
         try:
             for number, row in enumerate(rows):
                 if not row or (arguments.header and number == 0):

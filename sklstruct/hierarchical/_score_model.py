@@ -1,8 +1,8 @@
 """A classifier as the scores of its nodes, which are linear in X, and what follows.
 
-Who computes the scores otherwise gets the probabilities by `ScoreModel.classifier`, a
-`HierarchicalClassifier` whose columns are the scores. A `LinearClassifier` is a tree
-without inner nodes.
+`ScoreModel.classifier` is a `HierarchicalClassifier` whose columns are the scores, for
+packages that compute the scores otherwise. A `LinearClassifier` is a tree without inner
+nodes.
 """
 
 from __future__ import annotations

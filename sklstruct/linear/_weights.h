@@ -4,8 +4,8 @@
  * word w, so that a feature is found by two reads. Row r of the weights is
  * cell[start[r]] to cell[start[r + 1]]: M floats, one for each lane, or, where that is
  * shorter, n floats and then their n lanes, two 16-bit numbers in a cell. start is NULL
- * where all rows have M floats. Where `given` is not negative, the scores of a dense
- * sample are its values from that feature on, as the weights say too.
+ * where all rows have M floats. The scores of a dense sample are its values from
+ * the feature `given` on, as the weights say too, if `given` is not negative.
  */
 #ifndef SKLSTRUCT_WEIGHTS_H
 #define SKLSTRUCT_WEIGHTS_H

@@ -333,7 +333,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         return text_scores(vectorizers, self.reduced_.weights, texts, self.n_jobs)
 
     def _answer(self, method: str, X: Any, *args: Any, **options: Any) -> Any:
-        """What a method of `estimator_` returns for texts, block by block."""
+        """The answer of a method of `estimator_` for texts, block by block."""
         check_is_fitted(self)
         texts, answer = as_texts(X), getattr(self.estimator_, method)
         found = [

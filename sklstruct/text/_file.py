@@ -186,7 +186,7 @@ Parts = tuple[
 
 
 def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
-    """What `write_model` was given."""
+    """The arguments of `write_model`."""
     vectorizers = {
         name: _vectorizer(i, one, arrays)
         for i, (name, one) in enumerate(header["features"].items())

@@ -37,7 +37,7 @@ def joined(parts: dict[str, NgramVectorizer]) -> Any:
 
 
 def parts_of(features: Any) -> dict[str, NgramVectorizer]:
-    """What `joined` was given; ValueError for vectorizers of another kind."""
+    """The parts of `joined`; ValueError for vectorizers of another kind."""
     parts = {"": features}
     if isinstance(features, FeatureUnion):
         parts = dict(features.transformer_list)
@@ -210,12 +210,15 @@ class ReducedMixin:
         """
 
         def make(header: Any, arrays: Any) -> Any:
-            parameters, vectorizers, *reduced, names = model_of(header, arrays)
+            parameters, vectorizers, model, weights, part, names = model_of(
+                header, arrays
+            )
+            reduced = Reduced(model, weights, part)
             found = cls(**parameters)
             found.features_, found.classes_ = joined(vectorizers), names
-            found = found._with(Reduced(*reduced))
+            found = found._with(reduced)
             n_scores = found.estimator_.n_features_in_
-            check_length("bias", found.reduced_.weights.bias, n_scores, "one per score")
+            check_length("bias", reduced.weights.bias, n_scores, "one per score")
             return found
 
         with open_read(path_or_file) as (file, label):

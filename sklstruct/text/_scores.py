@@ -113,7 +113,7 @@ class ByteWeights(CheckedState):
 
     @cached_property
     def places(self) -> tuple[NDArray, NDArray]:
-        """Where the weights and the gaps of each column begin, and their ends."""
+        """The places of the first weight and the first gap of each column."""
         gaps = np.where(self.count == self.bias.size, 0, self.count)
         return tuple(
             np.append(0, np.cumsum(n)).astype(np.int64) for n in (self.count, gaps)
