@@ -489,6 +489,8 @@ def test_bad_rows_and_words(tmp_path):
             model.get_input_vector(row)
     with pytest.raises(ValueError, match="the input matrix is quantised"):
         model.get_input_matrix()
+    with pytest.raises(ValueError, match="k must be an integer of at least 1, got 0"):
+        model.get_nearest_neighbors("card", 0)
     with pytest.raises(TypeError, match="word must be a str, got bytes"):
         model.get_word_vector(b"card")
     with pytest.raises(ValueError, match="quantize: a model of fastText is read"):
