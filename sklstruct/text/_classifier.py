@@ -12,21 +12,24 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_count, check_samples
+from .._checks import check_count, check_samples, strings_as_objects
 from .._compat import (
     BaseEstimator,
     HasMethods,
     Interval,
     StrOptions,
     _align_api_if_sparse,
+    _check_sample_weight,
     _fit_context,
     _safe_indexing,
 )
 from .._likelihood import TopKMixin
 from ..hierarchical import HierarchicalClassifier
 from ..linear import LinearClassifier
+from ..linear._labels import check_labels
 from ..symbols import encode, object_array
 from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy
 from ._reduced import ReducedMixin, joined, parts_of
@@ -224,7 +227,11 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         names = None
         if are_lists(y):
             y, names = learn_names(y)
+        elif not sp.issparse(y):
+            check_classification_targets(check_labels(strings_as_objects(y)))
         check_samples(len(texts), y.shape[0] if hasattr(y, "shape") else len(y))
+        if sample_weight is not None:
+            _check_sample_weight(sample_weight, np.empty(len(texts)))
         if isinstance(self.features, str) and self.features == "auto":
             fitted = self._compared(texts, y, sample_weight)
         else:

@@ -252,6 +252,15 @@ def test_bad_labels_and_parameters():
     ):
         with pytest.raises(ValueError, match=match):
             good.fit(two, y)
+    # Before the n-grams are learned:
+    wrong = NgramVectorizer(analyzer="none")
+    for y, weight, match in (
+        (["a", None], None, r"y\[1\] is missing"),
+        ([0.5, 1.5], None, "Unknown label type"),
+        (["a", "b"], [1.0], "sample_weight"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            TextClassifier(wrong).fit(two, y, weight)
     linear = LinearClassifier()
     for parameters, match in (
         ({"features": "chars"}, "'features' parameter"),
