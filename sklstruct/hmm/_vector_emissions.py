@@ -15,7 +15,7 @@ from sklearn.cluster import KMeans
 
 from .._compat import Interval, StrOptions
 from ._emissions import Emission
-from ._sequences import is_unknown
+from ..symbols import is_unknown
 
 
 class VectorEmission(Emission):
