@@ -14,8 +14,8 @@ from scipy.special import gammaln, xlogy
 from sklearn.cluster import KMeans
 
 from .._compat import Interval, StrOptions
-from ._emissions import Emission
 from ..symbols import is_unknown
+from ._emissions import Emission
 
 
 class VectorEmission(Emission):

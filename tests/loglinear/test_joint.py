@@ -1,6 +1,7 @@
 """JointLogLinear: the optimum of one tree, explicit sums, gradients."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
