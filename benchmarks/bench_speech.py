@@ -91,7 +91,16 @@ def model_file(name, folder, known):
     elif name == "sklstruct lmplz":
         command(*ours, *plain)
     else:
-        train = ["train", str(text), "-n", "3", "--model", "structured-log-linear", "-o", out]
+        train = [
+            "train",
+            str(text),
+            "-n",
+            "3",
+            "--model",
+            "structured-log-linear",
+            "-o",
+            out,
+        ]
         command(*ours, *train)
     return out
 

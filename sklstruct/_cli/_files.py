@@ -93,17 +93,11 @@ def _check_output(path: str, option: str, of_one_format: bool) -> None:
         if not hasattr(sys.stdout, "fileno"):
             raise ValueError(f"{option} -: standard output is closed")
         return
-    if os.path.isdir(path):
-        raise ValueError(f"{option} {path} is a folder: name a file")
-    folder = os.path.dirname(os.path.realpath(path))
-    if not os.path.isdir(folder) and not os.path.exists(path):
-        raise ValueError(
-            f"{option} {path}: the folder {os.path.dirname(path)} does not exist"
-        )
+    # Not of a pipe or a device.
+    if not os.path.exists(path) or os.path.isfile(path) or os.path.isdir(path):
+        check_writable(path, name=option)
     if not of_one_format and not is_pickle(path):
         exchange.format_to_write(path, name=option)
-    if not os.path.exists(path) or os.path.isfile(path):
-        check_writable(path, name=option)
 
 
 def source_of(path: str) -> Any:

@@ -79,8 +79,8 @@ def test_outputs_are_checked_first(command, folder, capsys, monkeypatch):
     suffix = ".pkl" if command == "best" else ".arpa"
     cases = {
         "": f"{option} is empty: name a file",
-        f"nodir/x{suffix}": f"{option} nodir/x{suffix}: the folder nodir does not",
-        "a_folder": f"{option} a_folder is a folder",
+        f"nodir/x{suffix}": f"{option} cannot be written (the folder",
+        "a_folder": f"{option}='a_folder' must be a regular file",
         f"x{suffix}.zip": ".zip",
         f"t.txt/x{suffix}": "t.txt",
     }
