@@ -169,6 +169,15 @@ def test_many_classes_have_rows_with_and_without_gaps():
     assert kinds == {"gaps", "whole"}
 
 
+def test_long_gaps_are_filled_with_zeros():
+    W = np.zeros((5000, 3), dtype=np.float32)
+    for column, scores in enumerate([(0, 255, 256), (256, 700, 4999), (1, 258, 1500)]):
+        W[list(scores), column] = 1, -2, 4
+    weights = ByteWeights.of(sp.csr_matrix(W), np.zeros(5000), 0.0)
+    assert weights.gap.size > 9
+    np.testing.assert_allclose(weights.sparse().toarray(), W, atol=4 / 254)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_weights_of_eight_bits_are_near(seed):
     rng = np.random.RandomState(seed)
