@@ -375,7 +375,7 @@ class DualNodes(DualFits):
         """
         forest = self.forest
         mine = self.role[forest.tree_ptr[t] : forest.tree_ptr[t + 1]]
-        n_items = np.count_nonzero(mine != ROLES["class"])
+        n_items = int(np.count_nonzero(mine != ROLES["class"]))
         m = int(forest.n_child[self.role == ROLES["leaf"]].max(initial=1))
         most = _FOLD_SIZE // max(n_items, n_leaves * m)
         n = min(window.weight.size, max(_FEWEST, most))
