@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 from .._checks import (
     INT32_MAX,
     as_ids,
-    check_ids,
-    check_length,
     check_pointers,
-    check_sparse,
 )
 from .._parallel import rows_per_block, single_blas_thread, stop_flag
 from ..linear import LinearClassifier
@@ -42,7 +39,9 @@ from ._evidence_fast import LOSSES, ROLES, Posterior, Scratch
 from ._inner_labels import RaisedLabels
 from ._label_fold import (
     LEAST,
+    WINDOW,
     NodeFold,
+    Window,
     choose_threshold,
     fit_sigmoids,
     unseen_scores,
@@ -74,54 +73,9 @@ _WHOLE = 1 << 15
 # A score so large that every scale makes a probability of 1 of it.
 _SURE = 1e20
 
-# Size of the window, and the least number of new samples in it after which the numbers
-# of the posterior are fitted again.
-_WINDOW = 2000
+# Least number of new samples in the window after which the numbers of the posterior are
+# fitted again.
 _FRESH = 100
-
-
-class Window(NamedTuple):
-    """The last samples of the batches, scored before they were learned (one tree)."""
-
-    X: Samples
-    targets: Targets
-    weight: NDArray
-    unseen: dict[int, NodeFold]  # of each node with a model
-
-    def check(self, n_features: int, n_classes: int) -> None:
-        """ValueError if the arrays of a damaged pickle contradict each other."""
-        X, n = self.X, self.weight.size
-        check_sparse(X, "window")
-        if X.shape != (n, n_features) or X.dtype != np.float32:
-            raise ValueError("window of the pickled model does not fit its features")
-        check_length("targets", self.targets.outcome, n, "one per sample")
-        check_ids("targets", self.targets.outcome, 0, n_classes, "class")
-        for node in self.unseen.values():
-            check_ids("member", node.member, 0, n, "sample")
-            check_length("scores", node.scores, node.member.size, "one per member")
-
-    def followed_by(self, other: Window) -> Window:
-        """The last `_WINDOW` samples of this window and the other."""
-        n_old, n_new = self.weight.size, other.weight.size
-        kept = slice(max(n_old + n_new - _WINDOW, 0), n_old + n_new)
-        parts: list[Any] = [self.X, other.X]
-        if any(map(sp.issparse, parts)):
-            X = sp.vstack([*map(sp.csr_matrix, parts)], format="csr")[kept]
-        else:
-            X = np.vstack(parts)[kept]
-        outcome = np.concatenate([self.targets.outcome, other.targets.outcome])[kept]
-        unseen = {}
-        for v, new in other.unseen.items():
-            old = self.unseen[v]
-            member = np.concatenate([old.member, new.member + n_old]) - kept.start
-            there = np.flatnonzero(member >= 0)
-            own = np.concatenate([old.targets.outcome, new.targets.outcome])[there]
-            scores = np.vstack([old.scores, new.scores])[there]
-            of_node = Targets.one_each(own, old.targets.n_outcomes)
-            unseen[v] = NodeFold(member[there], of_node, scores)
-        targets = Targets.one_each(outcome, self.targets.n_outcomes)
-        weight = np.concatenate([self.weight, other.weight])[kept]
-        return Window(X, targets, weight, unseen)
 
 
 class _FittedTree(NamedTuple):
@@ -351,7 +305,7 @@ class DualNodes(DualFits):
         models, d = self.forest.model_nodes.tolist(), data.X.shape[1]
         held = np.empty(0, dtype=np.int32)
         if estimator.calibration is not None:
-            held = run.rng.permutation(data.weight.size)[:_WINDOW].astype(np.int32)
+            held = run.rng.permutation(data.weight.size)[:WINDOW].astype(np.int32)
         number = self._begin(problems, held, run)
         seeds = run.rng.randint(1, INT32_MAX, size=problems.n_nodes)
         pieces = [self.weights.piece(j) for j in range(self.weights.n_nodes)]
@@ -454,7 +408,7 @@ class DualNodes(DualFits):
         """
         forest = self.forest
         mine = self.role[forest.tree_ptr[t] : forest.tree_ptr[t + 1]]
-        n_items = np.count_nonzero(mine != ROLES["class"])
+        n_items = int(np.count_nonzero(mine != ROLES["class"]))
         m = int(forest.n_child[self.role == ROLES["leaf"]].max(initial=1))
         most = _FOLD_SIZE // max(n_items, n_leaves * m)
         n = min(window.weight.size, max(_FEWEST, most))
@@ -462,14 +416,14 @@ class DualNodes(DualFits):
         posterior = self._posterior(np.array([CHAIN] * forest.n_trees), n_leaves)
         stop = np.zeros(1, dtype=np.int32)
         posterior.record(
-            as_rows(window.X[:n]), self._scratch(), unseen_scores(window.unseen, n), t,
+            as_rows(window.X[:n]), scratch_of(self), unseen_scores(window.unseen, n), t,
             window.targets.outcome, *fold[:-1], stop,
         )  # fmt: skip
         return fold
 
     def _rows_of_fold(self, X, unseen, part):
         """log P of the labels above `LEAST` for a part of the fold."""
-        code, log_proba = self._empty(X[part], self.forest.terminal.shape[1])
+        code, log_proba = _empty(X[part], self.forest.terminal.shape[1])
         log_proba[:] = -np.inf
         answers = "labels", code, log_proba, np.zeros(1, dtype=np.int32), np.log(LEAST)
         self._fill(self._posterior(), X[part], *answers, unseen.part(part.start))
@@ -509,16 +463,11 @@ class DualNodes(DualFits):
             self.several,
         )
 
-    def _scratch(self):
-        forest = self.forest
-        wide = max(int(forest.n_child.max(initial=1)), forest.n_trees)
-        return Scratch(forest.n_nodes, self.weights.lanes, wide)
-
     def _fill(self, posterior, X, kind, code, log_proba, stop, least=0.0, *more):
         """Fill two arrays by `Posterior.answer`; returns the dot products."""
         n_dots = np.zeros(X.shape[0], dtype=np.int64)
         answers = kind, code, log_proba, n_dots, least, stop
-        posterior.answer(as_rows(X), self._scratch(), *answers, *more)
+        posterior.answer(as_rows(X), scratch_of(self), *answers, *more)
         return n_dots
 
     def _answer(self, X, kind, code, log_proba, n_jobs):
@@ -539,7 +488,7 @@ class DualNodes(DualFits):
 
         def block(part, stop):
             rows = X[part]
-            code, _ = self._empty(rows, n_columns if kind == "labels" else 0)
+            code, _ = _empty(rows, n_columns if kind == "labels" else 0)
             out = np.empty((rows.shape[0], n_columns))
             self._fill(posterior, rows, kind, code, out, stop, least, None, tree)
             use(part, code, out)
@@ -564,21 +513,16 @@ class DualNodes(DualFits):
     def best(
         self, X: Samples, greedy: bool, n_jobs: int | None
     ) -> tuple[NDArray, NDArray]:
-        best, log_proba = self._empty(X, 1)
+        best, log_proba = _empty(X, 1)
         n_dots = self._answer(X, "best", best, log_proba, n_jobs)
         return best[:, 0], n_dots
 
     def search(self, X: Samples, k: int, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         if self.raised is not None:
             return super().search(X, k, n_jobs)
-        best, log_proba = self._empty(X, k)
+        best, log_proba = _empty(X, k)
         self._answer(X, "best", best, log_proba, n_jobs)
         return best, log_proba
-
-    @staticmethod
-    def _empty(X, k):
-        n = X.shape[0]
-        return np.zeros((n, k), dtype=np.int32), np.empty((n, k))
 
     def labels(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         """(sample, label) of the labels of a probability above the threshold."""
@@ -603,6 +547,18 @@ class DualNodes(DualFits):
         given, log_proba = code.astype(np.int32)[:, None], np.empty((code.size, 1))
         self._answer(X, "given", given, log_proba, n_jobs)
         return log_proba[:, 0]
+
+
+def _empty(X, k):
+    n = X.shape[0]
+    return np.zeros((n, k), dtype=np.int32), np.empty((n, k))
+
+
+def scratch_of(nodes: DualNodes) -> Scratch:
+    """Room for one sample, of one thread."""
+    forest = nodes.forest
+    wide = max(int(forest.n_child.max(initial=1)), forest.n_trees)
+    return Scratch(forest.n_nodes, nodes.weights.lanes, wide)
 
 
 def _roles(forest: Forest) -> NDArray:

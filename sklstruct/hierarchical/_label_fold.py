@@ -1,25 +1,31 @@
-"""Calibration and choice of the threshold on a fold, for several labels per sample.
+"""Scores of a fold, and what is fitted to them for several labels per sample.
 
-Each node that a sample of the fold reaches scores a yes/no question for each of its
-children, by weights that had not seen the sample. Two sigmoids, one for routing nodes
-and one for leaves, are fitted to these scores.
+With several labels each node that a sample of the fold reaches scores a yes/no question
+for each of its children, by weights that had not seen the sample. Two sigmoids, one for
+routing nodes and one for leaves, are fitted to these scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._checks import check_ids, check_length, check_sparse
 from .._parallel import row_blocks, rows_per_block
 from ..linear._calibration import f1_threshold, fit_answers
+from ..linear._samples import Samples
 from ..linear._targets import Targets
 from ._evidence_fast import ROLES, Unseen
 
 # Smallest threshold that is considered.
 LEAST = 0.01
+
+# Largest number of samples of a window.
+WINDOW = 2000
 
 
 class NodeFold(NamedTuple):
@@ -28,6 +34,50 @@ class NodeFold(NamedTuple):
     member: NDArray  # their numbers in the fold
     targets: Targets  # the outcomes of each
     scores: NDArray  # (members, outcomes), of weights that had not seen them
+
+
+class Window(NamedTuple):
+    """The last samples of the batches, scored before they were learned (one tree)."""
+
+    X: Samples
+    targets: Targets
+    weight: NDArray
+    unseen: dict[int, NodeFold]  # of each node with a model
+
+    def check(self, n_features: int, n_classes: int) -> None:
+        """ValueError if the arrays of a damaged pickle contradict each other."""
+        X, n = self.X, self.weight.size
+        check_sparse(X, "window")
+        if X.shape != (n, n_features) or X.dtype != np.float32:
+            raise ValueError("window of the pickled model does not fit its features")
+        check_length("targets", self.targets.outcome, n, "one per sample")
+        check_ids("targets", self.targets.outcome, 0, n_classes, "class")
+        for node in self.unseen.values():
+            check_ids("member", node.member, 0, n, "sample")
+            check_length("scores", node.scores, node.member.size, "one per member")
+
+    def followed_by(self, other: Window) -> Window:
+        """The last `WINDOW` samples of this window and the other."""
+        n_old, n_new = self.weight.size, other.weight.size
+        kept = slice(max(n_old + n_new - WINDOW, 0), n_old + n_new)
+        parts: list[Any] = [self.X, other.X]
+        if any(map(sp.issparse, parts)):
+            X = sp.vstack([*map(sp.csr_matrix, parts)], format="csr")[kept]
+        else:
+            X = np.vstack(parts)[kept]
+        outcome = np.concatenate([self.targets.outcome, other.targets.outcome])[kept]
+        unseen = {}
+        for v, new in other.unseen.items():
+            old = self.unseen[v]
+            member = np.concatenate([old.member, new.member + n_old]) - kept.start
+            there = np.flatnonzero(member >= 0)
+            own = np.concatenate([old.targets.outcome, new.targets.outcome])[there]
+            scores = np.vstack([old.scores, new.scores])[there]
+            of_node = Targets.one_each(own, old.targets.n_outcomes)
+            unseen[v] = NodeFold(member[there], of_node, scores)
+        targets = Targets.one_each(outcome, self.targets.n_outcomes)
+        weight = np.concatenate([self.weight, other.weight])[kept]
+        return Window(X, targets, weight, unseen)
 
 
 def fit_sigmoids(

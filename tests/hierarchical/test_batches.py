@@ -153,7 +153,8 @@ def test_reproducible_pickled_and_independent_of_jobs(data):
 
 def test_window_holds_the_last_samples(data, monkeypatch):
     X, y, Z, _ = data
-    monkeypatch.setattr("sklstruct.hierarchical._dual_nodes._WINDOW", 300)
+    for module in ("_dual_nodes", "_label_fold"):
+        monkeypatch.setattr(f"sklstruct.hierarchical.{module}.WINDOW", 300)
     model = batched(X, y, 1)
     scored = []
     for part in np.array_split(np.arange(1000), 4):

@@ -496,7 +496,7 @@ def test_log_loss_of_the_fold_is_that_of_predictions(tree, loss, data):
 
     def found(unseen):
         nodes._posterior(n_leaves=100).answer(
-            as_rows(X), nodes._scratch(), "given", code, log_proba,
+            as_rows(X), _dual_nodes.scratch_of(nodes), "given", code, log_proba,
             np.empty(n, dtype=np.int64), 0.0, stop, unseen,
         )  # fmt: skip
         return -log_proba[:, 0] @ weight / weight.sum()
