@@ -283,7 +283,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
                 float(self.c2),
                 descent.after,
             )
-        self._set_weights(layout, descent.coef)
+        self._set_weights(layout, descent.coef())
         self.objective_ = np.array(descent.history)
         self.gap_ = descent.gap
         self.n_iter_ = len(descent.history) - 1
@@ -297,7 +297,10 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         return self
 
     def _after_iteration(
-        self, layout: WeightLayout, coef: np.ndarray, objective: list[float]
+        self,
+        layout: WeightLayout,
+        coef: Callable[[], np.ndarray],
+        objective: list[float],
     ) -> None:
         """Called at the start and after each iteration; for subclasses."""
 
@@ -728,8 +731,7 @@ class _Descent:
     def after(self, w: np.ndarray, loss: float, gradient: np.ndarray) -> bool:
         """At the start and after each iteration: whether to end."""
         c1, c2 = float(self.model.c1), float(self.model.c2)
-        self.coef = np.zeros(self.layout.n_weights)
-        self.coef[self.free] = w
+        self.w = w
         self.history.append(loss + c1 * float(np.abs(w).sum()) + c2 * float(w @ w))
         self.model._after_iteration(self.layout, self.coef, self.history)
         n, tol = len(self.history) - 1, self.model.tol * self.n_variables
@@ -744,3 +746,9 @@ class _Descent:
                 f"{self.gap / self.n_variables:.2g} nats per variable"
             )
         return self.ended or self.stopped or n == self.model.max_iter
+
+    def coef(self) -> np.ndarray:
+        """All weights."""
+        coef = np.zeros(self.layout.n_weights)
+        coef[self.free] = self.w
+        return coef
