@@ -267,7 +267,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
                 rows, truth = self._learn_sequences(X, y, True)
                 lengths = np.array([row.n_rows for row in rows])
                 ptr = np.cumsum([0, *lengths], dtype=np.int64)
-                values, width = self.classes_.tolist(), len(self.feature_names_)
+                values, width = self.classes_.tolist(), rows[0].width
                 layout = WeightLayout(width, 0, values, ["next"], [1], [0])
                 every = concatenate(rows, width)
                 loss = ChainLikelihood(
@@ -580,7 +580,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     ) -> None:
         """ValueError if constraints leave no state that agrees with `given`."""
         if given is not None:
-            check_possible(given, self._log_sums(graphs, allowed))
+            check_possible(given, self._log_sums(graphs, allowed).tolist())
 
     # ------------------------------------------------------------------- sequences
 
@@ -711,7 +711,7 @@ def _flags(known: list[list[list[int] | None]], sizes: list[int]) -> np.ndarray:
 
 
 class _Descent:
-    """What is kept of a descent, and when it ends."""
+    """The progress of a descent, and its end."""
 
     def __init__(
         self,

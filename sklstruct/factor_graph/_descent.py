@@ -82,7 +82,7 @@ def descend(
             if promise >= 0.0:
                 break
             found, smooth_there, there = evaluate(new)
-            # Where rounding hides the descent, its slope at the end decides.
+            # The slope at the end decides if rounding hides the descent.
             along = smooth_there @ move + slope_of_absolute @ (sides * move)
             hidden = found <= objective + 1e-14 * abs(objective)
             if found <= objective + 1e-4 * promise or (hidden and along <= -promise):
