@@ -7,7 +7,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ._graph import FactorGraph
 from ._rows import FeatureRows
@@ -71,15 +70,25 @@ def chain_graph(
     >>> graph.edge_types, graph.n_edges
     (('next', 'skip'), 4)
     """
-    n = features.shape[0] if sp.issparse(features) else len(features)
     if isinstance(features, FeatureRows):
         n = features.n_rows
+    elif getattr(features, "shape", None):
+        n = features.shape[0]
+    elif isinstance(features, Sequence) and not isinstance(features, str):
+        n = len(features)
+    else:
+        raise ValueError(
+            "features must be a matrix with a row for each variable, got "
+            f"{type(features).__name__}; without features use FactorGraph"
+        )
     if max_distance is not None and not (
         isinstance(max_distance, Integral) and max_distance >= 1
     ):
         raise ValueError(
             f"max_distance must be None or an integer of at least 1, got {max_distance}"
         )
+    if not isinstance(keys, Iterable):
+        raise ValueError(f"keys must have one entry per variable, got {keys!r}")
     keys = list(keys)
     if keys and len(keys) != n:
         raise ValueError(

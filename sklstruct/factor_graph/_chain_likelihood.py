@@ -14,7 +14,7 @@ from ._rows import FeatureRows
 
 
 def sum_tables(transition: np.ndarray) -> tuple[np.ndarray, float, bool]:
-    """What the kernels read: tables, the largest transition, whether to use logs.
+    """The tables of the kernels, the largest transition, whether to use logarithms.
 
     transition : (k, k), the earlier label first
     """

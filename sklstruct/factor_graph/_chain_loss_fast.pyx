@@ -1,15 +1,15 @@
 """Sums over the paths of chains, and the conditional likelihood with its gradient.
 
-All items of the chains have the same k values, and one table of transitions. Sequence s
-has the items ptr[s] ... ptr[s + 1] - 1. The likelihood is one pass over each chain: only
-free weights are touched, those of a feature stand side by side, and the numbers of a
-chain stay in the cache.
+All items of the chains have the same k values, and one table of transitions.
+Sequence s has the items ptr[s] ... ptr[s + 1] - 1. The likelihood is one pass over each
+chain: only free weights are touched, those of a feature stand side by side, and the
+numbers of a chain stay in the cache.
 
-Sums are scaled so that before(t) adds to 1 and before(t) after(t) adds to 1 at each
-item t. A number of before or after is then at least r / k times the largest of its item,
-r = exp(least - largest transition): with r >= exp(-SAFE) nothing that counts is lost and
-nothing overflows, whatever the scores are. With other transitions sums are made of
-logarithms.
+Sums are scaled so that before(t) adds to 1, and so does before(t) after(t), at each
+item t. With r = exp(least - largest transition), the sums that arrive at the values of
+an item are then all at least r / k, and after(t) is at most 1 / r. With r >= exp(-SAFE)
+nothing that counts is lost and nothing overflows, whatever the scores are. With other
+transitions sums are made of logarithms.
 
 Nothing is checked here.
 """

@@ -74,8 +74,9 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
 
     tol : float, default=1e-3
         Stop when the bound `gap_` says that the objective is within `tol` nats per
-        variable of its minimum; at least 0. Without c1 and c2 there is no such bound,
-        and the fit stops when ten iterations together lower the objective by less.
+        variable of its minimum; at least 0. Without c1 and c2, or with unknown labels,
+        there is no such bound, and the fit stops when ten iterations together lower the
+        objective by less.
 
     max_iter : int, default=1000
         Most iterations of L-BFGS, at least 1.
@@ -97,7 +98,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
 
     gap_ : float
         Duality gap: upper bound of the distance of the last objective from its
-        minimum, in nats, total. Infinite without penalty.
+        minimum, in nats, total. Infinite without penalty and with unknown labels.
 
     n_iter_ : int
         Iterations run.
@@ -111,17 +112,27 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     -----
     An iteration costs :math:`O(\sum_i k_i f_i + \sum_{(i, j)} k_i k_j)` with k values
     and f features of a variable, and an exponential for each value, not for each pair:
-    edges of the same potentials share one table. L-BFGS keeps 25 vectors of the
+    edges of the same potentials share one table. L-BFGS keeps 35 vectors of the
     weights.
 
-    Sums are scaled at each variable; an instance where they would underflow is summed
-    again with logarithms, so that probabilities are right for scores of any size.
+    Sums are scaled at each variable; where they would underflow they are made of
+    logarithms, so that probabilities are right for scores of any size.
 
     Of paths of equal score `predict` takes that of the first label of `classes_` at the
     end, then before it, as CRFsuite does.
 
-    With c1 the variables of L-BFGS are the positive and the negative parts of the
-    weights, each at least 0.
+    With c1 the steps of L-BFGS are those of the weights that are not 0, and of those
+    whose sign the slope tells; the weights are scaled by powers of the curvature at 0.
+
+    Unknown labels are summed over: the loss of an instance is
+    :math:`-\log \sum_{y \in Y} p_w(y \mid x)`, Y the states that agree with the known
+    labels. It is then not convex, has no `gap_`, and the fit stops when ten iterations
+    together lower the objective by less than `tol` per variable. An instance without
+    any known label has the loss 0.
+
+    There is no `partial_fit`: the weights are the minimum for all the data, and steps
+    by part of the data would neither find that minimum nor have a bound for the
+    distance from it.
 
     References
     ----------
@@ -256,7 +267,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
                 rows, truth = self._learn_sequences(X, y, True)
                 lengths = np.array([row.n_rows for row in rows])
                 ptr = np.cumsum([0, *lengths], dtype=np.int64)
-                values, width = self.classes_.tolist(), len(self.feature_names_)
+                values, width = self.classes_.tolist(), rows[0].width
                 layout = WeightLayout(width, 0, values, ["next"], [1], [0])
                 every = concatenate(rows, width)
                 loss = ChainLikelihood(
@@ -272,7 +283,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
                 float(self.c2),
                 descent.after,
             )
-        self._set_weights(layout, descent.coef)
+        self._set_weights(layout, descent.coef())
         self.objective_ = np.array(descent.history)
         self.gap_ = descent.gap
         self.n_iter_ = len(descent.history) - 1
@@ -286,7 +297,10 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         return self
 
     def _after_iteration(
-        self, layout: WeightLayout, coef: np.ndarray, objective: list[float]
+        self,
+        layout: WeightLayout,
+        coef: Callable[[], np.ndarray],
+        objective: list[float],
     ) -> None:
         """Called at the start and after each iteration; for subclasses."""
 
@@ -566,7 +580,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     ) -> None:
         """ValueError if constraints leave no state that agrees with `given`."""
         if given is not None:
-            check_possible(given, self._log_sums(graphs, allowed))
+            check_possible(given, self._log_sums(graphs, allowed).tolist())
 
     # ------------------------------------------------------------------- sequences
 
@@ -697,7 +711,7 @@ def _flags(known: list[list[list[int] | None]], sizes: list[int]) -> np.ndarray:
 
 
 class _Descent:
-    """What is kept of a descent, and when it ends."""
+    """The progress of a descent, and its end."""
 
     def __init__(
         self,
@@ -717,8 +731,7 @@ class _Descent:
     def after(self, w: np.ndarray, loss: float, gradient: np.ndarray) -> bool:
         """At the start and after each iteration: whether to end."""
         c1, c2 = float(self.model.c1), float(self.model.c2)
-        self.coef = np.zeros(self.layout.n_weights)
-        self.coef[self.free] = w
+        self.w = w
         self.history.append(loss + c1 * float(np.abs(w).sum()) + c2 * float(w @ w))
         self.model._after_iteration(self.layout, self.coef, self.history)
         n, tol = len(self.history) - 1, self.model.tol * self.n_variables
@@ -733,3 +746,9 @@ class _Descent:
                 f"{self.gap / self.n_variables:.2g} nats per variable"
             )
         return self.ended or self.stopped or n == self.model.max_iter
+
+    def coef(self) -> np.ndarray:
+        """All weights."""
+        coef = np.zeros(self.layout.n_weights)
+        coef[self.free] = self.w
+        return coef

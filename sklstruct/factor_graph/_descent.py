@@ -82,7 +82,7 @@ def descend(
             if promise >= 0.0:
                 break
             found, smooth_there, there = evaluate(new)
-            # Where rounding hides the descent, its slope at the end decides.
+            # The slope at the end decides if rounding hides the descent.
             along = smooth_there @ move + slope_of_absolute @ (sides * move)
             hidden = found <= objective + 1e-14 * abs(objective)
             if found <= objective + 1e-4 * promise or (hidden and along <= -promise):
@@ -117,7 +117,9 @@ class _Memory:
 
     def __init__(self, n: int) -> None:
         self.rows = np.zeros((2 * _MEMORY + 1, n))
+        self.product = np.zeros((len(self.rows), len(self.rows)))
         self.used: list[int] = []  # rows of the steps, from the oldest on
+        self.new = [-1]  # rows whose products are not in `product`
 
     def add(self, step: np.ndarray, change: np.ndarray) -> None:
         if step @ change > 1e-12 * (change @ change):
@@ -126,6 +128,7 @@ class _Memory:
                 at = self.used.pop(0)
             self.used.append(at)
             self.rows[at], self.rows[at + 1] = step, change
+            self.new = [at, at + 1, -1]
 
     def direction(self, slope: np.ndarray, moving: np.ndarray | None) -> np.ndarray:
         """- H slope by the two loops of L-BFGS, over the weights that move.
@@ -133,8 +136,14 @@ class _Memory:
         The loops run over the coefficients of the rows.
         """
         self.rows[-1] = slope
-        rows = self.rows if moving is None else self.rows.take(moving, axis=1)
-        product = rows @ rows.T
+        rows, product = self.rows, self.product
+        if moving is None:
+            part = rows[self.new] @ rows.T
+            product[self.new], product[:, self.new] = part, part.T
+            self.new = [-1]
+        else:
+            rows = rows.take(moving, axis=1)
+            product = rows @ rows.T
         weight = np.zeros(len(rows))
         weight[-1] = -1.0
         pairs = [

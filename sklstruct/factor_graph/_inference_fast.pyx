@@ -496,8 +496,9 @@ def sum_product(
 
     ratio is exp(pair - the largest of its table), top that largest number, by edge.
     belief: room for the candidates; left as their probabilities if weight has a number
-    for each instance, when also those of the pairs, times the weight of the instance, are added to the tables of pair_total. message has, from
-    message_ptr[v] on, room for the values of v's parent. work has room for two tables,
+    for each instance, when also those of the pairs, times the weight of the instance,
+    are added to the tables of pair_total. message has, from message_ptr[v] on, room for
+    the values of v's parent. work has room for two tables,
     buffer for two variables. An instance whose numbers may underflow is done again
     with logarithms.
     """

@@ -22,7 +22,7 @@ class Tree:
         Number of the instance in the block.
 
     total : numpy.ufunc
-        What the states of a subtree add up to: `numpy.maximum` or `numpy.logaddexp`.
+        The total of the states of a subtree: `numpy.maximum` or `numpy.logaddexp`.
 
     Attributes
     ----------

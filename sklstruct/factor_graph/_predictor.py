@@ -57,6 +57,8 @@ class GraphPredictor(BaseEstimator):
     """
 
     feature_names_: np.ndarray | None
+    classes_: np.ndarray
+    _columns: dict[str, int] | None
     coef_: np.ndarray
     n_jobs: int | None
 

@@ -474,3 +474,11 @@ def assert_same_rows(graphs, known, new, vectorizer):
         np.testing.assert_array_equal(rows, expected)
         learnt = "feature_names_" if name == "features" else "candidate_feature_names_"
         assert getattr(vectorizer, learnt).tolist() == list(peer.feature_names_)
+
+
+@pytest.mark.parametrize("features", [None, 3, "ab", np.float64(1.0)])
+def test_chains_need_rows_of_features(features):
+    with pytest.raises(ValueError, match="features must be a matrix"):
+        chain_graph(["a", "b"], features)
+    with pytest.raises(ValueError, match="keys must have one entry per variable"):
+        chain_graph(["a", "b"], [[1.0]], keys=5)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from sklstruct.factor_graph import ConditionalRandomField, FactorGraph, chain_graph
+from sklstruct.factor_graph import ConditionalRandomField, chain_graph
 from sklstruct.factor_graph._chain_likelihood import ChainLikelihood
 from sklstruct.factor_graph._conditional import ConditionalLikelihood
 from sklstruct.factor_graph._pack import Packed, WeightLayout
-from sklstruct.factor_graph._rows import FeatureRows, as_rows
+from sklstruct.factor_graph._rows import as_rows
 
 LABELS = ["a", "b", "c"]
 
@@ -46,7 +46,7 @@ def paths(model, sequence):
             + item["x"] * model.feature_coef_[row["x"], a]
             for item, a in zip(sequence, path)
         )
-        score += sum(step[a, b] for a, b in zip(path, path[1:]))
+        score += sum(step[a, b] for a, b in itertools.pairwise(path))
         out.append(score)
     every = list(itertools.product(LABELS, repeat=len(sequence)))
     return every, np.array(out) - logsumexp(out)
@@ -108,8 +108,8 @@ def test_samples_have_the_probabilities_of_the_model():
         for path, p in zip(every, np.exp(log_p)):
             sigma = math.sqrt(p * (1 - p) / 4000)
             assert abs(seen.count(path) / 4000 - p) <= 5 * sigma + 1e-3
-    held = model.sample_posterior(X, 50, random_state=0, given=[["b"] * len(x)
-                                                                for x in X])  # fmt: skip
+    given = [["b"] * len(x) for x in X]
+    held = model.sample_posterior(X, 50, random_state=0, given=given)
     assert all((states == "b").all() for states in held)
 
 
@@ -190,7 +190,7 @@ def chain_loss(X, y, weight, min_count=(0, 0)):
 
     rows = as_rows(dense, len(dense), "features", "item")
     chains = ChainLikelihood(ptr, rows, path, 3, weight, min_count, serial)
-    graphs = [chain_graph(LABELS, dense[a:b]) for a, b in zip(ptr, ptr[1:])]
+    graphs = [chain_graph(LABELS, dense[a:b]) for a, b in itertools.pairwise(ptr)]
     layout = WeightLayout.of(graphs)
     of_graphs = ConditionalLikelihood(
         Packed(graphs, layout), graphs, path, weight, min_count, serial
@@ -219,7 +219,7 @@ def test_likelihood_of_chains_is_that_of_graphs_and_of_enumeration(unknown, scal
         every = list(itertools.product(range(3), repeat=len(row)))
         total = np.array([
             sum(score[t, a] for t, a in enumerate(path))
-            + sum(step[a, b] for a, b in zip(path, path[1:]))
+            + sum(step[a, b] for a, b in itertools.pairwise(path))
             for path in every
         ])  # fmt: skip
         keep = [agrees([LABELS[a] for a in path], row) for path in every]
@@ -315,7 +315,3 @@ def test_chains_of_a_hundred_thousand_items():
     rows = model.predict_proba(X, given)[0]
     np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=1e-9)
     assert np.isfinite(model.target_log_proba(X, y)).all()
-
-
-def test_rows_without_entries():
-    assert FeatureRows.of and FactorGraph([["a"]]).positions([None], True)[0] == -1

@@ -409,8 +409,10 @@ class _Reporting(ConditionalRandomField):
 
     report: Callable[[ConditionalRandomField, list[float]], None]
 
-    def _after_iteration(self, layout: Any, coef: np.ndarray, objective: list) -> None:
-        self._set_weights(layout, coef)
+    def _after_iteration(
+        self, layout: Any, coef: Callable[[], np.ndarray], objective: list
+    ) -> None:
+        self._set_weights(layout, coef())
         self.report(self, objective)
 
 
