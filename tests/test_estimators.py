@@ -186,7 +186,7 @@ def dual(suite=True, **params):
 
 def sparse(suite=True, **params):
     # rows that are weighted and rows that are repeated agree as far as tol
-    estimator = StructuredLogisticRegression(tol=1e-9, **params)
+    estimator = StructuredLogisticRegression(tol=1e-11, **params)
     return Entry(estimator, "features", suite)
 
 
@@ -275,7 +275,7 @@ TABLE = [
     sparse(penalty=ElasticNet(0.5), suite=False),
     sparse(penalty=GroupLasso(), suite=False),
     Entry(
-        StructuredLogisticRegressionCV(StructuredLogisticRegression(), Cs=3, cv=2),
+        StructuredLogisticRegressionCV(StructuredLogisticRegression(tol=1e-9), Cs=5, cv=2),
         "features",
         draws=True,
         fails=_FOLDS,

@@ -663,7 +663,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, _SparseFeatures):
         self.n_jobs = n_jobs
 
     @property
-    def class_weight(self) -> dict | str | None:  # type: ignore[override]
+    def class_weight(self) -> dict | str | None:
         """Weights of classes, as the estimator has them."""
         return self.estimator.class_weight
 
@@ -737,7 +737,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, _SparseFeatures):
             model._warn_gap(*zip(*gaps))
         self.best_estimator_ = model.set_params(C=self.C_)
         fitted = {k: v for k, v in vars(model).items() if k.endswith("_")}
-        vars(self).update(fitted)
+        self.__dict__.update(fitted)
         return self
 
     def _folds(self, X, y, samples, labels):
