@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, logsumexp
-from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
@@ -31,6 +31,7 @@ from .._compat import (
     CallbackSupportMixin,
     HasMethods,
     Interval,
+    MetaEstimatorMixin,
     StrOptions,
     _align_api_if_sparse,
     _fit_context,
