@@ -194,9 +194,9 @@ class FeatureProblem:
         """Derivatives by the weights, (columns, lanes)."""
         R = self.derivatives(P)
         if self.dense is not None:
-            some = columns.size < self.n_features
-            X = self.dense[:, columns] if some else self.dense
-            return np.ascontiguousarray((R @ X).T)
+            if columns.size < self.n_features:
+                return np.ascontiguousarray((R @ self.dense[:, columns]).T)
+            return np.ascontiguousarray((R @ self.dense).T[columns])
         R = np.ascontiguousarray(R.T)
         G = np.empty((columns.size, self.n_lanes))
         kernels.gradient(*self.columns, columns, R, G, self.stop)

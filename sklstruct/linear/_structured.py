@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, logsumexp
-from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
@@ -31,6 +31,7 @@ from .._compat import (
     CallbackSupportMixin,
     HasMethods,
     Interval,
+    MetaEstimatorMixin,
     StrOptions,
     _align_api_if_sparse,
     _fit_context,
@@ -663,7 +664,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, _SparseFeatures):
         self.n_jobs = n_jobs
 
     @property
-    def class_weight(self) -> dict | str | None:  # type: ignore[override]
+    def class_weight(self) -> dict | str | None:
         """Weights of classes, as the estimator has them."""
         return self.estimator.class_weight
 
@@ -737,7 +738,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, _SparseFeatures):
             model._warn_gap(*zip(*gaps))
         self.best_estimator_ = model.set_params(C=self.C_)
         fitted = {k: v for k, v in vars(model).items() if k.endswith("_")}
-        vars(self).update(fitted)
+        self.__dict__.update(fitted)
         return self
 
     def _folds(self, X, y, samples, labels):

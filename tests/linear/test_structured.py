@@ -420,6 +420,19 @@ def test_the_gram_matrix_and_the_columns_agree(monkeypatch):
         assert by_gram[2] == pytest.approx(by_column[2], rel=1e-9)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_the_gradient_of_columns_in_any_order(kind):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(20, 4)), np.arange(20)[None, :] % 2 == 0
+    weight, stop = rng.uniform(1, 2, 20), np.zeros(1, np.int32)
+    problem = FeatureProblem(kind(X), Y, False, weight, True, stop)
+    P = rng.uniform(size=(1, 20))
+    for columns in ([0, 1, 2, 3], [2, 0, 3, 1], [3, 1]):
+        G = problem.gradient(np.array(columns, dtype=np.int32), P)
+        expected = X[:, columns].T @ (weight * (P - Y)).T
+        np.testing.assert_allclose(G, expected, atol=1e-12)
+
+
 @pytest.mark.parametrize("several", [False, True])
 def test_the_hessian_of_a_part_of_the_samples_is_near_that_of_all(several):
     rng = np.random.default_rng(0)
