@@ -72,6 +72,7 @@ TRUSTED_TYPES = tuple(
             "sklstruct.hierarchical._score_model.ScoreModel",
             "sklstruct.hmm._channels._BoundEdits",
             "sklstruct.hmm._channels._BoundKeypad",
+            "sklstruct.hmm._suffix_emission.spelling",
             "sklstruct.language_model._cache_state.CacheSettings",
             "sklstruct.linear._labels.LabelColumns",
             "sklstruct.linear._targets.Targets",

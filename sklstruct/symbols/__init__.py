@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         encode_labels,
         is_missing,
         is_nan,
+        label_array,
         learn_symbols,
         object_array,
     )

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from .._checks import as_indicator, check_samples
-from ..symbols import encode, plain_list
-from ..symbols._encoding import label_array
+from ..symbols import encode, label_array, plain_list
 
 
 def are_lists(y: Any) -> bool:

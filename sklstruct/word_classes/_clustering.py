@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from .._compat import BaseEstimator
-from ..symbols import Labels, is_nan
-from ..symbols._encoding import SymbolIndex, label_array
+from ..symbols import Labels, is_nan, label_array
+from ..symbols._encoding import SymbolIndex
 
 
 class WordClustering(BaseEstimator, metaclass=ABCMeta):

@@ -16,11 +16,11 @@ from ..symbols import (
     check_symbols,
     encode,
     encode_labels,
+    label_array,
     learn_symbols,
     number_sentences,
     stream_windows,
 )
-from ..symbols._encoding import label_array
 from ..symbols._sentences import token_stream
 
 # Samples whose neighbours are counted at a time.

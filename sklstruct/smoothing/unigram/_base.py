@@ -32,8 +32,7 @@ from ...backoff import (
 )
 from ...backoff._targets import BackoffMixin
 from ...context_tree import ContextTree, Pairs
-from ...symbols import Labels, encode, encode_labels
-from ...symbols._encoding import label_array
+from ...symbols import Labels, encode, encode_labels, label_array
 
 # Blocks of the docstrings of subclasses; see `shared_docs`.
 _SHARED = {
