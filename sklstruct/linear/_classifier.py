@@ -97,9 +97,8 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     :math:`\sigma_{ik}` being 1 for the class of sample i and -1 for others: the
     problems of `LinearSVC`, of LIBLINEAR's logistic regression one-vs-rest, and of the
-    multinomial `LogisticRegression`. Two solvers reach the same optimum. A step of the
-    dual coordinate descent updates the dual variables of all classes for one sample. An
-    iteration of the quasi-Newton method (L-BFGS) makes products with all of X.
+    multinomial `LogisticRegression`. Two solvers reach the same optimum: dual
+    coordinate descent by single samples, and a quasi-Newton method (L-BFGS) over all.
 
     Probabilities are :math:`P(k \mid x) \propto e^{w g(z_k)}`, where :math:`g(z)` is z
     (log_loss), :math:`-\ln(1 + e^{-z})` (ovr_log_loss) or :math:`-\max(0, 1 - z)^2`
