@@ -330,7 +330,7 @@ def fitted():
         ids = [x[:, 0] for x in numbers]
         found[type(emission).__name__] = (
             lambda e=emission, ids=ids: clone(e).fit(numbers, ids, 4), "sequences",
-            numbers[0], None,
+            [numbers[0]], None,
         )  # fmt: skip
 
     # graphs
