@@ -505,7 +505,7 @@ def families(tree):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("max_leaf", [1, 2, 5, 17, 60])
-def test_stop_at_keeps_the_large_nodes_and_their_children(seed, max_leaf):
+def test_limit_keeps_the_large_nodes_and_their_children(seed, max_leaf):
     tree = random_taxonomy(60, np.random.default_rng(seed))
     stopped = tree.limit(max_leaf=max_leaf)
     before, after = families(tree), families(stopped)
