@@ -23,18 +23,24 @@ def check_byte_order(what: str) -> None:
 def check_sparse(X: Any, name: str = "X") -> None:
     """Raise ValueError if a sparse X points outside of its arrays or its shape.
 
-    `check_array` does not check the indices of CSR and CSC, and neither do our kernels
-    and the loops of SciPy that convert formats. One pass over the indices; call it
-    before anything else reads X. SciPy checks the other formats when they are made. An
-    X that is not sparse passes.
+    `check_array` does not check the indices, and neither do our kernels and the loops
+    of SciPy that convert formats. `check_format` of SciPy checks some formats, but may
+    change X. One pass over the indices; call it before anything else reads X. An X that
+    is not sparse passes.
     """
     import scipy.sparse as sp
 
     if not sp.issparse(X):
         return
-    if X.ndim != 2:
-        raise ValueError(f"{name} must have 2 dimensions, got {X.ndim}")
-    fault = _fault_of(X) if X.format in ("csr", "csc") else ""
+    n_axes = 2
+    try:
+        n_axes = X.ndim
+        fault = _fault_of(X) if n_axes == 2 else ""
+    except (AttributeError, TypeError, ValueError, ArithmeticError, IndexError) as exc:
+        # An array is not an array, a row not a list, ...
+        fault = str(exc) or type(exc).__name__
+    if n_axes != 2:
+        raise ValueError(f"{name} must have 2 dimensions, got {n_axes}")
     if fault:
         raise ValueError(
             f"{name} is a malformed {X.format.upper()} matrix: {fault}; make it again, "
@@ -43,22 +49,42 @@ def check_sparse(X: Any, name: str = "X") -> None:
 
 
 def _fault_of(X: Any) -> str:
-    """The fault of a CSR or CSC matrix; "" if it is sound."""
-    indptr, indices, data = map(np.asarray, (X.indptr, X.indices, X.data))
-    n_major, n = X.shape[::-1] if X.format == "csc" else X.shape
-    if not (indptr.dtype.kind in "iu" and indices.dtype.kind in "iu"):
-        return f"its indices must be integers, got {indptr.dtype} and {indices.dtype}"
-    if indptr.shape != (n_major + 1,) or not indices.shape == data.shape == (
-        data.size,
-    ):
+    """The fault of a sparse matrix; "" if it is sound."""
+    if X.format in ("csr", "csc"):
+        indptr, indices, data = X.indptr, X.indices, X.data
+        n_major, n_minor = X.shape[::-1] if X.format == "csc" else X.shape
+        if indptr.shape != (n_major + 1,) or indices.shape != data.shape:
+            return "its arrays have the wrong sizes"
+        if data.ndim != 1:
+            return "its arrays have the wrong sizes"
+        if indptr.dtype.kind not in "iu":
+            return f"indptr must be integers, got {indptr.dtype}"
+        if indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
+            return "indptr must start with 0 and not decrease"
+        if indptr[-1] > indices.size:
+            return f"indptr ends at {indptr[-1]}, beyond the {indices.size} entries"
+        return _outside(indices, n_minor)
+    if X.format == "lil" and [*map(len, X.rows)] != [*map(len, X.data)]:
+        return "its lists have the wrong sizes"  # a loop without checks copies them
+    if X.format == "dia":  # SciPy subtracts offsets from 32-bit ids, without checks
+        limit = INT32_MAX - max(X.shape)
+        if X.data.ndim != 2 or X.offsets.shape != X.data.shape[:1]:
+            return "its arrays have the wrong sizes"
+        if np.abs(X.offsets.astype(np.float64)).max(initial=0) > limit:
+            return f"offsets must be from {-limit} to {limit}"
+    if X.format == "coo" and [i.shape for i in X.coords] != 2 * [X.data.shape]:
         return "its arrays have the wrong sizes"
-    if indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
-        return "indptr must start with 0 and not decrease"
-    if indptr[-1] > indices.size:
-        return f"indptr ends at {indptr[-1]}, beyond the {indices.size} entries"
-    if indices.size and not 0 <= indices.min() <= indices.max() < n:
-        low, high = indices.min(), indices.max()
-        return f"indices must be from 0 to {n - 1}, got {low} to {high}"
+    coords = X.tocoo().coords
+    faults = [_outside(index, size) for index, size in zip(coords, X.shape)]
+    return faults[0] or faults[1]
+
+
+def _outside(index: np.ndarray, n: int) -> str:
+    """The fault of an index array that leaves 0 ... n - 1; "" if it is sound."""
+    if index.dtype.kind not in "iu":
+        return f"indices must be integers, got {index.dtype}"
+    if index.size and not 0 <= index.min() <= index.max() < n:
+        return f"indices must be from 0 to {n - 1}, got {index.min()} to {index.max()}"
     return ""
 
 

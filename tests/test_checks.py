@@ -22,7 +22,7 @@ def test_good_matrices_pass_and_stay(fmt):
     check_sparse([[1.0]])
 
 
-@pytest.mark.parametrize("fmt", ["csr", "csc"])
+@pytest.mark.parametrize("fmt", ["csr", "csc", "bsr"])
 @pytest.mark.parametrize(
     ("array", "at", "value"),
     [
@@ -40,6 +40,33 @@ def test_compressed_matrices_that_point_outside(fmt, array, at, value):
         check_sparse(X, "Z")
 
 
+def test_coordinates_that_point_outside():
+    for index, value in ((0, -1), (1, 4)):
+        X = sp.coo_matrix(np.eye(4))
+        (X.row, X.col)[index][2] = value
+        with pytest.raises(ValueError, match="X is a malformed COO matrix"):
+            check_sparse(X)
+
+
+def lil(rows, data):
+    X = sp.lil_matrix(np.eye(4))
+    X.rows[: len(rows)] = rows
+    X.data[: len(data)] = data
+    return X
+
+
+def dia(data, offsets):
+    X = sp.dia_matrix((np.ones((2, 4)), [0, 1]), shape=(4, 4))
+    X.data, X.offsets = np.asarray(data), np.asarray(offsets)
+    return X
+
+
+def dok(key):
+    X = sp.dok_matrix(np.eye(4))
+    X._dict[key] = 1.0
+    return X
+
+
 def replaced(fmt, **arrays):
     X = sp.csr_matrix(np.eye(4)).asformat(fmt)
     for name, array in arrays.items():
@@ -48,12 +75,32 @@ def replaced(fmt, **arrays):
 
 
 MALFORMED = {
+    "lil column beyond": lil([[10**8]], [[1.0]]),
+    "lil column negative": lil([[-1]], [[1.0]]),
+    "lil column of 200 bits": lil([[1 << 200]], [[1.0]]),
+    "lil lengths differ": lil([[0, 1]], [[1.0]]),
+    "lil rows no lists": lil([(0,)], [(1.0,)]),
+    "lil rows None": lil([None], [[1.0]]),
+    "dia too few offsets": dia(np.ones((2, 4)), [0]),
+    "dia data of one axis": dia(np.ones(4), [0]),
+    "dia smallest offset": dia(np.ones((2, 4)), [np.iinfo(np.int64).min, 0]),
+    "dok row beyond": dok((4, 0)),
+    "dok column negative": dok((0, -1)),
+    "dok key no integers": dok(("a", "b")),
     "csr data shorter": replaced("csr", data=np.ones(3)),
     "csr indices shorter": replaced("csr", indices=np.arange(3, dtype=np.int32)),
     "csr indices no integers": replaced("csr", indices=np.arange(4.0)),
+    "csr indices a list": replaced("csr", indices=[0, 1, 2, 3]),
     "csr indices None": replaced("csr", indices=None),
     "csr indptr no integers": replaced("csr", indptr=np.arange(5.0)),
     "csr data of two axes": replaced("csr", data=np.ones((4, 2))),
+    "csr without a shape": replaced("csr", _shape=None),
+    "bsr blocks of another size": replaced("bsr", data=np.ones((4, 3, 3))),
+    "bsr blocks of size 0": replaced("bsr", data=np.ones((4, 0, 1))),
+    "bsr data of one axis": replaced("bsr", data=np.ones(4)),
+    "coo data shorter": replaced("coo", data=np.ones(3)),
+    "coo three axes": replaced("coo", coords=(np.arange(4),) * 3),
+    "coo no integers": replaced("coo", coords=(np.arange(4.0),) * 2),
 }
 
 

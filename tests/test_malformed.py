@@ -48,6 +48,24 @@ def replacing(fmt, name, array):
     return change
 
 
+def lists(columns, values):
+    def change(good):
+        X = sp.lil_matrix(good)
+        X.rows[2], X.data[2] = columns, values
+        return X
+
+    return change
+
+
+def keyed(*key):
+    def change(good):
+        X = sp.dok_matrix(good)
+        X._dict[key] = 1.0
+        return X
+
+    return change
+
+
 def negative_zero_length(X):
     return np.concatenate([X.indptr[:2], [X.indptr[1] - 5], X.indptr[3:]]).astype(
         np.int32
@@ -59,7 +77,7 @@ VARIANTS = {
         f"{fmt} {name}[{at}] = {value if not callable(value) else 'size'}": setting(
             fmt, name, at, value
         )
-        for fmt in ("csr", "csc")
+        for fmt in ("csr", "csc", "bsr")
         for name, at, value in (
             ("indices", 3, 10**8),
             ("indices", 0, -1),
@@ -73,7 +91,7 @@ VARIANTS = {
     },
     **{
         f"{fmt} {name} too {how}": replacing(fmt, name, partial(cut, name))
-        for fmt in ("csr", "csc")
+        for fmt in ("csr", "csc", "bsr")
         for name in ("data", "indices", "indptr")
         for how, cut in (
             ("short", lambda name, X: getattr(X, name)[:-2]),
@@ -91,6 +109,32 @@ VARIANTS = {
     "csr data of two axes": replacing("csr", "data", lambda X: X.data[:, None]),
     "csr of more rows": replacing("csr", "_shape", lambda X: (10**8, X.shape[1])),
     "csr of fewer columns": replacing("csr", "_shape", lambda X: (X.shape[0], 1)),
+    "csr without a shape": replacing("csr", "_shape", lambda X: None),
+    "bsr blocks of size 0": replacing("bsr", "data", lambda X: X.data[:, :0]),
+    "bsr blocks too large": replacing(
+        "bsr", "data", lambda X: np.ones((X.indices.size, 7, 7))
+    ),
+    "coo row beyond": setting("coo", 0, 3, 10**8),
+    "coo row negative": setting("coo", 0, 3, -(10**8)),
+    "coo column beyond": setting("coo", 1, 3, lambda X: X.shape[1]),
+    "coo column negative": setting("coo", 1, 3, -1),
+    "coo data short": replacing("coo", "data", lambda X: X.data[:-2]),
+    "coo columns short": replacing(
+        "coo", "coords", lambda X: (X.coords[0], X.coords[1][:-2])
+    ),
+    "coo of one axis": replacing("coo", "coords", lambda X: X.coords[:1]),
+    "lil column beyond": lists([10**8], [1.0]),
+    "lil column negative": lists([-(10**8)], [1.0]),
+    "lil column of 200 bits": lists([1 << 200], [1.0]),
+    "lil without values": lists([0, 1, 2], []),
+    "lil without columns": lists([], [1.0]),
+    "lil row None": lists(None, None),
+    "lil rows short": replacing("lil", "rows", lambda X: X.rows[:-2]),
+    "dok row beyond": keyed(10**8, 0),
+    "dok column negative": keyed(0, -(10**8)),
+    "dia offsets short": replacing("dia", "offsets", lambda X: X.offsets[:-1]),
+    "dia smallest offset": setting("dia", "offsets", 0, np.iinfo(np.int32).min),
+    "dia data of one axis": replacing("dia", "data", lambda X: X.data.ravel()),
     "one axis": lambda good: sp.coo_array(np.asarray(good.todense())[0]),
 }
 
