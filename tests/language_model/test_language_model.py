@@ -400,7 +400,7 @@ def test_symbols_of_arrays_come_back_as_python_objects():
     assert model.predict_next(np.array([1]), 1)[0][0] in (2, 3)
     with pytest.raises(TypeError, match="sentence 0 must be"):
         model.fit(np.array([1, 2, 3]))
-    with pytest.raises(TypeError, match="scalar"):
+    with pytest.raises(TypeError, match="an iterable of sentences"):
         model.fit(np.array("a b"))
 
 

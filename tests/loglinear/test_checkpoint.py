@@ -594,12 +594,13 @@ def refused_paths(tmp_path):
 def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path):
     for path, message in refused_paths(tmp_path):
         for make in (estimator, joint, search, grown):
+            X, y = np.array([[0], [1], [0]]), [1, 0, 1]
             with pytest.raises((ValueError, OSError), match=message):
-                make(checkpoint=path).fit("no samples", [0])
+                make(checkpoint=path).fit(X, y)
             if path:
                 model = make(checkpoint=Checkpoint(path, interval=0))
                 with pytest.raises((ValueError, OSError), match=message):
-                    model.fit("no samples", [0])
+                    model.fit(X, y)
     assert {path.name for path in tmp_path.iterdir()} <= {
         "folder.d", "plain", "pipe.ckpt"
     }  # fmt: skip

@@ -31,7 +31,7 @@ from sklstruct.loglinear import (
     _problem,
 )
 from sklstruct.loglinear import PENALTIES as OF_NAME
-from sklstruct.symbols import context_windows
+from sklstruct.symbols import Labels, context_windows
 
 PENALTIES = sorted(OF_NAME)
 
@@ -606,7 +606,9 @@ def test_arpa_file_scores_like_kenlm(penalty, tmp_path):
     model = StructuredLogLinearLM(penalty=penalty, padding="")
     model.fit(contexts[keep].astype(str), w.vocabulary[w.targets[keep]].astype(str))
     path = tmp_path / "model.arpa"
-    write(model.backoff_model_, path, start="<s>", end="</s>")
+    found = model.backoff_model_
+    marks = Labels(found.labels.classes, found.labels.symbols, start="<s>", end="</s>")
+    write(found.relabel(marks), path)
     peer = kenlm.Model(str(path))
     for s in sentences[:30]:
         history = ["", "", "<s>"]

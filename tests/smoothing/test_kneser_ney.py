@@ -12,7 +12,7 @@ from _oracles import histories, random_corpus
 from sklstruct import SuffixTreeVectorizer
 from sklstruct.exchange import write
 from sklstruct.smoothing import AbsoluteDiscountUnigram, KneserNeyLM
-from sklstruct.symbols import context_windows
+from sklstruct.symbols import Labels, context_windows
 
 # --------------------------------------------------------------- brute force
 
@@ -296,7 +296,9 @@ def test_arpa_scores_like_kenlm(tmp_path, interpolate):
             y.append(s[i])
     model = fit(KneserNeyLM(padding="", interpolate=interpolate), X, np.array(y))
     path = tmp_path / "model.arpa"
-    write(model.backoff_model_, path, start="<s>", end="</s>")
+    found = model.backoff_model_
+    marks = Labels(found.labels.classes, found.labels.symbols, start="<s>", end="</s>")
+    write(found.relabel(marks), path)
     peer = kenlm.Model(str(path))
     test = [list(rng.choice(words, size=7)) for _ in range(20)]
     for s in test:
