@@ -581,7 +581,7 @@ def refused_paths(tmp_path):
     yield tmp_path / "plain", "has no suffix, so that it must be a folder"
     yield tmp_path / "folder.d", "has a suffix, so that it must be a file"
     yield "", "empty path"
-    if find_spec("compression") is None:
+    if find_spec("compression") is None and find_spec("backports") is None:
         yield tmp_path / "a.zst", "zstd"
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.ckpt")
@@ -594,13 +594,12 @@ def refused_paths(tmp_path):
 def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path):
     for path, message in refused_paths(tmp_path):
         for make in (estimator, joint, search, grown):
-            X, y = np.array([[0], [1], [0]]), [1, 0, 1]
             with pytest.raises((ValueError, OSError), match=message):
-                make(checkpoint=path).fit(X, y)
+                make(checkpoint=path).fit("no samples", [0])
             if path:
                 model = make(checkpoint=Checkpoint(path, interval=0))
                 with pytest.raises((ValueError, OSError), match=message):
-                    model.fit(X, y)
+                    model.fit("no samples", [0])
     assert {path.name for path in tmp_path.iterdir()} <= {
         "folder.d", "plain", "pipe.ckpt"
     }  # fmt: skip
