@@ -75,6 +75,7 @@ def stored(thing: Any) -> dict[str, Any]:
     """The attributes of an object, without the values of its cached properties."""
     return {
         name: value
-        for name, value in vars(thing).items()
+        # A copy: another thread may make a property meanwhile.
+        for name, value in vars(thing).copy().items()
         if not isinstance(getattr(type(thing), name, None), cached_property)
     }

@@ -156,6 +156,8 @@ def write_conll(
     >>> file.getvalue().decode().splitlines()
     ['1\tdogs\tNOUN', '2\tran\t_', '']
     """
+    if not isinstance(bank, Mapping):
+        raise ValueError(f"bank must be a Bunch or a dict, got {bank!r:.60}")
     found = [name for name in bank if name not in _OTHERS]
     names = _names(found if columns is None else columns)
     given = {name: _sentences(name, bank[name]) for name in names if name in bank}
@@ -178,15 +180,28 @@ def write_conll(
         if len(rows) != n:
             raise ValueError(f"bank[{name!r}] must have {n} entries, one per sentence")
     separator = bank.get("separator", "\t")
+    if separator not in ("\t", " "):
+        raise ValueError(f'bank: separator must be "\\t" or " ", got {separator!r}')
+    for i, before in enumerate(comments):
+        if isinstance(before, str) or any("\n" in line for line in before):
+            raise ValueError(f"bank['comments'][{i}] must be a list of lines")
     wrong = re.compile("[ \t\r\n]|^$" if separator == " " else "[\t\r\n]")
 
     def line(values: Iterable[str], i: int) -> str:
         values = tuple(values)
         whole = separator.join(values)
+        if len(values) != len(names):
+            raise ValueError(f"bank: sentence {i} has a row of {len(values)} columns")
         if any(map(wrong.search, values)) or not whole.strip(" \t"):
             raise ValueError(
                 f"bank: sentence {i} has a value that is empty or holds a separator "
                 f"or a line break: {values!r:.60}"
+            )
+        mark = "#" if separator == "\t" and len(values) == 1 else _DOCUMENT
+        if whole.startswith(mark) and (mark == "#" or values[0] == mark):
+            raise ValueError(
+                f"bank: sentence {i} has a row that would be read as a comment: "
+                f"{values!r:.60}"
             )
         return whole
 
@@ -197,7 +212,11 @@ def write_conll(
                 raise ValueError(f"bank: sentence {i} has no words")
             for position, row in reversed(extra[i]):
                 lines.insert(position, line(row, i))
-            file.write("\n".join([*comments[i], *lines, "", ""]).encode())
+            text = "\n".join([*comments[i], *lines, "", ""])
+            try:
+                file.write(text.encode())
+            except UnicodeEncodeError as exc:
+                raise ValueError(f"bank: sentence {i} is not text: {exc}") from exc
 
 
 def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
@@ -205,6 +224,8 @@ def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
     if isinstance(columns, str):
         if columns == "conllu":
             return _CONLLU
+        raise ValueError(f'columns must be "conllu" or names, got {columns!r}')
+    if not isinstance(columns, Iterable):
         raise ValueError(f'columns must be "conllu" or names, got {columns!r}')
     names = tuple(columns)
     wrong = [name for name in names if not isinstance(name, str) or name in _OTHERS]
@@ -233,7 +254,7 @@ def _lines(file: Iterable[bytes], label: str) -> Iterator[tuple[str, str]]:
             line = raw.decode("utf-8-sig" if k == 1 else "utf-8")
         except UnicodeDecodeError as exc:
             raise ValueError(f"{place}: not UTF-8 ({exc.reason})") from None
-        yield place, line.rstrip("\r\n")
+        yield place, line.removesuffix("\n").removesuffix("\r")
     yield f"{label}, end", ""
 
 
@@ -242,6 +263,7 @@ def _read(
 ) -> Bunch:
     """The columns of all sentences."""
     bank = Bunch(comments=[], extra_rows=[], sentence_ids=[])
+    of_file = names == _CONLLU
     table: list[list[tuple[str, ...]]] = []
     comments: list[str] = []
     rows: list[tuple[str, ...]] = []
@@ -254,7 +276,7 @@ def _read(
         if separator != " " and line.startswith("#") and "\t" not in line:
             if rows or extra:
                 raise ValueError(f"{place}: a comment inside a sentence: {line!r:.60}")
-            if not table and not comments and line.startswith(_NAMES):
+            if of_file and not table and not comments and line.startswith(_NAMES):
                 names = _names(line.removeprefix(_NAMES).lower().split())
             comments.append(line)
         elif line.strip(" \t"):

@@ -63,9 +63,8 @@ def read_native(
 
 
 def _reopen(path: str) -> BackoffModel:
-    # Hashes were compared when the model was read for the first time.
     with open(path, "rb") as file:
-        return read_native(file, path, verify=False)
+        return read_native(file, path)
 
 
 def _model_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BackoffModel:

@@ -616,7 +616,8 @@ class LanguageModel(
         )
 
     def __getstate__(self):
-        state = super().__getstate__()
+        # A copy: another thread may make the predictor meanwhile.
+        state = super().__getstate__().copy()
         # The labels of a model that was read are its own.
         left_out = {"predictor"}
         if state.get("_read_model") is not None:

@@ -327,8 +327,13 @@ class NodeWeights(CheckedState):
         """Intercepts of all outcomes, node after node."""
         return np.concatenate(
             [
-                self.intercept[a : a + m]
-                for a, m in zip(self.lane_ptr[:-1].tolist(), self.n_outcomes.tolist())
+                self.intercept[:0],  # a single class has no outcome
+                *(
+                    self.intercept[a : a + m]
+                    for a, m in zip(
+                        self.lane_ptr[:-1].tolist(), self.n_outcomes.tolist()
+                    )
+                ),
             ]
         )
 

@@ -169,6 +169,11 @@ def test_wrong_input(tmp_path):
         ({"form": [["a"], ["b\nc"]]}, "sentence 1 has a value"),
         ({"form": [["a", ""]], "separator": " "}, "sentence 0 has a value"),
         ({"form": [["a"], []]}, "sentence 1 has no words"),
+        ({"form": [["a", "-DOCSTART-"]]}, "row that would be read as a comment"),
+        ({"form": [["a\ud800"]]}, "sentence 0 is not text"),
+        ({"form": [["a"]], "separator": ","}, "separator must be"),
+        ({"form": [["a"]], "comments": ["# x"]}, r"comments'\]\[0\] must be a list"),
+        ({"form": [["a"]], "extra_rows": [[(0, ("1-2",))]]}, "a row of 1 columns"),
         ({"form": [["a b"]], "separator": " "}, "sentence 0 has a value"),
         ({"form": "ab"}, "must be a list of sentences, got 'ab'"),
         ({"form": [["a"]], "comments": [[], []]}, "must have 1 entries"),
@@ -182,3 +187,16 @@ def test_what_cannot_be_written(tmp_path, bank, message):
         write_conll(path, bank, ("form", "tag") if "form" in bank else ("form",))
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.conll"]
+
+
+def test_arguments_of_other_types():
+    with pytest.raises(ValueError, match="columns must be"):
+        read_conll(TREES, 5)
+    with pytest.raises(ValueError, match="bank must be a Bunch or a dict, got 5"):
+        write_conll(BytesIO(), 5)
+    # Names that are given are not those of the file.
+    text = "# global.columns = ID FORM UPOS\n1\ta\tX\n"
+    assert read_conll(text, ("n", "w", "t"), separator="\t").w == [["a"]]
+    # A carriage return inside a line is a part of the word.
+    with pytest.raises(ValueError, match="a line break"):
+        written(read_conll("a\rb X\n", ("form", "tag")))

@@ -5,11 +5,12 @@ import os
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from sklstruct import KneserNeyLM, LanguageModel
+from sklstruct import KneserNeyLM, LanguageModel, _files
 from sklstruct.exchange import read
 
 TEXT = ["a b c", "a b", "b c a d", "c c", "d a b c"] * 30
@@ -79,3 +80,34 @@ def test_only_whole_files_are_named(path, tmp_path):
         assert read(file).mapped_file is None
     model = read(path)
     assert model.relabel(model.labels).mapped_file is None
+
+
+def test_arrays_that_another_process_finds_changed(path):
+    model = LanguageModel.load(path)
+    data = pickle.dumps(model)
+    content = bytearray(path.read_bytes())
+    content[-40:-20] = bytes(20)
+    with open(path, "r+b") as file:
+        file.write(content)
+    _files._reopened.cache_clear()  # as in another process
+    with pytest.raises(ValueError, match="has another hash"):
+        pickle.loads(data)
+
+
+def test_copies_while_another_thread_asks_first():
+    text = TEXT[:20]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for _ in range(40):
+                model = LanguageModel(KneserNeyLM(discount=0.5), max_depth=2).fit(text)
+                asks = [model.perplexity, copy.deepcopy, pickle.dumps, copy.deepcopy]
+                done = [
+                    pool.submit(ask, text if k == 0 else model)
+                    for k, ask in enumerate(asks)
+                ]
+                for one in done:
+                    one.result()
+    finally:
+        sys.setswitchinterval(before)

@@ -822,3 +822,11 @@ def test_no_warning_where_a_fit_ends_by_itself(scale):
         model.fit(scale * X, y)
     with pytest.warns(ConvergenceWarning, match="max_iter=1 "):
         model.set_params(max_iter=1, tol=1e-6).fit(scale * X, y)
+
+
+@pytest.mark.parametrize("solver", ["dual", "quasi_newton"])
+def test_one_class_has_no_outcomes(solver):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    model = LinearClassifier("log_loss", solver=solver, random_state=0).fit(X, [7] * 20)
+    assert model.intercept_.size == 0
+    assert model.predict(X[:2]).tolist() == [7, 7]
