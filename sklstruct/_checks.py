@@ -337,6 +337,17 @@ def as_numbers(name: str, value: Any, what: str = "numbers") -> np.ndarray:
         raise ValueError(f"{name} must be {what}, got {value!r}") from exc
 
 
+def by_depth(name: str, value: Any) -> np.ndarray:
+    """A parameter that is one number, or one for each depth, as a vector."""
+    given = as_numbers(name, value)
+    if given.ndim != 1 or given.size == 0:
+        raise ValueError(
+            f"{name} must be one number, or a sequence with one for each depth; got "
+            f"shape {given.shape}"
+        )
+    return given
+
+
 def as_shares(name: str, value: Any, n: int, what: str) -> np.ndarray:
     """`value` as n non-negative weights, not yet divided by their sum.
 

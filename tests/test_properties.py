@@ -38,9 +38,11 @@ from sklstruct.hierarchical import GammaPrior, PerNodeC
 from sklstruct.hmm import (
     ClassifierEmission,
     EditDistanceChannel,
+    GaussianEmission,
     HighOrderHMM,
     KeypadChannel,
     NoisyChannelDecoder,
+    PoissonEmission,
 )
 from sklstruct.language_model import PerplexityTransformer
 from sklstruct.loglinear import PENALTIES, SOLVERS, AutoSolver, Checkpoint
@@ -552,6 +554,7 @@ def test_data_are_drawn_for_every_public_estimator():
     drawn |= {NoisyChannelDecoder, EditDistanceChannel, KeypadChannel}
     drawn |= {FactorGraphVectorizer, LikelihoodScorer, DaskLanguageModel}
     drawn |= {NgramVectorizer, TextClassifier}  # tests/text
+    drawn |= {GaussianEmission, PoissonEmission}  # tests/hmm/test_vector_emissions.py
     drawn.add(Checkpoint)  # a file: tests/test_fuzz.py, tests/loglinear
     missing = [kind for kind in public_estimators() if kind not in drawn]
     missing = [kind.__name__ for kind in missing if not kind.__subclasses__()]

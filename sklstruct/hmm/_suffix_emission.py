@@ -193,6 +193,9 @@ class SuffixEmission(Emission):
     def _fit_guess(self, words, table):
         """A classifier of words by their spelling; every rare word counts once."""
         guess = logistic_guess() if isinstance(self.guess, str) else clone(self.guess)
+        # Sorted: the steps do not depend on the order of the sentences.
+        order = np.array(sorted(range(len(words)), key=words.__getitem__))
+        words, table = [words[i] for i in order.tolist()], table[order]
         at, label = np.nonzero(table)
         share = table[at, label] / table.sum(axis=1)[at]
         spelt = [words[i] for i in at.tolist()]

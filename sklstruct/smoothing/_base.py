@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._checks import as_numbers
 from .._compat import HasMethods, Interval, StrOptions
 
 DISCOUNT_CONSTRAINT = [
@@ -21,17 +20,6 @@ DISCOUNT_CONSTRAINT = [
     "array-like",
 ]
 BASE_CONSTRAINT = [StrOptions({"uniform"}), HasMethods(["from_counts"])]
-
-
-def by_depth(name: str, value: Any) -> np.ndarray:
-    """A parameter that is one number, or one for each depth, as a vector."""
-    given = as_numbers(name, value)
-    if given.ndim != 1 or given.size == 0:
-        raise ValueError(
-            f"{name} must be one number, or a sequence with one for each depth; got "
-            f"shape {given.shape}"
-        )
-    return given
 
 
 def base_distribution(

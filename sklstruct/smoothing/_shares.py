@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import by_depth
 from ..backoff import selected_nodes
 from ..context_tree import Pairs
 from . import _smoothing_fast as _fast
-from ._base import by_depth
 
 
 def discount_levels(

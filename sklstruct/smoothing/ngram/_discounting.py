@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..._checks import by_depth
 from ..._compat import Interval, StrOptions
 from ...backoff import Counted, DeferredCounts, Fitted
 from ...backoff._discounts import check_discount, find_discounts
@@ -18,7 +19,7 @@ from ...backoff._held_out import (
     HeldOutClassifier,
 )
 from .. import _engine, _shares
-from .._base import DISCOUNT_CONSTRAINT, by_depth
+from .._base import DISCOUNT_CONSTRAINT
 from .._block_discounts import (
     BLOCK,
     N_BLOCKS,

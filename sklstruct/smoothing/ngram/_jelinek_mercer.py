@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from ..._checks import by_depth
 from ..._compat import Interval, StrOptions
 from ..._docs import shared_docs
 from ...backoff._held_out import (
@@ -18,7 +19,6 @@ from ...backoff._held_out import (
     HeldOutClassifier,
 )
 from .. import _engine
-from .._base import by_depth
 from .._chains import leave_one_out
 from .._mixture_weights import Mixtures, fit_weights
 

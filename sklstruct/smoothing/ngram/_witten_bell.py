@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
+from ..._checks import by_depth
 from ..._compat import Interval, StrOptions
 from ..._docs import shared_docs
 from ...context_tree import Pairs
 from .. import _engine
-from .._base import by_depth
 from .._chains import leave_one_out, log_likelihood, parents_in_level
 
 # Bounds of estimated strengths, and the weight of a normal prior on their logarithms,
