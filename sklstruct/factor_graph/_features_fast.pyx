@@ -197,6 +197,8 @@ cdef int put(Sink* to, int64_t column, double value) except -1:
     cdef const double* weight
     cdef void* grown
     if to.score != NULL:
+        if column >= to.room:
+            raise ValueError(f"a name has the number {column} of {to.room} features")
         if column >= 0:
             weight = to.coef + column * to.k
             for j in range(to.k):

@@ -273,12 +273,9 @@ class HighOrderHMM(SequenceInference):
         if weight is not None and not weight.all():
             X, y = ([s for s, w in zip(part, weight) if w] for part in (X, y))
             weight = weight[weight > 0]
-        self.classes_ = _distinct_labels(y, self.classes)
-        ids = label_ids("y", y, self.classes_)
-        vars(self).pop("_automaton_cache", None)
-        factors = Factors(
-            self.smoothing, self.emission, self.order, self.classes_, self.end
-        )
+        classes = _distinct_labels(y, self.classes)
+        ids = label_ids("y", y, classes)
+        factors = Factors(self.smoothing, self.emission, self.order, classes, self.end)
         if all(some.min(initial=0) >= 0 for some in ids):
             model, emission = factors.of_labels(X, ids, weight)
             objective: list[float] = []
@@ -298,12 +295,21 @@ class HighOrderHMM(SequenceInference):
                     f"max_iter={max_iter} iterations; raise max_iter",
                     ConvergenceWarning,
                 )
-        self.transition_model_, self.emission_ = model, emission
-        self.objective_, self.n_iter_ = np.array(objective), len(objective)
-        self._class_of_label = factors.class_of_label
-        self._label_of_class = np.full(model.n_classes, -1, dtype=np.int64)
-        self._label_of_class[self._class_of_label] = np.arange(len(self.classes_))
-        self.order_ = model.order
+        label_of_class = np.full(model.n_classes, -1, dtype=np.int64)
+        label_of_class[factors.class_of_label] = np.arange(len(classes))
+        # In one assignment: an error or an interrupt before leaves the model of an
+        # earlier fit whole.
+        kept = {k: v for k, v in vars(self).items() if k != "_automaton_cache"}
+        self.__dict__ = kept | {
+            "classes_": classes,
+            "transition_model_": model,
+            "emission_": emission,
+            "objective_": np.array(objective),
+            "n_iter_": len(objective),
+            "order_": model.order,
+            "_class_of_label": factors.class_of_label,
+            "_label_of_class": label_of_class,
+        }
         return self
 
     def _read(self, X):

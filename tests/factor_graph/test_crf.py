@@ -224,7 +224,7 @@ def test_gap_bounds_the_distance_at_any_point(c1, c2):
         assert model.gap_ >= best.gap_
     assert best.gap_ <= 1e-7 * sum(map(len, X))
     # and at points that no descent visits
-    graphs, truth = best._learn_input(X, y)
+    graphs, truth, _ = best._learn_input(X, y)
     layout, loss = likelihood(graphs, [g.decode(t) for g, t in zip(graphs, np.split(
         truth, np.cumsum([g.n_variables for g in graphs])[:-1]))])  # fmt: skip
     for scale in (0.01, 1.0, 10.0):
@@ -257,7 +257,7 @@ def test_c1_makes_weights_zero_and_meets_its_conditions():
     model = ConditionalRandomField(0.5, 0.0, tol=1e-7, min_count=0).fit(X, y)
     w = model.coef_
     assert 0 < np.count_nonzero(np.abs(w) > 1e-8) < w.size / 2
-    graphs, truth = model._learn_input(X, y)
+    graphs, truth, _ = model._learn_input(X, y)
     _, loss = likelihood(graphs, [model.classes_[t] for t in np.split(
         truth, np.cumsum(list(map(len, X)))[:-1])])  # fmt: skip
     _, g = loss.value_and_gradient(w)
