@@ -15,6 +15,7 @@ cdef struct Sink:
 cdef class Node:
     cdef str prefix
     cdef dict numbers, pairs, inner
+    cdef int depth
 
 
 cdef class FeatureReader:
