@@ -601,3 +601,21 @@ def test_probabilities_are_calibrated_in_the_sum():
     flat = list(itertools.chain.from_iterable(y))
     observed = [flat.count(label) for label in model.classes_]
     np.testing.assert_allclose(expected, observed, atol=0.05)
+
+
+@pytest.mark.parametrize("penalties", [(0.0, 1.0), (0.5, 0.0), (0.0, 0.0)])
+def test_min_count_above_all_counts_leaves_weights_of_zero(penalties):
+    X, y = [[["a"], ["b"]], [["a"]]], [["N", "V"], ["N"]]
+    graphs = [
+        chain_graph(["N", "V"], np.eye(2)),
+        chain_graph(["N", "V"], np.eye(2)[:1]),
+    ]
+    for given in (X, graphs):
+        model = ConditionalRandomField(*penalties, min_count=9).fit(given, y)
+        assert not model.coef_.any() and model.gap_ == 0.0
+        np.testing.assert_allclose(model.objective_, [3 * np.log(2)])
+        np.testing.assert_allclose(model.target_log_proba(given, y), -np.log([4, 2]))
+    # min_count is above all counts of the folds only
+    search = GridSearchCV(ConditionalRandomField(), {"min_count": [1, 3]}, cv=3)
+    search.fit(X[:1] * 3, y[:1] * 3)
+    assert search.cv_results_["mean_test_score"].tolist() == [1.0, 0.5]
