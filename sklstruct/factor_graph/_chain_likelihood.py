@@ -87,7 +87,7 @@ class ChainLikelihood:
         later = np.flatnonzero(later)
         known = np.flatnonzero(path >= 0)
         items = sp.csr_array((times[known], (known, path[known])), shape=(n, k))
-        present = (rows.value != 0.0).astype(np.float64)
+        present = np.ones(rows.column.size)  # also with the value 0, as in CRFsuite
         seen = sp.csr_array((present, rows.column, rows.ptr), shape=(n, width))
         count = (seen.T @ items).tocsr()
         count.sum_duplicates()

@@ -73,7 +73,9 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         weights are 0. 0 gives a weight to all, which costs memory and time. Of two
         numbers the first is for variables, the second for edges: 0 is then CRFsuite's
         ``all_possible_states`` or ``all_possible_transitions``. Weights of
-        `candidate_features` and `pair_features` are always learned.
+        `candidate_features` and `pair_features` are always learned. In an observation a
+        feature that is named occurs, as in CRFsuite, even if its value is 0 or False; a
+        0 in the features of a graph does not occur.
 
     tol : float, default=1e-3
         Stop when the bound `gap_` says that the objective is within `tol` nats per

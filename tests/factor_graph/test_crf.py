@@ -619,3 +619,22 @@ def test_min_count_above_all_counts_leaves_weights_of_zero(penalties):
     search = GridSearchCV(ConditionalRandomField(), {"min_count": [1, 3]}, cv=3)
     search.fit(X[:1] * 3, y[:1] * 3)
     assert search.cv_results_["mean_test_score"].tolist() == [1.0, 0.5]
+
+
+def test_a_feature_of_value_0_occurs(tmp_path):
+    X = [[{"up": True}, {"up": 1.0}, {"up": False}], [{"up": 0.0}, {"low": {"e": 0}}]]
+    y = [["N", "N", "P"], ["P", "N"]]
+    model = ConditionalRandomField(0.0, 0.1, tol=1e-9).fit(X, y)
+    low, up = model.feature_coef_
+    # "P" has `up` with the value 0 alone
+    np.testing.assert_allclose(up[1], -up[0], atol=1e-4)
+    assert up[0] > 0.5 and not low.any()
+    crfsuite = pytest.importorskip("sklearn_crfsuite")
+    X = [[{k: v for k, v in x.items() if k == "up"} for x in row] for row in X]
+    model.fit(X, y)
+    peer = crfsuite.CRF(
+        c1=0.0, c2=0.1, epsilon=1e-8, delta=1e-12, max_iterations=1000,
+        model_filename=str(tmp_path / "model"),
+    ).fit(X, y)  # fmt: skip
+    theirs = [[peer.state_features_["up", label] for label in "NP"]]
+    np.testing.assert_allclose(model.feature_coef_, theirs, atol=1e-4)
