@@ -38,10 +38,16 @@ from ._graph import FactorGraph
 from ._inference import BlockInference, refuse_loops
 from ._pack import Packed, WeightLayout, check_graphs, unpacked
 from ._paths import Tree
-from ._predictor import ATTRIBUTES, GraphPredictor, as_instances, encode
+from ._predictor import (
+    ATTRIBUTES,
+    GraphPredictor,
+    as_instances,
+    as_label_rows,
+    encode,
+)
 from ._rows import concatenate
 
-# Who refuses graphs with loops, and the remedy.
+# Arguments of `refuse_loops`.
 _REFUSAL = "ConditionalRandomField", "SampleRankClassifier learns on these"
 
 
@@ -236,7 +242,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         Warns
         -----
         ConvergenceWarning
-            If the gap is above `tol` at the end.
+            If the gap is above `tol` at the end, or, where there is no such bound, if
+            `max_iter` ends the descent.
         """
         least = self.min_count
         if not isinstance(least, tuple):
@@ -250,8 +257,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
             )
         X = as_instances(X)
         weight = check_weights(sample_weight, len(X))
-        y = y if y is None else list(y)
-        if not weight.all() and y is not None and len(y) == len(X):
+        y = as_label_rows(y)
+        if not weight.all() and len(y) == len(X):
             X, y = ([s for s, w in zip(part, weight) if w] for part in (X, y))
             weight = weight[weight > 0.0]
         with (
@@ -299,10 +306,19 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
             gap_=descent.gap,
             n_iter_=len(descent.history) - 1,
         )
-        if not descent.ended and not descent.stopped:
+        # Without a bound the descent also ends where rounding hides all lower points.
+        bounded = self.gap_ < np.inf
+        if not (descent.ended or descent.stopped) and (
+            bounded or self.n_iter_ == self.max_iter
+        ):
+            gap = self.gap_ / n_variables
+            left = (
+                f"gap of {gap:.2g} nats per variable, not within"
+                if bounded
+                else "the objective may still fall by more than"
+            )
             warn(
-                f"gap of {self.gap_ / n_variables:.2g} nats per variable, not "
-                f"within tol={self.tol:g} after {self.n_iter_} iterations. Increase "
+                f"{left} tol={self.tol:g} after {self.n_iter_} iterations. Increase "
                 "max_iter, tol, c1 or c2, or scale the features",
                 ConvergenceWarning,
             )

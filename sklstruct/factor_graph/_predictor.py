@@ -339,15 +339,22 @@ def as_instances(X: Any) -> list:
     return instances
 
 
+def as_label_rows(y: Any) -> list:
+    """y as a list."""
+    try:
+        return list(y)
+    except TypeError as exc:
+        raise ValueError(
+            f"y must be a list with the labels of each instance, got {y!r:.60}"
+        ) from exc
+
+
 def check_labels(y: Any, lengths: list[int], unknown: bool = False) -> list[list]:
     """y as lists of plain values, one for each item of each sequence of X.
 
     unknown: whether labels may be None, and so a whole sequence.
     """
-    try:
-        rows = list(y)
-    except TypeError as exc:
-        raise ValueError("y must be a list of label lists") from exc
+    rows = as_label_rows(y)
     if len(rows) != len(lengths):
         raise ValueError(
             f"y must have labels for each sequence: X has {len(lengths)}, y has "
@@ -383,17 +390,14 @@ def check_labels(y: Any, lengths: list[int], unknown: bool = False) -> list[list
 
 def encode(graphs: list[FactorGraph], y: Any, unknown: bool = False) -> np.ndarray:
     """Positions in the candidates, of all instances in a row; -1 if unknown."""
-    try:
-        n_labels = len(y)
-    except TypeError as exc:
-        raise ValueError("y must be a list of label arrays") from exc
-    if n_labels != len(graphs):
+    rows = as_label_rows(y)
+    if len(rows) != len(graphs):
         raise ValueError(
             f"y must have labels for each instance: X has {len(graphs)}, y has "
-            f"{n_labels}"
+            f"{len(rows)}"
         )
     parts = [np.empty(0, dtype=np.int32)]
-    for i, (graph, labels) in enumerate(zip(graphs, y)):
+    for i, (graph, labels) in enumerate(zip(graphs, rows)):
         try:
             if unknown and labels is None:
                 labels = [None] * graph.n_variables

@@ -30,7 +30,7 @@ from ..symbols import (
     object_array,
 )
 from ._candidates import make_candidates
-from ._em import maximise
+from ._em import MAX_HISTORIES, maximise
 from ._factors import EMISSIONS, Factors, candidate_rows
 from ._inference import SequenceInference
 
@@ -70,7 +70,8 @@ class HighOrderHMM(SequenceInference):
         is wrapped in a `ClassifierEmission`.
 
     classes : int or array-like of shape (n_classes,), default=None
-        The possible labels; a number n stands for 0..n-1. None: those of y.
+        The possible labels; a number n, at most a million, stands for 0..n-1. None:
+        those of y.
 
     end : bool, default=True
         Whether the model predicts the end of a sequence, :math:`y_{L+1}`. False for
@@ -180,7 +181,11 @@ class HighOrderHMM(SequenceInference):
         "order": [Interval(Integral, 2, DEEPEST + 1, closed="both")],
         "smoothing": [None, HasMethods(["fit"]), BackoffModel],
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["fit"])],
-        "classes": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
+        "classes": [
+            None,
+            Interval(Integral, 1, MAX_HISTORIES, closed="both"),
+            "array-like",
+        ],
         "end": ["boolean"],
         "max_iter": [None, Interval(Integral, 1, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
@@ -472,7 +477,8 @@ class HighOrderHMM(SequenceInference):
         Raises
         ------
         ValueError
-            If the emission model cannot be drawn from.
+            If the emission model cannot be drawn from, or a label is drawn whose
+            observations `fit` has not seen.
         """
         draw = self._of_emission("sample")
         n = check_count("n_sequences", n_sequences, 0)

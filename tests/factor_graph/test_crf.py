@@ -435,7 +435,7 @@ def test_score_counts_labels_that_fit_did_not_see_as_wrong():
     [
         ([], [], "at least one instance"),
         (3, [[]], "got int"),
-        ([[["a"]]], None, "y must be a list of label lists"),
+        ([[["a"]]], None, "y must be a list with the labels of each instance"),
         ([[["a"]]], [["s"], ["t"]], "X has 1, y has 2"),
         ([[["a"]]], [["s", "t"]], r"y\[0\] must have a label for each of the 1"),
         ([[["a"]]], ["s"], r"y\[0\] must be a list of labels"),
@@ -638,3 +638,33 @@ def test_a_feature_of_value_0_occurs(tmp_path):
     ).fit(X, y)  # fmt: skip
     theirs = [[peer.state_features_["up", label] for label in "NP"]]
     np.testing.assert_allclose(model.feature_coef_, theirs, atol=1e-4)
+
+
+def test_a_descent_to_the_end_without_a_bound_does_not_warn():
+    X = [[["a"], ["b"]], [["a"], ["c"]]]
+    for y in (
+        [["N", None], None],
+        [["N", None], ["N", None]],
+        [["N", None], ["V", None]],
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = ConditionalRandomField(tol=0.0, max_iter=5000).fit(X, y)
+        assert model.gap_ == np.inf and model.n_iter_ < 5000
+        again = ConditionalRandomField(tol=1e-3).fit(X, y)
+        assert model.objective_[-1] <= again.objective_[-1] + 1e-12
+    X, y = tagged()
+    y[0] = None
+    with pytest.warns(
+        ConvergenceWarning, match="may still fall by more than tol=1e-09"
+    ):
+        ConditionalRandomField(tol=1e-9, max_iter=2).fit(X, y)
+
+
+@pytest.mark.parametrize("y", [5, 2.5, None, object()])
+def test_y_that_is_not_a_list(y):
+    graphs = [chain_graph(["N", "V"], np.eye(2))]
+    for model in (ConditionalRandomField(), SampleRankClassifier()):
+        for X in (graphs, [[["a"], ["b"]]]):
+            with pytest.raises(ValueError, match=r"^y must be a list with the labels"):
+                model.fit(X, y)

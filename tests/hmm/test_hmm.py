@@ -1179,3 +1179,18 @@ def test_a_fit_that_does_not_end_leaves_the_model_before(place, error, monkeypat
             model.fit(*failing)
     assert vars(model) == before
     assert model.predict(X) == [["a", "a", "b", "b"]]
+
+
+@pytest.mark.parametrize("classes", [10**30, 10**6 + 1])
+def test_too_many_classes_are_refused_before_they_are_made(classes):
+    model = HighOrderHMM(2, emission="gaussian", classes=classes)
+    with pytest.raises(InvalidParameterError, match="'classes'.*1000000"):
+        model.fit([[1.0, 2.0]], [[0, 1]])
+
+
+def test_a_drawn_label_without_observations_is_named():
+    model = HighOrderHMM(
+        2, emission="poisson", classes=2, smoothing=AdditiveLM(delta=0.3), end=False
+    ).fit([[3, 2]], [[0, 0]])
+    with pytest.raises(ValueError, match="^classes: label number 1 was drawn"):
+        model.sample(50, random_state=0)
