@@ -41,6 +41,12 @@ cdef class ChainScorer:
     def __cinit__(self, dict columns, coef, transition, list labels):
         self.reader = FeatureReader(columns, False)
         self.weights, self.transition, self.labels = coef, transition, labels
+        k = len(labels)
+        if not self.weights.shape[1] == transition.shape[0] == transition.shape[1] == k:
+            raise ValueError(
+                f"coef has {self.weights.shape[1]} columns and transition the shape "
+                f"{transition.shape}, but there are {k} labels"
+            )
 
     def scores(self, list sequences, owner):
         """The scores of the items of all sequences, one after the other.
@@ -57,7 +63,8 @@ cdef class ChainScorer:
         scores = PyBytes_FromStringAndSize(NULL, n * to.k * sizeof(double))
         to.score = <double*>PyBytes_AsString(scores)
         memset(to.score, 0, n * to.k * sizeof(double))
-        to.coef = &self.weights[0, 0] if self.weights.shape[0] else NULL
+        to.room = self.weights.shape[0]
+        to.coef = &self.weights[0, 0] if to.room else NULL
         for items in sequences:
             t = 0
             for item in items:

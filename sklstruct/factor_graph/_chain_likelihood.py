@@ -87,7 +87,7 @@ class ChainLikelihood:
         later = np.flatnonzero(later)
         known = np.flatnonzero(path >= 0)
         items = sp.csr_array((times[known], (known, path[known])), shape=(n, k))
-        present = (rows.value != 0.0).astype(np.float64)
+        present = np.ones(rows.column.size)  # also with the value 0, as in CRFsuite
         seen = sp.csr_array((present, rows.column, rows.ptr), shape=(n, width))
         count = (seen.T @ items).tocsr()
         count.sum_duplicates()
@@ -122,7 +122,7 @@ class ChainLikelihood:
         self.longest = int(np.diff(ptr).max(initial=0))
         cost = np.cumsum(4 * (np.diff(ptr) * self.k**2 + np.diff(rows.ptr[ptr])))
         total = int(cost[-1])
-        n_runs = min(16, max(1, total // (32 * self.free.size)))
+        n_runs = min(16, max(1, total // (32 * max(1, self.free.size))))
         n_parts = 1 + total // (n_runs * 10 * BUDGET)
         cuts = np.searchsorted(cost, np.linspace(0, total, n_runs * n_parts + 1))
         cuts[0], cuts[-1] = 0, cost.size

@@ -34,12 +34,21 @@ from ._chains import ChainModel, ScoredChains
 from ._conditional import ConditionalLikelihood, duality_gap
 from ._crfsuite import ChainWeights, model_bytes, read_file
 from ._descent import descend
-from ._graph import FactorGraph, as_labels
+from ._graph import FactorGraph
 from ._inference import BlockInference, refuse_loops
-from ._pack import Packed, WeightLayout, unpacked
+from ._pack import Packed, WeightLayout, check_graphs, unpacked
 from ._paths import Tree
-from ._predictor import ATTRIBUTES, GraphPredictor, as_instances
+from ._predictor import (
+    ATTRIBUTES,
+    GraphPredictor,
+    as_instances,
+    as_label_rows,
+    encode,
+)
 from ._rows import concatenate
+
+# Arguments of `refuse_loops`.
+_REFUSAL = "ConditionalRandomField", "SampleRankClassifier learns on these"
 
 
 @shared_docs(attributes=ATTRIBUTES)
@@ -70,7 +79,9 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         weights are 0. 0 gives a weight to all, which costs memory and time. Of two
         numbers the first is for variables, the second for edges: 0 is then CRFsuite's
         ``all_possible_states`` or ``all_possible_transitions``. Weights of
-        `candidate_features` and `pair_features` are always learned.
+        `candidate_features` and `pair_features` are always learned. In an observation a
+        feature that is named occurs, as in CRFsuite, even if its value is 0 or False; a
+        0 in the features of a graph does not occur.
 
     tol : float, default=1e-3
         Stop when the bound `gap_` says that the objective is within `tol` nats per
@@ -231,7 +242,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         Warns
         -----
         ConvergenceWarning
-            If the gap is above `tol` at the end.
+            If the gap is above `tol` at the end, or, where there is no such bound, if
+            `max_iter` ends the descent.
         """
         least = self.min_count
         if not isinstance(least, tuple):
@@ -245,8 +257,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
             )
         X = as_instances(X)
         weight = check_weights(sample_weight, len(X))
-        y = y if y is None else list(y)
-        if not weight.all() and y is not None and len(y) == len(X):
+        y = as_label_rows(y)
+        if not weight.all() and len(y) == len(X):
             X, y = ([s for s, w in zip(part, weight) if w] for part in (X, y))
             weight = weight[weight > 0.0]
         with (
@@ -256,18 +268,19 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         ):
             loss: ChainLikelihood | ConditionalLikelihood
             if isinstance(X[0], FactorGraph):
-                graphs, truth = self._learn_graphs(X, y, True)
-                self._refuse(graphs)
+                graphs, columns = check_graphs(X), None
+                truth = encode(graphs, y, True)
+                refuse_loops(graphs, *_REFUSAL)
                 layout = WeightLayout.of(graphs)
                 lengths = np.array([graph.n_variables for graph in graphs])
                 loss = ConditionalLikelihood(
                     Packed(graphs, layout), graphs, truth, weight, least, parallel
                 )
             else:
-                rows, truth = self._learn_sequences(X, y, True)
+                rows, truth, columns, values = self._learn_sequences(X, y, True)
                 lengths = np.array([row.n_rows for row in rows])
                 ptr = np.cumsum([0, *lengths], dtype=np.int64)
-                values, width = self.classes_.tolist(), rows[0].width
+                width = len(columns)
                 layout = WeightLayout(width, 0, values, ["next"], [1], [0])
                 every = concatenate(rows, width)
                 loss = ChainLikelihood(
@@ -275,7 +288,9 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
                 )
             n_variables = max(1.0, float(weight @ lengths))
             convex = bool((truth >= 0).all())
-            descent = _Descent(self, loss, layout, n_variables, convex, progress)
+            descent = _Descent(
+                self, loss, layout, columns, n_variables, convex, progress
+            )
             descend(
                 loss.value_and_gradient,
                 loss.curvature,
@@ -283,32 +298,43 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
                 float(self.c2),
                 descent.after,
             )
-        self._set_weights(layout, descent.coef())
-        self.objective_ = np.array(descent.history)
-        self.gap_ = descent.gap
-        self.n_iter_ = len(descent.history) - 1
-        if not descent.ended and not descent.stopped:
+        self._set_model(
+            layout,
+            descent.coef(),
+            columns,
+            objective_=np.array(descent.history),
+            gap_=descent.gap,
+            n_iter_=len(descent.history) - 1,
+        )
+        # Without a bound the descent also ends where rounding hides all lower points.
+        bounded = self.gap_ < np.inf
+        if not (descent.ended or descent.stopped) and (
+            bounded or self.n_iter_ == self.max_iter
+        ):
+            gap = self.gap_ / n_variables
+            left = (
+                f"gap of {gap:.2g} nats per variable, not within"
+                if bounded
+                else "the objective may still fall by more than"
+            )
             warn(
-                f"gap of {self.gap_ / n_variables:.2g} nats per variable, not "
-                f"within tol={self.tol:g} after {self.n_iter_} iterations. Increase "
+                f"{left} tol={self.tol:g} after {self.n_iter_} iterations. Increase "
                 "max_iter, tol, c1 or c2, or scale the features",
                 ConvergenceWarning,
             )
         return self
 
     def _after_iteration(
-        self,
-        layout: WeightLayout,
-        coef: Callable[[], np.ndarray],
-        objective: list[float],
+        self, set_model: Callable[[], None], objective: list[float]
     ) -> None:
-        """Called at the start and after each iteration; for subclasses."""
+        """Called at the start and after each iteration; for subclasses.
+
+        set_model: makes this the model of the weights so far.
+        """
 
     def _refuse(self, graphs: list[FactorGraph]) -> None:
         if self._columns is None:  # sequences are chains
-            refuse_loops(
-                graphs, "ConditionalRandomField", "SampleRankClassifier learns on these"
-            )
+            refuse_loops(graphs, *_REFUSAL)
 
     def _best(self, infer: BlockInference) -> np.ndarray:
         return infer.exact()
@@ -690,11 +716,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         (labels, names, state, transition), _ = read_file(path, "path")
         model = cls()
         layout = WeightLayout(len(names), 0, labels, ["next"], [1], [0])
-        model._columns = {name: j for j, name in enumerate(names)}
-        model.classes_ = as_labels(labels)
-        model.feature_names_ = np.array(names, dtype=object)
         coef = np.concatenate([state.ravel(), transition.ravel()])
-        model._set_weights(layout, coef)
+        model._set_model(layout, coef, {name: j for j, name in enumerate(names)})
         return model
 
 
@@ -718,11 +741,13 @@ class _Descent:
         model: ConditionalRandomField,
         loss: ChainLikelihood | ConditionalLikelihood,
         layout: WeightLayout,
+        columns: dict[str, int] | None,
         n_variables: float,
         convex: bool,
         progress: Progress,
     ) -> None:
         self.model, self.free, self.layout = model, loss.free, layout
+        self.columns = columns
         self.n_variables, self.convex, self.progress = n_variables, convex, progress
         self.history: list[float] = []
         self.gap = np.inf
@@ -733,7 +758,7 @@ class _Descent:
         c1, c2 = float(self.model.c1), float(self.model.c2)
         self.w = w
         self.history.append(loss + c1 * float(np.abs(w).sum()) + c2 * float(w @ w))
-        self.model._after_iteration(self.layout, self.coef, self.history)
+        self.model._after_iteration(self.set_model, self.history)
         n, tol = len(self.history) - 1, self.model.tol * self.n_variables
         if self.convex:
             self.gap = duality_gap(loss, gradient, w, c1, c2)
@@ -746,6 +771,9 @@ class _Descent:
                 f"{self.gap / self.n_variables:.2g} nats per variable"
             )
         return self.ended or self.stopped or n == self.model.max_iter
+
+    def set_model(self) -> None:
+        self.model._set_model(self.layout, self.coef(), self.columns)
 
     def coef(self) -> np.ndarray:
         """All weights."""

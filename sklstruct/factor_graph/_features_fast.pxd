@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 
 cdef struct Sink:
     # where the features of an item go: into arrays, or, if `score` is not NULL, as
-    # value times weights to the scores of k labels
+    # value times weights to the scores of k labels; `room` is then the rows of `coef`
     int64_t n, room
     int64_t* column
     double* value
@@ -15,6 +15,7 @@ cdef struct Sink:
 cdef class Node:
     cdef str prefix
     cdef dict numbers, pairs, inner
+    cdef int depth
 
 
 cdef class FeatureReader:

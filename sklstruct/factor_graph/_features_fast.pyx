@@ -17,6 +17,8 @@ import numpy as np
 
 # Most entries of one dictionary of a `Node`, which lives as long as its model.
 cdef Py_ssize_t MOST = 100_000
+# Most mappings inside of the mapping of an item, one in the other.
+cdef int DEEPEST = 100
 # Sums of squares of values up to this size do not overflow.
 cdef double LARGEST = 1e150
 
@@ -53,10 +55,11 @@ cdef class Node:
     numbers : key -> number of prefix + key
     pairs : key -> string -> number of prefix + key + ":" + string
     inner : key -> Node of the prefix + key + ":"
+    depth : number of keys in the prefix
     """
 
-    def __cinit__(self, str prefix):
-        self.prefix = prefix
+    def __cinit__(self, str prefix, int depth):
+        self.prefix, self.depth = prefix, depth
         self.numbers, self.pairs, self.inner = {}, {}, {}
 
 
@@ -70,7 +73,7 @@ cdef class FeatureReader:
     def __cinit__(self, dict names, bint grows):
         self.names = names
         self.grows = grows
-        self.root = Node("")
+        self.root = Node("", 0)
         self.kept.n = self.kept.room = 0
         self.kept.column = NULL
         self.kept.value = self.kept.score = NULL
@@ -186,7 +189,14 @@ cdef class FeatureReader:
 cdef Node inner(Node node, str key):
     found = node.inner.get(key)
     if found is None:
-        found = remember(node.inner, key, Node(f"{node.prefix}{key}:"))
+        # a mapping that contains itself would fill the stack of C
+        if node.depth == DEEPEST:
+            raise ValueError(
+                f"the mapping at {node.prefix[:40] + '...'!r} contains itself, or has "
+                f"more than {DEEPEST} mappings inside each other"
+            )
+        new = Node(f"{node.prefix}{key}:", node.depth + 1)
+        found = remember(node.inner, key, new)
     return found
 
 
@@ -197,6 +207,8 @@ cdef int put(Sink* to, int64_t column, double value) except -1:
     cdef const double* weight
     cdef void* grown
     if to.score != NULL:
+        if column >= to.room:
+            raise ValueError(f"a name has the number {column} of {to.room} features")
         if column >= 0:
             weight = to.coef + column * to.k
             for j in range(to.k):

@@ -64,28 +64,21 @@ class GraphPredictor(BaseEstimator):
 
     # ----------------------------------------------------------------------- input
 
-    def _learn_input(self, X: Any, y: Any) -> tuple[list[FactorGraph], np.ndarray]:
-        """Instances, and the positions of y in their candidates; sets the columns."""
+    def _learn_input(
+        self, X: Any, y: Any
+    ) -> tuple[list[FactorGraph], np.ndarray, dict[str, int] | None]:
+        """Instances, the positions of y in their candidates, the column of names."""
         X = as_instances(X)
         if isinstance(X[0], FactorGraph):
-            return self._learn_graphs(X, y, False)
-        rows, path = self._learn_sequences(X, y, False)
-        return chains(rows, self.classes_.tolist()), path
-
-    def _learn_graphs(
-        self, X: list, y: Any, unknown: bool
-    ) -> tuple[list[FactorGraph], np.ndarray]:
-        graphs = check_graphs(X)
-        truth = encode(graphs, y, unknown)
-        for name in ("classes_", "feature_names_", "_reader"):
-            vars(self).pop(name, None)  # of an earlier fit on sequences
-        self._columns = None
-        return graphs, truth
+            graphs = check_graphs(X)
+            return graphs, encode(graphs, y), None
+        rows, path, columns, values = self._learn_sequences(X, y, False)
+        return chains(rows, values), path, columns
 
     def _learn_sequences(
         self, X: list, y: Any, unknown: bool
-    ) -> tuple[list[FeatureRows], np.ndarray]:
-        """Rows of each sequence, positions of all labels; sets columns and classes.
+    ) -> tuple[list[FeatureRows], np.ndarray, dict[str, int], list]:
+        """Rows of each sequence, positions of all labels, columns and labels.
 
         unknown: a label that is missing gets -1, and so does -1 among integers.
         """
@@ -104,15 +97,16 @@ class GraphPredictor(BaseEstimator):
             )
         code = {label: a for a, label in enumerate(values)}
         path = np.array([code.get(v, -1) for row in labels for v in row], np.int32)
-        vars(self).pop("_reader", None)
-        self._columns = columns
-        self.classes_ = as_labels(values)
-        self.feature_names_ = np.array(list(columns), dtype=object)
-        return rows, path
+        return rows, path, columns, values
 
     def _graphs(self, X: Any) -> list[FactorGraph]:
         """Instances of prediction."""
         X = self._instances(X)
+        fits = self.coef_.shape == (self._layout.n_weights,)
+        if self._columns is not None:
+            fits &= len(self._columns) == self._layout.n_features
+        if not fits:  # the kernels read without a look at sizes
+            raise ValueError("coef_ does not have the size that fit gave it")
         if self._columns is not None:
             return self._chains(find_columns(X, self._columns))
         graphs = check_graphs(X)
@@ -140,10 +134,32 @@ class GraphPredictor(BaseEstimator):
 
     # --------------------------------------------------------------------- weights
 
-    def _set_weights(self, layout: WeightLayout, coef: np.ndarray) -> None:
-        self._layout = layout
-        self.coef_ = coef
-        self.kinds_ = as_labels(layout.kinds)
+    def _set_model(
+        self,
+        layout: WeightLayout,
+        coef: np.ndarray,
+        columns: dict[str, int] | None,
+        **others: Any,
+    ) -> None:
+        """Set all that `fit` learns in one assignment.
+
+        An error or an interrupt before leaves the model of an earlier fit whole.
+
+        columns: the column of each name of sequences, whose labels are the kinds; None
+            for graphs.
+        """
+        model = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("classes_", "feature_names_", "_reader")
+        }
+        kinds = as_labels(layout.kinds)
+        model |= {"_layout": layout, "coef_": coef, "kinds_": kinds, **others}
+        model["_columns"] = columns
+        if columns is not None:
+            model["classes_"] = kinds
+            model["feature_names_"] = np.array(list(columns), dtype=object)
+        self.__dict__ = model
 
     @property
     def feature_coef_(self) -> np.ndarray:
@@ -323,15 +339,22 @@ def as_instances(X: Any) -> list:
     return instances
 
 
+def as_label_rows(y: Any) -> list:
+    """y as a list."""
+    try:
+        return list(y)
+    except TypeError as exc:
+        raise ValueError(
+            f"y must be a list with the labels of each instance, got {y!r:.60}"
+        ) from exc
+
+
 def check_labels(y: Any, lengths: list[int], unknown: bool = False) -> list[list]:
     """y as lists of plain values, one for each item of each sequence of X.
 
     unknown: whether labels may be None, and so a whole sequence.
     """
-    try:
-        rows = list(y)
-    except TypeError as exc:
-        raise ValueError("y must be a list of label lists") from exc
+    rows = as_label_rows(y)
     if len(rows) != len(lengths):
         raise ValueError(
             f"y must have labels for each sequence: X has {len(lengths)}, y has "
@@ -367,17 +390,14 @@ def check_labels(y: Any, lengths: list[int], unknown: bool = False) -> list[list
 
 def encode(graphs: list[FactorGraph], y: Any, unknown: bool = False) -> np.ndarray:
     """Positions in the candidates, of all instances in a row; -1 if unknown."""
-    try:
-        n_labels = len(y)
-    except TypeError as exc:
-        raise ValueError("y must be a list of label arrays") from exc
-    if n_labels != len(graphs):
+    rows = as_label_rows(y)
+    if len(rows) != len(graphs):
         raise ValueError(
             f"y must have labels for each instance: X has {len(graphs)}, y has "
-            f"{n_labels}"
+            f"{len(rows)}"
         )
     parts = [np.empty(0, dtype=np.int32)]
-    for i, (graph, labels) in enumerate(zip(graphs, y)):
+    for i, (graph, labels) in enumerate(zip(graphs, rows)):
         try:
             if unknown and labels is None:
                 labels = [None] * graph.n_variables

@@ -280,7 +280,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
                 "margin must be positive with step='passive_aggressive', which makes "
                 "no step at a tie and would never leave the zero weights"
             )
-        graphs, truth = self._learn_input(X, y)
+        graphs, truth, columns = self._learn_input(X, y)
         layout = WeightLayout.of(graphs)
         packed = Packed(graphs, layout)
         rng = check_random_state(self.random_state)
@@ -307,11 +307,15 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
                     )
                 if progress.step(f"epoch {epoch + 1}: {updates[-1]} updates"):
                     break
-        self._seed = int(seeds[2])
-        self._set_weights(layout, learner.average() if self.average else learner.coef)
-        self.n_iter_ = len(updates)
-        self.n_proposals_ = learner.n_proposals
-        self.n_updates_ = np.array(updates)
+        self._set_model(
+            layout,
+            learner.average() if self.average else learner.coef,
+            columns,
+            _seed=int(seeds[2]),
+            n_iter_=len(updates),
+            n_proposals_=learner.n_proposals,
+            n_updates_=np.array(updates),
+        )
         return self
 
     def _runner(

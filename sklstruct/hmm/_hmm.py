@@ -30,7 +30,7 @@ from ..symbols import (
     object_array,
 )
 from ._candidates import make_candidates
-from ._em import maximise
+from ._em import MAX_HISTORIES, maximise
 from ._factors import EMISSIONS, Factors, candidate_rows
 from ._inference import SequenceInference
 
@@ -70,7 +70,8 @@ class HighOrderHMM(SequenceInference):
         is wrapped in a `ClassifierEmission`.
 
     classes : int or array-like of shape (n_classes,), default=None
-        The possible labels; a number n stands for 0..n-1. None: those of y.
+        The possible labels; a number n, at most a million, stands for 0..n-1. None:
+        those of y.
 
     end : bool, default=True
         Whether the model predicts the end of a sequence, :math:`y_{L+1}`. False for
@@ -180,7 +181,11 @@ class HighOrderHMM(SequenceInference):
         "order": [Interval(Integral, 2, DEEPEST + 1, closed="both")],
         "smoothing": [None, HasMethods(["fit"]), BackoffModel],
         "emission": [StrOptions(set(EMISSIONS)), HasMethods(["fit"])],
-        "classes": [None, Interval(Integral, 1, None, closed="left"), "array-like"],
+        "classes": [
+            None,
+            Interval(Integral, 1, MAX_HISTORIES, closed="both"),
+            "array-like",
+        ],
         "end": ["boolean"],
         "max_iter": [None, Interval(Integral, 1, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
@@ -273,12 +278,9 @@ class HighOrderHMM(SequenceInference):
         if weight is not None and not weight.all():
             X, y = ([s for s, w in zip(part, weight) if w] for part in (X, y))
             weight = weight[weight > 0]
-        self.classes_ = _distinct_labels(y, self.classes)
-        ids = label_ids("y", y, self.classes_)
-        vars(self).pop("_automaton_cache", None)
-        factors = Factors(
-            self.smoothing, self.emission, self.order, self.classes_, self.end
-        )
+        classes = _distinct_labels(y, self.classes)
+        ids = label_ids("y", y, classes)
+        factors = Factors(self.smoothing, self.emission, self.order, classes, self.end)
         if all(some.min(initial=0) >= 0 for some in ids):
             model, emission = factors.of_labels(X, ids, weight)
             objective: list[float] = []
@@ -298,12 +300,21 @@ class HighOrderHMM(SequenceInference):
                     f"max_iter={max_iter} iterations; raise max_iter",
                     ConvergenceWarning,
                 )
-        self.transition_model_, self.emission_ = model, emission
-        self.objective_, self.n_iter_ = np.array(objective), len(objective)
-        self._class_of_label = factors.class_of_label
-        self._label_of_class = np.full(model.n_classes, -1, dtype=np.int64)
-        self._label_of_class[self._class_of_label] = np.arange(len(self.classes_))
-        self.order_ = model.order
+        label_of_class = np.full(model.n_classes, -1, dtype=np.int64)
+        label_of_class[factors.class_of_label] = np.arange(len(classes))
+        # In one assignment: an error or an interrupt before leaves the model of an
+        # earlier fit whole.
+        kept = {k: v for k, v in vars(self).items() if k != "_automaton_cache"}
+        self.__dict__ = kept | {
+            "classes_": classes,
+            "transition_model_": model,
+            "emission_": emission,
+            "objective_": np.array(objective),
+            "n_iter_": len(objective),
+            "order_": model.order,
+            "_class_of_label": factors.class_of_label,
+            "_label_of_class": label_of_class,
+        }
         return self
 
     def _read(self, X):
@@ -466,7 +477,8 @@ class HighOrderHMM(SequenceInference):
         Raises
         ------
         ValueError
-            If the emission model cannot be drawn from.
+            If the emission model cannot be drawn from, or a label is drawn whose
+            observations `fit` has not seen.
         """
         draw = self._of_emission("sample")
         n = check_count("n_sequences", n_sequences, 0)

@@ -50,7 +50,7 @@ class LatticeSolver:
 
     def __init__(self, automaton: ContextAutomaton, max_states: int = 1_000_000):
         self.automaton = automaton
-        self.max_states = max_states
+        self.max_states = int(max_states)
         self._room = _Room()
         self._dropped = np.empty(1)  # bound of the paths that the last beam left out
         n = automaton.n_nodes

@@ -73,8 +73,12 @@ class VectorEmission(Emission):
 
     def _rows_of(self, ids):
         at = np.searchsorted(self._ids, ids)
-        if (at == len(self._ids)).any() or (self._ids[at] != ids).any():
-            raise ValueError("emission: a drawn label was never observed in fit")
+        if not np.isin(ids, self._ids).all():
+            unseen = int(np.setdiff1d(ids, self._ids)[0])
+            raise ValueError(
+                f"classes: label number {unseen} was drawn, but fit has no observation "
+                "of this label; leave labels without observations out of classes"
+            )
         return at
 
 

@@ -7,8 +7,15 @@ import threading
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
-from sklstruct.factor_graph import ConditionalRandomField, _chains
+from sklstruct.factor_graph import (
+    ConditionalRandomField,
+    SampleRankClassifier,
+    _chains,
+    chain_graph,
+)
 from sklstruct.factor_graph._chain_fast import ChainScorer
 
 
@@ -179,3 +186,73 @@ def test_threads_share_a_model():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+CHAINS = ConditionalRandomField(), [[["a"], ["b"]], [["b"], ["a"]]]
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "place"),
+    [
+        (*CHAINS, "_crf.descend"),
+        (*CHAINS, "_crf._Descent.coef"),
+        (ConditionalRandomField(), "graphs", "_crf.descend"),
+        (SampleRankClassifier(random_state=0), CHAINS[1], "_samplerank.Learner"),
+        (SampleRankClassifier(random_state=0), "graphs", "_samplerank.Learner"),
+    ],
+)
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_a_fit_that_does_not_end_leaves_the_model_before(
+    model, X, place, error, monkeypatch
+):
+    if X == "graphs":
+        X = [chain_graph(["N", "V"], np.eye(2)) for _ in range(2)]
+    y = [["N", "V"], ["V", "N"]]
+
+    def stop(*given):
+        raise error
+
+    model = clone(model)
+    others = [[[f"w{i}"] for i in range(300)]], [[f"L{i}" for i in range(300)]]
+    with monkeypatch.context() as patch:
+        patch.setattr(f"sklstruct.factor_graph.{place}", stop)
+        with pytest.raises(error):
+            model.fit(*others)
+        with pytest.raises(NotFittedError):
+            model.predict(others[0])
+    model.fit(X, y)
+    before, answer = dict(vars(model)), list(map(list, model.predict(X)))
+    with monkeypatch.context() as patch:
+        patch.setattr(f"sklstruct.factor_graph.{place}", stop)
+        with pytest.raises(error):
+            model.fit(*others)
+    assert {k: v for k, v in vars(model).items() if k != "_reader"} == {
+        k: v for k, v in before.items() if k != "_reader"
+    }
+    assert list(map(list, model.predict(X))) == answer
+
+
+def test_a_state_whose_parts_do_not_fit_is_refused():
+    """The kernels would read outside of the arrays."""
+    X = [[[f"w{i}"] for i in range(3000)]]
+    whole = ConditionalRandomField(max_iter=1, tol=100.0).fit(
+        X, [[f"L{i % 50}" for i in range(3000)]]
+    )
+
+    def altered(**state):
+        model = ConditionalRandomField().fit([[["a"], ["b"]]], [["N", "V"]])
+        vars(model).update(state)
+        return model
+
+    for model in (
+        altered(classes_=whole.classes_, _columns=whole._columns),
+        altered(_columns=whole._columns),
+        altered(_columns={"w2999": -1, "w0": 10**12}),
+        altered(coef_=whole.coef_[:5]),
+        altered(_layout=whole._layout),
+    ):
+        for method in ("predict", "predict_proba", "predict_k", "sample_posterior"):
+            with pytest.raises(
+                (ValueError, IndexError), match="coef|features|reshape|out of bounds"
+            ):
+                getattr(model, method)(X)

@@ -224,7 +224,7 @@ def test_gap_bounds_the_distance_at_any_point(c1, c2):
         assert model.gap_ >= best.gap_
     assert best.gap_ <= 1e-7 * sum(map(len, X))
     # and at points that no descent visits
-    graphs, truth = best._learn_input(X, y)
+    graphs, truth, _ = best._learn_input(X, y)
     layout, loss = likelihood(graphs, [g.decode(t) for g, t in zip(graphs, np.split(
         truth, np.cumsum([g.n_variables for g in graphs])[:-1]))])  # fmt: skip
     for scale in (0.01, 1.0, 10.0):
@@ -257,7 +257,7 @@ def test_c1_makes_weights_zero_and_meets_its_conditions():
     model = ConditionalRandomField(0.5, 0.0, tol=1e-7, min_count=0).fit(X, y)
     w = model.coef_
     assert 0 < np.count_nonzero(np.abs(w) > 1e-8) < w.size / 2
-    graphs, truth = model._learn_input(X, y)
+    graphs, truth, _ = model._learn_input(X, y)
     _, loss = likelihood(graphs, [model.classes_[t] for t in np.split(
         truth, np.cumsum(list(map(len, X)))[:-1])])  # fmt: skip
     _, g = loss.value_and_gradient(w)
@@ -435,7 +435,7 @@ def test_score_counts_labels_that_fit_did_not_see_as_wrong():
     [
         ([], [], "at least one instance"),
         (3, [[]], "got int"),
-        ([[["a"]]], None, "y must be a list of label lists"),
+        ([[["a"]]], None, "y must be a list with the labels of each instance"),
         ([[["a"]]], [["s"], ["t"]], "X has 1, y has 2"),
         ([[["a"]]], [["s", "t"]], r"y\[0\] must have a label for each of the 1"),
         ([[["a"]]], ["s"], r"y\[0\] must be a list of labels"),
@@ -601,3 +601,70 @@ def test_probabilities_are_calibrated_in_the_sum():
     flat = list(itertools.chain.from_iterable(y))
     observed = [flat.count(label) for label in model.classes_]
     np.testing.assert_allclose(expected, observed, atol=0.05)
+
+
+@pytest.mark.parametrize("penalties", [(0.0, 1.0), (0.5, 0.0), (0.0, 0.0)])
+def test_min_count_above_all_counts_leaves_weights_of_zero(penalties):
+    X, y = [[["a"], ["b"]], [["a"]]], [["N", "V"], ["N"]]
+    graphs = [
+        chain_graph(["N", "V"], np.eye(2)),
+        chain_graph(["N", "V"], np.eye(2)[:1]),
+    ]
+    for given in (X, graphs):
+        model = ConditionalRandomField(*penalties, min_count=9).fit(given, y)
+        assert not model.coef_.any() and model.gap_ == 0.0
+        np.testing.assert_allclose(model.objective_, [3 * np.log(2)])
+        np.testing.assert_allclose(model.target_log_proba(given, y), -np.log([4, 2]))
+    # min_count is above all counts of the folds only
+    search = GridSearchCV(ConditionalRandomField(), {"min_count": [1, 3]}, cv=3)
+    search.fit(X[:1] * 3, y[:1] * 3)
+    assert search.cv_results_["mean_test_score"].tolist() == [1.0, 0.5]
+
+
+def test_a_feature_of_value_0_occurs(tmp_path):
+    X = [[{"up": True}, {"up": 1.0}, {"up": False}], [{"up": 0.0}, {"low": {"e": 0}}]]
+    y = [["N", "N", "P"], ["P", "N"]]
+    model = ConditionalRandomField(0.0, 0.1, tol=1e-9).fit(X, y)
+    low, up = model.feature_coef_
+    # "P" has `up` with the value 0 alone
+    np.testing.assert_allclose(up[1], -up[0], atol=1e-4)
+    assert up[0] > 0.5 and not low.any()
+    crfsuite = pytest.importorskip("sklearn_crfsuite")
+    X = [[{k: v for k, v in x.items() if k == "up"} for x in row] for row in X]
+    model.fit(X, y)
+    peer = crfsuite.CRF(
+        c1=0.0, c2=0.1, epsilon=1e-8, delta=1e-12, max_iterations=1000,
+        model_filename=str(tmp_path / "model"),
+    ).fit(X, y)  # fmt: skip
+    theirs = [[peer.state_features_["up", label] for label in "NP"]]
+    np.testing.assert_allclose(model.feature_coef_, theirs, atol=1e-4)
+
+
+def test_a_descent_to_the_end_without_a_bound_does_not_warn():
+    X = [[["a"], ["b"]], [["a"], ["c"]]]
+    for y in (
+        [["N", None], None],
+        [["N", None], ["N", None]],
+        [["N", None], ["V", None]],
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = ConditionalRandomField(tol=0.0, max_iter=5000).fit(X, y)
+        assert model.gap_ == np.inf and model.n_iter_ < 5000
+        again = ConditionalRandomField(tol=1e-3).fit(X, y)
+        assert model.objective_[-1] <= again.objective_[-1] + 1e-12
+    X, y = tagged()
+    y[0] = None
+    with pytest.warns(
+        ConvergenceWarning, match="may still fall by more than tol=1e-09"
+    ):
+        ConditionalRandomField(tol=1e-9, max_iter=2).fit(X, y)
+
+
+@pytest.mark.parametrize("y", [5, 2.5, None, object()])
+def test_y_that_is_not_a_list(y):
+    graphs = [chain_graph(["N", "V"], np.eye(2))]
+    for model in (ConditionalRandomField(), SampleRankClassifier()):
+        for X in (graphs, [[["a"], ["b"]]]):
+            with pytest.raises(ValueError, match=r"^y must be a list with the labels"):
+                model.fit(X, y)

@@ -1,6 +1,7 @@
 """Names and values of features against what the definition says of each item."""
 
 import enum
+import io
 import random
 from collections import Counter, UserDict
 from fractions import Fraction
@@ -8,6 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from sklstruct.compat.pycrfsuite import Tagger
+from sklstruct.factor_graph import ConditionalRandomField
 from sklstruct.factor_graph._observations import find_columns, learn_columns
 
 
@@ -122,3 +125,31 @@ def test_more_entries_than_there_was_room_for():
 def test_a_number_beyond_floats_is_refused():
     with pytest.raises(ValueError, match=r"X\[1\], item 0: .*too large"):
         learn_columns([[], [{"a": 10**400}]])
+
+
+def test_mappings_inside_each_other_have_a_bound():
+    endless = {}
+    endless["a"] = {"b": UserDict(c=endless)}
+    deep = {"a": 1.0}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    model = ConditionalRandomField().fit([[{"a": 1.0}]], [["N"]])
+    file = io.BytesIO()
+    model.save(file)
+    tagger = Tagger()
+    tagger.open_inmemory(file.getvalue())
+    for item in (endless, deep):
+        message = "item 1: the mapping at 'a:.* more than 100 mappings"
+        with pytest.raises(ValueError, match=message):
+            ConditionalRandomField().fit([[["a"], item]], [["N", "N"]])
+        with pytest.raises(ValueError, match=message):
+            model.predict([[["a"], item]])
+        with pytest.raises(ValueError, match=message):
+            tagger.tag([["a"], item])
+    levels = {"a": 2.0}
+    for _ in range(100):
+        levels = {"b": levels}
+    rows, columns = learn_columns([[levels]])
+    assert list(columns) == ["b:" * 100 + "a"] and rows[0].value.tolist() == [2.0]
+    with pytest.raises(ValueError, match="more than 100"):
+        learn_columns([[{"b": levels}]])

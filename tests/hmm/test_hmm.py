@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from _hmm_problems import only, toy
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
@@ -1153,3 +1154,43 @@ def test_posterior_decoding_has_the_largest_expected_accuracy():
     assert [row[0] for row in found] == [row[0] for row in y]
     with pytest.raises(ValueError, match="'decoding' parameter"):
         HighOrderHMM(decoding="viterbi").fit(X, y)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+@pytest.mark.parametrize("place", ["Factors.of_labels", "maximise"])
+def test_a_fit_that_does_not_end_leaves_the_model_before(place, error, monkeypatch):
+    def stop(*given, **options):
+        raise error
+
+    X, last = [[1.0, 2.0, 8.0, 9.0]], None if place == "maximise" else "c"
+    model = HighOrderHMM(2, emission="gaussian")
+    failing = [[5.0, 6.0, 7.0]], [["0", "a", last]]
+    with monkeypatch.context() as patch:
+        patch.setattr(f"sklstruct.hmm._hmm.{place}", stop)
+        with pytest.raises(error):
+            model.fit(*failing)
+        with pytest.raises(NotFittedError):
+            model.predict(X)
+    model.fit(X, [["a", "a", "b", "b"]])
+    before = dict(vars(model))
+    with monkeypatch.context() as patch:
+        patch.setattr(f"sklstruct.hmm._hmm.{place}", stop)
+        with pytest.raises(error):
+            model.fit(*failing)
+    assert vars(model) == before
+    assert model.predict(X) == [["a", "a", "b", "b"]]
+
+
+@pytest.mark.parametrize("classes", [10**30, 10**6 + 1])
+def test_too_many_classes_are_refused_before_they_are_made(classes):
+    model = HighOrderHMM(2, emission="gaussian", classes=classes)
+    with pytest.raises(InvalidParameterError, match="'classes'.*1000000"):
+        model.fit([[1.0, 2.0]], [[0, 1]])
+
+
+def test_a_drawn_label_without_observations_is_named():
+    model = HighOrderHMM(
+        2, emission="poisson", classes=2, smoothing=AdditiveLM(delta=0.3), end=False
+    ).fit([[3, 2]], [[0, 0]])
+    with pytest.raises(ValueError, match="^classes: label number 1 was drawn"):
+        model.sample(50, random_state=0)

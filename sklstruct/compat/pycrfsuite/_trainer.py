@@ -410,9 +410,9 @@ class _Reporting(ConditionalRandomField):
     report: Callable[[ConditionalRandomField, list[float]], None]
 
     def _after_iteration(
-        self, layout: Any, coef: Callable[[], np.ndarray], objective: list
+        self, set_model: Callable[[], None], objective: list[float]
     ) -> None:
-        self._set_weights(layout, coef())
+        set_model()
         self.report(self, objective)
 
 
