@@ -1,5 +1,6 @@
 """TextClassifier: the parts that it stands for, labels of all kinds, bad input."""
 
+import io
 import pickle
 
 import numpy as np
@@ -195,15 +196,98 @@ def test_explain_is_the_change_of_the_log_probability():
 
 
 def test_texts_without_ngrams_get_the_prior():
-    model = TextClassifier("letters", random_state=0).fit(TEXTS, LABELS)
-    P = model.predict_proba(["", "  \n", "\u3042", "\ud800\0"])
-    assert np.isfinite(P).all() and (P[1] == P[0]).all()
-    zeros = sp.csr_matrix((1, model.features_.trie_.n_columns))
-    np.testing.assert_array_equal(P[:1], model.estimator_.predict_proba(zeros))
     some = TextClassifier("words", min_df=1).fit(["", "card", ""], ["a", "b", "a"])
-    assert np.isfinite(some.predict_proba([""])).all()
-    with pytest.raises(ValueError, match="0 sample"):
-        model.predict([])
+    np.testing.assert_allclose(some.predict_proba([""]), [[2 / 3, 1 / 3]])
+    assert some.predict([""]).tolist() == ["a"]
+
+
+UNKNOWN = ["", "  \n", "\u3042", "\ud800\0"]
+NAMES = several(LABELS, TEXTS)
+WEIGHT = np.where(LABELS == "travel", 2.5, 1.0)
+WEIGHT[:40] = 0
+BAYES = TextClassifier("words", estimator=MultinomialNB())
+SPARSE_Y = MultiLabelBinarizer(sparse_output=True).fit_transform(NAMES)
+# model, y, whether it can be reduced
+PRIORS = {
+    "letters": (TextClassifier("letters"), LABELS, True),
+    "auto": (TextClassifier(), LABELS, True),
+    "two classes": (TextClassifier("both"), LABELS == "card", True),
+    "a tree": (
+        TextClassifier("words", taxonomy=[["card", "login"], "travel"]), LABELS, True,
+    ),
+    "log_loss": (
+        TextClassifier("words", estimator=LinearClassifier("log_loss")), LABELS, True,
+    ),
+    "of others": (BAYES, LABELS, False),
+    "names": (TextClassifier("both"), NAMES, True),
+    "sparse": (TextClassifier("words", threshold=0.2), SPARSE_Y, True),
+    "dense": (TextClassifier("words", threshold="f1"), SPARSE_Y.toarray(), True),
+    "inner": (TextClassifier("words", taxonomy={1: 0, 2: 0, 3: 0}), SPARSE_Y, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["equal", "weighted"])
+@pytest.mark.parametrize("name", PRIORS)
+def test_texts_without_ngrams_get_the_shares_of_the_labels(name, weight):
+    model, y, can_reduce = PRIORS[name]
+    model = clone(model).set_params(
+        **{} if name == "of others" else {"random_state": 0}
+    )
+    model.fit(TEXTS, y, weight)
+    several_labels = name in ("names", "sparse", "dense", "inner")
+    Y = SPARSE_Y.toarray().astype(bool)
+    if not several_labels:
+        Y = np.asarray(y)[:, None] == np.unique(y)
+    elif name == "inner":
+        Y[:, 0] = Y.any(axis=1)
+    prior = np.average(Y, axis=0, weights=weight)
+    mixed = [TEXTS[0], *UNKNOWN, TEXTS[1]]
+    models = [model]
+    if can_reduce:
+        models.append(model.reduce())
+        if name != "two classes":  # labels that are not stored
+            file = io.BytesIO()
+            model.save(file)
+            file.seek(0)
+            models.append(TextClassifier.load(file))
+    for one in models:
+        np.testing.assert_allclose(one.class_prior_, prior)
+        P = one.predict_proba(mixed)
+        np.testing.assert_allclose(P[1:-1], np.tile(prior, (4, 1)))
+        np.testing.assert_array_equal(P[[0, -1]], one.predict_proba(TEXTS[:2]))
+        log_proba = one.predict_log_proba(mixed)
+        np.testing.assert_allclose(log_proba[1:-1], np.tile(np.log(prior), (4, 1)))
+        order = np.argsort(-prior, kind="stable")[:2]
+        labels, found = one.predict_top_k(mixed, 2, return_log_proba=True)
+        np.testing.assert_array_equal(
+            labels[1:-1], np.tile(one.classes_[order], (4, 1))
+        )
+        np.testing.assert_allclose(found[1:-1], np.tile(np.log(prior[order]), (4, 1)))
+        predicted, plain = one.predict(mixed), one.predict(TEXTS[:2])
+        assert predicted.dtype == plain.dtype and type(predicted) is type(plain)
+        if sp.issparse(predicted):
+            predicted, plain = predicted.toarray(), plain.toarray()
+        np.testing.assert_array_equal(predicted[[0, -1]], plain)
+        right = one.classes_[prior.argmax()]
+        if several_labels:
+            right = prior > one.estimator_.threshold_
+        np.testing.assert_array_equal(predicted[1:-1], np.array([right] * 4))
+        # A text of one n-gram: without the n-gram the text is empty.
+        word = "\u3042 card \u3042"
+        if name not in ("letters", "auto", "two classes", "names"):
+            label = one.classes_[0]
+            ((ngram, change),) = one.explain(word, label)
+            assert ngram == "card"
+            full = one.predict_log_proba([word])[0, 0]
+            assert change == pytest.approx(full - np.log(prior[0]), abs=1e-5)
+        assert one.explain("\u3042") == []
+
+
+def test_no_text_is_an_error_that_names_X():
+    model = TextClassifier("letters", random_state=0).fit(TEXTS, LABELS)
+    for method in ("predict", "predict_proba", "decision_function", "predict_top_k"):
+        with pytest.raises(ValueError, match="X must hold at least one text"):
+            getattr(model, method)([], *([2] if method == "predict_top_k" else []))
 
 
 def test_auto_without_a_fold_is_letters():
