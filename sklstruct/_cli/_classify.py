@@ -16,7 +16,13 @@ import numpy as np
 from .._checks import INT32_MAX
 from .._files import COMPRESSIONS, open_read
 from ..compat import fasttext
-from ..text import TextClassifier, is_fasttext, log_loss_of, read_labelled
+from ..text import (
+    TextClassifier,
+    is_fasttext,
+    log_loss_of,
+    numbered_lines,
+    read_labelled,
+)
 from ._files import source_of
 from ._tables import print_figures, progress
 
@@ -100,7 +106,7 @@ def _read(
     texts, labels = [], []
     with (
         open_read(path, name="FILE") as (file, _),
-        io.TextIOWrapper(file, encoding="utf-8", newline="") as lines,
+        io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines,
     ):
         rows = csv.reader(lines, delimiter=delimiter, quoting=quoted)
         try:
@@ -170,7 +176,7 @@ def predict(arguments: argparse.Namespace) -> None:
 
 def _lines(file: Any, label: str) -> Iterator[str]:
     """The lines of a file without their ends."""
-    for number, line in enumerate(file, 1):
+    for number, line in numbered_lines(file):
         try:
             yield line.decode().rstrip("\r\n")
         except UnicodeDecodeError as exc:

@@ -147,6 +147,25 @@ def test_a_file_of_fasttext_is_a_model(folder, capsys):
     )
 
 
+@pytest.mark.parametrize("name", ["one.txt", "one.csv", "one.tsv.gz", "several.txt"])
+def test_a_byte_order_mark_is_skipped(folder, name, capsys):
+    options = train_options(name)
+    data = Path(name).read_bytes()
+    if name.endswith(".gz"):
+        data = gzip.decompress(data)
+    marked = "marked" + name.removesuffix(".gz")[-4:]
+    Path(marked).write_bytes(b"\xef\xbb\xbf" + data)
+    assert run("train", name, "m.sktext", *options) == 0
+    assert run("train", marked, "n.sktext", *options) == 0
+    assert Path("m.sktext").read_bytes() == Path("n.sktext").read_bytes()
+    capsys.readouterr()
+    Path("new_marked.txt").write_bytes(b"\xef\xbb\xbf" + Path("new.txt").read_bytes())
+    for file in ("new.txt", "new_marked.txt"):
+        assert run("predict", "m.sktext", file) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[: len(NEW)] == out[len(NEW) :]
+
+
 def test_labels_that_the_model_lacks_have_no_log_loss(folder, capsys):
     assert run("train", "one.txt", "m", "-q") == 0
     capsys.readouterr()
@@ -158,7 +177,7 @@ def test_labels_that_the_model_lacks_have_no_log_loss(folder, capsys):
 
 WRONG = {
     ("train", "absent", "x"): "absent",
-    ("train", "one.txt", "none/x"): "MODEL none/x: the folder none does not exist",
+    ("train", "one.txt", "none/x"): "MODEL cannot be written (the folder",
     ("train", "one.txt", "one.txt"): "MODEL one.txt would be read and written",
     ("train", "new.txt", "x"): "no line has a label that begins with '__label__'",
     (
