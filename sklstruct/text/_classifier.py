@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -34,7 +35,7 @@ from ..symbols import encode, object_array
 from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy
 from ._reduced import ReducedMixin, joined, parts_of
 from ._scores import empty_rows, text_scores
-from ._targets import are_lists, binarized, label_shares, learn_names
+from ._targets import are_lists, label_shares, learn_names, rows_are_equal
 from ._vectorizer import NgramVectorizer, as_texts
 
 # Analyzer and n-gram range of the vectorizers of a name of features.
@@ -506,7 +507,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
         y : array-like of shape (n_texts,), or (n_texts, n_labels)
             True labels, in the form that `fit` was given. With several labels per text
-            all of them must be right.
+            all of them must be right. A label that `fit` has not seen is not predicted.
 
         sample_weight : array-like of shape (n_texts,), default=None
             Weights of the texts.
@@ -516,9 +517,15 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         accuracy : float
         """
         check_is_fitted(self)
-        if are_lists(y):
-            y = binarized(y, self.classes_)
-        return super().score(X, y, sample_weight)
+        if not are_lists(y) or self.classes_.dtype.kind in "iu":
+            return super().score(X, y, sample_weight)
+        found = self.predict(X)
+        if not sp.issparse(found):
+            raise ValueError("y holds lists of labels, and y of fit held single labels")
+        right = rows_are_equal(y, found, self.classes_)
+        return float(
+            accuracy_score(np.ones_like(right), right, sample_weight=sample_weight)
+        )
 
     def explain(
         self, text: str, label: Any = None, k: int = 10

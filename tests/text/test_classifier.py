@@ -10,7 +10,12 @@ import scipy.sparse as sp
 from _texts import LABELS, NEW, TEXTS, several, tickets
 from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_predict,
+    cross_val_score,
+)
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MultiLabelBinarizer
@@ -19,6 +24,7 @@ from sklearn.utils import get_tags
 from sklstruct import HierarchicalClassifier, LinearClassifier
 from sklstruct.text import NgramVectorizer, TextClassifier, _classifier
 
+NAMES = several(LABELS, TEXTS)
 NAMED = {
     "letters": [("char_wb", (1, 4))],
     "words": [("word", (1, 2))],
@@ -94,8 +100,37 @@ def test_several_labels_in_all_forms_are_one_model():
     top, log_proba = models["sets"].predict_top_k(NEW, 2, return_log_proba=True)
     np.testing.assert_allclose(np.exp(log_proba), np.sort(P)[:, ::-1][:, :2])
     assert set(top.ravel()) <= set(models["sets"].classes_)
-    with pytest.raises(ValueError, match="'other', which is not in classes_"):
-        models["sets"].score(TEXTS[:1], [["other"]])
+    assert models["sets"].score(TEXTS[:1], [["other"]]) == 0
+
+
+def test_score_of_several_labels_that_fit_has_not_seen():
+    model = TextClassifier("words", random_state=0).fit(TEXTS, NAMES)
+    Y = model.predict(TEXTS).toarray() > 0
+    predicted = [{*model.classes_[row]} for row in Y]
+    given = [set(names) for names in NAMES]
+    given[3] = predicted[3] | {"rare"}
+    given[5], given[7] = predicted[5], predicted[7]
+    right = np.array([a == b for a, b in zip(predicted, given)])
+    assert not right[3] and right[5] and 0.3 < right.mean() < 1
+    assert model.score(TEXTS, given) == pytest.approx(right.mean())
+    weight = np.arange(len(TEXTS)) % 3
+    expected = np.average(right, weights=weight)
+    assert model.score(TEXTS, given, weight) == pytest.approx(expected)
+    rare = [*given[:-1], {"seldom"}]
+    scores = cross_val_score(TextClassifier("words"), TEXTS, rare, cv=KFold(3))
+    assert np.isfinite(scores).all()
+    for texts, y, match in (
+        (TEXTS[:3], given[:2], "inconsistent numbers of samples"),
+        ([], [["a"]], "X must hold at least one text"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            model.score(texts, y)
+    single = TextClassifier("words", random_state=0).fit(TEXTS, LABELS)
+    with pytest.raises(ValueError, match="y of fit held single labels"):
+        single.score(TEXTS, given)
+    for y in ([["a"]] * 3, [["a"], [], ["a"]]):
+        with pytest.raises(ValueError, match="y holds lists of 1 label: several"):
+            model.fit(TEXTS[:3], y)
 
 
 def test_searches_over_all_names():
@@ -202,7 +237,6 @@ def test_texts_without_ngrams_get_the_prior():
 
 
 UNKNOWN = ["", "  \n", "\u3042", "\ud800\0"]
-NAMES = several(LABELS, TEXTS)
 WEIGHT = np.where(LABELS == "travel", 2.5, 1.0)
 WEIGHT[:40] = 0
 BAYES = TextClassifier("words", estimator=MultinomialNB())
@@ -332,6 +366,8 @@ def test_bad_labels_and_parameters():
         (None, "y must hold the labels of the texts, got None"),
         (["a"], "inconsistent numbers of samples: 2 and 1"),
         (["a", None], r"y\[1\] is missing"),
+        (["a", float("nan")], r"y\[1\] is missing \(nan\): .* 1 of 2 labels"),
+        ((np.nan, "a"), r"y\[0\] is missing"),
         ([0.5, 1.5], "Unknown label type"),
     ):
         with pytest.raises(ValueError, match=match):
