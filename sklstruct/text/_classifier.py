@@ -74,8 +74,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         - "both": 1 or 2 words, and 2 to 5 letters inside words, for topics and intents.
           Both parts of a row have the length :math:`1/\sqrt2`.
         - "auto": "letters" or "both", whichever has the smaller log-loss on the fold of
-          the estimator, or "letters" if the texts are too few for a fold. Of more than
-          20 000 texts so many are drawn for the choice.
+          the estimator, or "letters" if the texts are too few for a fold or hold no
+          n-gram of "both". Of more than 20 000 texts so many are drawn for the choice.
         - An `NgramVectorizer`, or another transformer of texts; it is cloned.
 
     ngram_range : tuple (shortest, longest), default=None
@@ -212,7 +212,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             strings, or as a dense or sparse matrix of 0 and 1.
 
         sample_weight : array-like of shape (n_texts,), default=None
-            Non-negative weights; weight 0 is as if absent.
+            Non-negative weights of the texts for the classifier. The n-grams and their
+            idf are those of all texts, also of weight 0.
 
         Returns
         -------
@@ -332,7 +333,13 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             with warnings.catch_warnings():
                 if n > _MOST_TRIED:  # about labels that none of the drawn texts have
                     warnings.simplefilter("ignore")
-                fitted.append(self._fitted(name, *some))
+                try:
+                    fitted.append(self._fitted(name, *some))
+                except ValueError:
+                    trie = fitted[0][0].trie_ if fitted else None
+                    if trie is None or trie.n_columns == trie.spaces.size:
+                        raise
+                    break  # there are letters, but no n-grams of "both"
             losses.append(_fold_log_loss(fitted[-1][1], self.estimator is not None))
         # One class, or a single text of each, has no fold: then the first.
         best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
@@ -353,7 +360,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     def _empty(self, rows: Any) -> NDArray:
         """Whether each row of the vectorizer has no known n-gram."""
         if not sp.issparse(rows):
-            return ~np.asarray(rows).any(axis=1)
+            return np.logical_not(np.asarray(rows).any(axis=1))
         spaces, first, features = [], 0, self.features_
         steps = getattr(features, "transformer_list", [("", features)])
         if all(isinstance(one, NgramVectorizer) for _, one in steps):

@@ -328,6 +328,12 @@ def test_auto_without_a_fold_is_letters():
     model = TextClassifier(min_df=1).fit(["one text", "other words"], ["a", "b"])
     assert model.features_.analyzer == "char_wb"
     assert model.predict(["texts", "word"]).tolist() == ["a", "b"]
+    letters = TextClassifier(min_df=1).fit(["x y", "z w"] * 5, ["a", "b"] * 5)
+    assert letters.predict(["x", "w"]).tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="fewer of 2 texts than min_df=9"):
+        TextClassifier(min_df=9).fit(["x y", "z w"], ["a", "b"])
+    with pytest.raises(ValueError, match="X holds no n-gram of analyzer=.word"):
+        TextClassifier().fit(["x", "z"], ["a", "b"])
 
 
 @pytest.mark.parametrize("features", [*NAMED, "auto"])
@@ -343,6 +349,9 @@ BAD_TEXTS = {
     "None": ([None, "a"], r"X\[0\] must be a string, got NoneType; use \"\""),
     "NaN": (["a", np.nan], r"X\[1\] must be a string, got float; use \"\""),
     "numbers": ([1, 2], r"X\[0\] must be a string, got int"),
+    "a data frame": (pd.DataFrame({"t": ["a", "b"]}), "got DataFrame: pass one column"),
+    "a set": ({"a", "b"}, "got set: its order is not defined"),
+    "a mapping": ({"a": "b"}, "X must be a list of texts, got dict"),
 }
 
 
