@@ -166,6 +166,19 @@ def _at_least(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
     return number
 
 
+def _real(what: str, allowed: Callable[[float], bool]) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not allowed(value):
+            raise argparse.ArgumentTypeError(f"{text!r}: {what} was expected")
+        return value
+
+    return number
+
+
 def _add_train(add: Any) -> None:
     one = _subcommand(add, "train", "._models", "train a model on text", output=True)
     one.add_argument(
@@ -331,11 +344,15 @@ def _add_classify(add: Any) -> None:
         help="n-grams that are in fewer texts are left out (2)",
     )  # fmt: skip
     train.add_argument(
-        "-C", type=float, default=1.0, help="inverse of the regularisation (1)"
+        "-C",
+        type=_real("a positive number", lambda C: 0 < C < math.inf),
+        default=1.0,
+        help="inverse of the regularisation, positive (1)",
     )
     train.add_argument(
         "--tune", metavar="FILE",
-        help="held-out texts, by which small weights are left out",
+        help="held-out texts, by which small weights are left out; texts with labels "
+        "that FILE lacks are passed over",
     )  # fmt: skip
     train.add_argument(
         "--seed", type=_at_least(0, 2**32 - 1), default=0, help="of random numbers (0)"
@@ -356,8 +373,9 @@ def _add_classify(add: Any) -> None:
     for one in (predict, test):
         one.add_argument("-k", type=_at_least(1), default=1, help="most labels (1)")
         one.add_argument(
-            "--threshold", type=float, default=0.0, metavar="P",
-            help="least probability of a label (0)",
+            "--threshold", default=0.0, metavar="P",
+            type=_real("a number from 0 to 1", lambda p: 0 <= p <= 1),
+            help="least probability of a label, from 0 to 1 (0)",
         )  # fmt: skip
     for one in (train, test):
         one.add_argument(

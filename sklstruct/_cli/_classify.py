@@ -16,7 +16,13 @@ import numpy as np
 from .._checks import INT32_MAX
 from .._files import COMPRESSIONS, open_read
 from ..compat import fasttext
-from ..text import TextClassifier, is_fasttext, log_loss_of, read_labelled
+from ..text import (
+    TextClassifier,
+    is_fasttext,
+    log_loss_of,
+    numbered_lines,
+    read_labelled,
+)
 from ._files import source_of
 from ._tables import print_figures, progress
 
@@ -100,22 +106,24 @@ def _read(
     texts, labels = [], []
     with (
         open_read(path, name="FILE") as (file, _),
-        io.TextIOWrapper(file, encoding="utf-8", newline="") as lines,
+        io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as lines,
     ):
-        rows = csv.reader(lines, delimiter=delimiter, quoting=quoted)
+        rows = csv.reader(lines, delimiter=delimiter, quoting=quoted, strict=True)
+        first = 1  # line of the row; a row with quotes may have several
         try:
             for number, row in enumerate(rows):
-                if not row or (arguments.header and number == 0):
-                    continue
-                if len(row) < max(label, text):
-                    raise ValueError(
-                        f"{len(row)} columns, and --columns names column "
-                        f"{max(label, text)}"
-                    )
-                texts.append(row[text - 1])
-                labels.append([row[label - 1]])
+                if row and not (arguments.header and number == 0):
+                    if len(row) < max(label, text):
+                        raise ValueError(
+                            f"{len(row)} columns, and --columns names column "
+                            f"{max(label, text)}"
+                        )
+                    texts.append(row[text - 1])
+                    labels.append([row[label - 1]])
+                first = rows.line_num + 1
         except (csv.Error, UnicodeDecodeError, ValueError) as exc:
-            raise ValueError(f"{path}, line {rows.line_num}: {exc}") from exc
+            why = f"{exc}: a quote is not closed" if "end of data" in str(exc) else exc
+            raise ValueError(f"{path}, line {first}: {why}") from exc
     if not texts:
         raise ValueError(f"{path}: the file has no line")
     return texts, labels
@@ -126,7 +134,20 @@ def train(arguments: argparse.Namespace) -> None:
     with progress(arguments, f"reading {arguments.text}"):
         texts, labels = _read(arguments.text, arguments)
         held_out = _read(arguments.tune, arguments) if arguments.tune else None
+    if arguments.min_count > len(texts):
+        raise ValueError(
+            f"--min-count {arguments.min_count} is more than the {len(texts)} texts of "
+            f"{arguments.text}"
+        )
     several = any(len(set(row)) > 1 for row in labels)
+    if held_out:
+        known = {label for row in labels for label in row}
+        kept = [pair for pair in zip(*held_out) if known.issuperset(pair[1])]
+        if not kept:
+            raise ValueError(
+                f"--tune {arguments.tune}: no text has only labels of {arguments.text}"
+            )
+        held_out = [x for x, _ in kept], [row for _, row in kept]
 
     def targets(rows: list[list[str]]) -> list:
         return rows if several else [row[0] for row in rows]
@@ -170,7 +191,7 @@ def predict(arguments: argparse.Namespace) -> None:
 
 def _lines(file: Any, label: str) -> Iterator[str]:
     """The lines of a file without their ends."""
-    for number, line in enumerate(file, 1):
+    for number, line in numbered_lines(file):
         try:
             yield line.decode().rstrip("\r\n")
         except UnicodeDecodeError as exc:

@@ -523,7 +523,8 @@ def train_supervised(
         labels = [[x for x in some if count[x] >= minCountLabel] for some in labels]
         texts = [text for text, some in zip(texts, labels) if some]
         labels = [some for some in labels if some]
-    several = loss == "ova" or any(len(some) > 1 for some in labels)
+    one_label = len({x for some in labels for x in some}) == 1
+    several = any(len(some) > 1 for some in labels) or (loss == "ova" and not one_label)
     y = labels if several else [some[0] for some in labels]
     if minCount is None:
         minCount = min(2, len(texts))

@@ -163,13 +163,17 @@ def check_labels(y: Any) -> NDArray:
     except ValueError:  # lists of unequal length
         type_of_target(y, input_name="y")  # says what to do about them
         raise
-    if labels.dtype == object and labels.ndim == 1:
-        gone = [i for i, label in enumerate(labels.tolist()) if is_missing(label)]
+    # NumPy would make the string "nan" of a NaN between strings.
+    of_list = isinstance(y, list | tuple) and labels.dtype.kind in "US"
+    if labels.ndim == 1 and (labels.dtype == object or of_list):
+        each = y if of_list else labels.tolist()
+        gone = [i for i, label in enumerate(each) if is_missing(label)]
         if gone:
             raise ValueError(
-                f"y[{gone[0]}] is missing ({labels[gone[0]]!r}): every sample needs a "
+                f"y[{gone[0]}] is missing ({each[gone[0]]!r}): every sample needs a "
                 f"label; {len(gone)} of {labels.size} labels are missing"
             )
+    if labels.ndim == 1 and labels.dtype == object:
         sets = [label for label in labels if isinstance(label, set | frozenset | list)]
         if sets:
             raise ValueError(

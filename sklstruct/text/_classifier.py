@@ -11,11 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_count, check_samples, strings_as_objects
+from .._checks import as_indicator, check_count, check_samples, strings_as_objects
 from .._compat import (
     BaseEstimator,
     HasMethods,
@@ -33,8 +34,8 @@ from ..linear._labels import check_labels
 from ..symbols import encode, object_array
 from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy
 from ._reduced import ReducedMixin, joined, parts_of
-from ._scores import text_scores
-from ._targets import are_lists, binarized, learn_names
+from ._scores import empty_rows, text_scores
+from ._targets import are_lists, label_shares, learn_names, rows_are_equal
 from ._vectorizer import NgramVectorizer, as_texts
 
 # Analyzer and n-gram range of the vectorizers of a name of features.
@@ -73,8 +74,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         - "both": 1 or 2 words, and 2 to 5 letters inside words, for topics and intents.
           Both parts of a row have the length :math:`1/\sqrt2`.
         - "auto": "letters" or "both", whichever has the smaller log-loss on the fold of
-          the estimator, or "letters" if the texts are too few for a fold. Of more than
-          20 000 texts so many are drawn for the choice.
+          the estimator, or "letters" if the texts are too few for a fold or hold no
+          n-gram of "both". Of more than 20 000 texts so many are drawn for the choice.
         - An `NgramVectorizer`, or another transformer of texts; it is cloned.
 
     ngram_range : tuple (shortest, longest), default=None
@@ -119,6 +120,9 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     estimator_ : classifier
         The fitted classifier of the rows.
 
+    class_prior_ : ndarray of shape (n_classes,)
+        The share of the training texts, by weight, that have each label.
+
     weight_threshold_ : float
         Of a reduced model (`reduce`, `load`), the part of the largest weight of its
         class that all weights exceed.
@@ -130,8 +134,9 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     Notes
     -----
-    A text without any known n-gram gets the probabilities of a row of zeros, those of
-    the intercepts.
+    A text without any known n-gram (a space does not count) gets the probabilities
+    ``class_prior_``, whatever the classifier. A score of the classifier for a row of
+    zeros is an extrapolation: few or no training texts have such a row.
 
     Examples
     --------
@@ -207,7 +212,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             strings, or as a dense or sparse matrix of 0 and 1.
 
         sample_weight : array-like of shape (n_texts,), default=None
-            Non-negative weights; weight 0 is as if absent.
+            Non-negative weights of the texts for the classifier. The n-grams and their
+            idf are those of all texts, also of weight 0.
 
         Returns
         -------
@@ -230,8 +236,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         elif not sp.issparse(y):
             check_classification_targets(check_labels(strings_as_objects(y)))
         check_samples(len(texts), y.shape[0] if hasattr(y, "shape") else len(y))
-        if sample_weight is not None:
-            _check_sample_weight(sample_weight, np.empty(len(texts)))
+        weight = _check_sample_weight(sample_weight, np.empty(len(texts)))
         if isinstance(self.features, str) and self.features == "auto":
             fitted = self._compared(texts, y, sample_weight)
         else:
@@ -239,6 +244,12 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         self.features_, self.estimator_ = fitted
         self.reduced_ = None
         self.classes_ = self.estimator_.classes_ if names is None else names
+        if self.estimator is None or isinstance(self.estimator, _OURS):
+            implied = None
+            if self.estimator_.multilabel_:
+                implied = self.estimator_._implied_labels(np.shape(y)[1])
+            y = y if implied is None else implied.close(as_indicator(y, "y"))
+        self.class_prior_ = label_shares(y, self.classes_, weight)
         return self
 
     def _check_params(self) -> None:
@@ -322,7 +333,13 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             with warnings.catch_warnings():
                 if n > _MOST_TRIED:  # about labels that none of the drawn texts have
                     warnings.simplefilter("ignore")
-                fitted.append(self._fitted(name, *some))
+                try:
+                    fitted.append(self._fitted(name, *some))
+                except ValueError:
+                    trie = fitted[0][0].trie_ if fitted else None
+                    if trie is None or trie.n_columns == trie.spaces.size:
+                        raise
+                    break  # there are letters, but no n-grams of "both"
             losses.append(_fold_log_loss(fitted[-1][1], self.estimator is not None))
         # One class, or a single text of each, has no fold: then the first.
         best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
@@ -332,26 +349,68 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     # --------------------------------------------------------------- prediction
 
-    def _rows(self, texts: list[str]) -> Any:
-        """The rows of texts, for `estimator_`."""
+    def _rows(self, texts: list[str]) -> tuple[Any, NDArray]:
+        """The rows of texts, for `estimator_`, and which texts have no known n-gram."""
         if self.reduced_ is None:
-            return self.features_.transform(texts)
+            rows = self.features_.transform(texts)
+            return rows, self._empty(rows)
         vectorizers = list(parts_of(self.features_).values())
         return text_scores(vectorizers, self.reduced_.weights, texts, self.n_jobs)
+
+    def _empty(self, rows: Any) -> NDArray:
+        """Whether each row of the vectorizer has no known n-gram."""
+        if not sp.issparse(rows):
+            return np.logical_not(np.asarray(rows).any(axis=1))
+        spaces, first, features = [], 0, self.features_
+        steps = getattr(features, "transformer_list", [("", features)])
+        if all(isinstance(one, NgramVectorizer) for _, one in steps):
+            for _, one in steps:
+                spaces.append(first + one.trie_.spaces)
+                first += one.trie_.n_columns
+        rows = sp.csr_matrix(rows)
+        return empty_rows(
+            rows.indptr[1:],
+            rows.indices,
+            np.concatenate([np.empty(0, dtype=np.int32), *spaces]),
+        )
 
     def _answer(self, method: str, X: Any, *args: Any, **options: Any) -> Any:
         """The answer of a method of `estimator_` for texts, block by block."""
         check_is_fitted(self)
         texts, answer = as_texts(X), getattr(self.estimator_, method)
-        found = [
-            answer(self._rows(texts[i : i + _BLOCK]), *args, **options)
-            for i in range(0, max(len(texts), 1), _BLOCK)
-        ]
+        if not texts:
+            raise ValueError("X must hold at least one text, got an empty list")
+        found = []
+        for i in range(0, len(texts), _BLOCK):
+            rows, empty = self._rows(texts[i : i + _BLOCK])
+            given = answer(rows, *args, **options)
+            found.append(self._with_prior(method, given, empty))
         if isinstance(found[0], tuple):
             return tuple(np.concatenate(parts) for parts in zip(*found))
         if len(found) > 1 and sp.issparse(found[0]):
             return _align_api_if_sparse(sp.vstack(found, format="csr"))
         return np.concatenate(found) if len(found) > 1 else found[0]
+
+    def _with_prior(self, method: str, found: Any, empty: NDArray) -> Any:
+        """Answers of a method of `estimator_`, those of empty rows by the prior."""
+        if method == "decision_function" or not empty.any():
+            return found
+        proba = self.class_prior_[None]
+        with np.errstate(divide="ignore"):
+            log_proba = np.log(proba)
+        order = np.argsort(-proba, axis=1, kind="stable")
+        if method == "predict_top_k":
+            labels, given = found
+            best = order[:, : labels.shape[1]]
+            prior = self.classes_[best], np.take_along_axis(log_proba, best, axis=1)
+            return _replaced(labels, prior[0], empty), _replaced(given, prior[1], empty)
+        if method == "predict":
+            several = found.ndim == 2
+            least = getattr(self.estimator_, "threshold_", 0.5)
+            row = proba > least if several else self.classes_[order[:, 0]]
+        else:
+            row = proba if method == "predict_proba" else log_proba
+        return _replaced(found, row, empty)
 
     def predict(self, X: Any) -> NDArray:
         """The most probable class of each text.
@@ -415,7 +474,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         return self._answer("predict_log_proba", X)
 
     def decision_function(self, X: Any) -> NDArray:
-        """`decision_function` of the classifier of the rows.
+        """`decision_function` of the classifier of the rows, also for empty rows.
 
         Parameters
         ----------
@@ -455,7 +514,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
         y : array-like of shape (n_texts,), or (n_texts, n_labels)
             True labels, in the form that `fit` was given. With several labels per text
-            all of them must be right.
+            all of them must be right. A label that `fit` has not seen is not predicted.
 
         sample_weight : array-like of shape (n_texts,), default=None
             Weights of the texts.
@@ -465,9 +524,15 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         accuracy : float
         """
         check_is_fitted(self)
-        if are_lists(y):
-            y = binarized(y, self.classes_)
-        return super().score(X, y, sample_weight)
+        if not are_lists(y) or self.classes_.dtype.kind in "iu":
+            return super().score(X, y, sample_weight)
+        found = self.predict(X)
+        if not sp.issparse(found):
+            raise ValueError("y holds lists of labels, and y of fit held single labels")
+        right = rows_are_equal(y, found, self.classes_)
+        return float(
+            accuracy_score(np.ones_like(right), right, sample_weight=sample_weight)
+        )
 
     def explain(
         self, text: str, label: Any = None, k: int = 10
@@ -515,9 +580,12 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         rows = sp.csr_matrix(
             (row.data[entry], (at, row.indices[entry])), shape=(n + 1, row.shape[1])
         )
+        empty = self._empty(rows)
         if self.reduced_ is not None:
             rows = self.reduced_.weights.scores(rows)
-        log_proba = self.estimator_.predict_log_proba(rows)
+        log_proba = self._with_prior(
+            "predict_log_proba", self.estimator_.predict_log_proba(rows), empty
+        )
         if label is None:
             code = int(log_proba[0].argmax())
         else:
@@ -544,6 +612,15 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         tags.input_tags.one_d_array = True
         tags.classifier_tags.multi_label = True
         return tags
+
+
+def _replaced(found: Any, row: NDArray, where: NDArray) -> Any:
+    """The rows of an answer, dense or sparse, with one row in the places `where`."""
+    at = np.where(where, where.size, np.arange(where.size))
+    if sp.issparse(found):
+        rows = sp.vstack([found, sp.csr_matrix(row, dtype=found.dtype)], format="csr")
+        return _align_api_if_sparse(rows[at])
+    return np.concatenate([found, row.astype(found.dtype)])[at]
 
 
 def _fold_log_loss(classifier: Any, given: bool) -> float:

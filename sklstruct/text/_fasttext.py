@@ -18,9 +18,11 @@ before memory is taken for it.
 
 from __future__ import annotations
 
+import codecs
 import mmap
 import os
 import struct
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -312,11 +314,18 @@ def is_fasttext(path: str | bytes | os.PathLike) -> bool:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
+def numbered_lines(file: Any) -> Iterator[tuple[int, bytes]]:
+    """(number from 1, line) of a binary file, without a byte order mark before them."""
+    for number, line in enumerate(file, 1):
+        yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+
+
 def read_labelled(path: Any, prefix: str = "__label__") -> tuple[list[str], list]:
     """(texts, the labels of each) of a file in fastText's form.
 
     A line is a text; its words that begin with the prefix are its labels. Lines without
-    a label are left out. Words end at white space of ASCII and at zero bytes.
+    a label are left out. Words end at white space of ASCII and at zero bytes. A byte
+    order mark at the beginning is skipped.
 
     Parameters
     ----------
@@ -328,12 +337,14 @@ def read_labelled(path: Any, prefix: str = "__label__") -> tuple[list[str], list
     Raises
     ------
     ValueError
-        If a line is not UTF-8, or no line has a label.
+        If a line is not UTF-8, no line has a label, or `prefix` is empty.
     """
+    if not prefix:
+        raise ValueError("prefix of labels is empty: every word would be a label")
     mark = prefix.encode()
     texts, labels = [], []
-    with open_read(path, name="path") as (file, _):
-        for number, line in enumerate(file, 1):
+    with open_read(path, name="path") as (file, label):
+        for number, line in numbered_lines(file):
             words = line.replace(b"\0", b" ").split()
             marked = [word for word in words if word.startswith(mark)]
             if not marked:
@@ -341,11 +352,11 @@ def read_labelled(path: Any, prefix: str = "__label__") -> tuple[list[str], list
             text = b" ".join(word for word in words if not word.startswith(mark))
             try:
                 texts.append(text.decode())
-                labels.append([label.decode() for label in marked])
+                labels.append([word.decode() for word in marked])
             except UnicodeDecodeError as exc:
-                raise ValueError(f"{path}, line {number}: not UTF-8: {exc}") from exc
+                raise ValueError(f"{label}, line {number}: not UTF-8: {exc}") from exc
     if not texts:
-        raise ValueError(f"{path}: no line has a label that begins with {prefix!r}")
+        raise ValueError(f"{label}: no line has a label that begins with {prefix!r}")
     return texts, labels
 
 

@@ -136,8 +136,9 @@ def write_model(
     weights: ByteWeights,
     weight_threshold: float,
     names: NDArray,
+    prior: NDArray,
 ) -> Callable[[Any], None]:
-    """A function that writes a model to a file. names: the labels."""
+    """A function that writes a model to a file. names: the labels; prior: shares."""
     arrays: dict[str, NDArray] = {}
     features = {
         name: _put_vectorizer(i, one, arrays)
@@ -169,6 +170,7 @@ def write_model(
         "gap": weights.gap,
         "weight": weights.weight,
         "bias": weights.bias,
+        "prior": prior,
         "parent": _narrow(np.concatenate([tree.parent + 1 for tree in trees])),
         "leaf": _narrow(np.concatenate([tree.leaf_of_class for tree in trees])),
         "numbers": model.numbers.ravel(),
@@ -181,7 +183,13 @@ def _name(name: Any) -> str | None:
 
 
 Parts = tuple[
-    dict[str, Any], dict[str, NgramVectorizer], ScoreModel, ByteWeights, float, NDArray
+    dict[str, Any],
+    dict[str, NgramVectorizer],
+    ScoreModel,
+    ByteWeights,
+    float,
+    NDArray,
+    NDArray,
 ]
 
 
@@ -197,6 +205,13 @@ def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
     n_columns = sum(one.trie_.n_columns for one in vectorizers.values())
     check_length("count", weights.count, n_columns, "one per column")
     names = labels_of("labels", header["labels"], arrays, _ERRORS)
+    prior = arrays["prior"].astype(np.float64)
+    check_length("prior", prior, names.size, "one per label")
+    one_label = header["y"] is None
+    if not ((prior >= 0) & (prior <= 1)).all() or (
+        one_label and abs(prior.sum() - 1) > 1e-6
+    ):
+        raise ValueError("prior must be probabilities")
     columns, classes = None, names
     if header["y"] is not None:
         n_labels, kind, is_sparse = header["y"]
@@ -233,4 +248,5 @@ def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
         threshold,
     )
     part = float(header["weight_threshold"])
-    return _restored(header["parameters"]), vectorizers, model, weights, part, names
+    parameters = _restored(header["parameters"])
+    return parameters, vectorizers, model, weights, part, names, prior

@@ -432,6 +432,13 @@ class NgramTrie(CheckedState):
         return Reader(**self.settings)
 
     @cached_property
+    def spaces(self) -> np.ndarray:
+        """The columns of n-grams of a white space alone."""
+        top = (self.parent == 0) & (self.column >= 0) & (self.reader.words is None)
+        is_space = [chr(symbol).isspace() for symbol in self.symbol[top].tolist()]
+        return self.column[top][np.array(is_space, dtype=bool)]
+
+    @cached_property
     def tables(self) -> tuple[np.ndarray, np.ndarray]:
         """The slots of the nodes, and those of the children of the root."""
         n_roots = int(self.symbol.max()) + 1

@@ -77,6 +77,7 @@ class ReducedMixin:
     features_: Any
     estimator_: Any
     classes_: NDArray
+    class_prior_: NDArray
     n_jobs: int | None
 
     @property
@@ -180,6 +181,7 @@ class ReducedMixin:
             parts_of(model.features_),
             *model.reduced_,
             model.classes_,
+            model.class_prior_,
         )
         with open_write(path_or_file) as file:
             store(file)
@@ -210,12 +212,13 @@ class ReducedMixin:
         """
 
         def make(header: Any, arrays: Any) -> Any:
-            parameters, vectorizers, model, weights, part, names = model_of(
+            parameters, vectorizers, model, weights, part, names, prior = model_of(
                 header, arrays
             )
             reduced = Reduced(model, weights, part)
             found = cls(**parameters)
             found.features_, found.classes_ = joined(vectorizers), names
+            found.class_prior_ = prior
             found = found._with(reduced)
             n_scores = found.estimator_.n_features_in_
             check_length("bias", reduced.weights.bias, n_scores, "one per score")

@@ -164,14 +164,27 @@ def _filled(score, column, value):
     return place, column[at], full
 
 
+def empty_rows(ends: NDArray, indices: NDArray, spaces: NDArray) -> NDArray:
+    """Whether each row has no entry in a column but those of `spaces`.
+
+    Every text has the n-gram of the space around a word, which says nothing about it.
+    """
+    n_entries = np.append(0, np.cumsum(~np.isin(indices, spaces)))
+    return np.diff(n_entries[ends], prepend=0) == 0
+
+
 def text_scores(
     vectorizers: Sequence[NgramVectorizer],
     weights: ByteWeights,
     texts: list[str],
     n_jobs: int | None,
-) -> NDArray:
-    """(n_texts, n_scores) of texts. Each vectorizer has the same part of a row."""
+) -> tuple[NDArray, NDArray]:
+    """(scores (n_texts, n_scores), whether each text is empty as in `empty_rows`).
+
+    Each vectorizer has the same part of a row.
+    """
     z = np.empty((len(texts), weights.bias.size), dtype=np.float32)
+    empty = np.ones(len(texts), dtype=bool)
     options = [vectorizer.row_options(np.float32) for vectorizer in vectorizers]
     factor = 1 / np.sqrt(len(vectorizers))
     at, before, scale, weight, gap = weights.kernel
@@ -191,8 +204,9 @@ def text_scores(
                 indices, data, ends, factor, at[first : last + 1],
                 before[first : last + 1], scale[first:], weight, gap, mine, stop,
             )  # fmt: skip
+            empty[part] &= empty_rows(ends, indices, trie.spaces)
             first = last
 
     with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
         parallel(block, blocks(texts))
-    return z
+    return z, empty

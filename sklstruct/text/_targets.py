@@ -30,6 +30,11 @@ def learn_names(y: Any) -> tuple[Any, NDArray]:
     """(indicator matrix, sorted names) of lists of names."""
     binarizer = MultiLabelBinarizer(sparse_output=True)
     Y = binarizer.fit_transform(plain_list(y))
+    if Y.shape[1] < 2:
+        raise ValueError(
+            f"y holds lists of {Y.shape[1]} label: several labels per text need two or "
+            "more; pass the labels themselves, with another label for the other texts"
+        )
     return Y, binarizer.classes_
 
 
@@ -42,6 +47,18 @@ def binarized(y: Any, classes: NDArray) -> Any:
     return MultiLabelBinarizer(classes=classes, sparse_output=True).fit_transform(
         values
     )
+
+
+def rows_are_equal(y: Any, Y: Any, classes: NDArray) -> NDArray:
+    """Whether each list of names is the row of an indicator matrix.
+
+    A name that is not in `classes` is in no row.
+    """
+    values, known = plain_list(y), set(classes.tolist())
+    check_samples(Y.shape[0], len(values))
+    inside = np.array([known.issuperset(labels) for labels in values])
+    right = binarized([known.intersection(labels) for labels in values], classes)
+    return inside & ((sp.csr_matrix(Y) != right).getnnz(axis=1) == 0)
 
 
 def indicator_of(y: Any, classes: NDArray, several: bool, n_texts: int) -> Any:
@@ -62,6 +79,18 @@ def indicator_of(y: Any, classes: NDArray, several: bool, n_texts: int) -> Any:
         Y = sp.csr_matrix((np.ones(code.size), at), shape=shape)
     check_samples(n_texts, Y.shape[0])
     return Y
+
+
+def label_shares(y: Any, classes: NDArray, weight: NDArray) -> NDArray:
+    """The share of the weight of the texts that each label has."""
+    if len(np.shape(y)) == 2 and np.shape(y)[1] > 1:
+        total = as_indicator(y, "y").T @ weight
+    else:
+        y = y.toarray() if sp.issparse(y) else y
+        code = encode(np.ravel(label_array(y)), classes)
+        known = code >= 0  # a label whose texts have weight 0 is not known
+        total = np.bincount(code[known], weight[known], minlength=classes.size)
+    return np.asarray(total / weight.sum(), dtype=np.float64)
 
 
 def log_loss_of(model: Any, texts: list[str], y: Any) -> float:

@@ -30,9 +30,14 @@ def as_texts(X: Any) -> list[str]:
         raise ValueError(
             f"X must be a list of texts, got one {type(X).__name__}; use [X]"
         )
+    remedy = ""
+    if hasattr(X, "columns"):
+        remedy = ": pass one column of it, a text in each row"
+    elif isinstance(X, set | frozenset):
+        remedy = ": its order is not defined; pass a list"
     texts = plain_list(X)
-    if not isinstance(texts, list):
-        raise ValueError(f"X must be a list of texts, got {type(X).__name__}")
+    if remedy or not isinstance(texts, list):
+        raise ValueError(f"X must be a list of texts, got {type(X).__name__}{remedy}")
     if set(map(type, texts)) - {str}:
         for i, text in enumerate(texts):
             if isinstance(text, str):

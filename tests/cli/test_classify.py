@@ -147,6 +147,25 @@ def test_a_file_of_fasttext_is_a_model(folder, capsys):
     )
 
 
+@pytest.mark.parametrize("name", ["one.txt", "one.csv", "one.tsv.gz", "several.txt"])
+def test_a_byte_order_mark_is_skipped(folder, name, capsys):
+    options = train_options(name)
+    data = Path(name).read_bytes()
+    if name.endswith(".gz"):
+        data = gzip.decompress(data)
+    marked = "marked" + name.removesuffix(".gz")[-4:]
+    Path(marked).write_bytes(b"\xef\xbb\xbf" + data)
+    assert run("train", name, "m.sktext", *options) == 0
+    assert run("train", marked, "n.sktext", *options) == 0
+    assert Path("m.sktext").read_bytes() == Path("n.sktext").read_bytes()
+    capsys.readouterr()
+    Path("new_marked.txt").write_bytes(b"\xef\xbb\xbf" + Path("new.txt").read_bytes())
+    for file in ("new.txt", "new_marked.txt"):
+        assert run("predict", "m.sktext", file) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[: len(NEW)] == out[len(NEW) :]
+
+
 def test_labels_that_the_model_lacks_have_no_log_loss(folder, capsys):
     assert run("train", "one.txt", "m", "-q") == 0
     capsys.readouterr()
@@ -156,9 +175,28 @@ def test_labels_that_the_model_lacks_have_no_log_loss(folder, capsys):
     assert figures["precision_at_1"] == 0 and figures["log_loss"] is None
 
 
+def test_tune_passes_over_labels_that_the_texts_lack(folder, capsys):
+    options = "--features", "letters", "--tune"
+    assert run("train", "one.txt", "small", *options, "tune.txt") == 0
+    more = Path("tune.txt").read_text() + "__label__rare a card\n"
+    Path("more.txt").write_text(more)
+    assert run("train", "one.txt", "other", *options, "more.txt") == 0
+    assert Path("other").read_bytes() == Path("small").read_bytes()
+
+
 WRONG = {
+    (
+        "train",
+        "one.txt",
+        "x",
+        "--tune",
+        "rare.txt",
+    ): "--tune rare.txt: no text has only",
+    ("train", "one.txt", "x", "--min-count", "999"): "--min-count 999 is more than the",
+    ("train", "one.txt", "x", "--label-prefix", ""): "prefix of labels is empty",
+    ("train", "open.csv", "x"): "open.csv, line 2: unexpected end of data: a quote is",
     ("train", "absent", "x"): "absent",
-    ("train", "one.txt", "none/x"): "MODEL none/x: the folder none does not exist",
+    ("train", "one.txt", "none/x"): "MODEL cannot be written (the folder",
     ("train", "one.txt", "one.txt"): "MODEL one.txt would be read and written",
     ("train", "new.txt", "x"): "no line has a label that begins with '__label__'",
     (
@@ -181,6 +219,8 @@ WRONG = {
 def test_errors_are_one_line(folder, words, capsys):
     Path("empty.csv").write_text("")
     Path("latin.csv").write_bytes(b"a,caf\xe9\n")
+    Path("rare.txt").write_text("__label__rare a card\n")
+    Path("open.csv").write_text('a,one\na,"lost card\nb,word more words\na,card\n')
     Path("short.txt").write_text("__label__a one\n__label__b qu\n")
     assert run(*words) == 1
     out, err = capsys.readouterr()
@@ -190,7 +230,10 @@ def test_errors_are_one_line(folder, words, capsys):
 
 @pytest.mark.parametrize(
     "words", [["train", "a"], ["teach"], [], ["predict", "m", "t", "-k", "0"],
-              ["train", "a", "b", "--columns", "0,1"]], ids=" ".join
+              ["train", "a", "b", "--columns", "0,1"],
+              *(["train", "a", "b", "-C", C] for C in ("0", "-1", "inf", "nan", "x")),
+              *(["predict", "m", "--threshold", p] for p in ("2", "-.1", "nan")),
+             ], ids=" ".join
 )  # fmt: skip
 def test_wrong_arguments_end_with_two(words, capsys):
     with pytest.raises(SystemExit) as ended:

@@ -577,6 +577,16 @@ def test_training(tickets, tmp_path):
     assert again.predict(texts)[0] == model.predict(texts)[0]
 
 
+def test_a_byte_order_mark_is_skipped(tickets, tmp_path):
+    marked = tmp_path / "marked.txt"
+    marked.write_bytes(b"\xef\xbb\xbf__label__first one\n" + tickets.read_bytes())
+    model = fasttext.train_supervised(str(marked), wordNgrams=1, minCount=1)
+    assert model.labels == ["__label__card", "__label__first", "__label__login"]
+    assert model.test(marked)[0] == 19
+    with pytest.raises(ValueError, match="prefix of labels is empty"):
+        fasttext.train_supervised(str(tickets), label="")
+
+
 def test_a_trained_model_is_saved_and_quantised(tickets, tmp_path):
     model = fasttext.train_supervised(str(tickets), minn=1, maxn=3)
     file = tmp_path / "model.sktext"

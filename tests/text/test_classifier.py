@@ -1,5 +1,6 @@
 """TextClassifier: the parts that it stands for, labels of all kinds, bad input."""
 
+import io
 import pickle
 
 import numpy as np
@@ -9,7 +10,12 @@ import scipy.sparse as sp
 from _texts import LABELS, NEW, TEXTS, several, tickets
 from sklearn.base import clone, is_classifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    cross_val_predict,
+    cross_val_score,
+)
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MultiLabelBinarizer
@@ -18,6 +24,7 @@ from sklearn.utils import get_tags
 from sklstruct import HierarchicalClassifier, LinearClassifier
 from sklstruct.text import NgramVectorizer, TextClassifier, _classifier
 
+NAMES = several(LABELS, TEXTS)
 NAMED = {
     "letters": [("char_wb", (1, 4))],
     "words": [("word", (1, 2))],
@@ -93,8 +100,37 @@ def test_several_labels_in_all_forms_are_one_model():
     top, log_proba = models["sets"].predict_top_k(NEW, 2, return_log_proba=True)
     np.testing.assert_allclose(np.exp(log_proba), np.sort(P)[:, ::-1][:, :2])
     assert set(top.ravel()) <= set(models["sets"].classes_)
-    with pytest.raises(ValueError, match="'other', which is not in classes_"):
-        models["sets"].score(TEXTS[:1], [["other"]])
+    assert models["sets"].score(TEXTS[:1], [["other"]]) == 0
+
+
+def test_score_of_several_labels_that_fit_has_not_seen():
+    model = TextClassifier("words", random_state=0).fit(TEXTS, NAMES)
+    Y = model.predict(TEXTS).toarray() > 0
+    predicted = [{*model.classes_[row]} for row in Y]
+    given = [set(names) for names in NAMES]
+    given[3] = predicted[3] | {"rare"}
+    given[5], given[7] = predicted[5], predicted[7]
+    right = np.array([a == b for a, b in zip(predicted, given)])
+    assert not right[3] and right[5] and 0.3 < right.mean() < 1
+    assert model.score(TEXTS, given) == pytest.approx(right.mean())
+    weight = np.arange(len(TEXTS)) % 3
+    expected = np.average(right, weights=weight)
+    assert model.score(TEXTS, given, weight) == pytest.approx(expected)
+    rare = [*given[:-1], {"seldom"}]
+    scores = cross_val_score(TextClassifier("words"), TEXTS, rare, cv=KFold(3))
+    assert np.isfinite(scores).all()
+    for texts, y, match in (
+        (TEXTS[:3], given[:2], "inconsistent numbers of samples"),
+        ([], [["a"]], "X must hold at least one text"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            model.score(texts, y)
+    single = TextClassifier("words", random_state=0).fit(TEXTS, LABELS)
+    with pytest.raises(ValueError, match="y of fit held single labels"):
+        single.score(TEXTS, given)
+    for y in ([["a"]] * 3, [["a"], [], ["a"]]):
+        with pytest.raises(ValueError, match="y holds lists of 1 label: several"):
+            model.fit(TEXTS[:3], y)
 
 
 def test_searches_over_all_names():
@@ -195,21 +231,109 @@ def test_explain_is_the_change_of_the_log_probability():
 
 
 def test_texts_without_ngrams_get_the_prior():
-    model = TextClassifier("letters", random_state=0).fit(TEXTS, LABELS)
-    P = model.predict_proba(["", "  \n", "\u3042", "\ud800\0"])
-    assert np.isfinite(P).all() and (P[1] == P[0]).all()
-    zeros = sp.csr_matrix((1, model.features_.trie_.n_columns))
-    np.testing.assert_array_equal(P[:1], model.estimator_.predict_proba(zeros))
     some = TextClassifier("words", min_df=1).fit(["", "card", ""], ["a", "b", "a"])
-    assert np.isfinite(some.predict_proba([""])).all()
-    with pytest.raises(ValueError, match="0 sample"):
-        model.predict([])
+    np.testing.assert_allclose(some.predict_proba([""]), [[2 / 3, 1 / 3]])
+    assert some.predict([""]).tolist() == ["a"]
+
+
+UNKNOWN = ["", "  \n", "\u3042", "\ud800\0"]
+WEIGHT = np.where(LABELS == "travel", 2.5, 1.0)
+WEIGHT[:40] = 0
+BAYES = TextClassifier("words", estimator=MultinomialNB())
+SPARSE_Y = MultiLabelBinarizer(sparse_output=True).fit_transform(NAMES)
+# model, y, whether it can be reduced
+PRIORS = {
+    "letters": (TextClassifier("letters"), LABELS, True),
+    "auto": (TextClassifier(), LABELS, True),
+    "two classes": (TextClassifier("both"), LABELS == "card", True),
+    "a tree": (
+        TextClassifier("words", taxonomy=[["card", "login"], "travel"]), LABELS, True,
+    ),
+    "log_loss": (
+        TextClassifier("words", estimator=LinearClassifier("log_loss")), LABELS, True,
+    ),
+    "of others": (BAYES, LABELS, False),
+    "names": (TextClassifier("both"), NAMES, True),
+    "sparse": (TextClassifier("words", threshold=0.2), SPARSE_Y, True),
+    "dense": (TextClassifier("words", threshold="f1"), SPARSE_Y.toarray(), True),
+    "inner": (TextClassifier("words", taxonomy={1: 0, 2: 0, 3: 0}), SPARSE_Y, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["equal", "weighted"])
+@pytest.mark.parametrize("name", PRIORS)
+def test_texts_without_ngrams_get_the_shares_of_the_labels(name, weight):
+    model, y, can_reduce = PRIORS[name]
+    model = clone(model).set_params(
+        **{} if name == "of others" else {"random_state": 0}
+    )
+    model.fit(TEXTS, y, weight)
+    several_labels = name in ("names", "sparse", "dense", "inner")
+    Y = SPARSE_Y.toarray().astype(bool)
+    if not several_labels:
+        Y = np.asarray(y)[:, None] == np.unique(y)
+    elif name == "inner":
+        Y[:, 0] = Y.any(axis=1)
+    prior = np.average(Y, axis=0, weights=weight)
+    mixed = [TEXTS[0], *UNKNOWN, TEXTS[1]]
+    models = [model]
+    if can_reduce:
+        models.append(model.reduce())
+        if name != "two classes":  # labels that are not stored
+            file = io.BytesIO()
+            model.save(file)
+            file.seek(0)
+            models.append(TextClassifier.load(file))
+    for one in models:
+        np.testing.assert_allclose(one.class_prior_, prior)
+        P = one.predict_proba(mixed)
+        np.testing.assert_allclose(P[1:-1], np.tile(prior, (4, 1)))
+        np.testing.assert_array_equal(P[[0, -1]], one.predict_proba(TEXTS[:2]))
+        log_proba = one.predict_log_proba(mixed)
+        np.testing.assert_allclose(log_proba[1:-1], np.tile(np.log(prior), (4, 1)))
+        order = np.argsort(-prior, kind="stable")[:2]
+        labels, found = one.predict_top_k(mixed, 2, return_log_proba=True)
+        np.testing.assert_array_equal(
+            labels[1:-1], np.tile(one.classes_[order], (4, 1))
+        )
+        np.testing.assert_allclose(found[1:-1], np.tile(np.log(prior[order]), (4, 1)))
+        predicted, plain = one.predict(mixed), one.predict(TEXTS[:2])
+        assert predicted.dtype == plain.dtype and type(predicted) is type(plain)
+        if sp.issparse(predicted):
+            predicted, plain = predicted.toarray(), plain.toarray()
+        np.testing.assert_array_equal(predicted[[0, -1]], plain)
+        right = one.classes_[prior.argmax()]
+        if several_labels:
+            right = prior > one.estimator_.threshold_
+        np.testing.assert_array_equal(predicted[1:-1], np.array([right] * 4))
+        # A text of one n-gram: without the n-gram the text is empty.
+        word = "\u3042 card \u3042"
+        if name not in ("letters", "auto", "two classes", "names"):
+            label = one.classes_[0]
+            ((ngram, change),) = one.explain(word, label)
+            assert ngram == "card"
+            full = one.predict_log_proba([word])[0, 0]
+            assert change == pytest.approx(full - np.log(prior[0]), abs=1e-5)
+        assert one.explain("\u3042") == []
+
+
+def test_no_text_is_an_error_that_names_X():
+    model = TextClassifier("letters", random_state=0).fit(TEXTS, LABELS)
+    for method in ("predict", "predict_proba", "decision_function", "predict_top_k"):
+        with pytest.raises(ValueError, match="X must hold at least one text"):
+            getattr(model, method)([], *([2] if method == "predict_top_k" else []))
 
 
 def test_auto_without_a_fold_is_letters():
     model = TextClassifier(min_df=1).fit(["one text", "other words"], ["a", "b"])
     assert model.features_.analyzer == "char_wb"
     assert model.predict(["texts", "word"]).tolist() == ["a", "b"]
+    letters = TextClassifier(min_df=1).fit(["x y", "z w"] * 5, ["a", "b"] * 5)
+    assert letters.predict(["x", "w"]).tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="fewer of 2 texts than min_df=9"):
+        TextClassifier(min_df=9).fit(["x y", "z w"], ["a", "b"])
+    with pytest.raises(ValueError, match="X holds no n-gram of analyzer=.word"):
+        TextClassifier().fit(["x", "z"], ["a", "b"])
 
 
 @pytest.mark.parametrize("features", [*NAMED, "auto"])
@@ -225,6 +349,9 @@ BAD_TEXTS = {
     "None": ([None, "a"], r"X\[0\] must be a string, got NoneType; use \"\""),
     "NaN": (["a", np.nan], r"X\[1\] must be a string, got float; use \"\""),
     "numbers": ([1, 2], r"X\[0\] must be a string, got int"),
+    "a data frame": (pd.DataFrame({"t": ["a", "b"]}), "got DataFrame: pass one column"),
+    "a set": ({"a", "b"}, "got set: its order is not defined"),
+    "a mapping": ({"a": "b"}, "X must be a list of texts, got dict"),
 }
 
 
@@ -248,6 +375,8 @@ def test_bad_labels_and_parameters():
         (None, "y must hold the labels of the texts, got None"),
         (["a"], "inconsistent numbers of samples: 2 and 1"),
         (["a", None], r"y\[1\] is missing"),
+        (["a", float("nan")], r"y\[1\] is missing \(nan\): .* 1 of 2 labels"),
+        ((np.nan, "a"), r"y\[0\] is missing"),
         ([0.5, 1.5], "Unknown label type"),
     ):
         with pytest.raises(ValueError, match=match):

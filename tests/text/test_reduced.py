@@ -101,7 +101,11 @@ def matrix_route(reduced, texts):
     rows = sp.csr_matrix(reduced.features_.transform(texts), dtype=np.float64)
     weights = reduced.reduced_.weights
     Z = rows @ weights.sparse().T.toarray().astype(np.float64) + weights.bias
-    return reduced.estimator_.predict_proba(Z.astype(np.float32))
+    P = reduced.estimator_.predict_proba(Z.astype(np.float32))
+    names = reduced.features_.get_feature_names_out()
+    is_space = np.array([name.split("__", 1)[-1].isspace() for name in names])
+    P[rows[:, ~is_space].getnnz(axis=1) == 0] = reduced.class_prior_
+    return P
 
 
 @pytest.mark.parametrize("name", MODELS)
