@@ -169,6 +169,9 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     0.0024
     """
 
+    gap_: float
+    n_iter_: int
+
     _parameter_constraints: dict = {
         "c1": [Interval(numbers.Real, 0, None, closed="left")],
         "c2": [Interval(numbers.Real, 0, None, closed="left")],

@@ -59,6 +59,7 @@ class GraphPredictor(BaseEstimator):
     feature_names_: np.ndarray | None
     classes_: np.ndarray
     _columns: dict[str, int] | None
+    _layout: WeightLayout
     coef_: np.ndarray
     n_jobs: int | None
 

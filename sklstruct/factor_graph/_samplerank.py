@@ -200,6 +200,8 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     0.925
     """
 
+    _seed: int
+
     _parameter_constraints: dict = {
         "loss": [StrOptions({"hamming"}), callable],
         "step": [StrOptions(set(_RULES))],

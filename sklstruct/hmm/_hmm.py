@@ -177,6 +177,8 @@ class HighOrderHMM(SequenceInference):
     (2, 3)
     """
 
+    _label_of_class: np.ndarray
+
     _parameter_constraints: dict = {
         "order": [Interval(Integral, 2, DEEPEST + 1, closed="both")],
         "smoothing": [None, HasMethods(["fit"]), BackoffModel],

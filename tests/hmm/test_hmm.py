@@ -1194,3 +1194,11 @@ def test_a_drawn_label_without_observations_is_named():
     ).fit([[3, 2]], [[0, 0]])
     with pytest.raises(ValueError, match="^classes: label number 1 was drawn"):
         model.sample(50, random_state=0)
+
+
+def test_a_bound_of_states_may_be_any_integer():
+    X, y = [["a"]], [["N"]]
+    for one in (True, np.int8(1)):
+        model = HighOrderHMM(2, emission="categorical", max_states=one).fit(X, y)
+        with pytest.raises(LatticeTooLargeError, match="^max_states=1 is too small"):
+            model.predict_proba(X)
