@@ -33,8 +33,9 @@ from ..linear import LinearClassifier
 from ..linear._labels import check_labels
 from ..symbols import encode, object_array
 from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy
+from ._prior import with_prior, without_ngrams
 from ._reduced import ReducedMixin, joined, parts_of
-from ._scores import empty_rows, text_scores
+from ._scores import text_scores
 from ._targets import are_lists, label_shares, learn_names, rows_are_equal
 from ._vectorizer import NgramVectorizer, as_texts
 
@@ -137,6 +138,9 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     A text without any known n-gram (a space does not count) gets the probabilities
     ``class_prior_``, whatever the classifier. A score of the classifier for a row of
     zeros is an extrapolation: few or no training texts have such a row.
+
+    The probabilities of a set of a few texts are often too close to 0 and 1: the fold
+    that calibrates them has a quarter of the texts, or less.
 
     Examples
     --------
@@ -353,26 +357,9 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         """The rows of texts, for `estimator_`, and which texts have no known n-gram."""
         if self.reduced_ is None:
             rows = self.features_.transform(texts)
-            return rows, self._empty(rows)
+            return rows, without_ngrams(self.features_, rows)
         vectorizers = list(parts_of(self.features_).values())
         return text_scores(vectorizers, self.reduced_.weights, texts, self.n_jobs)
-
-    def _empty(self, rows: Any) -> NDArray:
-        """Whether each row of the vectorizer has no known n-gram."""
-        if not sp.issparse(rows):
-            return np.logical_not(np.asarray(rows).any(axis=1))
-        spaces, first, features = [], 0, self.features_
-        steps = getattr(features, "transformer_list", [("", features)])
-        if all(isinstance(one, NgramVectorizer) for _, one in steps):
-            for _, one in steps:
-                spaces.append(first + one.trie_.spaces)
-                first += one.trie_.n_columns
-        rows = sp.csr_matrix(rows)
-        return empty_rows(
-            rows.indptr[1:],
-            rows.indices,
-            np.concatenate([np.empty(0, dtype=np.int32), *spaces]),
-        )
 
     def _answer(self, method: str, X: Any, *args: Any, **options: Any) -> Any:
         """The answer of a method of `estimator_` for texts, block by block."""
@@ -384,33 +371,12 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         for i in range(0, len(texts), _BLOCK):
             rows, empty = self._rows(texts[i : i + _BLOCK])
             given = answer(rows, *args, **options)
-            found.append(self._with_prior(method, given, empty))
+            found.append(with_prior(self, method, given, empty))
         if isinstance(found[0], tuple):
             return tuple(np.concatenate(parts) for parts in zip(*found))
         if len(found) > 1 and sp.issparse(found[0]):
             return _align_api_if_sparse(sp.vstack(found, format="csr"))
         return np.concatenate(found) if len(found) > 1 else found[0]
-
-    def _with_prior(self, method: str, found: Any, empty: NDArray) -> Any:
-        """Answers of a method of `estimator_`, those of empty rows by the prior."""
-        if method == "decision_function" or not empty.any():
-            return found
-        proba = self.class_prior_[None]
-        with np.errstate(divide="ignore"):
-            log_proba = np.log(proba)
-        order = np.argsort(-proba, axis=1, kind="stable")
-        if method == "predict_top_k":
-            labels, given = found
-            best = order[:, : labels.shape[1]]
-            prior = self.classes_[best], np.take_along_axis(log_proba, best, axis=1)
-            return _replaced(labels, prior[0], empty), _replaced(given, prior[1], empty)
-        if method == "predict":
-            several = found.ndim == 2
-            least = getattr(self.estimator_, "threshold_", 0.5)
-            row = proba > least if several else self.classes_[order[:, 0]]
-        else:
-            row = proba if method == "predict_proba" else log_proba
-        return _replaced(found, row, empty)
 
     def predict(self, X: Any) -> NDArray:
         """The most probable class of each text.
@@ -580,11 +546,11 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         rows = sp.csr_matrix(
             (row.data[entry], (at, row.indices[entry])), shape=(n + 1, row.shape[1])
         )
-        empty = self._empty(rows)
+        empty = without_ngrams(self.features_, rows)
         if self.reduced_ is not None:
             rows = self.reduced_.weights.scores(rows)
-        log_proba = self._with_prior(
-            "predict_log_proba", self.estimator_.predict_log_proba(rows), empty
+        log_proba = with_prior(
+            self, "predict_log_proba", self.estimator_.predict_log_proba(rows), empty
         )
         if label is None:
             code = int(log_proba[0].argmax())
@@ -612,15 +578,6 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         tags.input_tags.one_d_array = True
         tags.classifier_tags.multi_label = True
         return tags
-
-
-def _replaced(found: Any, row: NDArray, where: NDArray) -> Any:
-    """The rows of an answer, dense or sparse, with one row in the places `where`."""
-    at = np.where(where, where.size, np.arange(where.size))
-    if sp.issparse(found):
-        rows = sp.vstack([found, sp.csr_matrix(row, dtype=found.dtype)], format="csr")
-        return _align_api_if_sparse(rows[at])
-    return np.concatenate([found, row.astype(found.dtype)])[at]
 
 
 def _fold_log_loss(classifier: Any, given: bool) -> float:
