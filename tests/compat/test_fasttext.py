@@ -528,7 +528,9 @@ print(isinstance(fasttext.load_model({path!r}), _FastText))
 def test_install(tmp_path):
     path = MODELS["words"].write(tmp_path / "m.bin")
     program = [sys.executable, "-c", PROGRAM.format(path=path)]
-    found = subprocess.run(program, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        program, capture_output=True, text=True, check=True, cwd=tmp_path
+    )
     label = fasttext.load_model(path).predict("the card")[0][0]
     assert found.stdout.split() == [label, "</s>", "True"]
 

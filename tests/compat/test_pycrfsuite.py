@@ -556,11 +556,12 @@ pycrfsuite.install()
 
 def test_programs_that_import_pycrfsuite(tmp_path):
     code = CLIENT.replace("PATH", repr(str(tmp_path / "m")))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    options = {"capture_output": True, "text": True, "cwd": tmp_path}
+    done = subprocess.run([sys.executable, "-c", code], **options)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "['D', 'N']"
     assert "***** Iteration #1 *****\nLoss: " in done.stdout
-    late = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True)
+    late = subprocess.run([sys.executable, "-c", LATE], **options)
     assert "a module named pycrfsuite is loaded already" in late.stderr
 
 
