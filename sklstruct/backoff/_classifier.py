@@ -59,7 +59,8 @@ class DistributionClassifier(TopKMixin):
             Columns in the order of ``classes_``. For many classes prefer
             `target_log_proba` and `predict_top_k`, which never make this matrix.
         """
-        return self.distribution_.rows(self.locate(X))
+        at = self.locate(X)  # first: it tells that there was no fit
+        return self.distribution_.rows(at)
 
     def predict_proba(self, X: Any) -> NDArray:
         r""":math:`P(y \mid x)` for every class.
@@ -94,7 +95,8 @@ class DistributionClassifier(TopKMixin):
         return self.classes_[self.distribution_.best(at, 1)[0][:, 0]]
 
     def _find_top_k(self, X, k):
-        return self.distribution_.best(self.locate(X), k)
+        at = self.locate(X)
+        return self.distribution_.best(at, k)
 
     def target_log_proba(self, X: Any, y: ArrayLike) -> NDArray:
         r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given targets.
