@@ -75,6 +75,15 @@ def data_folder(name: str) -> Path:
 
 
 @functools.cache
+def ewt(split: str) -> Any:
+    """A part of UD English EWT, as `read_conll` gives it: form, upos, xpos."""
+    from sklstruct.datasets import read_conll
+
+    path = data_folder("ud-english-ewt") / f"{split}.tsv.gz"
+    return read_conll(path, ("form", "upos", "xpos"))
+
+
+@functools.cache
 def wikitext(split: str) -> list[list[str]]:
     """Sentences (lists of words) of WikiText-2; empty lines dropped."""
     path = data_folder("wikitext-2") / f"{split}.txt.gz"

@@ -18,13 +18,12 @@ what the decoder assumes. Milliseconds are of CPU time, a word.
 from __future__ import annotations
 
 import functools
-import gzip
 import itertools
 from collections import Counter, defaultdict
 from importlib import resources
 
 import numpy as np
-from _common import data_folder, main, timed, wikitext
+from _common import ewt, main, timed, wikitext
 
 from sklstruct import KneserNeyLM, LanguageModel
 from sklstruct.hmm import EditDistanceChannel, NoisyChannelDecoder
@@ -49,26 +48,24 @@ def cases():
     return out
 
 
-def ewt(split):
+def split_ewt(split):
     """Sentences of UD English EWT as WikiText-2 would split them."""
-    path = data_folder("ud-english-ewt") / f"{split}.tsv.gz"
-    sentences = [[]]
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            word = line.split("\t")[0].strip().lower().replace("’", "'")
-            if not word:
-                sentences.append([])
-            elif line.startswith("# "):
-                continue
-            elif word == "n't" and sentences[-1]:
-                sentences[-1][-1] += "n"
-                sentences[-1].append("'t")
-            elif "-" in word.strip("-"):
-                parts = [part for part in word.split("-") if part]
-                sentences[-1] += [*itertools.chain(*((p, "@-@") for p in parts))][:-1]
-            else:
-                sentences[-1].append(word)
-    return [words for words in sentences if words]
+    return [split_words(words) for words in ewt(split).form]
+
+
+def split_words(words):
+    out = []
+    for word in words:
+        word = word.strip().lower().replace("’", "'")
+        if word == "n't" and out:
+            out[-1] += "n"
+            out.append("'t")
+        elif "-" in word.strip("-"):
+            parts = [part for part in word.split("-") if part]
+            out += [*itertools.chain(*((p, "@-@") for p in parts))][:-1]
+        else:
+            out.append(word)
+    return out
 
 
 def lower(split, unknown=True):
@@ -144,18 +141,18 @@ def fitted(channel, kind="open"):
 
 def choose(case):
     channel = EditDistanceChannel(case["error_rate"])
-    return figures(fitted(channel), sample(ewt("dev")))
+    return figures(fitted(channel), sample(split_ewt("dev")))
 
 
 def report(case):
-    text = ewt("test") if case["text"] == "EWT test" else lower("valid", False)
+    text = split_ewt("test") if case["text"] == "EWT test" else lower("valid", False)
     return figures(fitted(EditDistanceChannel(), case["model"]), sample(text))
 
 
 def share(case):
     count = Counter(itertools.chain.from_iterable(lower("train", False)))
     known = {word for word, _ in count.most_common(case["n_words"])}
-    lost = [word not in known for words in ewt("train") for word in words]
+    lost = [word not in known for words in split_ewt("train") for word in words]
     return {
         "unknown": 100 * float(np.mean(lost)),
         "assumed": 100 * min(0.5, 10 / case["n_words"] ** 0.5),

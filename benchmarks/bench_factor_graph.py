@@ -21,7 +21,6 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import math
 import time
@@ -30,7 +29,7 @@ from functools import cache
 
 import numpy as np
 import scipy.sparse as sp
-from _common import data_folder, edits, fastest, main, options
+from _common import data_folder, edits, ewt, fastest, main, options
 from scipy.ndimage import median_filter
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -336,19 +335,12 @@ def crf_features(features):
 @cache
 def tagged(split):
     """Documents: lists of sentences, lists of (word, tag)."""
-    documents = []
-    path = data_folder("ud-english-ewt") / f"{split}.tsv.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            line = line.rstrip("\n")
-            if line.startswith("# newdoc"):
-                documents.append([[]])
-            elif not line:
-                documents[-1].append([])
-            elif not line.startswith("# "):
-                word, tag, _ = line.split("\t")
-                documents[-1][-1].append((word, tag))
-    return [[s for s in document if s] for document in documents]
+    documents, bank = [], ewt(split)
+    for comments, words, tags in zip(bank.comments, bank.form, bank.upos):
+        if any(line.startswith("# newdoc") for line in comments):
+            documents.append([])
+        documents[-1].append([*zip(words, tags)])
+    return documents
 
 
 def shape(word):

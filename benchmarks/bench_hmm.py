@@ -45,7 +45,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from _common import data_folder, fastest, main, options, timed, wikitext
+from _common import data_folder, ewt, fastest, main, options, timed, wikitext
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
@@ -134,11 +134,9 @@ def cases():
     return out
 
 
-@functools.cache
-def ewt(split):
+def tagged(split):
     """(words, tags) of the sentences of UD English EWT."""
-    path = data_folder("ud-english-ewt") / f"{split}.tsv.gz"
-    bank = read_conll(path, ("form", "upos", "xpos"))
+    bank = ewt(split)
     return bank.form, bank.xpos
 
 
@@ -161,13 +159,13 @@ def tree_bank(name, split):
 
 
 def tagging(case):
-    X, y = ewt("train")
-    test, true = ewt("test")
+    X, y = tagged("train")
+    test, true = tagged("test")
     fit = timed(HighOrderHMM(case["order"]).fit, X, y, repeats=3)
     tagger = fit.result
     tagger.decode(test[:1])  # makes the automaton
     decode = timed(tagger.decode, test)
-    dev, accuracy = tagger.score(*ewt("dev")), tagger.score(test, true)
+    dev, accuracy = tagger.score(*tagged("dev")), tagger.score(test, true)
     few = [i for i, c in enumerate(candidates(tagger, test)) if is_small(c)]
     solver = RefinementSolver(tagger._automaton)
     refine = timed(
@@ -201,13 +199,13 @@ def is_small(c):
 
 
 def peers(case):
-    part = ewt
+    part = tagged
     if case["split"] in TREE_BANKS:
         part = functools.partial(tree_bank, case["split"])
     (X, y), (test, true) = part("train"), part("test")
     if case["split"] == "runs":
         # All parts together; a tenth of the runs of twenty sentences is held back.
-        X, y = ([*a, *b, *c] for a, b, c in zip((X, y), ewt("dev"), (test, true)))
+        X, y = ([*a, *b, *c] for a, b, c in zip((X, y), tagged("dev"), (test, true)))
         runs = np.arange(len(X)) // 20
         held = np.random.RandomState(0).rand(runs[-1] + 1)[runs] < 0.1
         test, true = ([a for a, h in zip(part, held) if h] for part in (X, y))
@@ -305,7 +303,7 @@ TAGGERS = {
 
 def learning(case):
     """A share of the sentences labelled, the rest not: left out (weight 0) or used."""
-    X, y = ewt("train")
+    X, y = tagged("train")
     labelled = np.zeros(len(X), dtype=bool)
     order = np.random.RandomState(0).permutation(len(X))
     labelled[order[: len(X) * case["labelled"] // 100]] = True
@@ -325,8 +323,8 @@ def learning(case):
         warnings.simplefilter("ignore", ConvergenceWarning)
         fit = timed(tagger.fit, X, some, weight, repeats=1)
     return {
-        "dev": tagger.score(*ewt("dev")),
-        "accuracy": tagger.score(*ewt("test")),
+        "dev": tagger.score(*tagged("dev")),
+        "accuracy": tagger.score(*tagged("test")),
         "fit_seconds": fit.cpu,
         "gain": float(np.ptp(tagger.objective_)) if tagger.n_iter_ else 0.0,
     }
@@ -389,11 +387,11 @@ def share(found, true):
 
 def features(case):
     """Every setting is chosen on the development part; the test part is read once."""
-    X, y = ewt("train")
+    X, y = tagged("train")
     tags_of = ambiguity(X, y)
     X = [word_features(x, tags_of) for x in X]
     parts = {
-        split: ([word_features(x, tags_of) for x in ewt(split)[0]], ewt(split)[1])
+        split: ([word_features(x, tags_of) for x in tagged(split)[0]], tagged(split)[1])
         for split in ("dev", "test")
     }
     if case["model"] == "hybrid":
