@@ -82,7 +82,7 @@ class Reached(Exception):
 class Watched(ConditionalRandomField):
     """Ends at an objective."""
 
-    def _after_iteration(self, layout, coef, objective):
+    def _after_iteration(self, set_model, objective):
         if objective[-1] <= self.wanted:
             self.iterations = len(objective) - 1
             raise Reached
