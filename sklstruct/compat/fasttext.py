@@ -384,7 +384,7 @@ def load_model(path: str | os.PathLike) -> _FastText:
         If the file cannot be opened.
 
     ValueError
-        If it is damaged, or another file; the message has the place.
+        If the file is damaged or is not a model; the message names the place.
     """
     if is_fasttext(path):
         return _FastText(path)
