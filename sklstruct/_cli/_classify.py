@@ -172,7 +172,7 @@ def train(arguments: argparse.Namespace) -> None:
     figures = {
         "n_texts": len(texts),
         "n_labels": int(model.classes_.size),
-        "n_features": len(model.features_.get_feature_names_out()),
+        "n_features": int(model.estimator_.n_features_in_),
     }
     print_figures(figures, arguments.json, to_stream)
 

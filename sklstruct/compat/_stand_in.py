@@ -6,8 +6,8 @@ import sys
 from importlib.machinery import ModuleSpec
 
 
-def stand_in(module: str, name: str) -> None:
-    """Put one of our loaded modules where ``import name`` finds it.
+def stand_in(module: str, name: str, *others: str) -> None:
+    """Put one of our loaded modules where ``import name`` finds it, and `others`.
 
     Raises
     ------
@@ -15,14 +15,14 @@ def stand_in(module: str, name: str) -> None:
         If another module of that name is loaded.
     """
     here = sys.modules[module]
-    loaded = sys.modules.get(name)
-    if loaded is not None and loaded is not here:
-        raise RuntimeError(
-            f"a module named {name} is loaded already; call install() before it is "
-            "imported"
-        )
+    for one in (name, *others):
+        if sys.modules.get(one, here) is not here:
+            raise RuntimeError(
+                f"a module named {one} is loaded already; call install() before it is "
+                "imported"
+            )
     here.__spec__ = ModuleSpec(name, None, origin=here.__file__)
-    sys.modules[name] = here
+    sys.modules.update(dict.fromkeys((name, *others), here))
     for known, part in list(sys.modules.items()):  # of a package
         if known.startswith(f"{module}."):
             sys.modules[name + known.removeprefix(module)] = part

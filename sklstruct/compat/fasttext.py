@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from importlib.machinery import ModuleSpec
 from numbers import Integral, Real
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +25,7 @@ from sklearn.base import clone
 from .._warnings import warn
 from ..text import FastTextFile, TextClassifier, is_fasttext, read_labelled
 from ._fasttext_words import WordVectors, check_line, words_of
+from ._stand_in import stand_in
 
 __all__ = [
     "BOW",
@@ -148,7 +148,7 @@ class _FastText(WordVectors):
     _kept: tuple[str, list[str]] = "", []
 
     def _names(self, on_unicode_error):
-        """The labels, of which one at least is there."""
+        """The labels; ValueError if the model does not have a label."""
         if not self._kept[1] or self._kept[0] != on_unicode_error:
             self._kept = on_unicode_error, self._read_names(on_unicode_error)
         if not self._kept[1]:
@@ -384,7 +384,7 @@ def load_model(path: str | os.PathLike) -> _FastText:
         If the file cannot be opened.
 
     ValueError
-        If it is damaged, or another file; the message has the place.
+        If the file is damaged or is not a model; the message names the place.
     """
     if is_fasttext(path):
         return _FastText(path)
@@ -578,11 +578,4 @@ def install() -> None:
     RuntimeError
         If another module of that name is loaded.
     """
-    for name in ("fasttext", "fasttext.FastText"):
-        if sys.modules.get(name, FastText) is not FastText:
-            raise RuntimeError(
-                f"a module named {name} is loaded already; call install() before it is "
-                "imported"
-            )
-    FastText.__spec__ = ModuleSpec("fasttext", None, origin=FastText.__file__)
-    sys.modules["fasttext"] = sys.modules["fasttext.FastText"] = FastText
+    stand_in(__name__, "fasttext", "fasttext.FastText")

@@ -183,9 +183,9 @@ def never_predicted(
     """The n-grams of each order that end in a word that is never predicted.
 
     The start mark has the numbers of the file that the model was read from. A model of
-    ours gives it a probability of 1, as KenLM's lmplz does. If a file that needs the
-    n-gram "h <s>" was without it, the number is that of backing off. Other words have a
-    probability of 0.
+    ours gives it a probability of 1, as KenLM's lmplz does. If a file needs the
+    n-gram "h <s>" and does not have it, the number is that of backing off. Other words
+    have a probability of 0.
 
     single : whether sums are in single precision, as in `close_model`.
     """

@@ -41,8 +41,8 @@ class FileWords:
     Parameters
     ----------
     labels : Labels
-        Of the model. Its marks are written as ``<s>``, ``</s>`` and ``<unk>``; where it
-        has no mark, the word with this spelling is the mark.
+        Of the model. The marks are written as ``<s>``, ``</s>`` and ``<unk>``. If the
+        labels do not name a mark, the word with this spelling is the mark.
 
     Attributes
     ----------

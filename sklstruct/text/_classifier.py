@@ -32,7 +32,7 @@ from ..hierarchical import HierarchicalClassifier
 from ..linear import LinearClassifier
 from ..linear._labels import check_labels
 from ..symbols import encode, object_array
-from ..taxonomy import TAXONOMY_BUILDERS, Taxonomy
+from ..taxonomy import Taxonomy
 from ._prior import with_prior, without_ngrams
 from ._reduced import ReducedMixin, joined, parts_of
 from ._scores import text_scores
@@ -162,15 +162,10 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         ],
         "estimator": [HasMethods(["fit", "predict"]), None],
         "C": [Interval(Real, 0, None, closed="neither")],
-        "taxonomy": [
-            StrOptions({"auto", *TAXONOMY_BUILDERS}),
-            HasMethods("build"),
-            Taxonomy,
-            list,
-            tuple,
-            Mapping,
-        ],
-        "threshold": [Interval(Real, 0, 1, closed="neither"), StrOptions({"f1"})],
+        **{
+            name: HierarchicalClassifier._parameter_constraints[name]
+            for name in ("taxonomy", "threshold")
+        },
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }

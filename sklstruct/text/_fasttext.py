@@ -143,7 +143,8 @@ class FastTextFile:
         If the file cannot be opened.
 
     ValueError
-        If the file is not such a model, or is damaged: with the place.
+        If the file is not a model of fastText, or is damaged; the message names the
+        place.
     """
 
     def __init__(self, path: str | bytes | os.PathLike) -> None:
@@ -195,7 +196,7 @@ class FastTextFile:
                 f"damaged: {size} entries, {self.n_words} words and {self.n_labels} "
                 "labels"
             )
-        if (self.n_labels if self.supervised else self.n_words) == 0:
+        if self._n_outputs == 0:
             raise source.fail(f"damaged: {self.n_words} words, {self.n_labels} labels")
         begin = source.skip(10 * size, "the dictionary")  # and the letters
         self._start = np.empty(size + 1, dtype=np.int64)
@@ -243,10 +244,10 @@ class FastTextFile:
         matrix, found = _read_matrix(
             source, self.quantized and codes, self.settings["dim"], "the output matrix"
         )
-        expected = self.n_labels if self.supervised else self.n_words
-        if found != expected:
+        if found != self._n_outputs:
             raise source.fail(
-                f"damaged: the output matrix has {found} rows for {expected} targets"
+                f"damaged: the output matrix has {found} rows for {self._n_outputs} "
+                "targets"
             )
         return matrix
 
@@ -270,6 +271,11 @@ class FastTextFile:
         """Number of labels that can be predicted: 0 for word vectors."""
         return self.n_labels if self.supervised else 0
 
+    @property
+    def _n_outputs(self) -> int:
+        """Rows of the output matrix."""
+        return self.n_labels if self.supervised else self.n_words
+
     def entry(self, i: int) -> bytes:
         """Entry i of the dictionary: a word, or a label after all words."""
         return bytes(self._image[self._start[i] : self._start[i + 1] - 10])
@@ -284,10 +290,7 @@ class FastTextFile:
         """
         matrix, n_rows = {
             "input": (self._input, self.n_rows),
-            "output": (
-                self._output,
-                self.n_labels if self.supervised else self.n_words,
-            ),
+            "output": (self._output, self._n_outputs),
         }[name]
         if matrix.parts:
             raise ValueError(

@@ -14,8 +14,6 @@ of fastText.
 """
 
 from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
-
-from cpython.bytes cimport PyBytes_AsString, PyBytes_Size
 from libc.math cimport exp, expf, log, sqrtf
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc, realloc

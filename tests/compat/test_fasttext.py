@@ -91,6 +91,16 @@ def test_k_and_threshold_cut_the_list(model, definition):
             np.testing.assert_array_equal(kept, found[found >= threshold + 1e-5])
 
 
+def test_the_best_of_labels_that_are_nearly_equal(tmp_path):
+    definition = Model("softmax")
+    definition.output.values[:] *= 1e-5
+    model = fasttext.load_model(definition.write(tmp_path / "m.bin"))
+    for text in TEXTS + drawn_texts(30):
+        every = model.predict(text, k=-1)[1]
+        for k in (1, 2):
+            np.testing.assert_array_equal(model.predict(text, k)[1], every[:k])
+
+
 @pytest.mark.parametrize("name", SUPERVISED, indirect=True)
 def test_a_list_is_its_texts(model):
     labels, found = model.predict(TEXTS, 2, 0.05)

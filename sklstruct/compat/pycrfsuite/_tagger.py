@@ -317,7 +317,7 @@ class Tagger:
         Raises
         ------
         ValueError
-            If there is no such position.
+            If the position is not that of an item.
 
         RuntimeError
             If the model does not have the label.

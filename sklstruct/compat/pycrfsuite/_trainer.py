@@ -6,6 +6,7 @@ import math
 import os
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -149,12 +150,12 @@ class BaseTrainer:
             `train` runs 'lbfgs' alone.
 
         type : str, default='crf1d'
-            The graphical model; there is no other one.
+            The graphical model; 'crf1d' is the only choice.
 
         Raises
         ------
         ValueError
-            If there is no such algorithm.
+            If the algorithm or the type is unknown.
         """
         name = algorithm.lower()
         name = _ALIASES.get(name, name)
@@ -183,7 +184,7 @@ class BaseTrainer:
         Raises
         ------
         ValueError
-            If there is no such parameter, or the value cannot be read.
+            If the parameter is unknown, or the value cannot be read.
         """
         if name not in self._parameters:
             raise ValueError(f"Parameter not found: {name} = {value}")
@@ -199,7 +200,7 @@ class BaseTrainer:
         Raises
         ------
         ValueError
-            If there is no such parameter.
+            If the parameter is unknown.
         """
         self.help(name)
         return self._values[name]
@@ -210,7 +211,7 @@ class BaseTrainer:
         Raises
         ------
         ValueError
-            If there is no such parameter.
+            If the parameter is unknown.
         """
         if name not in self._parameters:
             raise ValueError(f"Parameter not found: {name}")
@@ -423,10 +424,13 @@ def _performance(
     pairs = [pair for a, b in zip(truth, found) for pair in zip(a, b)]
     lines = ["Performance by label (#match, #model, #ref) (precision, recall, F1):\n"]
     total = np.zeros(3)
+    counts = (
+        Counter(a for a, b in pairs if a == b),
+        Counter(b for _, b in pairs),
+        Counter(a for a, _ in pairs),
+    )
     for label in labels:
-        match = sum(a == b == label for a, b in pairs)
-        model = sum(b == label for _, b in pairs)
-        ref = sum(a == label for a, _ in pairs)
+        match, model, ref = (count[label] for count in counts)
         shares = "******, ******, ******"
         if ref:
             precision, recall = match / model if model else 0.0, match / ref
@@ -471,7 +475,7 @@ class Trainer(BaseTrainer):
 
     Notes
     -----
-    Training stops when the objective is within 1e-3 nats for each item of its minimum,
+    Training stops when the objective is within 1e-3 nats per item of its minimum,
     or after ``max_iterations``. ``feature.minfreq`` counts occurrences, where CRFsuite
     adds values. Labels and attributes of the file are sorted.
 
