@@ -130,8 +130,8 @@ def write_conll(
         "_".
 
     columns : None, "conllu" or sequence of str, default=None
-        Names of the columns in their order. None: those of `bank`. A column that
-        `bank` has not is written as "_", and ``id`` numbers the words.
+        Names of the columns in their order. None: those of `bank`. A column that is
+        not in `bank` is written as "_"; an absent ``id`` numbers the words.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def write_conll(
     names = _names(found if columns is None else columns)
     given = {name: _sentences(name, bank[name]) for name in names if name in bank}
     if not given:
-        raise ValueError(f"bank has none of the columns {', '.join(names)}")
+        raise ValueError(f"bank must have one of the columns {', '.join(names)}")
     first, lengths = next((name, [*map(len, rows)]) for name, rows in given.items())
     for name, rows in given.items():
         if [*map(len, rows)] != lengths:
@@ -197,8 +197,8 @@ def write_conll(
                 f"bank: sentence {i} has a value that is empty or holds a separator "
                 f"or a line break: {values!r:.60}"
             )
-        mark = "#" if separator == "\t" and len(values) == 1 else _DOCUMENT
-        if whole.startswith(mark) and (mark == "#" or values[0] == mark):
+        alone = separator == "\t" and len(values) == 1
+        if values[0] == _DOCUMENT or (alone and whole.startswith("#")):
             raise ValueError(
                 f"bank: sentence {i} has a row that would be read as a comment: "
                 f"{values!r:.60}"
@@ -231,7 +231,7 @@ def _names(columns: str | Sequence[str]) -> tuple[str, ...]:
     wrong = [name for name in names if not isinstance(name, str) or name in _OTHERS]
     if wrong or not names or len(set(names)) < len(names):
         raise ValueError(
-            f"columns must be different strings, and none of {', '.join(_OTHERS)}; got "
+            f"columns must be different strings other than {', '.join(_OTHERS)}, got "
             f"{names!r}"
         )
     return names

@@ -21,6 +21,7 @@ from .._parallel import ThreadMap, single_blas_thread
 from .._progress import Progress
 from .._warnings import warn
 from ..symbols import (
+    DRAWS,
     GIVEN,
     LabelLists,
     check_draws,
@@ -143,7 +144,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
 
     There is no `partial_fit`: the weights are the minimum for all the data, and steps
     by part of the data would neither find that minimum nor have a bound for the
-    distance from it.
+    distance from that minimum.
 
     References
     ----------
@@ -370,9 +371,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
             return LabelLists(
                 model.best(self._within(model.read(X, self.n_jobs), given))
             )
-        graphs = self._graphs(X)
-        allowed = self._allowed(graphs, given)
-        self._possible(graphs, given, allowed)
+        graphs, allowed = self._known(X, given)
         return LabelLists(self._predict_graphs(graphs, allowed))
 
     @shared_docs(given=GIVEN)
@@ -403,14 +402,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         if self._columns is not None:
             model = self._chain_model()
             return model.marginals(self._within(model.read(X, self.n_jobs), given))
-        graphs = self._graphs(X)
-        allowed = self._allowed(graphs, given)
-        self._possible(graphs, given, allowed)
-        return self._marginals(graphs, allowed)
+        graphs, allowed = self._known(X, given)
 
-    def _marginals(
-        self, graphs: list[FactorGraph], allowed: np.ndarray | None = None
-    ) -> list:
         def marginals(infer: BlockInference) -> np.ndarray:
             return infer.sums(np.ones(infer.block.n_instances))[1]
 
@@ -498,7 +491,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
             out.append(named)
         return out
 
-    @shared_docs(given=GIVEN)
+    @shared_docs(draws=DRAWS, given=GIVEN)
     def sample_posterior(
         self,
         X: Sequence,
@@ -513,12 +506,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         X : list of sequences of observations, or of FactorGraph
             Instances.
 
-        n_samples : int, default=1
-            Draws for each instance, at least 1.
-
-        random_state : int, RandomState, Generator or None, default=None
-            Each instance gets its own seed from it, so that draws do not depend on
-            `n_jobs`.
+        {draws}
 
         {given}
 
@@ -560,9 +548,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         function: Callable[[BlockInference, int, float], Any],
     ) -> tuple[list[FactorGraph], list]:
         """The instances as graphs, and function(block, number in it, log Z) of each."""
-        graphs = self._graphs(X)
-        allowed = self._allowed(graphs, given)
-        self._possible(graphs, given, allowed)
+        graphs, allowed = self._known(X, given)
 
         def each(infer: BlockInference) -> list:
             log_z = infer.sums()[0].tolist()
@@ -572,6 +558,17 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         return graphs, [answer for block in found for answer in block]
 
     # -------------------------------------------------------------- known labels
+
+    def _known(self, X: Any, given: Any) -> tuple[list[FactorGraph], np.ndarray | None]:
+        """The instances as graphs, and which candidates agree with the labels given.
+
+        ValueError if constraints leave no state that agrees.
+        """
+        graphs = self._graphs(X)
+        allowed = self._allowed(graphs, given)
+        if given is not None:
+            check_possible(given, self._log_sums(graphs, allowed).tolist())
+        return graphs, allowed
 
     def _allowed(
         self, graphs: list[FactorGraph], given: Any, name: str = "given"
@@ -603,13 +600,6 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         known = known_labels(name, given, sequences, lambda i, t: code)
         flags = _flags(known, [len(classes)] * sum(chains.lengths))
         return chains.within(flags.reshape(-1, len(classes)))
-
-    def _possible(
-        self, graphs: list[FactorGraph], given: Any, allowed: np.ndarray | None
-    ) -> None:
-        """ValueError if constraints leave no state that agrees with `given`."""
-        if given is not None:
-            check_possible(given, self._log_sums(graphs, allowed).tolist())
 
     # ------------------------------------------------------------------- sequences
 

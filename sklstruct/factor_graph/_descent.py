@@ -31,9 +31,9 @@ def descend(
     of the benchmarks it then needs twice to five times the iterations, or does not end.
 
     Weights of rare features have small slopes, so the unknowns are w / unit with unit =
-    curvature^(-1/4): L-BFGS's first metric, a multiple of 1, is then half way from that
-    of steepest descent to that of Newton's diagonal. Powers of -0.15 and -0.4 need more
-    iterations.
+    curvature^(-0.2): L-BFGS's first metric, a multiple of 1, is then between that of
+    steepest descent (power 0) and that of Newton's diagonal (-0.5). Powers of -0.15 and
+    -0.4 need more iterations.
 
     All products of the two loops of L-BFGS are those of the last 10 steps, 10 changes
     and the slope with each other: they are one product of matrices.

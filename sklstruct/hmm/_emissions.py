@@ -12,7 +12,17 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from .._compat import BaseEstimator, Interval
+from .._docs import shared_docs
 from ..symbols import is_unknown
+
+# A block of the docstrings of `sample`; see `shared_docs`.
+DRAWN_IDS = """
+ids : int ndarray of shape (n,)
+    Label ids that `fit` has observed.
+
+random_state : RandomState
+    Source of the random numbers.
+"""
 
 
 class Emission(BaseEstimator):
@@ -179,16 +189,13 @@ class CategoricalEmission(Emission):
             row[list(labels)] = np.exp(log_factor)
         return proba
 
+    @shared_docs(ids=DRAWN_IDS)
     def sample(self, ids: Any, random_state: np.random.RandomState) -> list:
         """Draw an observation for each label.
 
         Parameters
         ----------
-        ids : int ndarray of shape (n,)
-            Label ids that `fit` has observed.
-
-        random_state : RandomState
-            Source of the random numbers.
+        {ids}
 
         Returns
         -------
@@ -198,11 +205,10 @@ class CategoricalEmission(Emission):
         symbols = list(self._known)
         bounds = self.probabilities(symbols).cumsum(axis=0)
         u = random_state.random_sample(len(ids))
-        drawn = [
+        return [
             symbols[np.searchsorted(bounds[:, k], x * bounds[-1, k], "right")]
             for k, x in zip(ids, u)
         ]
-        return drawn
 
 
 def hashable(observation: Any) -> Any:

@@ -104,8 +104,9 @@ class HighOrderHMM(SequenceInference):
 
     max_states : int, default=1_000_000
         Largest number of states of the lattice of a sequence, at least 1: a bound of
-        the memory. Sums and marginals of a longer sequence are errors; its best path
-        is searched by a beam and by refinement, with a certified gap.
+        the memory. Sums, marginals and posterior decoding of a longer sequence are
+        errors; its best path is searched by a beam and by refinement, with a certified
+        gap.
 
     n_jobs : int or None, default=None
         Threads over sequences; results do not depend on it.
@@ -340,36 +341,14 @@ class HighOrderHMM(SequenceInference):
     def _labels(self, ids, sequence):
         return self.classes_[self._label_of_class[ids]]
 
-    @shared_docs(given=GIVEN)
-    def predict(self, X: Sequence, given: Sequence | None = None) -> list:
-        """Labels of every sequence, by `decoding`.
-
-        Parameters
-        ----------
-        X : list of sequences of observations
-            Sequences may be empty and of different lengths; None or NaN is a missing
-            observation, which allows every label.
-
-        {given}
-
-        Returns
-        -------
-        labels : list of list
-            The labels of every sequence; None for each if no labelling is possible.
-
-        Raises
-        ------
-        ValueError
-            If `given` does not fit X, or leaves a sequence no possible labelling; with
-            "posterior" if a sequence needs more than `max_states` states.
-        """
+    def _predict(self, X, given):
         if self.decoding == "path":
-            return super().predict(X, given)
+            return super()._predict(X, given)
         found = []
         for rows in self.predict_proba(X, given):
             best = self.classes_[rows.argmax(axis=1)].tolist()
             found.append(best if rows.any() else [None] * len(best))
-        return LabelLists(found)
+        return found
 
     @shared_docs(given=GIVEN)
     def predict_proba(self, X: Sequence, given: Sequence | None = None) -> np.ndarray:
@@ -391,8 +370,8 @@ class HighOrderHMM(SequenceInference):
         Raises
         ------
         ValueError
-            If a sentence needs more than `max_states` states.
-            If `given` does not fit X, or leaves a sequence no possible labelling.
+            If a sequence needs more than `max_states` states, or if `given` does not
+            fit X or leaves a sequence no possible labelling.
         """
         _, sentences, _ = self._sentences(X, given)
         out = []

@@ -24,6 +24,7 @@ from .._docs import shared_docs
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel
 from ..symbols import (
+    DRAWS,
     GIVEN,
     LabelLists,
     check_draws,
@@ -310,7 +311,10 @@ class SequenceInference(BaseEstimator):
         ValueError
             If `given` does not fit X, or leaves a sequence no possible labelling.
         """
-        return LabelLists(row.tolist() for row in self.decode(X, given).labels)
+        return LabelLists(self._predict(X, given))
+
+    def _predict(self, X, given):
+        return (row.tolist() for row in self.decode(X, given).labels)
 
     @shared_docs(given=GIVEN)
     def predict_k(self, X: Sequence, k: int = 5, given: Sequence | None = None) -> list:
@@ -335,8 +339,8 @@ class SequenceInference(BaseEstimator):
         Raises
         ------
         ValueError
-            If a sentence needs more than `max_states` states.
-            If `given` does not fit X, or leaves a sequence no possible labelling.
+            If a sequence needs more than `max_states` states, or if `given` does not
+            fit X or leaves a sequence no possible labelling.
         """
         k = check_count("k", k, 1)
         X, sentences, _ = self._sentences(X, given)
@@ -366,15 +370,15 @@ class SequenceInference(BaseEstimator):
         Raises
         ------
         ValueError
-            If a sentence needs more than `max_states` states.
-            If `given` does not fit X, or leaves a sequence no possible labelling.
+            If a sequence needs more than `max_states` states, or if `given` does not
+            fit X or leaves a sequence no possible labelling.
         """
         _, sentences, _ = self._sentences(X, given)
         found = self._map(lambda s, c: s.lattice.sums(c).log_z(), sentences)
         check_possible(given, found)
         return np.array(found, dtype=np.float64)
 
-    @shared_docs(given=GIVEN)
+    @shared_docs(draws=DRAWS, given=GIVEN)
     def sample_posterior(
         self,
         X: Sequence,
@@ -389,12 +393,7 @@ class SequenceInference(BaseEstimator):
         X : list of sequences of observations
             None or NaN is a missing observation.
 
-        n_samples : int, default=1
-            Draws for each sequence, at least 1.
-
-        random_state : int, RandomState, Generator or None, default=None
-            Each sequence gets its own seed from it, so that draws do not depend on
-            `n_jobs`.
+        {draws}
 
         {given}
 
@@ -406,8 +405,7 @@ class SequenceInference(BaseEstimator):
         Raises
         ------
         ValueError
-            If a sequence has no possible labelling.
-            If `given` does not fit X, or leaves a sequence no possible labelling.
+            If a sequence has no possible labelling, or `given` does not fit X.
         """
         n_samples = check_count("n_samples", n_samples, 1)
         rng = as_random_state(random_state)

@@ -14,8 +14,9 @@ from scipy.special import gammaln, xlogy
 from sklearn.cluster import KMeans
 
 from .._compat import Interval, StrOptions
+from .._docs import shared_docs
 from ..symbols import is_unknown
-from ._emissions import Emission
+from ._emissions import DRAWN_IDS, Emission
 
 
 class VectorEmission(Emission):
@@ -218,16 +219,13 @@ class GaussianEmission(VectorEmission):
         k, d = self.means_.shape
         return k * (d + (d * (d + 1) // 2 if self.covariance == "full" else d))
 
+    @shared_docs(ids=DRAWN_IDS)
     def sample(self, ids: Any, random_state: np.random.RandomState) -> list:
         """Draw an observation for each label.
 
         Parameters
         ----------
-        ids : int ndarray of shape (n,)
-            Label ids that `fit` has observed.
-
-        random_state : RandomState
-            Source of the random numbers.
+        {ids}
 
         Returns
         -------
@@ -320,16 +318,13 @@ class PoissonEmission(VectorEmission):
         """
         return self.rates_.size
 
+    @shared_docs(ids=DRAWN_IDS)
     def sample(self, ids: Any, random_state: np.random.RandomState) -> list:
         """Draw an observation for each label.
 
         Parameters
         ----------
-        ids : int ndarray of shape (n,)
-            Label ids that `fit` has observed.
-
-        random_state : RandomState
-            Source of the random numbers.
+        {ids}
 
         Returns
         -------

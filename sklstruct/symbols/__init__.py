@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from ._sentences import context_windows as context_windows
     from ._sequences import (
+        DRAWS,
         GIVEN,
         check_draws,
         check_pairs,

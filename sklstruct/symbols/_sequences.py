@@ -126,6 +126,15 @@ given : list of sequences, default=None
     None for all its observations. The answer is exact under this condition.
 """
 
+# The same for methods that draw labels.
+DRAWS = """
+n_samples : int, default=1
+    Draws for each entry of X, at least 1.
+
+random_state : int, RandomState, Generator or None, default=None
+    Source of a seed for each entry of X, so that draws do not depend on `n_jobs`.
+"""
+
 
 def known_labels(
     name: str,

@@ -177,7 +177,7 @@ def test_wrong_input(tmp_path):
         ({"form": [["a b"]], "separator": " "}, "sentence 0 has a value"),
         ({"form": "ab"}, "must be a list of sentences, got 'ab'"),
         ({"form": [["a"]], "comments": [[], []]}, "must have 1 entries"),
-        ({"lemma": [["a"]]}, "bank has none of the columns form"),
+        ({"lemma": [["a"]]}, "bank must have one of the columns form"),
     ],
 )
 def test_what_cannot_be_written(tmp_path, bank, message):
@@ -187,6 +187,12 @@ def test_what_cannot_be_written(tmp_path, bank, message):
         write_conll(path, bank, ("form", "tag") if "form" in bank else ("form",))
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.conll"]
+
+
+@pytest.mark.parametrize("word", ["-DOCSTART-", "#"])
+def test_words_that_would_be_comments_of_one_column(word):
+    with pytest.raises(ValueError, match="row that would be read as a comment"):
+        write_conll(BytesIO(), {"form": [[word]]})
 
 
 def test_arguments_of_other_types():
