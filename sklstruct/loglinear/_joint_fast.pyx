@@ -399,7 +399,7 @@ cdef class Joint(Model):
 
 
 def dense_levels(model, t):
-    """How many levels of a tree may have rows of sums; see `_add_tree`."""
+    """The number of levels of a tree that may have rows of sums; see `_add_tree`."""
     level_ptr = model.trees[t].level_ptr
     sizes = np.diff(model.ptr)[model.first[t]:][:level_ptr[-1]]
     dense = np.flatnonzero(SPARSE * sizes >= model.n_classes)
