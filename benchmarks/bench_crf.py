@@ -10,7 +10,7 @@ part are tagged; 19 names of features a word.
 - seconds, iterations: ours from lists of names until the objective is not above that;
   ratio: of the two times;
 - stop_seconds, stop_excess, gap: ours to its default end, the objective less
-  CRFsuite's, and the bound of its distance from the minimum, in nats a word;
+  CRFsuite's, and the bound of its distance from the minimum, in nats per word;
 - accuracy, peer_accuracy: of the test words, each at its own end.
 
 Times are CPU.

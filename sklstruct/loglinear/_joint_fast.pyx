@@ -154,7 +154,7 @@ cdef struct Sums:
     const int32_t *target
     const double *beta
     int32_t *path      # the node of each level whose sum is not handed on yet
-    double *rows       # a sum a level
+    double *rows       # one sum per level
     double *gradient
     Py_ssize_t top, n_outcomes
 
