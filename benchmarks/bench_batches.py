@@ -9,7 +9,7 @@ classes, 10 000 features and 8 000 samples, `text1000` 1 000, 100 000 and 40 000
 (`make_sparse_classes`); rows have unit length. The nodes are those of
 ``LinearClassifier()``, without dropped weights.
 
-Figures on 2 000 other samples: `accuracy`; `log_loss`, nats a sample; `fit`, CPU
+Figures on 2 000 other samples: `accuracy`; `log_loss`, nats per sample; `fit`, CPU
 seconds of all batches; `weights_mb`, what the weights take.
 
 Run it with OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1: one thread.

@@ -59,7 +59,7 @@ def source(variable):
 
 
 def in_a_child(function, ours, *arguments):
-    """What a function returns in another process, None if the process dies."""
+    """The result of a function in another process, None if the process dies."""
     receive, send = multiprocessing.Pipe(duplex=False)
 
     def work():
@@ -161,7 +161,7 @@ def names():
 
 
 def outputs(module, strings, *kinds):
-    """What the functions of a parser give; a refusal is an answer as well."""
+    """The answers of the functions of a parser; a refusal is an answer as well."""
     parser, found = __import__(module), []
     for kind in kinds or [None]:
         more = [] if kind is None else [kind]

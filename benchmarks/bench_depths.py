@@ -4,7 +4,7 @@
     python benchmarks/draw_depths.py FILE FOLDER
 
 A case is a figure, a data set, a builder, an option and a split; its figures are lists,
-one entry a depth. Depth 0 is the flat `LogisticRegression` of scikit-learn ("flat"), or
+one entry per depth. Depth 0 is the flat `LogisticRegression` of scikit-learn ("flat"), or
 the flat tree. C is chosen for every model from the same grid by validation log-loss.
 
 - ``depths`` (figures 4.3, 4.5 to 4.7): every builder, the tree cut at each depth, from
@@ -131,7 +131,7 @@ def build(builder, X, y):
 
 
 def by_depth(rows):
-    """One list a figure, one entry a depth."""
+    """One list per figure, one entry per depth."""
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 

@@ -9,7 +9,7 @@
 - tagging: universal tags of English. Of UD EWT, a document an instance: no edges,
   chains within sentences, and further edges between equal capitalised words of the
   document. And lists of names of features: by SampleRank and by the conditional
-  likelihood, beside CRFsuite. Objectives and log-likelihoods are nats a word, the
+  likelihood, beside CRFsuite. Objectives and log-likelihoods are nats per word, the
   latter of the test part.
 - pictures: binary pictures of 16 x 16 with a quarter of the pixels flipped.
 - search: how often annealing and coordinate ascent reach the exact optimum.
@@ -150,7 +150,7 @@ def bleu(found, truth):
 
 
 def grec_figures(X, y, found):
-    """What the shared tasks report."""
+    """The figures that the shared tasks report."""
     truth, found = flat(X, y), flat(X, found)
     right_form = [
         kind_of(v, a).split()[0] == kind_of(v, b).split()[0]

@@ -188,7 +188,7 @@ def tagging(case):
 
 
 def candidates(tagger, X):
-    """What the solvers read of each sentence."""
+    """The part of each sentence that the solvers read."""
     return tagger._sentences(X)[1]
 
 

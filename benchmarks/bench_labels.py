@@ -6,7 +6,7 @@
 A case is a data set and a model, all with C = 1 of the squared hinge or the defaults of
 the program; rows have unit length. Figures on the test part: `p1`, `p3`, `p5`
 (precision at k), `ndcg5`, `psp5` (propensity-scored, A = .55, B = 1.5), `micro_f1` and
-`macro_f1` of `predict`; `log_loss`, of the marginals, nats a sample summed over the
+`macro_f1` of `predict`; `log_loss`, of the marginals, nats per sample summed over the
 labels, of models that have probabilities, and of these by bins of the marginals
 (`EDGES`) the number of pairs of a sample and a label (`count`), the sum of the
 marginals (`proba`) and of the labels that are right (`right`); `fit`, CPU seconds
@@ -247,7 +247,7 @@ ONLY = {
 
 
 def marginals(model, X, Y):
-    """Log-loss, nats a sample summed over the labels, and reliability by `EDGES`."""
+    """Log-loss, nats per sample summed over the labels, and reliability by `EDGES`."""
     total, bins = 0.0, np.zeros((3, len(EDGES) - 1))
     step = max(1, 2 * 10**7 // Y.shape[1])
     for a in range(0, X.shape[0], step):

@@ -1,4 +1,4 @@
-"""What of the papers is not in the package, and whether it would pay.
+"""Methods of the papers that are not in the package, and whether they would pay.
 
     SKLSTRUCT_DATA=... python benchmarks/bench_papers.py
 
@@ -37,8 +37,8 @@ the effective parameters (exact eigenvalues of the blocks of the Hessian), besid
 regularisations of the package; mean of three splits.
 
 `stop`: fits of WikiText-2 at order 5 with the default `tol`, with a tenth of it, and
-with `gap_tol`, a duality gap of at most .02 and .01 nats a word: CPU seconds,
-evaluations, duality gap and distance from the lowest objective, in nats a word, and
+with `gap_tol`, a duality gap of at most .02 and .01 nats per word: CPU seconds,
+evaluations, duality gap and distance from the lowest objective, in nats per word, and
 test perplexity.
 
 `path`: `lam_path` of 500 000 words at order 5 with its default strengths, with the
@@ -921,7 +921,7 @@ def weights(model, order):
     return {"pairs": lm.coef_.size, "weights": lm.n_parameters_}
 
 
-CERTIFIED = (0.02, 0.01)  # nats a word
+CERTIFIED = (0.02, 0.01)  # nats per word
 
 
 def stop(penalty):

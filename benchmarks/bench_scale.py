@@ -31,7 +31,7 @@ there, and one word is more frequent than 2^31 - 1. Counted under ``memory`` of 
 into a Witten-Bell model of order 2; "exact" says that every count is the known one.
 
 Cases "log-linear": the large text, order 5, two threads, from the file to the model;
-the duality gap is in nats a word.
+the duality gap is in nats per word.
 
 Cases "paper": what 10^9 and 10^12 words would take, from constants that are measured
 here: pairs grow as a power of the words, fitted to 1 M words and the large text;

@@ -388,7 +388,7 @@ def one_of_two(model, tree, valid, test):
 
 
 def words_of(split):
-    """(words, sparse counts of their neighbours, a row a word, scaled)."""
+    """(words, sparse counts of their neighbours, one row per word, scaled)."""
     sentences = [[*s, "</s>"] for s in wikitext(split)]
     words = sorted({w for s in sentences for w in s})
     code = {w: i for i, w in enumerate(words)}

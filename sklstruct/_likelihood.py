@@ -241,16 +241,16 @@ def weighted_sum(log_prob: np.ndarray, weight: np.ndarray) -> float:
     return float(np.dot(weight[used], log_prob[used]))
 
 
-def sums_by_depth(
-    log_prob: np.ndarray, depth: np.ndarray, n_depths: int
+def sums_by_group(
+    log_prob: np.ndarray, group: np.ndarray, n_groups: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(targets, summed log-probability, perplexity) of each depth.
+    """(targets, summed log-probability, perplexity) of each group of targets.
 
-    The sums of the first two over the depths are the totals; the perplexity of a depth
+    The sums of the first two over the groups are the totals; the perplexity of a group
     without targets is NaN.
     """
-    n_targets = np.bincount(depth, minlength=n_depths)
-    total = np.bincount(depth, weights=log_prob, minlength=n_depths)
+    n_targets = np.bincount(group, minlength=n_groups)
+    total = np.bincount(group, weights=log_prob, minlength=n_groups)
     with np.errstate(invalid="ignore", divide="ignore"):
         perplexity = np.where(n_targets > 0, np.exp(-total / n_targets), np.nan)
     return n_targets, total, perplexity

@@ -96,12 +96,12 @@ class Distribution:
         Parameters
         ----------
         contexts : array or tuple of arrays
-            With a row a sample.
+            One row per sample.
 
         Returns
         -------
         at : array or tuple of arrays
-            With a row a sample.
+            One row per sample.
         """
         return contexts
 
@@ -121,7 +121,7 @@ class Distribution:
         return self._ask(at, "rows")
 
     def target(self, at: Any, y: NDArray) -> NDArray:
-        """Natural log-probability of one class a sample.
+        """Natural log-probability of one class per sample.
 
         Parameters
         ----------

@@ -38,7 +38,7 @@ class HeldOut(NamedTuple):
         return cls(pairs, pairs.terminal_counts(count), slot, fraction)
 
     def share(self, count: np.ndarray, total: np.ndarray) -> np.ndarray:
-        """c(n, y) / c(n) of each pair, 0 where the model has no such pair."""
+        """c(n, y) / c(n) of each pair, 0 for pairs that the model does not have."""
         known = np.where(self.slot >= 0, count[np.maximum(self.slot, 0)], 0.0)
         return known / total[self.pairs.nodes()]
 

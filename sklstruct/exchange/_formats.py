@@ -234,7 +234,7 @@ def read(
         line of more than 16 MiB, or 1 MiB of text without an n-gram. It is also raised
         if the value of a parameter is not valid.
     TypeError
-        If the format has no such option.
+        If the format does not have the option.
 
     Warns
     -----

@@ -39,7 +39,7 @@ cdef struct step_t:
     int* next_sibling
     double* own
     int n_local
-    # masses on their way up, one row a level
+    # masses on their way up, one row per level
     double* vec
     int* held
     long long* held_arc

@@ -72,7 +72,7 @@ _NODE = np.dtype([(name, np.int32) for name in (
 
 
 cdef struct Reader:
-    int32_t[LONGEST] path  # nodes of the last 0, 1, ... words; -1: no such context
+    int32_t[LONGEST] path  # nodes of the last 0, 1, ... words; -1: not in the tree
     int32_t last  # node of the last word; -1: no word before
     double time  # words that were read
 

@@ -13,7 +13,7 @@ from .._checks import INT32_MAX, as_random_state, check_count
 from ..symbols import Labels, join_symbols
 from ._predictors import TextPredictor, single_state
 from ._truncated import Truncated, check_truncation
-from ._unknown import warn_of_unknown
+from ._unknown import lost_word, warn_of_unknown
 
 
 class CursorMixin:
@@ -163,11 +163,7 @@ class CursorMixin:
             )
         if self.out_of_vocabulary == "error" and (token == encoder.lost).any():
             word = words[int(np.argmax(token == encoder.lost))]
-            raise ValueError(
-                f"word: {word!r} is not in the vocabulary, and unknown=None gives no "
-                "probability to such words. Name an unknown symbol, or set "
-                "out_of_vocabulary='exclude'"
-            )
+            raise lost_word(f"word: {word!r}")
         return token
 
     def _read_context(self, context):

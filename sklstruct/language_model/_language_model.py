@@ -677,7 +677,7 @@ class LanguageModel(
         Raises
         ------
         AttributeError
-            If the estimator has no such weights.
+            If the estimator does not have such weights.
 
         Examples
         --------
@@ -769,7 +769,7 @@ class LanguageModel(
         ValueError
             If a symbol cannot be written (empty, or with white space in it).
         TypeError
-            If the format has no such option.
+            If the format does not have the option.
 
         See Also
         --------
@@ -824,7 +824,7 @@ class LanguageModel(
         ValueError
             With the place, if the file is not valid; see :ref:`exchange`.
         TypeError
-            If the format has no such option.
+            If the format does not have the option.
 
         See Also
         --------

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..symbols import NumberedText
+from ._unknown import lost_word
 
 
 class Scored(NamedTuple):
@@ -71,11 +72,7 @@ def check_text(model: Any, X: Iterable) -> NumberedText:
         lost = encoder.first_lost(text)
     if lost is not None:
         where, word = lost
-        raise ValueError(
-            f"X: the word {word!r} of {where} is not in the vocabulary, and "
-            "unknown=None gives no probability to such words. Name an unknown "
-            "symbol, or set out_of_vocabulary='exclude'"
-        )
+        raise lost_word(f"X: the word {word!r} of {where}")
     return text
 
 

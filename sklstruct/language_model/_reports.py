@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch
 
 from .._checks import as_random_state, check_count
-from .._likelihood import innermost
+from .._likelihood import innermost, sums_by_group
 from ..backoff import BackoffModel
 from ..loglinear import StructuredLogLinearLM
 from ..symbols import NumberedText, TextFile, object_array
@@ -219,10 +219,9 @@ def by_sentence(
     counted = at.counted(include_end, include_unknown)
     n = at.length.size
     sentence = np.repeat(np.arange(n), at.length)
-    n_tokens = np.bincount(sentence[counted], minlength=n)
-    total = np.bincount(sentence[counted], at.log_prob[counted], minlength=n)
-    with np.errstate(invalid="ignore"):
-        perplexity = np.exp(-total / n_tokens)
+    n_tokens, total, perplexity = sums_by_group(
+        at.log_prob[counted], sentence[counted], n
+    )
     unknown_words: list[list] = [[] for _ in range(n)]
     where = np.flatnonzero(at.unknown)
     for s, word in zip(sentence[where].tolist(), _words(text, at)[where].tolist()):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
-from .._likelihood import innermost, sums_by_depth, weighted_sum
+from .._likelihood import innermost, sums_by_group, weighted_sum
 from ..backoff import BackoffModel
 from ._encode import sentence_weights
 from ._positions import score_positions
@@ -68,9 +68,10 @@ class ScoringMixin:
         """
         scored = score_positions(self, X)
         sentence = np.repeat(np.arange(scored.length.size), scored.length)
+        known = scored.known
         return np.bincount(
-            sentence[scored.known],
-            weights=scored.log_prob[scored.known],
+            sentence[known],
+            weights=scored.log_prob[known],
             minlength=scored.length.size,
         )
 
@@ -218,7 +219,7 @@ class ScoringMixin:
         scored = score_positions(self, X)
         counted = scored.counted(include_end, include_unknown)
         n = model.max_depth + 1
-        n_tokens, total, perplexity = sums_by_depth(
+        n_tokens, total, perplexity = sums_by_group(
             scored.log_prob[counted], np.asarray(scored.depth)[counted], n
         )
         return Bunch(

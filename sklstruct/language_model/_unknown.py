@@ -128,6 +128,14 @@ def warn_of_unsplit(text: Any, name: str = "X") -> None:
         )
 
 
+def lost_word(what: str) -> ValueError:
+    """The error about a word without a class; what: the parameter and the word."""
+    return ValueError(
+        f"{what} is not in the vocabulary, and unknown=None gives no probability to "
+        "such words. Name an unknown symbol, or set out_of_vocabulary='exclude'"
+    )
+
+
 def _cause(unknown: dict, encoder: SentenceEncoder) -> str:
     """The cause that explains most of the unknown words, and the remedy; empty if no
     cause does."""

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-# A working set grows by this factor, and by at least so many weights a lane, or groups.
+# A working set grows by this factor, and by at least so many weights per lane, or
+# groups.
 _GROWTH, _LEAST_WEIGHTS, _LEAST_GROUPS = 2, 30, 50
 
 
@@ -47,7 +48,7 @@ class SeparableTerm:
         return float(self.l1 * np.abs(W).sum() + 0.5 * self.l2 * np.vdot(W, W))
 
     def shifted(self, W: NDArray) -> NDArray:
-        """The smallest penalty of W less one number a row.
+        """The smallest penalty of W less one number per row.
 
         With l2 the minimiser of sum_k l1 |w_k - c| + l2 (w_k - c)^2 / 2 is the median
         of the w_k and of the roots of the derivative with i of the w_k below c.

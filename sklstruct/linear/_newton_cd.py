@@ -14,8 +14,8 @@ Levenberg damping
     minimiser is far away, and the line search never gets anywhere.
 The best common shift of the classes of a feature
     It does not change the multinomial loss, so the model is flat along it and
-    coordinate descent creeps; the shift of least penalty is a formula. (Scores differ
-    by one number a sample then, which changes no probability.)
+    coordinate descent creeps; the shift of least penalty is a formula. (The
+    scores of a sample then differ by one number, which changes no probability.)
 Intercepts as one block
     They are in every sample and their Hessian has a null direction, the common shift
     of all lanes. One K x K solve replaces many sweeps.

@@ -8,7 +8,7 @@ loss along a move D = X dW (one row for each lane, that is class or label) is
     several labels:      sum_ik s_i p_ik (1 - p_ik) D_ik^2,   v = s p (1 - p).
 
 The first one is the exact Hessian of the multinomial loss and not a bound of it. Its
-second term couples the lanes through one number a sample, Q_i = sum_k p_ik D_ik. So the
+second term couples the lanes by one number per sample, Q_i = sum_k p_ik D_ik. So the
 derivative by a coordinate (j, k),
 
     g_jk + sum_i x_ij v_ik (D_ik - Q_i),

@@ -441,7 +441,7 @@ def ngram_parents(vectorizer: Any, drop: Literal["first", "last"] = "last") -> N
     Raises
     ------
     ValueError
-        If the analyzer is not known, or the tree has no such direction.
+        If the analyzer is not known, or the tree does not have this direction.
 
     Examples
     --------

@@ -440,7 +440,7 @@ class StructuredLogisticRegression(_SparseFeatures):
             Features.
 
         y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
-            Labels; several a sample as a dense or sparse matrix of 0 and 1.
+            Labels; several per sample as a dense or sparse matrix of 0 and 1.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; weight 0 is as if absent.
@@ -681,7 +681,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, _SparseFeatures):
             Features.
 
         y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
-            Labels; several a sample as a dense or sparse matrix of 0 and 1.
+            Labels; several per sample as a dense or sparse matrix of 0 and 1.
 
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights; weight 0 is as if absent.

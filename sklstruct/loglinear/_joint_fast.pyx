@@ -154,7 +154,7 @@ cdef struct Sums:
     const int32_t *target
     const double *beta
     int32_t *path      # the node of each level whose sum is not handed on yet
-    double *rows       # a sum a level
+    double *rows       # one sum per level
     double *gradient
     Py_ssize_t top, n_outcomes
 
@@ -399,7 +399,7 @@ cdef class Joint(Model):
 
 
 def dense_levels(model, t):
-    """How many levels of a tree may have rows of sums; see `_add_tree`."""
+    """The number of levels of a tree that may have rows of sums; see `_add_tree`."""
     level_ptr = model.trees[t].level_ptr
     sizes = np.diff(model.ptr)[model.first[t]:][:level_ptr[-1]]
     dense = np.flatnonzero(SPARSE * sizes >= model.n_classes)

@@ -52,7 +52,7 @@ cdef class SampleTree:
 
     child_ptr, first (n_nodes + 1): children of node n are the nodes child_ptr[n] ...,
     its rows order[first[n]] ... ; ptr (n_nodes + 1), target (n_pairs): its pairs;
-    beta: a number a level. n_outcomes: columns of the scores.
+    beta: one number per level. n_outcomes: columns of the scores.
     """
 
     cdef const int32_t[::1] child_ptr
@@ -86,7 +86,7 @@ cdef struct Walk:
     const int32_t *outcome
     const double *weight
     float *changed     # scores that may be written
-    float *rows        # a row a level
+    float *rows        # one row per level
     float *spare       # two other rows
     double *out
     const double *step
@@ -214,7 +214,7 @@ def expected(SampleTree tree, Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t level,
              double[::1] out, float[::1] total):
     """Expected counts of the pairs of the branches of nodes lo:hi, of one level.
 
-    rows: scratch, a row a level and three more. `total` += the sums over all branches.
+    rows: scratch, one row per level and three more. `total` += the sums over all branches.
     Returns the sum of the losses of their samples.
     """
     cdef Walk walk = _walk(tree, observed, scores, rows)

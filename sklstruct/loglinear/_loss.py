@@ -96,7 +96,7 @@ class LogLinearLoss:
         sums = problem.pairs.total(sums)
         value, a_root = float(sums[0]), problem.node_weight[0] / z_root + sums[1]
         e_root = sums[2:] + es_root * a_root
-        # One entry a level, or a node: the first is the root's either way.
+        # One entry per level, or per node: the first is the root's either way.
         beta = problem.beta.of_nodes[0]
         grad[:n_classes] = beta * (e_root - problem.count[:n_classes])
         grad[:n_classes][problem.unseen] = 0.0

@@ -56,7 +56,7 @@ def pull(v: np.ndarray, positive: bool) -> np.ndarray:
 class PerLevel:
     r"""A number for each depth, spread over nodes and pairs.
 
-    On a trie all nodes of a level have one depth, and one number a level is kept. A
+    On a trie all nodes of a level have one depth, and one number per level is kept. A
     node of a collapsed tree stands for several suffixes that share a weight: it has
     the sum of their numbers, and each of its pairs has a copy.
 
@@ -74,7 +74,7 @@ class PerLevel:
         For kernels that look it up by level or by node.
 
     a_level : bool
-        Whether there is one number a level.
+        Whether there is one number per level.
     """
 
     def __init__(self, by_depth: ArrayLike, pairs: Pairs) -> None:

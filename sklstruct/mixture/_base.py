@@ -258,7 +258,7 @@ class ModelClassifier(
         Returns
         -------
         at : array or tuple of arrays
-            With a row a sample, for the methods of ``distribution_``.
+            One row per sample, for the methods of ``distribution_``.
         """
         check_is_fitted(self)
         contexts = self.part_.read(TransformCache(self._contexts(X, reset=False)))

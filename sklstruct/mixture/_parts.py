@@ -4,7 +4,7 @@ A part reads X once for all models of its estimator (`learn`, `read`), then fits
 model for each group of the samples (`fit`): the words of each class, or all samples in
 one group.
 
-Estimators with a part of their own kind (mixtures, factored models) have a method
+Estimators with another kind of part (mixtures, factored models) have a method
 ``__sklstruct_part__(classes, facts)`` that makes it.
 """
 
@@ -58,7 +58,7 @@ def quiet(text: str) -> None:
 class Samples(NamedTuple):
     """Contexts in groups, and the outcomes that followed them."""
 
-    contexts: Any  # from `Part.read`, a row a sample
+    contexts: Any  # from `Part.read`, one row per sample
     group: NDArray  # (n,) int
     outcome: NDArray  # (n,) int; those of a group count from 0
     weight: NDArray  # (n,) positive

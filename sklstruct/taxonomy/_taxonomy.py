@@ -531,7 +531,7 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            If the taxonomy has no such label.
+            If a label is not a class of the taxonomy.
 
         Examples
         --------
@@ -541,14 +541,17 @@ class Taxonomy:
         array([['animal', 'dog'],
                ['bus', '']], dtype='<U6')
         """
-        array = as_labels(labels)
-        known = among(array, self.classes)
+        return write_paths(self, self.n_nodes + self._class_ids(as_labels(labels)))
+
+    def _class_ids(self, labels: NDArray) -> NDArray:
+        """Indices into `classes`; ValueError for a label that is not a class."""
+        known = among(labels, self.classes)
         if not known.all():
             raise ValueError(
-                f"unknown label {listed(array[~known][:1])}: the taxonomy has no such "
-                "class"
+                f"unknown label {listed(labels[~known][:1])}: the label is not a class "
+                "of the taxonomy"
             )
-        return write_paths(self, self.n_nodes + np.searchsorted(self.classes, array))
+        return np.searchsorted(self.classes, labels)
 
     # ---------------------------------------------------------------- changes
 
@@ -652,13 +655,7 @@ class Taxonomy:
             If a label is unknown or repeated, or there are no labels.
         """
         labels = as_labels(classes)
-        known = among(labels, self.classes)
-        if not known.all():
-            raise ValueError(
-                f"unknown label {listed(labels[~known][:1])}: the taxonomy has no such "
-                f"class"
-            )
-        index = np.searchsorted(self.classes, labels)
+        index = self._class_ids(labels)
         keep = np.zeros(self.n_nodes, dtype=bool)
         keep[self.leaf_of_class[index]] = True
         for lo, hi in zip(self.level_ptr[-2:0:-1], self.level_ptr[:1:-1]):

@@ -78,7 +78,7 @@ class BoundTreeLinf(ProximalPenalty):
         Inside the root's group of a class the operator lowers what is above a level r
         to it, sum D (|v| - r)_+ being the strength: a convex falling function of r, and
         piecewise linear, so that Newton's method ends at its zero. A step needs two
-        sums a class.
+        sums per class.
         """
         problem, target = self.problem, self.problem.pairs.target
         V = problem.n_classes

@@ -161,7 +161,7 @@ class PrunedKneserNeyLM(KneserNeyLM):
         adjusted = pairs.terminal_counts(count)
         of_context = pairs.node_sums(count)
         one = np.minimum(count, 1.0)  # the count that a kept pair adds to its parent
-        needed = np.zeros(tree.n_nodes + 1, dtype=bool)  # the last: no such context
+        needed = np.zeros(tree.n_nodes + 1, dtype=bool)  # the last: not in the tree
         discounted, backoff_mass = np.empty(pairs.n_pairs), np.empty(tree.n_nodes)
         for k in range(tree.n_levels - 1, 0, -1):
             here, nodes, above = pairs.level(k), tree.level(k), pairs.level(k - 1)
