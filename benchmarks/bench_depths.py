@@ -4,8 +4,8 @@
     python benchmarks/draw_depths.py FILE FOLDER
 
 A case is a figure, a data set, a builder, an option and a split; its figures are lists,
-one entry per depth. Depth 0 is the flat `LogisticRegression` of scikit-learn ("flat"), or
-the flat tree. C is chosen for every model from the same grid by validation log-loss.
+one entry per depth. Depth 0 is the flat `LogisticRegression` of scikit-learn ("flat")
+or the flat tree. C is chosen for every model from the same grid by validation log-loss.
 
 - ``depths`` (figures 4.3, 4.5 to 4.7): every builder, the tree cut at each depth, from
   the root; those that merge also in ``rounds`` (algorithm 9 of the thesis: what is left

@@ -402,8 +402,11 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         if self._columns is not None:
             model = self._chain_model()
             return model.marginals(self._within(model.read(X, self.n_jobs), given))
-        graphs, allowed = self._known(X, given)
+        return self._marginals(*self._known(X, given))
 
+    def _marginals(
+        self, graphs: list[FactorGraph], allowed: np.ndarray | None = None
+    ) -> list:
         def marginals(infer: BlockInference) -> np.ndarray:
             return infer.sums(np.ones(infer.block.n_instances))[1]
 
