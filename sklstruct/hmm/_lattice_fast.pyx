@@ -404,8 +404,9 @@ cdef void enter(
     """Set the candidates of a position, and their slots."""
     cdef int k
     w.n_candidates = <int>(cand_ptr[position + 1] - cand_ptr[position])
-    w.candidate = &candidate[0] + cand_ptr[position]
-    w.observed = &observed[0] + cand_ptr[position]
+    if w.n_candidates:
+        w.candidate = &candidate[cand_ptr[position]]
+        w.observed = &observed[cand_ptr[position]]
     for k in range(w.n_candidates):
         w.slot[w.candidate[k]] = k
         w.root_state[k] = -1
