@@ -18,6 +18,8 @@ from .._docs import shared_docs
 from ..symbols import is_unknown
 from ._emissions import DRAWN_IDS, Emission
 
+_LARGEST = 1e150  # sums of many squares stay finite
+
 
 class VectorEmission(Emission):
     """Base of densities of vectors: a number is a vector of length 1."""
@@ -338,7 +340,7 @@ def _vectors(observations: list) -> NDArray:
     """Observations as the rows of a matrix of finite numbers."""
     try:
         x = np.asarray(observations, dtype=np.float64)
-    except (TypeError, ValueError) as exc:
+    except (TypeError, ValueError, OverflowError) as exc:
         raise ValueError(
             "X: observations must be numbers, or vectors of equal lengths; got "
             f"{observations[0]!r:.60}"
@@ -353,6 +355,10 @@ def _vectors(observations: list) -> NDArray:
         raise ValueError(
             f"X holds {observations[wrong[0]]!r:.60}, which is not finite; None is a "
             "missing observation"
+        )
+    if np.abs(x).max(initial=0.0) > _LARGEST:
+        raise ValueError(
+            f"X holds a number above {_LARGEST:g}, whose square overflows; scale X"
         )
     return x
 

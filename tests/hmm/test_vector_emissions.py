@@ -302,6 +302,11 @@ def test_free_parameters_of_orders():
     [
         ([[[1.0], [np.nan]]], "which is not finite; None is a missing observation"),
         ([[[1.0], [np.inf]]], "which is not finite"),
+        ([[10**400, 1]], "X: observations must be numbers"),
+        (
+            [[[1.0], [-1e160]]],
+            "a number above 1e\\+150, whose square overflows; scale X",
+        ),
         ([[[1.0], [1.0, 2.0]]], "numbers, or vectors of equal lengths"),
         ([["a", "b"]], "numbers, or vectors of equal lengths"),
         ([[[[1.0]], [[2.0]]]], "must be numbers or vectors"),
