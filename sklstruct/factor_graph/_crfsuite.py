@@ -53,17 +53,18 @@ def read_file(path_or_file: Any, name: str) -> tuple[ChainWeights, bytes]:
     name: that of the parameter in error messages
     """
     with open_read(path_or_file, name=name, what="the file") as (file, label):
-        data = file.read(len(_MAGIC))
-        if data == _MAGIC:  # or a large file of another type would be read
-            data += file.read()
-    try:
-        return read_model(data), data
-    except ValueError as exc:
-        raise ValueError(f"{name}={label!r}: {exc}") from exc
+        try:
+            data = file.read(_HEADER)
+            # Now, as a large file of another type is not to be read.
+            size = _header(data)[1]
+            data += file.read(max(size - _HEADER, 0))
+            return read_model(data), data
+        except ValueError as exc:
+            raise ValueError(f"{name}={label!r}: {exc}") from exc
 
 
-def read_model(data: bytes) -> ChainWeights:
-    """The weights in a file; ValueError names the place of a damage."""
+def _header(data: bytes) -> list[int]:
+    """The numbers of the header; ValueError if `data` is of another type."""
     if data[:4] != _MAGIC:
         raise ValueError("the file does not begin with b'lCRF', as models of CRFsuite")
     head = _words(data, 0, _HEADER // 4, "the header").tolist()
@@ -72,6 +73,12 @@ def read_model(data: bytes) -> ChainWeights:
             f"the header has the type {data[8:12]!r} and version {head[3]}; only "
             f"b'FOMC' and {_VERSION} can be read"
         )
+    return head
+
+
+def read_model(data: bytes) -> ChainWeights:
+    """The weights in a file; ValueError names the place of a damage."""
+    head = _header(data)
     if head[1] > len(data):
         raise ValueError(f"the file is cut: it has {len(data)} of {head[1]} bytes")
     n_labels, n_attributes = head[5:7]

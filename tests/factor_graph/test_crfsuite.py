@@ -202,6 +202,14 @@ def test_damaged_places(change, message, data):
         load(change(data, header))
 
 
+@pytest.mark.parametrize("damage", [b"\x7fELF", b"lCRF\0\0\0\xffother types"])
+def test_large_files_of_another_type_are_not_read(damage):
+    file = io.BytesIO(damage.ljust(2**22))
+    with pytest.raises(ValueError, match="begin with b'lCRF'|the header has the type"):
+        ConditionalRandomField.load(file)
+    assert file.tell() < 2**17  # a buffer of bytes, not the whole
+
+
 def test_two_labels_are_equal(data):
     assert data.count(b"\x02\0\0\0I\0") == 1
     with pytest.raises(ValueError, match="two labels are equal"):
