@@ -98,7 +98,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         `joblib.parallel_config` context. Results do not depend on it.
 
     verbose : int, default=0
-        Print objective and gap after every `verbose` iterations; 0 is silent.
+        Print the objective after every `verbose` iterations; 0 is silent.
 
     Attributes
     ----------
