@@ -768,7 +768,7 @@ class _Descent:
         return self.ended or self.stopped or n == self.model.max_iter
 
     def gap(self) -> float:
-        """Upper bound of the distance from the minimum, infinite if there is none."""
+        """Upper bound of the distance from the minimum, or infinity without a bound."""
         return duality_gap(*self.point) if self.convex else np.inf
 
     def set_model(self) -> None:
