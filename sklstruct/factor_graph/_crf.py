@@ -167,7 +167,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     >>> model.predict_proba(X)[0].sum(axis=1).round(6).tolist()
     [1.0, 1.0, 1.0]
     >>> round(float(model.gap_), 4)  # 8 items: at most 8e-3
-    0.0024
+    0.0004
     """
 
     gap_: float

@@ -127,9 +127,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     :math:`[h = g(y)] - P_0(h \mid x, H)` [4]_. Steps decay by
     :math:`2^{-(t - i)/\tau}` as counts do.
 
-    **The order of sentences matters**: each is scored given all before it. Shuffled
-    text, or text scored in parallel, has other and worse probabilities. Perplexities
-    with and without a cache belong to different tasks; report them apart.
+    **The order of sentences matters.** Each sentence is scored given all sentences
+    before it. Text that is shuffled or scored in parallel gets other, usually lower
+    probabilities. Do not compare perplexities with and without a cache.
 
     Parameters
     ----------
@@ -203,9 +203,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         The class of each word of ``vocabulary_``.
 
     theta_ : ndarray of shape (n_half_lives, n_groups) or None
-        :math:`\theta` of each half-life within classes, and of each class: the most
-        likely one, of the text that the weights are learnt from. Words that name things
-        come again, function words do not. 15 if the weights are given.
+        :math:`\theta` of each half-life within classes, and of each class: the value
+        with the largest likelihood on the text from which the weights are learned. The
+        value is usually smaller for names than for function words. 15 if the weights
+        are given.
 
     vocabulary_ : object ndarray of shape (n_classes,)
         As that of the base.

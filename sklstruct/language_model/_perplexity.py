@@ -233,7 +233,7 @@ def _batches(documents):
 
 
 class PerplexityTransformer(TransformerMixin, BaseEstimator):
-    r"""Perplexity of documents: a text column in, numbers out.
+    r"""Features of documents: perplexity and log-probability under a language model.
 
     .. math::
         \mathrm{ppl}(d) = \exp\Big(-\frac{1}{N_d} \sum_{s \in d} \ln P(s)\Big)

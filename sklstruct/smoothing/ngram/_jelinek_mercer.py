@@ -44,14 +44,14 @@ def bucket_of(kind: str, total: np.ndarray, distinct: np.ndarray) -> np.ndarray:
     attributes=_engine.ATTRIBUTES,
 )
 class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
-    r"""Jelinek-Mercer language model: all orders mixed, weights by EM.
+    r"""Jelinek-Mercer language model: interpolation of all orders, weights by EM.
 
     .. math::
-        P(y \mid n) = \lambda_{b(n)} \frac{c(n, y)}{c(n)}
-        + (1 - \lambda_{b(n)})\, P(y \mid \mathrm{parent}(n)),
+        P(y \mid n) = \lambda_{g(n)} \frac{c(n, y)}{c(n)}
+        + (1 - \lambda_{g(n)})\, P(y \mid \mathrm{parent}(n)),
 
     where c(n, y) is how often y followed the context n, the parent of the empty context
-    is the uniform distribution, and contexts of one bucket b share a weight
+    is the uniform distribution, and all contexts of one bucket g have the same weight
     :math:`0 < \lambda < 1`. The weights maximise the likelihood of samples that are not
     in the counts.
 
