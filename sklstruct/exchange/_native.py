@@ -17,16 +17,15 @@ from ..context_tree import ContextTree, Pairs
 from ..symbols import Labels
 from ._container import Container, WrongFile, labels_of, put_labels
 
-NATIVE = Container(b"sklstruct model\n", 3, "a native file")
+NATIVE = Container(b"sklstruct model\n", 4, "a native file")
 
 
 def write_native(
     model: BackoffModel, *, dtype: str = "float64"
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    if dtype not in ("float64", "float32"):
-        raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
-    tree, pairs, labels = model.tree, model.pairs, model.labels
+    check_dtype(dtype)
+    tree, pairs = model.tree, model.pairs
     arrays = {
         "parent": tree.parent,
         "symbol": tree.symbol,
@@ -42,6 +41,20 @@ def write_native(
             np.asarray(numbers, dtype=kind)
             for numbers, kind in zip(model.file_ngrams, (np.int32, np.float64))
         )
+    header, of_labels = header_of_labels(model.labels, tree.n_symbols)
+    return NATIVE.writer(header, arrays | of_labels)
+
+
+def check_dtype(dtype: str) -> None:
+    if dtype not in ("float64", "float32"):
+        raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
+
+
+def header_of_labels(
+    labels: Labels, n_symbols: int
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """(header, arrays) of the labels of a file."""
+    arrays: dict[str, np.ndarray] = {}
     kinds = {"classes": put_labels("classes", labels.classes, arrays)}
     if labels.symbols is not None:
         kinds["symbols"] = put_labels("symbols", labels.symbols, arrays)
@@ -50,9 +63,9 @@ def write_native(
         "labels": kinds,
         "marks": marks,
         "analyzer": labels.analyzer,
-        "n_symbols": tree.n_symbols,
+        "n_symbols": n_symbols,
     }
-    return NATIVE.writer(header, arrays)
+    return header, arrays
 
 
 def read_native(
