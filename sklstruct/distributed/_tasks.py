@@ -98,8 +98,11 @@ def count_part(
     counted = count_text(
         tokens, labels, max_depth, depth=estimator.max_depth, skip=encoder.start
     )
-    # Words are not sent with the counts of each part.
-    return counted.with_ids()
+    # Words are not sent with the counts of each part, nor the parents of pairs: they
+    # are found after parts are merged.
+    pairs = counted.pairs
+    bare = pairs_of_arrays(pairs.tree, pairs.ptr, pairs.target)
+    return replace(counted.with_ids(), pairs=bare)
 
 
 def measure_part(counted: Counted) -> tuple[np.ndarray, int]:
@@ -109,16 +112,13 @@ def measure_part(counted: Counted) -> tuple[np.ndarray, int]:
 
 
 def cut_part(counted: Counted, symbols: tuple[int, int]) -> Counted:
-    """The counts of a shard in one part of the text.
-
-    It has no parents of pairs: they are found after the parts are merged.
-    """
+    """The counts of a shard in some parts of the text."""
     pairs, count = cut_pairs(counted.pairs, counted.count, *symbols)
     return replace(counted, pairs=pairs, count=count)
 
 
 def merge_counted(a: Counted, b: Counted) -> Counted:
-    """The sum of two counts of `cut_part`."""
+    """The sum of two counts."""
     merged = merge_counts((a.pairs, a.count), (b.pairs, b.count))
     return replace(a, pairs=merged.pairs, count=merged.total)
 

@@ -181,6 +181,27 @@ def test_the_number_of_workers_does_not_matter(client):
     np.testing.assert_array_equal(first, again)
 
 
+def test_tasks_grow_with_parts_and_shards_not_with_their_product(client, monkeypatch):
+    from sklstruct.distributed._cluster import Cluster
+
+    submit, names = Cluster.submit, []
+
+    def counted(self, function, *arguments):
+        names.append(function.__name__)
+        return submit(self, function, *arguments)
+
+    monkeypatch.setattr(Cluster, "submit", counted)
+    n_parts, n_shards, text = 37, 5, sentences(200)
+    parts = bag.from_sequence(text, npartitions=n_parts)
+    n_parts = parts.npartitions
+    model = on_cluster(WittenBellLM(), n_shards=n_shards).fit(parts)
+    assert names.count("count_part") == n_parts > 5 * n_shards
+    assert names.count("cut_part") == n_shards**2
+    merges = n_parts - n_shards + n_shards * (n_shards - 1)
+    assert names.count("merge_counted") == merges
+    same_model(LanguageModel(WittenBellLM()).fit(text), model, exact=True)
+
+
 def test_parameters_of_the_text(client):
     text = sentences()
     for params in (
