@@ -152,8 +152,8 @@ class Cluster:
     def _count_groups(self):
         """Counts of as many groups of parts as there are shards.
 
-        Each group is cut for each shard. Parts in the place of groups would take 800 000
-        tasks to cut and to merge 8000 parts for 50 shards, and groups take 13 000.
+        Each group is cut for each shard. To cut and to merge 8000 parts for 50 shards
+        takes 13 000 tasks; without groups it would take 800 000.
         """
         if self._counted is None:
             labels, *how = self._how
