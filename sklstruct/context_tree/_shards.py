@@ -225,6 +225,7 @@ class ShardPlaces:
     def ranges(self, shard: int, pairs: Pairs) -> Iterator[Place]:
         """The places of a shard, level by level; the first shard has the root."""
         tree, start = pairs.tree, self._start[:, shard]
+        below = [*start[1:].tolist(), self.n_nodes]
         for k in range(int(shard > 0), min(tree.n_levels, self.n_levels)):
             here, slots = tree.level(k), pairs.level(k)
             at, first = int(start[k]), int(self._pair_start[k, shard])
@@ -234,6 +235,7 @@ class ShardPlaces:
                 slots,
                 slice(first, first + slots.stop - slots.start),
                 int(start[k - 1] - tree.level_ptr[k - 1]) if k > 1 else 0,
+                below[k] - int(tree.level_ptr[k + 1]),
             )
 
 
@@ -245,6 +247,7 @@ class Place(NamedTuple):
     pairs: slice
     pairs_into: slice
     up: int  # from a parent here to that in the whole tree
+    down: int  # from a child here to that in the whole tree
 
     def arrays(self, pairs: Pairs) -> Iterator[tuple[str, slice, np.ndarray]]:
         """(name, place, entries) of the arrays of the whole tree."""

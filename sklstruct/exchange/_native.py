@@ -31,6 +31,7 @@ def write_native(
         "symbol": tree.symbol,
         "ptr": pairs.ptr,
         "target": pairs.target,
+        "child_ptr": tree.child_ptr,
         "log_prob": model.log_prob.astype(dtype),
         "log_backoff": model.log_backoff.astype(dtype),
     }
@@ -89,12 +90,11 @@ def _model_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BackoffM
         symbols = labels_of("symbols", kinds["symbols"], arrays)
     marks = {name: header["marks"][name] for name in ("start", "end", "unknown")}
     labels = Labels(classes, symbols, analyzer=header["analyzer"], **marks)
-    parent, symbol, ptr, target = (
-        arrays[name] for name in ("parent", "symbol", "ptr", "target")
-    )
     # The constructors check every pointer and id: no query of a damaged file leaves
     # its arrays.
-    pairs = Pairs(ContextTree(parent, symbol, header["n_symbols"]), ptr, target)
+    tree = ContextTree(arrays["parent"], arrays["symbol"], header["n_symbols"])
+    tree.take_children(arrays["child_ptr"])
+    pairs = Pairs(tree, arrays["ptr"], arrays["target"])
     model = BackoffModel(pairs, arrays["log_prob"], arrays["log_backoff"], labels)
     if "node_weight" in arrays:
         model.node_weight = arrays["node_weight"]

@@ -47,6 +47,7 @@ class NativePlan:
         arrays: dict[str, tuple[Any, int]] = {
             name: (np.int32, size) for name, size in places.array_sizes().items()
         }
+        arrays["child_ptr"] = arrays["ptr"]
         arrays["log_prob"] = self.dtype, places.n_pairs
         arrays["log_backoff"] = self.dtype, places.n_nodes
         for name, array in self._arrays.items():
@@ -56,9 +57,10 @@ class NativePlan:
     def put(self, file: Any, layout: Layout, places: ShardPlaces) -> None:
         """Write what no shard has."""
         file.truncate(layout.size)
-        end = np.array([places.n_pairs], dtype=np.int32)
-        file.seek(layout.begin["ptr"] + places.n_nodes * end.itemsize)
-        file.write(end.tobytes())
+        for name, size in (("child_ptr", places.n_nodes), ("ptr", places.n_pairs)):
+            end = np.array([size], dtype=np.int32)
+            file.seek(layout.begin[name] + places.n_nodes * end.itemsize)
+            file.write(end.tobytes())
         for name, array in self._arrays.items():
             file.seek(layout.begin[name])
             file.write(array.tobytes())
@@ -93,6 +95,8 @@ class NativeShard(NamedTuple):
 
     def _arrays(self, place: Place) -> Iterator[tuple[str, slice, np.ndarray]]:
         yield from place.arrays(self.pairs)
+        child_ptr = self.pairs.tree.child_ptr[place.nodes] + np.int32(place.down)
+        yield "child_ptr", place.nodes_into, child_ptr
         log_prob = self.log_prob[place.pairs].astype(self.dtype)
         yield "log_prob", place.pairs_into, log_prob
         log_backoff = self.log_backoff[place.nodes].astype(self.dtype)
