@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sklstruct import BackoffModel, KneserNeyLM, LanguageModel, exchange
+from sklstruct.exchange import _container
 from sklstruct.exchange._container import HEAD, hash_of
 from sklstruct.exchange._native import NATIVE, read_native
 from sklstruct.exchange._probing_fast import hash_bytes
