@@ -88,6 +88,10 @@ def _model_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BackoffM
     classes, symbols = labels_of("classes", kinds["classes"], arrays), None
     if "symbols" in kinds:
         symbols = labels_of("symbols", kinds["symbols"], arrays)
+        if symbols.dtype == classes.dtype == object:
+            # One string for a word that is both.
+            held = {word: word for word in classes.tolist()}
+            symbols[:] = [held.get(word, word) for word in symbols.tolist()]
     marks = {name: header["marks"][name] for name in ("start", "end", "unknown")}
     labels = Labels(classes, symbols, analyzer=header["analyzer"], **marks)
     # The constructors check every pointer and id: no query of a damaged file leaves

@@ -159,13 +159,13 @@ def test_every_changed_byte_and_every_cut_is_found():
 
 
 def test_every_block_of_an_array_is_hashed(monkeypatch):
-    monkeypatch.setattr(_container, "BLOCK", 96)
+    monkeypatch.setattr(_container, "BLOCK", 8)
     data = data_of(MODELS["marks"])
     check_equal(load(data), MODELS["marks"])
     _, body = parts_of(data)
     first, n_blocks = len(data) - len(body), 0
     for name, (dtype, (n,), at, _) in parts_of(data)[0]["arrays"].items():
-        for place in range(at, at + n * np.dtype(dtype).itemsize, 96):
+        for place in range(at, at + n * np.dtype(dtype).itemsize, 8):
             other = bytearray(data)
             other[first + place] ^= 1
             n_blocks += 1
