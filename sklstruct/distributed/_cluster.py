@@ -114,7 +114,7 @@ class Cluster:
         if isinstance(error, killed_worker()):
             raise RuntimeError(
                 "client: several workers were lost while they counted the same "
-                "part of the text; give the workers more memory"
+                f"part of the text; {_client.MORE_MEMORY}"
             ) from error
         if future.status in ("error", "finished"):
             raise error
@@ -129,8 +129,17 @@ class Cluster:
         """Number the words of every part; yields the words of each."""
         self._texts = self._read_parts()
         words = [self.submit(tasks.count_words, text) for text in self._texts]
-        while words:
-            yield self.result(words.pop(0))
+        for part in range(len(words)):
+            try:
+                found = self.result(words.pop(0))
+            except UnicodeDecodeError as exc:  # without a text, after its journey
+                codec, data, start, stop, _ = exc.args
+                raise ValueError(
+                    f"X: part {part} is not {codec}: {data[start:stop]!r} after "
+                    f"{data[max(0, start - 30) : start]!r}; give the encoding of the "
+                    "files, such as dask.bag.read_text(..., encoding='latin-1')"
+                ) from None
+            yield found
 
     def count(
         self,

@@ -195,8 +195,9 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         X : Dask collection, list of Delayed, TextFile or iterable of sentences
             The elements of a bag, such as the lines of ``dask.bag.read_text``, of a
             Dask series or an array are sentences; a Delayed gives a list of them. All
-            workers must see text files under the same names. Other sentences are sent
-            to them.
+            workers must see text files under the same names, which are cut so that
+            counting a part takes a quarter of a worker's memory, and no more than
+            `memory` of the `TextFile`. Other sentences are sent to them.
 
         y : None
             Ignored.
@@ -249,7 +250,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         self._drop()  # the workers have one model at a time
 
         rule = lm.analyzer
-        cluster = Cluster(client, text_parts(X, client, rule), rule)
+        parts = text_parts(X, client, rule, lm.max_depth)
+        cluster = Cluster(client, parts, rule)
         text = Vocabulary(cluster.read())
         text.odd.warn(rule)
         if rule != "char":

@@ -1135,6 +1135,78 @@ def test_workers_that_are_paused(monkeypatch, method):
         model.fit(["a b", "b a"])
 
 
+def test_workers_that_are_paused_as_their_disk_is_full(monkeypatch, tmp_path):
+    monkeypatch.setattr(_client, "PATIENCE", 0.05)
+    monkeypatch.setattr(_client, "PAUSED_BY_DISK", 0.3)
+    with local_client(n_workers=1, memory_limit=0) as client:
+        submit, free = client.submit, [1 << 40]
+        usage = lambda folder: SimpleNamespace(free=free[0])  # noqa: E731
+        monkeypatch.setattr(_client.shutil, "disk_usage", usage)
+
+        def pausing(function, *arguments, **options):
+            if function.__name__ == "read_part":
+                client.run(
+                    lambda dask_worker: setattr(
+                        dask_worker, "status", distributed.Status.paused
+                    )
+                )
+                until(lambda: "paused" in str(client.scheduler_info()))
+                threading.Timer(2.0, free.__setitem__, (0, 7)).start()
+            return submit(function, *arguments, **options)
+
+        monkeypatch.setattr(client, "submit", pausing)
+        with pytest.raises(
+            RuntimeError, match=r"the disk to which worker .* is full: 7 bytes are free"
+        ):
+            on_cluster(WittenBellLM(), n_shards=2, client=client).fit(["a b", "b a"])
+
+
+def test_parts_are_cut_to_the_memory_of_the_workers(tmp_path):
+    from sklstruct.distributed._parts import text_parts
+
+    path = tmp_path / "text.txt"
+    path.write_text("a b c d e f g h\n" * 300_000)  # 4.8 MB
+    limits = {"x": (8e9, 1), "y": (0, 1)}
+
+    def info(n_workers):
+        return {
+            "workers": {
+                name: {"memory_limit": limit, "nthreads": n}
+                for name, (limit, n) in limits.items()
+            }
+        }
+
+    client = SimpleNamespace(scheduler_info=info, nthreads=lambda: {"x": 1, "y": 1})
+
+    def sizes(max_depth=4, **settings):
+        text = TextFile(path, **settings)
+        parts = text_parts(text, client, "word", max_depth)()
+        assert sum(len(list(part)) for part in parts) == 300_000
+        return len(parts)
+
+    assert sizes() == 2
+    limits["x"] = 350e6, 1
+    assert 4.8e6 / sizes() <= 100e6 / 4 / 25 < 4.8e6 / (sizes() - 2)
+    assert sizes(max_depth=1) < sizes() < sizes(max_depth=9)
+    assert sizes(memory=10**6) > sizes()
+    limits["x"] = 350e6, 4
+    assert 4.8e6 / sizes() <= 100e6 / 16 / 25
+    limits["x"] = 1e6, 1
+    assert sizes() <= 4.8e6 / 2**16 + 2
+
+
+def test_a_part_in_another_encoding(client, tmp_path):
+    (tmp_path / "0.txt").write_text("a b\n")
+    (tmp_path / "1.txt").write_bytes("caf\xe9 b\n".encode("latin-1"))
+    text = bag.read_text(str(tmp_path / "*.txt"))
+    with pytest.raises(
+        ValueError, match=r"X: part 1 is not utf-8: b'\\xe9' after b'caf'.*encoding="
+    ):
+        on_cluster(WittenBellLM(), n_shards=2).fit(text)
+    right = bag.read_text(str(tmp_path / "*.txt"), encoding="latin-1")
+    on_cluster(WittenBellLM(), n_shards=2).fit(right)
+
+
 @pytest.mark.parametrize("method", ["read_part", "ShardFit"])
 def test_workers_that_do_not_come_back(monkeypatch, method):
 
