@@ -282,6 +282,19 @@ def shards(case):
 def memory_of_workers():
     """Bytes of a worker for a pair of its shard, of the client for a word, and the
     share of the pairs in the largest branch."""
+    clients, sizes = [], (100_000, 800_000)
+    for n in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "words.txt")
+            lines = (
+                " ".join(f"word{i}" for i in range(a, a + 20)) for a in range(0, n, 20)
+            )
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            with two_workers(folder) as client, OwnMemory() as watch:
+                lm = LanguageModel(WittenBellLM(), max_depth=1)
+                lm = DaskLanguageModel(lm, client=client).fit(TextFile(path))
+                lm.save(Path(folder, "words.sklm"))
+            clients.append(watch.peak_mb)
     found = []
     for words in ("1e6", "4e6"):
         with tempfile.TemporaryDirectory() as folder:
@@ -294,20 +307,6 @@ def memory_of_workers():
     small, large = found
     grown = large["worker_mb"] - small["worker_mb"]
     a_pair = 1e6 * grown / (large["larger_shard"] - small["larger_shard"])
-    clients, sizes = [], (100_000, 800_000)
-    for n in sizes:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "words.txt")
-            lines = (
-                " ".join(f"word{i}" for i in range(a, a + 20)) for a in range(0, n, 20)
-            )
-            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-            with two_workers(folder) as client, OwnMemory() as watch:
-                before = watch.now_mb()
-                lm = LanguageModel(WittenBellLM(), max_depth=1)
-                lm = DaskLanguageModel(lm, client=client).fit(TextFile(path))
-                lm.save(Path(folder, "words.sklm"))
-            clients.append(watch.peak_mb - before)
     a_word = 1e6 * (clients[1] - clients[0]) / (sizes[1] - sizes[0])
     return {
         "bytes_a_pair": a_pair,
