@@ -57,6 +57,10 @@ Cases "limits": what larger texts would take on 50 workers of 64 GB, from the by
 worker for each pair, measured on two workers with 1 M and 4 M words, and those of the
 client for each word, measured with texts of 100 000 and 800 000 words that occur once.
 
+Cases "presets": memory of one process in which "better" and "best" learn the first
+words of WikiText-2, and at how many words it would reach 16 GB if it grew on as it does
+from half of these words to all.
+
 Cases "scoring": Kneser-Ney of WikiText-2 at order 5 as a mapped native file; two
 workers, processes of one thread, score the validation part in partitions of a bag.
 "pickle" is the size of the model in the task; private memory is that by which a worker
@@ -157,6 +161,10 @@ def cases():
         for n in (1, 2)
     ]
     out += [{"part": "limits", "words": words} for words in LIMITS]
+    out += [
+        {"part": "presets", "model": "better", "words": "5e5"},
+        {"part": "presets", "model": "best", "words": "1e5"},
+    ]
     out += [{"part": "scoring", "partitions": n} for n in (20, 200)]
     out += [
         {"part": "cluster", "text": text, "model": model}
@@ -354,6 +362,32 @@ def limits(case):
         "arpa_tb": pairs * measured["arpa_bytes"] / 1e12,
         "beyond": ", ".join(too_large) or "nothing",
         **measured,
+    }
+
+
+def presets(case):
+    """Memory of one process for the models that are not fitted on shards."""
+    text, n_words, peaks = wikitext("train"), 0, []
+    for share in (0.5, 1.0):
+        some = []
+        for sentence in text:
+            some.append(sentence)
+            n_words += len(sentence)
+            if n_words >= share * float(case["words"]):
+                break
+        with OwnMemory() as watch:
+            fit = timed(LanguageModel(case["model"]).fit, some, repeats=1)
+        peaks.append((n_words, watch.peak_mb))
+        n_words = 0
+    (n0, mb0), (n1, mb1) = peaks
+    slope = (mb1 - mb0) / (n1 - n0)
+    return {
+        "read_words": n1,
+        "fit_seconds": fit.cpu,
+        "half_mb": mb0,
+        "own_peak_mb": mb1,
+        "bytes_a_word": 1e6 * slope,
+        "words_16gb": n1 + (16e3 - mb1) / slope,
     }
 
 
@@ -829,6 +863,7 @@ PARTS = {
     "cluster": on_cluster,
     "shards": shards,
     "limits": limits,
+    "presets": presets,
     "scoring": scoring,
 }
 
