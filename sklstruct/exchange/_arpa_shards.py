@@ -161,7 +161,7 @@ class ArpaShard:
     def _not_closed():
         return ValueError(
             "model: the context or the suffix of an n-gram is missing, which only the "
-            "whole model can be given; gather it before it is written"
+            "whole model can be given; save compute(), or a native file"
         )
 
     def _children(self, nodes):
