@@ -179,7 +179,7 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
 def packing(raw: Any, path: str) -> Iterator[Any]:
     """A file whose bytes are written to `raw`, packed as the suffix of `path` says.
 
-    What is packed in parts, one after the other, is unpacked as a whole.
+    Parts that are packed one after the other are unpacked as a whole.
     """
     compression = compression_of(path, "path")
     if compression is None:

@@ -25,7 +25,7 @@ PAUSED = 300.0
 PAUSED_BY_DISK = 20.0
 _ROOM = 1 << 25
 
-# What helps where memory is short; a TextFile is cut to the memory of the workers.
+# The remedies for too little memory. A TextFile is cut to the memory of the workers.
 MORE_MEMORY = (
     "give the workers more memory, or X in smaller parts: a TextFile, "
     "dask.bag.read_text(..., blocksize=2**22) or X.repartition(n)"

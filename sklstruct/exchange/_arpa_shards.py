@@ -48,7 +48,7 @@ Sizes = list[list[int]]
 
 
 class ArpaPlan:
-    """What is common to all shards of a file.
+    """The facts that all shards of a file need.
 
     Parameters
     ----------

@@ -138,7 +138,7 @@ class Layout:
         The kind of the file.
 
     header : dict
-        What it holds besides the arrays.
+        Contents besides the arrays.
 
     arrays : dict of str to (dtype, int)
         Type and number of entries of each array.

@@ -22,7 +22,7 @@ from ._probing_fast import hash_bytes
 
 
 class NativePlan:
-    """What is common to all shards of a file.
+    """The facts that all shards of a file need.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class NativePlan:
         return Layout(NATIVE, self._header, arrays)
 
     def put(self, file: Any, layout: Layout, places: ShardPlaces) -> None:
-        """Write what no shard has."""
+        """Write the entries that no shard has."""
         file.truncate(layout.size)
         for name, size in (("child_ptr", places.n_nodes), ("ptr", places.n_pairs)):
             end = np.array([size], dtype=np.int32)

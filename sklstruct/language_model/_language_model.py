@@ -886,11 +886,11 @@ class LanguageModel(
         # Words as Python strings, as `fit` leaves them. The model itself, where its
         # labels are these: it may be pickled as its file.
         symbols = labels.known_symbols("a model over sentences")
-        kinds = labels.classes.dtype, symbols.dtype, labels.analyzer
-        if kinds != (object, object, out.analyzer):
-            names = labels.classes.tolist(), symbols.tolist()
+        are_objects = labels.classes.dtype == symbols.dtype == object
+        if not are_objects or labels.analyzer != out.analyzer:
+            names = [labels.classes.tolist(), symbols.tolist()]
             if out.analyzer == "char" and labels.analyzer != "char":
-                names = tuple([" " if w == BLANK else w for w in one] for one in names)
+                names = [[" " if w == BLANK else w for w in one] for one in names]
             settings = labels.settings | {"analyzer": out.analyzer}
             model = model.relabel(Labels(*map(object_array, names), **settings))
         out._set_fitted(None, model.labels, model)
