@@ -162,8 +162,8 @@ def cases():
     ]
     out += [{"part": "limits", "words": words} for words in LIMITS]
     out += [
-        {"part": "presets", "model": "better", "words": "5e5"},
-        {"part": "presets", "model": "best", "words": "1e5"},
+        {"part": "presets", "model": "better", "words": "1e6"},
+        {"part": "presets", "model": "best", "words": "4e5"},
     ]
     out += [{"part": "scoring", "partitions": n} for n in (20, 200)]
     out += [
