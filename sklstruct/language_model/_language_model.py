@@ -883,17 +883,16 @@ class LanguageModel(
             out_of_vocabulary=out_of_vocabulary,
         )
         out._validate_params()
-        # Words as Python strings, as `fit` leaves them.
-        symbols = labels.known_symbols("a model over sentences").tolist()
-        classes = labels.classes.tolist()
-        if out.analyzer == "char" and labels.analyzer != "char":
-            classes = [" " if word == BLANK else word for word in classes]
-            symbols = [" " if word == BLANK else word for word in symbols]
-        settings = labels.settings | {"analyzer": out.analyzer}
-        named = Labels(object_array(classes), object_array(symbols), **settings)
-        # The model itself, where its labels are these: it may be pickled as its file.
-        if named != labels or labels.classes.dtype != object:
-            model = model.relabel(named)
+        # Words as Python strings, as `fit` leaves them. The model itself, where its
+        # labels are these: it may be pickled as its file.
+        symbols = labels.known_symbols("a model over sentences")
+        are_objects = labels.classes.dtype == symbols.dtype == object
+        if not are_objects or labels.analyzer != out.analyzer:
+            names = [labels.classes.tolist(), symbols.tolist()]
+            if out.analyzer == "char" and labels.analyzer != "char":
+                names = [[" " if w == BLANK else w for w in one] for one in names]
+            settings = labels.settings | {"analyzer": out.analyzer}
+            model = model.relabel(Labels(*map(object_array, names), **settings))
         out._set_fitted(None, model.labels, model)
         return out
 

@@ -23,7 +23,7 @@ from ._ngrams import NgramTrie, Reader, Words, depth_first, parents_in_order
 from ._scores import ByteWeights
 from ._vectorizer import NgramVectorizer, idf_of
 
-TEXT_MODEL = Container(b"sklstruct texts\n", 1, "a text classifier")
+TEXT_MODEL = Container(b"sklstruct texts\n", 2, "a text classifier")
 
 # Labels and n-grams may hold lone surrogates, as texts may.
 _ERRORS = "surrogatepass"
