@@ -37,7 +37,8 @@ from ._prior import with_prior, without_ngrams
 from ._reduced import ReducedMixin, joined, parts_of
 from ._scores import text_scores
 from ._targets import are_lists, label_shares, learn_names, rows_are_equal
-from ._vectorizer import NgramVectorizer, as_texts
+from ._texts import Texts, as_texts, chosen_texts
+from ._vectorizer import NgramVectorizer
 
 # Analyzer and n-gram range of the vectorizers of a name of features.
 _NAMED: dict[str, dict[str, tuple[Any, tuple[int, int]]]] = {
@@ -348,7 +349,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     # --------------------------------------------------------------- prediction
 
-    def _rows(self, texts: list[str]) -> tuple[Any, NDArray]:
+    def _rows(self, texts: Texts) -> tuple[Any, NDArray]:
         """The rows of texts, for `estimator_`, and which texts have no known n-gram."""
         if self.reduced_ is None:
             rows = self.features_.transform(texts)

@@ -83,7 +83,7 @@ def _put_vectorizer(i: int, one: NgramVectorizer, arrays: dict) -> dict[str, Any
     words = trie.reader.words
     if words is not None:
         header["n_stop"] = words.n_stop
-        arrays[f"letters{i}"] = _narrow(words.letters)
+        arrays[f"letters{i}"] = words.letters
         arrays[f"lengths{i}"] = _narrow(np.diff(words.ends))
     if one.terms_ is not None:
         terms = np.array(one.terms_, dtype=object)
@@ -97,7 +97,7 @@ def _vectorizer(i: int, header: dict[str, Any], arrays: dict) -> NgramVectorizer
     words, n_columns = None, int(header["n_columns"])
     if one.analyzer == "word":
         words = Words(())
-        words.letters = arrays[f"letters{i}"].astype(np.uint32)
+        words.letters = arrays[f"letters{i}"]
         words.ends = np.append(0, np.cumsum(arrays[f"lengths{i}"], dtype=np.int64))
         words.n_stop = int(header["n_stop"])
         words._check_arrays()

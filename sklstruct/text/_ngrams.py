@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache, cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from .._checks import INT32_MAX, CheckedState, as_ids, check_ids, check_pointers
 from .._lazy import stored
 from .._parallel import ThreadMap, stop_flag
+from ..symbols import pack_strings, unpack_strings
 from ._ngrams_fast import (
     BINARY,
     COUNTED,
@@ -26,17 +26,16 @@ from ._ngrams_fast import (
     enter_nodes,
     learn_ngrams,
     live_nodes,
+    merge_nodes,
     move_slots,
     number_words,
     pad_words,
     parents_of,
-    replace_letters,
+    read_letters,
     sorted_places,
     squeeze_spaces,
 )
-
-# Letters that are read at a time: the arrays of a block stay in the cache.
-_BLOCK = 1 << 17
+from ._texts import Texts, blocks, packed
 
 VALUES = {"count": COUNTED, "binary": BINARY, "logarithm": LOGARITHM}
 NORMS = {None: 0, "l1": 1, "l2": 2}
@@ -44,11 +43,13 @@ NORMS = {None: 0, "l1": 1, "l2": 2}
 # The words of the word analyzer of scikit-learn.
 _TOKEN = re.compile(r"(?u)\b\w\w+\b")
 _SHORTEST_WORD = 2
-_LAST_LETTER = 0x10FFFF
 
 # Texts with these letters are converted to lower case one by one: the form of a sigma
 # depends on the letters around it, and the other letter becomes two.
-_BY_TEXT = "\u03a3\u0130"
+_BY_TEXT = "\u03a3".encode(), "\u0130".encode()
+_ERRORS = "surrogatepass"
+# The letters that are read for others: each for itself.
+_SAME = np.empty(0, dtype=np.uint32)
 # Letters below have a place in the array of the children of the root.
 _ROOTS = 1 << 16
 
@@ -88,37 +89,34 @@ def _grown(table: np.ndarray) -> np.ndarray:
     return larger
 
 
-def _letters(texts: Sequence[str], lowercase: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The code points of texts, and the end of each text among them."""
-    joined = "".join(texts)
-    by_text = lowercase and any(letter in joined for letter in _BY_TEXT)
-    if by_text:
-        texts = [text.lower() for text in texts]
-        joined = "".join(texts)
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-    code = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    letters = code.astype(np.uint32)
-    if lowercase and not by_text:
-        replace_letters(letters, _lower())
-    return letters, ends
+def _read_text(
+    texts: Texts, lowercase: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Texts in UTF-8, the end of each, and the letters that are read for others."""
+    text, ends = packed(texts)
+    if lowercase:
+        raw = text.tobytes()
+        # One byte is found far faster than two.
+        if any(letter[:1] in raw and letter in raw for letter in _BY_TEXT):
+            text, ends = pack_strings([t.lower() for t in texts], _ERRORS)
+            lowercase = False
+    return text, ends, _lower() if lowercase else _SAME
 
 
 class Words(CheckedState):
     """Distinct words, numbered from 1; the first `n_stop` of them are stop words.
 
-    letters, ends: the code points of the words, and the end of each; ends[0] is 0.
+    letters, ends: the words in UTF-8, and the end of each; ends[0] is 0.
     n_words: number of the words, with those learned since.
     """
 
     def __init__(self, stop_words: Sequence[str], words: Sequence[str] = ()) -> None:
-        self.letters, ends = _letters([*stop_words, *words], False)
+        self.letters, ends = pack_strings([*stop_words, *words], _ERRORS)
         self.ends = np.append(0, ends)
         self.n_stop, self.n_words = len(stop_words), ends.size
 
     def _check_arrays(self) -> None:
-        self.letters = as_ids("letters", self.letters, 1, np.uint32)
-        if self.letters.max(initial=0) > _LAST_LETTER:
-            raise ValueError(f"letters must not be above {_LAST_LETTER}")
+        self.letters = as_ids("letters", self.letters, 1, np.uint8)
         self.ends = as_ids("ends", self.ends, 1, np.int64)
         if not self.ends.size:
             raise ValueError("ends must begin with 0, got no number")
@@ -133,44 +131,53 @@ class Words(CheckedState):
         """Table, letters and ends of all words, with room for more."""
         n = self.n_words
         known = [_table(n), np.empty_like(self.letters), np.zeros_like(self.ends)]
-        every = np.full(0x110000, WORD, dtype=np.uint8)
-        numbers, out_ends = np.empty(n, np.uint32), np.empty(n, np.int64)
-        state = np.zeros(5, dtype=np.int64)
-        number_words(
-            self.letters, self.ends[1:], every, 1, 0, True, *known, numbers, out_ends,
-            state,
-        )  # fmt: skip
-        if state[N_OUT] != n or state[N_IDS] != n:
+        self.__dict__["known"], self.n_words = known, 0
+        if self.add(self.letters, self.ends[1:]).size != n or self.n_words != n:
+            del self.__dict__["known"]
             raise ValueError("letters must hold distinct words that are not empty")
         return known
 
     def strings(self) -> list[str]:
         """The words, stop words included."""
-        _, letters, ends = self.known
-        stops = ends[: self.n_words + 1].tolist()
-        code = letters[: stops[-1]].astype("<u4").tobytes()
-        text = code.decode("utf-32-le", "surrogatepass")
-        return [text[a:b] for a, b in pairwise(stops)]
+        letters, ends = self.letters, self.ends
+        if "known" in self.__dict__:
+            _, letters, ends = self.known
+        ends = ends[: self.n_words + 1]
+        return unpack_strings(
+            "letters", (letters[: ends[-1]], ends[1:]), _ERRORS
+        ).tolist()
+
+    def add(self, text: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """The numbers of words in UTF-8, which are learned."""
+        every = np.full(0x110000, WORD, dtype=np.uint8)
+        return self._number(text, ends, every, _SAME, 1, 0, True)[0]
 
     def number(
-        self, letters: np.ndarray, ends: np.ndarray, learn: bool
+        self, text: np.ndarray, ends: np.ndarray, lower: np.ndarray, learn: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of the words of texts, and the end of each text among them."""
-        out = np.empty(letters.size // _SHORTEST_WORD + 1, dtype=np.uint32)
+        return self._number(
+            text, ends, _classes(), lower, _SHORTEST_WORD, self.n_stop, learn
+        )
+
+    def _number(self, text, ends, classes, lower, shortest, n_stop, learn):
+        out = np.empty(text.size // shortest + 1, dtype=np.uint32)
         out_ends = np.empty_like(ends)
+        longest = int(np.diff(ends, prepend=0).max(initial=0))
+        word = np.empty(4 * longest + 16, dtype=np.uint8)
         state = np.zeros(5, dtype=np.int64)
         state[N_IDS] = self.n_words
         while (
             number_words(
-                letters, ends, _classes(), _SHORTEST_WORD, self.n_stop, learn,
-                *self.known, out, out_ends, state,
+                text, ends, classes, lower, shortest, n_stop, learn, word, *self.known,
+                out, out_ends, state,
             )
             == FULL
         ):  # fmt: skip
             table, arena, word_ends = self.known
-            if arena.size - word_ends[state[N_IDS]] < letters.size:
-                more = np.zeros(arena.size + letters.size, np.uint32)
-                self.known[1] = np.append(arena, more)
+            room = max(len(arena), word.size)
+            if arena.size - word_ends[state[N_IDS]] < word.size:
+                self.known[1] = np.append(arena, np.zeros(room, np.uint8))
             else:
                 self.known[0] = _grown(table)
                 self.known[2] = np.append(word_ends, np.zeros(len(table), np.int64))
@@ -199,33 +206,84 @@ class Reader(NamedTuple):
     def padded(self) -> bool:
         return self.analyzer == "char_wb"
 
-    def read(self, texts: Sequence[str], learn: bool = False) -> Symbols:
-        letters, ends = _letters(texts, self.lowercase)
+    def read(self, texts: Texts, learn: bool = False) -> Symbols:
+        text, byte_ends, lower = _read_text(texts, self.lowercase)
         if self.words is not None:
-            symbols, ends = self.words.number(letters, ends, learn)
-        elif self.padded:
+            symbols, ends = self.words.number(text, byte_ends, lower, learn)
+            return Symbols(symbols, ends, np.arange(1, ends.size + 1))
+        letters, ends = np.empty(text.size, np.uint32), np.empty_like(byte_ends)
+        read_letters(text, byte_ends, lower, letters, ends)
+        letters = letters[: ends[-1] if ends.size else 0]
+        if self.padded:
             symbols = np.empty(3 * letters.size, dtype=np.uint32)
             segments = np.empty(letters.size, dtype=np.int64)
             text_ends = np.empty_like(ends)
             n = pad_words(letters, ends, _classes(), symbols, segments, text_ends)
             return Symbols(symbols, segments[:n], text_ends)
-        else:
-            symbols, out_ends = np.empty_like(letters), np.empty_like(ends)
-            squeeze_spaces(letters, ends, _classes(), symbols, out_ends)
-            ends = out_ends
-        return Symbols(symbols, ends, np.arange(1, ends.size + 1))
+        symbols, out_ends = np.empty_like(letters), np.empty_like(ends)
+        squeeze_spaces(letters, ends, _classes(), symbols, out_ends)
+        return Symbols(symbols, out_ends, np.arange(1, ends.size + 1))
 
 
-def blocks(texts: Sequence[str]) -> Iterator[slice]:
-    """Slices of texts of about as many letters."""
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-    start = 0
-    while start < len(texts):
-        before = int(ends[start - 1]) if start else 0
-        stop = int(np.searchsorted(ends, before + _BLOCK, side="right"))
-        stop = min(max(stop, start + 1), start + _BLOCK)
-        yield slice(start, stop)
-        start = stop
+class _Learner:
+    """The trie of the n-grams of some blocks of texts, while it grows."""
+
+    def __init__(self, reader: Reader, totals: bool) -> None:
+        words = reader.words
+        if words is not None:  # the stop words; each learner has words of its own
+            words = Words(words.strings())
+        self.reader = reader._replace(words=words)
+        self.table, self.roots = _table(1 << 10), np.zeros((_ROOTS, 2), np.uint64)
+        sizes = [len(self.table) // 2] * 3 + [len(self.table) // 2 if totals else 0]
+        kinds = (np.int32, np.uint32, np.int32, np.int64)
+        self.nodes = [np.zeros(n, kind) for n, kind in zip(sizes, kinds)]
+        self.n_nodes = 1
+        self.read: list[Symbols] = []
+
+    def learn(self, texts: Texts, parts: list[slice], keep: bool, stop: Any) -> _Learner:
+        """Count the n-grams of these blocks of texts; keep: their symbols too."""
+        for part in parts:
+            read = self.reader.read(texts[part], learn=True)
+            if keep:
+                self.read.append(read)
+            longest = min(self.reader.longest, max(1, read.symbols.size))
+            how = self.reader.shortest, longest, self.reader.padded, part.start + 1
+            self._enter(learn_ngrams, longest, (*read, *how), stop)
+        return self
+
+    def merge(self, other: _Learner, stop: Any) -> None:
+        """Add the counts of another learner, whose texts are others."""
+        parent, symbol, n_texts, totals = (a[: other.n_nodes] for a in other.nodes)
+        if self.reader.words is not None:
+            assert other.reader.words is not None
+            _, letters, ends = other.reader.words.known
+            ends = ends[: other.reader.words.n_words + 1]
+            number = np.append(
+                np.uint32(0), self.reader.words.add(letters[: ends[-1]], ends[1:])
+            )
+            symbol = number[symbol]
+            other.read = [r._replace(symbols=number[r.symbols]) for r in other.read]
+        here = np.zeros_like(parent)
+        self._enter(merge_nodes, 1, (parent, symbol, n_texts, totals, here), stop)
+        self.read += other.read
+
+    def _enter(self, kernel: Any, most: int, given: tuple, stop: Any) -> None:
+        """Call a kernel that adds nodes, with room for at least `most` of them."""
+        words = self.reader.words
+        if words is not None and words.n_words >= len(self.roots):
+            more = max(len(self.roots), words.n_words)
+            self.roots = np.concatenate([self.roots, np.zeros((more, 2), np.uint64)])
+        state = np.zeros(5, dtype=np.int64)
+        state[N_IDS] = self.n_nodes
+        while kernel(*given, self.table, self.roots, *self.nodes, state, stop) == FULL:
+            if state[N_IDS] + most > INT32_MAX:
+                raise ValueError(
+                    f"X has more than {INT32_MAX} different n-grams; use a smaller "
+                    "ngram_range or fewer texts"
+                )
+            self.table = _grown(self.table)
+            self.nodes = [np.append(a, np.zeros_like(a)) for a in self.nodes]
+        self.n_nodes = int(state[N_IDS])
 
 
 class CountedNgrams(NamedTuple):
@@ -233,7 +291,8 @@ class CountedNgrams(NamedTuple):
 
     n_texts: the number of texts that have the n-gram of a node, 0 for nodes that only
     lead to n-grams. totals: the occurrences, empty if they were not asked for. read:
-    the symbols of the texts, by block, if they were asked for.
+    the symbols of the texts, by block, if they were asked for. strings: the words, and
+    rank: the place of each in their sorted list, by number; for n-grams of words.
     """
 
     reader: Reader
@@ -242,52 +301,47 @@ class CountedNgrams(NamedTuple):
     n_texts: np.ndarray
     totals: np.ndarray
     read: list[Symbols]
+    strings: list[str]
+    rank: np.ndarray
 
     @classmethod
     def of(
-        cls, reader: Reader, texts: Sequence[str], *, totals: bool, keep: bool
+        cls,
+        reader: Reader,
+        texts: Texts,
+        *,
+        totals: bool,
+        keep: bool,
+        n_jobs: int | None = None,
     ) -> CountedNgrams:
-        table, roots = _table(1 << 10), np.zeros((_ROOTS, 2), np.uint64)
-        kept = []
-        kinds = (np.int32, np.uint32, np.int32, np.int64)
-        sizes = [len(table) // 2] * 3 + [len(table) // 2 if totals else 0]
-        nodes = [np.zeros(n, kind) for n, kind in zip(sizes, kinds)]
-        n_nodes = 1
-        with stop_flag() as stop:
-            for part in blocks(texts):
-                read = reader.read(texts[part], learn=True)
-                if keep:
-                    kept.append(read)
-                if reader.words is not None and reader.words.n_words >= len(roots):
-                    more = max(len(roots), reader.words.n_words)
-                    roots = np.concatenate([roots, np.zeros((more, 2), np.uint64)])
-                state = np.zeros(5, dtype=np.int64)
-                state[N_IDS] = n_nodes
-                longest = min(reader.longest, max(1, read.symbols.size))
-                while (
-                    learn_ngrams(
-                        *read, reader.shortest, longest, reader.padded, part.start + 1,
-                        table, roots, *nodes, state, stop,
-                    )
-                    == FULL
-                ):  # fmt: skip
-                    if state[N_IDS] + longest > INT32_MAX:
-                        raise ValueError(
-                            f"X has more than {INT32_MAX} different n-grams; use a "
-                            "smaller ngram_range or fewer texts"
-                        )
-                    table = _grown(table)
-                    nodes = [np.append(a, np.zeros_like(a)) for a in nodes]
-                n_nodes = int(state[N_IDS])
-        parent, symbol, n_texts, counts = (a[:n_nodes] for a in nodes)
-        return cls(reader, parent, symbol, n_texts, counts, kept)
+        every = list(blocks(texts))
+        with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
+            step = -(-len(every) // parallel.n_threads) or 1
+            parts = [every[i : i + step] for i in range(0, len(every), step)]
+            learners = parallel(
+                lambda part: _Learner(reader, totals).learn(texts, part, keep, stop),
+                parts or [[]],
+            )
+            learner = learners[0]
+            for i in range(1, len(learners)):
+                learner.merge(learners[i], stop)
+                learners[i] = learner  # what is merged is freed
+        nodes = [a[: learner.n_nodes] for a in learner.nodes]
+        strings, words = [], learner.reader.words
+        rank = np.zeros(1, dtype=np.uint32)
+        if words is not None:
+            strings = words.strings()
+            rank = np.zeros(len(strings) + 1, dtype=np.uint32)
+            order = sorted(range(len(strings)), key=strings.__getitem__)
+            rank[np.array(order, dtype=np.intp) + 1] = np.arange(len(strings))
+        return cls(learner.reader, *nodes, learner.read, strings, rank)
 
     def sorted_nodes(self, keep: np.ndarray) -> np.ndarray:
         """The nodes of a mask, sorted by their n-grams as strings."""
         old, parent, symbol = self._leading_to(keep)
         if self.reader.words is not None:
             # A space sorts before all letters of words.
-            symbol = self._ranks(symbol)
+            symbol = self.rank[symbol]
         order = old[depth_first(parent, symbol)[0]]
         return order[keep[order]]
 
@@ -300,13 +354,18 @@ class CountedNgrams(NamedTuple):
         column[nodes] = np.arange(nodes.size)
         read, words = self.read, self.reader.words
         if words is not None:
-            strings = words.strings()
-            used = self._sorted_words(symbol)
-            number = np.zeros(len(strings) + 1, dtype=np.uint32)
-            number[used] = np.arange(words.n_stop + 1, words.n_stop + 1 + len(used))
+            is_used = np.zeros(len(self.strings) + 1, dtype=bool)
+            is_used[symbol[1:]] = True
+            used = np.flatnonzero(is_used)
+            used = used[np.argsort(self.rank[used])]
+            number = np.zeros(is_used.size, dtype=np.uint32)
+            number[used] = np.arange(words.n_stop + 1, words.n_stop + 1 + used.size)
             symbol = number[symbol]
             read = [r._replace(symbols=number[r.symbols]) for r in read]
-            words = Words(strings[: words.n_stop], [strings[w - 1] for w in used])
+            words = Words(
+                self.strings[: words.n_stop],
+                [self.strings[w - 1] for w in used.tolist()],
+            )
         reader = self.reader._replace(words=words)
         return NgramTrie(reader, parent, symbol, column[old], nodes.size), read
 
@@ -318,19 +377,6 @@ class CountedNgrams(NamedTuple):
         old = np.flatnonzero(live)
         new = np.cumsum(live, dtype=np.int32) - np.int32(1)
         return old, new[self.parent[old]], self.symbol[old]
-
-    def _sorted_words(self, symbol: np.ndarray) -> list[int]:
-        """The words of some nodes, sorted as strings."""
-        assert self.reader.words is not None
-        strings = self.reader.words.strings()
-        return sorted(np.unique(symbol[1:]).tolist(), key=lambda w: strings[w - 1])
-
-    def _ranks(self, symbol: np.ndarray) -> np.ndarray:
-        """The places of words in their sorted list."""
-        used = self._sorted_words(symbol)
-        rank = np.zeros(max(used, default=0) + 1, dtype=np.uint32)
-        rank[used] = np.arange(len(used))
-        return rank[symbol]
 
 
 def depth_first(
@@ -418,7 +464,7 @@ class NgramTrie(CheckedState):
         self.n_columns = int(self.n_columns)
         check_ids("column", self.column, -1, self.n_columns, "column")
         words = self.reader.words
-        most = _LAST_LETTER if words is None else words.n_words
+        most = 0x10FFFF if words is None else words.n_words
         if int(self.symbol.max()) > most:
             raise ValueError(f"symbol must not be above {most}")
         if (self.parent < 0).any() or (self.parent[1:] >= np.arange(1, n)).any():
@@ -498,7 +544,7 @@ class NgramTrie(CheckedState):
 
     def rows(
         self,
-        texts: Sequence[str],
+        texts: Texts,
         *,
         n_jobs: int | None = None,
         read: list[Symbols] | None = None,

@@ -37,6 +37,7 @@ cdef enum:
     R_FULL = 1
     AS_ONE = 1
     AS_LOGARITHM = 2
+    LETTERS = 0x110000
     # A lookup takes as long as about so many multiplications.
     LOOKUP = 16
 
@@ -49,12 +50,24 @@ cdef struct Slot:
     int32_t id
     int32_t mark
 
+cdef extern from *:
+    """
+    /* One in each of eight bytes; all bits; a product that tells the bits apart. */
+    #define ONES 0x0101010101010101ULL
+    #define ALL_BITS 0xFFFFFFFFFFFFFFFFULL
+    #define BRUIJN 0x03F79D71B4CB0A89ULL
+    """
+    const uint64_t ONES, ALL_BITS, BRUIJN
+
 # The place of the lowest bit, by the top six bits of a product (de Bruijn).
-cdef uint64_t BRUIJN = 0x03F79D71B4CB0A89
 cdef uint8_t[64] PLACE
 cdef int place
 for place in range(64):
     PLACE[((<uint64_t> 1 << place) * BRUIJN) >> 58] = place
+
+
+cdef inline Py_ssize_t lowest(uint64_t bits) noexcept nogil:
+    return PLACE[((bits & (~bits + 1)) * BRUIJN) >> 58]
 
 
 cdef inline uint64_t mixed(uint64_t x) noexcept nogil:
@@ -119,12 +132,73 @@ def enter_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
     return distinct
 
 
-def replace_letters(uint32_t[::1] letters, const uint32_t[::1] table):
-    """Replace each letter by its entry in a table of all code points."""
-    cdef Py_ssize_t i
+cdef inline uint32_t next_letter(const uint8_t *text, int64_t *i,
+                                 int64_t end) noexcept nogil:
+    """The code point at place i of UTF-8; i moves behind it, at most to `end`.
+
+    Bytes that are not UTF-8 give some code point.
+    """
+    cdef uint32_t c = text[i[0]]
+    cdef int more = 0
+    if c >= 0xF0:
+        c, more = c & 0x07, 3
+    elif c >= 0xE0:
+        c, more = c & 0x0F, 2
+    elif c >= 0x80:
+        c, more = c & 0x1F, 1
+    i[0] += 1
+    while more > 0 and i[0] < end:
+        c = c << 6 | (text[i[0]] & 0x3F)
+        i[0] += 1
+        more -= 1
+    return c if c < LETTERS else LETTERS - 1
+
+
+cdef inline int put_letter(uint32_t c, uint8_t *out) noexcept nogil:
+    """Write a code point as UTF-8, and return the number of its bytes."""
+    if c < 0x80:
+        out[0] = <uint8_t> c
+        return 1
+    if c < 0x800:
+        out[0] = <uint8_t> (0xC0 | c >> 6)
+        out[1] = <uint8_t> (0x80 | (c & 0x3F))
+        return 2
+    if c < 0x10000:
+        out[0] = <uint8_t> (0xE0 | c >> 12)
+        out[1] = <uint8_t> (0x80 | (c >> 6 & 0x3F))
+        out[2] = <uint8_t> (0x80 | (c & 0x3F))
+        return 3
+    out[0] = <uint8_t> (0xF0 | c >> 18)
+    out[1] = <uint8_t> (0x80 | (c >> 12 & 0x3F))
+    out[2] = <uint8_t> (0x80 | (c >> 6 & 0x3F))
+    out[3] = <uint8_t> (0x80 | (c & 0x3F))
+    return 4
+
+
+def read_letters(const uint8_t[::1] text, const int64_t[::1] ends,
+                 const uint32_t[::1] lower, uint32_t[::1] letters,
+                 int64_t[::1] letter_ends):
+    """The code points of texts in UTF-8, and the end of each text among them.
+
+    text : the texts, one after the other; ends : the end of each text in `text`.
+    lower : (0x110000,) the letter that is read for each code point; empty: the same.
+    letters : room for a letter for each byte.
+    """
+    cdef int64_t i = 0, k = 0
+    cdef Py_ssize_t t
+    cdef uint32_t c
+    cdef bint same = lower.shape[0] == 0
     with nogil:
-        for i in range(letters.shape[0]):
-            letters[i] = table[letters[i]]
+        for t in range(ends.shape[0]):
+            while i < ends[t]:
+                c = text[i]
+                if c < 0x80:
+                    i += 1
+                else:
+                    c = next_letter(&text[0], &i, ends[t])
+                letters[k] = c if same else lower[c]
+                k += 1
+            letter_ends[t] = k
 
 
 def squeeze_spaces(const uint32_t[::1] letters, const int64_t[::1] ends,
@@ -186,16 +260,78 @@ def pad_words(const uint32_t[::1] letters, const int64_t[::1] ends,
     return n
 
 
-def number_words(const uint32_t[::1] letters, const int64_t[::1] ends,
-                 const uint8_t[::1] classes, int64_t shortest, int32_t n_stop,
-                 bint learn, uint64_t[:, ::1] table, uint32_t[::1] arena,
-                 int64_t[::1] word_ends, uint32_t[::1] out, int64_t[::1] out_ends,
-                 int64_t[::1] state):
-    """The numbers of the words of texts, from 1; stop words are left out.
+cdef inline uint64_t eight(const uint8_t *text) noexcept nogil:
+    """Eight bytes as a number, the first the lowest; compilers make one load of it."""
+    return (
+        <uint64_t> text[0] | <uint64_t> text[1] << 8 | <uint64_t> text[2] << 16
+        | <uint64_t> text[3] << 24 | <uint64_t> text[4] << 32 | <uint64_t> text[5] << 40
+        | <uint64_t> text[6] << 48 | <uint64_t> text[7] << 56
+    )
+
+
+cdef inline void put_eight(uint64_t x, uint8_t *out) noexcept nogil:
+    out[0], out[1], out[2], out[3] = (
+        <uint8_t> x, <uint8_t> (x >> 8), <uint8_t> (x >> 16), <uint8_t> (x >> 24)
+    )
+    out[4], out[5], out[6], out[7] = (
+        <uint8_t> (x >> 32), <uint8_t> (x >> 40), <uint8_t> (x >> 48),
+        <uint8_t> (x >> 56),
+    )
+
+
+cdef inline uint64_t at_least(uint64_t x, uint64_t least) noexcept nogil:
+    """The top bit of each of eight bytes below 128: whether the byte is as large."""
+    return x + (0x80 - least) * ONES
+
+
+cdef inline Py_ssize_t word_bytes(uint64_t *x, bint same) noexcept nogil:
+    """How many of eight bytes are letters, digits or underscores of ASCII, up to the
+    first other byte. x: the bytes, which become lower case unless `same`.
+    """
+    cdef uint64_t low = x[0] & 0x7F * ONES, letter, other
+    letter = low | 0x20 * ONES
+    letter = at_least(letter, 97) & ~at_least(letter, 123)
+    other = letter | at_least(low, 48) & ~at_least(low, 58)
+    # 95 is the underscore: of the other bytes the difference to it is at least 1.
+    other = (~other & at_least(low ^ 95 * ONES, 1) | x[0]) & 0x80 * ONES
+    if not same:
+        x[0] |= (letter & 0x80 * ONES & ~x[0]) >> 2
+    return lowest(other) >> 3 if other else 8
+
+
+cdef inline uint64_t key_of_word(const uint8_t *word, int64_t size) noexcept nogil:
+    """The bytes themselves of up to 8; for others a hash, whose last byte is 255.
+
+    No byte of UTF-8 is 255, and no word has a zero byte, so that a key of up to 8
+    bytes is that of one word.
+    """
+    cdef uint64_t key = 0, part
+    cdef int64_t i
+    if size <= 8:
+        for i in range(size):
+            key |= <uint64_t> word[i] << (8 * i)
+        return key
+    for i in range(0, size - 8, 8):
+        memcpy(&part, word + i, 8)
+        key = (key ^ part) * <uint64_t> 0x9FB21C651E98DF25
+        key ^= key >> 29
+    memcpy(&part, word + size - 8, 8)
+    key = (key ^ part) * <uint64_t> 0x9FB21C651E98DF25
+    return key | <uint64_t> 0xFF << 56
+
+
+def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
+                 const uint8_t[::1] classes, const uint32_t[::1] lower,
+                 int64_t shortest, int32_t n_stop, bint learn, uint8_t[::1] word,
+                 uint64_t[:, ::1] table, uint8_t[::1] arena, int64_t[::1] word_ends,
+                 uint32_t[::1] out, int64_t[::1] out_ends, int64_t[::1] state):
+    """The numbers of the words of texts in UTF-8, from 1; stop words are left out.
 
     A word is a longest run of letters of the class WORD that has `shortest` letters.
-    table : the key is the hash of a word.
-    arena : the letters of the words, one after the other.
+    lower : as for `read_letters`.
+    word : room for four bytes for each byte of the longest text, and 16.
+    table : the key is that of `key_of_word`.
+    arena : the words in UTF-8, one after the other.
     word_ends : the end of each word in the arena, word_ends[0] = 0.
     n_stop : words up to that number are stop words.
     out, out_ends : the numbers, 0 for a new word unless `learn`; their ends by text.
@@ -205,41 +341,86 @@ def number_words(const uint32_t[::1] letters, const int64_t[::1] ends,
     """
     cdef Slot *slots = <Slot *> &table[0, 0]
     cdef Slot *slot
-    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), h, at
+    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), key, at
     cdef int64_t limit = table.shape[0] // 2, i = state[AT], j, k = state[OUT], m
-    cdef int64_t n_words = state[IDS], start, end
+    cdef int64_t n_words = state[IDS], start, end, behind, n_letters
     cdef Py_ssize_t t = state[AT_TEXT]
+    cdef uint32_t c
     cdef int32_t w
+    cdef bint same = lower.shape[0] == 0, plain
+    # Whether letters, digits and underscores are the words of ASCII.
+    cdef bint usual = not classes[32] & IS_WORD
+    cdef uint64_t part
+    cdef int64_t size = text.shape[0], step
     cdef int result = R_DONE
+    # By byte: the letter that is read, 0 between words, 255 for a part of a letter.
+    cdef uint8_t[256] read
     if limit > word_ends.shape[0] - 1:
         limit = word_ends.shape[0] - 1
+    for c in range(256):
+        read[c] = 255
+        if c < 0x80:
+            read[c] = <uint8_t> (c if same else lower[c])
+            if not classes[c] & IS_WORD:
+                read[c] = 0
     with nogil:
         while t < ends.shape[0]:
             end = ends[t]
             while i < end:
-                if not classes[letters[i]] & IS_WORD:
+                if read[text[i]] == 0:
                     i += 1
                     continue
-                j = i
-                h = 0
-                while j < end and classes[letters[j]] & IS_WORD:
-                    h = (h ^ letters[j]) * <uint64_t> 0x9FB21C651E98DF25
-                    h ^= h >> 29
-                    j += 1
-                m = j - i
-                if m < shortest:
+                j, m, n_letters, key, plain = i, 0, 0, 0, True
+                while usual and j + 8 <= size:
+                    part = eight(&text[j])
+                    step = word_bytes(&part, same)
+                    if step > end - j:
+                        step = end - j
+                    put_eight(part, &word[m])
+                    if m == 0:
+                        key = part & ALL_BITS >> (64 - 8 * step) if step > 0 else 0
+                    m += step
+                    j += step
+                    if step < 8:
+                        break
+                n_letters = m
+                while j < end:
+                    c = read[text[j]]
+                    if c == 0:
+                        break
+                    if c < 255:
+                        if m < 8:
+                            key |= <uint64_t> c << (8 * m)
+                        word[m] = <uint8_t> c
+                        m += 1
+                        j += 1
+                    else:
+                        behind = j
+                        c = next_letter(&text[0], &behind, end)
+                        if not classes[c] & IS_WORD:
+                            break
+                        m += put_letter(c if same else lower[c], &word[m])
+                        j, plain = behind, False
+                    n_letters += 1
+                if n_letters < shortest:
+                    if j < end:  # at what ends the word
+                        next_letter(&text[0], &j, end)
                     i = j
                     continue
-                at = mixed(h) & mask
+                if m > 8 or not plain:
+                    key = key_of_word(&word[0], m)
+                at = mixed(key) & mask
                 while True:
                     slot = slots + at
                     w = slot.id
                     if w == 0:
                         break
-                    if slot.key == h:
+                    if slot.key == key:
+                        if m <= 8:
+                            break
                         start = word_ends[w - 1]
                         if word_ends[w] - start == m and memcmp(
-                                &arena[start], &letters[i], 4 * m) == 0:
+                                &arena[start], &word[0], m) == 0:
                             break
                     at = (at + 1) & mask
                 if w == 0 and learn:
@@ -249,9 +430,9 @@ def number_words(const uint32_t[::1] letters, const int64_t[::1] ends,
                         break
                     n_words += 1
                     w = <int32_t> n_words
-                    memcpy(&arena[start], &letters[i], 4 * m)
+                    memcpy(&arena[start], &word[0], m)
                     word_ends[w] = start + m
-                    slot.key, slot.id = h, w
+                    slot.key, slot.id = key, w
                 if w == 0 or w > n_stop:
                     out[k] = <uint32_t> w
                     k += 1
@@ -336,6 +517,50 @@ def learn_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
     return result
 
 
+def merge_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
+                const int32_t[::1] n_texts, const int64_t[::1] totals,
+                int32_t[::1] here, uint64_t[:, ::1] table, uint64_t[:, ::1] roots,
+                int32_t[::1] own_parent, uint32_t[::1] own_symbol,
+                int32_t[::1] own_n_texts, int64_t[::1] own_totals, int64_t[::1] state,
+                int32_t[::1] stop):
+    """Add the nodes of a trie, and their counts, to those of `learn_ngrams`.
+
+    here : (n_nodes,) zeros at the first call; the node of the other trie for each node.
+    """
+    cdef Slot *slots = <Slot *> &table[0, 0]
+    cdef Slot *slot
+    cdef Watch watch = watch_of(stop)
+    cdef Slot *first = <Slot *> &roots[0, 0]
+    cdef uint32_t n_roots = <uint32_t> roots.shape[0]
+    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1)
+    cdef int64_t limit = table.shape[0] // 2, n_nodes = state[IDS]
+    cdef Py_ssize_t v = state[AT] + 1
+    cdef int result = R_DONE
+    if limit > own_parent.shape[0]:
+        limit = own_parent.shape[0]
+    with nogil:
+        while v < parent.shape[0]:
+            if n_nodes >= limit:
+                result = R_FULL
+                break
+            if over(&watch, LOOKUP):
+                break
+            slot = child(slots, mask, first, n_roots, here[parent[v]], symbol[v])
+            if slot.id == 0:
+                own_parent[n_nodes], own_symbol[n_nodes] = here[parent[v]], symbol[v]
+                slot.key = key_of(here[parent[v]], symbol[v])
+                slot.id = <int32_t> n_nodes
+                n_nodes += 1
+            here[v] = slot.id
+            own_n_texts[slot.id] += n_texts[v]
+            if totals.shape[0] > 0:
+                own_totals[slot.id] += totals[v]
+            v += 1
+    propagate()
+    state[AT], state[IDS] = v - 1, n_nodes
+    return result
+
+
 def live_nodes(const int32_t[::1] parent, uint8_t[::1] live):
     """Mark the nodes that lead to a marked node; parents come before their children."""
     cdef Py_ssize_t v
@@ -387,10 +612,6 @@ def sorted_places(const int32_t[::1] parent, const int64_t[::1] by_key,
             place[v], depth[v] = next_place[p], depth[p] + 1
             next_place[p] += size[v]
             next_place[v] = place[v] + 1
-
-
-cdef inline Py_ssize_t lowest(uint64_t bits) noexcept nogil:
-    return PLACE[((bits & (~bits + 1)) * BRUIJN) >> 58]
 
 
 def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,

@@ -18,7 +18,8 @@ from ..hierarchical._score_model import ScoreModel
 from ._file import TEXT_MODEL, model_of, write_model
 from ._scores import ByteWeights
 from ._targets import log_loss_of
-from ._vectorizer import NgramVectorizer, as_texts
+from ._texts import as_texts
+from ._vectorizer import NgramVectorizer
 
 # Parts of the largest weight that are tried, and the most that the log-loss of texts
 # may rise by.
