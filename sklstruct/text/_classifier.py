@@ -33,11 +33,11 @@ from ..linear import LinearClassifier
 from ..linear._labels import check_labels
 from ..symbols import encode, object_array
 from ..taxonomy import Taxonomy
-from ._prior import with_prior, without_ngrams
+from ._prior import texts_for, with_prior, without_ngrams
 from ._reduced import ReducedMixin, joined, parts_of
 from ._scores import text_scores
 from ._targets import are_lists, label_shares, learn_names, rows_are_equal
-from ._texts import Texts, as_texts, chosen_texts
+from ._texts import Texts, as_texts
 from ._vectorizer import NgramVectorizer
 
 # Analyzer and n-gram range of the vectorizers of a name of features.
@@ -315,7 +315,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     def _fitted(self, features, texts, y, weight):
         """The vectorizer and the classifier, fitted."""
         vectorizer, classifier = self._vectorizer(features), self._classifier()
-        rows = vectorizer.fit_transform(texts)
+        rows = vectorizer.fit_transform(texts_for(vectorizer, texts))
         given = {} if weight is None else {"sample_weight": weight}
         return vectorizer, classifier.fit(rows, y, **given)
 
@@ -325,8 +325,9 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         if n > _MOST_TRIED:
             rng = check_random_state(self.random_state)
             chosen = np.sort(rng.permutation(n)[:_MOST_TRIED])
-            some = tuple(
-                None if part is None else _safe_indexing(part, chosen) for part in some
+            some = texts[chosen], *(
+                None if part is None else _safe_indexing(part, chosen)
+                for part in (y, weight)
             )
         fitted, losses = [], []
         for name in _TRIED:
@@ -352,7 +353,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     def _rows(self, texts: Texts) -> tuple[Any, NDArray]:
         """The rows of texts, for `estimator_`, and which texts have no known n-gram."""
         if self.reduced_ is None:
-            rows = self.features_.transform(texts)
+            rows = self.features_.transform(texts_for(self.features_, texts))
             return rows, without_ngrams(self.features_, rows)
         vectorizers = list(parts_of(self.features_).values())
         return text_scores(vectorizers, self.reduced_.weights, texts, self.n_jobs)
@@ -361,7 +362,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         """The answer of a method of `estimator_` for texts, block by block."""
         check_is_fitted(self)
         texts, answer = as_texts(X), getattr(self.estimator_, method)
-        if not texts:
+        if not len(texts):
             raise ValueError("X must hold at least one text, got an empty list")
         found = []
         for i in range(0, len(texts), _BLOCK):

@@ -96,11 +96,10 @@ def _vectorizer(i: int, header: dict[str, Any], arrays: dict) -> NgramVectorizer
     one._validate_params()
     words, n_columns = None, int(header["n_columns"])
     if one.analyzer == "word":
-        words = Words(())
-        words.letters = arrays[f"letters{i}"]
-        words.ends = np.append(0, np.cumsum(arrays[f"lengths{i}"], dtype=np.int64))
-        words.n_stop = int(header["n_stop"])
+        ends = np.append(0, np.cumsum(arrays[f"lengths{i}"], dtype=np.int64))
+        words = Words(arrays[f"letters{i}"], ends, int(header["n_stop"]))
         words._check_arrays()
+        words.known  # noqa: B018 - an error if two words are the same
     parent = parents_in_order(arrays[f"depth{i}"])
     symbol = np.append(0, arrays[f"symbol{i}"]).astype(np.uint32)
     is_column = np.unpackbits(arrays[f"is_column{i}"])[: parent.size - 1].astype(bool)

@@ -13,6 +13,7 @@ from .._checks import INT32_MAX, CheckedState, as_ids, check_ids, check_pointers
 from .._lazy import stored
 from .._parallel import ThreadMap, stop_flag
 from ..symbols import pack_strings, unpack_strings
+from ._arrow_fast import gather
 from ._ngrams_fast import (
     BINARY,
     COUNTED,
@@ -24,6 +25,7 @@ from ._ngrams_fast import (
     WORD,
     count_rows,
     enter_nodes,
+    has_pair,
     learn_ngrams,
     live_nodes,
     merge_nodes,
@@ -35,7 +37,7 @@ from ._ngrams_fast import (
     sorted_places,
     squeeze_spaces,
 )
-from ._texts import Texts, blocks, packed
+from ._texts import Texts, blocks
 
 VALUES = {"count": COUNTED, "binary": BINARY, "logarithm": LOGARITHM}
 NORMS = {None: 0, "l1": 1, "l2": 2}
@@ -93,13 +95,10 @@ def _read_text(
     texts: Texts, lowercase: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Texts in UTF-8, the end of each, and the letters that are read for others."""
-    text, ends = packed(texts)
-    if lowercase:
-        raw = text.tobytes()
-        # One byte is found far faster than two.
-        if any(letter[:1] in raw and letter in raw for letter in _BY_TEXT):
-            text, ends = pack_strings([t.lower() for t in texts], _ERRORS)
-            lowercase = False
+    text, ends = texts.packed()
+    if lowercase and any(has_pair(text, *letter) for letter in _BY_TEXT):
+        text, ends = pack_strings([t.lower() for t in texts], _ERRORS)
+        lowercase = False
     return text, ends, _lower() if lowercase else _SAME
 
 
@@ -110,10 +109,14 @@ class Words(CheckedState):
     n_words: number of the words, with those learned since.
     """
 
-    def __init__(self, stop_words: Sequence[str], words: Sequence[str] = ()) -> None:
-        self.letters, ends = pack_strings([*stop_words, *words], _ERRORS)
-        self.ends = np.append(0, ends)
-        self.n_stop, self.n_words = len(stop_words), ends.size
+    def __init__(self, letters: np.ndarray, ends: np.ndarray, n_stop: int) -> None:
+        self.letters, self.ends = letters, ends
+        self.n_stop, self.n_words = n_stop, ends.size - 1
+
+    @classmethod
+    def of(cls, stop_words: Sequence[str], words: Sequence[str] = ()) -> Words:
+        letters, ends = pack_strings([*stop_words, *words], _ERRORS)
+        return cls(letters, np.append(0, ends), len(stop_words))
 
     def _check_arrays(self) -> None:
         self.letters = as_ids("letters", self.letters, 1, np.uint8)
@@ -132,20 +135,63 @@ class Words(CheckedState):
         n = self.n_words
         known = [_table(n), np.empty_like(self.letters), np.zeros_like(self.ends)]
         self.__dict__["known"], self.n_words = known, 0
-        if self.add(self.letters, self.ends[1:]).size != n or self.n_words != n:
+        numbers = self.add(self.letters, self.ends[1:])
+        # Bytes that are not UTF-8 are not entered as they are.
+        same = np.array_equal(self.known[1][: self.letters.size], self.letters)
+        if numbers.size != n or self.n_words != n or not same:
             del self.__dict__["known"]
-            raise ValueError("letters must hold distinct words that are not empty")
+            raise ValueError(
+                "letters must hold distinct words in UTF-8 that are not empty"
+            )
         return known
+
+    @property
+    def learned(self) -> tuple[np.ndarray, np.ndarray]:
+        """The letters and the ends of all words, also of those learned since."""
+        _, letters, ends = self.known
+        ends = ends[: self.n_words + 1]
+        return letters[: ends[-1]], ends
 
     def strings(self) -> list[str]:
         """The words, stop words included."""
-        letters, ends = self.letters, self.ends
-        if "known" in self.__dict__:
-            _, letters, ends = self.known
-        ends = ends[: self.n_words + 1]
-        return unpack_strings(
-            "letters", (letters[: ends[-1]], ends[1:]), _ERRORS
-        ).tolist()
+        letters, ends = self.learned
+        return unpack_strings("letters", (letters, ends[1:]), _ERRORS).tolist()
+
+    def ranks(self) -> np.ndarray:
+        """The place of each word, by its number, when all are sorted as strings."""
+        letters, ends = self.learned
+        start, size = ends[:-1], np.diff(ends)
+        # Sorted by the first eight bytes; UTF-8 sorts as the code points do.
+        padded = np.append(letters, np.zeros(8, np.uint8))
+        prefix = np.zeros(start.size, dtype=np.uint64)
+        for i in range(8):
+            byte = np.where(i < size, padded[np.minimum(start + i, letters.size)], 0)
+            prefix = prefix << np.uint64(8) | byte.astype(np.uint64)
+        order = np.argsort(prefix)
+        equal = np.append(False, np.diff(prefix[order]) == 0)
+        if equal.any():
+            equal |= np.append(equal[1:], False)
+            text, tied = letters.tobytes(), order[equal]
+            words = {
+                w: text[a:b]
+                for w, a, b in zip(
+                    tied.tolist(), start[tied].tolist(), ends[1:][tied].tolist()
+                )
+            }
+            order[equal] = sorted(words, key=words.__getitem__)
+        rank = np.zeros(start.size + 1, dtype=np.uint32)
+        rank[order + 1] = np.arange(start.size)
+        return rank
+
+    def chosen(self, numbers: np.ndarray) -> Words:
+        """The stop words, and then the words of these numbers."""
+        letters, ends = self.learned
+        of = np.append(np.arange(self.n_stop), numbers - 1)
+        size = np.diff(ends)[of]
+        address = letters.ctypes.data + ends[of].astype(np.uint64)
+        out = np.empty(int(size.sum()), dtype=np.uint8)
+        gather(address, size, out)
+        return Words(out, np.append(0, np.cumsum(size)), self.n_stop)
 
     def add(self, text: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """The numbers of words in UTF-8, which are learned."""
@@ -231,7 +277,7 @@ class _Learner:
     def __init__(self, reader: Reader, totals: bool) -> None:
         words = reader.words
         if words is not None:  # the stop words; each learner has words of its own
-            words = Words(words.strings())
+            words = Words(words.letters, words.ends, words.n_stop)
         self.reader = reader._replace(words=words)
         self.table, self.roots = _table(1 << 10), np.zeros((_ROOTS, 2), np.uint64)
         sizes = [len(self.table) // 2] * 3 + [len(self.table) // 2 if totals else 0]
@@ -256,11 +302,8 @@ class _Learner:
         parent, symbol, n_texts, totals = (a[: other.n_nodes] for a in other.nodes)
         if self.reader.words is not None:
             assert other.reader.words is not None
-            _, letters, ends = other.reader.words.known
-            ends = ends[: other.reader.words.n_words + 1]
-            number = np.append(
-                np.uint32(0), self.reader.words.add(letters[: ends[-1]], ends[1:])
-            )
+            letters, ends = other.reader.words.learned
+            number = np.append(np.uint32(0), self.reader.words.add(letters, ends[1:]))
             symbol = number[symbol]
             other.read = [r._replace(symbols=number[r.symbols]) for r in other.read]
         here = np.zeros_like(parent)
@@ -291,8 +334,7 @@ class CountedNgrams(NamedTuple):
 
     n_texts: the number of texts that have the n-gram of a node, 0 for nodes that only
     lead to n-grams. totals: the occurrences, empty if they were not asked for. read:
-    the symbols of the texts, by block, if they were asked for. strings: the words, and
-    rank: the place of each in their sorted list, by number; for n-grams of words.
+    the symbols of the texts, by block, if they were asked for. rank: `Words.ranks`.
     """
 
     reader: Reader
@@ -301,7 +343,6 @@ class CountedNgrams(NamedTuple):
     n_texts: np.ndarray
     totals: np.ndarray
     read: list[Symbols]
-    strings: list[str]
     rank: np.ndarray
 
     @classmethod
@@ -327,14 +368,9 @@ class CountedNgrams(NamedTuple):
                 learner.merge(learners[i], stop)
                 learners[i] = learner  # what is merged is freed
         nodes = [a[: learner.n_nodes] for a in learner.nodes]
-        strings, words = [], learner.reader.words
-        rank = np.zeros(1, dtype=np.uint32)
-        if words is not None:
-            strings = words.strings()
-            rank = np.zeros(len(strings) + 1, dtype=np.uint32)
-            order = sorted(range(len(strings)), key=strings.__getitem__)
-            rank[np.array(order, dtype=np.intp) + 1] = np.arange(len(strings))
-        return cls(learner.reader, *nodes, learner.read, strings, rank)
+        words = learner.reader.words
+        rank = np.empty(0, np.uint32) if words is None else words.ranks()
+        return cls(learner.reader, *nodes, learner.read, rank)
 
     def sorted_nodes(self, keep: np.ndarray) -> np.ndarray:
         """The nodes of a mask, sorted by their n-grams as strings."""
@@ -354,7 +390,7 @@ class CountedNgrams(NamedTuple):
         column[nodes] = np.arange(nodes.size)
         read, words = self.read, self.reader.words
         if words is not None:
-            is_used = np.zeros(len(self.strings) + 1, dtype=bool)
+            is_used = np.zeros(self.rank.size, dtype=bool)
             is_used[symbol[1:]] = True
             used = np.flatnonzero(is_used)
             used = used[np.argsort(self.rank[used])]
@@ -362,10 +398,7 @@ class CountedNgrams(NamedTuple):
             number[used] = np.arange(words.n_stop + 1, words.n_stop + 1 + used.size)
             symbol = number[symbol]
             read = [r._replace(symbols=number[r.symbols]) for r in read]
-            words = Words(
-                self.strings[: words.n_stop],
-                [self.strings[w - 1] for w in used.tolist()],
-            )
+            words = words.chosen(used)
         reader = self.reader._replace(words=words)
         return NgramTrie(reader, parent, symbol, column[old], nodes.size), read
 
@@ -438,7 +471,7 @@ class NgramTrie(CheckedState):
             ]
             split = [() if set(found) & set(stop) else found for found in split]
             words = sorted({word for found in split for word in found})
-            reader = reader._replace(words=Words(stop, words))
+            reader = reader._replace(words=Words.of(stop, words))
             number = {word: i for i, word in enumerate(words, len(stop) + 1)}
         nodes: dict[tuple[int, int], int] = {}
         for j, found in enumerate(split):
@@ -539,8 +572,11 @@ class NgramTrie(CheckedState):
             weights, VALUES[values], NORMS[norm], np.zeros(n, np.int32), *bits, ends,
             indices, data, stop,
         )  # fmt: skip
-        end = int(ends[-1])
-        return data[:end], indices[:end], ends
+        end = int(ends[-1]) if n_texts else 0
+        # The rest of the room is given back.
+        data.resize(end, refcheck=False)
+        indices.resize(end, refcheck=False)
+        return data, indices, ends
 
     def rows(
         self,
@@ -559,8 +595,7 @@ class NgramTrie(CheckedState):
 
         def block(part: slice | Symbols) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             read = reader.read(texts[part]) if isinstance(part, slice) else part
-            data, indices, ends = self.block_rows(read, stop, **options)
-            return data.copy(), indices.copy(), ends
+            return self.block_rows(read, stop, **options)
 
         with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
             done = parallel(block, blocks(texts) if read is None else read)

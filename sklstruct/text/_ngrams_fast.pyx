@@ -15,6 +15,7 @@ from libc.math cimport log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
+from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
 
 # Bits of the classes of letters.
@@ -38,6 +39,8 @@ cdef enum:
     AS_ONE = 1
     AS_LOGARITHM = 2
     LETTERS = 0x110000
+    # Words that are read before the first of them is looked up.
+    AT_ONCE = 32
     # A lookup takes as long as about so many multiplications.
     LOOKUP = 16
 
@@ -58,6 +61,13 @@ cdef extern from *:
     #define BRUIJN 0x03F79D71B4CB0A89ULL
     """
     const uint64_t ONES, ALL_BITS, BRUIJN
+
+# A word that was read: its key, its place in the text, and where its bytes are kept.
+cdef struct Found:
+    uint64_t key
+    int64_t start
+    int64_t place
+    int64_t size
 
 # The place of the lowest bit, by the top six bits of a product (de Bruijn).
 cdef uint8_t[64] PLACE
@@ -199,6 +209,39 @@ def read_letters(const uint8_t[::1] text, const int64_t[::1] ends,
                 letters[k] = c if same else lower[c]
                 k += 1
             letter_ends[t] = k
+
+
+def letters_to_bytes(const uint8_t[::1] text, int64_t[::1] ends):
+    """Replace the end of each text, counted in letters, by that in bytes of UTF-8."""
+    cdef Py_ssize_t t
+    cdef int64_t i = 0, before = 0, end, j, letters
+    cdef uint8_t seen
+    with nogil:
+        for t in range(ends.shape[0]):
+            letters = ends[t] - before
+            before = ends[t]
+            end = i + letters
+            seen = 0
+            for j in range(i, end):
+                seen |= text[j]
+            if seen >= 0x80:  # longer than its letters; a letter ends before a first byte
+                end = i
+                while end < text.shape[0]:
+                    letters -= (text[end] & 0xC0) != 0x80
+                    if letters < 0:
+                        break
+                    end += 1
+            ends[t] = i = end
+
+
+def has_pair(const uint8_t[::1] text, uint8_t first, uint8_t second):
+    """Whether a byte stands before another one somewhere in a text."""
+    cdef Py_ssize_t i
+    cdef uint8_t found = 0
+    with nogil:
+        for i in range(text.shape[0] - 1):
+            found |= (text[i] == first) & (text[i + 1] == second)
+    return found != 0
 
 
 def squeeze_spaces(const uint32_t[::1] letters, const int64_t[::1] ends,
@@ -351,7 +394,10 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
     # Whether letters, digits and underscores are the words of ASCII.
     cdef bint usual = not classes[32] & IS_WORD
     cdef uint64_t part
-    cdef int64_t size = text.shape[0], step
+    cdef int64_t size, step
+    cdef Found[AT_ONCE] found
+    cdef Found *one
+    cdef int n_found, f
     cdef int result = R_DONE
     # By byte: the letter that is read, 0 between words, 255 for a part of a letter.
     cdef uint8_t[256] read
@@ -366,17 +412,19 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
     with nogil:
         while t < ends.shape[0]:
             end = ends[t]
-            while i < end:
+            # The slots of some words are on their way while the next words are read.
+            n_found = size = 0
+            while i < end and n_found < AT_ONCE:
                 if read[text[i]] == 0:
                     i += 1
                     continue
                 j, m, n_letters, key, plain = i, 0, 0, 0, True
-                while usual and j + 8 <= size:
+                while usual and j + 8 <= text.shape[0]:
                     part = eight(&text[j])
                     step = word_bytes(&part, same)
                     if step > end - j:
                         step = end - j
-                    put_eight(part, &word[m])
+                    put_eight(part, &word[size + m])
                     if m == 0:
                         key = part & ALL_BITS >> (64 - 8 * step) if step > 0 else 0
                     m += step
@@ -391,7 +439,7 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
                     if c < 255:
                         if m < 8:
                             key |= <uint64_t> c << (8 * m)
-                        word[m] = <uint8_t> c
+                        word[size + m] = <uint8_t> c
                         m += 1
                         j += 1
                     else:
@@ -399,7 +447,7 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
                         c = next_letter(&text[0], &behind, end)
                         if not classes[c] & IS_WORD:
                             break
-                        m += put_letter(c if same else lower[c], &word[m])
+                        m += put_letter(c if same else lower[c], &word[size + m])
                         j, plain = behind, False
                     n_letters += 1
                 if n_letters < shortest:
@@ -408,39 +456,47 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
                     i = j
                     continue
                 if m > 8 or not plain:
-                    key = key_of_word(&word[0], m)
-                at = mixed(key) & mask
+                    key = key_of_word(&word[size], m)
+                one = found + n_found
+                one.key, one.start, one.place, one.size = key, i, size, m
+                prefetch(slots + (mixed(key) & mask), sizeof(Slot))
+                n_found += 1
+                size += m
+                i = j
+            for f in range(n_found):
+                one = found + f
+                at = mixed(one.key) & mask
                 while True:
                     slot = slots + at
                     w = slot.id
                     if w == 0:
                         break
-                    if slot.key == key:
-                        if m <= 8:
+                    if slot.key == one.key:
+                        if one.size <= 8:
                             break
                         start = word_ends[w - 1]
-                        if word_ends[w] - start == m and memcmp(
-                                &arena[start], &word[0], m) == 0:
+                        if word_ends[w] - start == one.size and memcmp(
+                                &arena[start], &word[one.place], one.size) == 0:
                             break
                     at = (at + 1) & mask
                 if w == 0 and learn:
                     start = word_ends[n_words]
-                    if n_words >= limit or start + m > arena.shape[0]:
-                        result = R_FULL
+                    if n_words >= limit or start + one.size > arena.shape[0]:
+                        result, i = R_FULL, one.start
                         break
                     n_words += 1
                     w = <int32_t> n_words
-                    memcpy(&arena[start], &word[0], m)
-                    word_ends[w] = start + m
-                    slot.key, slot.id = key, w
+                    memcpy(&arena[start], &word[one.place], one.size)
+                    word_ends[w] = start + one.size
+                    slot.key, slot.id = one.key, w
                 if w == 0 or w > n_stop:
                     out[k] = <uint32_t> w
                     k += 1
-                i = j
             if result == R_FULL:
                 break
-            out_ends[t] = k
-            t += 1
+            if i >= end:
+                out_ends[t] = k
+                t += 1
     state[AT_TEXT], state[AT], state[OUT], state[IDS] = t, i, k, n_words
     return result
 

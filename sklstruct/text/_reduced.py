@@ -138,7 +138,7 @@ class ReducedMixin:
         if X is None:
             return found
         texts = as_texts(X)
-        if not texts:
+        if not len(texts):
             raise ValueError("X must hold at least one text, got an empty list")
         most = _MOST_RISE * log_loss_of(found, texts, y)
         for part in _PARTS:

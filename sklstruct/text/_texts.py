@@ -2,20 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from .._checks import INT32_MAX
-from ..symbols import is_missing, pack_strings, plain_list, unpack_strings
+from ..symbols import is_missing, plain_list, unpack_strings
 from ._arrow_fast import ArrowStrings, gather
+from ._ngrams_fast import letters_to_bytes
 
-# Bytes that are read at a time: the arrays of a block stay in the cache.
+# Letters that are read at a time: the arrays of a block stay in the cache.
 _BLOCK = 1 << 17
 
+# Texts may hold lone surrogates.
+_ERRORS = "surrogatepass"
 
-class ArrowTexts:
+
+class Texts:
+    """Texts in memory, and the size of each: in letters, or in bytes of UTF-8."""
+
+    sizes: np.ndarray
+
+    def __len__(self) -> int:
+        return self.sizes.size
+
+    def __getitem__(self, rows: Any) -> Texts:
+        """Some texts, by a slice or their numbers."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[str]:
+        for part in blocks(self):
+            yield from unpack_strings("X", self[part].packed(), _ERRORS).tolist()
+
+    def packed(self) -> tuple[np.ndarray, np.ndarray]:
+        """The texts in UTF-8, one after the other, and the end of each."""
+        raise NotImplementedError
+
+
+class ListedTexts(Texts):
+    """A list of strings."""
+
+    def __init__(self, texts: list[str], sizes: np.ndarray | None = None) -> None:
+        self.texts = texts
+        n = len(texts)
+        self.sizes = np.fromiter(map(len, texts), np.int64, n) if sizes is None else sizes
+
+    def __getitem__(self, rows: Any) -> Texts:
+        if isinstance(rows, slice):
+            return ListedTexts(self.texts[rows], self.sizes[rows])
+        return ListedTexts([self.texts[i] for i in rows.tolist()], self.sizes[rows])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts)
+
+    def packed(self) -> tuple[np.ndarray, np.ndarray]:
+        data = np.frombuffer("".join(self.texts).encode("utf-8", _ERRORS), np.uint8)
+        ends = np.cumsum(self.sizes)
+        if ends.size and ends[-1] < data.size:
+            letters_to_bytes(data, ends)
+        return data, ends
+
+
+class ArrowTexts(Texts):
     """Strings in the buffers of Arrow: the address of each, and its size in bytes."""
 
     def __init__(self, address: np.ndarray, sizes: np.ndarray, owner: Any) -> None:
@@ -46,18 +95,10 @@ class ArrowTexts:
             )
         return cls(address, sizes, owner)
 
-    def __len__(self) -> int:
-        return self.sizes.size
-
-    def __getitem__(self, rows: Any) -> ArrowTexts:
+    def __getitem__(self, rows: Any) -> Texts:
         return ArrowTexts(self.address[rows], self.sizes[rows], self.owner)
 
-    def __iter__(self) -> Iterator[str]:
-        for part in blocks(self):
-            yield from unpack_strings("X", self[part].packed()).tolist()
-
     def packed(self) -> tuple[np.ndarray, np.ndarray]:
-        """The texts, one after the other, and the end of each."""
         ends = np.cumsum(self.sizes)
         data = np.empty(int(ends[-1]) if ends.size else 0, dtype=np.uint8)
         gather(self.address, self.sizes, data)
@@ -71,12 +112,9 @@ class ArrowTexts:
         return data, ends
 
 
-Texts = list[str] | ArrowTexts
-
-
 def as_texts(X: Any) -> Texts:
     """X as texts, or a ValueError with the place of what is not a string."""
-    if isinstance(X, ArrowTexts):
+    if isinstance(X, Texts):
         return X
     if isinstance(X, str | bytes):
         raise ValueError(
@@ -104,31 +142,14 @@ def as_texts(X: Any) -> Texts:
             raise ValueError(what)
     if len(texts) >= INT32_MAX:
         raise ValueError(f"X must have fewer than {INT32_MAX} texts, got {len(texts)}")
-    return texts
-
-
-def chosen_texts(texts: Texts, rows: np.ndarray) -> Texts:
-    """The texts of some rows."""
-    if isinstance(texts, ArrowTexts):
-        return texts[rows]
-    return [texts[i] for i in rows.tolist()]
-
-
-def packed(texts: Texts) -> tuple[np.ndarray, np.ndarray]:
-    """Texts in UTF-8, one after the other, and the end of each."""
-    if isinstance(texts, ArrowTexts):
-        return texts.packed()
-    return pack_strings(texts, "surrogatepass")
+    return ListedTexts(texts)
 
 
 def blocks(texts: Texts) -> Iterator[slice]:
     """Slices of texts of about as many letters."""
-    n = len(texts)
-    arrow = isinstance(texts, ArrowTexts)
-    sizes = texts.sizes if arrow else np.fromiter(map(len, texts), np.int64, n)
-    ends = np.cumsum(sizes)
+    ends = np.cumsum(texts.sizes)
     start = 0
-    while start < n:
+    while start < ends.size:
         before = int(ends[start - 1]) if start else 0
         stop = int(np.searchsorted(ends, before + _BLOCK, side="right"))
         stop = min(max(stop, start + 1), start + _BLOCK)

@@ -351,7 +351,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             )
             if not all(isinstance(word, str) for word in stop):
                 raise ValueError(f"stop_words must hold strings, got {given!r}")
-            words = Words(sorted(set(filter(is_word, stop))))
+            words = Words.of(sorted(set(filter(is_word, stop))))
         elif self.stop_words is not None:
             raise ValueError(
                 f'stop_words needs analyzer="word", got analyzer={self.analyzer!r}'

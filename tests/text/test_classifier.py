@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from _texts import LABELS, NEW, TEXTS, several, tickets
 from sklearn.base import clone, is_classifier
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
@@ -181,6 +182,23 @@ def test_conventions():
     np.testing.assert_array_equal(threads.predict_proba(NEW), model.predict_proba(NEW))
     few = pd.Series(NEW, index=range(5, 5 + len(NEW)))
     np.testing.assert_array_equal(model.predict(few), model.predict(NEW))
+
+
+@pytest.mark.parametrize("features", ["auto", "both", TfidfVectorizer()], ids=str)
+def test_texts_of_arrow_are_those_of_lists(features, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    monkeypatch.setattr(_classifier, "_MOST_TRIED", 100)
+    model = TextClassifier(features, estimator=LogisticRegression())
+    if isinstance(features, str):
+        model = TextClassifier(features, random_state=0)
+    of_lists = clone(model).fit(TEXTS, LABELS)
+    of_arrow = model.fit(pa.array(TEXTS), pa.array(LABELS))
+    new = pa.chunked_array([NEW[:3], NEW[3:]])
+    np.testing.assert_array_equal(
+        of_arrow.predict_proba(new), of_lists.predict_proba(NEW)
+    )
+    with pytest.raises(ValueError, match=r"X\[1\] must be a string, got null"):
+        model.predict(pa.array(["a", None]))
 
 
 def test_blocks_of_texts_do_not_change_answers(monkeypatch):
