@@ -286,7 +286,9 @@ class _Learner:
         self.n_nodes = 1
         self.read: list[Symbols] = []
 
-    def learn(self, texts: Texts, parts: list[slice], keep: bool, stop: Any) -> _Learner:
+    def learn(
+        self, texts: Texts, parts: list[slice], keep: bool, stop: Any
+    ) -> _Learner:
         """Count the n-grams of these blocks of texts; keep: their symbols too."""
         for part in parts:
             read = self.reader.read(texts[part], learn=True)

@@ -31,7 +31,8 @@ def joined(parts: dict[str, NgramVectorizer]) -> Any:
     """One vectorizer of some; each has an equal part of the length of a row."""
     if len(parts) == 1:
         return next(iter(parts.values()))
-    share = 1 / np.sqrt(len(parts))
+    # A number of Python leaves the rows in their type.
+    share = float(1 / np.sqrt(len(parts)))
     return FeatureUnion(
         list(parts.items()), transformer_weights=dict.fromkeys(parts, share)
     )

@@ -46,7 +46,9 @@ class ListedTexts(Texts):
     def __init__(self, texts: list[str], sizes: np.ndarray | None = None) -> None:
         self.texts = texts
         n = len(texts)
-        self.sizes = np.fromiter(map(len, texts), np.int64, n) if sizes is None else sizes
+        self.sizes = (
+            np.fromiter(map(len, texts), np.int64, n) if sizes is None else sizes
+        )
 
     def __getitem__(self, rows: Any) -> Texts:
         if isinstance(rows, slice):
