@@ -40,10 +40,10 @@ FASTTEXT = {
     "sections": "minn=3 maxn=6 dim=32 lr=.2 epoch=100",
 }
 SMALL = "udhr20", "udhr40", "udhr100", "clinc150"
-# Languages of fewer paragraphs, and tags of fewer training texts, are left out.
-FEWEST_PARAGRAPHS, FEWEST = 30, 20
-# Texts of the large set.
-N_LARGE = 560_000
+# Languages of fewer paragraphs, and sections and tags of fewer training texts, are left
+# out. (All texts of the section "tasks" are of one source, which is in the test part.)
+FEWEST_PARAGRAPHS = 30
+FEWEST = {"sections": 80, "tags": 20}
 
 
 def cases():
@@ -75,8 +75,6 @@ def parts_of(name: str) -> list[tuple[list[str], list]]:
         parts[part][0].append(text)
         parts[part][1].append(label)
 
-    if name == "large":
-        return [*large_parts(), ([], [])]
     if name == "clinc150":
         for part, split in enumerate(("train", "val", "test")):
             for row in lines("clinc150", split):
@@ -97,38 +95,18 @@ def parts_of(name: str) -> list[tuple[list[str], list]]:
         place = hashed(source)
         label = tags.split(",") if name == "tags" else section
         put(2 if place < 0.2 else int(place < 0.32), text, label)
+    trained, fewest = parts[0][1] + parts[1][1], FEWEST[name]
     if name == "tags":
-        counts = Counter(tag for row in parts[0][1] + parts[1][1] for tag in row)
-        parts = [
-            (texts, [[t for t in tags if counts[t] >= FEWEST] for tags in y])
+        counts = Counter(tag for row in trained for tag in row)
+        return [
+            (texts, [[t for t in tags if counts[t] >= fewest] for tags in y])
             for texts, y in parts
         ]
-    return parts
-
-
-def large_parts() -> list[tuple[list[str], list]]:
-    """Windows of newsgroup posts: 560 000 to train, of 14 groups, and 7 000 to test.
-
-    No set of this size is among the data. A window has up to 60 words of a post, of
-    which one in six is left out; a post of the training part is in about 70 of them.
-    """
-    found = []
-    for split, n_texts in (("train", N_LARGE), ("test", 7_000)):
-        rows = lines("text-classes", f"20news-bydate-{split}")
-        groups = sorted({row[0] for row in rows})[:14]
-        posts = [(row[0], row[-1].replace("\\n", " ").split()) for row in rows]
-        posts = [(label, words) for label, words in posts if label in groups]
-        rng = np.random.default_rng(0)
-        texts, labels = [], []
-        for i in rng.integers(0, len(posts), n_texts).tolist():
-            label, words = posts[i]
-            start = int(rng.integers(0, max(1, len(words) - 30)))
-            window = words[start : start + 60]
-            kept = rng.random(len(window)) < 5 / 6
-            texts.append(" ".join(w for w, is_kept in zip(window, kept) if is_kept))
-            labels.append(label)
-        found.append((texts, labels))
-    return found
+    counts = Counter(trained)
+    kept = [
+        [pair for pair in zip(*part) if counts[pair[1]] >= fewest] for part in parts
+    ]
+    return [([x for x, _ in pairs], [y for _, y in pairs]) for pairs in kept]
 
 
 def figures_of(classes, proba, y) -> dict:

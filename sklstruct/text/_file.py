@@ -19,7 +19,8 @@ from ..exchange import Container, labels_of, put_labels
 from ..hierarchical._score_model import ScoreModel
 from ..linear._labels import LabelColumns
 from ..taxonomy import Taxonomy
-from ._ngrams import NgramTrie, Reader, Words, depth_first, parents_in_order
+from ._ngrams import NgramTrie, depth_first, parents_in_order
+from ._reading import Reader, Words
 from ._scores import ByteWeights
 from ._vectorizer import NgramVectorizer, idf_of
 

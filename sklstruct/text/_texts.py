@@ -10,7 +10,7 @@ import numpy as np
 from .._checks import INT32_MAX
 from ..symbols import is_missing, plain_list, unpack_strings
 from ._arrow_fast import ArrowStrings, gather
-from ._ngrams_fast import letters_to_bytes
+from ._letters_fast import letters_to_bytes
 
 # Letters that are read at a time: the arrays of a block stay in the cache.
 _BLOCK = 1 << 17

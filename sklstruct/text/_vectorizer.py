@@ -20,7 +20,8 @@ from .._compat import (
     _fit_context,
 )
 from ..symbols import object_array, plain_list
-from ._ngrams import CountedNgrams, NgramTrie, Reader, Symbols, Words, is_word
+from ._ngrams import CountedNgrams, NgramTrie
+from ._reading import Reader, Symbols, Words, is_word
 from ._texts import Texts, as_texts
 
 

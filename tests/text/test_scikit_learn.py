@@ -11,7 +11,8 @@ from sklearn.feature_extraction import text as sklearn_text
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from sklstruct._compat import _align_api_if_sparse
-from sklstruct.text._ngrams import CountedNgrams, NgramTrie, Reader, Words, is_word
+from sklstruct.text._ngrams import CountedNgrams, NgramTrie
+from sklstruct.text._reading import Reader, Words, is_word
 from sklstruct.text._texts import as_texts
 
 pytest.importorskip(

@@ -15,8 +15,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sklstruct.linear import ngram_parents
-from sklstruct.text import NgramVectorizer, _ngrams, _texts
-from sklstruct.text._ngrams import NgramTrie, Reader, Words
+from sklstruct.text import NgramVectorizer, _ngrams, _reading, _texts
+from sklstruct.text._ngrams import NgramTrie
+from sklstruct.text._reading import Reader, Words
 from sklstruct.text._texts import as_texts
 
 # Letters of one, two and four bytes, letters whose lower case is longer or depends on
@@ -153,13 +154,13 @@ def test_more_columns_than_one_word_of_the_top_level_marks():
 
 def test_letters_are_those_of_python():
     letters = [chr(i) for i in range(sys.maxunicode + 1)]
-    lower = _ngrams._lower()
+    lower = _reading._lower()
     for i, letter in enumerate(letters):
-        if letter.encode("utf-8", "surrogatepass") not in _ngrams._BY_TEXT:
+        if letter.encode("utf-8", "surrogatepass") not in _reading._BY_TEXT:
             assert chr(lower[i]) == letter.lower()
-    classes = _ngrams._classes()
+    classes = _reading._classes()
     text = "".join(letters)
-    for bit, pattern in ((_ngrams.WORD, r"\w"), (_ngrams.SPACE, r"\s")):
+    for bit, pattern in ((_reading.WORD, r"\w"), (_reading.SPACE, r"\s")):
         found = [ord(letter) for letter in re.findall(pattern, text)]
         np.testing.assert_array_equal(np.flatnonzero(classes & bit), found)
 
