@@ -1,8 +1,8 @@
 """The strings of an Arrow column, read from its buffers.
 
-The column comes as capsules of Arrow's C data interface, which pyarrow, polars, nanoarrow
-and others make without each other: https://arrow.apache.org/docs/format/
-CDataInterface.html. Types: string ("u", 32-bit offsets), large_string ("U", 64-bit) and
+The column comes as capsules of Arrow's C data interface, which pyarrow, polars,
+nanoarrow and others make: https://arrow.apache.org/docs/format/CDataInterface.html
+Types: string ("u", 32-bit offsets), large_string ("U", 64-bit) and
 string_view ("vu": 16 bytes for each string, its size and its first bytes or its place).
 """
 

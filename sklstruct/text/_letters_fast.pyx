@@ -133,7 +133,7 @@ def letters_to_bytes(const uint8_t[::1] text, int64_t[::1] ends):
             seen = 0
             for j in range(i, end):
                 seen |= text[j]
-            if seen >= 0x80:  # longer than its letters; a letter ends before a first byte
+            if seen >= 0x80:  # more bytes than letters; a first byte begins a letter
                 end = i
                 while end < text.shape[0]:
                     letters -= (text[end] & 0xC0) != 0x80

@@ -132,10 +132,12 @@ class CountedNgrams(NamedTuple):
             for i in range(1, len(learners)):
                 learner.merge(learners[i], stop)
                 learners[i] = learner  # what is merged is freed
-        nodes = [a[: learner.n_nodes] for a in learner.nodes]
+        parent, symbol, n_texts, counts = (a[: learner.n_nodes] for a in learner.nodes)
         words = learner.reader.words
         rank = np.empty(0, np.uint32) if words is None else words.ranks()
-        return cls(learner.reader, *nodes, learner.read, rank)
+        return cls(
+            learner.reader, parent, symbol, n_texts, counts, learner.read, rank
+        )
 
     def sorted_nodes(self, keep: np.ndarray) -> np.ndarray:
         """The nodes of a mask, sorted by their n-grams as strings."""
