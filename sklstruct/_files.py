@@ -438,7 +438,10 @@ class _PeekableReader(io.RawIOBase):
         if self._head:
             data, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
         else:
-            data = self._named(self._file.read, len(buffer))
+            read = self._file.read
+            if type(self._file) is io.BufferedReader:
+                read = self._file.read1  # what a pipe has now, not what is to come
+            data = self._named(read, len(buffer))
             if data is None:  # a non-blocking stream without data
                 return None
         buffer[: len(data)] = data

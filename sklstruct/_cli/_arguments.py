@@ -383,7 +383,7 @@ def _add_classify(add: Any) -> None:
             help="first letters of labels in lines of fastText (__label__)",
         )  # fmt: skip
         one.add_argument(
-            "--columns", type=_columns, default=(1, 2), metavar="LABEL,TEXT",
+            "--columns", type=_columns, metavar="LABEL,TEXT",
             help="columns of a .tsv or .csv (1,2)",
         )  # fmt: skip
         one.add_argument(

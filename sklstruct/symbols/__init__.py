@@ -14,6 +14,8 @@ if TYPE_CHECKING:
         label_array,
         learn_symbols,
         object_array,
+        pack_strings,
+        unpack_strings,
     )
     from ._ids import prepare_for_ids
     from ._labels import Labels as Labels
