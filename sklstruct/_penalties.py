@@ -73,20 +73,6 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
         """
         return problem.bound(self)
 
-    def smooth(self, positive: bool) -> bool:
-        """True if it has a gradient at all weights that are allowed.
-
-        Parameters
-        ----------
-        positive : bool
-            Whether weights are non-negative: :math:`|w|` is w there.
-
-        Returns
-        -------
-        smooth : bool
-        """
-        return False
-
 
 class DepthWeighted(Penalty):
     """Base of the penalties with the parameter `depth_weight`."""
@@ -110,9 +96,6 @@ class Separable(DepthWeighted):
     def count_weights(self) -> np.ndarray | None:
         """Further factors of the l1 term, for the adjusted counts 1, 2, ..."""
         return None
-
-    def smooth(self, positive: bool) -> bool:
-        return positive or self.ratios()[0] == 0.0
 
 
 class _CountWeighted(Separable):

@@ -89,7 +89,7 @@ def test_against_the_definition(prior_depth, alpha):
     assert found.backoff_model_.check_normalized() < 1e-9
 
 
-@pytest.mark.parametrize("solver", ["diagonal", "fista", "lbfgs"])
+@pytest.mark.parametrize("solver", ["diagonal", "fista"])
 def test_solvers_agree_and_the_gap_bounds_them(solver):
     prior = base()
     best = adapted(prior, penalty="l2", lam=0.2).estimator_.objective_[-1]
