@@ -16,6 +16,7 @@ Goodman 2002; Huang et al. 2010. NumPy, without compiled loops: compare the pass
 SCIS and CD with those of other solvers, not their seconds.
 """
 
+from contextlib import suppress
 from math import exp, inf, log
 
 import numpy as np
@@ -227,11 +228,9 @@ class LBFGS(Solver):
 
         options = {"maxcor": 10, "ftol": 0.0, "gtol": 0.0, "maxls": 40,
                    "maxiter": self.max_iter, "maxfun": 2 * self.max_iter}  # fmt: skip
-        try:
+        with suppress(Enough):
             minimize(function, w / scale, jac=True, method="L-BFGS-B",
                      bounds=[(0.0, None)] * w.size, options=options)  # fmt: skip
-        except Enough:
-            pass
         objective, optimality, at = best
         return Result(at, history, objective, optimality, "stopped")
 

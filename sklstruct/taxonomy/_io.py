@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import as_floats, check_count
+from .._checks import check_count
 from ._labels import as_scalar, is_absent
 
 Parts: TypeAlias = tuple[NDArray, NDArray, list, list | None]
@@ -179,30 +179,6 @@ def read_paths(paths: Mapping[Hashable, Sequence]) -> Parts:
         parent.append(node)
         name.append(None)
     return assemble(parent, labels, label_node, name)
-
-
-def read_linkage(linkage: ArrayLike) -> tuple[NDArray, NDArray]:
-    """Parents and leaves of a linkage matrix of SciPy."""
-    merges = np.asarray(linkage)
-    if merges.ndim != 2 or (merges.size and merges.shape[1] < 2):
-        raise ValueError(
-            f"linkage must be a 2-D array with at least 2 columns, got shape "
-            f"{merges.shape}"
-        )
-    m = len(merges)
-    given = as_floats("linkage", merges[:, :2] if m else np.empty((0, 2)), 2)
-    parent = np.full(2 * m + 1, -1, dtype=np.int64)
-    made = np.arange(m + 1, 2 * m + 1)
-    known = ((given >= 0) & (given < made[:, None])).all()
-    pairs = given.astype(np.int64) if known else np.empty((0, 2), np.int64)
-    if np.unique(pairs).size < 2 * m:
-        raise ValueError(
-            "linkage merges a cluster twice or before it exists; row i may use "
-            "each cluster below n_classes + i once in the whole matrix"
-        )
-    parent[pairs[:, 0]] = made
-    parent[pairs[:, 1]] = made
-    return parent, np.arange(m + 1)
 
 
 def assemble(
