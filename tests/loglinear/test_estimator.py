@@ -243,6 +243,7 @@ def test_lam_zero_ends_finite(penalty, positive):
         ({"lam": 1e51}, "lam must be at most"),
         ({"alpha": 1e20}, r"alpha=1e\+20 weighs contexts of 3 symbols"),
         ({"alpha": [1.0, 1.0, 1e60, 1.0]}, "alpha.*contexts of 2 symbols"),
+        ({"alpha": {}}, r"alpha must be numbers, got \{\}"),
         ({"depth_weight": 1e300}, r"depth_weight=1e\+300 weighs contexts of 1"),
         ({"penalty": ElasticNet(gamma=-1.0)}, "'gamma' parameter of ElasticNet"),
         ({"penalty": ElasticNet(gamma=np.inf)}, "gamma"),
