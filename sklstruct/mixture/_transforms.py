@@ -265,6 +265,6 @@ def weight_at(model: BackoffModel, columns: Columns, weight: NDArray) -> NDArray
     return single_precision(tree.add_up(np.bincount(node, weight, tree.n_nodes)))
 
 
-def selectable(X):
+def selectable(X: Any) -> Any:
     """X with rows that can be selected."""
     return X.tocsr() if sp.issparse(X) else X
