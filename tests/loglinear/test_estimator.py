@@ -251,8 +251,14 @@ def test_lam_zero_ends_finite(penalty, positive):
         ({"penalty": ElasticNet(gamma=[1.0, 1.0])}, "gamma.*each depth 0 ... 3"),
         ({"penalty": ElasticNet(gamma=[1.0, -1.0, 1, 1])}, "gamma.*non-negative"),
         ({"penalty": ElasticNet(gamma=["a"])}, "gamma must be numbers"),
-        ({"penalty": ElasticNet(gamma=[[1.0]])}, "gamma must be one number, or a sequence"),
-        ({"penalty": ElasticNet(count_weight=[])}, "count_weight must be one number, or a sequence"),
+        (
+            {"penalty": ElasticNet(gamma=[[1.0]])},
+            "gamma must be one number, or a sequence",
+        ),
+        (
+            {"penalty": ElasticNet(count_weight=[])},
+            "count_weight must be one number, or a sequence",
+        ),
         ({"penalty": L1(count_weight=[np.nan])}, "count_weight.*finite"),
         ({"penalty": L1(count_weight=1.0)}, "count_weight"),
         ({"penalty": "l0"}, "penalty"),

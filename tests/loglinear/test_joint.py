@@ -564,8 +564,8 @@ def test_a_class_that_never_occurs_keeps_a_weight_of_zero():
 def test_without_a_penalty_the_passes_descend():
     X, y, _ = random_windows(133)
     newton = JointLogLinear(lam=0.0).fit(X, y)
-    slow = loglinear(penalty="l2", lam=0.0, alpha=0.87, solver="diagonal").fit(X, y)
-    assert newton.objective_[-1] == pytest.approx(slow.objective_[-1], rel=1e-2)
+    one = loglinear(penalty="l2", lam=0.0, alpha=0.87).fit(X, y)
+    assert newton.objective_[-1] == pytest.approx(one.objective_[-1], rel=1e-3)
 
 
 def counted(X, y, weight=None, **more):

@@ -139,8 +139,10 @@ def test_training_on_the_text_beats_the_prior_on_it():
 @pytest.mark.parametrize(
     "params, match",
     [
-        ({"solver": "gis"}, "and a prior: it knows the loss"),
-        ({"solver": "cd", "penalty": "l2"}, "and a prior: it knows the loss"),
+        (
+            {"solver": "tree_metric", "penalty": "l2"},
+            "and a prior: it knows the loss",
+        ),
         ({"solver": "active_set", "penalty": "tree_l2"}, "and a prior: it knows the"),
         ({"penalty": ElasticNet(count_weight=[1.0, 2.0])}, "and a prior: count_weight"),
     ],
