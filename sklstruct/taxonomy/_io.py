@@ -22,6 +22,8 @@ Tree: TypeAlias = Any
 # Deepest tree that `write_text` draws without `max_depth`: a chain of K levels takes
 # 5 K² characters, 5 MB here and 500 MB at 10 000.
 _MAX_TEXT_DEPTH = 1000
+# Labels of a leaf that `write_text` lists.
+_MOST_LABELS = 8
 _END: Any = object()
 
 
@@ -237,12 +239,11 @@ def reject_cycle(
 # ---------------------------------------------------------------------- writers
 
 
-def labels_of_leaves(tree: Tree) -> dict[int, list]:
-    """Leaf -> its labels, as Python scalars."""
-    held: dict[int, list] = {}
-    labels = tree.classes.tolist()
-    for k, v in enumerate(tree.leaf_of_class.tolist()):
-        held.setdefault(v, []).append(labels[k])
+def labels_of_nodes(tree: Tree) -> list[list]:
+    """The labels that each node holds, as Python scalars: none at inner nodes."""
+    held: list[list] = [[] for _ in range(tree.n_nodes)]
+    for label, v in zip(tree.classes.tolist(), tree.leaf_of_class.tolist()):
+        held[v].append(label)
     return held
 
 
@@ -257,17 +258,14 @@ def preorder(tree: Tree) -> Iterable[tuple[int, int]]:
 
 
 def write_nested(tree: Tree) -> list:
-    labels = tree.classes.tolist()
-    lists: list[list] = [[] for _ in range(tree.n_nodes)]
-    for k, v in enumerate(tree.leaf_of_class.tolist()):
-        lists[v].append(labels[k])
+    lists = labels_of_nodes(tree)
     for v, p in enumerate(tree.parent.tolist()):
         if p >= 0:
             lists[p].append(lists[v])
     return lists[0]
 
 
-def write_text(tree: Tree, max_depth: int | None, max_labels: int) -> str:
+def write_text(tree: Tree, max_depth: int | None) -> str:
     if max_depth is not None:
         max_depth = check_count("max_depth", max_depth, 0)
     elif tree.depth > _MAX_TEXT_DEPTH:
@@ -276,17 +274,16 @@ def write_text(tree: Tree, max_depth: int | None, max_labels: int) -> str:
             f"square; give max_depth, the deepest level to show (None draws at "
             f"most {_MAX_TEXT_DEPTH})"
         )
-    max_labels = check_count("max_labels", max_labels, 1)
-    held = labels_of_leaves(tree)
+    held = labels_of_nodes(tree)
     sizes = tree.class_sets.stop - tree.class_sets.start
     lines = []
     for v, level in preorder(tree):
         if max_depth is not None and level > max_depth:
             continue
         name = None if tree.names is None else tree.names[v]
-        if v in held:
-            text = ", ".join(str(label) for label in held[v][:max_labels])
-            if len(held[v]) > max_labels:
+        if held[v]:
+            text = ", ".join(str(label) for label in held[v][:_MOST_LABELS])
+            if len(held[v]) > _MOST_LABELS:
                 text += f", ... ({len(held[v])} classes)"
             if name is not None and len(held[v]) > 1:
                 text = f"{name}: {text}"

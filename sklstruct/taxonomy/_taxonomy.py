@@ -583,8 +583,8 @@ class Taxonomy:
         """
         return write_nested(self)
 
-    def export_text(self, *, max_depth: int | None = None, max_labels: int = 8) -> str:
-        """The tree as text, one node per line.
+    def export_text(self, *, max_depth: int | None = None) -> str:
+        """The tree as text, one node per line, with up to eight labels of a leaf.
 
         Parameters
         ----------
@@ -593,9 +593,6 @@ class Taxonomy:
             classes. None shows all levels, of at most 1000: the text grows with the
             square of the depth.
 
-        max_labels : int, default=8
-            Labels to list per leaf, >= 1.
-
         Returns
         -------
         text : str
@@ -603,10 +600,10 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            If a tree of more than 1000 levels has no `max_depth`, or a parameter is out
-            of its range.
+            If a tree of more than 1000 levels has no `max_depth`, or `max_depth` is not
+            an integer of at least 0.
         """
-        return write_text(self, max_depth, max_labels)
+        return write_text(self, max_depth)
 
     def _repr_html_(self) -> str:
         depth = 3 if self.n_nodes > 200 else None  # about a screenful

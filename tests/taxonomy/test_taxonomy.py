@@ -290,9 +290,9 @@ def test_text():
         {"it's": ("pet",), "dog": ("pet",), 'a "b"': ("car", "x"), "c": ("car",)}
     )
     assert tree.export_text(max_depth=0) == "root"
-    text = Taxonomy.from_nested([list(range(20)), [20]]).export_text(max_labels=2)
-    assert "0, 1, ... (20 classes)" in text
-    for bad in ({"max_depth": -1}, {"max_depth": 0.5}, {"max_labels": 0}):
+    text = Taxonomy.from_nested([list(range(20)), [20]]).export_text()
+    assert "|--- 0, 1, 2, 3, 4, 5, 6, 7, ... (20 classes)" in text
+    for bad in ({"max_depth": -1}, {"max_depth": 0.5}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             tree.export_text(**bad)
 
