@@ -28,7 +28,14 @@ from ..context_tree import (
     merge_counts,
     renumber_pairs,
 )
-from ..symbols import Labels, encode, learn_symbols, object_array, sort_symbols
+from ..symbols import (
+    Labels,
+    check_sizes,
+    encode,
+    learn_symbols,
+    object_array,
+    sort_symbols,
+)
 from ._readers import PathReader, PathTree, WindowReader
 from ._samples import Positions
 from ._selected import selected_nodes
@@ -98,7 +105,7 @@ class Counted:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take pickled counts; ValueError if the labels do not fit the pairs."""
         self.__dict__.update(state)
-        self.labels.check_sizes(self.pairs.n_classes, self.pairs.tree.n_symbols)
+        check_sizes(self.labels, self.pairs.n_classes, self.pairs.tree.n_symbols)
 
     @classmethod
     def merge(cls, parts: Sequence[Counted], labels: Labels | None = None) -> Self:

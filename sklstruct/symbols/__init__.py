@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from ._ids import prepare_for_ids
     from ._labels import Labels as Labels
-    from ._labels import read_vocabulary, sort_symbols, union_labels
+    from ._labels import check_sizes, read_vocabulary, sort_symbols, union_labels
     from ._number import number_sentences
     from ._sentences import (
         DEEPEST,
