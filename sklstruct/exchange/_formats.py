@@ -24,8 +24,9 @@ from ..backoff._model import check_model
 from ._arpa_read import read_arpa
 from ._arpa_write import write_arpa
 from ._att import read_att, write_att
+from ._kenlm import read_kenlm, write_probing, write_trie
+from ._kenlm_layout import MAGIC, kenlm_file
 from ._native import NATIVE, read_native, write_native
-from ._probing import MAGIC, kenlm_file, read_probing, write_probing
 
 
 class Format(NamedTuple):
@@ -51,8 +52,9 @@ class Format(NamedTuple):
 FORMATS = {
     "arpa": Format(read_arpa, write_arpa, suffixes=(".arpa", ".lm")),
     "kenlm": Format(
-        read_probing, write_probing, MAGIC, (".bin", ".binary", ".klm", ".kenlm")
+        read_kenlm, write_probing, MAGIC, (".bin", ".binary", ".klm", ".kenlm")
     ),
+    "trie": Format(read_kenlm, write_trie, MAGIC, (".trie",)),
     "att": Format(read_att, write_att, suffixes=(".att",)),
     "native": Format(read_native, write_native, NATIVE.magic, (".sklm",)),
 }
