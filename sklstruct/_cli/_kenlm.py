@@ -296,14 +296,14 @@ def _bytes(memory: str) -> int:
 
 def build_binary(arguments: argparse.Namespace) -> None:
     """``sklstruct build_binary``."""
-    if arguments.kind != "probing":
-        raise ValueError(
-            f"{arguments.kind}: only the type probing is written, without quantisation "
-            "(-q, -b) and without compressed pointers (-a)"
-        )
-    given = vars(arguments)
-    if given["refused -q"] is not None or given["refused -b"] is not None:
+    given, kind = vars(arguments), arguments.kind
+    bits = {name: given[name] for name in ("prob_bits", "backoff_bits", "pointer_bits")}
+    if kind not in ("probing", "trie"):
+        raise ValueError(f"{kind}: the type must be probing or trie")
+    if kind == "probing" and (arguments.prob_bits, arguments.backoff_bits) != (None,) * 2:
         raise ValueError("-q and -b quantise a trie, and the type is probing")
+    if arguments.backoff_bits is not None and arguments.prob_bits is None:
+        raise ValueError("-b needs -q")
     if given["refused -r"] is not None:
         raise ValueError("-r: rest costs are not supported")
     _tell_ignored(arguments)
@@ -314,8 +314,11 @@ def build_binary(arguments: argparse.Namespace) -> None:
             f"-u is not supported, and {arguments.model} has no <unk>; its probability "
             "is 10^-100 then"
         )
-    output, multiplier = arguments.output, arguments.multiplier
-    exchange.write(model, output, format="kenlm", multiplier=multiplier)
+    if kind == "trie":
+        exchange.write(model, arguments.output, format="trie", **bits)
+    else:
+        multiplier = arguments.multiplier
+        exchange.write(model, arguments.output, format="kenlm", multiplier=multiplier)
 
 
 _LEVELS = {"2": 3, "1": 2, "0": 1}

@@ -75,15 +75,15 @@ cdef inline float as_float(uint32_t bits) noexcept nogil:
 
 
 cdef inline uint64_t between(
-    uint64_t a, uint64_t b, uint64_t value, uint64_t low, uint64_t high, bint half
+    uint64_t a, uint64_t b, uint64_t value, uint64_t low, uint64_t high, int32_t n
 ) noexcept nogil:
     """A row of a, ..., b - 1 to look for a value, if rows have values in [low, high].
 
-    Words are spread evenly, so a straight line is followed. Every second step halves
-    the rows: a damaged file costs O(log n), too.
+    Values are spread evenly, so a straight line is followed. From the eighth step on
+    the rows are halved: a damaged file costs O(log n), too.
     """
     cdef uint64_t step = (b - a) >> 1
-    if not half:
+    if n < 8 and step > 1:
         step = <uint64_t>(
             <double>(value - low) / (<double>(high - low) + 1.0) * <double>(b - a)
         )
@@ -91,13 +91,13 @@ cdef inline uint64_t between(
 
 
 cdef inline uint32_t sorted_id(
-    const uint8_t* hashes, uint64_t n, uint64_t h
+    const uint8_t* hashes, uint64_t b, uint64_t h
 ) noexcept nogil:
     """The id of a word in a trie by its hash, 0 for unknown words."""
-    cdef uint64_t a = 0, b = n, low = 0, high = <uint64_t>-1, at, found
-    cdef bint half = False
+    cdef uint64_t a = 0, low = 0, high = <uint64_t>-1, at, found
+    cdef int32_t n = 0
     while a < b:
-        at = between(a, b, h, low, high, half)
+        at = between(a, b, h, low, high, n)
         found = read64(hashes + 8 * at)
         if found == h:
             return <uint32_t>(at + 1)
@@ -105,7 +105,7 @@ cdef inline uint32_t sorted_id(
             a, low = at + 1, found
         else:
             b, high = at, found
-        half = not half
+        n += 1
     return 0
 
 
@@ -182,7 +182,8 @@ cdef inline bint longer(
     cdef const level_t* level = &t.longer[k - 1]
     cdef const uint8_t* at
     cdef uint64_t a, b, low = 0, high = t.n_words, i = 0, found, bit
-    cdef bint half = False, highest = k == t.order - 1
+    cdef int32_t n = 0
+    cdef bint highest = k == t.order - 1
     if not t.trie:
         f.key = moved(f.key) ^ added(word)
         at = find(level.data, level.width, level.n, f.key)
@@ -196,7 +197,7 @@ cdef inline bint longer(
     while True:
         if a >= b:
             return False
-        i = between(a, b, word, low, high, half)
+        i = between(a, b, word, low, high, n)
         found = read_bits(level.data, i * level.width, level.word_bits)
         if found == word:
             break
@@ -204,7 +205,7 @@ cdef inline bint longer(
             a, low = i + 1, found
         else:
             b, high = i, found
-        half = not half
+        n += 1
     bit = i * level.width
     f.prob = <uint32_t>read_bits(level.data, bit + level.prob_at, level.prob_bits)
     if level.probs != NULL:

@@ -13,7 +13,7 @@ from sklstruct import LanguageModel, exchange
 from sklstruct._cli import main
 from sklstruct.compat import kenlm
 from sklstruct.exchange._formats import what_is
-from sklstruct.exchange._probing import image_of
+from sklstruct.exchange._kenlm import probing_image
 from sklstruct.smoothing import AdditiveLM
 
 
@@ -28,7 +28,7 @@ def arpa():
 
 
 def binary(kind=0):
-    data = bytearray(image_of(small().backoff_model_))
+    data = bytearray(probing_image(small().backoff_model_))
     data[96:100] = struct.pack("<I", kind)
     return bytes(data)
 

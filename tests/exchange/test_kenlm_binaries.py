@@ -1,4 +1,4 @@
-"""KenLM's probing files: KenLM reads ours, we read them back, damage is an error."""
+"""KenLM's binaries: KenLM reads ours, we read them back, damage is an error."""
 
 import io
 import warnings
@@ -13,7 +13,8 @@ from sklstruct.compat import kenlm as ours
 from sklstruct.context_tree import ContextTree, Pairs
 from sklstruct.datasets import load_python_topics
 from sklstruct.exchange import _probing
-from sklstruct.exchange._probing import image_of, read_layout, read_probing
+from sklstruct.exchange._kenlm import probing_image, read_kenlm, trie_image
+from sklstruct.exchange._kenlm_layout import read_layout
 from sklstruct.symbols import Labels
 
 TEXT = [" ".join(words) for words in load_python_topics()[:400]]
@@ -47,13 +48,38 @@ MODELS = {
 }
 
 
+def trie(**options):
+    return lambda model: trie_image(model, **options)
+
+
+EXACT = {
+    "probing": probing_image,
+    "trie": trie(),
+    "compressed": trie(pointer_bits=22),
+}
+IMAGES = {
+    **EXACT,
+    "quantised": trie(prob_bits=5, backoff_bits=4),
+    "both": trie(prob_bits=8, pointer_bits=6),
+}
+
+
 @pytest.fixture(params=MODELS, ids=lambda name: name)
 def model(request):
     return MODELS[request.param]
 
 
+@pytest.fixture(params=IMAGES, ids=lambda name: name)
+def kind(request):
+    return request.param
+
+
 def read(image):
-    return read_probing(io.BytesIO(bytes(image)), "file")
+    return read_kenlm(io.BytesIO(bytes(image)), "file")
+
+
+def mapped(image):
+    return ours._of_image(bytes(image), b"")
 
 
 def all_scores(model, sentences):
@@ -65,10 +91,10 @@ def all_scores(model, sentences):
     ]
 
 
-def test_kenlm_has_our_scores(model, tmp_path):
+def test_kenlm_has_our_scores(model, kind, tmp_path):
     kenlm = pytest.importorskip("kenlm")
     path = tmp_path / "model.bin"
-    path.write_bytes(image_of(model))
+    path.write_bytes(IMAGES[kind](model))
     theirs = kenlm.Model(str(path))
     sentences = TEXT[300:] + ODD
     assert theirs.order == ours.Model(path).order == max(2, model.order)
@@ -97,15 +123,16 @@ def test_flags_are_those_of_kenlm(tmp_path):
     """Scores, lengths of n-grams, and which histories are one state."""
     kenlm = pytest.importorskip("kenlm")
     model = marks_inside()
-    arpa, binary = str(tmp_path / "m.arpa"), str(tmp_path / "m.bin")
-    exchange.write(model, arpa, precision=12)
-    exchange.write(model, binary, format="kenlm")
+    arpa, *binaries = (str(tmp_path / name) for name in ("m.arpa", "m.bin", "m.trie"))
+    for path in (arpa, *binaries):
+        exchange.write(model, path)
     words = ["a", "b", "<s>", "</s>", "z"]
     texts = [t for n in range(5) for t in product(words, repeat=n)]
     theirs = kenlm.Model(arpa)
     expected = all_scores(theirs, map(" ".join, texts))
     assert max(length for scores in expected for _, length, _ in scores) == 3
-    for other in (kenlm.Model(binary), ours.Model(binary), ours.Model(arpa)):
+    modules = [(m, m.Model(path)) for m in (kenlm, ours) for path in binaries]
+    for _, other in [*modules, (ours, ours.Model(arpa))]:
         assert all_scores(other, map(" ".join, texts)) == expected
 
     def classes(module, model):
@@ -124,7 +151,7 @@ def test_flags_are_those_of_kenlm(tmp_path):
 
     same = classes(kenlm, theirs)
     assert 3 < len(set(same)) < len(texts)
-    for module, other in ((kenlm, kenlm.Model(binary)), (ours, ours.Model(binary))):
+    for module, other in modules:
         assert classes(module, other) == same
 
 
@@ -146,42 +173,58 @@ def test_scores_are_those_of_the_model(name):
         assert tables.score(sentence) == pytest.approx(total / np.log(10), rel=1e-5)
 
 
-def test_a_file_is_read_back(model):
-    image = image_of(model)
+def test_a_file_is_read_back(model, kind):
+    image = IMAGES[kind](model)
     again = read(image)
     assert again.order == model.order
     # Again the same tables, where words with the same ids stand.
-    other = ours.Model.from_backoff(again)
-    sentences = TEXT[350:] + ODD
-    assert all_scores(other, sentences) == all_scores(
-        ours.Model.from_backoff(model), sentences
+    other, sentences = ours.Model.from_backoff(again), TEXT[350:] + ODD
+    assert all_scores(other, sentences) == all_scores(mapped(image), sentences)
+    assert EXACT.get(kind, trie())(again).size == (
+        image.size if kind in EXACT else trie_image(model).size
     )
-    assert image_of(again).size == image.size
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_trie_holds_the_numbers_of_the_arpa_file(name, tmp_path):
+    """Every n-gram, in single precision."""
+    path = tmp_path / "m.arpa"
+    exchange.write(MODELS[name], path)
+    expected, got = exchange.read(path), read(trie_image(exchange.read(path)))
+    assert np.array_equal(got.labels.classes, expected.labels.classes)
+    assert np.array_equal(got.labels.symbols, expected.labels.symbols)
+    assert got.labels.unknown == expected.labels.unknown
+    assert np.array_equal(got.tree.parent, expected.tree.parent)
+    assert np.array_equal(got.pairs.target, expected.pairs.target)
+    for which in ("log_prob", "log_backoff"):
+        a, b = (getattr(m, which) / np.log(10) for m in (got, expected))
+        assert np.array_equal(a.astype(np.float32), b.astype(np.float32))
 
 
 def test_other_multipliers_hold_the_same():
     model = MODELS["order 3"]
-    small, large = (image_of(model, multiplier=m) for m in (1.01, 4))
+    small, large = (probing_image(model, multiplier=m) for m in (1.01, 4))
     assert small.size < large.size
-    a, b = (ours._of_image(bytes(image), b"") for image in (small, large))
+    a, b = (mapped(image) for image in (small, large))
     assert all_scores(a, TEXT[:50]) == all_scores(b, TEXT[:50])
 
 
 @pytest.mark.parametrize("multiplier", [1.0, 0, -2, np.nan, np.inf, "2", 100.5, 1e6])
 def test_multipliers_are_checked(multiplier):
     with pytest.raises(ValueError, match="multiplier must be above 1"):
-        image_of(MODELS["order 2"], multiplier=multiplier)
+        probing_image(MODELS["order 2"], multiplier=multiplier)
 
 
 @pytest.mark.parametrize("multiplier", [1.01, 1.5, 100.0])
 def test_tables_have_the_sizes_of_kenlm(multiplier):
     """A table has one bucket more than n-grams, or `multiplier` times as many."""
     sentences = ["a", "a b", "c"]  # tables of a few n-grams
-    image = image_of(model_of(2, sentences), multiplier=multiplier)
+    image = probing_image(model_of(2, sentences), multiplier=multiplier)
     layout = read_layout(memoryview(image), "file")
     many = [max(n + 1, int(np.float32(multiplier) * n)) for n in layout.counts]
     words, *others = many
-    assert layout.n_buckets == [words, layout.counts[0] + 1, *others]
+    assert [layout.words.n, layout.unigrams.n] == [words, layout.counts[0] + 1]
+    assert [table.n for table in layout.longer] == others
     room = 12 * words + 8 * (layout.counts[0] + 1) + 16 * others[0] + 12 * others[1]
     spelling = b"\0".join([b"<unk>", b"a", b"b", b"c", b"</s>", b"<s>"]) + b"\0"
     header = 88 + 20 + 3 * 8 + 4 + 8  # marks, parameters, counts, padding, words
@@ -190,9 +233,9 @@ def test_tables_have_the_sizes_of_kenlm(multiplier):
 
 def test_lost_ngrams_are_counted():
     """An n-gram whose context is gone would be lost: the file is refused."""
-    image = image_of(MODELS["order 3"])
+    image = probing_image(MODELS["order 3"])
     layout = read_layout(memoryview(image), "file")
-    table = image[layout.first[2] :][: 16 * layout.n_buckets[2]].reshape(-1, 16)
+    table = layout.longer[0].of(image).reshape(-1, 16)
     used = np.flatnonzero(table[:, :8].any(axis=1))
     # One key becomes that of no n-gram.
     table[used[5], :8] ^= 1
@@ -202,8 +245,8 @@ def test_lost_ngrams_are_counted():
 
 def test_candidates_are_limited():
     with pytest.raises(ValueError, match="max_candidates"):
-        read_probing(
-            io.BytesIO(bytes(image_of(MODELS["order 3"]))),
+        read_kenlm(
+            io.BytesIO(bytes(probing_image(MODELS["order 3"]))),
             "file",
             max_candidates=10,
         )
@@ -223,11 +266,9 @@ def change(image, at, value):
         (88, b"\x01", "order 1"),
         (88, b"\xff", "order 255"),
         (92, b"\0\0\x80\x3f", "multiplier is 1"),
-        (96, b"\x01", "is probing with rest costs; only type probing"),
-        (96, b"\x02", "is trie; only type probing"),
-        (96, b"\x03", "is quantised trie; only type probing"),
-        (96, b"\x04", "is trie with compressed pointers; only"),
-        (96, b"\x05", "is quantised trie with compressed pointers; only"),
+        (96, b"\x01", "is probing with rest costs; only probing and trie"),
+        (96, b"\x02", r"search version 0 \(1 can be read\)"),
+        (96, b"\x06", "of type 6; only probing and trie"),
         (104, b"\x01", "search version 1"),
         (108, b"\xff" * 8, "beyond the size"),
         (116, b"\xff\xff\xff\0", "beyond the size|cut short"),
@@ -236,19 +277,20 @@ def change(image, at, value):
     ],
 )
 def test_headers_are_checked(at, value, message):
-    image = change(image_of(MODELS["order 3"]), at, value)
+    image = change(probing_image(MODELS["order 3"]), at, value)
     with pytest.raises(ValueError, match=message):
         read(image)
 
 
 @pytest.mark.parametrize("place", [0, 4], ids=["probability", "back-off weight"])
-def test_a_damaged_weight_is_told_by_the_score_that_meets_it(place):
-    image = image_of(MODELS["order 3"])
-    model = ours._of_image(bytes(image), b"")
+def test_a_damaged_weight_is_told_by_the_score_that_meets_it(place, kind):
+    image = IMAGES[kind](MODELS["order 3"])
+    model = mapped(image)
     the = model.words().index("the")
-    at = read_layout(memoryview(image), "file").first[1] + 8 * the + place
+    unigrams = read_layout(memoryview(image), "file").unigrams
+    at = unigrams.first + unigrams.width * the + place
     nan = np.float32(np.nan).tobytes()
-    broken = ours._of_image(bytes(change(image, at, nan)), b"")
+    broken = mapped(change(image, at, nan))
     state, after, end = ours.State(), ours.State(), ours.State()
     model.NullContextWrite(state)
 
@@ -268,39 +310,39 @@ def test_a_damaged_weight_is_told_by_the_score_that_meets_it(place):
     assert broken.score("of of", bos=False) == model.score("of of", bos=False)
 
 
-def test_ends_are_checked():
-    image = image_of(MODELS["order 3"])
+def test_ends_are_checked(kind):
+    image = IMAGES[kind](MODELS["order 3"])
     layout = read_layout(memoryview(image), "file")
-    for size in (0, 20, 90, 110, 140, *layout.first, layout.end - 1, layout.end + 1):
+    first = [part.first for part in (layout.words, layout.unigrams, *layout.longer)]
+    for size in (0, 20, 90, 110, 140, *first, layout.end - 1, layout.end + 1):
         with pytest.raises(ValueError, match="file"):
             read(image[:size])
 
 
 def test_full_tables_are_refused():
     """A probe in a table without an empty bucket would not end."""
-    image = image_of(MODELS["order 3"])
+    image = probing_image(MODELS["order 3"])
     layout = read_layout(memoryview(image), "file")
-    for k, width in ((0, 12), (2, 16), (3, 12)):
+    for part in (layout.words, *layout.longer):
         full = image.copy()
-        table = full[layout.first[k] :][: width * layout.n_buckets[k]]
-        table.reshape(-1, width)[:, 7] |= 1
+        part.of(full).reshape(-1, part.width)[:, 7] |= 1
         with pytest.raises(OSError, match="no empty bucket"):
-            ours._of_image(bytes(full), b"")
+            mapped(full)
 
 
 def test_ids_are_checked():
-    image = image_of(MODELS["order 3"])
+    image = probing_image(MODELS["order 3"])
     layout = read_layout(memoryview(image), "file")
-    table = image[layout.first[0] :][: 12 * layout.n_buckets[0]].reshape(-1, 12)
+    table = layout.words.of(image).reshape(-1, 12)
     table[np.flatnonzero(table[:, :8].any(axis=1))[3], 11] = 255
     with pytest.raises(OSError, match="beyond the number of words"):
-        ours._of_image(bytes(image), b"")
+        mapped(image)
     with pytest.raises(ValueError, match="^file: damaged: a word has an id beyond"):
         read(image)
 
 
-def test_damaged_files_end_in_an_answer_or_an_error():
-    image = image_of(MODELS["order 3"])
+def test_damaged_files_end_in_an_answer_or_an_error(kind):
+    image = IMAGES[kind](MODELS["order 3"])
     rng = np.random.default_rng(0)
     ended = 0
     for _ in range(300):
@@ -311,7 +353,7 @@ def test_damaged_files_end_in_an_answer_or_an_error():
         if rng.random() < 0.2:
             broken = broken[: int(rng.integers(broken.size))]
         for use in (
-            lambda data: ours._of_image(bytes(data), b"").score_many(TEXT[:3]),
+            lambda data: mapped(data).score_many(TEXT[:3]),
             read,
         ):
             try:
@@ -325,7 +367,7 @@ def test_orders_beyond_the_tables_are_refused():
     words = [f"w{i}" for i in range(40)]
     model = model_of(39, [" ".join(words)])
     with pytest.raises(ValueError, match="up to order 32"):
-        image_of(model)
+        probing_image(model)
 
 
 def test_collisions_are_refused(monkeypatch):
@@ -337,6 +379,6 @@ def test_collisions_are_refused(monkeypatch):
 
     monkeypatch.setattr(fast, "row_keys", keys_of_one_word)
     with pytest.raises(ValueError, match="one key"):
-        image_of(MODELS["order 3"])
+        probing_image(MODELS["order 3"])
     key, number = np.array([5, 7, 5], np.uint64), np.zeros(3, np.uint32)
     assert fast.fill(np.zeros(96, np.uint8), 12, key, number, number[:0]) == 2
