@@ -297,12 +297,16 @@ def _bytes(memory: str) -> int:
 def build_binary(arguments: argparse.Namespace) -> None:
     """``sklstruct build_binary``."""
     given, kind = vars(arguments), arguments.kind
-    bits = {name: given[name] for name in ("prob_bits", "backoff_bits", "pointer_bits")}
     if kind not in ("probing", "trie"):
         raise ValueError(f"{kind}: the type must be probing or trie")
-    if kind == "probing" and (arguments.prob_bits, arguments.backoff_bits) != (None,) * 2:
-        raise ValueError("-q and -b quantise a trie, and the type is probing")
-    if arguments.backoff_bits is not None and arguments.prob_bits is None:
+    names = ("prob_bits", "backoff_bits", "pointer_bits")
+    options = {name: given[name] for name in names if given[name] is not None}
+    if kind == "probing":
+        if options.keys() - {"pointer_bits"}:
+            raise ValueError("-q and -b quantise a trie, and the type is probing")
+        given["ignored -a"] = options.pop("pointer_bits", None)
+        options["multiplier"] = arguments.multiplier
+    elif "backoff_bits" in options and "prob_bits" not in options:
         raise ValueError("-b needs -q")
     if given["refused -r"] is not None:
         raise ValueError("-r: rest costs are not supported")
@@ -314,11 +318,8 @@ def build_binary(arguments: argparse.Namespace) -> None:
             f"-u is not supported, and {arguments.model} has no <unk>; its probability "
             "is 10^-100 then"
         )
-    if kind == "trie":
-        exchange.write(model, arguments.output, format="trie", **bits)
-    else:
-        multiplier = arguments.multiplier
-        exchange.write(model, arguments.output, format="kenlm", multiplier=multiplier)
+    format = "kenlm" if kind == "probing" else kind
+    exchange.write(model, arguments.output, format=format, **options)
 
 
 _LEVELS = {"2": 3, "1": 2, "0": 1}

@@ -91,9 +91,9 @@ class Model(Tables):
     Parameters
     ----------
     path : str, bytes or os.PathLike
-        An ARPA file, plain or compressed, or a probing binary of KenLM or of
-        ``LanguageModel.save(..., format="kenlm")``, which is mapped. The first bytes
-        tell which it is.
+        An ARPA file, plain or compressed, or a binary of KenLM, probing or trie, also
+        from ``LanguageModel.save(..., format="kenlm")`` or ``"trie"``, which is mapped.
+        The first bytes tell which it is.
 
     config : Config, default=None
         Accepted as KenLM accepts it; nothing in it is needed.

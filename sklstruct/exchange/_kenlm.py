@@ -14,6 +14,7 @@ from ._arpa_read import Section, build_model, decode_words
 from ._arpa_write import NgramRows, sections_of
 from ._kenlm_fast import MOST_ORDER, Tables
 from ._kenlm_layout import (
+    ABSENT,
     MOST_BITS,
     NO_LONGER,
     SIGN,
@@ -27,7 +28,9 @@ from ._kenlm_layout import (
 )
 from ._probing_fast import hash_words
 
-_ABSENT = np.float32(-100.0).view(np.uint32)  # log10 P of an <unk> that is not there
+# The n-grams of an order that a file holds: (n, order) int32 words, the oldest first,
+# and the bits of probabilities and weights.
+Found = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 # ---------------------------------------------------------------------- writing
@@ -82,7 +85,7 @@ class NGrams:
         image = np.zeros(layout.end + len(self.spelling), dtype=np.uint8)
         put_header(layout, image)
         image[layout.end :] = np.frombuffer(self.spelling, np.uint8)
-        layout.unigrams.of(image)[:4] = _ABSENT.reshape(1).view(np.uint8)
+        layout.unigrams.of(image)[:4] = ABSENT.reshape(1).view(np.uint8)
         return image
 
     def parts(self) -> Iterator[tuple[int, NgramRows, np.ndarray, np.ndarray]]:
@@ -212,24 +215,29 @@ class File:
         return ValueError(f"{self.label}: {message}")
 
 
-def read_kenlm(
-    file: Any, label: str, *, max_candidates: float = 1e11
-) -> BackoffModel:
+def read_kenlm(file: Any, label: str, *, max_candidates: float = 1e11) -> BackoffModel:
     """See `sklstruct.exchange.read`."""
     image = np.frombuffer(file.read(), dtype=np.uint8)
     layout = read_layout(image.data, label)
     source = File(label)
     try:
-        Tables(image, layout)
+        tables = Tables(image, layout)
     except ValueError as exc:
         raise source.fail(f"damaged: {exc}") from exc
     raw = [word.encode() for word in read_words(image, layout, label)]
+    wrong = next((i for i, word in enumerate(raw) if tables.id_of(word) != i), None)
+    if wrong is not None:
+        raise source.fail(
+            f"damaged: the word {raw[wrong][:80]!r} is spelt as number {wrong}, and "
+            f"found as number {tables.id_of(raw[wrong])}"
+        )
     spelt, roles = decode_words(source, raw, 0)
     if layout.is_trie:
-        sections, known = _trie.sections(source, image, layout)
+        found, known = _trie.ngrams(source, image, layout)
     else:
-        sections = _probing.sections(source, image, layout, max_candidates)
+        found = _probing.ngrams(source, image, layout, max_candidates)
         known = layout.counts[0] == layout.n_words
+    sections = [_section(source, *part) for part in found]
     if not known:  # the file from which the tables were made had no <unk>
         del spelt[0], roles["unknown"]
         roles = {name: word - 1 for name, word in roles.items()}
@@ -239,3 +247,16 @@ def read_kenlm(
         if any((part.ids < 0).any() for part in sections):
             raise source.fail("damaged: an n-gram has <unk>, which is not a unigram")
     return build_model(source, spelt, roles, sections)
+
+
+def _section(
+    source: File, ids: np.ndarray, prob: np.ndarray, weight: np.ndarray
+) -> Section:
+    log_prob, weight = (bits.view(np.float32) for bits in (prob | SIGN, weight.copy()))
+    values = np.column_stack([log_prob, weight + 0.0]).astype(np.float64)
+    bad = np.isnan(values).any(axis=1) | (values[:, 1] == np.inf)
+    if bad.any():
+        raise source.fail(
+            f"damaged: a value of an n-gram of order {ids.shape[1]} is not a number"
+        )
+    return Section(np.ascontiguousarray(ids), values, 0)

@@ -34,6 +34,7 @@ _KINDS = {1: "probing with rest costs"}
 SIGN = np.uint32(0x80000000)
 # The weight of an n-gram that begins no longer one.
 NO_LONGER = np.float32(-0.0).view(np.uint32)
+ABSENT = np.float32(-100.0).view(np.uint32)  # log10 P of an <unk> that is not there
 _HEADER = 108  # bytes before the counts
 MOST_BITS = 25  # of a quantised number
 

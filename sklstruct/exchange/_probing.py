@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from . import _probing_fast as _fast
-from ._arpa_read import Section
 from ._kenlm_layout import NO_LONGER, SIGN, Buckets, Layout
 
 if TYPE_CHECKING:
-    from ._kenlm import File, NGrams
+    from ._kenlm import File, Found, NGrams
 
 
 def fill(image: np.ndarray, layout: Layout, ngrams: NGrams) -> None:
@@ -49,9 +48,9 @@ class _Known(NamedTuple):
     weight: np.ndarray  # (n,) uint32, bits
 
 
-def sections(
+def ngrams(
     source: File, image: np.ndarray, layout: Layout, max_candidates: float
-) -> list[Section]:
+) -> list[Found]:
     """The n-grams of each order.
 
     The file holds keys of n-grams and not their words. Those of order n are searched
@@ -65,11 +64,11 @@ def sections(
         words[:, None], root, root, words.astype(np.uint64), bits[:, 0], bits[:, 1]
     )
     n_prefixes = 1
-    found = [_section(known)]
+    found = [(known.ids, known.prob, known.weight)]
     for table, count in zip(layout.longer, layout.counts[1:]):
         longer = _longer(source, known, n_prefixes, image, table, count, max_candidates)
         n_prefixes, known = known.key.size, longer
-        found.append(_section(known))
+        found.append((known.ids, known.prob, known.weight))
     return found
 
 
@@ -124,11 +123,3 @@ def _longer(
 
 def _pointers(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def _section(known: _Known) -> Section:
-    log_prob = (known.prob | SIGN).view(np.float32).astype(np.float64)
-    weight = known.weight.copy().view(np.float32).astype(np.float64)
-    return Section(
-        np.ascontiguousarray(known.ids), np.column_stack([log_prob, weight + 0.0]), 0
-    )

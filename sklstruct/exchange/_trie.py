@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._arpa_read import Section
-from ._kenlm_layout import NO_LONGER, SIGN, Layout, Records
+from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Layout, Records
 from ._trie_fast import pack, unpack
 
 if TYPE_CHECKING:
-    from ._kenlm import File, NGrams
+    from ._kenlm import File, Found, NGrams
 
 # ---------------------------------------------------------------------- writing
 
@@ -139,16 +138,14 @@ def _nearest(centres: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------------- reading
 
 
-def sections(
-    source: File, image: np.ndarray, layout: Layout
-) -> tuple[list[Section], bool]:
+def ngrams(source: File, image: np.ndarray, layout: Layout) -> tuple[list[Found], bool]:
     """The n-grams of each order, and whether ``<unk>`` is one."""
     n = layout.n_words
     unigrams = layout.unigrams.of(image).copy().view(np.uint32).reshape(-1, 4)[: n + 1]
     prob, weight = unigrams[:n, 0], unigrams[:n, 1]
     ids = np.arange(n, dtype=np.int32)[:, None]
     ptr = np.ascontiguousarray(unigrams[:, 2:]).view(np.uint64).ravel()
-    found = [_section(ids, prob, weight)]
+    found = [(ids, prob, weight)]
     for order, (records, count) in enumerate(zip(layout.longer, layout.counts[1:]), 2):
         if ptr[0] or ptr[-1] != count or (ptr[1:] < ptr[:-1]).any():
             raise source.fail(
@@ -177,15 +174,13 @@ def sections(
             if order < layout.order:
                 values = _values(image, records.weights, records.weight_bits)
                 weight = values[weight].view(np.uint32)
-        found.append(_section(ids, prob, weight))
-    # KenLM adds <unk> where it is not, with a weight that other n-grams do not have.
-    unknown = found[0].values[0, 0] != -100.0 or unigrams[0, 1] or unigrams[1, 2:].any()
-    return found, bool(unknown) or any((part.ids == 0).any() for part in found[1:])
+        found.append((ids, prob, weight))
+    # An <unk> that KenLM adds has -100, and a weight as if a longer n-gram began.
+    added = unigrams[0, 0] == ABSENT and unigrams[0, 1] == 0
+    return found, not added or any((ids == 0).any() for ids, *_ in found[1:])
 
 
-def _take(
-    image: np.ndarray, records: Records, field: str, more: int = 0
-) -> np.ndarray:
+def _take(image: np.ndarray, records: Records, field: str, more: int = 0) -> np.ndarray:
     at = 0 if field == "word" else getattr(records, f"{field}_at")
     width = getattr(records, f"{field}_bits")
     n = records.n + more
@@ -201,8 +196,3 @@ def _pointers(image: np.ndarray, records: Records) -> np.ndarray:
         high = np.searchsorted(offsets, rows, side="right").astype(np.uint64)
         ptr |= (high - np.uint64(1)) << np.uint64(records.next_bits)
     return ptr
-
-
-def _section(ids: np.ndarray, prob: np.ndarray, weight: np.ndarray) -> Section:
-    prob, weight = (a.view(np.float32).astype(np.float64) for a in (prob | SIGN, weight))
-    return Section(np.ascontiguousarray(ids), np.column_stack([prob, weight + 0.0]), 0)
