@@ -760,8 +760,8 @@ class LanguageModel(
             ``"trie"``: `prob_bits` and `backoff_bits` (None), 1 to 25 bits to which
             numbers are quantised, and `pointer_bits` (None), the most bits that are
             taken out of a pointer. Of ``"att"``: `backoff` ("<epsilon>"), the symbol of
-            the arcs that read nothing. Of ``"native"``: `dtype` ("float64"); "float32" halves the numbers
-            and rounds them.
+            the arcs that read nothing. Of ``"native"``: `dtype` ("float64"); "float32"
+            halves the numbers and rounds them.
 
         Raises
         ------
