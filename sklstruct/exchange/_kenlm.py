@@ -146,14 +146,22 @@ def probing_image(model: BackoffModel, *, multiplier: float = 1.5) -> np.ndarray
     return image
 
 
-def trie_image(
+def write_probing(
+    model: BackoffModel, *, multiplier: float = 1.5
+) -> Callable[[Any], None]:
+    """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
+    image = probing_image(model, multiplier=multiplier)
+    return lambda file: file.write(image.data)
+
+
+def write_trie(
     model: BackoffModel,
     *,
     prob_bits: int | None = None,
     backoff_bits: int | None = None,
     pointer_bits: int | None = None,
-) -> np.ndarray:
-    """The bytes of the file of a model; see `sklstruct.exchange.write`."""
+) -> Callable[[Any], None]:
+    """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
     if backoff_bits is not None and prob_bits is None:
         raise ValueError("backoff_bits needs prob_bits")
     if backoff_bits is None:
@@ -177,28 +185,6 @@ def trie_image(
     layout = trie_layout(counts, Packing(prob_bits, backoff_bits, pointer_bits))
     image = ngrams.image(layout)
     _trie.fill(image, layout, ngrams)
-    return image
-
-
-def write_probing(
-    model: BackoffModel, *, multiplier: float = 1.5
-) -> Callable[[Any], None]:
-    """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    image = probing_image(model, multiplier=multiplier)
-    return lambda file: file.write(image.data)
-
-
-def write_trie(
-    model: BackoffModel,
-    *,
-    prob_bits: int | None = None,
-    backoff_bits: int | None = None,
-    pointer_bits: int | None = None,
-) -> Callable[[Any], None]:
-    """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    image = trie_image(
-        model, prob_bits=prob_bits, backoff_bits=backoff_bits, pointer_bits=pointer_bits
-    )
     return lambda file: file.write(image.data)
 
 

@@ -7,7 +7,7 @@ id of the oldest word.
 
 from __future__ import annotations
 
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -116,14 +116,13 @@ def _values(image: np.ndarray, first: int, bits: int) -> np.ndarray:
 def _centres(numbers: np.ndarray, n: int) -> np.ndarray:
     """The means of n parts of sorted numbers; an empty part has that before it."""
     ordered = np.sort(numbers).astype(np.float64)
-    bounds = [ordered.size * i // n for i in range(n + 1)]
-    centres = np.empty(n, dtype=np.float32)
-    before = np.float32(-np.inf)
-    for i, (a, b) in enumerate(pairwise(bounds)):
-        if a < b:
-            before = np.float32(ordered[a:b].mean())
-        centres[i] = before
-    return centres
+    bounds = ordered.size * np.arange(n + 1) // n
+    some = bounds[1:] > bounds[:-1]
+    centres = np.full(1 + some.sum(), -np.inf, dtype=np.float32)
+    if ordered.size:
+        sums = np.add.reduceat(ordered, bounds[:-1][some])
+        centres[1:] = sums / np.diff(bounds)[some]
+    return centres[np.cumsum(some)]
 
 
 def _nearest(centres: np.ndarray, numbers: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from sklstruct.compat import kenlm as ours
 from sklstruct.context_tree import ContextTree, Pairs
 from sklstruct.datasets import load_python_topics
 from sklstruct.exchange import _probing
-from sklstruct.exchange._kenlm import probing_image, read_kenlm, trie_image
+from sklstruct.exchange._kenlm import probing_image, read_kenlm, write_trie
 from sklstruct.exchange._kenlm_layout import read_layout
 from sklstruct.symbols import Labels
 
@@ -46,6 +46,12 @@ MODELS = {
     "no start": model_of(2, start=None),
     "no end": model_of(2, end=None),
 }
+
+
+def trie_image(model, **options):
+    file = io.BytesIO()
+    write_trie(model, **options)(file)
+    return np.frombuffer(file.getvalue(), np.uint8).copy()
 
 
 def trie(**options):
@@ -191,6 +197,11 @@ def test_a_trie_holds_the_numbers_of_the_arpa_file(name, tmp_path):
     path = tmp_path / "m.arpa"
     exchange.write(MODELS[name], path)
     expected, got = exchange.read(path), read(trie_image(exchange.read(path)))
+    assert_same_numbers(got, expected)
+
+
+def assert_same_numbers(got, expected):
+    """Every n-gram of one model is in the other, with equal single precision."""
     assert np.array_equal(got.labels.classes, expected.labels.classes)
     assert np.array_equal(got.labels.symbols, expected.labels.symbols)
     assert got.labels.unknown == expected.labels.unknown
@@ -199,6 +210,93 @@ def test_a_trie_holds_the_numbers_of_the_arpa_file(name, tmp_path):
     for which in ("log_prob", "log_backoff"):
         a, b = (getattr(m, which) / np.log(10) for m in (got, expected))
         assert np.array_equal(a.astype(np.float32), b.astype(np.float32))
+
+
+def random_model(seed):
+    """Of order 1 to 6, with or without each mark, whole or pruned."""
+    rng = np.random.default_rng(seed)
+    order, n_words = int(rng.integers(1, 7)), int(rng.choice([2, 5, 30, 300]))
+    words = [f"w{i}" for i in range(n_words)]
+    text = [
+        " ".join(rng.choice(words, rng.integers(1, 12)))
+        for _ in range(rng.integers(3, 400))
+    ]
+    marks = {m: None for m in ("unknown", "start", "end") if rng.random() < 0.2}
+    model = model_of(order - 1, text, **marks)
+    if rng.random() < 0.4 and set(marks) <= {"unknown"} and order > 1:
+        model = prune(model, 10 ** rng.uniform(-5, -3))
+    return model, [*text[:10], "w0 zz w1", ""]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_models(seed, tmp_path):
+    """One model in all kinds of files."""
+    model, texts = random_model(seed)
+    path = tmp_path / "m.arpa"
+    exchange.write(model, path)
+    expected = exchange.read(path)
+    scores = all_scores(ours.Model(path), texts)
+    for name, image_of in EXACT.items():
+        image = image_of(expected)
+        assert all_scores(mapped(image), texts) == scores, name
+        assert_same_numbers(read(image), expected)
+    for name in set(IMAGES) - set(EXACT):
+        image = IMAGES[name](expected)
+        again = read(image)
+        assert np.array_equal(again.pairs.target, expected.pairs.target)
+        assert all_scores(ours.Model.from_backoff(again), texts) == all_scores(
+            mapped(image), texts
+        )
+
+
+def test_a_large_vocabulary():
+    words = [f"w{i}" for i in range(70_000)]
+    order = np.random.default_rng(0).permutation(words)
+    texts = [" ".join(order[i : i + 7]) for i in range(0, len(order), 7)]
+    model = model_of(2, texts)
+    image = trie_image(model, pointer_bits=22)
+    assert image.size < trie_image(model).size < probing_image(model).size
+    tables, other = mapped(image), ours.Model.from_backoff(model)
+    assert len(set(map(tables.id_of, map(str.encode, words)))) == len(words)
+    some = [*texts[:300], *(" ".join(t.split()[::-1]) for t in texts[:300])]
+    assert np.array_equal(tables.score_many(some), other.score_many(some))
+
+
+def test_quantised_numbers_are_the_nearest_of_means():
+    """By hand: of each order, the means of equal parts of the sorted numbers."""
+    model = MODELS["order 3"]
+    exact, rounded = (
+        mapped(image) for image in (trie_image(model), trie_image(model, prob_bits=2))
+    )
+    bigrams = {}
+    for a, b in {p for t in TEXT for p in zip(t.split(), t.split()[1:])}:
+        bigrams[a, b] = [
+            list(m.full_scores(f"{a} {b}", bos=False, eos=False))[1]
+            for m in (exact, rounded)
+        ]
+    found = {e: r for (e, n, _), (r, *_) in bigrams.values() if n == 2}
+    values = sorted(set(found.values()))
+    assert len(values) == 4
+    for e, r in found.items():
+        assert abs(e - r) == pytest.approx(min(abs(e - v) for v in values), abs=1e-6)
+    # With a value for each number nothing is rounded.
+    assert_same_numbers(read(trie_image(model, prob_bits=16)), read(trie_image(model)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prob_bits": 0}, r"prob_bits must be an integer in 1\.\.25 or None, got 0"),
+        ({"prob_bits": True}, "prob_bits must be an integer"),
+        ({"prob_bits": 8, "backoff_bits": 1}, r"backoff_bits must be .* in 2\.\.25"),
+        ({"backoff_bits": 8}, "backoff_bits needs prob_bits"),
+        ({"pointer_bits": 256}, r"pointer_bits must be .* in 0\.\.255"),
+        ({"pointer_bits": 2.0}, "pointer_bits must be an integer"),
+    ],
+)
+def test_options_of_a_trie_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        trie_image(MODELS["order 2"], **options)
 
 
 def test_other_multipliers_hold_the_same():
@@ -339,6 +437,30 @@ def test_ids_are_checked():
         mapped(image)
     with pytest.raises(ValueError, match="^file: damaged: a word has an id beyond"):
         read(image)
+
+
+def test_damage_of_a_trie_is_named():
+    """Pointers, words, numbers, and the spelling of the words."""
+    image = trie_image(MODELS["order 3"], prob_bits=3, pointer_bits=9)
+    layout = read_layout(memoryview(image), "file")
+    bigrams = layout.longer[0]
+    values = layout.words.first + 8 * layout.n_words
+    for at, value, message in (
+        (layout.unigrams.first + 8, b"\xff", "pointers from order 1 do not divide"),
+        (bigrams.offsets, b"\xff", "pointers from order 2 do not divide"),
+        (bigrams.first, b"\xff" * 9, "words of the n-grams of order 2 do not rise"),
+        (bigrams.probs, b"\xff" * 4, "a value of an n-gram of order 2 is not a number"),
+        (layout.words.first, b"\xff", "is spelt as number 1, and found as number 0"),
+        (values, b"\x03", "version 3 of quantised numbers"),
+        (values + 1, b"\x1a", "of 26 and 3 bits"),
+        (bigrams.offsets - 16 + 8, b"", "cut short"),
+        (image.size - 1, b"x", "words are spelt"),
+    ):
+        broken = change(image, at, value)
+        if not value:
+            broken = broken[:at]
+        with pytest.raises(ValueError, match=f"^file: .*{message}"):
+            read(broken)
 
 
 def test_damaged_files_end_in_an_answer_or_an_error(kind):
