@@ -1,5 +1,5 @@
-# What the tables of KenLM's files are made of: hashes of words, keys of n-grams,
-# numbers of bytes and of bits.
+# The parts of KenLM's tables: hashes of words, keys of n-grams, numbers of bytes and
+# of bits.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 

@@ -1,4 +1,4 @@
-"""KenLM's binaries, version 5: where their parts are, byte for byte.
+"""KenLM's binaries, version 5: the places of their parts, byte for byte.
 
 Such a file is an image of tables that a program maps and queries. It begins with a
 header that gives the kind of the tables, the order and the number of n-grams of each
@@ -30,7 +30,6 @@ _SIGNATURE = MAGIC.ljust(56, b"\0") + struct.pack(
     "<3f3IQ", 0.0, 1.0, -0.5, 1, 2**32 - 1, 0, 1
 )
 _PROBING, _TRIE, _QUANTISED, _COMPRESSED = 0, 2, 1, 2  # a kind is a sum of the last
-_KINDS = {1: "probing with rest costs"}
 SIGN = np.uint32(0x80000000)
 # The weight of an n-gram that begins no longer one.
 NO_LONGER = np.float32(-0.0).view(np.uint32)
@@ -79,7 +78,7 @@ class Packing(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where the tables of a file are."""
+    """The tables of a file."""
 
     kind: int
     multiplier: float
@@ -133,12 +132,13 @@ def probing_layout(counts: list[int], n_words: int, multiplier: float) -> Layout
 def trie_layout(counts: list[int], packing: Packing) -> Layout:
     """The trie of a file of so many n-grams; `counts` has ``<unk>``."""
     kind, order = _TRIE, len(counts)
-    prob_bits, backoff_bits, pointer_bits = packing
+    prob_bits, backoff_bits = packing.prob_bits or 0, packing.backoff_bits or 0
+    pointer_bits = packing.pointer_bits
     # <unk> has no hash, and its place is left at the end.
     words = Buckets(_after_counts(order) + 8, counts[0] - 1, 8)
     at = words.first + 8 * counts[0]
     values = []
-    if prob_bits is not None and backoff_bits is not None:
+    if prob_bits:
         kind += _QUANTISED
         at += 8
         for _ in counts[1:]:
@@ -161,10 +161,10 @@ def trie_layout(counts: list[int], packing: Packing) -> Layout:
         weight_bits = 32 if k + 1 < order else 0
         if values:
             probs, weights = values[k - 1]
-            weight_bits = (backoff_bits or 0) if weight_bits else 0
+            weight_bits = min(weight_bits, backoff_bits)
             weight_at = word_bits
             prob_at = weight_at + weight_bits
-            next_at = prob_at + (prob_bits or 0)
+            next_at = prob_at + prob_bits
         else:
             probs = weights = -1
             prob_at, weight_at = word_bits, word_bits + 31
@@ -172,7 +172,7 @@ def trie_layout(counts: list[int], packing: Packing) -> Layout:
         width = next_at + next_bits
         longer.append(
             Records(
-                at, n, width, word_bits, prob_at, prob_bits if values else 31,
+                at, n, width, word_bits, prob_at, prob_bits or 31,
                 weight_at, weight_bits, next_at, next_bits, probs, weights,
                 offsets, n_offsets,
             )
@@ -235,7 +235,7 @@ def kenlm_file(head: bytes) -> str | None:
         return "a KenLM binary of another version or machine"
     kind = int.from_bytes(head[96:100], "little")
     if kind == 1 or kind > _TRIE + _QUANTISED + _COMPRESSED:
-        name = _KINDS.get(kind, f"of type {kind}")
+        name = "probing with rest costs" if kind == 1 else f"of type {kind}"
         return f"a KenLM binary that is {name}; only probing and trie can be read"
     return "a KenLM binary"
 
@@ -293,16 +293,16 @@ def read_layout(image: Any, label: str) -> Layout:
 
 def _packing(image: Any, counts: list[int], kind: int, fail: Any) -> Packing:
     """How a trie is packed, which stands before its tables."""
-    bits = None, None
+    packing = Packing()
     at = _after_counts(len(counts)) + 8 + 8 * counts[0]
     if kind - _TRIE & _QUANTISED:
-        version, *bits = bytes(image[at : at + 3]).ljust(3, b"\0")
-        if version != 2 or not all(1 <= b <= MOST_BITS for b in bits):
+        version, a, b = bytes(image[at : at + 3]).ljust(3, b"\0")
+        if version != 2 or not (1 <= a <= MOST_BITS and 1 <= b <= MOST_BITS):
             raise fail(
                 f"damaged: version {version} of quantised numbers (2 can be read) of "
-                f"{bits[0]} and {bits[1]} bits (1 to {MOST_BITS} can be read)"
+                f"{a} and {b} bits (1 to {MOST_BITS} can be read)"
             )
-    packing = Packing(*bits)
+        packing = Packing(a, b)
     if not kind - _TRIE & _COMPRESSED:
         return packing
     if len(counts) == 2:

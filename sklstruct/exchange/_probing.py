@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from . import _probing_fast as _fast
 from ._kenlm_layout import NO_LONGER, SIGN, Buckets, Layout
-
-if TYPE_CHECKING:
-    from ._kenlm import File, Found, NGrams
+from ._kenlm_ngrams import File, Found, NGrams
 
 
 def fill(image: np.ndarray, layout: Layout, ngrams: NGrams) -> None:

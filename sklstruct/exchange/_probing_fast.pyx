@@ -248,5 +248,3 @@ def find_longer(
                 break
     propagate()
     return n_found
-
-

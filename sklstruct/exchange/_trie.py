@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Layout, Records
+from ._kenlm_ngrams import File, Found, NGrams
 from ._trie_fast import pack, unpack
-
-if TYPE_CHECKING:
-    from ._kenlm import File, Found, NGrams
 
 # ---------------------------------------------------------------------- writing
 
@@ -151,10 +148,11 @@ def ngrams(source: File, image: np.ndarray, layout: Layout) -> tuple[list[Found]
                 f"damaged: the pointers from order {order - 1} do not divide the "
                 f"{count} n-grams of order {order}"
             )
-        sizes = np.diff(ptr.astype(np.int64))
+        starts = ptr.astype(np.int64)
+        sizes = starts[1:] - starts[:-1]
         oldest = _take(image, records, "word").astype(np.int64)
         inner = np.ones(count, dtype=bool)
-        inner[ptr[:-1][sizes > 0].astype(np.int64)] = False
+        inner[starts[:-1][sizes > 0]] = False
         rising = oldest[1:] > oldest[:-1]
         if (oldest >= n).any() or not (rising | ~inner[1:]).all():
             raise source.fail(
