@@ -10,6 +10,7 @@ import numpy as np
 from ..backoff import BackoffModel
 from . import _probing, _trie
 from ._arpa_read import Section, build_model, decode_words
+from ._arpa_write import check_optional
 from ._kenlm_fast import Tables
 from ._kenlm_layout import (
     MOST_BITS,
@@ -55,24 +56,14 @@ def write_trie(
     pointer_bits: int | None = None,
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    if backoff_bits is not None and prob_bits is None:
+    prob_bits = check_optional("prob_bits", prob_bits, 1, MOST_BITS)
+    # Two of the values of weights are fixed.
+    backoff_bits = check_optional("backoff_bits", backoff_bits, 2, MOST_BITS)
+    pointer_bits = check_optional("pointer_bits", pointer_bits, 0, 255)
+    if prob_bits is None and backoff_bits is not None:
         raise ValueError("backoff_bits needs prob_bits")
-    if backoff_bits is None:
-        # Two of the values of weights are fixed.
-        backoff_bits = prob_bits if prob_bits is None else max(prob_bits, 2)
-    for name, bits, least, most in (
-        ("prob_bits", prob_bits, 1, MOST_BITS),
-        ("backoff_bits", backoff_bits, 2, MOST_BITS),
-        ("pointer_bits", pointer_bits, 0, 255),
-    ):
-        if bits is not None and (
-            isinstance(bits, bool)
-            or not isinstance(bits, int | np.integer)
-            or not least <= bits <= most
-        ):
-            raise ValueError(
-                f"{name} must be an integer in {least}..{most} or None, got {bits!r}"
-            )
+    if prob_bits is not None and backoff_bits is None:
+        backoff_bits = max(prob_bits, 2)
     ngrams = NGrams(model, by_hash=True)
     counts = [ngrams.words.n_words, *ngrams.counts[1:]]
     layout = trie_layout(counts, Packing(prob_bits, backoff_bits, pointer_bits))

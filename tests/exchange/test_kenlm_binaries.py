@@ -279,6 +279,9 @@ def test_quantised_numbers_are_the_nearest_of_means():
     assert len(values) == 4
     for e, r in found.items():
         assert abs(e - r) == pytest.approx(min(abs(e - v) for v in values), abs=1e-6)
+    bits = {"prob_bits": np.uint8(8), "pointer_bits": np.int64(3)}
+    same = {name: int(value) for name, value in bits.items()}
+    assert np.array_equal(trie_image(model, **bits), trie_image(model, **same))
     # With a value for each number nothing is rounded.
     assert_same_numbers(read(trie_image(model, prob_bits=16)), read(trie_image(model)))
 
