@@ -1,5 +1,6 @@
 """KenLM's binaries: KenLM reads ours, we read them back, damage is an error."""
 
+import hashlib
 import io
 import warnings
 from itertools import product
@@ -12,7 +13,7 @@ from sklstruct.backoff import BackoffModel, prune
 from sklstruct.compat import kenlm as ours
 from sklstruct.context_tree import ContextTree, Pairs
 from sklstruct.datasets import load_python_topics
-from sklstruct.exchange import _probing
+from sklstruct.exchange import _probing, _trie
 from sklstruct.exchange._kenlm import probing_image, read_kenlm, write_trie
 from sklstruct.exchange._kenlm_layout import read_layout
 from sklstruct.symbols import Labels
@@ -249,6 +250,50 @@ def test_random_models(seed, tmp_path):
         )
 
 
+def arpa_of_order_5():
+    """Text of an ARPA file of order 5: every n-gram of a text, and numbers of its rank."""
+    words = (
+        "a b c a d b a c c b d a a b c d b b a d c a b a c d a c b d d c b a".split()
+    )
+    words = ["<s>", *words, "</s>"]
+    sections = []
+    for n in range(1, 6):
+        grams = sorted({tuple(words[i : i + n]) for i in range(len(words) - n + 1)})
+        lines = []
+        for i, gram in enumerate(grams):
+            weight = ""
+            if gram[-1] != "</s>" and n < 5:
+                weight = f"\t-{(i * 7 % 19 + 1) / 16}"
+            lines.append(f"-{(i * 5 % 23 + 1) / 8}\t{' '.join(gram)}{weight}")
+        if n == 1:
+            lines.append("-4.5\t<unk>")
+        sections.append(lines)
+    text = "\\data\\\n"
+    for n, s in enumerate(sections, 1):
+        text += f"ngram {n}={len(s)}\n"
+    for n, s in enumerate(sections, 1):
+        text += f"\n\\{n}-grams:\n" + "\n".join(s) + "\n"
+    return text + "\n\\end\\\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"pointer_bits": 22}, "52a8e133c3321c1e7f74da1880554289"),
+        (
+            {"prob_bits": 3, "backoff_bits": 2, "pointer_bits": 1},
+            "9649ad9b34b7ef9632dee77744dfeda8",
+        ),
+        ({"prob_bits": 2}, "b0154938303976406ec07af9f7b9897e"),
+    ],
+)
+def test_a_trie_has_the_bytes_of_kenlm(options, expected):
+    """Hashes of the files that KenLM's build_binary makes of this ARPA file."""
+    model = exchange.read(io.BytesIO(arpa_of_order_5().encode()))
+    image = trie_image(model, **options)
+    assert hashlib.sha256(image.tobytes()).hexdigest()[:32] == expected
+
+
 def test_a_large_vocabulary():
     words = [f"w{i}" for i in range(70_000)]
     order = np.random.default_rng(0).permutation(words)
@@ -279,6 +324,9 @@ def test_quantised_numbers_are_the_nearest_of_means():
     assert len(values) == 4
     for e, r in found.items():
         assert abs(e - r) == pytest.approx(min(abs(e - v) for v in values), abs=1e-6)
+    # KenLM takes the higher of two values that are equally near.
+    near = _trie._nearest(np.float32([-2, -1, -0.5]), np.float32([-9, -1.5, -1.6, 0]))
+    assert near.tolist() == [0, 1, 0, 2]
     bits = {"prob_bits": np.uint8(8), "pointer_bits": np.int64(3)}
     same = {name: int(value) for name, value in bits.items()}
     assert np.array_equal(trie_image(model, **bits), trie_image(model, **same))
