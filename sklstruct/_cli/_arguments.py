@@ -499,11 +499,16 @@ def _add_build_binary(add: Any) -> None:
         "-p", dest="multiplier", type=float, default=1.5,
         help="buckets per n-gram (1.5)",
     )  # fmt: skip
-    _add_unused(one, "-a -S -m -T -t -w", switches="-i -s -v", refused="-q -b -r -u")
+    for name, dest, what in (
+        ("-q", "prob_bits", "quantise the probabilities of a trie to so many bits"),
+        ("-b", "backoff_bits", "quantise its back-off weights; needs -q (as -q)"),
+        ("-a", "pointer_bits", "compress its pointers, at most so many bits of each"),
+    ):
+        one.add_argument(name, dest=dest, type=int, metavar="BITS", help=what)
+    _add_unused(one, "-S -m -T -t -w", switches="-i -s -v", refused="-r -u")
     one.add_argument(
         "files", nargs="+", action=_Files, metavar="FILE",
-        help="the type, which is probing and may be left out; ARPA file; file of the "
-        "binary",
+        help="the type, probing (if left out) or trie; ARPA file; file of the binary",
     )  # fmt: skip
 
 

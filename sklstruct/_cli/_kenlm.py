@@ -296,14 +296,18 @@ def _bytes(memory: str) -> int:
 
 def build_binary(arguments: argparse.Namespace) -> None:
     """``sklstruct build_binary``."""
-    if arguments.kind != "probing":
-        raise ValueError(
-            f"{arguments.kind}: only the type probing is written, without quantisation "
-            "(-q, -b) and without compressed pointers (-a)"
-        )
-    given = vars(arguments)
-    if given["refused -q"] is not None or given["refused -b"] is not None:
-        raise ValueError("-q and -b quantise a trie, and the type is probing")
+    given, kind = vars(arguments), arguments.kind
+    if kind not in ("probing", "trie"):
+        raise ValueError(f"{kind}: the type must be probing or trie")
+    names = ("prob_bits", "backoff_bits", "pointer_bits")
+    options = {name: given[name] for name in names if given[name] is not None}
+    if kind == "probing":
+        if options.keys() - {"pointer_bits"}:
+            raise ValueError("-q and -b quantise a trie, and the type is probing")
+        given["ignored -a"] = options.pop("pointer_bits", None)
+        options["multiplier"] = arguments.multiplier
+    elif "backoff_bits" in options and "prob_bits" not in options:
+        raise ValueError("-b needs -q")
     if given["refused -r"] is not None:
         raise ValueError("-r: rest costs are not supported")
     _tell_ignored(arguments)
@@ -314,8 +318,8 @@ def build_binary(arguments: argparse.Namespace) -> None:
             f"-u is not supported, and {arguments.model} has no <unk>; its probability "
             "is 10^-100 then"
         )
-    output, multiplier = arguments.output, arguments.multiplier
-    exchange.write(model, output, format="kenlm", multiplier=multiplier)
+    format = "kenlm" if kind == "probing" else kind
+    exchange.write(model, arguments.output, format=format, **options)
 
 
 _LEVELS = {"2": 3, "1": 2, "0": 1}

@@ -746,20 +746,22 @@ class LanguageModel(
             A file whose name ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed. The
             file gets its name when it is complete; an older file stays until then.
 
-        format : {"arpa", "kenlm", "att", "native"}, default=None
-            Format of the file: the text of ARPA files, the probing binary of KenLM, the
-            text of a weighted automaton of AT&T's and OpenFst's tools, or a file of
-            this library. None: that of the suffix, ``.arpa`` or ``.lm``; ``.bin``,
-            ``.binary``, ``.klm`` or ``.kenlm``; ``.att``; ``.sklm``. A file object, a
-            pipe or a device gets ``"arpa"``.
+        format : {"arpa", "kenlm", "trie", "att", "native"}, default=None
+            Format of the file: the text of ARPA files, the probing binary or the trie
+            of KenLM, the text of a weighted automaton of AT&T's and OpenFst's tools, or
+            a file of this library. None: that of the suffix, ``.arpa`` or ``.lm``;
+            ``.bin``, ``.binary``, ``.klm`` or ``.kenlm``; ``.trie``; ``.att``;
+            ``.sklm``. A file object, a pipe or a device gets ``"arpa"``.
 
         **options
             Options of the format. Of ``"arpa"``: `precision` (None), decimals of the
             log10 values, 1 to 15; None: the digits of single precision. Of ``"kenlm"``:
             `multiplier` (1.5), buckets of the hash tables for each n-gram, above 1. Of
-            ``"att"``: `backoff` ("<epsilon>"), the symbol of the arcs that read
-            nothing. Of ``"native"``: `dtype` ("float64"); "float32" halves the numbers
-            and rounds them.
+            ``"trie"``: `prob_bits` and `backoff_bits` (None), 1 to 25 bits to which
+            numbers are quantised, and `pointer_bits` (None), the most bits that are
+            taken out of a pointer. Of ``"att"``: `backoff` ("<epsilon>"), the symbol of
+            the arcs that read nothing. Of ``"native"``: `dtype` ("float64"); "float32"
+            halves the numbers and rounds them.
 
         Raises
         ------
@@ -797,7 +799,7 @@ class LanguageModel(
             Plain, or compressed by gzip, bzip2, xz or (from Python 3.14 on, before
             with the package ``backports.zstd``) zstd.
 
-        format : {"arpa", "kenlm", "att", "native"}, default=None
+        format : {"arpa", "kenlm", "trie", "att", "native"}, default=None
             Format of the file; None: it is recognised by the first bytes, or by the
             suffix ``.att`` of the name.
 
@@ -811,8 +813,9 @@ class LanguageModel(
             Options of the format. Of ``"att"``: `backoff` ("<epsilon>"), the symbol of
             the arcs that back off. Of ``"native"``: `mmap` (True), whether a plain
             file is mapped, and `verify` (True), whether hashes are compared; pointers
-            and ids are checked in any case. Of ``"kenlm"``: `max_candidates` (1e11),
-            the most candidates that are tried for the n-grams of one order.
+            and ids are checked in any case. Of ``"kenlm"`` and ``"trie"``:
+            `max_candidates` (1e11), the most candidates that are tried for the n-grams
+            of one order of a probing binary.
 
         Returns
         -------
