@@ -101,11 +101,11 @@ def count_text(
             extend=extend,
         )  # fmt: skip
     else:
-        with CountRuns(folder) as runs:
-            for part in tokens:
-                runs.add(*count_tokens(part, depth, *sizes, skip=skip))
-                del part
-            counts = runs.finish()
+        runs = CountRuns(folder)
+        for part in tokens:
+            runs.add(*count_tokens(part, depth, *sizes, skip=skip))
+            del part
+        counts = runs.finish().pairs()
     counted = Counted(*counts, labels, max_depth, depth)
     if validation is None:
         return counted

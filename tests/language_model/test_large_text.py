@@ -80,15 +80,15 @@ def test_runs_merge_to_the_whole(path, n_parts):
     encoder = lm.predictor.encoder
     sizes = {"n_symbols": lm._labels.n_symbols, "n_classes": lm._labels.n_classes}
     cuts = np.array_split(np.arange(text.n_sentences), n_parts)
-    with CountRuns() as runs:
-        for rows in cuts:
-            keep = np.zeros(text.n_sentences, dtype=bool)
-            keep[rows] = True
-            tokens = encoder.encode(text.select(keep))
-            runs.add(
-                *_runs_count(tokens, 3, sizes["n_symbols"], sizes["n_classes"], encoder)
-            )
-        pairs, count = runs.finish()
+    runs = CountRuns()
+    for rows in cuts:
+        keep = np.zeros(text.n_sentences, dtype=bool)
+        keep[rows] = True
+        tokens = encoder.encode(text.select(keep))
+        runs.add(
+            *_runs_count(tokens, 3, sizes["n_symbols"], sizes["n_classes"], encoder)
+        )
+    pairs, count = runs.finish().pairs()
     whole = _runs_count(
         encoder.encode(text), 3, sizes["n_symbols"], sizes["n_classes"], encoder
     )
@@ -208,10 +208,10 @@ def test_counts_beyond_32_bits(path):
         labels.n_classes,
         encoder,
     )
-    with CountRuns() as runs:
-        for _ in range(5):
-            runs.add(pairs, count * 2.0**30)
-        merged, total = runs.finish()
+    runs = CountRuns()
+    for _ in range(5):
+        runs.add(pairs, count * 2.0**30)
+    merged, total = runs.finish().pairs()
     assert merged == pairs and total.max() > 2.0**32
     np.testing.assert_array_equal(total, count * 5 * 2.0**30)
     ids = labels.of_ids(labels.n_classes, labels.n_symbols)
