@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..context_tree import Columns, Histories
-from ..context_tree._runs import CountRuns
+from ..context_tree._runs import CountRuns, Run
 from ..context_tree._tokens import count_tokens
 from ..symbols import Labels
 from ._counted import Counted, CountedPaths, DeferredCounts, HeldOutSplit, too_long
@@ -101,15 +101,39 @@ def count_text(
             extend=extend,
         )  # fmt: skip
     else:
-        runs = CountRuns(folder)
-        for part in tokens:
-            runs.add(*count_tokens(part, depth, *sizes, skip=skip))
-            del part
-        counts = runs.finish().pairs()
+        run = count_parts(tokens, labels, depth, skip=skip, folder=folder)
+        counts = run.pairs()
+        del run
     counted = Counted(*counts, labels, max_depth, depth)
     if validation is None:
         return counted
     return HeldOutSplit.of_samples(counted, positions(validation), counted)
+
+
+def count_parts(
+    tokens: Iterator[np.ndarray],
+    labels: Labels,
+    depth: int,
+    *,
+    skip: int = -1,
+    folder: str | None = None,
+) -> Run:
+    """Count every position of the parts of a text; the counts are in files.
+
+    Parameters
+    ----------
+    tokens : iterator of int32 ndarrays
+        The parts; see `count_text`, which also explains the others.
+
+    labels, depth, skip, folder
+        As of `count_text`.
+    """
+    sizes = labels.known_symbols("counting").size, labels.n_classes
+    runs = CountRuns(folder)
+    for part in tokens:
+        runs.add(*count_tokens(part, depth, *sizes, skip=skip))
+        del part
+    return runs.finish()
 
 
 def count_windows(
