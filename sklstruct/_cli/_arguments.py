@@ -440,8 +440,7 @@ def _add_lmplz(add: Any) -> None:
     )  # fmt: skip
     _add_unused(
         one,
-        ignored="--vocab_estimate --minimum_block --sort_block "
-        "--block_count",
+        ignored="--vocab_estimate --minimum_block --sort_block --block_count",
         switches="--verbose_header --renumber",
         refused="--intermediate --collapse_values",
     )

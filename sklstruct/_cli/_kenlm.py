@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -102,9 +101,7 @@ def lmplz(arguments: argparse.Namespace) -> None:
         base[labels.unknown_id] = 1.0
     discounts = discounts[:n_levels]
     prob, backoff = smooth(run, adjusted.count, discounts, base, folder)
-    model = ArpaLevels(
-        run, prob, backoff, adjusted.n_kept, labels, memory // 4, folder
-    )
+    model = ArpaLevels(run, prob, backoff, adjusted.n_kept, labels, memory // 4, folder)
     del adjusted
     file = sys.stdout.buffer if arguments.arpa == "-" else arguments.arpa
     with open_write(file) as out:

@@ -17,6 +17,9 @@ from ._samples import PathRows, Positions
 # Upper bounds, in bytes, of the memory of counting: per token, and per token and depth
 # (a node and a pair).
 _BYTES_PER_TOKEN, _BYTES_PER_DEPTH = 64, 32
+# Tokens that are counted at once where counts are merged: more take more memory, and no
+# less time, because the sort jumps about all of them.
+_PIECE = 1 << 20
 
 
 def count_text(
@@ -30,7 +33,6 @@ def count_text(
     share: float | None = None,
     validation: np.ndarray | None = None,
     keep_positions: bool = False,
-    extend: bool = False,
     folder: str | None = None,
 ) -> Counted:
     """Count every position of a running text.
@@ -67,9 +69,6 @@ def count_text(
     keep_positions : bool, default=False
         True: count unigrams only, and keep the positions.
 
-    extend : bool, default=False
-        True: the pairs keep their `extension`, for a file of the n-grams.
-
     folder : str, default=None
         Folder for the files of the counts of parts. None: that of the system for
         temporary files.
@@ -96,10 +95,7 @@ def count_text(
         return HeldOutSplit.of_share(samples, share, count)
     sizes = labels.known_symbols("counting").size, labels.n_classes
     if isinstance(tokens, np.ndarray):
-        counts = count_tokens(
-            tokens, depth, *sizes, skip=skip, weight=sample_weight,
-            extend=extend,
-        )  # fmt: skip
+        counts = count_tokens(tokens, depth, *sizes, skip=skip, weight=sample_weight)
     else:
         run = count_parts(tokens, labels, depth, skip=skip, folder=folder)
         counts = run.pairs()
@@ -131,9 +127,18 @@ def count_parts(
     sizes = labels.known_symbols("counting").size, labels.n_classes
     runs = CountRuns(folder)
     for part in tokens:
-        runs.add(*count_tokens(part, depth, *sizes, skip=skip))
-        del part
+        for piece in _pieces(part):
+            runs.add(*count_tokens(piece, depth, *sizes, skip=skip))
+        del part, piece
     return runs.finish()
+
+
+def _pieces(tokens):
+    """Runs of whole sentences, one at least."""
+    first = np.flatnonzero(tokens < 0)
+    wanted = np.arange(_PIECE, tokens.size, _PIECE)
+    cuts = first[np.searchsorted(first, wanted[: first[-1] // _PIECE])]
+    return np.split(tokens, np.unique(cuts))
 
 
 def count_windows(

@@ -119,7 +119,9 @@ def _merged(trees, parts):
         for i in range(len(trees))
     ]
     target, total = (
-        np.concatenate([block for level in out[j : 3 * n_levels : 3] for block in level])
+        np.concatenate(
+            [block for level in out[j : 3 * n_levels : 3] for block in level]
+        )
         for j in (1, 2)
     )
     return tree, pointers(n_pairs), target, total, index

@@ -11,7 +11,6 @@ out:  the pairs and counts of the whole text, which do not depend on the parts
 
 from __future__ import annotations
 
-import os
 import tempfile
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator

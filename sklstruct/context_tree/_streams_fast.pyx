@@ -5,7 +5,6 @@ next one or takes the full one: it reads and writes files, raises their errors, 
 reacts to signals.
 """
 
-from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
 import numpy as np
