@@ -41,7 +41,8 @@ class Spill:
 
     def __init__(self, folder: str | None) -> None:
         self._folder = tempfile.gettempdir() if folder is None else folder
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)
+        # It goes with the last of its columns.
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
         self._size = 0
 
     def column(self, dtype: Any, arrays: Iterable[np.ndarray] = ()) -> Column:

@@ -9,7 +9,7 @@ number: in memory if the weights of the level have room there, else part by part
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -147,29 +147,27 @@ class _Weights:
 
     def __init__(self, model: ArpaLevels, k: int) -> None:
         self._none = 0.0 if k + 1 < model._order else np.nan
-        # Of some nodes of the next level: the first, the one after the last, and a
-        # function from numbers of nodes to weights.
-        self._parts: list[tuple[int, int, Callable]] = []
+        # Some nodes of the next level: the first, the one after the last, and their
+        # weights, in memory or in the order of the lines.
+        self._parts: list[tuple[int, int, np.ndarray | _InOrder]] = []
         self._next = np.full(model._words.n_words, -1, dtype=np.int64)
         if k + 1 == len(model._levels):
             return
         column, file = model._backoff[k + 1], Spill(model._folder)
-        target = model._levels[k].target
         first = _first_nodes(model, k)
         for a in range(0, column.size, model._most):
             b = min(a + model._most, column.size)
             with np.errstate(divide="ignore"):
                 table = log10_backoffs(np.log(column.read(a, b)))
-            if b < column.size:
-                # The next part takes the memory: these weights go into a file, in the
-                # order of the lines.
-                found, self._next = file.column(np.float64), first.copy()
-                for block in target.blocks(8 * _ROWS):
-                    number = self._numbers(block)
-                    found.append(table[number[(number >= a) & (number < b)] - a])
-                self._parts.append((a, b, _InOrder(found)))
-            else:
-                self._parts.append((a, b, lambda number, a=a: table[number - a]))
+            if b == column.size:
+                self._parts.append((a, b, table))
+                break
+            # The next part takes the memory.
+            found, self._next = file.column(np.float64), first.copy()
+            for block in model._levels[k].target.blocks(8 * _ROWS):
+                number = self._numbers(block)
+                found.append(table[number[(number >= a) & (number < b)] - a])
+            self._parts.append((a, b, _InOrder(found)))
         self._next = first
 
     def _numbers(self, target):
@@ -183,9 +181,12 @@ class _Weights:
         weight = np.full(target.size, self._none)
         if self._parts:
             number = self._numbers(target)
-            for a, b, find in self._parts:
+            for a, b, part in self._parts:
                 here = np.flatnonzero((number >= a) & (number < b))
-                weight[here] = find(number[here])
+                if isinstance(part, _InOrder):
+                    weight[here] = part.take(here.size)
+                else:
+                    weight[here] = part[number[here] - a]
         return weight
 
 
@@ -195,9 +196,10 @@ class _InOrder:
     def __init__(self, column: Column) -> None:
         self._column, self._at = column, 0
 
-    def __call__(self, number: np.ndarray) -> np.ndarray:
-        self._at += number.size
-        return self._column.read(self._at - number.size, self._at)
+    def take(self, n: int) -> np.ndarray:
+        """The next n."""
+        self._at += n
+        return self._column.read(self._at - n, self._at)
 
 
 def _first_nodes(model, k):

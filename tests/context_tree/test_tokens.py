@@ -3,18 +3,10 @@
 import numpy as np
 import pytest
 from _cases import all_pairs
+from _texts import random_tokens
 
 from sklstruct.context_tree import ContextTree, Histories, Pairs
 from sklstruct.context_tree._tokens import count_tokens
-
-
-def random_tokens(rng, n_sentences, n_words, longest, start=True, end=True):
-    """-1, start, words, end of each sentence; the start mark is the last symbol."""
-    parts = []
-    for _ in range(n_sentences):
-        words = rng.integers(0, n_words, size=rng.integers(0, longest + 1))
-        parts += [[-1], [n_words + 1] * start, words, [n_words] * end]
-    return np.concatenate(parts).astype(np.int32)
 
 
 def by_windows(tokens, depth, n_symbols, n_classes, skip, weight=None):
