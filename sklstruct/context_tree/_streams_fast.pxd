@@ -17,7 +17,8 @@ cdef struct Buffer:
 cdef class Streams:
     cdef Buffer* ins
     cdef Buffer* outs
-    cdef list _sources, _blocks, _sinks, _arrays
+    cdef list keep  # a memoryview of the block of each input
+    cdef list _sources, _sinks, _arrays
 
     cdef int fill(self, Py_ssize_t i) except -1 nogil
     cdef int flush(self, Py_ssize_t i) except -1 nogil

@@ -34,7 +34,7 @@ cdef class Streams:
         cdef Py_ssize_t i
         cdef unsigned char[::1] view
         self._sources = [iter(source) for source in sources]
-        self._blocks = [None] * len(sources)
+        self.keep = [None] * len(sources)
         self._sinks = [sink for sink, _ in sinks]
         self._arrays = []
         self.ins = <Buffer*> calloc(max(len(sources), 1), sizeof(Buffer))
@@ -59,7 +59,7 @@ cdef class Streams:
             for block in self._sources[i]:
                 if block.size:
                     view = block.view(np.uint8)
-                    self._blocks[i] = block
+                    self.keep[i] = view
                     self.ins[i].data = <char*> &view[0]
                     self.ins[i].n = block.size
                     self.ins[i].at = 0
