@@ -28,6 +28,7 @@ from sklstruct.symbols._text_file import LargeText
 def path(tmp_path, monkeypatch):
     """A text of several blocks, each of which is beyond the limits below."""
     monkeypatch.setattr(_text_file, "_BLOCK", 1 << 9)
+    monkeypatch.setattr(_runs, "_BLOCK", 1 << 9)
     rng = np.random.default_rng(0)
     words = np.array([f"w{i}" for i in range(60)])
     lines = [
@@ -189,6 +190,7 @@ def test_memory_is_what_the_limit_says(path):
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Run, "pairs", measured)
+            patch.setattr(_runs, "_MOST_RUNS", 4)  # each takes some kilobytes
             lm.fit(TextFile(path, memory=limit))
     finally:
         tracemalloc.stop()
