@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..context_tree import Columns, Histories
-from ..context_tree._runs import CountRuns, Run
+from ..context_tree import Columns, CountRuns, Histories, Run
 from ..context_tree._tokens import count_tokens
 from ..symbols import Labels
 from ._counted import Counted, CountedPaths, DeferredCounts, HeldOutSplit, too_long

@@ -1,8 +1,8 @@
 """Streams: what kernels read and write a block at a time.
 
-A kernel sees pointers into the block at hand. Where a block ends, Python code gives the
-next one or takes the full one: it reads and writes files, raises their errors, and
-reacts to signals.
+A kernel sees pointers into the current blocks. At the end of a block, Python code gives
+the next block of an input or takes the full block of an output: it reads and writes
+files, raises their errors, and reacts to signals.
 """
 
 from libc.stdlib cimport calloc, free

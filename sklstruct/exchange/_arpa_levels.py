@@ -14,10 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..context_tree import ContextTree
+from ..context_tree import Column, ContextTree, Run, Spill, tree_of_arrays
 from ..context_tree._links_fast import next_extensions
-from ..context_tree._runs import Column, Run, Spill
-from ..context_tree._tree import tree_of_arrays
 from ..symbols import Labels
 from ._arpa_write import (
     END,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..context_tree._runs import Column, Run, Spill, column_streams
+from ..context_tree import Column, Run, Spill, column_streams
 from . import _levels_fast as _fast
 
 
