@@ -76,7 +76,7 @@ def lmplz(arguments: argparse.Namespace) -> None:
     del text
     run = count_parts(tokens, labels, depth, skip=encoder.start, folder=folder)
     del tokens, encoder
-    root = run.levels[0].count.read(0, labels.n_classes)
+    root = run.levels[0].counts.read(0, labels.n_classes)
     stays = root >= least[0]
     if allowed is not None:
         stays &= [word in allowed for word in labels.classes.tolist()]

@@ -25,7 +25,7 @@ class MergedCounts(NamedTuple):
 
     pairs: Pairs
     total: np.ndarray  # (n_pairs,) float64, the summed counts
-    index: list[np.ndarray]  # of each part, (n_nodes,) int32: the node of each node
+    node_of: list[np.ndarray]  # of each part, (n_nodes,) int32: the node of each node
 
 
 def merge_trees(trees: Sequence[ContextTree]) -> tuple[ContextTree, list[np.ndarray]]:

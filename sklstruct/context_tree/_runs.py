@@ -137,7 +137,7 @@ class Level(NamedTuple):
 
     nodes: Column  # of NODE
     target: Column  # of int32
-    count: Column  # of float64
+    counts: Column  # of float64
 
 
 class Run(NamedTuple):
@@ -183,7 +183,7 @@ class Run(NamedTuple):
                 at += block.size
             slots = slice(pair_ptr[k], pair_ptr[k + 1])
             level.target.read(0, level.target.size, target[slots])
-            level.count.read(0, level.count.size, count[slots])
+            level.counts.read(0, level.counts.size, count[slots])
         np.cumsum(ptr, out=ptr)
         tree = tree_of_arrays(parent, symbol, level_ptr, self.n_symbols)
         return pairs_of_arrays(tree, ptr, target), count

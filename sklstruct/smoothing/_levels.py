@@ -19,7 +19,7 @@ from . import _levels_fast as _fast
 class Adjusted(NamedTuple):
     """Adjusted counts of the pairs of each level."""
 
-    count: list[Column]  # negative for removed pairs
+    counts: list[Column]  # negative for removed pairs
     n_with: np.ndarray  # (n_levels, 5): how many of them are 1, 2, 3 and 4
     n_kept: np.ndarray  # (n_levels,): number of pairs that stay
 
@@ -96,7 +96,7 @@ def smooth(
     """
     file = Spill(folder)
     prob, mass = ([file.column(np.float64) for _ in run.levels] for _ in range(2))
-    sources = [
+    sources: list[Column | None] = [
         x
         for level, count in zip(run.levels, adjusted)
         for x in (level.nodes, level.target, count)

@@ -176,9 +176,10 @@ def test_what_is_refused(path, monkeypatch):
 @pytest.mark.slow
 def test_memory_is_what_the_limit_says(path):
     """Counting and merging allocate within the limit; the model comes on top."""
+    lm = LanguageModel(WittenBellLM(), max_depth=2)
+    clone(lm).fit(TextFile(path, memory=LIMIT))  # imports take memory, too
     path.write_text((path.read_text() + "\n") * 100)
     limit = path.stat().st_size // 10
-    lm = LanguageModel(WittenBellLM(), max_depth=2)
     peaks = []
     read = Run.pairs
 
@@ -186,7 +187,6 @@ def test_memory_is_what_the_limit_says(path):
         peaks.append(tracemalloc.get_traced_memory()[1])
         return read(self)
 
-    clone(lm).fit(["a b", "b"])  # imports take memory, too
     tracemalloc.start()
     try:
         with pytest.MonkeyPatch.context() as patch:
