@@ -100,8 +100,10 @@ def lmplz(arguments: argparse.Namespace) -> None:
         base = np.zeros(labels.n_classes)
         base[labels.unknown_id] = 1.0
     discounts = discounts[:n_levels]
-    prob, backoff = smooth(run, adjusted.count, discounts, base, folder)
-    model = ArpaLevels(run, prob, backoff, adjusted.n_kept, labels, memory // 4, folder)
+    prob, backoff = smooth(run, adjusted.counts, discounts, base, folder)
+    model = ArpaLevels(
+        run, prob, backoff, adjusted.n_kept.tolist(), labels, memory // 4, folder
+    )
     del adjusted
     file = sys.stdout.buffer if arguments.arpa == "-" else arguments.arpa
     with open_write(file) as out:

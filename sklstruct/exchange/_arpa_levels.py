@@ -48,7 +48,7 @@ class ArpaLevels:
     backoff : sequence of Column
         Back-off weights of the nodes of each level.
 
-    n_kept : sequence of int
+    n_kept : list of int
         Number of pairs of each level that are not left out.
 
     labels : Labels
@@ -71,7 +71,7 @@ class ArpaLevels:
         run: Run,
         prob: Sequence[Column],
         backoff: Sequence[Column],
-        n_kept: Sequence[int],
+        n_kept: list[int],
         labels: Labels,
         memory: int,
         folder: str | None = None,
@@ -82,7 +82,7 @@ class ArpaLevels:
         self._most = max(1, memory // 8)
         self._folder = folder
         self._order = max(2, len(run.levels))
-        self._counts = [*map(int, n_kept)] + [0] * (self._order - len(run.levels))
+        self._counts = [*n_kept] + [0] * (self._order - len(run.levels))
         self._counts[0] += 1  # the start mark
 
     def put(self, file: Any) -> None:

@@ -42,9 +42,9 @@ def test_lines(depth, memory, rows, monkeypatch):
     adjusted = adjust_counts(run, some, every[:7], every, None)
     discounts = np.tile([0.5, 1.0, 1.5], (n_levels, 1))
     base = np.full(7, 1 / 7)
-    numbers = smooth(run, adjusted.count, discounts, base, None)
+    numbers = smooth(run, adjusted.counts, discounts, base, None)
     found = io.BytesIO()
-    ArpaLevels(run, *numbers, adjusted.n_kept, LABELS, memory).put(found)
+    ArpaLevels(run, *numbers, adjusted.n_kept.tolist(), LABELS, memory).put(found)
 
     used = pairs.adjusted_counts(count)
     shares = discount_levels(pairs, used.copy(), discounts, 0)
@@ -61,7 +61,7 @@ def test_sentences_without_an_end_are_refused():
     every = np.ones(8, dtype=bool)
     adjusted = adjust_counts(run, np.zeros(5), every[:7], every, None)
     discounts = np.tile([0.5, 1.0, 1.5], (5, 1))
-    numbers = smooth(run, adjusted.count, discounts, np.full(7, 1 / 7), None)
-    model = ArpaLevels(run, *numbers, adjusted.n_kept, LABELS, 10**6)
+    numbers = smooth(run, adjusted.counts, discounts, np.full(7, 1 / 7), None)
+    model = ArpaLevels(run, *numbers, adjusted.n_kept.tolist(), LABELS, 10**6)
     with pytest.raises(ValueError, match="only counts of sentences with an end mark"):
         model.put(io.BytesIO())

@@ -52,7 +52,7 @@ def test_files_give_the_numbers_of_memory(depth, end, pruned, n_bytes, monkeypat
     alive = np.array([known[list(c)].all() for c in tree.contexts()])
     level = tree.levels()[pairs.nodes()]
     keep = alive[pairs.nodes()] & stays[pairs.target] & (count >= least[level])
-    found = all_of(adjusted.count)
+    found = all_of(adjusted.counts)
     np.testing.assert_array_equal(np.abs(found), used)
     np.testing.assert_array_equal(~np.signbit(found), keep)
     assert (pruned == "nothing") == keep.all() or depth == 0
@@ -65,7 +65,7 @@ def test_files_give_the_numbers_of_memory(depth, end, pruned, n_bytes, monkeypat
     discounts = np.array([[0.4, 0.9, 1.3], [0.5, 1.1, 1.2], [0.0, 1.0, 2.0]])
     discounts = np.vstack([discounts, discounts[:1]])[: tree.n_levels]
     base = np.random.default_rng(0).dirichlet(np.ones(N_CLASSES))
-    prob, mass = map(all_of, smooth(run, adjusted.count, discounts, base, None))
+    prob, mass = map(all_of, smooth(run, adjusted.counts, discounts, base, None))
     root = used[:N_CLASSES].copy()
     shares = discount_levels(pairs, used, discounts, 0)
     place = np.arange(tree.n_nodes)
