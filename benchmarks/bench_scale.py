@@ -13,6 +13,13 @@ peak memory of ours is that of the process, Python and the libraries included.
 Cases "memory": `SKLSTRUCT_SAMPLED`, 100 M words drawn from the model of the large text
 by ``_sampled_text.py``, counted under ``memory`` of 4 GB in runs on the disk.
 
+Cases "ARPA": text to an ARPA file of order 5, in a process of its own: `sklstruct
+lmplz` under ``-S``, which streams everything through files, or a `LanguageModel` that
+is saved, with the `memory` of its `TextFile`; of the first words of
+`SKLSTRUCT_SAMPLED`, such as a text drawn from the model of WikiText-2. The program of
+KenLM runs beside each with ``-S 500M``. Seconds of the processor and peaks are those of
+the whole processes.
+
 Cases "mixture": Kneser-Ney, and its mixture with a log-linear model over refined
 contexts, of the same text, in one process and in memory. The last lines are held out,
 half for the gate of the mixture, half for the perplexity; the end of the text was drawn
@@ -82,7 +89,6 @@ import gzip
 import json
 import os
 import pickle
-import resource
 import shutil
 import subprocess
 import sys
@@ -99,7 +105,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
-from sklstruct.context_tree._runs import CountRuns
+from sklstruct.context_tree._runs import Run
 from sklstruct.context_tree._shards import pairs_by_symbol
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.language_model import LanguageModel
@@ -139,6 +145,13 @@ TEXTS = ("WikiText-2", "1 M words", "large")
 def cases():
     out = [{"part": "file", "text": text} for text in TEXTS]
     out += [{"part": "memory", "text": "sampled", "memory_gb": 4}]
+    out += [
+        {"part": "ARPA", "program": program, "memory": memory, "words": words}
+        | ({"slow": True} if words == "16e6" else {})
+        for words in ("1e6", "4e6", "16e6")
+        for program in ("lmplz", "LanguageModel")
+        for memory in ("none", "500M", "100M")
+    ]
     out += [
         {"part": "mixture", "model": "Kneser-Ney", "words": words}
         for words in ("13e6", "1e9")
@@ -496,33 +509,86 @@ def from_file(case):
     return ours | figures
 
 
-def lmplz(path, folder):
+def measured(command):
+    """(seconds of the processor, by the clock, peak in MB) of a program."""
+    start, peak = time.perf_counter(), 0.0
+    child = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    done = 0
+    while not done:
+        # `used` has the memory of this process, from before the program runs, too.
+        with contextlib.suppress(OSError):
+            status = Path(f"/proc/{child.pid}/status").read_text(encoding="ascii")
+            lines = [x for x in status.splitlines() if x.startswith("VmHWM")]
+            peak = max([peak, *(int(line.split()[1]) / 1024 for line in lines)])
+        time.sleep(0.02)
+        done, status, used = os.wait4(child.pid, os.WNOHANG)
+    if status:
+        sys.exit(f"{' '.join(map(str, command))} ended with {status}")
+    wall = time.perf_counter() - start
+    return used.ru_utime + used.ru_stime, wall, peak
+
+
+def lmplz(path, folder, memory="4G"):
     program = shutil.which(os.environ.get("LMPLZ", "lmplz"))
     if program is None:
         sys.exit("set LMPLZ to KenLM's lmplz to compare with it")
-    options = ["-o", "5", "-S", "4G", "-T", folder, "--skip_symbols"]
-    command = [program, *options, "--text", str(path)]
-    command += ["--arpa", str(Path(folder, "model.arpa"))]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    start = time.perf_counter()
-    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-    wall = time.perf_counter() - start
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    Path(folder, "model.arpa").unlink()
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {
-        "lmplz_seconds": cpu,
-        "lmplz_wall": wall,
-        "lmplz_mb": after.ru_maxrss / 1024,
-    }
+    options = ["-o", "5", "-S", memory, "-T", folder, "--skip_symbols"]
+    options += ["--discount_fallback", "--text", str(path)]
+    arpa = Path(folder, "model.arpa")
+    cpu, wall, mb = measured([program, *options, "--arpa", str(arpa)])
+    arpa.unlink()
+    return {"lmplz_seconds": cpu, "lmplz_wall": wall, "lmplz_mb": mb}
+
+
+SAVING = """
+import sys, warnings
+from sklstruct.language_model import LanguageModel
+from sklstruct.smoothing import KneserNeyLM
+from sklstruct.symbols import TextFile
+
+warnings.simplefilter("ignore", UserWarning)
+memory = None if sys.argv[3] == "none" else int(sys.argv[3][:-1]) * 2**20
+lm = LanguageModel(KneserNeyLM(), max_depth=4)
+lm.fit(TextFile(sys.argv[1], memory=memory)).save(sys.argv[2])
+"""
+
+
+def text_to_arpa(case):
+    with tempfile.TemporaryDirectory() as folder:
+        path, arpa = Path(folder, "text.txt"), Path(folder, "ours.arpa")
+        n_words = 0
+        with open(sampled(), "rb") as source, open(path, "wb") as text:
+            for line in source:
+                text.write(line)
+                n_words += len(line.split())
+                if n_words >= float(case["words"]):
+                    break
+        if case["program"] == "lmplz":
+            command = [sys.executable, "-m", "sklstruct", "lmplz", "-o", "5", "-q"]
+            command += ["-T", folder, "--skip_symbols", "--discount_fallback"]
+            command += ["--text", path, "--arpa", arpa]
+            if case["memory"] != "none":
+                command += ["-S", case["memory"]]
+        else:
+            command = [sys.executable, "-c", SAVING, path, arpa, case["memory"]]
+        cpu, wall, mb = measured(command)
+        figures = {
+            "words": n_words,
+            "seconds": cpu,
+            "wall": wall,
+            "own_mb": mb,
+            "ngrams": n_ngrams(arpa),
+        }
+        arpa.unlink()
+        if "lmplz" in options.peers:
+            figures |= lmplz(path, folder, "500M")
+    return figures
 
 
 class OwnMemory(threading.Thread):
     """Peak of the memory of this process that is no file, looked at all the time.
 
-    The runs are files that are mapped: the system counts their pages as memory of the
-    process as long as nobody else needs them. others: numbers of other processes, which
-    are looked at too.
+    others: numbers of other processes, which are looked at too.
     """
 
     def __init__(self, others=()):
@@ -644,13 +710,13 @@ def memory(case):
     lm = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
     text = TextFile(source, memory=case["memory_gb"] * 2**30)
     counted = []
-    finish = CountRuns.finish
+    pairs = Run.pairs
 
-    def finishing(self):
+    def reading(self):
         counted.append((watch.peak_mb, time.process_time()))
-        return finish(self)
+        return pairs(self)
 
-    CountRuns.finish = finishing
+    Run.pairs = reading
     start = time.process_time()
     with OwnMemory() as watch:
         before = watch.now_mb()
@@ -854,6 +920,7 @@ def online(case):
 PARTS = {
     "file": from_file,
     "memory": memory,
+    "ARPA": text_to_arpa,
     "mixture": in_memory,
     "mixture, two workers": mixture_on_workers,
     "beyond 2^31": beyond,

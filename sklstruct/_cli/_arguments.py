@@ -434,10 +434,13 @@ def _add_lmplz(add: Any) -> None:
         help="<unk> gets the probability that it has among at least N words",
     )  # fmt: skip
     one.add_argument("-S", "--memory", default="80%", help="such as 4G or 80%% (80%%)")
+    one.add_argument(
+        "-T", "--temp_prefix", metavar="PREFIX",
+        help="folder of temporary files, or a prefix of names in there",
+    )  # fmt: skip
     _add_unused(
         one,
-        ignored="-T,--temp_prefix --vocab_estimate --minimum_block --sort_block "
-        "--block_count",
+        ignored="--vocab_estimate --minimum_block --sort_block --block_count",
         switches="--verbose_header --renumber",
         refused="--intermediate --collapse_values",
     )

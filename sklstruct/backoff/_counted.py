@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -155,7 +154,7 @@ class Counted:
         if labels is None:
             labels = _labels_of_all([part.labels for part in parts])
         moved = [_renumbered(p.pairs, p.count, p.numbering(labels)) for p in parts]
-        pairs, count = reduce(lambda a, b: merge_counts(a, b)[:2], moved)
+        pairs, count, _ = merge_counts(moved)
         return cls(pairs, count, labels, *depths)
 
     def check_mergeable(self) -> None:

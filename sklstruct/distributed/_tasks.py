@@ -119,7 +119,7 @@ def cut_part(counted: Counted, symbols: tuple[int, int]) -> Counted:
 
 def merge_counted(a: Counted, b: Counted) -> Counted:
     """The sum of two counts."""
-    merged = merge_counts((a.pairs, a.count), (b.pairs, b.count))
+    merged = merge_counts([(a.pairs, a.count), (b.pairs, b.count)])
     return replace(a, pairs=merged.pairs, count=merged.total)
 
 

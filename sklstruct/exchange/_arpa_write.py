@@ -197,7 +197,7 @@ def never_predicted(
     """
     tree, start = closed.tree, words.special["start"]
     levels = nodes_ending_in(tree, words.of_symbol >= words.n_classes)
-    contexts = [closed.without_newest(here) for here, _ in levels]
+    contexts = [closed.link[here] for here, _ in levels]
     last = [words.of_symbol[newest] for _, newest in levels]
     of_start = [h[w == start] for h, w in zip(contexts, last)]
     held, number = _start_numbers(closed, np.concatenate(of_start), single)
