@@ -510,9 +510,7 @@ class DualNodes(DualFits):
             X, "nodes", n_nodes, lambda part, _, out: use(part, out), n_jobs, tree=tree
         )
 
-    def best(
-        self, X: Samples, greedy: bool, n_jobs: int | None
-    ) -> tuple[NDArray, NDArray]:
+    def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         best, log_proba = _empty(X, 1)
         n_dots = self._answer(X, "best", best, log_proba, n_jobs)
         return best[:, 0], n_dots

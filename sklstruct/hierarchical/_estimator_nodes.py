@@ -112,18 +112,15 @@ class EstimatorNodes(NodeModels):
     def _by_node(self):
         return dict(zip(self.forest.model_nodes.tolist(), self.estimators))
 
-    def best(
-        self, X: Samples, greedy: bool, n_jobs: int | None
-    ) -> tuple[NDArray, NDArray]:
-        few = min(X.shape[0], _FEW_MODELS)
-        all_classes = len(self.estimators) <= few and not greedy
-        if all_classes or self.forest.n_trees > 1:
+    def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
+        few = len(self.estimators) <= min(X.shape[0], _FEW_MODELS)
+        if few or self.forest.n_trees > 1:
             code = self.search(X, 1, n_jobs)[0][:, 0]
             return code, np.full(code.size, self.forest.n_rows, dtype=np.int64)
-        return self._walk(X, greedy, n_jobs)
+        return self._best_first(X, n_jobs)
 
-    def _walk(self, X, greedy, n_jobs):
-        """(classes, dot products) along one tree, greedily or best first.
+    def _best_first(self, X, n_jobs):
+        """(classes, dot products) along one tree.
 
         In each round the model of a node is called once, for all samples that expand
         the node.
@@ -151,8 +148,6 @@ class EstimatorNodes(NodeModels):
                     if v in of_node:
                         here = here + _conditional(of_node[v], rows_of_X[rows])
                         count[rows] += cost[v]
-                    if greedy:
-                        reached[rows] = -np.inf
                     reached[rows, v] = -np.inf
                     reached[rows, children] = here
                 # ties go to the smallest class, not to the smallest terminal node

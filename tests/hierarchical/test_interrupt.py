@@ -61,7 +61,7 @@ def flat():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("call", ["walk", "best", "greedy", "given"])
+@pytest.mark.parametrize("call", ["walk", "best", "given"])
 def test_predict(interrupt, flat, call):
     model, X, narrow = flat
     n = len(X)
@@ -87,9 +87,7 @@ def test_a_set_flag_stops_at_once(flat):
     best, n_dots = np.full((1000, 1), -9, np.int32), np.zeros(1000, np.int64)
     rows = SampleRows.dense(X[:1000])
     stop = np.ones(1, np.int32)
-    search(
-        model, rows, np.empty(800), "greedy", best, np.empty((1000, 1)), n_dots, stop
-    )
+    search(model, rows, np.empty(800), "best", best, np.empty((1000, 1)), n_dots, stop)
     assert (best[1:] == -9).all()
 
 
