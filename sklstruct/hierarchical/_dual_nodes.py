@@ -265,7 +265,7 @@ class DualNodes(DualFits):
         )
         self.C = np.full(len(every), self._C)
         self.role = _roles(forest)
-        self.numbers = np.tile(self._plain_numbers, (forest.n_trees, 1))
+        self.numbers = np.tile(plain_numbers(self.several), (forest.n_trees, 1))
         self.fold_log_loss = np.full(forest.n_trees, np.nan)
         _, X, targets, weight = fold
         first, folds = 0, dict[int, NodeFold]()
@@ -331,11 +331,6 @@ class DualNodes(DualFits):
             self.fresh = 0
         del self._estimator
 
-    @property
-    def _plain_numbers(self) -> tuple[float, ...]:
-        """The numbers of a model without a fold."""
-        return 2 * Sigmoid() if self.several else CHAIN
-
     def _check_arrays(self) -> None:
         super()._check_arrays()
         forest, weights = self.forest, self.weights
@@ -345,7 +340,7 @@ class DualNodes(DualFits):
         for name, right in {
             "model_ptr": per_node.size == forest.n_nodes,
             "numbers": np.shape(self.numbers)
-            == (forest.n_trees, len(self._plain_numbers)),
+            == (forest.n_trees, len(plain_numbers(self.several))),
             "role": np.array_equal(self.role, _roles(forest)),
         }.items():
             if not right:
@@ -545,6 +540,11 @@ class DualNodes(DualFits):
         given, log_proba = code.astype(np.int32)[:, None], np.empty((code.size, 1))
         self._answer(X, "given", given, log_proba, n_jobs)
         return log_proba[:, 0]
+
+
+def plain_numbers(several: bool) -> tuple[float, ...]:
+    """The numbers of a model without a fold."""
+    return 2 * Sigmoid() if several else CHAIN
 
 
 def _empty(X, k):

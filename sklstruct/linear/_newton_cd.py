@@ -61,9 +61,9 @@ _SHARE, _INNER, _GRAM_INNER = 0.15, 0.1, 1e-3
 # from which on another gap is worth its price.
 _BUDGET = 10
 
-# Largest working set whose Hessian is made; samples at once; samples for each coordinate
-# from which X is tall, and that are enough while steps lower the objective by this share
-# or more.
+# Largest working set whose Hessian is made; samples at once; samples for each
+# coordinate that make X tall and are enough while steps lower the objective by this
+# share or more.
 _GRAM, _BLOCK_ROWS, _ENOUGH, _FAR = 2500, 1024, 3, 1e-2
 
 # Iterates that an extrapolation combines, and the largest sum of its coefficients.

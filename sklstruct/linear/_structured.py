@@ -89,36 +89,6 @@ class LinearPath(NamedTuple):
     n_iter: NDArray
     n_alive: NDArray
 
-    def plot(self, ax: Any) -> Any:
-        """Draw the weights over C, a line for each weight that is not 0 in all models.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes
-            The axes of the lines.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-            The same, with a logarithmic axis of C.
-
-        Examples
-        --------
-        >>> import matplotlib.pyplot as plt
-        >>> from sklearn.datasets import load_iris
-        >>> from sklstruct.linear import StructuredLogisticRegression
-        >>> X, y = load_iris(return_X_y=True)
-        >>> path = StructuredLogisticRegression().coef_path(X, y, Cs=4)
-        >>> len(path.plot(plt.figure().gca()).lines)
-        6
-        """
-        rows = [sp.csr_array(coef).reshape((1, -1)) for coef in self.coefs]
-        weights = sp.vstack(rows, format="csc")
-        used = np.flatnonzero(np.diff(weights.indptr))
-        ax.plot(self.Cs, weights[:, used].toarray(), marker=".")
-        ax.set(xscale="log", xlabel="C", ylabel="weight")
-        return ax
-
 
 class _Samples(NamedTuple):
     """The training set: X, lanes of outcomes, weights > 0, and their row numbers."""
