@@ -551,7 +551,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
             if n_rows:
                 rows = as_rows(X[part])
                 room = np.empty(weights.lanes, dtype=np.float32)
-                kernels.all_scores(nodes, 0, rows, first, scores, room, stop)
+                kernels.all_scores(nodes, rows, first, scores, room, stop)
             finish(part, scores)
 
         step = rows_per_block(4 * (n_rows + 1))

@@ -128,19 +128,18 @@ class FeatureProblem:
         # Weighted squared lengths of the columns.
         if self.dense is not None:
             self.squares = np.einsum("ij,ij,i->j", self.dense, self.dense, weight)
-        else:
+        elif is_sparse(X):
             self.squares = np.empty(self.n_features)
-            if self._turn():
-                self.X = X.copy()
-                self.X.sum_duplicates()
-                self._turn()
+            if self._turn(X):
+                self.X = X = X.copy()
+                X.sum_duplicates()
+                self._turn(X)
         # Sums of the outcomes, which those of the probabilities equal at an optimum.
         self.outcomes = Y @ weight
 
-    def _turn(self) -> bool:
-        """Set `columns` and `squares` of sparse X; whether an entry is there twice."""
-        X, d = self.X, self.n_features
-        ptr = np.zeros(d + 2, dtype=np.int64)
+    def _turn(self, X: sp.csr_matrix) -> bool:
+        """Set `columns` and `squares`; whether an entry is there twice."""
+        ptr = np.zeros(self.n_features + 2, dtype=np.int64)
         row, x = np.empty(X.nnz, dtype=np.int32), np.empty(X.nnz)
         self.columns = ptr[:-1], row, x
         return bool(

@@ -226,11 +226,12 @@ class Gram(Coordinates):
         assert problem.dense is not None
         bounds = np.searchsorted(self.lanes, np.arange(problem.n_lanes + 1))
         weight, chosen = problem.weight, None
-        tall = _ENOUGH * N < problem.n_samples
+        enough = max(_ENOUGH * N, _BLOCK_ROWS)
+        tall = enough < problem.n_samples
         if tall and self.rough:
             # The first steps go far, and a part of the samples says where.
             rng = np.random.RandomState(0)
-            chosen = np.sort(rng.permutation(problem.n_samples)[: _ENOUGH * N])
+            chosen = np.sort(rng.permutation(problem.n_samples)[:enough])
             weight = weight * (problem.total / weight[chosen].sum())
         # Sums over many samples are made in single precision: half of the time. Their
         # rounding errors must not make the model concave.

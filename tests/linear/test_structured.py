@@ -434,7 +434,7 @@ def test_the_gradient_of_columns_in_any_order(kind):
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_the_hessian_of_a_part_of_the_samples_is_near_that_of_all(several):
+def test_the_hessian_of_a_part_of_the_samples_is_near_that_of_all(several, monkeypatch):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(3000, 3)), rng.random((3, 3000)) < 0.5
     Y = Y if several else np.arange(3)[:, None] == Y.sum(axis=0) % 3
@@ -451,6 +451,10 @@ def test_the_hessian_of_a_part_of_the_samples_is_near_that_of_all(several):
     assert not np.array_equal(part, whole)
     assert np.linalg.norm(part - whole) < 0.3 * np.linalg.norm(whole)
     np.testing.assert_array_equal(whole, whole.T)
+    # that of tall X is made in single precision
+    monkeypatch.setattr(_newton_cd, "_ENOUGH", 3000)
+    exact = model._hessian(12)
+    assert 0 < np.abs(exact - whole).max() < 1e-5 * np.abs(exact).max()
 
 
 @pytest.mark.parametrize("C", [1.0, 1e2, 1e4, 1e6, 1e8])
