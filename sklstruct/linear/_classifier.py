@@ -221,6 +221,9 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     Notes
     -----
+    There is no `partial_fit`: the fold and "auto" need all samples. A CSR matrix of
+    mapped files (``numpy.load(file, mmap_mode="r")``) is read in place.
+
     Computation and weights are in single precision. Scale the rows of X to unit length
     (as `TfidfVectorizer` does); features of other scales need more epochs, and C
     another value. With one class in y the model predicts it with probability 1.
