@@ -221,8 +221,9 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     Notes
     -----
-    There is no `partial_fit`: the fold and "auto" need all samples. A CSR matrix of
-    mapped files (``numpy.load(file, mmap_mode="r")``) is read in place.
+    Batches of samples are for `HierarchicalClassifier.partial_fit`, whose model with
+    ``max_depth=0`` is this one. The float32 values and int32 indices of a CSR matrix
+    may be mapped files (``numpy.load(file, mmap_mode="r")``), which are read in place.
 
     Computation and weights are in single precision. Scale the rows of X to unit length
     (as `TfidfVectorizer` does); features of other scales need more epochs, and C
