@@ -95,7 +95,7 @@ class _Samples(NamedTuple):
     rows: NDArray
 
 
-class _SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
+class SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
     """Predictions by `coef_` and `intercept_`."""
 
     coef_: Any
@@ -139,7 +139,7 @@ class _SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
         return scores - logsumexp(scores, axis=1, keepdims=True)
 
 
-class StructuredLogisticRegression(_SparseFeatures):
+class StructuredLogisticRegression(SparseFeatures):
     r"""Logistic regression with few weights, groups or trees of features.
 
     .. math::

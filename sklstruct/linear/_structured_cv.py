@@ -18,14 +18,14 @@ from .._compat import Interval, MetaEstimatorMixin, _fit_context, with_callbacks
 from .._parallel import ThreadMap, single_blas_thread, stop_flag
 from .._progress import Progress
 from ._structured import (
+    SparseFeatures,
     StructuredLogisticRegression,
-    _SparseFeatures,
     silent,
     strengths,
 )
 
 
-class StructuredLogisticRegressionCV(MetaEstimatorMixin, _SparseFeatures):
+class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
     r"""`StructuredLogisticRegression` with C chosen by cross-validation.
 
     One path of models for each fold, from the smallest C on, each begun where the last
