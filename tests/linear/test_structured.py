@@ -457,6 +457,27 @@ def test_the_hessian_of_a_part_of_the_samples_is_near_that_of_all(several, monke
     assert 0 < np.abs(exact - whole).max() < 1e-5 * np.abs(exact).max()
 
 
+@pytest.mark.parametrize("entries", ["once", "next", "apart"])
+def test_columns_of_sparse_samples(entries):
+    rng = np.random.default_rng(0)
+    weight, stop = rng.uniform(1, 3, 30), np.zeros(1, np.int32)
+    column = np.array([rng.permutation(7)[:4] for _ in range(30)])
+    if entries != "once":
+        # the last two of a row, or the first and the last, are in one column
+        column[::3, 3] = column[::3, 2 if entries == "next" else 0]
+    parts = rng.normal(size=120), column.ravel(), np.arange(0, 121, 4)
+    X, before = sp.csr_matrix(parts, shape=(30, 8)), parts[0].copy()
+    problem = FeatureProblem(X, np.ones((1, 30), bool), False, weight, True, stop)
+    ptr, row, x = problem.columns
+    dense = X.toarray()
+    np.testing.assert_allclose(
+        sp.csc_matrix((x, row, ptr), shape=X.shape).toarray(), dense, rtol=1e-15
+    )
+    assert x.size == np.count_nonzero(dense)
+    np.testing.assert_allclose(problem.squares, weight @ dense**2, rtol=1e-13)
+    np.testing.assert_array_equal(X.data, before)
+
+
 @pytest.mark.parametrize("C", [1.0, 1e2, 1e4, 1e6, 1e8])
 @pytest.mark.parametrize("seed", range(3))
 def test_separable_samples(C, seed):
