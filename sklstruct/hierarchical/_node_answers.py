@@ -89,10 +89,9 @@ class NodeAnswersMixin(LabelsMixin):
         """Number of dot products with weight vectors that `predict` makes per sample.
 
         A node with two children counts 1, one with m > 2 children m; the flat model of
-        K classes K. The average over test samples is the usual measure of cost. Models
-        of another `estimator` are counted in the same way; if there are few of these,
-        and as many samples, `predict` calls all models. Samples that are searched
-        again in double precision have slightly larger numbers.
+        K classes K. The average over test samples is the usual measure of cost. All
+        models of another `estimator` are called. Samples that are searched again in
+        double precision have slightly larger numbers.
 
         Parameters
         ----------

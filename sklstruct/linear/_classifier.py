@@ -221,6 +221,10 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     Notes
     -----
+    Batches of samples are for `HierarchicalClassifier.partial_fit`, whose model with
+    ``max_depth=0`` is this one. The float32 values and int32 indices of a CSR matrix
+    may be mapped files (``numpy.load(file, mmap_mode="r")``), which are read in place.
+
     Computation and weights are in single precision. Scale the rows of X to unit length
     (as `TfidfVectorizer` does); features of other scales need more epochs, and C
     another value. With one class in y the model predicts it with probability 1.
@@ -551,7 +555,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
             if n_rows:
                 rows = as_rows(X[part])
                 room = np.empty(weights.lanes, dtype=np.float32)
-                kernels.all_scores(nodes, 0, rows, first, scores, room, stop)
+                kernels.all_scores(nodes, rows, first, scores, room, stop)
             finish(part, scores)
 
         step = rows_per_block(4 * (n_rows + 1))
