@@ -87,7 +87,7 @@ def _load(path: str) -> _Trained | _OfFastText:
 
 
 def _delimiter(path: str) -> str | None:
-    """What is between the columns of a table; None for lines of fastText."""
+    """The character between the columns of a table; None for lines of fastText."""
     for compression in COMPRESSIONS:
         path = path.removesuffix(compression.suffix)
     return _DELIMITERS.get(path[-4:].lower())

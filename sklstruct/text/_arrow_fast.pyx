@@ -79,7 +79,7 @@ cdef class Chunk:
 
     cdef ArrowArray own
     cdef const ArrowArray *array
-    cdef object capsule
+    cdef object keep
 
     def __cinit__(self):
         memset(&self.own, 0, sizeof(ArrowArray))
@@ -112,7 +112,7 @@ cdef class ArrowStrings:
             <ArrowSchema *> PyCapsule_GetPointer(schema, b"arrow_schema")
         )
         chunk.array = <ArrowArray *> PyCapsule_GetPointer(array, b"arrow_array")
-        chunk.capsule = array
+        chunk.keep = array
         self.chunks.append(chunk)
 
     cdef _read(self, object capsule):

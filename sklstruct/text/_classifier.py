@@ -531,9 +531,9 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         Returns
         -------
         changes : list of tuple (n-gram, change)
-            Largest change first: up to k positive ones, then up to k negative ones; a
-            label of probability 0 has none. With "both", ``words__`` or ``letters__``
-            is before each n-gram.
+            Largest change first: up to k positive ones, then up to k negative ones. The
+            list is empty for a label of probability 0. With "both", ``words__`` or
+            ``letters__`` is before each n-gram.
 
         Raises
         ------

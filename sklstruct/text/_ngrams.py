@@ -39,7 +39,7 @@ class _Learner:
 
     def __init__(self, reader: Reader, totals: bool) -> None:
         words = reader.words
-        if words is not None:  # the stop words; each learner has words of its own
+        if words is not None:  # the stop words; each learner learns its own words
             words = Words(words.letters, words.ends, words.n_stop)
         self.reader = reader._replace(words=words)
         self.table, self.roots = table_of(1 << 10), np.zeros((_ROOTS, 2), np.uint64)

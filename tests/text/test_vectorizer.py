@@ -261,6 +261,45 @@ def test_other_columns_of_arrow():
         NgramVectorizer().fit(given)
 
 
+def words_of_one_hash():
+    """Two words of 16 letters whose keys in the table of words are the same."""
+    letters, mask = b"abcdefghijklmnopqrstuvwxyz0123456789_", (1 << 64) - 1
+    pair_of = {a ^ b: (a, b) for a in letters for b in letters}
+    rng = np.random.default_rng(0)
+    seen: list = []
+    while True:
+        first = bytes(rng.choice(list(letters), 8).tolist())
+        key = int.from_bytes(first, "little") * 0x9FB21C651E98DF25 & mask
+        key ^= key >> 29
+        for other, other_key in seen:
+            # The key is a product whose last byte, and that of the word, do not count.
+            change = (key ^ other_key).to_bytes(8, "little")[:7]
+            if all(byte in pair_of for byte in change):
+                ends = zip(*(pair_of[byte] for byte in change))
+                return [
+                    (a + bytes(b) + b"x").decode() for a, b in zip((first, other), ends)
+                ]
+        seen.append((first, key))
+
+
+def test_words_of_one_hash_are_two_words():
+    one, other = words_of_one_hash()
+    vectorizer = NgramVectorizer(use_idf=False, norm=None).fit([one, f"{other} {one}"])
+    assert vectorizer.get_feature_names_out().tolist() == sorted([one, other])
+    found = vectorizer.transform([f"{other} {other} {one}", other]).toarray()
+    order = np.argsort([one, other])
+    np.testing.assert_array_equal(found, np.array([[1, 2], [0, 1]])[:, order])
+
+
+def test_words_that_begin_alike_are_sorted():
+    texts = ["international internationally internationale", "zz internati internat"]
+    texts += ["intern\u00e4tional internation\u00e4l internationb \U00020000x12345678"]
+    given = {"ngram_range": (1, 2)}
+    found = NgramVectorizer(**given).fit(texts).get_feature_names_out()
+    expected = TfidfVectorizer(**given).fit(texts).get_feature_names_out()
+    assert found.tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("analyzer", ["word", "char", "char_wb"])
 def test_threads_that_learn_do_not_change_the_columns(analyzer, monkeypatch):
     texts = long_texts() + ODD_TEXTS
