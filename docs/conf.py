@@ -30,6 +30,7 @@ extensions = [
     "numpydoc",
     "myst_parser",  # of the changelog
     "sphinx_design",  # cards of the first page
+    "sphinx_copybutton",
     "benchmark_table",
     "builder_table",
     "layer_table",
@@ -41,6 +42,8 @@ highlight_language = "python"
 # Formulas a little larger than the text; to match its x-height would be too much.
 mathjax3_config = {"chtml": {"matchFontHeight": False, "scale": 1.08}}
 add_module_names = False
+copybutton_prompt_text = r">>> |\.\.\. |\.\.\.$"  # lines of output are left out
+copybutton_prompt_is_regexp = True
 
 autosummary_generate = True
 autodoc_default_options = {"members": True, "inherited-members": True}
