@@ -3,6 +3,9 @@
 import doctest
 import inspect
 import re
+import subprocess
+import sys
+import textwrap
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
@@ -31,7 +34,15 @@ MODULES = sorted(
 
 
 # What the examples import in functions, too.
-OTHERS = ["matplotlib", "networkx", "numba", "pandas", "polars", "skops"]
+OTHERS = [
+    "ctc_beam_decoder",
+    "matplotlib",
+    "networkx",
+    "numba",
+    "pandas",
+    "polars",
+    "skops",
+]
 
 
 def skip_without_others(text):
@@ -52,6 +63,26 @@ def test_examples_of_page(page):
             str(page), module_relative=False, optionflags=doctest.ELLIPSIS
         )
     assert tried > 0 and failed == 0
+
+
+def test_blocks_of_the_page_of_decoders(tmp_path):
+    """pyctcdecode does not install beside NumPy 2: its code is not in the prompts."""
+    pytest.importorskip(
+        "pyctcdecode", reason="pip install --no-deps pyctcdecode pygtrie"
+    )
+    page = ROOT / "docs" / "user_guide" / "ctc_decoders.rst"
+    text = page.read_text(encoding="utf-8")
+    setup = text[: text.index("ctc-beam-decoder\n===")]
+    prompts = doctest.DocTestParser().get_examples(setup)
+    blocks = re.findall(r"\.\. code-block:: python\n\n((?:    .*\n|\n)+)", text)
+    program = tmp_path / "program.py"  # of its own: the module kenlm is replaced
+    lines = [example.source for example in prompts] + [*map(textwrap.dedent, blocks)]
+    program.write_text("".join(lines) + "print(spoken)\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, cwd=tmp_path
+    )
+    printed = done.stdout.splitlines()
+    assert len(printed) == 3 and len(set(printed)) == 1, done.stderr
 
 
 @pytest.mark.parametrize("page", EVERY, ids=lambda page: page.stem)
