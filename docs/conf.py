@@ -4,6 +4,7 @@ Nothing is fetched while building or reading: there is no intersphinx, and MathJ
 part of the pages.
 """
 
+import os
 import re
 import sys
 from importlib import import_module
@@ -112,6 +113,8 @@ GROUPS = {  # folder -> (title, sentence, words that a page's name may hold)
     ),
     "more": ("More", "Other structured models.", ("",)),
 }
+# Estimators that a page of the gallery shows link to the API, two folders above.
+os.environ["SKLSTRUCT_DOCS"] = "../.."
 pages = sorted((root / "examples").glob("plot_*.py"))
 staged = here / "_build" / "examples"
 extensions.append("sphinx_gallery.gen_gallery")

@@ -13,11 +13,13 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import pytest
+from _families import public_estimators
 
 import sklstruct
 from sklstruct._compat import HAS_CALLBACKS
 
 ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
 # Sphinx writes pages of its own into the folder.
 MADE = {"generated", "auto_examples", "_build"}
 EVERY = [
@@ -70,7 +72,7 @@ def test_blocks_of_the_page_of_decoders(tmp_path):
     pytest.importorskip(
         "pyctcdecode", reason="pip install --no-deps pyctcdecode pygtrie"
     )
-    page = ROOT / "docs" / "user_guide" / "ctc_decoders.rst"
+    page = DOCS / "user_guide" / "ctc_decoders.rst"
     text = page.read_text(encoding="utf-8")
     setup = text[: text.index("ctc-beam-decoder\n===")]
     prompts = doctest.DocTestParser().get_examples(setup)
@@ -107,6 +109,31 @@ def test_examples_of_docstrings(name):
         warnings.simplefilter("ignore")
         failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert failed == 0
+
+
+def test_estimators_link_to_their_pages(monkeypatch):
+    """In HTML, where SKLSTRUCT_DOCS is the address of the pages."""
+    monkeypatch.delenv("SKLSTRUCT_DOCS", raising=False)
+    model = sklstruct.LanguageModel("fast")
+    assert model._get_doc_link() == ""
+    monkeypatch.setenv("SKLSTRUCT_DOCS", "http://localhost:8000/")
+    page = "http://localhost:8000/generated/sklstruct.language_model.LanguageModel.html"
+    assert f'href="{page}"' in model._repr_html_()
+    text = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("api*.rst"))
+    for estimator in public_estimators():
+        if inspect.isabstract(estimator):
+            continue
+        # Without calling the class: some need parameters.
+        address = estimator._get_doc_link(object.__new__(estimator))
+        package, name = address.split("/")[-1].removesuffix(".html").rsplit(".", 1)
+        assert getattr(import_module(package), name) is estimator
+        after = text.split(f".. currentmodule:: {package}\n")[1:]
+        assert any(re.search(rf"(?m)^   {name}$", part) for part in after), address
+
+    class Own(sklstruct.KneserNeyLM):
+        pass
+
+    assert Own()._get_doc_link() == ""  # no page of ours
 
 
 def python_of_readme():
