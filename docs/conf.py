@@ -130,6 +130,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "write_computation_times": False,  # its page loads scripts from other servers
     "abort_on_example_error": True,
+    "remove_config_comments": True,
     "subsection_order": [f"_build/examples/{folder}" for folder in GROUPS],
 }
 wanted = {
@@ -146,7 +147,9 @@ for page in pages:
     title, sentence, _ = GROUPS[folder]
     head = f"{title}\n{'-' * len(title)}\n\n{sentence}\n"
     wanted[staged / folder / "GALLERY_HEADER.rst"] = head
-    wanted[staged / folder / page.name] = page.read_text(encoding="utf-8")
+    # The user guide shows first pictures, which a build with plot_gallery=0 lacks.
+    program = page.read_text(encoding="utf-8") + "# sphinx_gallery_dummy_images=1\n"
+    wanted[staged / folder / page.name] = program
 for path, text in wanted.items():
     write(path, text)
 for old in {*staged.rglob("*.py"), *staged.rglob("*.rst")} - set(wanted):
