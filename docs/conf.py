@@ -43,6 +43,10 @@ highlight_language = "python"
 # Formulas a little larger than the text; to match its x-height would be too much.
 mathjax3_config = {"chtml": {"matchFontHeight": False, "scale": 1.08}}
 add_module_names = False
+toc_object_entries_show_parents = (
+    "hide"  # "fit", not "LanguageModel.fit", in the margin
+)
+smartquotes_action = "De"  # dashes and dots; quotes are often those of names in code
 copybutton_prompt_text = r">>> |\.\.\. |\.\.\.$"  # lines of output are left out
 copybutton_prompt_is_regexp = True
 

@@ -174,12 +174,13 @@ class BenchmarkTable(SphinxDirective):
 
     def note(self, book: dict, results: list) -> nodes.Node:
         used = sorted({result["_"]["environment"] for result in results})
-        notes = []
+        runs: dict[str, list] = {}  # machine and versions -> dates and commits
         for index in used:
             here = book["environments"][index]
             versions = ", ".join(f"{k} {v}" for k, v in here["versions"].items())
-            made = [here["machine"], versions, here["date"], here.get("commit")]
-            notes.append("; ".join(filter(None, made)))
+            run = " ".join(filter(None, [here["date"], here.get("commit")]))
+            runs.setdefault(f"{here['machine']}; {versions}", []).append(run)
+        notes = [f"{machine}; {', '.join(dates)}" for machine, dates in runs.items()]
         text = f"{book['program']}.py: " + "; ".join(notes)
         return nodes.paragraph("", "", nodes.emphasis(text=text), classes=["measured"])
 
