@@ -133,7 +133,7 @@ def draw(rungs, perplexity, path):
     bars = ax.barh(names, perplexity, color=colours)
     ax.bar_label(bars, [f"{value:.1f}" for value in perplexity], padding=4)
     ax.invert_yaxis()
-    ax.set_xlabel("perplexity of the test sentences (smaller is better)")
+    ax.set_xlabel("perplexity of the test sentences (lower is better)")
     ax.set_xlim(0, 1.12 * max(perplexity))
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
@@ -212,7 +212,8 @@ def main():
         rungs.append(rung)
     _, counts = rungs[0].model.perplexity(test, return_counts=True)
     print(
-        "\nLower is better: the number of equally likely words that are as hard to guess."
+        "\nlower is better: the number of equally likely words that are as hard to"
+        "\nguess."
         "\nMean ± standard error over the test sentences. End marks count, and"
         f"\n{counts.n_unknown} unknown words of {counts.n_counted} tokens. All models "
         f"know the {rungs[0].model.vocabulary_.size} words that occur\nat least "
