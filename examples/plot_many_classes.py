@@ -117,7 +117,7 @@ for ax, title, models, (_, X, _, y) in (
     ax.legend()
 
 # %%
-# Can the probabilities be believed? On the dotted line they can.
+# The probabilities can be believed where a curve is on the dotted line.
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
 for ax, title, models, (_, X, _, y) in (
     (axes[0], "30 topics", of_few, few),
@@ -130,7 +130,6 @@ for ax, title, models, (_, X, _, y) in (
 plt.show()
 
 # %%
-# Up to a hundred classes take the flat model, which the default does; from some
-# hundreds on the tree costs less and is at least as accurate. The benchmark of
-# :ref:`many sparse classes <benchmark_sparse_classes>` goes on to 100 000 classes, with
+# :ref:`many_classes` says when a tree pays. The benchmark of
+# :ref:`many sparse classes <benchmark_sparse_classes>` has up to 100 000 classes, and
 # real texts too.
