@@ -86,6 +86,7 @@ import contextlib
 import filecmp
 import functools
 import gzip
+import itertools
 import json
 import os
 import pickle
@@ -140,6 +141,13 @@ PENALTIES = {
     "tree_linf": {"penalty": "tree_linf", "lam": 0.5, "alpha": 0.8},
 }
 TEXTS = ("WikiText-2", "1 M words", "large")
+
+
+def n_ngrams(path):
+    """The number of n-grams that the header of an ARPA file gives."""
+    with open(path, encoding="utf-8") as lines:
+        header = itertools.takewhile(lambda line: "-grams:" not in line, lines)
+        return sum(int(line.split("=")[1]) for line in header if "=" in line)
 
 
 def cases():
