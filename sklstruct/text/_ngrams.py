@@ -135,9 +135,7 @@ class CountedNgrams(NamedTuple):
         parent, symbol, n_texts, counts = (a[: learner.n_nodes] for a in learner.nodes)
         words = learner.reader.words
         rank = np.empty(0, np.uint32) if words is None else words.ranks()
-        return cls(
-            learner.reader, parent, symbol, n_texts, counts, learner.read, rank
-        )
+        return cls(learner.reader, parent, symbol, n_texts, counts, learner.read, rank)
 
     def sorted_nodes(self, keep: np.ndarray) -> np.ndarray:
         """The nodes of a mask, sorted by their n-grams as strings."""
