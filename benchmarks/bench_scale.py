@@ -183,8 +183,8 @@ def cases():
     ]
     out += [{"part": "limits", "words": words} for words in LIMITS]
     out += [
-        {"part": "presets", "model": "better", "words": "1e6"},
-        {"part": "presets", "model": "best", "words": "4e5"},
+        {"part": "presets", "model": "better", "words": "5e5"},
+        {"part": "presets", "model": "best", "words": "1e5"},
     ]
     out += [{"part": "scoring", "partitions": n} for n in (20, 200)]
     out += [
@@ -389,8 +389,9 @@ def limits(case):
 def presets(case):
     """Memory of one process for the models that are not fitted on shards."""
     text, n_words, peaks = wikitext("train"), 0, []
+    fit = None
     for share in (0.5, 1.0):
-        some = []
+        some, fit = [], None  # the model of the half is freed
         for sentence in text:
             some.append(sentence)
             n_words += len(sentence)
