@@ -167,7 +167,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         Tolerance relative to the start of the fit, > 0. "dual" ends after an epoch
         whose change of the dual variables is at most `tol` times that of the first
         epoch. "quasi_newton" ends when no single weight promises a decrease of the
-        objective above :math:`(0.03\, tol)^2` times the largest promise at zero weights.
+        objective above :math:`(0.03\, tol)^2` times the largest at zero weights.
 
     max_iter : int, default=None
         Largest number of epochs or of L-BFGS iterations, at least 1; with
