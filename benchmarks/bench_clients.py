@@ -12,6 +12,12 @@ first 4 000 sentences. `documents` are words a second of a `PerplexityTransforme
 documents of eight sentences. `files` writes and maps KenLM's binary, and opens a native
 file with its hashes compared and without. One thread.
 
+`binary` is ``sklstruct build_binary`` from an ARPA file to each kind of KenLM's
+binaries, and KenLM's ``build_binary`` beside it, whose bytes are compared. A million
+words are scored by ``sklstruct query`` from our file and by KenLM's ``query`` from
+KenLM's, and all scores are compared; then the validation text is scored by
+``score_many``, and by calls of KenLM's ``score``.
+
 `train` is the command ``sklstruct lmplz -o 5`` from a text file to an ARPA file, a
 process of its own with start-up and imports, and KenLM's ``lmplz`` beside it with
 ``-S 1G`` and as it is called without; `SKLSTRUCT_TEXT` is the large text. All run in
@@ -40,6 +46,10 @@ from sklstruct.exchange import read, write
 from sklstruct.language_model import PerplexityTransformer
 
 N_COLUMN = 10**6
+N_QUERY = 10**6
+BINARIES = (
+    "probing", "trie", "trie -a 22", "trie -q 8 -b 8", "trie -q 8 -b 8 -a 22"
+)  # fmt: skip
 
 
 def cases():
@@ -55,6 +65,7 @@ def cases():
         {"what": "train", "text": "WikiText-2"},
         {"what": "train", "text": "large", "slow": True},
         {"what": "mix"},
+        *({"what": "binary", "options": kind, "needs": "kenlm"} for kind in BINARIES),
     ]
 
 
@@ -117,6 +128,66 @@ def train(case):
         for name in ("seconds", "wall", "mb"):
             ratio = figures[f"ours_{name}"] / figures[f"{who}_{name}"]
             figures[f"{who}_{name}_ratio"] = ratio
+    return figures
+
+
+def binary(options):
+    import kenlm
+
+    program, lmplz = [sys.executable, "-m", "sklstruct"], os.environ.get("LMPLZ")
+    theirs = Path(shutil.which(lmplz or "lmplz") or sys.exit("set LMPLZ")).parent
+    with tempfile.TemporaryDirectory() as folder:
+        text = text_file("WikiText-2", folder)
+        arpa, our_file, their_file = (f"{folder}/{name}" for name in ("m", "a", "b"))
+        train = ["lmplz", "-o", "5", "--skip_symbols", "--text", text, "--arpa", arpa]
+        process([*program, *train], stderr=subprocess.DEVNULL)
+        given = [*options.split(), arpa]
+        figures = in_turns(
+            {
+                "ours": [*program, "build_binary", "--quiet", *given, our_file],
+                "kenlm": [str(theirs / "build_binary"), *given, their_file],
+            },
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        a, b = (np.memmap(path, dtype=np.uint8) for path in (our_file, their_file))
+        figures["megabytes"] = a.size / 2**20
+        # Of hash tables the ids of words and the order of buckets are free.
+        figures["bytes_equal"] = "yes" if np.array_equal(a, b) else "no"
+        queries = f"{folder}/text"
+        n = 0
+        with open(text, "rb") as lines, open(queries, "wb") as file:
+            for line in lines:
+                n += len(line.split()) + 1
+                file.write(line)
+                if n >= N_QUERY:
+                    break
+        printed = []
+        for who, path in (
+            ([*program, "query"], our_file), ([theirs / "query"], their_file)
+        ):  # fmt: skip
+            out = f"{path}.out"
+            with open(queries, "rb") as stdin, open(out, "wb") as stdout:
+                process(
+                    [*who, "-v", "word", path], stdin=stdin, stdout=stdout,
+                    stderr=subprocess.DEVNULL,
+                )  # fmt: skip
+            printed.append(Path(out).read_bytes().split())
+        scores = [[f for f in words if b"=" not in f] for words in printed]
+        figures["scores_compared"] = n
+        figures["scores_different"] = sum(a != b for a, b in zip(*scores, strict=True))
+        lines = [" ".join(sentence) for sentence in wikitext("valid")]
+        mine, model = ours.Model(our_file), kenlm.Model(their_file)
+        times = fastest(
+            ours=lambda: mine.score_many(lines),
+            kenlm=lambda: [model.score(line) for line in lines],
+        )
+        n_words = sum(len(line.split()) + 1 for line in lines)
+        for who, t in times.items():
+            figures[f"{who}_words_a_second"] = n_words / t.cpu
+        figures["ratio"] = times["kenlm"].cpu / times["ours"].cpu
+        x, y = (np.asarray(t.result, dtype=np.float64) for t in times.values())
+        figures["largest_difference"] = float(np.abs(x - y).max())
     return figures
 
 
@@ -185,6 +256,8 @@ def run(case):
         return train(case)
     if case["what"] == "mix":
         return mix()
+    if case["what"] == "binary":
+        return binary(case["options"])
     if case.get("model"):
         lm = LanguageModel(case["model"], max_depth=4).fit(wikitext("train")[:4000])
         return online(lm, wikitext("valid")[:200])

@@ -96,6 +96,7 @@ import numpy as np
 from _collapsed import CollapsedTree, Positions, PowerLaw, Queries
 from _common import data_folder, first_words, main, wikitext
 from _many_classes import GRID, GRIDS, default_node, fit, measure, parts_of, plain_node
+from _scaling import CD
 from bench_wikitext import BEGIN
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.calibration import CalibratedClassifierCV
@@ -114,7 +115,6 @@ from sklstruct.linear import LinearClassifier
 from sklstruct.loglinear import (
     PENALTIES,
     AutoSolver,
-    CoordinateDescentSolver,
     DiagonalSolver,
     ElasticNet,
     _path,
@@ -314,7 +314,7 @@ def small_fit(solver, n_words):
 
 def exact_root():
     tol = 1e-4
-    made = small_fit(CoordinateDescentSolver(tol, 2000), 1000)
+    made = small_fit(CD(tol, 2000), 1000)
     problem = made.problem
     w = np.zeros(problem.n_pairs)
     ours = made.solve(w.copy())

@@ -13,6 +13,13 @@ peak memory of ours is that of the process, Python and the libraries included.
 Cases "memory": `SKLSTRUCT_SAMPLED`, 100 M words drawn from the model of the large text
 by ``_sampled_text.py``, counted under ``memory`` of 4 GB in runs on the disk.
 
+Cases "ARPA": text to an ARPA file of order 5, in a process of its own: `sklstruct
+lmplz` under ``-S``, which streams everything through files, or a `LanguageModel` that
+is saved, with the `memory` of its `TextFile`; of the first words of
+`SKLSTRUCT_SAMPLED`, such as a text drawn from the model of WikiText-2. The program of
+KenLM runs beside each with ``-S 500M``. Seconds of the processor and peaks are those of
+the whole processes.
+
 Cases "mixture": Kneser-Ney, and its mixture with a log-linear model over refined
 contexts, of the same text, in one process and in memory. The last lines are held out,
 half for the gate of the mixture, half for the perplexity; the end of the text was drawn
@@ -47,14 +54,25 @@ have started and imported the package before. Memory is the peak of the client a
 the larger worker. Bytes are those of the arrays that shards and client exchange in an
 iteration (or, for models of counts, in all); differences those of the two models.
 
-Cases "shards": modified Kneser-Ney that stays on the two workers and is written from
-them as an ARPA file, which is compared with that of one process. The scheduler is a
-thread of the client's process.
+Cases "shards": modified Kneser-Ney of the first words of `SKLSTRUCT_SAMPLED` that stays
+on one or two workers, processes of one thread, and is written from them as a native and
+as an ARPA file; the native one is compared with that of one process. Seconds are those
+of the processor. Memory is that which is no file; the scheduler is a thread of the
+client's process.
+
+Cases "limits": what larger texts would take on 50 workers of 64 GB, from the bytes of a
+worker for each pair, measured on two workers with 1 M and 4 M words, and those of the
+client for each word, measured with texts of 100 000 and 800 000 words that occur once.
+
+Cases "presets": memory of one process in which "better" and "best" learn the first
+words of WikiText-2, and at how many words it would reach 16 GB if it grew on as it does
+from half of these words to all.
 
 Cases "scoring": Kneser-Ney of WikiText-2 at order 5 as a mapped native file; two
 workers, processes of one thread, score the validation part in partitions of a bag.
 "pickle" is the size of the model in the task; private memory is that by which a worker
-grows while it scores, pages of mapped files left out.
+grows while it scores the text twice, with a bigram model of 300 lines and then with
+this one, pages of mapped files left out; and by how much in the second pass.
 
 Cases "online": the training text of WikiText-2 in 20 batches by `partial_fit`, one
 pass, against one fit of all; a log-linear model a second time over all batches too,
@@ -69,9 +87,9 @@ import filecmp
 import functools
 import gzip
 import itertools
+import json
 import os
 import pickle
-import resource
 import shutil
 import subprocess
 import sys
@@ -88,7 +106,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
-from sklstruct.context_tree._runs import CountRuns
+from sklstruct.context_tree._runs import Run
+from sklstruct.context_tree._shards import pairs_by_symbol
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import L2
@@ -109,6 +128,9 @@ WORKER_BYTES, WORKER_CORES, WORKER_NETWORK, PAIR_BYTES = 64e9, 8, 1e9, 140
 # Context, class, count of a pair that is sent from where it was counted to its shard.
 SENT_BYTES = 16
 INT32_MAX = 2**31 - 1
+# Workers, and texts, of the cases "limits"; a part of a text file, and bytes of a word.
+MACHINES, LIMITS = 50, ("1e9", "1e10", "1e11")
+PART_BYTES, BYTES_A_WORD = 2**26, 5.4
 # The text of "beyond 2^31".
 BEYOND_WORDS, MOST_FREQUENT = 2_600_000_000, 0.85
 BLOCK_WORDS, LINE_WORDS = 1 << 23, 32
@@ -121,9 +143,23 @@ PENALTIES = {
 TEXTS = ("WikiText-2", "1 M words", "large")
 
 
+def n_ngrams(path):
+    """The number of n-grams that the header of an ARPA file gives."""
+    with open(path, encoding="utf-8") as lines:
+        header = itertools.takewhile(lambda line: "-grams:" not in line, lines)
+        return sum(int(line.split("=")[1]) for line in header if "=" in line)
+
+
 def cases():
     out = [{"part": "file", "text": text} for text in TEXTS]
     out += [{"part": "memory", "text": "sampled", "memory_gb": 4}]
+    out += [
+        {"part": "ARPA", "program": program, "memory": memory, "words": words}
+        | ({"slow": True} if words == "16e6" else {})
+        for words in ("1e6", "4e6", "16e6")
+        for program in ("lmplz", "LanguageModel")
+        for memory in ("none", "500M", "100M")
+    ]
     out += [
         {"part": "mixture", "model": "Kneser-Ney", "words": words}
         for words in ("13e6", "1e9")
@@ -141,8 +177,14 @@ def cases():
     out += [{"part": "paper", "words": words} for words in ("1e9", "1e12")]
     out += [{"part": "online", "model": name} for name in ("modified Kneser-Ney", "l2")]
     out += [
-        {"part": "shards", "text": text} | ({"slow": True} if text != TEXTS[0] else {})
-        for text in ("WikiText-2", "large")
+        {"part": "shards", "words": words, "workers": n} | ({"slow": True} if k else {})
+        for k, words in enumerate(("1e6", "4e6", "16e6", "64e6"))
+        for n in (1, 2)
+    ]
+    out += [{"part": "limits", "words": words} for words in LIMITS]
+    out += [
+        {"part": "presets", "model": "better", "words": "5e5"},
+        {"part": "presets", "model": "best", "words": "1e5"},
     ]
     out += [{"part": "scoring", "partitions": n} for n in (20, 200)]
     out += [
@@ -181,13 +223,13 @@ def run(case):
 
 
 @contextlib.contextmanager
-def two_workers(folder):
-    """The client of a cluster of two processes that have imported the package."""
+def two_workers(folder, n=2):
+    """The client of a cluster of processes that have imported the package."""
     import distributed
 
     with (
         distributed.LocalCluster(
-            n_workers=2,
+            n_workers=n,
             threads_per_worker=1,
             memory_limit=0,
             dashboard_address=":0",
@@ -200,50 +242,175 @@ def two_workers(folder):
         yield client
 
 
-def sent_bytes(dask_worker):
-    return dask_worker.transfer_outgoing_bytes_total
+def first_words(words, folder):
+    """A file of the first words of the sampled text, and their number."""
+    path, n_words = Path(folder, "text.txt"), 0
+    with open(sampled(), "rb") as text, open(path, "wb") as file:
+        for line in text:
+            if n_words >= float(words):
+                break
+            file.write(line)
+            n_words += len(line.split())
+    if n_words < float(words):
+        sys.exit(f"SKLSTRUCT_SAMPLED has only {n_words} words")
+    return path, n_words
 
 
-def n_ngrams(path):
-    """The number of n-grams that the header of an ARPA file gives."""
-    with open(path, encoding="utf-8") as lines:
-        header = itertools.takewhile(lambda line: "-grams:" not in line, lines)
-        return sum(int(line.split("=")[1]) for line in header if "=" in line)
+def on_workers(path, folder, n_workers):
+    """(figures, model file) of a fit on workers and of the files that they write."""
+    with two_workers(folder, n_workers) as client:
+        lm = DaskLanguageModel(LanguageModel(KneserNeyLM(), max_depth=DEPTH))
+        native, arpa = Path(folder, "many.sklm"), Path(folder, "many.arpa")
+        pids = client.run(os.getpid)
+        before = client.run(time.process_time)
+        with OwnMemory(pids.values()) as watch:
+            start_mb = watch.now_mb()
+            fit = timed(lm.fit, TextFile(path), repeats=1)
+            fitted = client.run(time.process_time)
+            fit_mb = max(watch.peaks[1:])
+            write = timed(lambda: (lm.save(native), lm.save(arpa)), repeats=1)
+            written = client.run(time.process_time)
+    shards = [n_pairs for _, _, n_pairs in lm.shard_sizes_]
+    figures = {
+        "larger_shard": max(shards),
+        "client_start_mb": start_mb,
+        "client_mb": watch.peak_mb,
+        "worker_fit_mb": fit_mb,
+        "worker_mb": max(watch.peaks[1:]),
+        "client_seconds": fit.cpu + write.cpu,
+        "worker_seconds": sum(fitted[k] - before[k] for k in before),
+        "write_seconds": sum(written[k] - fitted[k] for k in before),
+        "native_gb": native.stat().st_size / 1e9,
+        "arpa_gb": arpa.stat().st_size / 1e9,
+        "exchanged_mb": lm.n_bytes_exchanged_ / 1e6,
+    }
+    return figures, native
 
 
 def shards(case):
     with tempfile.TemporaryDirectory() as folder:
-        path, _ = text_file(case["text"], folder)
-        arpa = Path(folder, "model.arpa")
-        before = peak_mb()
-        with two_workers(folder) as client:
-            lm = DaskLanguageModel(LanguageModel(KneserNeyLM(), max_depth=DEPTH))
-            fit = timed(lm.fit, TextFile(path), repeats=1)
-            fit_mb = max(client.run(peak_mb).values())
-            moved = sum(client.run(sent_bytes).values())
-            write = timed(lambda: lm.save(arpa), repeats=1)
-            worker_mb = max(client.run(peak_mb).values())
-            figures = {
-                "cores": len(os.sched_getaffinity(0)),
-                "pairs": n_ngrams(arpa) - 1,  # the start mark is not a pair
-                "larger_shard": max(n for _, _, n in lm.shard_sizes_),
-                "fit_seconds": fit.wall,
-                "arpa_seconds": write.wall,
-                "arpa_gb": arpa.stat().st_size / 1e9,
-                "client_before_mb": before,
-                "client_mb": peak_mb(),
-                "worker_fit_mb": fit_mb,
-                "worker_mb": worker_mb,
-                "moved_mb": moved / 1e6,
-                "exchanged_mb": lm.n_bytes_exchanged_ / 1e6,
-            }
+        path, n_words = first_words(case["words"], folder)
+        figures, native = on_workers(path, folder, case["workers"])
         one = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
-        figures["one_seconds"] = timed(one.fit, TextFile(path), repeats=1).wall
-        whole = Path(folder, "one.arpa")
-        figures["one_arpa_seconds"] = timed(lambda: one.save(whole), repeats=1).wall
-        same = filecmp.cmp(arpa, whole, shallow=False)
-        figures["equal"] = "yes" if same else "no"
-    return figures
+        fit = timed(one.fit, TextFile(path), repeats=1)
+        whole = Path(folder, "one.sklm")
+        one.save(whole)
+        same = filecmp.cmp(native, whole, shallow=False)
+    return {
+        "read_words": n_words,
+        "pairs": one.backoff_model_.n_pairs,
+        "classes": one.backoff_model_.n_classes,
+        **figures,
+        "one_seconds": fit.cpu,
+        "one_mb": peak_mb(),
+        "equal": "yes" if same else "no",
+    }
+
+
+@functools.cache
+def memory_of_workers():
+    """Bytes of a worker for a pair of its shard, of the client for a word, and the
+    share of the pairs in the largest branch."""
+    clients, sizes = [], (100_000, 800_000)
+    for n in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "words.txt")
+            lines = (
+                " ".join(f"word{i}" for i in range(a, a + 20)) for a in range(0, n, 20)
+            )
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            with two_workers(folder) as client, OwnMemory() as watch:
+                lm = LanguageModel(WittenBellLM(), max_depth=1)
+                lm = DaskLanguageModel(lm, client=client).fit(TextFile(path))
+                lm.save(Path(folder, "words.sklm"))
+            clients.append(watch.peak_mb)
+    found = []
+    for words in ("1e6", "4e6"):
+        with tempfile.TemporaryDirectory() as folder:
+            path, _ = first_words(words, folder)
+            figures, native = on_workers(path, folder, 2)
+            pairs = LanguageModel.load(native).backoff_model_.pairs
+            figures["branch"] = pairs_by_symbol(pairs).max() / pairs.n_pairs
+            figures["pairs"] = pairs.n_pairs
+            found.append(figures)
+    small, large = found
+    grown = large["worker_mb"] - small["worker_mb"]
+    a_pair = 1e6 * grown / (large["larger_shard"] - small["larger_shard"])
+    a_word = 1e6 * (clients[1] - clients[0]) / (sizes[1] - sizes[0])
+    return {
+        "bytes_a_pair": a_pair,
+        "bytes_a_word": a_word,
+        "branch": large["branch"],
+        "arpa_bytes": 1e9 * large["arpa_gb"] / large["pairs"],
+    }
+
+
+def limits(case):
+    """What a text takes on MACHINES workers; pairs and words grow as the cases "paper"
+    have measured on another text."""
+    measured, words = memory_of_workers(), float(case["words"])
+    results = Path(__file__).parents[1] / "docs" / "benchmarks" / "results"
+    record = json.loads((results / "scale.json").read_text(encoding="utf-8"))
+    law = next(
+        row["figures"]
+        for row in record["results"]
+        if row["case"] == {"part": "paper", "words": "1e9"}
+    )
+    pairs = law["pairs"] * (words / 1e9) ** law["pair_exponent"]
+    classes = law["classes"] * (words / 1e9) ** law["class_exponent"]
+    shard = max(pairs / MACHINES, measured["branch"] * pairs)
+    used = {
+        "client_gb": classes * measured["bytes_a_word"] / 1e9,
+        "worker_gb": pairs / MACHINES * measured["bytes_a_pair"] / 1e9,
+        "branch_gb": measured["branch"] * pairs * measured["bytes_a_pair"] / 1e9,
+        "shard_pairs": shard / INT32_MAX,
+        "native_pairs": pairs / INT32_MAX,
+    }
+    room = dict.fromkeys(used, 1.0) | dict.fromkeys(list(used)[:3], WORKER_BYTES / 1e9)
+    beyond = {name: used[name] / room[name] for name in used}
+    names = {
+        "client_gb": "client", "worker_gb": "workers", "branch_gb": "largest branch",
+        "shard_pairs": "pairs of a shard", "native_pairs": "pairs of a native file",
+    }  # fmt: skip
+    too_large = [names[name] for name in used if beyond[name] > 1]
+    n_parts = words * BYTES_A_WORD / PART_BYTES
+    return {
+        "pairs": pairs,
+        "classes": classes,
+        **used,
+        "tasks": 4 * n_parts + 2 * MACHINES**2,
+        "exchange_gb": 2 * 8 * classes * MACHINES / 1e9,
+        "arpa_tb": pairs * measured["arpa_bytes"] / 1e12,
+        "beyond": ", ".join(too_large) or "nothing",
+        **measured,
+    }
+
+
+def presets(case):
+    """Memory of one process for the models that are not fitted on shards."""
+    text, n_words, peaks = wikitext("train"), 0, []
+    fit = None
+    for share in (0.5, 1.0):
+        some, fit = [], None  # the model of the half is freed
+        for sentence in text:
+            some.append(sentence)
+            n_words += len(sentence)
+            if n_words >= share * float(case["words"]):
+                break
+        with OwnMemory() as watch:
+            fit = timed(LanguageModel(case["model"]).fit, some, repeats=1)
+        peaks.append((n_words, watch.peak_mb))
+        n_words = 0
+    (n0, mb0), (n1, mb1) = peaks
+    slope = (mb1 - mb0) / (n1 - n0)
+    return {
+        "read_words": n1,
+        "fit_seconds": fit.cpu,
+        "half_mb": mb0,
+        "own_peak_mb": mb1,
+        "bytes_a_word": 1e6 * slope,
+        "words_16gb": n1 + (16e3 - mb1) / slope,
+    }
 
 
 def private_mb():
@@ -266,6 +433,11 @@ def scoring(case):
             # Workers import all that scoring needs.
             client.run(LanguageModel(WittenBellLM(), max_depth=1).fit, [["a"]])
             before = client.run(private_mb)
+            small = LanguageModel(WittenBellLM(), max_depth=1).fit(text[:300])
+            small.save(Path(folder, "small.sklm"))
+            small = LanguageModel.load(Path(folder, "small.sklm"))
+            lines.map_partitions(small.score_samples).compute()
+            between = client.run(private_mb)
             scored = timed(
                 lambda: lines.map_partitions(model.score_samples).compute(), repeats=1
             )
@@ -275,6 +447,7 @@ def scoring(case):
             "file_mb": path.stat().st_size / 1e6,
             "pickle": len(pickle.dumps(model)),
             "private_mb": max(after[w] - before[w] for w in after),
+            "model_mb": max(after[w] - between[w] for w in after),
             "seconds": scored.wall,
             "equal": "yes" if right else "no",
         }
@@ -345,33 +518,86 @@ def from_file(case):
     return ours | figures
 
 
-def lmplz(path, folder):
+def measured(command):
+    """(seconds of the processor, by the clock, peak in MB) of a program."""
+    start, peak = time.perf_counter(), 0.0
+    child = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    done = 0
+    while not done:
+        # `used` has the memory of this process, from before the program runs, too.
+        with contextlib.suppress(OSError):
+            status = Path(f"/proc/{child.pid}/status").read_text(encoding="ascii")
+            lines = [x for x in status.splitlines() if x.startswith("VmHWM")]
+            peak = max([peak, *(int(line.split()[1]) / 1024 for line in lines)])
+        time.sleep(0.02)
+        done, status, used = os.wait4(child.pid, os.WNOHANG)
+    if status:
+        sys.exit(f"{' '.join(map(str, command))} ended with {status}")
+    wall = time.perf_counter() - start
+    return used.ru_utime + used.ru_stime, wall, peak
+
+
+def lmplz(path, folder, memory="4G"):
     program = shutil.which(os.environ.get("LMPLZ", "lmplz"))
     if program is None:
         sys.exit("set LMPLZ to KenLM's lmplz to compare with it")
-    options = ["-o", "5", "-S", "4G", "-T", folder, "--skip_symbols"]
-    command = [program, *options, "--text", str(path)]
-    command += ["--arpa", str(Path(folder, "model.arpa"))]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    start = time.perf_counter()
-    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
-    wall = time.perf_counter() - start
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    Path(folder, "model.arpa").unlink()
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {
-        "lmplz_seconds": cpu,
-        "lmplz_wall": wall,
-        "lmplz_mb": after.ru_maxrss / 1024,
-    }
+    options = ["-o", "5", "-S", memory, "-T", folder, "--skip_symbols"]
+    options += ["--discount_fallback", "--text", str(path)]
+    arpa = Path(folder, "model.arpa")
+    cpu, wall, mb = measured([program, *options, "--arpa", str(arpa)])
+    arpa.unlink()
+    return {"lmplz_seconds": cpu, "lmplz_wall": wall, "lmplz_mb": mb}
+
+
+SAVING = """
+import sys, warnings
+from sklstruct.language_model import LanguageModel
+from sklstruct.smoothing import KneserNeyLM
+from sklstruct.symbols import TextFile
+
+warnings.simplefilter("ignore", UserWarning)
+memory = None if sys.argv[3] == "none" else int(sys.argv[3][:-1]) * 2**20
+lm = LanguageModel(KneserNeyLM(), max_depth=4)
+lm.fit(TextFile(sys.argv[1], memory=memory)).save(sys.argv[2])
+"""
+
+
+def text_to_arpa(case):
+    with tempfile.TemporaryDirectory() as folder:
+        path, arpa = Path(folder, "text.txt"), Path(folder, "ours.arpa")
+        n_words = 0
+        with open(sampled(), "rb") as source, open(path, "wb") as text:
+            for line in source:
+                text.write(line)
+                n_words += len(line.split())
+                if n_words >= float(case["words"]):
+                    break
+        if case["program"] == "lmplz":
+            command = [sys.executable, "-m", "sklstruct", "lmplz", "-o", "5", "-q"]
+            command += ["-T", folder, "--skip_symbols", "--discount_fallback"]
+            command += ["--text", path, "--arpa", arpa]
+            if case["memory"] != "none":
+                command += ["-S", case["memory"]]
+        else:
+            command = [sys.executable, "-c", SAVING, path, arpa, case["memory"]]
+        cpu, wall, mb = measured(command)
+        figures = {
+            "words": n_words,
+            "seconds": cpu,
+            "wall": wall,
+            "own_mb": mb,
+            "ngrams": n_ngrams(arpa),
+        }
+        arpa.unlink()
+        if "lmplz" in options.peers:
+            figures |= lmplz(path, folder, "500M")
+    return figures
 
 
 class OwnMemory(threading.Thread):
     """Peak of the memory of this process that is no file, looked at all the time.
 
-    The runs are files that are mapped: the system counts their pages as memory of the
-    process as long as nobody else needs them. others: numbers of other processes, which
-    are looked at too.
+    others: numbers of other processes, which are looked at too.
     """
 
     def __init__(self, others=()):
@@ -493,13 +719,13 @@ def memory(case):
     lm = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
     text = TextFile(source, memory=case["memory_gb"] * 2**30)
     counted = []
-    finish = CountRuns.finish
+    pairs = Run.pairs
 
-    def finishing(self):
+    def reading(self):
         counted.append((watch.peak_mb, time.process_time()))
-        return finish(self)
+        return pairs(self)
 
-    CountRuns.finish = finishing
+    Run.pairs = reading
     start = time.process_time()
     with OwnMemory() as watch:
         before = watch.now_mb()
@@ -703,6 +929,7 @@ def online(case):
 PARTS = {
     "file": from_file,
     "memory": memory,
+    "ARPA": text_to_arpa,
     "mixture": in_memory,
     "mixture, two workers": mixture_on_workers,
     "beyond 2^31": beyond,
@@ -711,6 +938,8 @@ PARTS = {
     "online": online,
     "cluster": on_cluster,
     "shards": shards,
+    "limits": limits,
+    "presets": presets,
     "scoring": scoring,
 }
 

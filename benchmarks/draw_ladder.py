@@ -1,4 +1,4 @@
-"""The picture of `bench_word_classes.py`: perplexity against the time of training.
+"""The picture of `bench_word_classes.py`: perplexity and seconds of training by model.
 
     python benchmarks/draw_ladder.py docs/benchmarks/results/word_classes.json \\
         docs/_static/ladder.png
@@ -16,51 +16,48 @@ from matplotlib.ticker import NullLocator
 
 
 def main(source, target):
-    points = [
+    rows = [
         (result["case"]["model"], result["figures"])
         for result in read_results(Path(source))["results"]
         if result["case"]["section"] == "ladder"
-        # The named models have a picture of their own, that of draw_front.py.
-        and not result["case"]["model"].startswith('"')
     ]
-    points.sort(key=lambda point: point[1]["fit_seconds"])
-    figure, ax = plt.subplots(figsize=(8, 4.8), layout="constrained")
-    front, on_front, lowest = [], set(), float("inf")
-    for name, figures in points:
-        if figures["test"] < lowest and not name.startswith("KenLM"):
-            lowest = figures["test"]
-            front.append((figures["fit_seconds"], lowest))
-            on_front.add(name)
-    crowded = 1.7  # seconds apart by less than this factor: one name on either side
-    last = 0.0
-    for name, figures in points:
-        x, y = figures["fit_seconds"], figures["test"]
-        below = name in on_front and x > crowded * last
-        last = x if below else last
-        peer = name.startswith("KenLM")
-        colour = "tab:grey" if peer else "tab:blue"
-        ax.plot(x, y, "s" if peer else "o", color=colour)
-        # names below the front, which falls, or above it, and above the others
-        ax.annotate(
-            name,
-            (x, y),
-            xytext=(-6, -9) if below else (5, 5),
-            ha="right" if below else "left",
-            textcoords="offset points",
-            fontsize=8,
-            color=colour,
-        )
-    ax.plot(*zip(*front), color="tab:blue", lw=0.8, alpha=0.6, zorder=0)
-    ax.set_xscale("log")
-    ax.set_xticks([0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500])
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_locator(NullLocator())
-    right = max(figures["fit_seconds"] for _, figures in points)
-    ax.set_xlim(0.3, 2 * right)
-    ax.set_xlabel("seconds of training, clusterings included")
-    ax.set_ylabel("test perplexity")
-    ax.grid(alpha=0.3)
-    figure.savefig(target, dpi=110)
+    rows.sort(key=lambda row: -row[1]["test"])  # the best at the top
+    # One row per model: names beside points of a scatter plot would overlap.
+    figure, (left, right) = plt.subplots(
+        1, 2, sharey=True, figsize=(8.6, 5.2), layout="constrained", width_ratios=(3, 2)
+    )
+    for y, (name, figures) in enumerate(rows):
+        peer, named = name.startswith("KenLM"), name.startswith('"')
+        colour = "#777777" if peer else "#D55E00" if named else "#0072B2"
+        marker = "s" if peer else "o"
+        for ax, value, text in (
+            (left, figures["test"], f"{figures['test']:.0f}"),
+            (right, figures["fit_seconds"], f"{figures['fit_seconds']:.3g}"),
+        ):
+            ax.plot(value, y, marker, color=colour, ms=8)
+            ax.annotate(
+                text,
+                (value, y),
+                xytext=(8, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=11,
+                color=colour,
+            )
+    left.set_yticks(range(len(rows)), [name for name, _ in rows], fontsize=11)
+    left.set_xlim(115, 265)
+    left.set_xlabel("test perplexity (lower is better)", fontsize=11)
+    right.set_xscale("log")
+    right.set_xticks([1, 10, 100])
+    right.set_xlim(0.8, 1500)
+    right.xaxis.set_major_formatter("{x:g}")
+    right.xaxis.set_minor_locator(NullLocator())
+    right.set_xlabel("seconds of training", fontsize=11)
+    for ax in (left, right):
+        ax.grid(alpha=0.3)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+    figure.savefig(target, dpi=150)
 
 
 if __name__ == "__main__":

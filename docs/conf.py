@@ -4,6 +4,7 @@ Nothing is fetched while building or reading: there is no intersphinx, and MathJ
 part of the pages.
 """
 
+import os
 import re
 import sys
 from importlib import import_module
@@ -30,6 +31,7 @@ extensions = [
     "numpydoc",
     "myst_parser",  # of the changelog
     "sphinx_design",  # cards of the first page
+    "sphinx_copybutton",
     "benchmark_table",
     "builder_table",
     "layer_table",
@@ -41,6 +43,12 @@ highlight_language = "python"
 # Formulas a little larger than the text; to match its x-height would be too much.
 mathjax3_config = {"chtml": {"matchFontHeight": False, "scale": 1.08}}
 add_module_names = False
+toc_object_entries_show_parents = (
+    "hide"  # "fit", not "LanguageModel.fit", in the margin
+)
+smartquotes_action = "De"  # dashes and dots; quotes are often those of names in code
+copybutton_prompt_text = r">>> |\.\.\. |\.\.\.$"  # lines of output are left out
+copybutton_prompt_is_regexp = True
 
 autosummary_generate = True
 autodoc_default_options = {"members": True, "inherited-members": True}
@@ -109,6 +117,8 @@ GROUPS = {  # folder -> (title, sentence, words that a page's name may hold)
     ),
     "more": ("More", "Other structured models.", ("",)),
 }
+# Estimators that a page of the gallery shows link to the API, two folders above.
+os.environ["SKLSTRUCT_DOCS"] = "../.."
 pages = sorted((root / "examples").glob("plot_*.py"))
 staged = here / "_build" / "examples"
 extensions.append("sphinx_gallery.gen_gallery")

@@ -3,10 +3,9 @@ Coarse answers where fine ones are uncertain
 ============================================
 
 A classifier that is not sure of the class may still be sure of a group of classes.
-`predict_at` answers with the deepest node of the tree that has a given probability.
-The value of such an answer depends on the tree: it helps if the classes that the model
-confuses are below one node, and a tree whose groups cut through these confusions leaves
-nothing to say but "some digit".
+`predict_at` returns the deepest node of the tree that has a given probability. The
+tree decides whether such answers are useful. They are if the classes that the model
+confuses are below one node. Otherwise the answer is often the root, that is, any class.
 """
 
 # %%
@@ -25,8 +24,8 @@ X = X / 32 + 0.2 * np.random.default_rng(0).normal(size=X.shape)
 X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
 
 # %%
-# Three trees: groups by somebody who looks at shapes, with names; groups at random; and
-# a tree that was learned, whose nodes have numbers for names.
+# Three trees: named groups of digits with similar shapes; random groups; and a tree
+# that was learned, whose nodes have numbers as names.
 shapes = {
     "round": {"one hole": [0, 6, 9], "two holes": [8]},
     "angular": {"straight": [1, 4, 7], "hooked": [2, 3, 5]},
@@ -53,11 +52,11 @@ groups = ["one hole", "8", "straight", "hooked"]
 print(confusion_matrix(*level, labels=groups))
 
 # %%
-# For each confidence: how many of the answers are digits, inner nodes, or the root. The
-# learned tree has the classes that the model confuses below one node: most answers are
-# a digit or a group. Random groups are hardly ever certain where the digit is not. The
-# shapes, chosen by eye, are between the two: a tree that people find natural need not
-# be the one along which the model is sure.
+# The shares of digits, groups and the root (no answer) among the answers, by the
+# confidence that is asked for. The smaller the green area, the better. The learned tree
+# has the classes that the model confuses below one node, so most answers are a digit or
+# a group. With random groups the model is rarely sure of a group if it is not sure of
+# the digit. The groups by shape are between the two.
 confidences = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), sharey=True, layout="tight")
 for ax, (name, model) in zip(axes, models.items()):
@@ -76,14 +75,15 @@ for ax, (name, model) in zip(axes, models.items()):
                 f"of predict {model.score(X_test, y_test):.3f}"
             )
     ax.stackplot(
-        confidences, np.transpose(shares), labels=["digit", "inner node", "root"]
+        confidences, np.transpose(shares), labels=["a digit", "a group", "no answer"]
     )
     ax.set(title=name, xlabel="confidence", xlim=(0.5, 0.99), ylim=(0, 1))
 axes[0].set_ylabel("share of the answers")
 axes[0].legend(loc="lower left")
 
 # %%
-# A set of digits needs no tree: the smallest one of probability .9 has the size
+# `predict_set` returns a set of digits and needs no groups. The size of the smallest
+# set with probability .9:
 sets = models["by shape"].predict_set(X_test, alpha=0.1)
 size = np.diff(sets.indptr)
 covered = sets[np.arange(len(y_test)), y_test].mean()

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sklstruct.datasets import load_python_topics
 from sklstruct.plotting import TaxonomyDisplay
 from sklstruct.symbols import context_windows
+from sklstruct.taxonomy import as_taxonomy
 from sklstruct.word_classes import ExchangeClustering, class_taxonomy
 
 sentences = load_python_topics(drop_repeated=True)
@@ -83,5 +84,5 @@ fine = ExchangeClustering(n_clusters=150, offsets=(-1, 1)).fit(sentences)
 tree = class_taxonomy(fine, sentences)
 frequent = sorted(fine.symbols_, key=lambda word: -count[word])[:70]
 _, ax = plt.subplots(figsize=(8, 11), layout="constrained")
-display = TaxonomyDisplay(tree.restrict(frequent)).plot(ax)
+display = TaxonomyDisplay(as_taxonomy(tree, frequent)).plot(ax)
 _ = display.ax_.set_title("The 70 most frequent words of Python's help")

@@ -2,14 +2,14 @@
 Train, tune, compare, sample from and export language models
 ============================================================
 
-Climbs a ladder of language models on one text: modified Kneser-Ney, a log-linear model
-whose two parameters GridSearchCV chooses, then "better" and "best", which add word
-classes, mixtures and several contexts at once, and a cache over "better" that
-remembers what it has just read. Prints and plots the perplexity of test sentences,
-writes an ARPA file and a binary file, and samples sentences.
+Trains five language models on one text: modified Kneser-Ney; a log-linear model whose
+two parameters GridSearchCV chooses; "better" and "best", which add word classes,
+mixtures and several contexts; and "better" with a cache of the sentences that it has
+just read. Prints and plots the perplexity of test sentences, writes an ARPA file and a
+binary file, and samples sentences.
 
     python examples/quickstart.py              # Python's own help texts
-    python examples/quickstart.py my_text.txt  # one sentence a line
+    python examples/quickstart.py my_text.txt  # one sentence per line
 
 The run takes about a minute with the default text.
 """
@@ -32,7 +32,7 @@ GRID = {"estimator__lam": [0.05, 0.1, 0.2], "estimator__alpha": [0.5, 0.7, 0.9]}
 
 
 class Rung(NamedTuple):
-    """A fitted model of the ladder."""
+    """A fitted model."""
 
     name: str
     model: LanguageModel | CacheLM
@@ -133,7 +133,7 @@ def draw(rungs, perplexity, path):
     bars = ax.barh(names, perplexity, color=colours)
     ax.bar_label(bars, [f"{value:.1f}" for value in perplexity], padding=4)
     ax.invert_yaxis()
-    ax.set_xlabel("perplexity of the test sentences (smaller is better)")
+    ax.set_xlabel("perplexity of the test sentences (lower is better)")
     ax.set_xlim(0, 1.12 * max(perplexity))
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
@@ -166,7 +166,7 @@ def main():
         "textfile",
         nargs="?",
         type=Path,
-        help="UTF-8 text, one sentence a line, words\nseparated by blanks",
+        help="UTF-8 text, one sentence per line, words\nseparated by blanks",
     )
     parser.add_argument(
         "--output",
@@ -212,7 +212,8 @@ def main():
         rungs.append(rung)
     _, counts = rungs[0].model.perplexity(test, return_counts=True)
     print(
-        "\nsmaller is better: as hard to guess as one of so many equally likely words."
+        "\nlower is better: the number of equally likely words that are as hard to"
+        "\nguess."
         "\nMean ± standard error over the test sentences. End marks count, and"
         f"\n{counts.n_unknown} unknown words of {counts.n_counted} tokens. All models "
         f"know the {rungs[0].model.vocabulary_.size} words that occur\nat least "

@@ -353,10 +353,7 @@ def as_shares(name: str, value: Any, n: int, what: str) -> np.ndarray:
 
     what: description of the weights, for the message.
     """
-    try:
-        shares = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as exc:
-        raise ValueError(f"{name} must be {what}: {exc}") from exc
+    shares = as_numbers(name, value, what)
     if shares.shape != (n,):
         raise ValueError(f"{name} must be {what}, got shape {shares.shape}")
     with np.errstate(over="ignore"):

@@ -11,6 +11,9 @@ scikit-learn's source, use the classes themselves.
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
@@ -101,7 +104,7 @@ if MYPY:
     ) -> np.ndarray: ...
 
 else:
-    from sklearn.base import BaseEstimator as BaseEstimator
+    from sklearn.base import BaseEstimator as _SklearnBaseEstimator
     from sklearn.base import ClassifierMixin as ClassifierMixin
     from sklearn.base import DensityMixin as DensityMixin
     from sklearn.base import MetaEstimatorMixin as MetaEstimatorMixin
@@ -111,6 +114,26 @@ else:
     from sklearn.utils.metaestimators import _BaseComposition as _BaseComposition
     from sklearn.utils.metaestimators import available_if as available_if
     from sklearn.utils.validation import column_or_1d as column_or_1d
+
+    class BaseEstimator(_SklearnBaseEstimator):
+        """scikit-learn's, with links to the pages of this package in HTML.
+
+        The environment variable SKLSTRUCT_DOCS is the address of the built pages.
+        Without it there is no link.
+        """
+
+        _doc_link_module = "sklstruct"
+
+        @property
+        def _doc_link_template(self):
+            docs, name = os.environ.get("SKLSTRUCT_DOCS"), type(self).__name__
+            # The page has the name of the package that offers the class, which need
+            # not be the package that holds it.
+            for package, module in list(sys.modules.items()):
+                public = re.fullmatch(r"sklstruct\.[a-z]\w*", package)
+                if docs and public and name in getattr(module, "__all__", ()):
+                    return f"{docs.rstrip('/')}/generated/{package}.{name}.html"
+            return ""
 
     try:
         from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin

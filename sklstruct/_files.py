@@ -171,12 +171,31 @@ def open_write(path_or_file: Any, *, name: str = "path_or_file") -> Iterator[Any
     if compression is not None:
         # An error if this Python has no such module, before any file is made.
         _codec(compression, io.BytesIO(), "wb", f"{name}={path!r}").close()
-    with _write_aside(path) as raw:
-        if compression is None:
-            yield raw
-        else:
-            with _codec(compression, raw, "wb", path) as file:
-                yield file
+    with write_aside(path) as raw, packing(raw, path) as file:
+        yield file
+
+
+@contextmanager
+def packing(raw: Any, path: str) -> Iterator[Any]:
+    """A file whose bytes are written to `raw`, packed as the suffix of `path` says.
+
+    Parts that are packed one after the other are unpacked as a whole.
+    """
+    compression = compression_of(path, "path")
+    if compression is None:
+        yield raw
+    else:
+        with _codec(compression, raw, "wb", path) as file:
+            yield file
+
+
+@contextmanager
+def open_there(path: str) -> Iterator[Any]:
+    """A file that is there, to write some of its bytes; it is synced at the end."""
+    with open(path, "r+b") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
 
 
 class _Proof(Exception):
@@ -240,8 +259,11 @@ def check_path(path_or_file: Any, name: str) -> str:
 
 
 @contextmanager
-def _write_aside(path: str) -> Iterator[Any]:
-    """A file that replaces `path` when the block ends without an exception."""
+def write_aside(path: str) -> Iterator[Any]:
+    """A file that replaces `path` when the block ends without an exception.
+
+    Its `name` is the path under which it is until then.
+    """
     try:
         old = os.stat(path)
     except FileNotFoundError:
@@ -259,10 +281,8 @@ def _write_aside(path: str) -> Iterator[Any]:
         raise PermissionError(errno.EACCES, "the file may not be written", path)
     folder = os.path.dirname(path)
     aside = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
-    # Mode 666 minus the umask, as for any new file.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        handle = os.open(aside, flags, 0o666)
+        new = open(aside, "xb")  # noqa: SIM115
     except FileNotFoundError as exc:
         raise FileNotFoundError(
             exc.errno, f"the folder {folder!r} does not exist", path
@@ -275,7 +295,7 @@ def _write_aside(path: str) -> Iterator[Any]:
             path,
         ) from exc
     try:
-        with open(handle, "wb") as file:
+        with new as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -418,7 +438,10 @@ class _PeekableReader(io.RawIOBase):
         if self._head:
             data, self._head = self._head[: len(buffer)], self._head[len(buffer) :]
         else:
-            data = self._named(self._file.read, len(buffer))
+            read = self._file.read
+            if type(self._file) is io.BufferedReader:
+                read = self._file.read1  # what a pipe has now, not what is to come
+            data = self._named(read, len(buffer))
             if data is None:  # a non-blocking stream without data
                 return None
         buffer[: len(data)] = data

@@ -29,6 +29,9 @@ T = TypeVar("T")
 # take gigabytes, and the overhead per block does not matter.
 BLOCK_BYTES = 1 << 26
 
+# More threads than a machine has: kernels and ranges take numbers of this size.
+_MOST_THREADS = 1 << 16
+
 # Seconds between checks for signals of a thread that waits. It wakes at once when the
 # work ends; the checks are for systems on which a signal does not interrupt a wait.
 _SIGNAL_CHECK = 0.5
@@ -78,7 +81,7 @@ class ThreadMap:
     def __init__(self, n_jobs: int | None = None) -> None:
         from joblib import effective_n_jobs
 
-        self.n_threads = effective_n_jobs(n_jobs)
+        self.n_threads = min(effective_n_jobs(n_jobs), _MOST_THREADS)
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> ThreadMap:

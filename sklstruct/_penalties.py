@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._checks import by_depth
 from ._compat import BaseEstimator, Interval
 from ._docs import shared_docs
 
@@ -73,20 +74,6 @@ class Penalty(BaseEstimator, metaclass=ABCMeta):
         """
         return problem.bound(self)
 
-    def smooth(self, positive: bool) -> bool:
-        """True if it has a gradient at all weights that are allowed.
-
-        Parameters
-        ----------
-        positive : bool
-            Whether weights are non-negative: :math:`|w|` is w there.
-
-        Returns
-        -------
-        smooth : bool
-        """
-        return False
-
 
 class DepthWeighted(Penalty):
     """Base of the penalties with the parameter `depth_weight`."""
@@ -110,9 +97,6 @@ class Separable(DepthWeighted):
     def count_weights(self) -> np.ndarray | None:
         """Further factors of the l1 term, for the adjusted counts 1, 2, ..."""
         return None
-
-    def smooth(self, positive: bool) -> bool:
-        return positive or self.ratios()[0] == 0.0
 
 
 class _CountWeighted(Separable):
@@ -276,12 +260,7 @@ class ElasticNet(_CountWeighted):
 
 def _factors(name, values):
     """A parameter that is a list of factors, as an array."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as exc:
-        raise ValueError(f"{name} must hold numbers, got {values!r}") from exc
-    if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"{name} must be a list of numbers, got shape {array.shape}")
+    array = by_depth(name, values)
     if not (np.isfinite(array).all() and (array >= 0.0).all()):
         raise ValueError(
             f"{name} must be finite and non-negative, got {array.tolist()}"

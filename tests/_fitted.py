@@ -210,7 +210,6 @@ def fitted():
     for name, model in {
         "HierarchicalClassifier": HierarchicalClassifier(),
         "hierarchical, conf": HierarchicalClassifier("conf"),
-        "hierarchical, greedy": HierarchicalClassifier(prediction="greedy"),
         "hierarchical, logistic": HierarchicalClassifier(estimator=logistic()),
         "hierarchical of two": HierarchicalClassifier(n_taxonomies=2),
         "hierarchical of leaves": HierarchicalClassifier(max_leaf=2),

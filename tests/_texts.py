@@ -1,4 +1,4 @@
-"""Small texts of three classes, and of several labels."""
+"""Small texts of three classes, and of several labels; tokens of random sentences."""
 
 import numpy as np
 
@@ -34,3 +34,12 @@ def several(labels, texts):
         {label, "polite"} if "please" in text else {label}
         for label, text in zip(labels, texts)
     ]
+
+
+def random_tokens(rng, n_sentences, n_words, longest, start=True, end=True):
+    """-1, start, words, end of each sentence; the start mark is the last symbol."""
+    parts = []
+    for _ in range(n_sentences):
+        words = rng.integers(0, n_words, size=rng.integers(0, longest + 1))
+        parts += [[-1], [n_words + 1] * start, words, [n_words] * end]
+    return np.concatenate(parts).astype(np.int32)

@@ -49,9 +49,7 @@ def windows(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 def loglinear(X: np.ndarray, y: np.ndarray) -> float:
     penalties: list[Penalty] = [L1(), L2(), ElasticNet(0.5), TreeL2(), TreeLinf()]
     solvers: list[Solver] = [DiagonalSolver(), FistaSolver(), TreeMetricSolver()]
-    solvers += [LBFGSSolver(tol=1e-3)]
     solvers += [AutoSolver(1e-3, gap_tol=0.1), ActiveSetSolver(max_iter=9, verbose=1)]
-    solvers += [GISSolver(), IISSolver(), SCISSolver(), CoordinateDescentSolver()]
     kept = Checkpoint("fit.zip", interval=30.0)
     model = StructuredLogLinearLM(penalty=penalties[0], solver=solvers[0])
     StructuredLogLinearLM(2, lam=0.1, alpha=[1.0, 0.9, 0.8], checkpoint=kept)

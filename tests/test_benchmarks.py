@@ -8,7 +8,13 @@ import sys
 from pathlib import Path
 from statistics import mean
 
+import numpy as np
 import pytest
+from _toy_problems import make_problem
+
+from sklstruct.loglinear import L1, L2, DiagonalSolver, ElasticNet
+from sklstruct.loglinear._loss import LogLinearLoss
+from sklstruct.loglinear._solvers import Job
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "results"
@@ -133,7 +139,7 @@ def test_tables_show_what_the_results_hold(page, monkeypatch):
 
 def test_splits_are_shown_as_mean_and_deviation(monkeypatch):
     monkeypatch.syspath_prepend(str(RESULTS.parents[1] / "_ext"))
-    from benchmark_results import figure, selects, summary
+    from benchmark_results import figure, is_best, selects, summary
 
     splits = [{"a": 1.0}, {"a": 3.0}, {"a": 8.0}, {"b": 9.0}]
     deviation = (((1 - 4) ** 2 + (3 - 4) ** 2 + (8 - 4) ** 2) / 3) ** 0.5
@@ -144,6 +150,12 @@ def test_splits_are_shown_as_mean_and_deviation(monkeypatch):
     assert not selects("split = 1; model = cut", case)
     assert not selects("missing = 1", case)
     assert selects("peer = a, b", {"peer": "a, b"})
+    rivals = [splits[:2], splits[2:3], splits[3:]]  # means 2 and 8, and no figure
+    judged = [
+        [is_best(r, rivals, "a", ".0f", best) for r in rivals] for best in (min, max)
+    ]
+    assert judged == [[True, False, False], [False, True, False]]
+    assert is_best([{"a": 2.04}], [[{"a": 2.04}], [{"a": 2.0}]], "a", ".1f", min)
     book = [{"case": {"split": i}, "figures": f} for i, f in enumerate(splits[:3])]
     assert figure(book, "f.json | split = 1 | a | .1f") == "3.0"
     assert figure(book, "f.json | | a | .1f | mean") == "4.0"
@@ -170,50 +182,59 @@ def results(file, **case):
 def test_readme_states_what_the_results_hold():
     """The table of the first screen, figure by figure, means over the splits."""
     text = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
-    table = [line for line in text.splitlines() if line.startswith("| ")][2:5]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if "**" in line]
+    rows = [row[1:] for row in rows if len(row) == 3]
+    shown = [[re.findall(r"\d*\.?\d+", cell) for cell in row] for row in rows]
 
-    def ladder(model, figure):
+    def ladder(model):
         (found,) = results("word_classes.json", section="ladder", model=model)
-        return found[figure]
+        seconds = found["fit_seconds"]
+        digits = 1 if seconds < 10 else 0
+        return [f"{found['test']:.0f}", f"{seconds:.{digits}f}"]
 
-    better, best = '"better"', '"best"'
-    expected = [
-        f"{ladder(better, 'test'):.0f}",
-        f"{ladder(better, 'fit_seconds'):.0f}",
-        f"{ladder(best, 'test'):.0f}",
-        f"{ladder(best, 'fit_seconds'):.0f}",
-        f"{ladder('KenLM lmplz', 'test'):.0f}",
-        f"{ladder('modified Kneser-Ney', 'fit_seconds'):.1f}",
-    ]
-    assert re.findall(r"\d*\.?\d+", table[0].split("WikiText-2", 1)[1]) == expected
+    def tagger(peer):
+        (found,) = results("hmm.json", section="peers", split="EWT", peer=peer)
+        return [f"{found['accuracy']:.1%}".strip("%")]
 
-    (lstm,) = results("neural.json", model="LSTM", seconds=900)
-    name = "best static + caches with classes"
-    (cached,) = results("word_classes.json", section="caches", model=name)
-    words = " ".join(text.split())
-    assert f"has {lstm['test']:.0f} after 15 minutes" in words
-    windows = ladder('"better" by windows alone', "test")
-    assert f'by the last four words alone `"better"` has {windows:.0f}' in words
-    assert f"caches ours are ahead of it ({cached['test']:.0f})" in words
-    passed = [ladder("modified Kneser-Ney", "test"), ladder(better, "test")]
-    for model, minutes in zip([*passed, ladder(best, "test")], (2, 15, 15)):
-        curve = lstm["curve"]
-        at = sum(p > model for p in curve["test_sample"])
-        assert round(curve["seconds"][at] / 60) == minutes
-
-    expected = []
-    for model, digits in [("tree", 1), ("LinearSVC", 0), ("omikuji", 1)]:
+    def classifier(model, digits):
         found = results("sparse_classes.json", section="text1000", model=model)
         assert len(found) == 3
-        expected.append(f"{mean(f['accuracy'] for f in found):.3f}"[1:])
-        expected.append(f"{mean(f['fit'] for f in found):.{digits}f}")
-    assert re.findall(r"\d*\.\d+|\d+", table[1].split("texts", 1)[1]) == expected
+        accuracy, fit = (mean(f[key] for f in found) for key in ("accuracy", "fit"))
+        return [f"{accuracy:.1%}".strip("%"), f"{fit:.{digits}f}"]
 
-    expected = []
-    for peer in ("sklstruct, hybrid", "sklearn-crfsuite", "nltk"):
-        (found,) = results("hmm.json", section="peers", split="EWT", peer=peer)
-        expected.append(f"{found['accuracy']:.3f}"[1:])
-    assert re.findall(r"\.\d+", table[2]) == expected
+    better, best = '"better"', '"best"'
+    windows, fast = '"better" by windows alone', "modified Kneser-Ney"
+    assert shown == [
+        [ladder(windows) + ladder(fast), ladder("KenLM lmplz")],
+        [ladder(best) + ladder(better), []],
+        [tagger("sklstruct, hybrid"), tagger("sklearn-crfsuite") + tagger("nltk")],
+        [classifier("tree", 1), classifier("omikuji", 1) + classifier("LinearSVC", 0)],
+    ]
+
+
+def test_first_page_shows_the_readme():
+    """docs/index.rst includes the parts of README.md that have marks; none is empty."""
+    readme = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    page = (RESULTS.parents[1] / "index.rst").read_text(encoding="utf-8")
+    marks = r":start-after: (<!-- begin (\w+) -->)\n   :end-before: (<!-- end \2 -->)"
+    for begin, name, end in re.findall(marks, page):
+        assert readme.count(begin) == readme.count(end) == 1, name
+        assert len(readme.split(begin)[1].split(end)[0]) > 300, name
+    assert len(re.findall(marks, page)) == readme.count("<!-- begin") == 3
+
+
+def test_network_passes_our_models_when_the_page_says():
+    page = (RESULTS.parent / "word_classes.rst").read_text(encoding="utf-8")
+    (lstm,) = results("neural.json", model="LSTM", seconds=900)
+    curve, minutes = lstm["curve"], []
+    for model in ("modified Kneser-Ney", '"better"', '"best"'):
+        (found,) = results("word_classes.json", section="ladder", model=model)
+        at = sum(p > found["test"] for p in curve["test_sample"])
+        minutes.append([round(s / 60) for s in curve["seconds"][at - 1 : at + 1]])
+    assert minutes == [[1, 2], [8, 15], [8, 15]]
+    words = " ".join(page.split())
+    assert 'passes ``"fast"`` between one and two minutes of training' in words
+    assert '``"better"`` and ``"best"`` between eight and 15 minutes' in words
 
 
 def run_here(load, capsys, argv, cases, run):
@@ -311,6 +332,23 @@ def test_cases_of_other_tools_are_left_out_unless_asked_for(load, capsys):
     assert "theirs" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="add --peer"):
         common.main(*run, peers=("other",), argv=[*argv, "--case", "theirs"])
+
+
+def test_older_solvers_end_at_the_optimum(load):
+    """Iterative scaling, coordinate descent and L-BFGS-B, which only programs use."""
+    solvers = load("_scaling").SCALING
+    problem = make_problem(3, 0, depth_weight=1.1)
+    for penalty in (L1(), L2(), ElasticNet(gamma=0.7)):
+        job = Job(LogLinearLoss(problem), penalty.bind(problem))
+        best = DiagonalSolver(1e-8, 100_000).solve(job, np.zeros(problem.n_pairs))
+        passes = {}
+        for name, solver in solvers.items():
+            r = solver(1e-4, 5000).solve(job, np.zeros(problem.n_pairs))
+            assert r.objective == pytest.approx(best.objective, rel=1e-6)
+            assert (np.diff(r.history) <= 1e-12 * r.objective).all()
+            passes[name] = len(r.history)
+        # The nearer a bound is to the loss, the fewer are the passes.
+        assert passes["cd"] < passes["scis"] < passes["iis"] < passes["gis"] < 5000
 
 
 def test_contexts_of_any_length_are_those_of_a_deep_model(load):

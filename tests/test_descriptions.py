@@ -12,7 +12,6 @@ from sklstruct import KneserNeyLM, LanguageModel, StructuredLogLinearLM
 from sklstruct._description import Description, shown
 from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import WittenBellLM
-from sklstruct.symbols import Labels
 from sklstruct.taxonomy import Taxonomy
 
 TEXT = ["the cat sat", "the dog sat", "a <b>dog</b> ran"]
@@ -104,11 +103,9 @@ def test_text_has_a_line_a_figure():
             lambda: LanguageModel(WittenBellLM(), max_depth=1).fit(TEXT).backoff_model_,
             ["n_2_grams", "&lt;s&gt;"],
         ),
-        (lambda: Labels(["<b>", "c"]), ["&lt;b&gt; c"]),
-        (lambda: Labels([f"w{i}" for i in range(40)]), ["40", "w0 w1", "w7 …"]),
         (lambda: Taxonomy.from_nested([["<b>", "c"], ["d"]]), ["&lt;b&gt;, c", "d"]),
     ],
-    ids=["model", "two labels", "labels", "taxonomy"],
+    ids=["model", "taxonomy"],
 )
 def test_notebooks_show_what_is_there_and_no_markup_of_labels(make, words):
     page = make()._repr_html_()

@@ -255,8 +255,9 @@ def test_group_is_the_sum_over_its_classes(asked):
             found = model.group_proba(at, numbers)
             np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-12)
             assert (found >= 0).all()
-            y = rng.integers(group.size, size=len(rows))
-            one, of_groups = model.target_with_groups(at, y, numbers)
+            y = rng.integers(group.size, size=len(rows)).astype(np.int32)
+            asked_for = numbers.astype(np.int32), None, y
+            of_groups, one = model._ask(at, "group_sums", *asked_for)
             np.testing.assert_allclose(one, model.target(at, y), rtol=1e-12)
             np.testing.assert_allclose(of_groups, expected, rtol=1e-8, atol=1e-12)
 

@@ -3,6 +3,9 @@
 import doctest
 import inspect
 import re
+import subprocess
+import sys
+import textwrap
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
@@ -10,11 +13,13 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import pytest
+from _families import public_estimators
 
 import sklstruct
 from sklstruct._compat import HAS_CALLBACKS
 
 ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
 # Sphinx writes pages of its own into the folder.
 MADE = {"generated", "auto_examples", "_build"}
 EVERY = [
@@ -31,7 +36,15 @@ MODULES = sorted(
 
 
 # What the examples import in functions, too.
-OTHERS = ["matplotlib", "networkx", "numba", "pandas", "polars", "skops"]
+OTHERS = [
+    "ctc_beam_decoder",
+    "matplotlib",
+    "networkx",
+    "numba",
+    "pandas",
+    "polars",
+    "skops",
+]
 
 
 def skip_without_others(text):
@@ -52,6 +65,26 @@ def test_examples_of_page(page):
             str(page), module_relative=False, optionflags=doctest.ELLIPSIS
         )
     assert tried > 0 and failed == 0
+
+
+def test_blocks_of_the_page_of_decoders(tmp_path):
+    """pyctcdecode does not install beside NumPy 2: its code is not in the prompts."""
+    pytest.importorskip(
+        "pyctcdecode", reason="pip install --no-deps pyctcdecode pygtrie"
+    )
+    page = DOCS / "user_guide" / "ctc_decoders.rst"
+    text = page.read_text(encoding="utf-8")
+    setup = text[: text.index("ctc-beam-decoder\n===")]
+    prompts = doctest.DocTestParser().get_examples(setup)
+    blocks = re.findall(r"\.\. code-block:: python\n\n((?:    .*\n|\n)+)", text)
+    program = tmp_path / "program.py"  # of its own: the module kenlm is replaced
+    lines = [example.source for example in prompts] + [*map(textwrap.dedent, blocks)]
+    program.write_text("".join(lines) + "print(spoken)\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, cwd=tmp_path
+    )
+    printed = done.stdout.splitlines()
+    assert len(printed) == 3 and len(set(printed)) == 1, done.stderr
 
 
 @pytest.mark.parametrize("page", EVERY, ids=lambda page: page.stem)
@@ -76,6 +109,31 @@ def test_examples_of_docstrings(name):
         warnings.simplefilter("ignore")
         failed, _ = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert failed == 0
+
+
+def test_estimators_link_to_their_pages(monkeypatch):
+    """In HTML, where SKLSTRUCT_DOCS is the address of the pages."""
+    monkeypatch.delenv("SKLSTRUCT_DOCS", raising=False)
+    model = sklstruct.LanguageModel("fast")
+    assert model._get_doc_link() == ""
+    monkeypatch.setenv("SKLSTRUCT_DOCS", "http://localhost:8000/")
+    page = "http://localhost:8000/generated/sklstruct.language_model.LanguageModel.html"
+    assert f'href="{page}"' in model._repr_html_()
+    text = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("api*.rst"))
+    for estimator in public_estimators():
+        if inspect.isabstract(estimator):
+            continue
+        # Without calling the class: some need parameters.
+        address = estimator._get_doc_link(object.__new__(estimator))
+        package, name = address.split("/")[-1].removesuffix(".html").rsplit(".", 1)
+        assert getattr(import_module(package), name) is estimator
+        after = text.split(f".. currentmodule:: {package}\n")[1:]
+        assert any(re.search(rf"(?m)^   {name}$", part) for part in after), address
+
+    class Own(sklstruct.KneserNeyLM):
+        pass
+
+    assert Own()._get_doc_link() == ""  # no page of ours
 
 
 def python_of_readme():

@@ -162,9 +162,6 @@ _FOLDS = {
         "a weight of 2 is in one fold, a repetition in two"
     )
 }
-_GREEDY = {
-    "check_classifiers_train": "greedy answers are not the argmax of the probabilities"
-}
 _NAIVE_BAYES = {
     "check_sample_weight_equivalence_on_dense_data": (
         "GaussianNB smooths by the variance of X without weights, which logarithms of "
@@ -260,7 +257,7 @@ TABLE = [
         fails=_DRAWS_SPARSE,
     ),
     hierarchical(estimator=PerNodeC(), max_depth=1, draws=True, suite=False),
-    hierarchical(estimator=GammaPrior(2, 1), prediction="greedy", fails=_GREEDY),
+    hierarchical(estimator=GammaPrior(2, 1)),
     hierarchical(estimator=GammaPrior(), draws=True, suite=False),
     hierarchical(estimator=GaussianNB(), fails=_NAIVE_BAYES),
     hierarchical(estimator=LinearClassifier("log_loss"), draws=True, fails=_DRAWS),
@@ -520,9 +517,8 @@ def test_log_proba_ranks_exactly_like_proba(estimator):
     assert (proba > 0).all()
     order = np.argsort(log_proba, axis=1, kind="stable")
     assert (np.diff(np.take_along_axis(proba, order, axis=1), axis=1) >= 0).all()
-    if getattr(estimator, "prediction", "exact") != "greedy":
-        best = estimator.classes_[proba.argmax(axis=1)]
-        assert np.array_equal(estimator.predict(new), best)
+    best = estimator.classes_[proba.argmax(axis=1)]
+    assert np.array_equal(estimator.predict(new), best)
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS, ids=repr)

@@ -104,8 +104,6 @@ def taxonomy(path):
         made = Taxonomy.from_parents(tree["parents"])
     elif isinstance(tree, dict) and "paths" in tree:
         made = Taxonomy.from_paths(tree["paths"])
-    elif isinstance(tree, dict) and "linkage" in tree:
-        made = Taxonomy.from_linkage(tree["linkage"])
     else:
         made = Taxonomy.from_nested(tree)
     made.export_text()
@@ -223,7 +221,6 @@ def write_corpora():
     put("taxonomy", "names", b'{"animal": ["cat", "dog"], "rail": {"old": ["tram"]}}')
     put("taxonomy", "parents", b'{"parents": {"cat": 1, "dog": 1, "1": 0, "bus": 0}}')
     put("taxonomy", "paths", b'{"paths": {"cat": ["animal"], "bus": ["road", "big"]}}')
-    put("taxonomy", "linkage", b'{"linkage": [[0, 1, 0.5, 2], [2, 3, 1.5, 3]]}')
 
 
 # ------------------------------------------------------------------ alterations

@@ -24,7 +24,7 @@ from sklstruct._parallel import (
 from sklstruct._progress import Progress
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+@pytest.mark.parametrize("n_jobs", [1, 2, 5, 10**30])
 @pytest.mark.parametrize("n_items", [0, 1, 2, 100])
 def test_map_is_an_ordered_loop(n_jobs, n_items):
     with ThreadMap(n_jobs) as parallel:

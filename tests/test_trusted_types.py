@@ -116,7 +116,8 @@ def test_recipe_of_mlflow(tmp_path, monkeypatch):
     pytest.importorskip("mlflow.sklearn", reason="needs MLflow")
     page = Path(__file__).parents[1] / "docs" / "user_guide" / "exchange.rst"
     code = re.search(
-        r"Pass the trusted types to MLflow, too:\n\n.. code-block:: python\n\n((?: .*\n|\n)+)",
+        r"Pass the trusted types to MLflow, too:\n\n"
+        r".. code-block:: python\n\n((?: .*\n|\n)+)",
         page.read_text(encoding="utf-8"),
     )[1]
     monkeypatch.chdir(tmp_path)

@@ -29,6 +29,19 @@ def summary(results: list, name: str, how: str) -> str:
     return f"{written(mean(values), how)} ± {written(pstdev(values), how)}"
 
 
+def is_best(own: list, rivals: list[list], name: str, how: str, best) -> bool:
+    """Whether the mean of `own` is written like the best mean (`min` or `max`)."""
+
+    def middle(results: list) -> float | None:
+        values = [result[name] for result in results if result.get(name) is not None]
+        return mean(values) if values else None
+
+    means = [value for value in map(middle, rivals) if value is not None]
+    return middle(own) in means and written(middle(own), how) == written(
+        best(means), how
+    )
+
+
 def figure(results: list, text: str) -> str:
     """What the role `figure` shows: ``file | where | field | format``, or the mean of
     several results with a fifth part ``mean``.

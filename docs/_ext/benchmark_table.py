@@ -20,6 +20,10 @@ sets across::
 
        accuracy | | .3f
 
+``:sort: test`` puts the rows in the order of a field. ``:least: test`` and
+``:most: accuracy`` name the fields whose best figure is bold, in each group of equal
+values of the field that ``:within:`` names, or in each column of a spread table.
+
 With several body lines the cell joins them with "±"; where several results fall into
 one cell (splits), it has their mean ± standard deviation. Below every table stand
 machine, date and versions of the results that it shows.
@@ -35,13 +39,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmark_results import figure, plain, selects, summary, written
+from benchmark_results import figure, is_best, plain, selects, summary, written
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
+
+
+class Best(str):
+    """A cell that is shown in bold."""
 
 
 def figure_role(name, rawtext, text, lineno, inliner, options=None, content=None):
@@ -65,6 +73,10 @@ class BenchmarkTable(SphinxDirective):
         "columns": directives.unchanged,
         "order": directives.unchanged,
         "heading": directives.unchanged,
+        "sort": directives.unchanged,
+        "least": directives.unchanged,
+        "most": directives.unchanged,
+        "within": directives.unchanged,
     }
 
     def run(self) -> list[nodes.Node]:
@@ -83,15 +95,34 @@ class BenchmarkTable(SphinxDirective):
         for name, _, _ in fields:
             if not any(name in result for result in results):
                 raise self.error(f"{path.name}: no result has a field {name!r}")
+        if "sort" in self.options:
+            # rows without the figure come last
+            results.sort(key=lambda r: r.get(self.options["sort"], float("inf")))
         if "rows" in self.options:
             head, body = self.pivot(results, fields)
         else:
             head = [heading for _, heading, _ in fields]
             body = [
-                [written(result.get(name), how) for name, _, how in fields]
+                [
+                    self.cell(written(result.get(name), how), name, how, [result], same)
+                    for name, _, how in fields
+                ]
                 for result in results
+                for same in [self.rivals(result, results)]
             ]
         return [self.table(head, body), self.note(book, results)]
+
+    def rivals(self, result: dict, results: list) -> list[list]:
+        """The results that a row is compared with, each as a list of one."""
+        key = self.options.get("within")
+        return [[r] for r in results if key is None or r.get(key) == result.get(key)]
+
+    def cell(self, text: str, name: str, how: str, own: list, rivals: list) -> str:
+        for option, best in (("least", min), ("most", max)):
+            listed = map(str.strip, self.options.get(option, "").split(","))
+            if name in listed and is_best(own, rivals, name, how, best):
+                return Best(text)
+        return text
 
     def field(self, line: str) -> tuple[str, str, str]:
         name, heading, how = ([part.strip() for part in line.split("|")] + ["", ""])[:3]
@@ -113,7 +144,11 @@ class BenchmarkTable(SphinxDirective):
             for column in columns:
                 found = cell.get((row, column), [])
                 parts = [summary(found, name, how) for name, _, how in fields]
-                line.append(" ± ".join(part for part in parts if part))
+                text = " ± ".join(part for part in parts if part)
+                same = [cell[key] for key in cell if key[1] == column]
+                name, _, how = fields[0]
+                text = self.cell(text, name, how, found, same)
+                line.append(text)
             body.append(line)
         heading = self.options.get("heading", down.replace("_", " "))
         return [heading, *map(plain, columns)], body
@@ -131,18 +166,21 @@ class BenchmarkTable(SphinxDirective):
         return table
 
     def row(self, cells: list) -> nodes.row:
-        return nodes.row(
-            "", *(nodes.entry("", nodes.paragraph(text=cell)) for cell in cells)
-        )
+        def entry(cell: str) -> nodes.entry:
+            kind = nodes.strong if isinstance(cell, Best) else nodes.inline
+            return nodes.entry("", nodes.paragraph("", "", kind(text=cell)))
+
+        return nodes.row("", *map(entry, cells))
 
     def note(self, book: dict, results: list) -> nodes.Node:
         used = sorted({result["_"]["environment"] for result in results})
-        notes = []
+        runs: dict[str, list] = {}  # machine and versions -> dates and commits
         for index in used:
             here = book["environments"][index]
             versions = ", ".join(f"{k} {v}" for k, v in here["versions"].items())
-            made = [here["machine"], versions, here["date"], here.get("commit")]
-            notes.append("; ".join(filter(None, made)))
+            run = " ".join(filter(None, [here["date"], here.get("commit")]))
+            runs.setdefault(f"{here['machine']}; {versions}", []).append(run)
+        notes = [f"{machine}; {', '.join(dates)}" for machine, dates in runs.items()]
         text = f"{book['program']}.py: " + "; ".join(notes)
         return nodes.paragraph("", "", nodes.emphasis(text=text), classes=["measured"])
 

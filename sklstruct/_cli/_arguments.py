@@ -383,7 +383,7 @@ def _add_classify(add: Any) -> None:
             help="first letters of labels in lines of fastText (__label__)",
         )  # fmt: skip
         one.add_argument(
-            "--columns", type=_columns, default=(1, 2), metavar="LABEL,TEXT",
+            "--columns", type=_columns, metavar="LABEL,TEXT",
             help="columns of a .tsv or .csv (1,2)",
         )  # fmt: skip
         one.add_argument(
@@ -434,10 +434,13 @@ def _add_lmplz(add: Any) -> None:
         help="<unk> gets the probability that it has among at least N words",
     )  # fmt: skip
     one.add_argument("-S", "--memory", default="80%", help="such as 4G or 80%% (80%%)")
+    one.add_argument(
+        "-T", "--temp_prefix", metavar="PREFIX",
+        help="folder of temporary files, or a prefix of names in there",
+    )  # fmt: skip
     _add_unused(
         one,
-        ignored="-T,--temp_prefix --vocab_estimate --minimum_block --sort_block "
-        "--block_count",
+        ignored="--vocab_estimate --minimum_block --sort_block --block_count",
         switches="--verbose_header --renumber",
         refused="--intermediate --collapse_values",
     )
@@ -499,11 +502,16 @@ def _add_build_binary(add: Any) -> None:
         "-p", dest="multiplier", type=float, default=1.5,
         help="buckets per n-gram (1.5)",
     )  # fmt: skip
-    _add_unused(one, "-a -S -m -T -t -w", switches="-i -s -v", refused="-q -b -r -u")
+    for name, dest, what in (
+        ("-q", "prob_bits", "quantise the probabilities of a trie to so many bits"),
+        ("-b", "backoff_bits", "quantise its back-off weights; needs -q (as -q)"),
+        ("-a", "pointer_bits", "compress its pointers, at most so many bits of each"),
+    ):
+        one.add_argument(name, dest=dest, type=int, metavar="BITS", help=what)
+    _add_unused(one, "-S -m -T -t -w", switches="-i -s -v", refused="-r -u")
     one.add_argument(
         "files", nargs="+", action=_Files, metavar="FILE",
-        help="the type, which is probing and may be left out; ARPA file; file of the "
-        "binary",
+        help="the type, probing (if left out) or trie; ARPA file; file of the binary",
     )  # fmt: skip
 
 

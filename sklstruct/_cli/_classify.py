@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import csv
 import io
 import json
 import sys
 from collections.abc import Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,18 +17,13 @@ import numpy as np
 from .._checks import INT32_MAX
 from .._files import COMPRESSIONS, open_read
 from ..compat import fasttext
-from ..text import (
-    TextClassifier,
-    is_fasttext,
-    log_loss_of,
-    numbered_lines,
-    read_labelled,
-)
+from ..text import TextClassifier, is_fasttext, log_loss_of, read_labelled
 from ._files import source_of
 from ._tables import print_figures, progress
 
-# Lines that are answered at a time.
+# Lines of a labelled file that are answered at a time, and most bytes of others.
 _LINES = 4096
+_BYTES = 1 << 18
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -90,17 +86,33 @@ def _load(path: str) -> _Trained | _OfFastText:
     return _Trained(TextClassifier.load(source_of(path)))
 
 
+def _delimiter(path: str) -> str | None:
+    """The character between the columns of a table; None for lines of fastText."""
+    for compression in COMPRESSIONS:
+        path = path.removesuffix(compression.suffix)
+    return _DELIMITERS.get(path[-4:].lower())
+
+
+def _check_table_options(arguments: argparse.Namespace, *paths: str | None) -> None:
+    """ValueError for options of tables where no file is one."""
+    if any(path and _delimiter(path) for path in paths):
+        return
+    for option in ("columns", "header"):
+        if getattr(arguments, option):
+            raise ValueError(
+                f"--{option} is for a file that ends in .csv or .tsv; {paths[0]} is "
+                "read as lines of fastText"
+            )
+
+
 def _read(
     path: str, arguments: argparse.Namespace
 ) -> tuple[list[str], list[list[str]]]:
     """(texts, labels of each) of a file; the suffix tells the format."""
-    name = path
-    for compression in COMPRESSIONS:
-        name = name.removesuffix(compression.suffix)
-    delimiter = _DELIMITERS.get(name[-4:].lower())
+    delimiter = _delimiter(path)
     if delimiter is None:
         return read_labelled(source_of(path), arguments.label_prefix)
-    label, text = arguments.columns
+    label, text = arguments.columns or (1, 2)
     quoted: Any = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
     csv.field_size_limit(INT32_MAX)  # texts may be long
     texts, labels = [], []
@@ -131,6 +143,7 @@ def _read(
 
 def train(arguments: argparse.Namespace) -> None:
     """``sklstruct classify train``."""
+    _check_table_options(arguments, arguments.text, arguments.tune)
     with progress(arguments, f"reading {arguments.text}"):
         texts, labels = _read(arguments.text, arguments)
         held_out = _read(arguments.tune, arguments) if arguments.tune else None
@@ -182,20 +195,31 @@ def predict(arguments: argparse.Namespace) -> None:
     with progress(arguments, f"reading {arguments.model}"):
         model = _load(arguments.model)
     with open_read(source_of(arguments.text), name="FILE") as (file, label):
-        every = _lines(file, label)
-        while lines := list(islice(every, _LINES)):
+        for lines in _arrived(file, label):
             for row in model.best(lines, arguments.k, arguments.threshold):
                 print(_answer(row, arguments.json))
             sys.stdout.flush()
 
 
-def _lines(file: Any, label: str) -> Iterator[str]:
-    """The lines of a file without their ends."""
-    for number, line in numbered_lines(file):
-        try:
-            yield line.decode().rstrip("\r\n")
-        except UnicodeDecodeError as exc:
-            raise ValueError(f"{label}, line {number}: not UTF-8: {exc}") from exc
+def _arrived(file: Any, label: str) -> Iterator[list[str]]:
+    """The lines of a file without their ends, once a pipe or a terminal has them."""
+    number, rest = 0, b""
+    while part := file.read1(_BYTES):
+        *lines, rest = (rest + part).split(b"\n")
+        if lines:
+            yield [_text(line, label, number + i) for i, line in enumerate(lines, 1)]
+        number += len(lines)
+    if rest:
+        yield [_text(rest, label, number + 1)]
+
+
+def _text(line: bytes, label: str, number: int) -> str:
+    if number == 1:
+        line = line.removeprefix(codecs.BOM_UTF8)
+    try:
+        return line.decode().rstrip("\r")
+    except UnicodeDecodeError as exc:
+        raise ValueError(f"{label}, line {number}: not UTF-8: {exc}") from exc
 
 
 def _answer(row: list[tuple[str, float]], as_json: bool) -> str:
@@ -207,6 +231,7 @@ def _answer(row: list[tuple[str, float]], as_json: bool) -> str:
 
 def test(arguments: argparse.Namespace) -> None:
     """``sklstruct classify test``."""
+    _check_table_options(arguments, arguments.text)
     with progress(arguments, f"reading {arguments.model}"):
         model = _load(arguments.model)
         texts, labels = _read(arguments.text, arguments)

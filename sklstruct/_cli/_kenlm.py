@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from .. import exchange
 from .._checks import physical_memory
-from ..backoff import BackoffModel, bytes_per_token, count_text
-from ..backoff._backoff_fast import counts_of_counts
+from .._files import open_write
+from ..backoff import bytes_per_token
+from ..backoff._counting import count_parts
 from ..backoff._discounts import FALLBACK, discounts_of_counts
 from ..compat import kenlm
-from ..context_tree import Pairs, renumber_pairs
-from ..smoothing._shares import (
-    discount_levels,
-    hand_down,
-    leave_out,
-    reached,
-)
+from ..exchange._arpa_levels import ArpaLevels
+from ..smoothing._levels import adjust_counts, smooth
 from ..symbols import (
-    Labels,
     NumberedText,
     SentenceEncoder,
     TextFile,
     VocabularyRules,
 )
 from ..symbols._text_file import LargeText
-from ._files import is_pickle, source_of, write_model
+from ._files import is_pickle, source_of
 
 _MARKS = {"<s>", "</s>", "<unk>"}
 _UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -59,65 +55,69 @@ def lmplz(arguments: argparse.Namespace) -> None:
             f"--prune {' '.join(map(str, prune))}: counts must not fall, and be at "
             f"most {order}, the order"
         )
-    prune = prune + prune[-1:] * (order - len(prune))
+    # Counts that stay, of each order.
+    least = np.array(prune + (prune[-1:] or [0]) * (order - len(prune))) + 1.0
     depth = order - 1
     width = max(1, depth)
     allowed = arguments.limit_vocab_file
     if allowed is not None:
         allowed = set(TextFile(allowed).number("kenlm").symbols)
+    memory, folder = _bytes(arguments.memory), _folder(arguments.temp_prefix)
     rules = VocabularyRules(analyzer="kenlm")
-    text = _number(arguments, bytes_per_token(width))
+    text = _number(arguments, memory, folder, bytes_per_token(width))
     encoder = SentenceEncoder(rules.find_labels(text))
-    front = width - 1
-    options: dict[str, Any] = {"depth": depth, "skip": encoder.start}
-    tokens: Any
+    labels, front = encoder.labels, width - 1
+    tokens: Iterator[np.ndarray]
     if isinstance(text, LargeText):
         size = text.part_size(bytes_per_token(width))
         tokens = encoder.encode_parts(text, size, front=front)
-        options["folder"] = text.file.folder
     else:
-        tokens = encoder.encode_known(text, front=front)
-        options["extend"] = True  # for the file of the n-grams
+        tokens = iter([encoder.encode_known(text, front=front)])
     del text
-    counted = count_text(tokens, encoder.labels, width, **options)
+    run = count_parts(tokens, labels, depth, skip=encoder.start, folder=folder)
     del tokens, encoder
-    labels, pairs, count = counted.labels, counted.pairs, counted.count
-    del counted
-    words = np.delete(count[: pairs.n_classes], labels.end_id)
-    keep = _kept(pairs, count, labels, prune, allowed)
-    used = pairs.adjust_counts(count)
-    n_levels = pairs.tree.n_levels
-    levels = [pairs.level(k) if k < n_levels else slice(0) for k in range(order)]
-    counts = [used[here] for here in levels]
-    discounts = _discounts(counts, fallback, arguments.quiet)
+    root = run.levels[0].counts.read(0, labels.n_classes)
+    stays = root >= least[0]
+    if allowed is not None:
+        stays &= [word in allowed for word in labels.classes.tolist()]
+    stays[[labels.end_id, labels.unknown_id]] = True
+    # A symbol that is not a class is the start mark.
+    known = np.append(stays, True)[labels.class_of_symbol]
+    least[0] = 0.0  # `stays` says which unigrams do
+    n_levels = len(run.levels)
+    adjusted = adjust_counts(run, least[:n_levels], stays, known, folder)
+    n_with = np.zeros((order, 5), dtype=np.int64)
+    n_with[:n_levels] = adjusted.n_with
+    discounts = _discounts(n_with, fallback, arguments.quiet)
     if not arguments.quiet:
-        kept = [
-            c.size if keep is None else int(keep[h].sum())
-            for c, h in zip(counts, levels)
-        ]
-        _print_statistics(kept, counts, discounts, int(words.sum()))
-    root = used[: pairs.n_classes].copy()
-    discounted, backoff_mass = discount_levels(pairs, used, discounts, 0)
-    if keep is not None:
-        stays = keep[: pairs.n_classes]
-        pairs, discounted, backoff_mass, _ = leave_out(
-            pairs, discounted, backoff_mass, keep
-        )
-        pairs, labels = _without_words(pairs, labels, stays)
-        discounted = np.concatenate(
-            [discounted[: stays.size][stays], discounted[stays.size :]]
-        )
-        root = root[stays]
+        sizes = [level.target.size for level in run.levels]
+        n_tokens = int(np.delete(root, labels.end_id).sum())
+        _print_statistics(adjusted.n_kept, sizes, discounts, n_tokens)
     if arguments.interpolate_unigrams:
-        n_words = max(pairs.n_classes, arguments.vocab_pad)
-        base = np.full(pairs.n_classes, 1.0 / n_words)
+        n_words = max(np.count_nonzero(stays), arguments.vocab_pad)
+        base = np.full(labels.n_classes, 1.0 / n_words)
     else:
-        base = np.zeros(pairs.n_classes)
+        base = np.zeros(labels.n_classes)
         base[labels.unknown_id] = 1.0
-    numbers = hand_down(pairs, discounted, backoff_mass, root, base, 0)
-    if pairs.extension is not None:  # then the file does not need them
-        pairs.forget_parents()
-    write_model(BackoffModel(pairs, *numbers, labels), arguments.arpa, "arpa")
+    discounts = discounts[:n_levels]
+    prob, backoff = smooth(run, adjusted.counts, discounts, base, folder)
+    model = ArpaLevels(
+        run, prob, backoff, adjusted.n_kept.tolist(), labels, memory // 4, folder
+    )
+    del adjusted
+    file = sys.stdout.buffer if arguments.arpa == "-" else arguments.arpa
+    with open_write(file) as out:
+        model.put(out)
+
+
+def _folder(prefix: str | None) -> str | None:
+    """The folder of a prefix of the names of temporary files."""
+    if prefix is None:
+        return None
+    folder = prefix if os.path.isdir(prefix) else os.path.dirname(prefix) or "."
+    if not os.path.isdir(folder):
+        raise ValueError(f"-T {prefix}: {folder} is not a folder")
+    return folder
 
 
 def _fallback(given: list[float] | None) -> tuple[float, ...] | None:
@@ -139,79 +139,19 @@ def _fallback(given: list[float] | None) -> tuple[float, ...] | None:
     return tuple(row)
 
 
-def _kept(
-    pairs: Pairs,
-    count: np.ndarray,
-    labels: Labels,
-    prune: list[int],
-    allowed: set[str] | None,
-) -> np.ndarray | None:
-    """A mask of the n-grams that stay; None: all do.
-
-    An n-gram stays if it occurs more often than the number of its order in `prune`, and
-    all of its words are allowed; the marks always stay.
-    """
-    if not any(prune) and allowed is None:
-        return None
-    least: Any = [n + 1 for n in prune] or 1
-    keep = reached(pairs, count, least)
-    if keep is None:
-        keep = np.ones(pairs.n_pairs, dtype=bool)
-    stays = count[: pairs.n_classes] >= np.atleast_1d(least)[0]
-    if allowed is not None:
-        stays &= [word in allowed for word in labels.classes.tolist()]
-    stays[[labels.end_id, labels.unknown_id]] = True
-    keep[: pairs.n_classes] = stays
-    # A symbol that is not a class is the start mark.
-    known = np.append(stays, True)[labels.class_of_symbol]
-    tree = pairs.tree
-    alive = np.ones(tree.n_nodes, dtype=bool)
-    for k in range(1, tree.n_levels):
-        here = tree.level(k)
-        alive[here] = alive[tree.parent[here]] & known[tree.symbol[here]]
-    keep &= alive[pairs.nodes()] & stays[pairs.target]
-    return keep
-
-
-def _without_words(
-    pairs: Pairs, labels: Labels, stays: np.ndarray
-) -> tuple[Pairs, Labels]:
-    """The pairs and labels without words that only pairs of the root still have."""
-    if stays.all():
-        return pairs, labels
-    symbols = labels.known_symbols("lmplz")
-    known = np.append(stays, True)[labels.class_of_symbol]
-    fewer = Labels(
-        labels.classes[stays],
-        symbols[known],
-        start=labels.start,
-        end=labels.end,
-        unknown=labels.unknown,
-        analyzer=labels.analyzer,
-    )
-    ids = [
-        np.where(mask, np.cumsum(mask) - 1, -1).astype(np.int32)
-        for mask in (stays, known)
-    ]
-    n_symbols = int(known.sum())
-    smaller, _ = renumber_pairs(pairs, ids[0], fewer.n_classes, ids[1], n_symbols)
-    return smaller, fewer
-
-
 def _discounts(
-    counts: list[np.ndarray], fallback: tuple[float, ...] | None, quiet: bool
+    n_with: np.ndarray, fallback: tuple[float, ...] | None, quiet: bool
 ) -> np.ndarray:
-    """Modified Kneser-Ney discounts of the adjusted counts of each order.
+    """Modified Kneser-Ney discounts of each order.
 
+    n_with: (order, 5), the numbers of n-grams whose adjusted count is 1, 2, 3 and 4.
     ValueError if an order needs a fallback, and `fallback` is None. Discounts are
     float32 numbers as in KenLM, which takes every D with 0 <= D <= i: whether a number
     that is 0 by the formula comes out below 0 depends on the precision.
     """
     rows: list[tuple[float, ...]] = []
     problems = []
-    for k, adjusted in enumerate(counts):
-        n = np.zeros(5)
-        counts_of_counts(adjusted, n)
+    for k, n in enumerate(n_with):
         few = next((i for i in (1, 2, 3) if not n[i]), None)
         if few is None:
             row = discounts_of_counts(n.astype(np.float32), "modified")
@@ -244,28 +184,29 @@ def _discounts(
 
 
 def _print_statistics(
-    kept: list[int], counts: list[np.ndarray], discounts: np.ndarray, n_tokens: int
+    kept: np.ndarray, sizes: list[int], discounts: np.ndarray, n_tokens: int
 ) -> None:
     """Counts and discounts in the words of lmplz, which programs read."""
     # One more unigram is <s>.
-    print(f"Unigram tokens {n_tokens} types {counts[0].size + 1}", file=sys.stderr)
+    print(f"Unigram tokens {n_tokens} types {sizes[0] + 1}", file=sys.stderr)
     print("Statistics:", file=sys.stderr)
-    for k, (n_kept, count, d) in enumerate(zip(kept, counts, discounts)):
+    n_levels = len(sizes)
+    for k, d in enumerate(discounts):
+        n_kept, size = (kept[k], sizes[k]) if k < n_levels else (0, 0)
         n = f"{n_kept + (k == 0)}"
-        if n_kept < count.size:
-            n += f"/{count.size + (k == 0)}"
+        if n_kept < size:
+            n += f"/{size + (k == 0)}"
         print(
             f"{k + 1} {n} D1={d[0]:.6g} D2={d[1]:.6g} D3+={d[2]:.6g}", file=sys.stderr
         )
 
 
 def _number(
-    arguments: argparse.Namespace, bytes_per_token: int
+    arguments: argparse.Namespace, memory: int, folder: str | None, bytes_per_token: int
 ) -> NumberedText | LargeText:
     """The words of the text, without marks."""
-    memory = _bytes(arguments.memory)
     source = sys.stdin.buffer if arguments.text == "-" else arguments.text
-    file = TextFile(source, skip_blank_lines=False, memory=memory)
+    file = TextFile(source, skip_blank_lines=False, memory=memory, folder=folder)
     text = file.number_or_count(bytes_per_token, "kenlm")
     text.odd.warn("kenlm", arguments.text)
     if text.n_sentences == 0:
@@ -296,14 +237,18 @@ def _bytes(memory: str) -> int:
 
 def build_binary(arguments: argparse.Namespace) -> None:
     """``sklstruct build_binary``."""
-    if arguments.kind != "probing":
-        raise ValueError(
-            f"{arguments.kind}: only the type probing is written, without quantisation "
-            "(-q, -b) and without compressed pointers (-a)"
-        )
-    given = vars(arguments)
-    if given["refused -q"] is not None or given["refused -b"] is not None:
-        raise ValueError("-q and -b quantise a trie, and the type is probing")
+    given, kind = vars(arguments), arguments.kind
+    if kind not in ("probing", "trie"):
+        raise ValueError(f"{kind}: the type must be probing or trie")
+    names = ("prob_bits", "backoff_bits", "pointer_bits")
+    options = {name: given[name] for name in names if given[name] is not None}
+    if kind == "probing":
+        if options.keys() - {"pointer_bits"}:
+            raise ValueError("-q and -b quantise a trie, and the type is probing")
+        given["ignored -a"] = options.pop("pointer_bits", None)
+        options["multiplier"] = arguments.multiplier
+    elif "backoff_bits" in options and "prob_bits" not in options:
+        raise ValueError("-b needs -q")
     if given["refused -r"] is not None:
         raise ValueError("-r: rest costs are not supported")
     _tell_ignored(arguments)
@@ -314,8 +259,8 @@ def build_binary(arguments: argparse.Namespace) -> None:
             f"-u is not supported, and {arguments.model} has no <unk>; its probability "
             "is 10^-100 then"
         )
-    output, multiplier = arguments.output, arguments.multiplier
-    exchange.write(model, output, format="kenlm", multiplier=multiplier)
+    format = "kenlm" if kind == "probing" else kind
+    exchange.write(model, arguments.output, format=format, **options)
 
 
 _LEVELS = {"2": 3, "1": 2, "0": 1}

@@ -153,7 +153,7 @@ def _place_in(old, ids, new):
         stays[here] = stays[tree.parent[here]] & (symbol_ids[tree.symbol[here]] >= 0)
     moved, kept = old.select(stays[old.nodes()] & (class_ids[old.target] >= 0))
     moved, place = renumber_pairs(moved, *ids)
-    tree, of_moved, of_new = merge_trees(moved.tree, new.tree)
+    tree, (of_moved, of_new) = merge_trees([moved.tree, new.tree])
     node = np.full(tree.n_nodes, -1, dtype=np.int32)
     node[of_new] = np.arange(of_new.size, dtype=np.int32)
     node = node[of_moved[moved.nodes()]]

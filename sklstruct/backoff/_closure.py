@@ -34,7 +34,7 @@ class ClosedModel(NamedTuple):
     target: np.ndarray  # (n_pairs,) int32
     log_prob: np.ndarray  # (n_pairs,)
     log_backoff: np.ndarray  # (n_nodes,)
-    link: np.ndarray | None  # (n_nodes,) int32: the context without its newest symbol
+    link: np.ndarray  # (n_nodes,) int32: the context without its newest symbol
     extension: np.ndarray  # (n_pairs,) int32: the node "h y" of (h, y), 0: no node
     marks: np.ndarray | None = None  # see `suffixes`
     file_ngrams: tuple[np.ndarray, np.ndarray] | None = None  # nodes of this tree
@@ -46,19 +46,6 @@ class ClosedModel(NamedTuple):
         marks = np.zeros(self.target.size, dtype=np.uint8)
         mark_parents(self.tree.parent, self.pair_ptr, self.target, marks)
         return marks
-
-    def without_newest(self, nodes: np.ndarray) -> np.ndarray:
-        """The node of each context without its newest symbol."""
-        if self.link is not None:
-            return self.link[nodes]
-        # The pairs of a counted text have no links. Contexts of one symbol, such as the
-        # start mark, lead to the root; a search needs an array of the whole tree.
-        if not nodes.size or nodes[-1] < self.tree.level(1).stop:
-            return np.zeros(nodes.size, dtype=np.int32)
-        windows = np.full((nodes.size, max(self.tree.max_depth, 1)), -1, np.int32)
-        for row, context in zip(windows, self.tree.contexts(nodes)):
-            row[row.size - context.size + 1 :] = context[:-1]
-        return self.tree.find_windows(windows)
 
 
 def close_model(
@@ -88,14 +75,6 @@ def close_model(
         Nodes keep their order.
     """
     pairs = model.pairs
-    if pairs.extension is not None:
-        own = np.arange(class_of_symbol.size, dtype=np.int32)
-        own[model.n_classes :] = -1
-        if np.array_equal(own, class_of_symbol):
-            return ClosedModel(
-                model.tree, pairs.ptr, pairs.target, model.log_prob, model.log_backoff,
-                None, pairs.extension, file_ngrams=model.file_ngrams,
-            )  # fmt: skip
     link = drop_newest(model.tree)
     tree, index = close_links(model.tree, link)
     if tree is not model.tree:

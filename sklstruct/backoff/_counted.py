@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,7 +27,14 @@ from ..context_tree import (
     merge_counts,
     renumber_pairs,
 )
-from ..symbols import Labels, encode, learn_symbols, object_array, sort_symbols
+from ..symbols import (
+    Labels,
+    check_sizes,
+    encode,
+    learn_symbols,
+    object_array,
+    sort_symbols,
+)
 from ._readers import PathReader, PathTree, WindowReader
 from ._samples import Positions
 from ._selected import selected_nodes
@@ -98,7 +104,7 @@ class Counted:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take pickled counts; ValueError if the labels do not fit the pairs."""
         self.__dict__.update(state)
-        self.labels.check_sizes(self.pairs.n_classes, self.pairs.tree.n_symbols)
+        check_sizes(self.labels, self.pairs.n_classes, self.pairs.tree.n_symbols)
 
     @classmethod
     def merge(cls, parts: Sequence[Counted], labels: Labels | None = None) -> Self:
@@ -148,7 +154,7 @@ class Counted:
         if labels is None:
             labels = _labels_of_all([part.labels for part in parts])
         moved = [_renumbered(p.pairs, p.count, p.numbering(labels)) for p in parts]
-        pairs, count = reduce(lambda a, b: merge_counts(a, b)[:2], moved)
+        pairs, count, _ = merge_counts(moved)
         return cls(pairs, count, labels, *depths)
 
     def check_mergeable(self) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..context_tree import Columns, Histories
-from ..context_tree._runs import CountRuns
+from ..context_tree import Columns, CountRuns, Histories, Run
 from ..context_tree._tokens import count_tokens
 from ..symbols import Labels
 from ._counted import Counted, CountedPaths, DeferredCounts, HeldOutSplit, too_long
@@ -17,6 +16,9 @@ from ._samples import PathRows, Positions
 # Upper bounds, in bytes, of the memory of counting: per token, and per token and depth
 # (a node and a pair).
 _BYTES_PER_TOKEN, _BYTES_PER_DEPTH = 64, 32
+# Tokens that are counted at once where counts are merged: more take more memory, and no
+# less time, because the sort jumps about all of them.
+_PIECE = 1 << 20
 
 
 def count_text(
@@ -30,7 +32,6 @@ def count_text(
     share: float | None = None,
     validation: np.ndarray | None = None,
     keep_positions: bool = False,
-    extend: bool = False,
     folder: str | None = None,
 ) -> Counted:
     """Count every position of a running text.
@@ -67,9 +68,6 @@ def count_text(
     keep_positions : bool, default=False
         True: count unigrams only, and keep the positions.
 
-    extend : bool, default=False
-        True: the pairs keep their `extension`, for a file of the n-grams.
-
     folder : str, default=None
         Folder for the files of the counts of parts. None: that of the system for
         temporary files.
@@ -96,20 +94,50 @@ def count_text(
         return HeldOutSplit.of_share(samples, share, count)
     sizes = labels.known_symbols("counting").size, labels.n_classes
     if isinstance(tokens, np.ndarray):
-        counts = count_tokens(
-            tokens, depth, *sizes, skip=skip, weight=sample_weight,
-            extend=extend,
-        )  # fmt: skip
+        counts = count_tokens(tokens, depth, *sizes, skip=skip, weight=sample_weight)
     else:
-        with CountRuns(folder) as runs:
-            for part in tokens:
-                runs.add(*count_tokens(part, depth, *sizes, skip=skip))
-                del part
-            counts = runs.finish()
+        run = count_parts(tokens, labels, depth, skip=skip, folder=folder)
+        counts = run.pairs()
+        del run
     counted = Counted(*counts, labels, max_depth, depth)
     if validation is None:
         return counted
     return HeldOutSplit.of_samples(counted, positions(validation), counted)
+
+
+def count_parts(
+    tokens: Iterator[np.ndarray],
+    labels: Labels,
+    depth: int,
+    *,
+    skip: int = -1,
+    folder: str | None = None,
+) -> Run:
+    """Count every position of the parts of a text; the counts are in files.
+
+    Parameters
+    ----------
+    tokens : iterator of int32 ndarrays
+        The parts; see `count_text`, which also explains the others.
+
+    labels, depth, skip, folder
+        As of `count_text`.
+    """
+    sizes = labels.known_symbols("counting").size, labels.n_classes
+    runs = CountRuns(folder)
+    for part in tokens:
+        for piece in _pieces(part):
+            runs.add(*count_tokens(piece, depth, *sizes, skip=skip))
+        del part, piece
+    return runs.finish()
+
+
+def _pieces(tokens):
+    """Runs of whole sentences, one at least."""
+    first = np.flatnonzero(tokens < 0)
+    wanted = np.arange(_PIECE, tokens.size, _PIECE)
+    cuts = first[np.searchsorted(first, wanted[: first[-1] // _PIECE])]
+    return np.split(tokens, np.unique(cuts))
 
 
 def count_windows(

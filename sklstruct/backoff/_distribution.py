@@ -4,16 +4,15 @@ A *distribution* is P(y | x) over the classes 0 ... n_classes - 1. Its contexts 
 arrays, or nested tuples of arrays, with a row for each sample. ``locate`` turns
 contexts into places (such as nodes of a tree), which the other methods take:
 
-================================  ===================================================
-``locate(contexts)``              the place of each context
-``target(at, y)``                 ln P(y_i | x_i)
-``rows(at)``                      ln P of every class
-``best(at, k)``                   the k most probable classes
-``draw(at, uniform, skip)``       a class for each number in [0, 1)
-``proba(at)``                     P of every class
-``group_proba(at, g)``            the sum of P over every group of classes
-``target_with_groups(at, y, g)``  ``target`` and ``group_proba``
-================================  ===================================================
+==============================  ===================================================
+``locate(contexts)``            the place of each context
+``target(at, y)``               ln P(y_i | x_i)
+``rows(at)``                    ln P of every class
+``best(at, k)``                 the k most probable classes
+``draw(at, uniform, skip)``     a class for each number in [0, 1)
+``proba(at)``                   P of every class
+``group_proba(at, g)``          the sum of P over every group of classes
+==============================  ===================================================
 
 Mixtures use two more: ``facts(at)``, numbers about the history for a gate, and
 ``groups()``, the model's own groups of classes.
@@ -228,32 +227,6 @@ class Distribution:
         proba : ndarray of shape (n_samples, n_groups)
         """
         return self._ask(at, "group_sums", group_ids(group, self.n_classes))[0]
-
-    def target_with_groups(
-        self, at: Any, y: NDArray, group: NDArray
-    ) -> tuple[NDArray, NDArray]:
-        """`target` and `group_proba`; a model with these groups is asked once.
-
-        Parameters
-        ----------
-        at : array or tuple of arrays
-            From `locate`.
-
-        y : int ndarray of shape (n_samples,)
-            Class ids.
-
-        group : int ndarray of shape (n_classes,)
-            The group of each class, from 0, without gaps.
-
-        Returns
-        -------
-        log_prob : ndarray of shape (n_samples,)
-
-        proba : ndarray of shape (n_samples, n_groups)
-        """
-        group, y = group_ids(group, self.n_classes), class_ids(y, self.n_classes)
-        proba, log_prob = self._ask(at, "group_sums", group, None, y)
-        return log_prob, proba
 
     def facts(self, at: Any) -> NDArray:
         """Numbers about the histories, which do not depend on the class.

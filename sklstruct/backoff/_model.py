@@ -21,7 +21,7 @@ from .._files import MappedFile
 from .._lazy import stored
 from ..context_tree import ContextTree, Pairs, pairs_of_arrays
 from ..context_tree._links import drop_newest
-from ..symbols import Labels
+from ..symbols import Labels, check_sizes
 from . import _backoff_fast
 from ._core_fast import Model
 from ._distribution import Distribution
@@ -200,7 +200,7 @@ class BackoffModel(Distribution):
         self.labels = Labels.of_ids(self.n_classes) if labels is None else labels
         if not isinstance(self.labels, Labels):
             raise TypeError(f"labels must be Labels, got {type(labels).__name__}")
-        self.labels.check_sizes(self.n_classes, self.n_symbols)
+        check_sizes(self.labels, self.n_classes, self.n_symbols)
 
     def relabel(self, labels: Labels, tree: ContextTree | None = None) -> BackoffModel:
         """The same model under other names.

@@ -260,10 +260,11 @@ class _FastText(WordVectors):
 
 
 class _Trained(_FastText):
-    """A `TextClassifier` under fastText's names."""
+    """A `TextClassifier` under fastText's names; its options are attributes."""
 
     def __init__(self, classifier, settings):
         self._classifier, self._settings = classifier, settings
+        vars(self).update(settings)
 
     @property
     def _file(self):
@@ -406,6 +407,12 @@ _NO_MEANING = (
     "t",
     "autotuneDuration",
 )
+# Options that models of fastText have as attributes.
+_OPTIONS = (
+    *("lr", "dim", "ws", "epoch", "minCount", "minCountLabel", "minn", "maxn", "neg"),
+    *("wordNgrams", "loss", "bucket", "thread", "lrUpdateRate", "t", "label"),
+    *("verbose", "pretrainedVectors"),
+)
 _LOSSES = "softmax", "hs", "ns", "ova"
 
 
@@ -511,6 +518,9 @@ def train_supervised(
             raise ValueError(f"{name}={given[name]!r} is not possible; {remedy}")
     if loss not in _LOSSES:
         raise ValueError(f"loss must be one of {', '.join(_LOSSES)}, got {loss!r}")
+    for name in ("minn", "maxn"):
+        if given[name] < 0:
+            raise ValueError(f"{name} must be at least 0, got {given[name]!r}")
     if autotuneMetric != "f1":
         raise ValueError(f'autotuneMetric must be "f1", got {autotuneMetric!r}')
     unused = [name for name in _NO_MEANING if given[name] is not None]
@@ -533,14 +543,15 @@ def train_supervised(
         model.set_params(features="both", ngram_range=(max(minn, 1), maxn))
     elif wordNgrams is not None:
         model.set_params(features="words", ngram_range=(1, wordNgrams))
+    options = {name: given[name] for name in _OPTIONS}
     if not autotuneValidationFile:
-        return _Trained(model.fit(texts, y), {"label": label})
+        return _Trained(model.fit(texts, y), options)
     features = ("letters", "both") if model.features == "auto" else (model.features,)
     best, largest = None, -1.0
     for kind in features:
         for C in (0.1, 1.0, 10.0):
             tried = clone(model).set_params(features=kind, C=C).fit(texts, y)
-            found = _Trained(tried, {"label": label})
+            found = _Trained(tried, options)
             _, precision, recall = found.test(
                 autotuneValidationFile, autotunePredictions
             )

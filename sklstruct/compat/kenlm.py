@@ -23,8 +23,9 @@ import numpy as np
 
 from ..backoff import BackoffModel, without_zero_weights
 from ..exchange import read
-from ..exchange._probing import MAGIC, image_of, read_layout, read_words
-from ..exchange._probing_fast import State, Tables
+from ..exchange._kenlm import probing_image
+from ..exchange._kenlm_fast import State, Tables
+from ..exchange._kenlm_layout import MAGIC, read_layout, read_words
 from ._stand_in import stand_in
 
 __all__ = [
@@ -90,9 +91,9 @@ class Model(Tables):
     Parameters
     ----------
     path : str, bytes or os.PathLike
-        An ARPA file, plain or compressed, or a probing binary of KenLM or of
-        ``LanguageModel.save(..., format="kenlm")``, which is mapped. The first bytes
-        tell which it is.
+        An ARPA file, plain or compressed, or a binary of KenLM, probing or trie, also
+        from ``LanguageModel.save(..., format="kenlm")`` or ``"trie"``, which is mapped.
+        The first bytes tell which it is.
 
     config : Config, default=None
         Accepted as KenLM accepts it; nothing in it is needed.
@@ -151,9 +152,7 @@ class Model(Tables):
         label = os.fsdecode(path) or "image"
         try:
             layout = read_layout(memoryview(image), label)
-            super().__init__(
-                image, layout.order, layout.n_words, layout.first, layout.n_buckets
-            )
+            super().__init__(image, layout)
         except ValueError as exc:
             raise OSError(f"Cannot read model '{label}' ({exc})") from exc
         self._image, self._layout, self.path = image, layout, path
@@ -181,7 +180,7 @@ class Model(Tables):
         model : Model
         """
         new = cls.__new__(cls)
-        new._set(image_of(without_zero_weights(model)), path)
+        new._set(probing_image(without_zero_weights(model)), path)
         return new
 
     def score(self, sentence: str | bytes, bos: bool = True, eos: bool = True) -> float:
@@ -318,7 +317,7 @@ def _load(path: str) -> Any:
     """The image of a binary, mapped, or of the tables of an ARPA file."""
     with open(path, "rb") as file:
         if not file.peek(len(MAGIC)).startswith(MAGIC):
-            return image_of(read(file))
+            return probing_image(read(file))
         try:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError):  # a pipe

@@ -12,6 +12,8 @@ Links jump about the tree, so that the time is that of waiting for memory: nodes
 taken in blocks, and what one step of a block reads is prefetched by the step before.
 """
 
+from libc.stdint cimport int64_t
+
 from .._prefetch cimport prefetch
 from ._find_fast cimport find_child, find_pair
 
@@ -118,3 +120,19 @@ def extend_pairs(
                     missing += 1
             first = last
     return missing
+
+
+def next_extensions(const int[::1] last, int64_t[::1] first, int64_t[::1] out):
+    """out[i] = first[last[i]], which then rises by 1 unless it is negative.
+
+    The numbers of the nodes "h y" of pairs (h, y) in order: for one y, both come in the
+    order of h.
+    """
+    cdef Py_ssize_t i
+    cdef int y
+    with nogil:
+        for i in range(last.shape[0]):
+            y = last[i]
+            out[i] = first[y]
+            if first[y] >= 0:
+                first[y] += 1

@@ -1,137 +1,136 @@
-"""Kernels that merge two counts: nodes by (parent, symbol), pairs by (node, class).
+"""The merge of any number of counts, and new numbers for ids.
 
-Both are sorted by these keys in a tree in canonical order, and they stay so under the
-numbers of the merged tree, which keep the order. So one walk along both is enough,
-O(size of both), with no memory but the results.
+The trees are walked together, depth first: at a context, the pairs of all trees that
+have it are merged by class, and then its children by symbol. In the canonical order,
+level by level, this walk meets the nodes of a level and their pairs one after the
+other, in every tree and in the result. So each level of each tree is read once, from
+the first record to the last, and each level of the result is written so. The memory is
+that of the blocks of `Streams`. O(sum of the sizes times the number of trees that
+share a context).
 """
 
-from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint32_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t
 
-# Steps between two checks for signals: a fraction of a second.
-cdef enum:
-    SLICE_MASK = (1 << 20) - 1
+import numpy as np
+
+from ._streams_fast cimport (
+    Streams,
+    more,
+    next_float,
+    next_int,
+    next_node,
+    put_float,
+    put_int,
+    put_node,
+)
 
 
-def merge_nodes(const int32_t[::1] parent_a, const int32_t[::1] symbol_a,
-                const int64_t[::1] level_a, const int32_t[::1] parent_b,
-                const int32_t[::1] symbol_b, const int64_t[::1] level_b,
-                int32_t[::1] index_a, int32_t[::1] index_b, int64_t[::1] level_ptr,
-                int32_t[::1] parent, int32_t[::1] symbol):
-    """The merged tree, and the number in it of each node of the two.
+cdef int32_t merge_pairs(
+    Streams s, Py_ssize_t depth, Py_ssize_t n_levels, const int32_t* runs,
+    Py_ssize_t n_runs, int32_t* left, int32_t* head,
+) except -1 nogil:
+    """Merge the pairs of one context; their number. left[r] of run r are consumed."""
+    cdef Py_ssize_t j, i
+    cdef int32_t r, y, n = 0
+    cdef double total
+    for j in range(n_runs):
+        r = runs[j]
+        head[r] = INT32_MAX
+        if left[r]:
+            i = 3 * (r * n_levels + depth) + 1
+            more(s, i)
+            head[r] = next_int(s, i)
+    while True:
+        y = INT32_MAX
+        for j in range(n_runs):
+            y = min(y, head[runs[j]])
+        if y == INT32_MAX:
+            return n
+        total = 0.0
+        for j in range(n_runs):
+            r = runs[j]
+            if head[r] != y:
+                continue
+            i = 3 * (r * n_levels + depth) + 1
+            s.ins[i].at += 1
+            more(s, i + 1)
+            total += next_float(s, i + 1)
+            s.ins[i + 1].at += 1
+            left[r] -= 1
+            head[r] = INT32_MAX
+            if left[r]:
+                more(s, i)
+                head[r] = next_int(s, i)
+        put_int(s, 3 * depth + 1, y)
+        put_float(s, 3 * depth + 2, total)
+        n += 1
 
-    parent and symbol have room for all nodes of both; level_ptr (n_levels + 1 of the
-    deeper one) has the numbers that are used. If there are more nodes than 31 bits can
-    number, only level_ptr is valid: the caller then raises an error.
+
+def merge(Streams s, Py_ssize_t n_runs, Py_ssize_t n_levels, bint indexed):
+    """Merge the trees, the pairs and the counts of some runs.
+
+    Inputs: nodes, classes of pairs and counts of each level, level by level, of the
+    first run; then those of the second, and so on; runs have equally many levels, of
+    which the last may be empty. Outputs: the same of the result. If `indexed`, then the
+    number, within its level, of each node of each level of each run.
     """
-    cdef Py_ssize_t k, n_levels = level_ptr.shape[0] - 1
-    cdef Py_ssize_t last_a = level_a.shape[0] - 1, last_b = level_b.shape[0] - 1
-    cdef int64_t i, j, end_i, end_j, n = 1
-    cdef int64_t key_a, key_b
+    cdef int64_t[::1] number = np.full(n_runs * n_levels, -1, dtype=np.int64)
+    cdef int64_t[::1] n_out = np.zeros(n_levels, dtype=np.int64)
+    # The runs that have the current context of each depth.
+    cdef int32_t[:, ::1] active = np.empty((n_levels, n_runs), dtype=np.int32)
+    cdef Py_ssize_t[::1] n_active = np.zeros(n_levels, dtype=np.intp)
+    cdef int32_t[::1] left = np.empty(n_runs, dtype=np.int32)
+    cdef int32_t[::1] head = np.empty(n_runs, dtype=np.int32)
+    cdef Py_ssize_t depth = -1, j, i, n_index = 3 * n_levels
+    cdef int32_t r, symbol, n_pairs
     with nogil:
-        parent[0] = -1
-        symbol[0] = -1
-        index_a[0] = 0
-        index_b[0] = 0
-        level_ptr[0] = 0
-        level_ptr[1] = 1
-        for k in range(1, n_levels):
-            i = level_a[k] if k < last_a else parent_a.shape[0]
-            end_i = level_a[k + 1] if k < last_a else i
-            j = level_b[k] if k < last_b else parent_b.shape[0]
-            end_j = level_b[k + 1] if k < last_b else j
-            while i < end_i or j < end_j:
-                if n & SLICE_MASK == 0:
-                    with gil:
-                        PyErr_CheckSignals()
-                # A key above all others where one of the two has ended.
-                key_a = INT64_MAX
-                key_b = key_a
-                if i < end_i:
-                    key_a = <int64_t> <uint32_t> index_a[parent_a[i]]
-                    key_a = (key_a << 31) | symbol_a[i]
-                if j < end_j:
-                    key_b = <int64_t> <uint32_t> index_b[parent_b[j]]
-                    key_b = (key_b << 31) | symbol_b[j]
-                if key_a <= key_b:
-                    parent[n] = index_a[parent_a[i]]
-                    symbol[n] = symbol_a[i]
-                    index_a[i] = <int32_t> n
-                    i += 1
-                    if key_a == key_b:
-                        index_b[j] = <int32_t> n
-                        j += 1
-                else:
-                    parent[n] = index_b[parent_b[j]]
-                    symbol[n] = symbol_b[j]
-                    index_b[j] = <int32_t> n
-                    j += 1
-                n += 1
-            level_ptr[k + 1] = n
-
-
-def merge_pairs(const int32_t[::1] ptr_a, const int32_t[::1] target_a,
-                const double[::1] count_a, const int32_t[::1] index_a,
-                const int32_t[::1] ptr_b, const int32_t[::1] target_b,
-                const double[::1] count_b, const int32_t[::1] index_b,
-                int32_t[::1] place_a, int32_t[::1] place_b, int32_t[::1] ptr,
-                int32_t[::1] target, double[::1] count):
-    """The merged pairs and sums, and the number of each pair of the two; their number.
-
-    index_a, index_b : the merged node of each node, rising.
-    ptr : of the merged tree; target and count have room for all pairs of both and all
-        classes at the root, which is dense. Pairs beyond 31 bits are
-        counted, too.
-    """
-    cdef Py_ssize_t x, a = 0, b = 0, n_nodes = ptr.shape[0] - 1
-    cdef Py_ssize_t n_a = index_a.shape[0], n_b = index_b.shape[0]
-    cdef int32_t i, j, end_i, end_j
-    cdef int64_t n = 0
-    cdef double c
-    with nogil:
-        for x in range(n_nodes):
-            if x & SLICE_MASK == 0:
-                with gil:
-                    PyErr_CheckSignals()
-            ptr[x] = <int32_t> n
-            i = end_i = j = end_j = 0
-            if a < n_a and index_a[a] == x:
-                i = ptr_a[a]
-                end_i = ptr_a[a + 1]
-                a += 1
-            if b < n_b and index_b[b] == x:
-                j = ptr_b[b]
-                end_j = ptr_b[b + 1]
-                b += 1
-            while i < end_i or j < end_j:
-                c = 0.0
-                if j >= end_j or (i < end_i and target_a[i] <= target_b[j]):
-                    target[n] = target_a[i]
-                    if j < end_j and target_a[i] == target_b[j]:
-                        c = count_b[j]
-                        place_b[j] = <int32_t> n
-                        j += 1
-                    count[n] = count_a[i] + c
-                    place_a[i] = <int32_t> n
-                    i += 1
-                else:
-                    target[n] = target_b[j]
-                    count[n] = count_b[j]
-                    place_b[j] = <int32_t> n
-                    j += 1
-                n += 1
-        ptr[n_nodes] = <int32_t> n
-    return n
-
-
-def move_parents(const int32_t[::1] parent, const int32_t[::1] place,
-                 int32_t[::1] out):
-    """out[place[p]] = place[parent[p]] for every pair p with a parent."""
-    cdef Py_ssize_t p
-    with nogil:
-        for p in range(parent.shape[0]):
-            if parent[p] >= 0:
-                out[place[p]] = place[parent[p]]
+        while True:
+            # The next context: the first child that is left, of the first symbol.
+            symbol = INT32_MAX
+            if depth < 0:
+                for r in range(n_runs):
+                    active[0, r] = r
+                n_active[0] = n_runs
+                symbol = -1
+            elif depth + 1 < n_levels:
+                n_active[depth + 1] = 0
+                for j in range(n_active[depth]):
+                    r = active[depth, j]
+                    i = 3 * (r * n_levels + depth + 1)
+                    if not more(s, i):
+                        continue
+                    if next_node(s, i).parent != number[r * n_levels + depth]:
+                        continue
+                    if next_node(s, i).symbol < symbol:
+                        symbol = next_node(s, i).symbol
+                        n_active[depth + 1] = 0
+                    if next_node(s, i).symbol == symbol:
+                        active[depth + 1, n_active[depth + 1]] = r
+                        n_active[depth + 1] += 1
+            if symbol == INT32_MAX:
+                if depth == 0:
+                    break
+                depth -= 1
+                continue
+            depth += 1
+            for j in range(n_active[depth]):
+                r = active[depth, j]
+                i = 3 * (r * n_levels + depth)
+                more(s, i)
+                left[r] = next_node(s, i).n_pairs
+                s.ins[i].at += 1
+                number[r * n_levels + depth] += 1
+                if indexed:
+                    put_int(s, n_index + r * n_levels + depth, <int32_t> n_out[depth])
+            n_pairs = merge_pairs(
+                s, depth, n_levels, &active[depth, 0], n_active[depth], &left[0],
+                &head[0],
+            )
+            put_node(
+                s, 3 * depth, n_out[depth - 1] - 1 if depth else -1, symbol, n_pairs
+            )
+            n_out[depth] += 1
+    s.close()
 
 
 def renumber(const int32_t[::1] ids, const int32_t[::1] table, int32_t[::1] out):

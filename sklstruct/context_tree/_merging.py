@@ -1,124 +1,146 @@
-"""Merges of two trees over the same symbols, and of the counts beside them.
+"""Merges of trees over the same symbols, and of the counts beside them.
 
-Nodes and pairs are sorted in their canonical order, so one walk along both is enough.
-The result does not depend on the order of the two, but for the rounding of sums.
+Nodes and pairs are sorted in their canonical order, so one walk along all is enough.
+The result does not depend on the order of the parts, but for the rounding of sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from . import _merge_fast as _merge
 from ._pairs import Pairs, pairs_of_arrays
-from ._tree import ContextTree, check_size, tree_of_arrays
+from ._streams_fast import NODE, Streams
+from ._tree import ContextTree, check_size, pointers, tree_of_arrays
+
+# Bytes of a block of records.
+_BLOCK = 1 << 16
 
 
 class MergedCounts(NamedTuple):
-    """The pairs of two counts together."""
+    """The pairs of several counts together."""
 
     pairs: Pairs
     total: np.ndarray  # (n_pairs,) float64, the summed counts
-    index_a: np.ndarray  # (n_nodes of a,) int32, the node of each node
-    index_b: np.ndarray
+    node_of: list[np.ndarray]  # of each part, (n_nodes,) int32: the node of each node
 
 
-def merge_trees(
-    a: ContextTree,
-    b: ContextTree,
-    *,
-    empty: Callable = np.empty,
-    scratch: Callable = np.empty,
-) -> tuple[ContextTree, np.ndarray, np.ndarray]:
-    """The tree of the contexts of two tries.
+def merge_trees(trees: Sequence[ContextTree]) -> tuple[ContextTree, list[np.ndarray]]:
+    """The tree of the contexts of several tries.
 
     Parameters
     ----------
-    a, b : ContextTree
+    trees : sequence of ContextTree
         Tries with one numbering of their symbols.
-
-    empty, scratch : callables
-        Allocators of the arrays of the tree, and of temporary ones: ``np.empty``, or
-        one of arrays in files.
 
     Returns
     -------
     tree : ContextTree
         The union of the contexts.
 
-    index_a, index_b : int32 ndarray of shape (n_nodes of a or b,)
-        The node of the merged tree for each node.
+    index : list of int32 ndarray
+        The node of the merged tree for each node of each tree.
     """
-    for tree in (a, b):
-        tree.check_trie("a merge")
-    index_a = scratch(a.n_nodes, dtype=np.int32)
-    index_b = scratch(b.n_nodes, dtype=np.int32)
-    room = a.n_nodes + b.n_nodes - 1
-    parent = scratch(room, dtype=np.int32)
-    symbol = scratch(room, dtype=np.int32)
-    level_ptr = np.zeros(max(a.n_levels, b.n_levels) + 1, dtype=np.int64)
-    _merge.merge_nodes(
-        a.parent, a.symbol, a.level_ptr, b.parent, b.symbol, b.level_ptr,
-        index_a, index_b, level_ptr, parent, symbol,
-    )  # fmt: skip
-    n = check_size(level_ptr[-1], "contexts")
-    parent, symbol = _fitted(parent, n, empty), _fitted(symbol, n, empty)
-    n_symbols = max(a.n_symbols, b.n_symbols)
-    return tree_of_arrays(parent, symbol, level_ptr, n_symbols), index_a, index_b
+    tree, _, _, _, index = _merged(trees, None)
+    return tree, index
 
 
-def merge_counts(
-    a: tuple[Pairs, np.ndarray],
-    b: tuple[Pairs, np.ndarray],
-    *,
-    empty: Callable = np.empty,
-    scratch: Callable = np.empty,
-) -> MergedCounts:
-    """The pairs of two counts, and their summed counts.
+def merge_counts(parts: Sequence[tuple[Pairs, np.ndarray]]) -> MergedCounts:
+    """The pairs of several counts, and their summed counts.
 
     Parameters
     ----------
-    a, b : (Pairs, ndarray)
+    parts : sequence of (Pairs, ndarray)
         Pairs over tries, and their counts. Symbols and classes are numbered alike;
-        there may be more classes in one than in the other.
-
-    empty, scratch : callables
-        As in `merge_trees`.
+        there may be more classes in one than in another.
 
     Returns
     -------
     merged : MergedCounts
-        A pair is in it if it is in one of the two.
+        A pair is in it if it is in one of the parts.
     """
-    (pairs_a, count_a), (pairs_b, count_b) = a, b
-    tree, index_a, index_b = merge_trees(
-        pairs_a.tree, pairs_b.tree, empty=empty, scratch=scratch
-    )
-    place_a = scratch(pairs_a.n_pairs, dtype=np.int32)
-    place_b = scratch(pairs_b.n_pairs, dtype=np.int32)
-    room = pairs_a.n_pairs + pairs_b.n_pairs
-    ptr = empty(tree.n_nodes + 1, dtype=np.int32)
-    target = scratch(room, dtype=np.int32)
-    count = scratch(room, dtype=np.float64)
-    n = _merge.merge_pairs(
-        pairs_a.ptr, pairs_a.target, np.ascontiguousarray(count_a, dtype=np.float64),
-        index_a, pairs_b.ptr, pairs_b.target,
-        np.ascontiguousarray(count_b, dtype=np.float64), index_b, place_a, place_b,
-        ptr, target, count,
+    tree, ptr, target, total, index = _merged([pairs.tree for pairs, _ in parts], parts)
+    return MergedCounts(pairs_of_arrays(tree, ptr, target), total, index)
+
+
+def _merged(trees, parts):
+    """(tree, pointers to pairs, classes, counts, nodes of each part)."""
+    for tree in trees:
+        tree.check_trie("a merge")
+    n_levels = max(tree.n_levels for tree in trees)
+    sources: list = []
+    for i, tree in enumerate(trees):
+        for k in range(n_levels):
+            if parts is None:
+                sources += [node_blocks(tree, k), (), ()]
+                continue
+            pairs, count = parts[i]
+            here = pairs.level(k)
+            sources += [
+                node_blocks(tree, k, pairs.ptr),
+                [np.ascontiguousarray(pairs.target[here])],
+                [np.ascontiguousarray(count[here], dtype=np.float64)],
+            ]
+    dtypes = [NODE, np.int32, np.float64] * n_levels
+    dtypes += [np.int32] * (n_levels * len(trees))
+    out: list[list[np.ndarray]] = [[np.empty(0, dtype)] for dtype in dtypes]
+    sinks = [
+        (lambda block, kept=kept: kept.append(block.copy()), dtype)
+        for kept, dtype in zip(out, dtypes)
+    ]
+    _merge.merge(Streams(sources, sinks, _BLOCK), len(trees), n_levels, True)
+    nodes, columns = out[: 3 * n_levels : 3], out[3 * n_levels :]
+    sizes = [sum(block.size for block in level) for level in nodes]
+    level_ptr = np.concatenate([[0], np.cumsum(sizes)])
+    check_size(level_ptr[-1], "contexts")
+    for k, level in enumerate(nodes):
+        for block in level:
+            block["parent"] += level_ptr[max(k - 1, 0)]
+    node = np.concatenate([block for level in nodes for block in level])
+    del nodes
+    tree = tree_of_arrays(
+        node["parent"].astype(np.int32), node["symbol"].copy(), level_ptr,
+        max(tree.n_symbols for tree in trees),
     )  # fmt: skip
-    check_size(n, "(context, class) pairs")
-    parent = None  # if neither part has them, they are found at first use
-    if pairs_a.has_parents or pairs_b.has_parents:
-        parent = empty(n, dtype=np.int32)
-        parent[:] = -1
-        _merge.move_parents(pairs_a.parent, place_a, parent)
-        _merge.move_parents(pairs_b.parent, place_b, parent)
-        if int(parent[int(ptr[1]) :].min(initial=0)) < 0:
-            parent = None  # the parent of a pair may be in the other part only
-    pairs = pairs_of_arrays(tree, ptr, _fitted(target, n, empty), parent)
-    return MergedCounts(pairs, _fitted(count, n, empty), index_a, index_b)
+    n_pairs = node["n_pairs"].copy()
+    del node
+    check_size(n_pairs.sum(dtype=np.int64), "(context, class) pairs")
+    index = [
+        np.concatenate(
+            [
+                block + np.int32(level_ptr[k])
+                for k in range(n_levels)
+                for block in columns[i * n_levels + k]
+            ]
+        )
+        for i in range(len(trees))
+    ]
+    target, total = (
+        np.concatenate(
+            [block for level in out[j : 3 * n_levels : 3] for block in level]
+        )
+        for j in (1, 2)
+    )
+    return tree, pointers(n_pairs), target, total, index
+
+
+def node_blocks(
+    tree: ContextTree, k: int, ptr: np.ndarray | None = None
+) -> Iterator[np.ndarray]:
+    """The nodes of level k as records, block by block; ptr: of their pairs."""
+    here, size = tree.level(k), _BLOCK // NODE.itemsize
+    above = tree.level(k - 1).start if k else 0
+    for at in range(here.start, here.stop, size):
+        last = min(at + size, here.stop)
+        block = np.zeros(last - at, dtype=NODE)
+        block["parent"] = tree.parent[at:last] - above
+        block["symbol"] = tree.symbol[at:last]
+        if ptr is not None:
+            block["n_pairs"] = np.diff(ptr[at : last + 1])
+        yield block
 
 
 def renumber_pairs(
@@ -168,10 +190,3 @@ def renumber_pairs(
     parent[:n_classes] = -1
     _merge.renumber(pairs.parent[pairs.n_classes :], place, parent[n_classes:])
     return pairs_of_arrays(tree, ptr, target, parent), place
-
-
-def _fitted(array, n, empty):
-    """The first n entries, in an array of their size."""
-    out = empty(n, dtype=array.dtype)
-    out[:] = array[:n]
-    return out

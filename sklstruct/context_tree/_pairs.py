@@ -86,10 +86,6 @@ class Pairs:
             check_sorted_groups("target", target, ptr, "classes are sorted")
         self._set(tree, ptr, target, None)
 
-    # (n_pairs,) int32, the node "h y" of each pair (h, y), 0 if it is not a node; None
-    # unless `count_tokens` stored it. The class of a symbol then has the id of the
-    # symbol, and no context or suffix of an n-gram is missing.
-    extension: np.ndarray | None = None
     whole = True  # False in a shard, which has some of the branches; see `total`
 
     def _set(self, tree, ptr, target, parent):
@@ -364,9 +360,6 @@ class Pairs:
         )
 
     __hash__ = None  # type: ignore[assignment]
-
-    def __getstate__(self):
-        return {k: v for k, v in self.__dict__.items() if k != "extension"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore pickled pairs; ValueError if the arrays do not fit each other."""

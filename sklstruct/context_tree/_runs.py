@@ -1,10 +1,9 @@
-"""Counts of a text that is larger than memory: runs in files, merged two by two.
+"""Counts in files: the runs of a text that is larger than memory, and their merge.
 
-A run is the result of `count_tokens` for a part of the text: tree, pairs and counts,
-each in its canonical order. Runs are written to files and mapped. A merge is one pass
-along two runs into a third file: its data is in the page cache, which the system frees
-when it needs memory. Runs of equal size merge first, like the carry of a binary
-counter, so every pair is copied O(log runs) times. The last merge writes into memory.
+A run has the counts of a part of the text, level by level in the canonical order: the
+nodes, the classes of their pairs, and the counts. Files hold no number that grows with
+the text but the parents of nodes, which have 64 bits. One merge reads all runs block by
+block and writes the counts of the whole text; see `_merge_fast`.
 
 in:   parts of a text, in any order, with one numbering of symbols and classes
 out:  the pairs and counts of the whole text, which do not depend on the parts
@@ -12,64 +11,186 @@ out:  the pairs and counts of the whole text, which do not depend on the parts
 
 from __future__ import annotations
 
-import mmap
-import os
-import secrets
 import tempfile
-from contextlib import suppress
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._merging import merge_counts
+from . import _merge_fast as _merge
+from ._merging import node_blocks
 from ._pairs import Pairs, pairs_of_arrays
-from ._tree import tree_of_arrays
+from ._streams_fast import NODE, Streams
+from ._tree import check_size, tree_of_arrays
+
+# Bytes of a block that is written, and of all blocks that a kernel reads or writes at
+# once; runs that are merged at once, each of which is an open file.
+_BLOCK, _BLOCKS = 1 << 16, 1 << 24
+_MOST_RUNS = 64
 
 
-class _Folder:
-    """Arrays in files; a file is freed with the last reference to its array."""
+class Spill:
+    """A temporary file of columns. It has no name, so that nothing can be left.
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    Parameters
+    ----------
+    folder : str or None
+        Folder of the file; None: that of the system for temporary files.
+    """
 
-    def empty(self, size: int, dtype: Any = np.float64) -> np.ndarray:
-        """An array in a new file, whose space on the disk is reserved."""
-        dtype = np.dtype(dtype)
-        n_bytes = max(1, int(size) * dtype.itemsize)
-        name = os.path.join(self.path, secrets.token_hex(8))
-        with open(name, "x+b") as file:
-            # A write to a mapped page without space on the disk kills the process.
-            try:
-                if hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(file.fileno(), 0, n_bytes)
-                else:
-                    block = bytes(1 << 20)
-                    for at in range(0, n_bytes, len(block)):
-                        file.write(block[: n_bytes - at])
-                    file.flush()
-            except OSError as exc:
-                raise OSError(
-                    exc.errno,
-                    f"{exc.strerror}: no room for {n_bytes} bytes of the counts of the "
-                    "text; free some, or give TextFile another folder",
-                    name,
-                ) from exc
-            pages = mmap.mmap(file.fileno(), n_bytes)
-        with suppress(OSError):  # POSIX keeps the bytes as long as they are mapped
-            os.unlink(name)
-        return np.frombuffer(pages, dtype=dtype, count=int(size))
+    def __init__(self, folder: str | None) -> None:
+        self._folder = tempfile.gettempdir() if folder is None else folder
+        # It goes with the last of its columns.
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
+        self._size = 0
 
-    def keep(self, array: np.ndarray) -> np.ndarray:
-        """A copy in a file."""
-        out = self.empty(array.size, array.dtype)
-        out[:] = array
+    def column(self, dtype: Any, arrays: Iterable[np.ndarray] = ()) -> Column:
+        """A new column, of the entries of some arrays."""
+        column = Column(self, np.dtype(dtype))
+        for array in arrays:
+            column.append(array)
+        return column
+
+    def write(self, data: memoryview) -> int:
+        """Write some bytes; returns their position.
+
+        Raises
+        ------
+        OSError
+            If the disk has no room; it names the folder.
+        """
+        at = self._size
+        try:
+            self._file.seek(at)
+            while len(data):
+                n = self._file.write(data)
+                data = data[n:]
+                self._size += n
+        except OSError as exc:
+            raise OSError(
+                exc.errno,
+                f"{exc.strerror}: no room for more than {self._size} bytes of the "
+                "counts of the text; free some, or choose another folder for temporary "
+                "files (folder of TextFile, -T of the command)",
+                self._folder,
+            ) from exc
+        return at
+
+    def read_into(self, at: int, data: memoryview) -> None:
+        """Fill a buffer with the bytes at a position."""
+        self._file.seek(at)
+        while len(data):
+            n = self._file.readinto(data)
+            if not n:
+                raise OSError(f"a temporary file of counts in {self._folder} is cut")
+            data = data[n:]
+
+
+class Column:
+    """An array in a file, which grows at its end; see `Spill.column`."""
+
+    def __init__(self, file: Spill, dtype: np.dtype) -> None:
+        self._file, self.dtype = file, dtype
+        # Pieces of the file: their positions, and the entries before each.
+        self._at: list[int] = []
+        self._before = [0]
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return self._before[-1]
+
+    def append(self, array: np.ndarray) -> None:
+        """Add entries."""
+        if array.size:
+            data = np.ascontiguousarray(array, dtype=self.dtype).view(np.uint8)
+            self._at.append(self._file.write(data.data))
+            self._before.append(self.size + array.size)
+
+    def read(self, start: int, stop: int, out: np.ndarray | None = None) -> np.ndarray:
+        """The entries from `start` to `stop`, which may be written into an array."""
+        if out is None:
+            out = np.empty(stop - start, dtype=self.dtype)
+        data, width, at = out.view(np.uint8).data, self.dtype.itemsize, start
+        piece = bisect_right(self._before, start) - 1
+        while at < stop:
+            last = min(stop, self._before[piece + 1])
+            self._file.read_into(
+                self._at[piece] + (at - self._before[piece]) * width,
+                data[(at - start) * width : (last - start) * width],
+            )
+            at, piece = last, piece + 1
         return out
+
+    def blocks(self, n_bytes: int = _BLOCK) -> Iterator[np.ndarray]:
+        """The entries in order, in blocks that share their memory."""
+        n = max(1, n_bytes // self.dtype.itemsize)
+        block = np.empty(min(n, self.size), dtype=self.dtype)
+        for at in range(0, self.size, n):
+            last = min(at + n, self.size)
+            yield self.read(at, last, block[: last - at])
+
+
+class Level(NamedTuple):
+    """The nodes of one level, their pairs, and the counts of these, in files."""
+
+    nodes: Column  # of NODE
+    target: Column  # of int32
+    counts: Column  # of float64
+
+
+class Run(NamedTuple):
+    """Counts in a file."""
+
+    levels: list[Level]
+    n_symbols: int
+
+    @classmethod
+    def of_pairs(cls, pairs: Pairs, count: np.ndarray, folder: str | None) -> Run:
+        """Write counts to a file."""
+        file = Spill(folder)
+        levels = [
+            Level(
+                file.column(NODE, node_blocks(pairs.tree, k, pairs.ptr)),
+                file.column(np.int32, [pairs.target[pairs.level(k)]]),
+                file.column(np.float64, [count[pairs.level(k)]]),
+            )
+            for k in range(pairs.tree.n_levels)
+        ]
+        return cls(levels, pairs.tree.n_symbols)
+
+    def pairs(self) -> tuple[Pairs, np.ndarray]:
+        """The pairs and counts, in memory."""
+        sizes = [level.nodes.size for level in self.levels]
+        level_ptr = np.concatenate([[0], np.cumsum(sizes)])
+        n_pairs = [level.target.size for level in self.levels]
+        pair_ptr = np.concatenate([[0], np.cumsum(n_pairs)])
+        n = check_size(level_ptr[-1], "contexts")
+        check_size(pair_ptr[-1], "(context, class) pairs")
+        parent, symbol = np.empty((2, n), dtype=np.int32)
+        ptr = np.zeros(n + 1, dtype=np.int32)
+        target = np.empty(pair_ptr[-1], dtype=np.int32)
+        count = np.empty(pair_ptr[-1])
+        at = 0
+        for k, level in enumerate(self.levels):
+            above = level_ptr[max(k - 1, 0)]
+            for block in level.nodes.blocks():
+                here = slice(at, at + block.size)
+                parent[here] = block["parent"] + above
+                symbol[here] = block["symbol"]
+                ptr[1:][here] = block["n_pairs"]
+                at += block.size
+            slots = slice(pair_ptr[k], pair_ptr[k + 1])
+            level.target.read(0, level.target.size, target[slots])
+            level.counts.read(0, level.counts.size, count[slots])
+        np.cumsum(ptr, out=ptr)
+        tree = tree_of_arrays(parent, symbol, level_ptr, self.n_symbols)
+        return pairs_of_arrays(tree, ptr, target), count
 
 
 class CountRuns:
     """Counts of the parts of a text, on disk.
-
-    ``with CountRuns(folder) as runs: runs.add(pairs, count); ...; runs.finish()``
 
     Parameters
     ----------
@@ -83,59 +204,45 @@ class CountRuns:
     """
 
     def __init__(self, folder: str | None = None) -> None:
-        self._folder_name = folder
-        # (pairs, counts, number of parts in it)
-        self._runs: list[tuple[Pairs, np.ndarray, int]] = []
-
-    def __enter__(self) -> CountRuns:
-        self._temporary = tempfile.TemporaryDirectory(
-            prefix="sklstruct-", dir=self._folder_name, ignore_cleanup_errors=True
-        )
-        self._folder = _Folder(self._temporary.name)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._runs = []
-        self._temporary.cleanup()
+        self._folder = folder
+        self._runs: list[Run] = []
 
     def add(self, pairs: Pairs, count: np.ndarray) -> None:
-        """Write the counts of a part, and merge runs of equal size."""
-        keep = self._folder.keep
-        tree = pairs.tree
-        tree = tree_of_arrays(
-            keep(tree.parent),
-            keep(tree.symbol),
-            tree.level_ptr,
-            tree.n_symbols,
-        )
-        pairs = pairs_of_arrays(
-            tree, keep(pairs.ptr), keep(pairs.target), keep(pairs.parent)
-        )
-        self._runs.append((pairs, keep(count), 1))
-        while len(self._runs) > 1 and self._runs[-1][2] >= self._runs[-2][2]:
-            self._merge_last(self._folder.empty)
+        """Write the counts of a part."""
+        if len(self._runs) == _MOST_RUNS:
+            self._runs = [self._merged()]
+        self._runs.append(Run.of_pairs(pairs, count, self._folder))
 
-    def _merge_last(self, empty):
-        (*a, n_a), (*b, n_b) = self._runs[-2:]
-        merged = merge_counts(a, b, empty=empty, scratch=self._folder.empty)
-        self._runs[-2:] = [(merged.pairs, merged.total, n_a + n_b)]
+    def finish(self) -> Run:
+        """The counts of all parts."""
+        run = self._runs[0] if len(self._runs) == 1 else self._merged()
+        self._runs = []
+        return run
 
-    def finish(self) -> tuple[Pairs, np.ndarray]:
-        """The pairs and counts of all parts, in memory."""
-        while len(self._runs) > 2:
-            self._merge_last(self._folder.empty)
-        if len(self._runs) == 2:
-            self._merge_last(np.empty)
-            pairs, count, _ = self._runs.pop()
-            return pairs, count
-        pairs, count, _ = self._runs.pop()
-        tree = pairs.tree
-        tree = tree_of_arrays(
-            tree.parent.copy(), tree.symbol.copy(), tree.level_ptr, tree.n_symbols
-        )
-        return (
-            pairs_of_arrays(
-                tree, pairs.ptr.copy(), pairs.target.copy(), pairs.parent.copy()
-            ),
-            count.copy(),
-        )
+    def _merged(self):
+        n_levels = max(len(run.levels) for run in self._runs)
+        file = Spill(self._folder)
+        merged = [
+            Level(*map(file.column, (NODE, np.int32, np.float64)))
+            for _ in range(n_levels)
+        ]
+        columns = [
+            [column for level in run.levels for column in level]
+            + [None] * (3 * (n_levels - len(run.levels)))
+            for run in self._runs
+        ]
+        flat = [column for level in merged for column in level]
+        columns = [column for part in columns for column in part]
+        streams = column_streams(columns, flat)
+        _merge.merge(streams, len(self._runs), n_levels, False)
+        return Run(merged, self._runs[0].n_symbols)
+
+
+def column_streams(sources: list[Column | None], sinks: list[Column]) -> Streams:
+    """Streams that read and write columns; None is an empty one."""
+    n_bytes = max(64, min(_BLOCK, _BLOCKS // max(1, len(sources) + len(sinks))))
+    return Streams(
+        [() if column is None else column.blocks(n_bytes) for column in sources],
+        [(column.append, column.dtype) for column in sinks],
+        n_bytes,
+    )

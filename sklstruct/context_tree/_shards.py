@@ -13,8 +13,9 @@ whole tree and on shards, each of which belongs to one thread or machine.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -186,6 +187,85 @@ def cut_pairs(
     )
 
 
+class ShardPlaces:
+    """The places of the nodes and pairs of shards in the whole tree.
+
+    Parameters
+    ----------
+    sizes : list of (list of int, list of int)
+        The `level_sizes` of each shard, in the order of their branches.
+
+    Attributes
+    ----------
+    n_nodes, n_pairs, n_levels : int
+        Sizes of the whole tree.
+    """
+
+    def __init__(self, sizes: list[tuple[list[int], list[int]]]) -> None:
+        n_levels = max(len(nodes) for nodes, _ in sizes)
+        nodes, pairs = (
+            np.array([one[i] + [0] * (n_levels - len(one[i])) for one in sizes]).T
+            for i in (0, 1)
+        )
+        nodes[0, 1:] = pairs[0, 1:] = 0  # one root
+        self.n_levels = max(1, int(np.count_nonzero(nodes.sum(axis=1))))
+        nodes, pairs = nodes[: self.n_levels], pairs[: self.n_levels]
+        # First node and first pair of each shard, level by level.
+        self._start = (np.cumsum(nodes) - nodes.ravel()).reshape(nodes.shape)
+        self._pair_start = (np.cumsum(pairs) - pairs.ravel()).reshape(nodes.shape)
+        self.level_ptr = np.concatenate([[0], np.cumsum(nodes.sum(axis=1))])
+        self.n_nodes = check_size(nodes.sum(), "contexts")
+        self.n_pairs = check_size(pairs.sum(), "(context, class) pairs")
+
+    def array_sizes(self) -> dict[str, int]:
+        """Sizes of the arrays of `Place.arrays` in the whole tree."""
+        n = self.n_nodes
+        return {"parent": n, "symbol": n, "ptr": n + 1, "target": self.n_pairs}
+
+    def ranges(self, shard: int, pairs: Pairs) -> Iterator[Place]:
+        """The places of a shard, level by level; the first shard has the root."""
+        tree, start = pairs.tree, self._start[:, shard]
+        below = [*start[1:].tolist(), self.n_nodes]
+        for k in range(int(shard > 0), min(tree.n_levels, self.n_levels)):
+            here, slots = tree.level(k), pairs.level(k)
+            at, first = int(start[k]), int(self._pair_start[k, shard])
+            yield Place(
+                here,
+                slice(at, at + here.stop - here.start),
+                slots,
+                slice(first, first + slots.stop - slots.start),
+                int(start[k - 1] - tree.level_ptr[k - 1]) if k > 1 else 0,
+                below[k] - int(tree.level_ptr[k + 1]),
+            )
+
+
+class Place(NamedTuple):
+    """The nodes and pairs of a level of a shard, and their places in the whole tree."""
+
+    nodes: slice
+    nodes_into: slice
+    pairs: slice
+    pairs_into: slice
+    up: int  # from a parent here to that in the whole tree
+    down: int  # from a child here to that in the whole tree
+
+    def arrays(self, pairs: Pairs) -> Iterator[tuple[str, slice, np.ndarray]]:
+        """(name, place, entries) of the arrays of the whole tree."""
+        tree, first = pairs.tree, pairs.ptr[self.nodes.start]
+        yield "parent", self.nodes_into, tree.parent[self.nodes] + np.int32(self.up)
+        yield "symbol", self.nodes_into, tree.symbol[self.nodes]
+        ptr = pairs.ptr[self.nodes] + np.int32(self.pairs_into.start - first)
+        yield "ptr", self.nodes_into, ptr
+        yield "target", self.pairs_into, pairs.target[self.pairs]
+
+
+def level_sizes(pairs: Pairs) -> tuple[list[int], list[int]]:
+    """(nodes, pairs) of each level."""
+    levels = range(pairs.tree.n_levels)
+    spans = [(pairs.tree.level(k), pairs.level(k)) for k in levels]
+    return [a.stop - a.start for a, _ in spans], [b.stop - b.start for _, b in spans]
+
+
 class Joined:
     """The whole tree of some shards, and the places of their nodes and pairs in it.
 
@@ -201,69 +281,36 @@ class Joined:
     """
 
     def __init__(self, shards: list[Pairs]) -> None:
-        trees = [pairs.tree for pairs in shards]
-        n_levels = max(tree.n_levels for tree in trees)
-        sizes = np.zeros((n_levels, len(shards)), dtype=np.int64)
-        pair_sizes = np.zeros_like(sizes)
-        for s, pairs in enumerate(shards):
-            for k in range(pairs.tree.n_levels):
-                here, slots = pairs.tree.level(k), pairs.level(k)
-                sizes[k, s] = here.stop - here.start
-                pair_sizes[k, s] = slots.stop - slots.start
-        sizes[0, 1:] = pair_sizes[0, 1:] = 0  # one root
-        while n_levels > 1 and not sizes[n_levels - 1].any():
-            n_levels -= 1
-        sizes, pair_sizes = sizes[:n_levels], pair_sizes[:n_levels]
-        # First node and first pair of each shard, level by level.
-        start = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
-        pair_start = (np.cumsum(pair_sizes) - pair_sizes.ravel()).reshape(sizes.shape)
-        n_nodes = check_size(sizes.sum(), "contexts")
-        n_pairs = check_size(pair_sizes.sum(), "(context, class) pairs")
+        places = ShardPlaces([level_sizes(pairs) for pairs in shards])
         # The shards are not kept: they take as much memory as the whole.
-        self._ranges = [
-            list(_ranges(pairs, start[:, s], pair_start[:, s], n_levels, s > 0))
-            for s, pairs in enumerate(shards)
-        ]
-
-        parent = np.empty(n_nodes, dtype=np.int32)
-        symbol = np.empty(n_nodes, dtype=np.int32)
-        ptr = np.empty(n_nodes + 1, dtype=np.int32)
-        target = np.empty(n_pairs, dtype=np.int32)
-        ptr[-1] = n_pairs
-        for s, (pairs, tree) in enumerate(zip(shards, trees)):
-            for k, here, nodes, slots, into in self._ranges[s]:
-                up = start[k - 1, s] - tree.level_ptr[k - 1] if k > 1 else 0
-                parent[nodes] = tree.parent[here] + np.int32(up)
-                symbol[nodes] = tree.symbol[here]
-                first = pairs.ptr[here.start]
-                ptr[nodes] = pairs.ptr[here] + np.int32(into.start - first)
-                target[into] = pairs.target[slots]
-        level_ptr = np.concatenate([[0], np.cumsum(sizes.sum(axis=1))])
-        whole = tree_of_arrays(parent, symbol, level_ptr, trees[0].n_symbols)
-        self.pairs = pairs_of_arrays(whole, ptr, target)
+        self._ranges = [list(places.ranges(s, p)) for s, p in enumerate(shards)]
+        whole = {
+            name: np.empty(size, dtype=np.int32)
+            for name, size in places.array_sizes().items()
+        }
+        whole["ptr"][-1] = places.n_pairs
+        for pairs, ranges in zip(shards, self._ranges):
+            for place in ranges:
+                for name, into, part in place.arrays(pairs):
+                    whole[name][into] = part
+        tree = tree_of_arrays(
+            whole["parent"], whole["symbol"], places.level_ptr,
+            shards[0].tree.n_symbols,
+        )  # fmt: skip
+        self.pairs = pairs_of_arrays(tree, whole["ptr"], whole["target"])
 
     def of_pairs(self, numbers: list[np.ndarray]) -> np.ndarray:
         """Numbers of the pairs of the whole tree, from those of each shard."""
         out = np.empty(self.pairs.n_pairs, dtype=numbers[0].dtype)
-        for s, part in enumerate(numbers):
-            for _, _, _, slots, into in self._ranges[s]:
-                out[into] = part[slots]
+        for part, ranges in zip(numbers, self._ranges):
+            for place in ranges:
+                out[place.pairs_into] = part[place.pairs]
         return out
 
     def of_nodes(self, numbers: list[np.ndarray]) -> np.ndarray:
         """Numbers of the nodes of the whole tree, from those of each shard."""
         out = np.empty(self.pairs.tree.n_nodes, dtype=numbers[0].dtype)
-        for s, part in enumerate(numbers):
-            for _, here, nodes, _, _ in self._ranges[s]:
-                out[nodes] = part[here]
+        for part, ranges in zip(numbers, self._ranges):
+            for place in ranges:
+                out[place.nodes_into] = part[place.nodes]
         return out
-
-
-def _ranges(pairs, start, pair_start, n_levels, first):
-    """(level, nodes of a shard, their place, its pairs, their place), from level
-    `first` on: the root is that of the first shard."""
-    for k in range(int(first), min(pairs.tree.n_levels, n_levels)):
-        here, slots = pairs.tree.level(k), pairs.level(k)
-        nodes = slice(start[k], start[k] + here.stop - here.start)
-        into = slice(pair_start[k], pair_start[k] + slots.stop - slots.start)
-        yield k, here, nodes, slots, into

@@ -18,7 +18,6 @@ def count_tokens(
     *,
     skip: int = -1,
     weight: np.ndarray | None = None,
-    extend: bool = False,
 ) -> tuple[Pairs, np.ndarray]:
     """Tree, pairs and counts of the contexts of every position of a text.
 
@@ -42,9 +41,6 @@ def count_tokens(
 
     weight : float64 ndarray of shape (n_tokens,), default=None
         Positive weight of each position that is predicted; None: 1.
-
-    extend : bool, default=False
-        Whether the pairs store their `extension`, four bytes per pair.
 
     Returns
     -------
@@ -114,14 +110,6 @@ def count_tokens(
     above[:n_classes] = -1
     counted[:n_classes] = 0
     _fast.root_counts(tokens, weight, skip, counted)
-    # The pairs of the deepest level, nearly half of all, extend to no node: their zeros
-    # take no memory as long as nothing is written there.
-    extension = np.zeros(pair_ptr[-1] if extend else 0, dtype=np.int32)
-    if extend:
-        first_level = np.arange(size, dtype=np.int32)[tree.level(1)]
-        last_symbol = symbol[tree.level(1)]
-        predicted_ones = (last_symbol < n_classes) & (last_symbol != skip)
-        extension[last_symbol[predicted_ones]] = first_level[predicted_ones]
     node = np.empty(order.size, dtype=np.int32)
     _fast.nodes_before(order, node_at, node)
     del node_at
@@ -131,22 +119,20 @@ def count_tokens(
     del node
     _fill_pairs(
         symbol_ptr, weight, order, (shared, length, first, last), tree, deepest,
-        pair_ptr, ptr, target, above, counted, extension,
+        pair_ptr, ptr, target, above, counted,
     )  # fmt: skip
     del order, shared, length
     if not weight.size:
         _fast.widen(count)
     pairs = pairs_of_arrays(tree, ptr, target, above)
-    if extend:
-        pairs.extension = extension
     return pairs, count
 
 
 def _fill_pairs(
     symbol_ptr, weight, order, runs, tree, deepest,
-    pair_ptr, ptr, target, above, count, extension,
+    pair_ptr, ptr, target, above, count,
 ):  # fmt: skip
-    """The pairs of all levels below the root, into the last five arrays.
+    """The pairs of all levels below the root, into the last four arrays.
 
     order : empty without weights, which alone need it. deepest : a list of one array,
     the deepest context before each sorted position, which is taken out of it.
@@ -172,7 +158,6 @@ def _fill_pairs(
         _fast.emit_pairs(
             symbol_ptr, weight, order, *runs, k, node, place_above, nodes.start,
             here.start, ptr[nodes], target[here], above[here], count[here], place,
-            nodes.stop, extension[here] if n_placed else extension[:0],
         )  # fmt: skip
 
 

@@ -230,8 +230,7 @@ def emit_pairs(const int32_t[::1] symbol_ptr, const double[::1] weight,
                Py_ssize_t skip_to, Py_ssize_t level, const int32_t[::1] node,
                const int32_t[::1] place_above, int32_t first_node,
                int32_t first_pair, int32_t[::1] ptr, int32_t[::1] target,
-               int32_t[::1] above, count_t[::1] count, int32_t[::1] place,
-               int32_t first_below, int32_t[::1] extension):
+               int32_t[::1] above, count_t[::1] count, int32_t[::1] place):
     """Move the pairs of one level below the root to their places.
 
     The pairs come in the order of (class, context), and their places are in that of
@@ -239,13 +238,10 @@ def emit_pairs(const int32_t[::1] symbol_ptr, const double[::1] weight,
     reset at the end. node : node of each pair, as they come. place_above : places of
     the pairs of the level above, as they come; empty at level 1, where the place of a
     parent is its class. place : the same of this level, for the next one; empty at the
-    last level. target, above (the parents) and count: those of the level. extension :
-    the node "h y" of each pair (h, y), 0 if it is not a node; these are the nodes of
-    the next level, from first_below on, as they come. Empty: not computed.
+    last level. target, above (the parents) and count: those of the level.
     """
     cdef Py_ssize_t j, d, s = 0, u = -1
-    cdef int32_t x, y = 0, at = 0, below = first_below
-    cdef bint extended = extension.shape[0] > 0, follows = False
+    cdef int32_t x, y = 0, at = 0
     cdef count_t c = 0
     cdef bint weighted = weight.shape[0] > 0, placed = place.shape[0] > 0
     with nogil:
@@ -254,11 +250,6 @@ def emit_pairs(const int32_t[::1] symbol_ptr, const double[::1] weight,
                 with gil:
                     PyErr_CheckSignals()
             if skip_from <= j < skip_to:
-                if shared[j] <= level:
-                    follows = False
-                if length[j] > level and not follows:
-                    follows = True
-                    below += 1
                 continue
             d = length[j] if length[j] > 0 else -length[j]
             if shared[j] < level <= d:
@@ -279,13 +270,6 @@ def emit_pairs(const int32_t[::1] symbol_ptr, const double[::1] weight,
                 if placed:
                     place[s] = first_pair + at
                 s += 1
-                if extended:
-                    extension[at] = 0
-                    follows = False
-            if extended and length[j] > level and not follows:
-                follows = True
-                extension[at] = below
-                below += 1
             c += <count_t> (weight[order[j]] if weighted else 1.0)
         if s > 0:
             count[at] = c

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, wait
@@ -18,8 +19,17 @@ PATIENCE = 1.0
 WORKERS_BACK = 60.0
 
 # Longest time in seconds with all workers paused. Dask pauses workers that are short of
-# memory; they may be spilling to the disk.
+# memory; they may be spilling to the disk. After the second time the disks are looked
+# at, for so many bytes: where they are full, Dask tries again for ever.
 PAUSED = 300.0
+PAUSED_BY_DISK = 20.0
+_ROOM = 1 << 25
+
+# The remedies for too little memory. A TextFile is cut to the memory of the workers.
+MORE_MEMORY = (
+    "give the workers more memory, or X in smaller parts: a TextFile, "
+    "dask.bag.read_text(..., blocksize=2**22) or X.repartition(n)"
+)
 
 
 def import_distributed() -> Any:
@@ -164,8 +174,25 @@ class WorkersWatch:
         elif now - self._worked > PAUSED:
             raise RuntimeError(
                 f"client: all workers have been paused for {PAUSED:g} seconds, as "
-                "they are short of memory; give the workers more"
+                f"they are short of memory; {MORE_MEMORY}"
             )
+        elif now - self._worked > PAUSED_BY_DISK:
+            self._check_disks()
+
+    def _check_disks(self):
+        for address, (folder, free) in self._client.run(_free_bytes).items():
+            if free < _ROOM:
+                raise RuntimeError(
+                    f"client: all workers are paused, as they are short of memory, and "
+                    f"the disk to which worker {address} moves data is full: {free} "
+                    f"bytes are free in {folder!r}. Free it, start the workers with "
+                    f"another --local-directory, or {MORE_MEMORY}"
+                )
+
+
+def _free_bytes(dask_worker):
+    folder = dask_worker.local_directory
+    return folder, shutil.disk_usage(folder).free
 
 
 def _works(worker):

@@ -378,9 +378,8 @@ class ShardDriver:
             return pickle.loads(packed)
 
     def ask(
-        self, k: int, method: str, *arguments: Any, call: Call | None = None,
-        again: Callable[[int], None] | None = None,
-    ) -> Any:  # fmt: skip
+        self, k: int, method: str, *arguments: Any, call: Call | None = None
+    ) -> Any:
         """The result of a method of a shard, which is restored if it is lost.
 
         Parameters
@@ -391,9 +390,6 @@ class ShardDriver:
         call : Call or None, default=None
             The result of `begin` with the same arguments. If the shard has been
             restored since, the call is made again.
-
-        again : callable, default=None
-            Called with k after the shard was restored and before the call is repeated.
         """
         if call is None or call.actor is not self._actors[k]:
             call = self.begin(k, method, *arguments)
@@ -402,8 +398,6 @@ class ShardDriver:
             self._lose([k])
             self._make([k])
             if self._replay(k) is not _LOST:
-                if again is not None:
-                    again(k)
                 found = self._wait(k, self.begin(k, method, *arguments))
         self._losses[k] = 0
         return found

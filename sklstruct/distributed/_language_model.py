@@ -11,7 +11,6 @@ from typing import Any, BinaryIO, NamedTuple
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .. import exchange
 from .._checkpoint import Checkpoint
 from .._compat import (
     BaseEstimator,
@@ -21,9 +20,7 @@ from .._compat import (
     _fit_context,
     with_callbacks,
 )
-from .._files import open_write
 from ..backoff import BackoffClassifier
-from ..exchange._arpa_shards import ArpaPlan
 from ..language_model import LanguageModel
 from ..language_model._encode import (
     encode_held_out,
@@ -34,13 +31,13 @@ from ..language_model._quality import collect_fallbacks
 from ..language_model._unknown import warn_of_unsplit
 from ..mixture import MixtureLM
 from ..symbols import Labels, SentenceEncoder, prepare_for_ids
-from ._arpa import ArpaWriter
 from ._client import find_client
 from ._cluster import Cluster
 from ._driver import ShardDriver
 from ._models import sharded_fit
 from ._parts import Vocabulary, text_parts
 from ._rows import TextRows, check_composed, for_workers
+from ._save import save_shards
 
 
 class Remote(NamedTuple):
@@ -198,8 +195,9 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         X : Dask collection, list of Delayed, TextFile or iterable of sentences
             The elements of a bag, such as the lines of ``dask.bag.read_text``, of a
             Dask series or an array are sentences; a Delayed gives a list of them. All
-            workers must see text files under the same names. Other sentences are sent
-            to them.
+            workers must see text files under the same names, which are cut so that
+            counting a part takes a quarter of a worker's memory, and no more than
+            `memory` of the `TextFile`. Other sentences are sent to them.
 
         y : None
             Ignored.
@@ -252,7 +250,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         self._drop()  # the workers have one model at a time
 
         rule = lm.analyzer
-        cluster = Cluster(client, text_parts(X, client, rule), rule)
+        parts = text_parts(X, client, rule, lm.max_depth)
+        cluster = Cluster(client, parts, rule)
         text = Vocabulary(cluster.read())
         text.odd.warn(rule)
         if rule != "char":
@@ -379,26 +378,32 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
     ) -> None:
         """Write the model to a file, from the workers if it is there.
 
-        The file is that of the computed model, byte by byte. The shards first exchange
-        the back-off weights of contexts whose lines belong to another shard, 8 bytes
-        and the ids of the symbols for each, and then send their lines, a few MB at a
-        time. A lost worker is replaced as in `fit`.
+        Each shard writes its part of the file, all at once, and nothing passes through
+        this process. The file is that of the computed model, byte by byte (if it is
+        packed, when it is unpacked). A lost worker is replaced as in `fit`.
 
         Parameters
         ----------
         path : str, os.PathLike or binary file object
-            As in `LanguageModel`: the file takes its name when it is complete.
+            As in `LanguageModel`: the file takes its name when it is complete. While
+            the model is on the workers, a file in a folder that this process and all
+            workers see under one name; for an ARPA file it must have room for twice
+            the size.
 
         format : str, default=None
-            As in `LanguageModel`; only ``"arpa"`` if the model is on the workers.
+            As in `LanguageModel`; ``"arpa"`` or ``"native"`` if the model is on the
+            workers.
 
         **options
-            As in `LanguageModel`; `precision` only if the model is on the workers.
+            As in `LanguageModel`.
 
         Raises
         ------
         ValueError
-            If a symbol cannot be written (empty, or with white space in it).
+            If a symbol cannot be written (empty, or with white space in it), or a
+            native file would have more than :math:`2^{31} - 1` pairs.
+        OSError
+            If a worker does not see the folder, or the disk is full.
         SchedulerLost
             If the model is on the workers, and the scheduler is lost.
         """
@@ -406,19 +411,9 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         if not self._on_workers():
             self.model_.save(path, format=format, **options)
             return
-        format = exchange.format_to_write(path, format, "path")
-        if format != "arpa":
-            raise ValueError(
-                f"format must be 'arpa' while the model is on workers, got {format!r}; "
-                "compute() copies the model to this process"
-            )
         driver, _, _, labels, n_levels = self._remote
-        plan = ArpaPlan(labels, driver.bounds, n_levels, **options)
         with driver.client.as_current():
-            writer = ArpaWriter(driver, plan)
-            with open_write(path) as file:
-                writer.put(file)
-            driver.ask_all("end_arpa")
+            save_shards(driver, labels, n_levels, path, format, **options)
 
     def __sklearn_clone__(self):
         # A client is a connection: copies share it.

@@ -22,12 +22,20 @@ from ..symbols._text import OddSpaces
 # a worker, and a part must have fewer counts than tokens.
 _MOST_BYTES = 1 << 26
 _LEAST_BYTES = 1 << 16
+# Memory of a worker after its imports; the share of the rest that counting
+# a part may take; what it takes for a byte of text and each order (measured: 18 to
+# 25 bytes at order 5).
+_IMPORTED = 250e6
+_SHARE = 0.25
+_COUNTED = 5
 
 # Size of a part of sentences, which is sent: Dask warns of messages above 10 MB.
 _MOST_TOKENS = 1 << 20
 
 
-def text_parts(X: Any, client: Any, analyzer: str) -> Callable[[], list]:
+def text_parts(
+    X: Any, client: Any, analyzer: str, max_depth: int
+) -> Callable[[], list]:
     """A function that gives the parts of a text, or futures of them, for `read_part`.
 
     Parameters
@@ -41,6 +49,9 @@ def text_parts(X: Any, client: Any, analyzer: str) -> Callable[[], list]:
 
     analyzer : {"word", "kenlm", "char"}
         The rule by which strings in this process are split.
+
+    max_depth : int
+        Length of the longest contexts that are counted.
     """
     # Enough parts for all threads, and no more: their counts have to be merged.
     n_threads = max(1, sum(client.nthreads().values()))
@@ -55,7 +66,9 @@ def text_parts(X: Any, client: Any, analyzer: str) -> Callable[[], list]:
         return lambda: client.compute(partitions)
     if isinstance(X, TextFile):
         size = sum(os.path.getsize(path) for path in X.paths)
-        n_parts = _round_up(size / _MOST_BYTES, n_threads)
+        room = min(_memory_of_a_thread(client), X.memory or math.inf)
+        most = min(_MOST_BYTES, room / (_COUNTED * (max_depth + 1)))
+        n_parts = _round_up(size / max(most, _LEAST_BYTES), n_threads)
         size = max(size // n_parts + 1, _LEAST_BYTES)
         state = X.state()
 
@@ -73,6 +86,17 @@ def text_parts(X: Any, client: Any, analyzer: str) -> Callable[[], list]:
     cuts = np.linspace(0, text.n_sentences, n_parts + 1).astype(np.int64)
     parts = [_part(text, a, b) for a, b in pairwise(cuts.tolist()) if a < b]
     return lambda: parts
+
+
+def _memory_of_a_thread(client):
+    """Bytes for counting one part, in the worker with the least."""
+    workers = client.scheduler_info(n_workers=-1)["workers"].values()
+    limits = [
+        max(worker["memory_limit"] - _IMPORTED, 0.0) * _SHARE / worker["nthreads"]
+        for worker in workers
+        if worker["memory_limit"]  # 0: no limit
+    ]
+    return min(limits, default=math.inf)
 
 
 def _of_dask(X):

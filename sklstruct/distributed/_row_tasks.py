@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from .._files import open_write
 from ..backoff import Counted, count_windows
 from ..context_tree import Columns
-from ..mixture._parts import Reader
+from ..mixture._transforms import Reader
 from ..symbols import Labels, NumberedText, SentenceEncoder, encode, learn_symbols
 from ..word_classes import ExchangeClustering
 from ..word_classes._counts import count_features, neighbour_ids

@@ -31,7 +31,8 @@ from ..backoff import BackoffClassifier, BackoffModel
 from ..context_tree._shards import shard_bounds
 from ..mixture import MixtureLM
 from ..mixture._base import one_group
-from ..mixture._parts import EstimatorPart, Part, Reader, Samples, TransformCache, quiet
+from ..mixture._parts import EstimatorPart, Part
+from ..mixture._transforms import Reader, Samples, TransformCache, quiet
 from ..symbols import Labels
 from ..word_classes import ContextRefiner, ExchangeClustering
 from ..word_classes._counts import check_offsets

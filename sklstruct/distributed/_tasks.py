@@ -22,7 +22,6 @@ from .._checkpoint import NO_KEEPER, Checkpoint, FitKeeper, Keeper
 from ..backoff import BackoffClassifier, Counted, count_text
 from ..context_tree import Pairs, merge_counts, pairs_of_arrays
 from ..context_tree._shards import PairShard, cut_pairs, pairs_by_symbol
-from ..exchange._arpa_shards import ArpaPlan, ArpaShard
 from ..symbols import (
     Labels,
     NumberedText,
@@ -37,6 +36,8 @@ from ._models import ShardModel, fit_shard
 # Last answers of a shard that are stored, in case that the client could not receive
 # them: more than the running calls to one shard.
 _KEPT_ANSWERS = 4
+# Name of the file, in the folder of a file that shards write, that says how.
+PLAN = "plan"
 
 
 def versions() -> dict[str, str]:
@@ -97,8 +98,11 @@ def count_part(
     counted = count_text(
         tokens, labels, max_depth, depth=estimator.max_depth, skip=encoder.start
     )
-    # Words are not sent with the counts of each part.
-    return counted.with_ids()
+    # Words are not sent with the counts of each part, nor the parents of pairs: they
+    # are found after parts are merged.
+    pairs = counted.pairs
+    bare = pairs_of_arrays(pairs.tree, pairs.ptr, pairs.target)
+    return replace(counted.with_ids(), pairs=bare)
 
 
 def measure_part(counted: Counted) -> tuple[np.ndarray, int]:
@@ -108,17 +112,14 @@ def measure_part(counted: Counted) -> tuple[np.ndarray, int]:
 
 
 def cut_part(counted: Counted, symbols: tuple[int, int]) -> Counted:
-    """The counts of a shard in one part of the text.
-
-    It has no parents of pairs: they are found after the parts are merged.
-    """
+    """The counts of a shard in some parts of the text."""
     pairs, count = cut_pairs(counted.pairs, counted.count, *symbols)
     return replace(counted, pairs=pairs, count=count)
 
 
 def merge_counted(a: Counted, b: Counted) -> Counted:
-    """The sum of two counts of `cut_part`."""
-    merged = merge_counts((a.pairs, a.count), (b.pairs, b.count))
+    """The sum of two counts."""
+    merged = merge_counts([(a.pairs, a.count), (b.pairs, b.count)])
     return replace(a, pairs=merged.pairs, count=merged.total)
 
 
@@ -268,7 +269,7 @@ class ShardFit:
         self._pairs = pairs
         self._shard = shard
         self._model: ShardModel | None = None
-        self._arpa: ArpaShard | None = None
+        self._writer: tuple[str, Any] | None = None
         if not counted.count.flags.writeable:  # it came over the network
             counted = replace(counted, count=counted.count.copy())
 
@@ -353,21 +354,29 @@ class ShardFit:
             raise RuntimeError("the fit of this shard has not ended")
         return self._model
 
-    def begin_arpa(self, plan: ArpaPlan) -> tuple[list[int], np.ndarray]:
-        """Prepare the lines of a file; returns `ArpaShard.sizes`."""
-        model = self._fitted()
-        self._arpa = ArpaShard(
-            plan, self._shard, self._pairs, model.log_prob, model.log_backoff
-        )
-        return self._arpa.sizes()
+    def write(self, folder: str, step: str, *arguments: Any) -> Any:
+        """A step of writing a file, by the plan in a folder that all workers see."""
+        if self._writer is None or self._writer[0] != folder:
+            path = os.path.join(folder, PLAN)
+            try:
+                with open(path, "rb") as file:
+                    plan = pickle.load(file)
+            except FileNotFoundError as exc:
+                exc.add_note(
+                    "path: the folder of the file must be one that this process and "
+                    "all workers see under the same name"
+                )
+                raise
+            model = self._fitted()
+            writer = plan.of_shard(
+                self._shard, self._pairs, model.log_prob, model.log_backoff
+            )
+            self._writer = folder, writer
+        return getattr(self._writer[1], step)(*arguments)
 
-    def end_arpa(self) -> None:
-        """Free the lines: the file is written."""
-        self._arpa = None
-
-    def arpa(self, method: str, *arguments: Any) -> Any:
-        """A method of `ArpaShard`."""
-        return getattr(self._arpa, method)(*arguments)
+    def end_write(self) -> None:
+        """Free what the steps need."""
+        self._writer = None
 
 
 def version_error(wanted: dict[str, str], found: dict[str, Any]) -> str:

@@ -5,15 +5,24 @@ canonical order the n-grams of an order are those of the first shard, then those
 second, and so on: a section of the file is the lines of one shard after the other. One
 column is elsewhere: the back-off weight in the line of "h y" belongs to the context
 "h y", which ends in y, and the line to the context h. So each shard first gives the
-weights of its contexts "h y" to the shard of h, which finds the pair (h, y).
+weights of its contexts "h y" to the shard of h, which finds the pair (h, y). The shards
+do so by files in a folder that all see, and so they do with their lines, as the place
+of a line is known when all lines before it are made. In the end each shard copies its
+lines into the file.
 
-The cost is one look-up for each context, and one transfer of O(contexts) numbers.
+The cost is one look-up for each context, one transfer of O(contexts) numbers, and the
+room of the file a second time.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from itertools import chain
+
 import numpy as np
 
+from .._files import open_there, packing
 from ..context_tree import ContextTree, Pairs, find_pairs
 from ..context_tree._links import joined_ranges, node_contexts
 from ..symbols import Labels
@@ -27,12 +36,19 @@ from ._arpa_write import (
 )
 from ._words import FileWords, check_backoffs
 
+# Contexts, and pairs, of a piece: a few MB.
+_MOST_WEIGHTS = 1 << 18
+_MOST_LINES = 1 << 17
+_COPIED = 1 << 20  # bytes
+
 # Contexts with their weights, the oldest symbol first: (n, k) and (n,) of one length k.
 Weights = tuple[np.ndarray, np.ndarray]
+# Bytes, or first bytes, of the sections of each shard.
+Sizes = list[list[int]]
 
 
 class ArpaPlan:
-    """Facts of the file that all shards of a model need.
+    """The facts that all shards of a file need.
 
     Parameters
     ----------
@@ -44,6 +60,9 @@ class ArpaPlan:
 
     n_levels : int
         Number of levels of the whole tree.
+
+    path : str
+        The file, whose suffix says how it is packed.
 
     precision : int, default=None
         As of `write`.
@@ -59,10 +78,12 @@ class ArpaPlan:
         labels: Labels,
         bounds: list[tuple[int, int]],
         n_levels: int,
+        path: str,
         precision: int | None = None,
     ) -> None:
         check_precision(precision)
         self.precision = precision
+        self.path = path
         self.words = FileWords(labels)
         self.bounds = bounds
         self.order = max(2, n_levels)
@@ -80,6 +101,12 @@ class ArpaPlan:
         blocks = format_rows(rows, self.words, root, self.order, self.precision)
         return len(rows.node), b"".join(bytes(block) for block in blocks)
 
+    def of_shard(
+        self, shard: int, pairs: Pairs, log_prob: np.ndarray, log_backoff: np.ndarray
+    ) -> ArpaShard:
+        """The lines of a shard."""
+        return ArpaShard(self, shard, pairs, log_prob, log_backoff)
+
     def unigrams(self, words: np.ndarray, log_backoff: np.ndarray) -> NgramRows:
         """Unigrams of words that are never predicted."""
         log_prob = marks_of_unigrams(self.words, words)
@@ -87,7 +114,7 @@ class ArpaPlan:
 
 
 class ArpaShard:
-    """The lines of one shard.
+    """The lines of one shard. Its methods are the steps of writing the file.
 
     Parameters
     ----------
@@ -129,13 +156,12 @@ class ArpaShard:
         self._never = first[self._class[tree.symbol[first]] < 0].astype(np.int32)
         if self._children(self._never).size:
             raise self._not_closed()  # a start mark inside a context
-        self._chosen: tuple[int, list[np.ndarray]] | None = None
 
     @staticmethod
     def _not_closed():
         return ValueError(
             "model: the context or the suffix of an n-gram is missing, which only the "
-            "whole model can be given; gather it before it is written"
+            "whole model can be given; save compute(), or a native file"
         )
 
     def _children(self, nodes):
@@ -146,28 +172,45 @@ class ArpaShard:
 
     # -------------------------------------------------------- transfer of weights
 
-    def weights_for(self, shard: int, level: int, start: int, size: int) -> Weights:
-        """Some of the contexts of a level whose lines another shard has.
+    def give(self, folder: str) -> tuple[list[int], np.ndarray, list[int]]:
+        """Write the weights of contexts for the shards that have their lines.
 
-        Parameters
-        ----------
-        shard : int
-            The shard that has the lines.
+        Returns
+        -------
+        sizes : list of int
+            Number of lines of each order.
 
-        level : int
-            Length of the contexts, at least 1.
+        listed : ndarray
+            Words that are never predicted, in their order.
 
-        start, size : int
-            Number of contexts to skip and to return; a shorter result is the last.
+        begin : list of int
+            The first byte of the weights for each shard.
         """
-        if self._chosen is None or self._chosen[0] != shard:
-            self._chosen = shard, self._choose(shard)
-        levels = self._chosen[1]
-        nodes = np.empty(0, dtype=np.int32)
-        if level <= len(levels):
-            nodes = levels[level - 1][start : start + size]
-        rows = node_contexts(self._pairs.tree, nodes, level)
-        return rows, log10_backoffs(self._log_backoff[nodes])
+        begin = []
+        with open(_weights(folder, self._shard), "wb") as file:
+            for shard in range(len(self._plan.bounds)):
+                begin.append(file.tell())
+                for pieces in self._weights_for(shard):
+                    for array in pieces:
+                        np.save(file, array)
+        pairs = self._pairs
+        sizes = [0] * self._plan.order
+        for k in range(pairs.tree.n_levels):
+            slots = pairs.level(k)
+            sizes[k] = slots.stop - slots.start
+        if self._shard:
+            sizes[0] = 0
+        return sizes, self._last_words(), begin
+
+    def _weights_for(self, shard: int) -> Iterator[Weights]:
+        """Contexts whose lines a shard has; the last of the pieces is empty."""
+        tree = self._pairs.tree
+        for level, nodes in enumerate(self._choose(shard), 1):
+            for at in range(0, nodes.size, _MOST_WEIGHTS):
+                some = nodes[at : at + _MOST_WEIGHTS]
+                rows = node_contexts(tree, some, level)
+                yield rows, log10_backoffs(self._log_backoff[some])
+        yield np.empty((0, 1), dtype=np.int32), np.empty(0)
 
     def _choose(self, shard):
         """The nodes of each level, from the first on."""
@@ -187,17 +230,9 @@ class ArpaShard:
             here = self._children(here)
         return levels
 
-    def take(self, rows: np.ndarray, weights: np.ndarray) -> None:
-        """Put weights of contexts beside the pairs whose lines they belong to.
-
-        Raises
-        ------
-        ValueError
-            If the pair of a weight is missing.
-        """
+    def _take(self, rows: np.ndarray, weights: np.ndarray) -> None:
+        """Put weights of contexts beside the pairs whose lines they belong to."""
         tree, level = self._pairs.tree, rows.shape[1]
-        if not len(rows):
-            return
         nodes = np.zeros(len(rows), dtype=np.int32)
         if level > 1:
             nodes = tree.find_windows(rows[:, :-1])
@@ -210,46 +245,70 @@ class ArpaShard:
             raise self._not_closed()
         self._weight[found] = weights
 
-    def take_own(self, size: int = 1 << 20) -> None:
-        """The same for the contexts here whose lines are here."""
-        for level in range(1, self._pairs.tree.n_levels):
-            start, rows = 0, None
-            while rows is None or len(rows) == size:
-                rows, weights = self.weights_for(self._shard, level, start, size)
-                self.take(rows, weights)
-                start += size
-        self._chosen = None
-
     # --------------------------------------------------------------------- lines
 
-    def sizes(self) -> tuple[list[int], np.ndarray]:
-        """(lines of each order, words that are never predicted, in their order)."""
-        pairs = self._pairs
-        sizes = [0] * self._plan.order
-        for k in range(pairs.tree.n_levels):
-            slots = pairs.level(k)
-            sizes[k] = slots.stop - slots.start
-        if self._shard:
-            sizes[0] = 0
-        return sizes, self._last_words()
+    def write(self, folder: str, begin: list[list[int]]) -> list[int]:
+        """Write the lines into a file of the folder.
 
-    def lines(self, order: int, start: int, stop: int) -> bytes:
-        """Lines `start` to `stop` of an order, which has at least `stop` lines."""
-        pairs = self._pairs
-        first = pairs.level(order - 1).start
-        slots = slice(first + start, first + stop)
-        at = np.arange(slots.start, slots.stop)
-        node = (np.searchsorted(pairs.ptr, at, side="right") - 1).astype(np.int32)
-        weight = np.full(at.size, np.nan)
-        if order < self._plan.order:
-            weight = self._weight[slots]
-        log_prob = log10_probs(self._log_prob[slots])
-        return self._format(NgramRows(node, pairs.target[slots], log_prob, weight))
+        begin: what `give` has returned, for each shard. Returns the bytes of each
+        section: unigrams, words that are never predicted, bigrams, and so on.
+        """
+        for shard, places in enumerate(begin):
+            with open(_weights(folder, shard), "rb") as file:
+                file.seek(places[self._shard])
+                while len(rows := np.load(file)):
+                    self._take(rows, np.load(file))
+        sections: list[Iterator] = [
+            self._lines(order) for order in range(1, self._plan.order + 1)
+        ]
+        sections.insert(1, self._lines_never_predicted())
+        sizes = []
+        with open(_lines(folder, self._shard), "wb") as raw:
+            for section in sections:
+                at = raw.tell()
+                first = next(section, None)
+                if first is not None:  # a packed part takes bytes, even if empty
+                    with packing(raw, self._plan.path) as file:
+                        for block in chain([first], section):
+                            file.write(block)
+                sizes.append(raw.tell() - at)
+        return sizes
 
-    def lines_never_predicted(self) -> bytes:
+    def put(
+        self, folder: str, path: str, places: list[list[int]], sizes: Sizes
+    ) -> None:
+        """Copy the lines; the places and sizes are those of the sections of shards."""
+        with (
+            open(_lines(folder, self._shard), "rb") as lines,
+            open_there(path) as file,
+        ):
+            for at, size in zip(places[self._shard], sizes[self._shard]):
+                file.seek(at)
+                while size:
+                    block = lines.read(min(size, _COPIED))
+                    file.write(block)
+                    size -= len(block)
+
+    def _lines(self, order: int) -> Iterator[memoryview]:
+        pairs = self._pairs
+        if order > pairs.tree.n_levels or (order == 1 and self._shard):
+            return
+        level = pairs.level(order - 1)
+        for start in range(level.start, level.stop, _MOST_LINES):
+            slots = slice(start, min(start + _MOST_LINES, level.stop))
+            at = np.arange(slots.start, slots.stop)
+            node = (np.searchsorted(pairs.ptr, at, side="right") - 1).astype(np.int32)
+            weight = np.full(at.size, np.nan)
+            if order < self._plan.order:
+                weight = self._weight[slots]
+            log_prob = log10_probs(self._log_prob[slots])
+            yield from self._format(
+                NgramRows(node, pairs.target[slots], log_prob, weight)
+            )
+
+    def _lines_never_predicted(self) -> Iterator[memoryview]:
         """The unigrams that have only a back-off weight."""
-        never = self._never
-        weights = log10_backoffs(self._log_backoff[never])
+        weights = log10_backoffs(self._log_backoff[self._never])
         return self._format(self._plan.unigrams(self._last_words(), weights))
 
     def _last_words(self):
@@ -258,5 +317,12 @@ class ArpaShard:
 
     def _format(self, rows):
         plan, tree = self._plan, self._pairs.tree
-        blocks = format_rows(rows, plan.words, tree, plan.order, plan.precision)
-        return b"".join(bytes(block) for block in blocks)
+        return format_rows(rows, plan.words, tree, plan.order, plan.precision)
+
+
+def _weights(folder: str, shard: int) -> str:
+    return os.path.join(folder, f"weights{shard}")
+
+
+def _lines(folder: str, shard: int) -> str:
+    return os.path.join(folder, f"lines{shard}")

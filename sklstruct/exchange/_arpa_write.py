@@ -48,16 +48,22 @@ def sections_of(
 
 def check_precision(precision: int | None) -> None:
     """ValueError if numbers cannot have so many decimals."""
-    if precision is None:
-        return
+    check_optional("precision", precision, 1, 15)
+
+
+def check_optional(name: str, value: Any, least: int, most: int) -> int | None:
+    """An integer option, or None; ValueError for other values."""
+    if value is None:
+        return None
     if (
-        isinstance(precision, bool)
-        or not isinstance(precision, (int, np.integer))
-        or not 1 <= precision <= 15
+        isinstance(value, bool)
+        or not isinstance(value, int | np.integer)
+        or not least <= value <= most
     ):
         raise ValueError(
-            f"precision must be an integer in 1..15 or None, got {precision!r}"
+            f"{name} must be an integer in {least}..{most} or None, got {value!r}"
         )
+    return int(value)
 
 
 def zero_of(closed: ClosedModel) -> float:
@@ -191,7 +197,7 @@ def never_predicted(
     """
     tree, start = closed.tree, words.special["start"]
     levels = nodes_ending_in(tree, words.of_symbol >= words.n_classes)
-    contexts = [closed.without_newest(here) for here, _ in levels]
+    contexts = [closed.link[here] for here, _ in levels]
     last = [words.of_symbol[newest] for _, newest in levels]
     of_start = [h[w == start] for h, w in zip(contexts, last)]
     held, number = _start_numbers(closed, np.concatenate(of_start), single)

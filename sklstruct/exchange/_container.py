@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import mmap as _mmap
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,8 @@ from ._probing_fast import hash_bytes
 
 HEAD = struct.Struct("<IQQ")  # version, length of the header, hash of it
 _ALIGNED = 64
+# Bytes of an array that are hashed at once.
+BLOCK = 1 << 24
 _TYPES = {"|u1", "|i1", "<u2", "<u4", "<i4", "<i8", "<f4", "<f8"}
 
 
@@ -42,24 +44,16 @@ class Container(NamedTuple):
         self, header: dict[str, Any], arrays: dict[str, np.ndarray]
     ) -> Callable[[Any], None]:
         """A function that writes one-dimensional arrays and a header to a file."""
-        check_byte_order("files of arrays")
-        listed, at = {}, 0
-        for name, array in arrays.items():
-            array = arrays[name] = np.ascontiguousarray(array)
-            listed[name] = [
-                array.dtype.str,
-                list(array.shape),
-                at,
-                hash_bytes(array.view(np.uint8)),
-            ]
-            at += array.nbytes + -array.nbytes % _ALIGNED
-        text = json.dumps({"arrays": listed, **header}).encode()
-        head = HEAD.pack(self.version, len(text), hash_bytes(text))
-        head = self.magic + head + text
+        kept = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        sizes = {name: (array.dtype, array.size) for name, array in kept.items()}
+        layout = Layout(self, header, sizes)
+        head = layout.head(
+            {n: hash_of([hash_bytes(b) for b in blocks(a)]) for n, a in kept.items()}
+        )
 
         def store(file: Any) -> None:
-            file.write(head + bytes(-len(head) % _ALIGNED))
-            for array in arrays.values():
+            file.write(head)
+            for array in kept.values():
                 file.write(array.data.cast("B") if array.size else b"")
                 file.write(bytes(-array.nbytes % _ALIGNED))
 
@@ -135,6 +129,86 @@ class Container(NamedTuple):
         return header, arrays
 
 
+class Layout:
+    """The places of arrays in a file, whose contents need not be known yet.
+
+    Parameters
+    ----------
+    container : Container
+        The kind of the file.
+
+    header : dict
+        Contents besides the arrays.
+
+    arrays : dict of str to (dtype, int)
+        Type and number of entries of each array.
+
+    Attributes
+    ----------
+    begin : dict of str to int
+        The first byte of each array.
+
+    size : int
+        Bytes of the file.
+    """
+
+    def __init__(
+        self,
+        container: Container,
+        header: dict[str, Any],
+        arrays: dict[str, tuple[Any, int]],
+    ) -> None:
+        check_byte_order("files of arrays")
+        self._container, self._header = container, header
+        self._listed: dict[str, list] = {}
+        at = 0
+        for name, (kind, size) in arrays.items():
+            kind = np.dtype(kind)
+            self._listed[name] = [kind.str, [size], at]
+            at += size * kind.itemsize
+            at += -at % _ALIGNED
+        first = len(self.head(dict.fromkeys(arrays, 0)))
+        self.begin = {name: first + place[2] for name, place in self._listed.items()}
+        self.size = first + at
+
+    def blocks(self) -> list[tuple[str, int, int]]:
+        """(array, first byte, size) of every block whose hash the header needs."""
+        out = []
+        for name, (kind, [n], _) in self._listed.items():
+            begin, size = self.begin[name], n * np.dtype(kind).itemsize
+            out += [
+                (name, begin + at, min(BLOCK, size - at))
+                for at in range(0, size, BLOCK)
+            ]
+        return out
+
+    def head(self, hashes: dict[str, int]) -> bytes:
+        """The bytes before the arrays, whose number does not depend on the hashes."""
+        listed = {
+            name: [*place, _hex(hashes[name])] for name, place in self._listed.items()
+        }
+        text = json.dumps({"arrays": listed, **self._header}).encode()
+        head = HEAD.pack(self._container.version, len(text), hash_bytes(text))
+        head = self._container.magic + head + text
+        return head + bytes(-len(head) % _ALIGNED)
+
+
+def blocks(array: np.ndarray) -> Iterator[np.ndarray]:
+    """The bytes of an array, in the blocks whose hashes make its hash."""
+    data = array.view(np.uint8)
+    for at in range(0, data.size, BLOCK):
+        yield data[at : at + BLOCK]
+
+
+def hash_of(hashes: list[int]) -> int:
+    """The hash of an array from those of its blocks, which many processes may take."""
+    return hash_bytes(np.array(hashes, dtype=np.uint64).view(np.uint8))
+
+
+def _hex(number: int) -> str:
+    return f"{number:016x}"
+
+
 def _array(data: memoryview, name: str, place: list[Any], verify: bool) -> np.ndarray:
     dtype, shape, at, hashed = place
     if dtype not in _TYPES or len(shape) != 1 or shape[0] < 0 or at < 0:
@@ -142,10 +216,10 @@ def _array(data: memoryview, name: str, place: list[Any], verify: bool) -> np.nd
     size = shape[0] * np.dtype(dtype).itemsize
     if at + size > len(data):
         raise WrongFile(f"cut short: {name} ends behind the end of the file")
-    part = data[at : at + size]
-    if verify and hash_bytes(part) != hashed:
+    array = np.frombuffer(data[at : at + size], dtype=dtype)
+    if verify and _hex(hash_of([hash_bytes(b) for b in blocks(array)])) != hashed:
         raise WrongFile(f"damaged: {name} has another hash")
-    return np.frombuffer(part, dtype=dtype)
+    return array
 
 
 def put_labels(

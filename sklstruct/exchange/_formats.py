@@ -24,8 +24,9 @@ from ..backoff._model import check_model
 from ._arpa_read import read_arpa
 from ._arpa_write import write_arpa
 from ._att import read_att, write_att
+from ._kenlm import read_kenlm, write_probing, write_trie
+from ._kenlm_layout import MAGIC, kenlm_file
 from ._native import NATIVE, read_native, write_native
-from ._probing import MAGIC, kenlm_file, read_probing, write_probing
 
 
 class Format(NamedTuple):
@@ -51,8 +52,9 @@ class Format(NamedTuple):
 FORMATS = {
     "arpa": Format(read_arpa, write_arpa, suffixes=(".arpa", ".lm")),
     "kenlm": Format(
-        read_probing, write_probing, MAGIC, (".bin", ".binary", ".klm", ".kenlm")
+        read_kenlm, write_probing, MAGIC, (".bin", ".binary", ".klm", ".kenlm")
     ),
+    "trie": Format(read_kenlm, write_trie, MAGIC, (".trie",)),
     "att": Format(read_att, write_att, suffixes=(".att",)),
     "native": Format(read_native, write_native, NATIVE.magic, (".sklm",)),
 }
@@ -201,7 +203,7 @@ def read(
         package ``backports.zstd``) zstd. The first bytes tell the compression, not the
         name. A file object need not be seekable.
 
-    format : {"arpa", "kenlm", "att", "native"}, default=None
+    format : {"arpa", "kenlm", "trie", "att", "native"}, default=None
         Format of the file, a key of ``FORMATS``; None: recognised by the first bytes,
         or by the suffix ``.att`` of the name.
 
@@ -211,8 +213,9 @@ def read(
         mapped, so that its arrays take memory only where they are read and are shared
         by processes, and `verify` (True), whether hashes are compared, so that a
         changed number is found; pointers and ids are checked in any case. Of
-        ``"kenlm"``: `max_candidates` (1e11), the most candidates that are tried for the
-        n-grams of one order.
+        ``"kenlm"`` and ``"trie"``, which both read either kind of KenLM's binaries:
+        `max_candidates` (1e11), the most candidates that are tried for the n-grams of
+        one order of a probing binary.
 
     Returns
     -------
@@ -259,8 +262,9 @@ def read(
     ``"kenlm"`` is the probing binary of KenLM, version 5. It holds hash keys of n-grams
     and not their words: those of order n are searched among all pairs of known n-grams
     of order n - 1 that overlap, at order 2 among all pairs of words. A file of which an
-    n-gram is not found is an error. To score texts only, `sklstruct.compat.kenlm.Model`
-    maps such a file without reading it.
+    n-gram is not found is an error. ``"trie"`` is the other kind of KenLM's binaries,
+    which lists the n-grams, also with quantised numbers and compressed pointers. To
+    score texts only, `sklstruct.compat.kenlm.Model` maps either without reading it.
 
     ``"att"`` is an automaton whose states are contexts, as OpenGrm makes them; see
     `write`. States that nothing leads to are left out.
@@ -339,10 +343,10 @@ def write(
         name when it is complete: until then, and if writing fails, an older one stays
         as it was.
 
-    format : {"arpa", "kenlm", "att", "native"}, default=None
+    format : {"arpa", "kenlm", "trie", "att", "native"}, default=None
         Format of the file, a key of ``FORMATS``. None: that of the suffix, ``.arpa`` or
-        ``.lm``; ``.bin``, ``.binary``, ``.klm`` or ``.kenlm``; ``.att``; ``.sklm``. A
-        file object, a pipe or a device gets ``"arpa"``.
+        ``.lm``; ``.bin``, ``.binary``, ``.klm`` or ``.kenlm``; ``.trie``; ``.att``;
+        ``.sklm``. A file object, a pipe or a device gets ``"arpa"``.
 
     **options
         Options of the format. Of ``"arpa"``: `precision` (None), the decimals of the
@@ -350,7 +354,11 @@ def write(
         rounded to single precision, with the 6 to 9 digits that give the single
         precision back. Of ``"kenlm"``:
         `multiplier` (1.5), buckets of the hash tables for each n-gram, above 1. Of
-        ``"att"``: `backoff` ("<epsilon>"), the symbol of the arcs that read nothing. Of
+        ``"trie"``: `prob_bits` (None), 1 to 25, and `backoff_bits` (None: as
+        `prob_bits`), 2 to 25: probabilities and back-off weights of bigrams and longer
+        n-grams are rounded to 2 :sup:`bits` values for each order; `pointer_bits`
+        (None), 0 to 255, the most bits that are taken out of a pointer. Of ``"att"``:
+        `backoff` ("<epsilon>"), the symbol of the arcs that read nothing. Of
         ``"native"``: `dtype` ("float64"); "float32" halves the numbers and rounds them.
 
     Raises
@@ -391,7 +399,10 @@ def write(
     probability of 0 get -99. A model without unknown words is written without
     ``<unk>``: KenLM then gives unknown words -100.
 
-    ``"kenlm"`` is the probing binary of KenLM, version 5, with float32 values.
+    ``"kenlm"`` is the probing binary of KenLM, version 5, with float32 values;
+    ``"trie"`` is KenLM's trie, which needs less memory and more time for a score.
+    `prob_bits`, `backoff_bits` and `pointer_bits` are the options ``-q``, ``-b`` and
+    ``-a`` of KenLM's ``build_binary``, whose files have the same bytes.
 
     ``"att"`` is the text of a weighted automaton in the format of AT&T's and OpenFst's
     tools: lines ``source target word weight`` with the weights :math:`-\ln P(w \mid

@@ -17,21 +17,21 @@ from ..context_tree import ContextTree, Pairs
 from ..symbols import Labels
 from ._container import Container, WrongFile, labels_of, put_labels
 
-NATIVE = Container(b"sklstruct model\n", 3, "a native file")
+NATIVE = Container(b"sklstruct model\n", 4, "a native file")
 
 
 def write_native(
     model: BackoffModel, *, dtype: str = "float64"
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    if dtype not in ("float64", "float32"):
-        raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
-    tree, pairs, labels = model.tree, model.pairs, model.labels
+    check_dtype(dtype)
+    tree, pairs = model.tree, model.pairs
     arrays = {
         "parent": tree.parent,
         "symbol": tree.symbol,
         "ptr": pairs.ptr,
         "target": pairs.target,
+        "child_ptr": tree.child_ptr,
         "log_prob": model.log_prob.astype(dtype),
         "log_backoff": model.log_backoff.astype(dtype),
     }
@@ -42,6 +42,20 @@ def write_native(
             np.asarray(numbers, dtype=kind)
             for numbers, kind in zip(model.file_ngrams, (np.int32, np.float64))
         )
+    header, of_labels = header_of_labels(model.labels, tree.n_symbols)
+    return NATIVE.writer(header, arrays | of_labels)
+
+
+def check_dtype(dtype: str) -> None:
+    if dtype not in ("float64", "float32"):
+        raise ValueError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
+
+
+def header_of_labels(
+    labels: Labels, n_symbols: int
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """(header, arrays) of the labels of a file."""
+    arrays: dict[str, np.ndarray] = {}
     kinds = {"classes": put_labels("classes", labels.classes, arrays)}
     if labels.symbols is not None:
         kinds["symbols"] = put_labels("symbols", labels.symbols, arrays)
@@ -50,9 +64,9 @@ def write_native(
         "labels": kinds,
         "marks": marks,
         "analyzer": labels.analyzer,
-        "n_symbols": tree.n_symbols,
+        "n_symbols": n_symbols,
     }
-    return NATIVE.writer(header, arrays)
+    return header, arrays
 
 
 def read_native(
@@ -74,14 +88,17 @@ def _model_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BackoffM
     classes, symbols = labels_of("classes", kinds["classes"], arrays), None
     if "symbols" in kinds:
         symbols = labels_of("symbols", kinds["symbols"], arrays)
+        if symbols.dtype == classes.dtype == object:
+            # One string for a word that is both.
+            held = {word: word for word in classes.tolist()}
+            symbols[:] = [held.get(word, word) for word in symbols.tolist()]
     marks = {name: header["marks"][name] for name in ("start", "end", "unknown")}
     labels = Labels(classes, symbols, analyzer=header["analyzer"], **marks)
-    parent, symbol, ptr, target = (
-        arrays[name] for name in ("parent", "symbol", "ptr", "target")
-    )
     # The constructors check every pointer and id: no query of a damaged file leaves
     # its arrays.
-    pairs = Pairs(ContextTree(parent, symbol, header["n_symbols"]), ptr, target)
+    tree = ContextTree(arrays["parent"], arrays["symbol"], header["n_symbols"])
+    tree.take_children(arrays["child_ptr"])
+    pairs = Pairs(tree, arrays["ptr"], arrays["target"])
     model = BackoffModel(pairs, arrays["log_prob"], arrays["log_backoff"], labels)
     if "node_weight" in arrays:
         model.node_weight = arrays["node_weight"]

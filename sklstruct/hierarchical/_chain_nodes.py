@@ -237,15 +237,13 @@ class ChainNodes(NodeModels):
         step = rows_per_block(_PARTS_OF_A_BLOCK * width)
         self._blocks(block, X.shape[0], step, n_jobs)
 
-    def best(
-        self, X: Samples, greedy: bool, n_jobs: int | None
-    ) -> tuple[NDArray, NDArray]:
+    def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         # a search, because `rows` costs an exponential and a logarithm a class
         n = X.shape[0]
         best, log_proba = np.zeros((n, 1), dtype=np.int32), np.empty((n, 1))
         n_dots = np.zeros(n, dtype=np.int64)
         model = self._model()
-        walks = self.forest.n_trees == 1 and self.coef.size > 0 and not greedy
+        walks = self.forest.n_trees == 1 and self.coef.size > 0
         narrow = None, 0.0
         if walks and not sp.issparse(X):
             walks = n >= self.coef.shape[0] // _ROWS_A_SAMPLE
@@ -261,8 +259,7 @@ class ChainNodes(NodeModels):
                     return
                 rows = X[part]  # undecided in single precision
             answers = best[part], log_proba[part], n_dots[part]
-            kind = "greedy" if greedy else "best"
-            _check_scores(search(model, _as_rows(rows), z, kind, *answers, stop))
+            _check_scores(search(model, _as_rows(rows), z, "best", *answers, stop))
             best[part], _, n_dots[part] = answers
 
         self._blocks(block, n, _SEARCH_ROWS, n_jobs)

@@ -78,13 +78,12 @@ def _learns_batches(model: HierarchicalClassifier) -> bool:
         and not of_one_solver(node)
         and (given or model.max_depth == 0)
         and model.n_taxonomies == 1
-        and model.prediction == "joint"
         and not isinstance(model.class_weight, str)
         and (nodes is None or nodes.learns_batches)
     ):
         raise AttributeError(
             "partial_fit needs one given tree, or max_depth=0; "
-            'prediction="joint"; class_weight=None or a dict; one label per sample; '
+            "class_weight=None or a dict; one label per sample; "
             "and as estimator None or a LinearClassifier whose solver is not "
             '"quasi_newton" and whose intercept_scaling is finite, which fit has '
             "used, too, if the model is fitted"
@@ -127,7 +126,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
           for up to 100 classes. With plain nodes, one tree is flat up to 100 classes,
           and for more classes if K classes and m values of X (stored ones, if sparse)
           have :math:`m K \le 10^9`. The tree is not flat if `max_depth` or `max_leaf`
-          is set, if `estimator` is a search, or with ``prediction="greedy"``.
+          is set, or if `estimator` is a search.
         - The name of a builder: see the table of :ref:`taxonomy`.
           With calibrated nodes its tree has the shape of "auto". The names are
 
@@ -165,16 +164,10 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
           passed on to the classifier, if the tree is given: builders need finite X.
         - None: ``LinearClassifier("auto", weight_threshold=0.02)`` for sparse X, and
           with threshold 0 for dense X and several labels per sample. For dense X and
-          one label, and if `prediction` is "greedy", ``LinearClassifier("log_loss",
-          solver="quasi_newton", intercept_scaling=inf, calibration=None)``; or, if
-          "auto" may choose a tree, because X is too large for a flat model,
-          ``LinearClassifier("log_loss")`` whose `intercept_scaling` is the root mean
-          square of the lengths of the rows.
-
-    prediction : {"joint", "greedy"}, default="joint"
-        The method of `predict`. "joint": the most probable of all classes, by a search
-        that evaluates few branches. "greedy": from the root to the most probable child
-        at each node. "greedy" needs one tree and plain nodes.
+          one label ``LinearClassifier("log_loss", solver="quasi_newton",
+          intercept_scaling=inf, calibration=None)``; or, if "auto" may choose a tree,
+          because X is too large for a flat model, ``LinearClassifier("log_loss")``
+          whose `intercept_scaling` is the root mean square of the lengths of the rows.
 
     n_taxonomies : int, default=1
         Number of trees whose probabilities are averaged, 1 to 10 000. If a builder is
@@ -275,7 +268,6 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         "max_depth": [Interval(Integral, 0, None, closed="left"), None],
         "max_leaf": [Interval(Integral, 1, None, closed="left"), None],
         "estimator": [HasMethods(["fit", "predict_proba"]), StrengthSearch, None],
-        "prediction": [StrOptions({"joint", "greedy"})],
         "n_taxonomies": [Interval(Integral, 1, _MOST_TREES, closed="both")],
         "threshold": [Interval(Real, 0, 1, closed="neither"), StrOptions({"f1"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -291,7 +283,6 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         max_depth: int | None = None,
         max_leaf: int | None = None,
         estimator: BaseEstimator | None = None,
-        prediction: Literal["joint", "greedy"] = "joint",
         n_taxonomies: int = 1,
         threshold: float | Literal["f1"] = 0.5,
         class_weight: dict | Literal["balanced"] | None = None,
@@ -303,7 +294,6 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         self.max_depth = max_depth
         self.max_leaf = max_leaf
         self.estimator = estimator
-        self.prediction = prediction
         self.n_taxonomies = n_taxonomies
         self.threshold = threshold
         self.class_weight = class_weight
@@ -558,8 +548,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         if not isinstance(estimator, LinearClassifier):
             params = self._routed(sample_weight, factor, fit_params)
             return EstimatorNodes(estimator, params, self.n_jobs)
-        free = search is None and self.prediction != "greedy"
-        if free and (not is_chain(estimator) or too_wide(estimator, data)):
+        wide = not is_chain(estimator) or too_wide(estimator, data)
+        if search is None and wide:
             return DualNodes(estimator)
         return ChainNodes(estimator, search)
 
@@ -588,11 +578,6 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
                 "estimator: with several labels per sample the nodes are those of a "
                 "LinearClassifier: leave it None or set it to one"
             )
-        if self.prediction == "greedy":
-            return (
-                'prediction="greedy" is for one label per sample, and y has several: '
-                'use "joint"'
-            )
         return super()._refusal_of_labels()
 
     def _implied_labels(self, n_labels: int) -> InnerLabels | None:
@@ -603,8 +588,6 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         return max(self.n_taxonomies, len(entries))
 
     def _default_estimator(self, data):
-        if self.prediction == "greedy":
-            return plain_logistic()
         if sp.issparse(data.X):
             return LinearClassifier("auto", weight_threshold=_SPARSE_THRESHOLD)
         if self._auto_shape_allowed() and not flat_pays(data):
@@ -620,7 +603,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         bounds = self.max_depth, self.max_leaf
         auto = isinstance(self.taxonomy, str) and self.taxonomy == "auto"
         bound = isinstance(self.estimator, StrengthSearch) or bounds != (None, None)
-        return auto and self.prediction != "greedy" and not bound
+        return auto and not bound
 
     def _third_party_nodes(self):
         """Whether `estimator` is a classifier of another package."""
@@ -648,16 +631,6 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         check_class_weight(self.class_weight)
         if isinstance(self.taxonomy, tuple) and not self.taxonomy:
             raise ValueError("taxonomy is an empty tuple: name a tree")
-        calibrated = isinstance(node, LinearClassifier) and not is_chain(node)
-        self._check_greedy(self._n_trees(), calibrated)
-
-    def _check_greedy(self, n_trees, calibrated):
-        if self.prediction == "greedy" and (n_trees > 1 or calibrated):
-            raise ValueError(
-                'prediction="greedy" follows the best children of one tree of plain '
-                f"nodes, and there are {n_trees} trees"
-                f'{" of calibrated nodes" if calibrated else ""}. Use "joint"'
-            )
 
     def _read_training(self, X, y, sample_weight, known=None, reset=True):
         """(TrainingSet, class weight of every sample passed, InnerLabels or None).
@@ -774,7 +747,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         return log_proba[:, 1] - log_proba[:, 0]
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The class of each sample, found by the method `prediction`.
+        """The most probable class of each sample, found by a search of few branches.
 
         Parameters
         ----------
@@ -791,8 +764,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         Raises
         ------
         ValueError
-            If a score of a sample is not a number, or if ``prediction="greedy"`` and
-            there are several trees.
+            If a score of a sample is not a number.
         """
         samples, columns = self._read(X), self.label_columns_
         if columns is not None:
@@ -802,9 +774,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     def _predict_code(self, X):
         """(class numbers, dot products)."""
-        calibrated = isinstance(self.nodes_, DualNodes)
-        self._check_greedy(len(self.taxonomies_), calibrated)
-        return self.nodes_.best(X, self.prediction == "greedy", self.n_jobs)
+        return self.nodes_.best(X, self.n_jobs)
 
     def _find_top_k(self, X, k):
         return self.nodes_.search(self._read(X), k, self.n_jobs)

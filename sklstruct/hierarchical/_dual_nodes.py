@@ -7,7 +7,7 @@ and small weights are dropped. The posterior is in the notes of
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -78,14 +78,6 @@ _SURE = 1e20
 _FRESH = 100
 
 
-class _FittedTree(NamedTuple):
-    """One fitted tree."""
-
-    fits: list[list[BlockFit]]  # blocks of each node
-    # of each node: the members of the fold below it, and their outcomes
-    held: list[tuple[NDArray, Targets]]
-
-
 class DualNodes(DualFits):
     """Linear models of all nodes by dual coordinate descent.
 
@@ -150,7 +142,11 @@ class DualNodes(DualFits):
         self._C = float(estimator.C)
         self._max_iter = estimator.max_iter
         self._estimator = estimator
-        self._trees: list[_FittedTree] = []
+        # of each tree: the fits of the blocks of each node, and for each node the
+        # members of the fold below it with their outcomes
+        self._trees: list[
+            tuple[list[list[BlockFit]], list[tuple[NDArray, Targets]]]
+        ] = []
         self._fold: Any = None  # drawn with the first tree
 
     @classmethod
@@ -172,7 +168,7 @@ class DualNodes(DualFits):
         X = np.empty((0, every.size), dtype=np.float32)
         of_fold = Targets.one_each(nothing, forest.terminal.shape[1])
         nodes._fold = nothing, X, of_fold, np.empty(0)
-        nodes._trees.append(_FittedTree(fits, held))
+        nodes._trees.append((fits, held))
         nodes.join(forest)
         return nodes
 
@@ -237,25 +233,21 @@ class DualNodes(DualFits):
         if isinstance(problems, LabelProblems):
             for v, sure in enumerate(problems.sure):
                 _answer_yes(fits[v], sure)
-        self._trees.append(_FittedTree([fits[v] for v in range(len(fits))], members))
+        self._trees.append(([fits[v] for v in range(len(fits))], members))
         run.progress.step(f"fitted, {len(fits)} nodes, at most {most} epochs", "solve")
 
     def join(self, forest: Forest) -> None:
         self.forest = forest
         self.learns_batches = not self.several and forest.n_trees == 1
-        pieces, counts = [], []
-        for tree in self._trees:
-            for fits in tree.fits:
-                pieces += [f.piece for f in fits]
-                counts.append(len(fits))
+        every = [fits for tree, _ in self._trees for fits in tree]
         models = forest.model_nodes
         per_node = np.zeros(forest.n_nodes, dtype=np.int64)
-        per_node[models] = counts
+        per_node[models] = [len(fits) for fits in every]
         self.model_ptr = np.concatenate([[0], np.cumsum(per_node)])
         fold = self._fold
         n_features = fold[1].shape[1]
+        pieces = [f.piece for fits in every for f in fits]
         self.weights = NodeWeights(pieces, n_features)
-        every = [fits for tree in self._trees for fits in tree.fits]
         self.n_iter = np.array(
             [max(f.n_iter for f in fits) for fits in every], dtype=np.int32
         )
@@ -265,15 +257,14 @@ class DualNodes(DualFits):
         )
         self.C = np.full(len(every), self._C)
         self.role = _roles(forest)
-        self.numbers = np.tile(self._plain_numbers, (forest.n_trees, 1))
+        self.numbers = np.tile(plain_numbers(self.several), (forest.n_trees, 1))
         self.fold_log_loss = np.full(forest.n_trees, np.nan)
         _, X, targets, weight = fold
         first, folds = 0, dict[int, NodeFold]()
-        for t, tree in enumerate(self._trees):
-            mine = models[first : first + len(tree.fits)].tolist()
+        for t, (tree, members) in enumerate(self._trees):
+            mine = models[first : first + len(tree)].tolist()
             unseen = {
-                v: _node_fold(held, fits)
-                for v, held, fits in zip(mine, tree.held, tree.fits)
+                v: _node_fold(held, fits) for v, held, fits in zip(mine, members, tree)
             }
             folds |= unseen
             window = Window(X, targets, weight, unseen)
@@ -281,7 +272,7 @@ class DualNodes(DualFits):
                 self._calibrate(t, window)
             if self.in_batches:
                 self.window = window
-            first += len(tree.fits)
+            first += len(tree)
         if self.threshold == "f1":
             unseen = unseen_scores(folds, weight.size)
             self.threshold = choose_threshold(
@@ -331,11 +322,6 @@ class DualNodes(DualFits):
             self.fresh = 0
         del self._estimator
 
-    @property
-    def _plain_numbers(self) -> tuple[float, ...]:
-        """The numbers of a model without a fold."""
-        return 2 * Sigmoid() if self.several else CHAIN
-
     def _check_arrays(self) -> None:
         super()._check_arrays()
         forest, weights = self.forest, self.weights
@@ -345,7 +331,7 @@ class DualNodes(DualFits):
         for name, right in {
             "model_ptr": per_node.size == forest.n_nodes,
             "numbers": np.shape(self.numbers)
-            == (forest.n_trees, len(self._plain_numbers)),
+            == (forest.n_trees, len(plain_numbers(self.several))),
             "role": np.array_equal(self.role, _roles(forest)),
         }.items():
             if not right:
@@ -510,9 +496,7 @@ class DualNodes(DualFits):
             X, "nodes", n_nodes, lambda part, _, out: use(part, out), n_jobs, tree=tree
         )
 
-    def best(
-        self, X: Samples, greedy: bool, n_jobs: int | None
-    ) -> tuple[NDArray, NDArray]:
+    def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         best, log_proba = _empty(X, 1)
         n_dots = self._answer(X, "best", best, log_proba, n_jobs)
         return best[:, 0], n_dots
@@ -547,6 +531,11 @@ class DualNodes(DualFits):
         given, log_proba = code.astype(np.int32)[:, None], np.empty((code.size, 1))
         self._answer(X, "given", given, log_proba, n_jobs)
         return log_proba[:, 0]
+
+
+def plain_numbers(several: bool) -> tuple[float, ...]:
+    """The numbers of a model without a fold."""
+    return 2 * Sigmoid() if several else CHAIN
 
 
 def _empty(X, k):

@@ -17,11 +17,6 @@ from ..linear._samples import Samples
 from ..taxonomy import Forest
 from ._nodes import NodeModels, Run, TrainingSet, seeded
 
-# Models up to which `EstimatorNodes.best` takes the largest probability of all classes,
-# if there are as many samples: a call of a model costs more than a sample, and the best
-# first search calls the models often, for a few samples each.
-_FEW_MODELS = 200
-
 
 class EstimatorNodes(NodeModels):
     """A classifier with `predict_proba` at every node.
@@ -97,7 +92,7 @@ class EstimatorNodes(NodeModels):
     def _block(self, X):
         forest = self.forest
         total = np.zeros((X.shape[0], forest.n_nodes))
-        of_node = self._by_node()
+        of_node = dict(zip(forest.model_nodes.tolist(), self.estimators))
         for v in np.flatnonzero(forest.n_child).tolist():
             a = forest.first_child[v]
             children = slice(a, a + forest.n_child[v])
@@ -109,61 +104,11 @@ class EstimatorNodes(NodeModels):
             out = np.logaddexp(out, total[:, forest.terminal[t]])
         return out - np.log(forest.n_trees) if forest.n_trees > 1 else out
 
-    def _by_node(self):
-        return dict(zip(self.forest.model_nodes.tolist(), self.estimators))
-
-    def best(
-        self, X: Samples, greedy: bool, n_jobs: int | None
-    ) -> tuple[NDArray, NDArray]:
-        few = min(X.shape[0], _FEW_MODELS)
-        all_classes = len(self.estimators) <= few and not greedy
-        if all_classes or self.forest.n_trees > 1:
-            code = self.search(X, 1, n_jobs)[0][:, 0]
-            return code, np.full(code.size, self.forest.n_rows, dtype=np.int64)
-        return self._walk(X, greedy, n_jobs)
-
-    def _walk(self, X, greedy, n_jobs):
-        """(classes, dot products) along one tree, greedily or best first.
-
-        In each round the model of a node is called once, for all samples that expand
-        the node.
-        """
-        forest = self.forest
-        of_node = self._by_node()
-        cost = forest.rows_of_node
-        code = np.empty(X.shape[0], dtype=np.int64)
-        n_dots = np.zeros(X.shape[0], dtype=np.int64)
-
-        def block(part, stop):
-            rows_of_X, count = X[part], n_dots[part]
-            n = rows_of_X.shape[0]
-            reached = np.full((n, forest.n_nodes), -np.inf)
-            reached[:, 0] = 0.0
-            at = np.zeros(n, dtype=np.int64)
-            active = np.arange(n)
-            while active.size:
-                active = active[forest.node_class[at[active]] < 0]
-                for v in np.unique(at[active]).tolist():
-                    rows = active[at[active] == v]
-                    a = forest.first_child[v]
-                    children = slice(a, a + forest.n_child[v])
-                    here = reached[rows, v][:, None]
-                    if v in of_node:
-                        here = here + _conditional(of_node[v], rows_of_X[rows])
-                        count[rows] += cost[v]
-                    if greedy:
-                        reached[rows] = -np.inf
-                    reached[rows, v] = -np.inf
-                    reached[rows, children] = here
-                # ties go to the smallest class, not to the smallest terminal node
-                top = reached[active].max(axis=1, initial=-np.inf, keepdims=True)
-                key = np.where(forest.node_class < 0, -1, forest.node_class)
-                tied = np.where(reached[active] == top, key, forest.n_nodes)
-                at[active] = tied.argmin(axis=1)
-            code[part] = forest.node_class[at]
-
-        self._blocks(block, X.shape[0], rows_per_block(2 * forest.n_nodes), n_jobs)
-        return code, n_dots
+    def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
+        # A call of a model costs more than a sample: a search that calls the models of
+        # the best nodes, for the samples that reach them, takes longer.
+        code = self.search(X, 1, n_jobs)[0][:, 0]
+        return code, np.full(code.size, self.forest.n_rows, dtype=np.int64)
 
 
 def _conditional(model, X):

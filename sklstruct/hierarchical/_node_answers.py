@@ -15,6 +15,7 @@ from .._compat import _align_api_if_sparse
 from ..linear._labels import LabelsMixin
 from ..taxonomy import Forest, Taxonomy
 from ..taxonomy._node_answers import walk_down, write_paths
+from ..taxonomy._taxonomy import check_node
 
 # Cumulative sums of probabilities differ from their exact values by less.
 _ROUNDING = 1e-12
@@ -88,10 +89,9 @@ class NodeAnswersMixin(LabelsMixin):
         """Number of dot products with weight vectors that `predict` makes per sample.
 
         A node with two children counts 1, one with m > 2 children m; the flat model of
-        K classes K. The average over test samples is the usual measure of cost. Models
-        of another `estimator` are counted in the same way; if there are few of these,
-        and as many samples, `predict` calls all models. Samples that are searched
-        again in double precision have slightly larger numbers.
+        K classes K. The average over test samples is the usual measure of cost. All
+        models of another `estimator` are called. Samples that are searched again in
+        double precision have slightly larger numbers.
 
         Parameters
         ----------
@@ -355,7 +355,7 @@ class NodeAnswersMixin(LabelsMixin):
         """
         taxonomy, forest = self._tree(tree), self.forest_
         k = check_count("k", k, 1)
-        v = int(forest.tree_ptr[tree]) + int(taxonomy.path(node)[-1])
+        v = int(forest.tree_ptr[tree]) + check_node(taxonomy, node)
         if forest.n_child[v] < 2:
             raise ValueError(f"node {node} has a single class, and so no model")
         if not hasattr(self.nodes_, "coef_of"):

@@ -126,10 +126,8 @@ class NodeModels(CheckedState, ABC):
         """use(slice, log-probabilities of all classes) for blocks of rows."""
 
     @abstractmethod
-    def best(
-        self, X: Samples, greedy: bool, n_jobs: int | None
-    ) -> tuple[NDArray, NDArray]:
-        """(most probable class, or that of the best children; dot products)."""
+    def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
+        """(most probable class, dot products) of each row."""
 
     def search(self, X: Samples, k: int, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         """(the k most probable classes, their log-probabilities) of each row."""

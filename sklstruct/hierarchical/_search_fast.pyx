@@ -1,9 +1,8 @@
-"""The k most probable classes, the greedy one, and given ones, sample by sample.
+"""The k most probable classes, and given ones, sample by sample.
 
 `best_first` has one heap for each tree (Fagin's threshold algorithm for several),
-`down` takes the best child at each node of the first tree, `average` goes up the paths
-of a given class. Costs for a sample, d features: the nodes that the search
-expands; depth x d; depth x d. No answer depends on the other samples of the call.
+`average` goes up the paths of a given class. Costs for a sample, d features: the nodes
+that the search expands; depth x d. No answer depends on the other samples of the call.
 """
 
 cimport cython
@@ -25,8 +24,7 @@ from .._watch cimport Watch, over, propagate, watch_of
 
 cdef enum:
     BEST = 0
-    GREEDY = 1
-    GIVEN = 2
+    GIVEN = 1
 
 
 cdef struct SearchState:
@@ -258,29 +256,7 @@ cdef class SearchWorkspace:
         self.state.heap_size = &heap_size[0]
 
 
-cdef Py_ssize_t down(
-    ForestView* f, SearchState* state, Sample* sample,
-    cython.floating* coef, cython.floating* intercept, cython.floating* z,
-    int32_t* best,
-) noexcept nogil:
-    """Greedy: the child of largest score at each node of the first tree."""
-    cdef Py_ssize_t v = f.tree_ptr[0], k, top, r, n_dots = 0
-    while f.node[v].n_child > 0:
-        r = node_scores(f, v, sample, coef, intercept, z)
-        n_dots += r
-        top = 0
-        for k in range(r):
-            state.good &= z[k] == z[k]
-            if z[k] > z[top]:
-                top = k
-        if r == 1:
-            top = z[0] > 0
-        v = f.node[v].first_child + top
-    best[0] = f.node[v].node_class
-    return n_dots
-
-
-KINDS = {"best": BEST, "greedy": GREEDY, "given": GIVEN}
+KINDS = {"best": BEST, "given": GIVEN}
 
 
 def search(
@@ -290,8 +266,7 @@ def search(
 ):
     """Fill best (n, k) and log_proba (n, k), and add to n_dots (n,).
 
-    kind: "best", the k most probable classes; "greedy", the class at the end of the
-    best children, k = 1 and no log_proba; "given", the log_proba of one class best.
+    kind: "best", the k most probable classes; "given", the log_proba of one class best.
     z: room for the scores of a node, in the type of the model. Returns False if a score
     was not a number.
     """
@@ -312,10 +287,6 @@ def search(
                 dots = best_first(
                     f, &space.state, &sample, coef, intercept, &z[0], best.shape[1],
                     space.seen, &best[i, 0], &log_proba[i, 0],
-                )
-            elif what == GREEDY:
-                dots = down(
-                    f, &space.state, &sample, coef, intercept, &z[0], &best[i, 0]
                 )
             else:
                 log_proba[i, 0] = average(

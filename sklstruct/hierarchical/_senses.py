@@ -10,6 +10,7 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.impute import SimpleImputer
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -24,7 +25,6 @@ from .._compat import (
 from .._likelihood import LogProbaMixin, class_codes
 from .._parallel import row_blocks, rows_per_block
 from ..linear._labels import read_training
-from ..linear._samples import Samples, is_sparse
 from ._classifier import HierarchicalClassifier
 from ._nodes import seeded, tags_of_input
 from ._paths import check_takes_weights
@@ -205,8 +205,10 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
                 continue
             mine = order[lo:hi]
             seed = int(rng.randint(INT32_MAX))
-            distinct = _filled(X[mine])
+            # the mean of the column in place of NaN separates no samples
+            distinct = SimpleImputer(keep_empty_features=True).fit_transform(X[mine])
             if sp.issparse(distinct):
+                distinct = distinct.tocsr()
                 # KMeans reads 32-bit indices only; SciPy narrows those that fit.
                 parts = distinct.data, distinct.indices, distinct.indptr
                 distinct = sp.csr_matrix(parts, shape=distinct.shape)
@@ -288,24 +290,6 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
         return (
             HierarchicalClassifier("cut") if self.estimator is None else self.estimator
         )
-
-
-def _filled(X: Samples) -> Samples:
-    """X with the mean of the column in place of NaN: it then separates no samples."""
-    X = X.copy()
-    data: NDArray = X.data if is_sparse(X) else X
-    gone = np.isnan(data)
-    if not gone.any():
-        return X
-    if is_sparse(X):  # the mean of the stored values
-        column: NDArray = X.indices
-    else:
-        column = np.broadcast_to(np.arange(X.shape[1]), X.shape)
-    known = ~gone
-    count = np.bincount(column[known], minlength=X.shape[1])
-    total = np.bincount(column[known], data[known], minlength=X.shape[1])
-    data[gone] = (total / np.maximum(count, 1))[column[gone]]
-    return X
 
 
 def _numbered(code: NDArray, sense: NDArray) -> tuple[NDArray, NDArray]:

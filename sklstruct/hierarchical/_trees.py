@@ -31,21 +31,13 @@ _FLAT_CLASSES = 100
 _FLAT_PRODUCTS = 1e9
 
 
-class Bounds(NamedTuple):
-    """Bounds of a tree; None: no bound."""
-
-    max_depth: int | None
-    max_leaf: int | None
-    max_children: int | None = None
-
-
 class TreeSource(NamedTuple):
     """A given tree, or a builder, which gets all of the data or `another_view`."""
 
     given: Taxonomy | None
     builder: Any
     view: RandomState | None
-    bounds: Bounds
+    bounds: dict[str, int | None]  # of `Taxonomy.limit`
 
     def tree(self, data: TrainingSet, classes: NDArray) -> Taxonomy:
         """The taxonomy over exactly these classes, within the bounds."""
@@ -58,7 +50,7 @@ class TreeSource(NamedTuple):
             if self.view is not None:
                 X, code, weight = another_view(X, code, weight, self.view)
             taxonomy = self.builder.build(X, classes[code], sample_weight=weight)
-        return taxonomy.limit(**self.bounds._asdict())
+        return taxonomy.limit(**self.bounds)
 
 
 class Limits(NamedTuple):
@@ -140,7 +132,7 @@ def as_source(
     spec: Any, classes: NDArray, n_taxonomies: int, limits: Limits
 ) -> TreeSource:
     """The source of one tree, from any form of it: a name, a builder or a tree."""
-    bounds = Bounds(limits.max_depth, limits.max_leaf)
+    bounds = {"max_depth": limits.max_depth, "max_leaf": limits.max_leaf}
     if isinstance(spec, str):
         return _by_name(spec, classes, n_taxonomies, limits)
     if hasattr(spec, "build"):
@@ -153,7 +145,7 @@ def _by_name(
 ) -> TreeSource:
     max_depth, max_leaf, shape, flat = limits
     if name == "auto" and flat and n_taxonomies == 1:
-        return TreeSource(Taxonomy.flat(classes), None, None, Bounds(None, None))
+        return TreeSource(Taxonomy.flat(classes), None, None, {})
     plain = "cut" if name == "auto" else name
     builder = named_builder(plain, "taxonomy", ["auto"])
     max_children, options = None, dict[str, Any]()
@@ -164,8 +156,9 @@ def _by_name(
         max_children = shape.max_children if shape.n_levels > 1 else _ONE_LEVEL
         options = _WIDE_OPTIONS.get(plain, {})
     # every builder has these parameters, and then makes no split that would be cut off
-    builder.set_params(max_depth=max_depth, max_leaf=max_leaf, **options)
-    return TreeSource(None, builder, None, Bounds(max_depth, max_leaf, max_children))
+    bounds = {"max_depth": max_depth, "max_leaf": max_leaf}
+    builder.set_params(**bounds, **options)
+    return TreeSource(None, builder, None, {**bounds, "max_children": max_children})
 
 
 def another_view(

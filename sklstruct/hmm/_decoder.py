@@ -169,12 +169,10 @@ class NoisyChannelDecoder(SequenceInference):
         """
         validate_parts(self.channel)
         text = X if y is None else y
-        model: Any = self.language_model
-        if isinstance(model, BackoffModel):
-            self.language_model_ = model
-        else:
-            frozen = isinstance(self.language_model, FrozenEstimator)
-            if not frozen and getattr(self.language_model, "from_file", False):
+        fitted = model = self.language_model
+        if not isinstance(fitted, BackoffModel):
+            frozen = isinstance(fitted, FrozenEstimator)
+            if not frozen and getattr(fitted, "from_file", False):
                 raise ValueError(
                     "language_model was read from a file, and fit would train another "
                     "model in its place; give it as FrozenEstimator(language_model), "
@@ -186,16 +184,14 @@ class NoisyChannelDecoder(SequenceInference):
                     "a model that is fitted already is given as "
                     "FrozenEstimator(language_model), or as its backoff_model_"
                 )
-            self.language_model_ = clone(self.language_model).fit(text, None)
-            model = getattr(self.language_model_, "backoff_model_", None)
+            fitted = clone(fitted).fit(text, None)
+            model = getattr(fitted, "backoff_model_", None)
             if model is None:
                 raise TypeError(
                     f"language_model: {type(self.language_model).__name__} with these "
                     "parameters fits no back-off model"
                 )
         model = with_unknown(model, np.log(_unknown_share(model.n_classes)))
-        self.transition_model_ = model
-        vars(self).pop("_automaton_cache", None)
         labels = model.labels
         if labels.analyzer == "char" and getattr(self.channel, "of_words", False):
             raise ValueError(
@@ -207,13 +203,17 @@ class NoisyChannelDecoder(SequenceInference):
         words = [
             i for i, word in enumerate(labels.classes.tolist()) if word not in marks
         ]
-        self._class_of_label = np.array(words, dtype=np.int32)
-        self.classes_ = labels.classes[self._class_of_label]
         if not words:
             raise ValueError("language_model does not predict any word")
-        self._words = set(map(str, self.classes_.tolist()))
-        self._bound = self.channel.bind(self.classes_.tolist())
-        return self
+        classes = labels.classes[words]
+        return self._set_fitted(
+            language_model_=fitted,
+            transition_model_=model,
+            classes_=classes,
+            _class_of_label=np.array(words, dtype=np.int32),
+            _words=set(map(str, classes.tolist())),
+            _bound=self.channel.bind(classes.tolist()),
+        )
 
     def _read(self, X):
         unknown = self._automaton.unknown_class

@@ -202,7 +202,7 @@ def with_histories(model: BackoffModel, windows: np.ndarray) -> BackoffModel:
     whole, _ = ContextTree.from_histories(
         Histories.from_windows(windows, windows.shape[1]), model.n_symbols
     )
-    tree, index, _ = merge_trees(model.tree, whole)
+    tree, (index, _) = merge_trees([model.tree, whole])
     sizes = np.zeros(tree.n_nodes, dtype=np.int64)
     sizes[index] = np.diff(model.pairs.ptr)
     log_backoff = np.zeros(tree.n_nodes)

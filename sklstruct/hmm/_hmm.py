@@ -306,20 +306,16 @@ class HighOrderHMM(SequenceInference):
                 )
         label_of_class = np.full(model.n_classes, -1, dtype=np.int64)
         label_of_class[factors.class_of_label] = np.arange(len(classes))
-        # In one assignment: an error or an interrupt before leaves the model of an
-        # earlier fit whole.
-        kept = {k: v for k, v in vars(self).items() if k != "_automaton_cache"}
-        self.__dict__ = kept | {
-            "classes_": classes,
-            "transition_model_": model,
-            "emission_": emission,
-            "objective_": np.array(objective),
-            "n_iter_": len(objective),
-            "order_": model.order,
-            "_class_of_label": factors.class_of_label,
-            "_label_of_class": label_of_class,
-        }
-        return self
+        return self._set_fitted(
+            classes_=classes,
+            transition_model_=model,
+            emission_=emission,
+            objective_=np.array(objective),
+            n_iter_=len(objective),
+            order_=model.order,
+            _class_of_label=factors.class_of_label,
+            _label_of_class=label_of_class,
+        )
 
     def _read(self, X):
         rows = candidate_rows(self.emission_, X, len(self.classes_))

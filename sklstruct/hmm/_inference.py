@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -133,6 +133,13 @@ class SequenceInference(BaseEstimator):
     def _class_ids(self) -> dict:
         """The class of the transition model for each label in `classes_`."""
         return dict(zip(self.classes_.tolist(), self._class_of_label.tolist()))
+
+    def _set_fitted(self, **fitted: Any) -> Self:
+        """Set the attributes of a fit in one assignment, so that an error or an
+        interrupt before leaves the model of an earlier fit whole."""
+        kept = {k: v for k, v in vars(self).items() if k != "_automaton_cache"}
+        self.__dict__ = kept | fitted
+        return self
 
     def __getstate__(self):
         state = super().__getstate__().copy()

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_random_state, check_count
+from .._checks import INT64_MAX, as_random_state, check_count
 from .._compat import (
     BaseEstimator,
     DensityMixin,
@@ -264,7 +264,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             None,
         ],
         "learning_rate": [Interval(numbers.Real, 0, 1, closed="both"), "array-like"],
-        "length": [Interval(numbers.Integral, 0, None, closed="left"), None],
+        "length": [Interval(numbers.Integral, 0, INT64_MAX, closed="both"), None],
         "weights": [StrOptions({"logistic", "em"}), "array-like"],
         "validation_fraction": [Interval(numbers.Real, 0, 1, closed="neither")],
     }

@@ -747,20 +747,22 @@ class LanguageModel(
             A file whose name ends in ``.gz``, ``.bz2`` or ``.xz`` is compressed. The
             file gets its name when it is complete; an older file stays until then.
 
-        format : {"arpa", "kenlm", "att", "native"}, default=None
-            Format of the file: the text of ARPA files, the probing binary of KenLM, the
-            text of a weighted automaton of AT&T's and OpenFst's tools, or a file of
-            this library. None: that of the suffix, ``.arpa`` or ``.lm``; ``.bin``,
-            ``.binary``, ``.klm`` or ``.kenlm``; ``.att``; ``.sklm``. A file object, a
-            pipe or a device gets ``"arpa"``.
+        format : {"arpa", "kenlm", "trie", "att", "native"}, default=None
+            Format of the file: the text of ARPA files, the probing binary or the trie
+            of KenLM, the text of a weighted automaton of AT&T's and OpenFst's tools, or
+            a file of this library. None: that of the suffix, ``.arpa`` or ``.lm``;
+            ``.bin``, ``.binary``, ``.klm`` or ``.kenlm``; ``.trie``; ``.att``;
+            ``.sklm``. A file object, a pipe or a device gets ``"arpa"``.
 
         **options
             Options of the format. Of ``"arpa"``: `precision` (None), decimals of the
             log10 values, 1 to 15; None: the digits of single precision. Of ``"kenlm"``:
             `multiplier` (1.5), buckets of the hash tables for each n-gram, above 1. Of
-            ``"att"``: `backoff` ("<epsilon>"), the symbol of the arcs that read
-            nothing. Of ``"native"``: `dtype` ("float64"); "float32" halves the numbers
-            and rounds them.
+            ``"trie"``: `prob_bits` and `backoff_bits` (None), 1 to 25 bits to which
+            numbers are quantised, and `pointer_bits` (None), the most bits that are
+            taken out of a pointer. Of ``"att"``: `backoff` ("<epsilon>"), the symbol of
+            the arcs that read nothing. Of ``"native"``: `dtype` ("float64"); "float32"
+            halves the numbers and rounds them.
 
         Raises
         ------
@@ -798,7 +800,7 @@ class LanguageModel(
             Plain, or compressed by gzip, bzip2, xz or (from Python 3.14 on, before
             with the package ``backports.zstd``) zstd.
 
-        format : {"arpa", "kenlm", "att", "native"}, default=None
+        format : {"arpa", "kenlm", "trie", "att", "native"}, default=None
             Format of the file; None: it is recognised by the first bytes, or by the
             suffix ``.att`` of the name.
 
@@ -812,8 +814,9 @@ class LanguageModel(
             Options of the format. Of ``"att"``: `backoff` ("<epsilon>"), the symbol of
             the arcs that back off. Of ``"native"``: `mmap` (True), whether a plain
             file is mapped, and `verify` (True), whether hashes are compared; pointers
-            and ids are checked in any case. Of ``"kenlm"``: `max_candidates` (1e11),
-            the most candidates that are tried for the n-grams of one order.
+            and ids are checked in any case. Of ``"kenlm"`` and ``"trie"``:
+            `max_candidates` (1e11), the most candidates that are tried for the n-grams
+            of one order of a probing binary.
 
         Returns
         -------
@@ -884,17 +887,16 @@ class LanguageModel(
             out_of_vocabulary=out_of_vocabulary,
         )
         out._validate_params()
-        # Words as Python strings, as `fit` leaves them.
-        symbols = labels.known_symbols("a model over sentences").tolist()
-        classes = labels.classes.tolist()
-        if out.analyzer == "char" and labels.analyzer != "char":
-            classes = [" " if word == BLANK else word for word in classes]
-            symbols = [" " if word == BLANK else word for word in symbols]
-        settings = labels.settings | {"analyzer": out.analyzer}
-        named = Labels(object_array(classes), object_array(symbols), **settings)
-        # The model itself, where its labels are these: it may be pickled as its file.
-        if named != labels or labels.classes.dtype != object:
-            model = model.relabel(named)
+        # Words as Python strings, as `fit` leaves them. The model itself, where its
+        # labels are these: it may be pickled as its file.
+        symbols = labels.known_symbols("a model over sentences")
+        are_objects = labels.classes.dtype == symbols.dtype == object
+        if not are_objects or labels.analyzer != out.analyzer:
+            names = [labels.classes.tolist(), symbols.tolist()]
+            if out.analyzer == "char" and labels.analyzer != "char":
+                names = [[" " if w == BLANK else w for w in one] for one in names]
+            settings = labels.settings | {"analyzer": out.analyzer}
+            model = model.relabel(Labels(*map(object_array, names), **settings))
         out._set_fitted(None, model.labels, model)
         return out
 

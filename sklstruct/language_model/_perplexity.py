@@ -245,7 +245,7 @@ class PerplexityTransformer(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     model : path, kenlm.Model, FrozenEstimator or LanguageModel
-        The model. A path of an ARPA file or a probing binary, or a
+        The model. A path of an ARPA file or a KenLM binary, or a
         :class:`sklstruct.compat.kenlm.Model`, scores as KenLM does;
         ``FrozenEstimator(language_model)`` is a fitted :class:`LanguageModel` of any
         kind. A `LanguageModel` that is not fitted is trained on the documents of `fit`.

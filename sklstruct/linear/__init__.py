@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ._structured import (
         StructuredLogisticRegression as StructuredLogisticRegression,
     )
-    from ._structured import (
+    from ._structured_cv import (
         StructuredLogisticRegressionCV as StructuredLogisticRegressionCV,
     )
 else:

@@ -291,17 +291,9 @@ cdef double epoch(
 
 
 def descend(
-    DescentProblem problem,
-    float[:, ::1] W,
-    float[:, ::1] dual,
-    float[:, ::1] room,
-    int32_t[::1] order,
-    uint64_t[::1] state,
-    double first,
-    double tol,
-    Py_ssize_t max_iter,
-    Py_ssize_t before,
-    int32_t[::1] stop,
+    DescentProblem problem, float[:, ::1] W, float[:, ::1] dual, float[:, ::1] room,
+    int32_t[::1] order, uint64_t[::1] state, double first, double tol,
+    Py_ssize_t max_iter, Py_ssize_t before, int32_t[::1] stop,
 ):
     """Epochs over the samples `order`; `order`, W and dual are changed in place.
 

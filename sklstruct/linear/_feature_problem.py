@@ -20,7 +20,7 @@ from scipy.special import entr
 from .._penalties import Penalty, Separable
 from . import _newton_cd_fast as kernels
 from ._feature_bounds import SeparableTerm
-from ._samples import Samples, is_sparse
+from ._samples import Samples, is_sparse, narrow_indices
 
 # Largest size of an intercept where a lane has the same answer in all samples, so that
 # no finite one is best: the probability is 1 in double precision.
@@ -128,21 +128,32 @@ class FeatureProblem:
         # Weighted squared lengths of the columns.
         if self.dense is not None:
             self.squares = np.einsum("ij,ij,i->j", self.dense, self.dense, weight)
-        else:
-            ptr, row, x = self.columns
-            squared = sp.csr_matrix((x**2, row, ptr), shape=X.shape[::-1])
-            self.squares = squared @ weight
+        elif is_sparse(X):
+            self.squares = np.empty(self.n_features)
+            if self._turn(X):
+                self.X = X = X.copy()
+                X.sum_duplicates()
+                self._turn(X)
         # Sums of the outcomes, which those of the probabilities equal at an optimum.
         self.outcomes = Y @ weight
+
+    def _turn(self, X: sp.csr_matrix) -> bool:
+        """Set `columns` and `squares`; whether an entry is there twice."""
+        ptr = np.zeros(self.n_features + 2, dtype=np.int64)
+        row, x = np.empty(X.nnz, dtype=np.int32), np.empty(X.nnz)
+        self.columns = ptr[:-1], row, x
+        return bool(
+            kernels.by_columns(
+                X.indptr.astype(np.int64), narrow_indices(X), X.data, self.weight,
+                ptr, row, x, self.squares,
+            )
+        )  # fmt: skip
 
     @cached_property
     def columns(self) -> tuple[NDArray, NDArray, NDArray]:
         """X by columns: where each begins, rows and values of its entries."""
-        columns = sp.csc_matrix(self.X)
-        if is_sparse(self.X) and not self.X.has_canonical_format:
-            columns.sum_duplicates()
-        ptr = columns.indptr.astype(np.int64)
-        return ptr, columns.indices.astype(np.int32, copy=False), columns.data
+        X = sp.csc_matrix(self.X)
+        return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
 
     def bound(self, penalty: Penalty) -> SeparableTerm:
         """A penalty that language models know too; see `Penalty.bind`."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ._feature_bounds import ProximalTerm
 from ._feature_problem import FeatureProblem, Found, PathSolver, Report
@@ -31,12 +30,7 @@ class AcceleratedSolver(PathSolver):
     def __init__(self, problem: FeatureProblem) -> None:
         super().__init__(problem)
         self.W = np.zeros((problem.n_features, problem.n_lanes))
-        self.X: Any = problem.dense
-        if self.X is None:
-            ptr, row, x = problem.columns
-            self.X = sp.csc_matrix(
-                (x, row, ptr), shape=(problem.n_samples, problem.n_features)
-            )
+        self.X: Any = problem.X
         # A first guess of the Lipschitz constant: that of the longest column.
         unit = 0.5 if problem.coupled else 0.25
         self.lipschitz = unit * max(problem.squares.max(initial=0.0), 1e-300)

@@ -131,7 +131,9 @@ def read_training(
         ensure_all_finite="allow-nan" if allow_nan else True,
         reset=reset,
     )
-    if not batch:  # a small batch may look like regression; callers know the classes
+    # A small batch may look like regression, and callers know the classes; a column of
+    # strings is always one of classes.
+    if not (batch or (y.ndim == 1 and y.dtype.kind == "U")):
         check_classification_targets(y)
     several, is_sparse = several and y.shape[1] > 1, sp.issparse(y)
     refusal = estimator._refusal_of_labels() if several else None
@@ -144,7 +146,7 @@ def read_training(
         y = as_indicator(y, "y of several columns")
         implied = estimator._implied_labels(y.shape[1])
         y = y if implied is None else implied.close(y)
-    else:
+    elif y.ndim > 1:
         y = column_or_1d(y, warn=True)
     weight, factor, index = sample_weights(X, y, sample_weight, estimator.class_weight)
     if index.size < weight.size:

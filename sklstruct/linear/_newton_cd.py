@@ -43,7 +43,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dsyrk, ssyrk
 
 from .._parallel import row_blocks
 from . import _newton_cd_fast as kernels
@@ -61,9 +61,10 @@ _SHARE, _INNER, _GRAM_INNER = 0.15, 0.1, 1e-3
 # from which on another gap is worth its price.
 _BUDGET = 10
 
-# Largest working set whose Hessian is made; samples at once; and samples for each
-# coordinate that are enough while steps lower the objective by this share or more.
-_GRAM, _BLOCK_ROWS, _ENOUGH, _FAR = 2500, 1024, 8, 1e-2
+# Largest working set whose Hessian is made; samples at once; samples for each
+# coordinate that make X tall and are enough while steps lower the objective by this
+# share or more.
+_GRAM, _BLOCK_ROWS, _ENOUGH, _FAR = 2500, 1024, 3, 1e-2
 
 # Iterates that an extrapolation combines, and the largest sum of its coefficients.
 _MEMORY, _LARGEST = 6, 1e4
@@ -209,7 +210,7 @@ class Gram(Coordinates):
         H = self._hessian(m + n_b)
         diagonal = np.concatenate([self.damping_at, np.full(n_b, self.of_b)])
         at = np.diag_indices(m + n_b)
-        H[at] = H[at] * (1 + 1e-10) + diagonal
+        H[at] = H[at] * (1 + self.rounding) + diagonal
         self.H = H
         self.first = np.concatenate([self.g, self.gb[:n_b]])
         of_b = np.zeros(n_b)
@@ -225,18 +226,24 @@ class Gram(Coordinates):
         assert problem.dense is not None
         bounds = np.searchsorted(self.lanes, np.arange(problem.n_lanes + 1))
         weight, chosen = problem.weight, None
-        if self.rough and _ENOUGH * N < problem.n_samples:
+        enough = max(_ENOUGH * N, _BLOCK_ROWS)
+        tall = enough < problem.n_samples
+        if tall and self.rough:
             # The first steps go far, and a part of the samples says where.
             rng = np.random.RandomState(0)
-            chosen = np.sort(rng.permutation(problem.n_samples)[: _ENOUGH * N])
+            chosen = np.sort(rng.permutation(problem.n_samples)[:enough])
             weight = weight * (problem.total / weight[chosen].sum())
-        H = np.zeros((N, N), order="F")
+        # Sums over many samples are made in single precision: half of the time. Their
+        # rounding errors must not make the model concave.
+        syrk, dtype = (ssyrk, np.float32) if tall else (dsyrk, np.float64)
+        self.rounding = 1e-6 if tall else 1e-10
+        H = np.zeros((N, N), dtype=dtype, order="F")
         size = problem.n_samples if chosen is None else chosen.size
         for part in row_blocks(size, _BLOCK_ROWS):
             part = part if chosen is None else chosen[part]
-            X = np.ascontiguousarray(problem.dense[part][:, self.columns].T)
-            root, P = np.sqrt(weight[part]), self.P[:, part]
-            B = np.zeros((N, root.size))
+            X = problem.dense[part][:, self.columns].T.astype(dtype, order="C")
+            root, P = np.sqrt(weight[part]).astype(dtype), self.P[:, part].astype(dtype)
+            B = np.zeros((N, root.size), dtype=dtype)
             for k in range(problem.n_lanes):
                 of_lane = slice(bounds[k], bounds[k + 1])
                 A = X[self.rows[of_lane]] * root
@@ -249,10 +256,11 @@ class Gram(Coordinates):
                     H[m + k, of_lane] += A @ p
                     H[m + k, m + k] += root @ p
             if problem.coupled:
-                H = dsyrk(-1.0, B.T, beta=1.0, c=H, trans=1, lower=1, overwrite_c=1)
-        H += H.T  # so far the upper triangle is 0
+                H = syrk(-1.0, B.T, beta=1.0, c=H, trans=1, lower=1, overwrite_c=1)
+        H = H.T.astype(np.float64, order="C")
+        H += H.T  # so far the lower triangle is 0
         H[np.diag_indices(N)] *= 0.5
-        return H.T
+        return H
 
     def sweep(self, full: bool) -> float:
         return kernels.sweep_gram(

@@ -30,6 +30,39 @@ from .._watch cimport Watch, over, propagate, watch_of
 cdef double TINY = 1e-300
 
 
+def by_columns(
+    const int64_t[::1] start, const int32_t[::1] column, const double[::1] value,
+    const double[::1] weight,
+    int64_t[::1] ptr, int32_t[::1] row, double[::1] x, double[::1] squares,
+):
+    """X by columns from X by rows; whether an entry is there twice.
+
+    ptr: one more than columns plus 1, zeros before; its last number is not used.
+    squares: weighted squared lengths of the columns.
+    """
+    cdef Py_ssize_t i, j, a, at, n = start.shape[0] - 1
+    cdef double square
+    cdef bint twice = False
+    with nogil:
+        for a in range(start[n]):
+            ptr[column[a] + 2] += 1
+        for j in range(2, ptr.shape[0]):
+            ptr[j] += ptr[j - 1]
+        # ptr[j + 1] goes from the start of column j to its end
+        for i in range(n):
+            for a in range(start[i], start[i + 1]):
+                at = ptr[column[a] + 1]
+                ptr[column[a] + 1] += 1
+                row[at], x[at] = i, value[a]
+        for j in range(squares.shape[0]):
+            square = 0
+            for a in range(ptr[j], ptr[j + 1]):
+                square += weight[row[a]] * x[a] * x[a]
+                twice |= a > ptr[j] and row[a] == row[a - 1]
+            squares[j] = square
+    return twice
+
+
 def gradient(
     const int64_t[::1] ptr, const int32_t[::1] row, const double[::1] x,
     const int32_t[::1] columns, const double[:, ::1] R, double[:, ::1] out,

@@ -211,7 +211,7 @@ class NodeProblems:
         """Multiplications of one product with X, by node."""
         return self.n_entries * self.n_rows + 1
 
-    def _metric(self, v, C, constant, curved):
+    def _metric(self, v, C, constant):
         """The `Moments` of the node; None if they hardly help or are not finite."""
         rows = slice(self.first[v], self.last[v])
         weight = self.weight[rows]
@@ -226,12 +226,10 @@ class NodeProblems:
             mean *= part
         if not np.isfinite(moment).all():
             return None
-        if curved is None:
-            starts = self.bounds[self.ptr[v] : self.ptr[v + 1] - 1] - self.first[v]
-            share = np.add.reduceat(weight, starts) / weight.sum()
-            # not (>=): an overflow makes it nan
-            if not spread(moment, share, lam) >= SPREAD:
-                return None
+        share = np.add.reduceat(weight, self.bounds_of(v)[:-1] - self.first[v])
+        # not (>=): an overflow makes it nan
+        if not spread(moment, share / weight.sum(), lam) >= SPREAD:
+            return None
         try:
             variance, basis = eigh(moment)
         except np.linalg.LinAlgError:
@@ -243,7 +241,7 @@ class NodeProblems:
             np.ascontiguousarray(basis), np.maximum(variance, 0), mean
         )
 
-    def _solve(self, todo, options, C, constant, curved):
+    def _solve(self, todo, options, C, constant):
         X = self.X
         samples = self.last[todo] - self.first[todo]
         rows = self.n_rows[todo]
@@ -277,12 +275,9 @@ class NodeProblems:
         )
         fwork = np.empty(int(scores.max()) + 1, dtype=X.dtype)
         shared = self._kernel_samples(), options
-        large = (rows > 1) & bool(curved)
-        if curved is None:
-            large = metric_pays(samples, X.shape[1], rows)
-        large &= not sp.issparse(X)
+        large = metric_pays(samples, X.shape[1], rows) & (not sp.issparse(X))
         for v in todo[large]:
-            moments = self._metric(v, C, constant, curved)
+            moments = self._metric(v, C, constant)
             kernels.solve(*shared, np.array([v]), space, fwork, moments)
         kernels.solve(*shared, todo[~large], space, fwork, None)
 
@@ -304,7 +299,6 @@ class NodeProblems:
         start: tuple[NDArray, NDArray] | None = None,
         nodes: NDArray | None = None,
         parallel: ThreadMap | None = None,
-        curved: bool | None = None,
         stop: NDArray | None = None,
     ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
         """Fit every node, or some.
@@ -334,10 +328,6 @@ class NodeProblems:
 
         parallel : ThreadMap, default=None
             Threads over nodes; None: the calling one.
-
-        curved : bool, default=None
-            Whether L-BFGS starts from the metric of the features' second moments at
-            dense nodes of three outcomes and more. None: where it pays.
 
         stop : ndarray, default=None
             Flag of a caller that is one of several threads, in `single_blas_thread`.
@@ -375,7 +365,7 @@ class NodeProblems:
             )
 
             def run(chunk):
-                self._solve(chunk, options, C, constant, curved)
+                self._solve(chunk, options, C, constant)
 
             parallel(run, self._chunks(parallel.n_threads, nodes))
         if (status == 2).any():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple
 
@@ -14,9 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit, logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import check_scoring
-from sklearn.model_selection import check_cv
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._checks import (
     INT32_MAX,
@@ -31,14 +28,12 @@ from .._compat import (
     CallbackSupportMixin,
     HasMethods,
     Interval,
-    MetaEstimatorMixin,
     StrOptions,
     _align_api_if_sparse,
     _fit_context,
     with_callbacks,
 )
 from .._parallel import (
-    ThreadMap,
     row_blocks,
     rows_per_block,
     single_blas_thread,
@@ -89,36 +84,6 @@ class LinearPath(NamedTuple):
     n_iter: NDArray
     n_alive: NDArray
 
-    def plot(self, ax: Any) -> Any:
-        """Draw the weights over C, a line for each weight that is not 0 in all models.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes
-            The axes of the lines.
-
-        Returns
-        -------
-        ax : matplotlib Axes
-            The same, with a logarithmic axis of C.
-
-        Examples
-        --------
-        >>> import matplotlib.pyplot as plt
-        >>> from sklearn.datasets import load_iris
-        >>> from sklstruct.linear import StructuredLogisticRegression
-        >>> X, y = load_iris(return_X_y=True)
-        >>> path = StructuredLogisticRegression().coef_path(X, y, Cs=4)
-        >>> len(path.plot(plt.figure().gca()).lines)
-        6
-        """
-        rows = [sp.csr_array(coef).reshape((1, -1)) for coef in self.coefs]
-        weights = sp.vstack(rows, format="csc")
-        used = np.flatnonzero(np.diff(weights.indptr))
-        ax.plot(self.Cs, weights[:, used].toarray(), marker=".")
-        ax.set(xscale="log", xlabel="C", ylabel="weight")
-        return ax
-
 
 class _Samples(NamedTuple):
     """The training set: X, lanes of outcomes, weights > 0, and their row numbers."""
@@ -130,7 +95,7 @@ class _Samples(NamedTuple):
     rows: NDArray
 
 
-class _SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
+class SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
     """Predictions by `coef_` and `intercept_`."""
 
     coef_: Any
@@ -174,7 +139,7 @@ class _SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
         return scores - logsumexp(scores, axis=1, keepdims=True)
 
 
-class StructuredLogisticRegression(_SparseFeatures):
+class StructuredLogisticRegression(SparseFeatures):
     r"""Logistic regression with few weights, groups or trees of features.
 
     .. math::
@@ -559,256 +524,6 @@ class StructuredLogisticRegression(_SparseFeatures):
             np.array([f.objective.size for f in found]),
             np.array([f.n_alive for f in found]),
         )
-
-
-class StructuredLogisticRegressionCV(MetaEstimatorMixin, _SparseFeatures):
-    r"""`StructuredLogisticRegression` with C chosen by cross-validation.
-
-    One path of models for each fold, from the smallest C on, each begun where the last
-    one ended; then a fit of all samples with the chosen C. The fitted attributes of
-    ``best_estimator_`` are attributes of this estimator too, and it predicts alike.
-
-    Parameters
-    ----------
-    estimator : StructuredLogisticRegression
-        The model; cloned. Its C is not used.
-
-    Cs : int or array-like of shape (n_Cs,), default=10
-        Values of C, positive and finite; or how many, in equal ratios from
-        1 / `lam_max_`, where weights enter, to 1000 / `lam_max_`.
-
-    cv : int, cross-validation generator or iterable, default=None
-        As in scikit-learn; None is 5 folds, stratified with one label per sample.
-
-    scoring : str or callable, default=None
-        Score of the held-out samples, larger is better, as in scikit-learn. None: the
-        weighted mean log-probability of the labels in nats; of several labels the sum
-        over all of them. Samples of classes that a fold has not seen are left out.
-
-    one_standard_error : bool, default=False
-        Whether to take the smallest C whose mean score is at most one standard error
-        (over the folds) below the best: fewer weights, at a score that the folds
-        hardly tell from the best.
-
-    n_jobs : int, default=None
-        Threads over folds. None is 1 unless in a `joblib.parallel_config` context.
-        Results do not depend on it.
-
-    Attributes
-    ----------
-    best_estimator_ : StructuredLogisticRegression
-        The model with the chosen C, fitted to all samples.
-
-    C_ : float
-        The value chosen.
-
-    Cs_ : ndarray of shape (n_Cs,)
-        The values tried, ascending.
-
-    scores_ : ndarray of shape (n_folds, n_Cs)
-        Scores of the held-out samples.
-
-    classes_ : ndarray of shape (n_classes,)
-        Sorted labels; with several labels per sample the numbers of the columns of y.
-
-    multilabel_ : bool
-        Whether y was an indicator matrix.
-
-    n_features_in_ : int
-        Number of columns of X.
-
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns of X, if it had string names.
-
-    See Also
-    --------
-    StructuredLogisticRegression : With a given C.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklstruct.linear import StructuredLogisticRegression
-    >>> from sklstruct.linear import StructuredLogisticRegressionCV
-    >>> X, y = load_iris(return_X_y=True)
-    >>> search = StructuredLogisticRegressionCV(
-    ...     StructuredLogisticRegression("l1"), one_standard_error=True
-    ... )
-    >>> search.fit(X, y).coef_.nnz, round(search.C_, 2)
-    (6, 4.04)
-    """
-
-    _parameter_constraints: dict = {
-        "estimator": [StructuredLogisticRegression],
-        "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
-        "cv": ["cv_object"],
-        "scoring": [str, callable, None],
-        "one_standard_error": ["boolean"],
-        "n_jobs": [Integral, None],
-    }
-
-    def __init__(
-        self,
-        estimator: StructuredLogisticRegression,
-        Cs: int | ArrayLike = 10,
-        cv: Any = None,
-        scoring: str | Callable | None = None,
-        *,
-        one_standard_error: bool = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.Cs = Cs
-        self.cv = cv
-        self.scoring = scoring
-        self.one_standard_error = one_standard_error
-        self.n_jobs = n_jobs
-
-    @property
-    def class_weight(self) -> dict | str | None:
-        """Weights of classes, as the estimator has them."""
-        return self.estimator.class_weight
-
-    @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> StructuredLogisticRegressionCV:
-        """Choose C, and fit the weights.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
-
-        y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
-            Labels; several per sample as a dense or sparse matrix of 0 and 1.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; weight 0 is as if absent.
-
-        Returns
-        -------
-        self : StructuredLogisticRegressionCV
-            Fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If X is not finite or so large that squares overflow, if weights are
-            negative or all 0, or if the penalty does not fit the features; the message
-            names the column.
-
-        MemoryError
-            If the working arrays need more than this machine's memory; says how much.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If `max_iter` rounds do not reach `tol`; says the gap.
-        """
-        model = clone(self.estimator)
-        model._validate_params()
-        samples = model._read_samples(X, y, sample_weight)
-        labels = model._labels_of(samples)
-        if model.classes_.size == 1:
-            raise ValueError("y has one class: choosing C needs two or more")
-        folds = self._folds(X, y, samples, labels)
-        with (
-            Progress.of_fit(self, len(folds) + 1) as progress,
-            stop_flag() as stop,
-            single_blas_thread(),
-            ThreadMap(self.n_jobs) as parallel,
-        ):
-            problem = model._problem(samples, stop)
-            model._warn_uneven(problem)
-            solver, term = model._solver(problem)
-            lam_max = solver.largest_lam(term)
-            self.Cs_ = strengths(self.Cs, lam_max)
-            results = parallel(
-                lambda fold: self._fold(samples, labels, fold, stop), folds
-            )
-            self.scores_ = np.array([scores for scores, _ in results])
-            for i, scores in enumerate(self.scores_):
-                progress.step(f"fold {i}: best score {scores.max():.4g}", "fold")
-            self.C_ = float(self.Cs_[self._choose()])
-            (found,) = model._solve(solver, term, [1 / self.C_], silent)
-            model._keep(found, lam_max)
-        gaps = [(gap, 1.0) for _, gap in results] + [(found.gap, problem.total)]
-        if any(gap > model.tol * total for gap, total in gaps):
-            model._warn_gap(*zip(*gaps))
-        self.best_estimator_ = model.set_params(C=self.C_)
-        fitted = {k: v for k, v in vars(model).items() if k.endswith("_")}
-        self.__dict__.update(fitted)
-        return self
-
-    def _folds(self, X, y, samples, labels):
-        """(training, held-out) samples of each fold, numbered as in `samples`."""
-        if self.cv is None or isinstance(self.cv, Integral):
-            cv = check_cv(self.cv, labels, classifier=True)
-            return list(cv.split(samples.X, labels))
-        # A splitter and given folds number all rows, also those of weight 0.
-        number = np.full(_num_samples(X), -1)
-        number[samples.rows] = np.arange(samples.rows.size)
-        folds = []
-        for parts in check_cv(self.cv, classifier=True).split(X, y):
-            try:
-                train, test = (number[part][number[part] >= 0] for part in parts)
-            except IndexError as exc:
-                raise ValueError(f"cv: a fold is not one of rows of X: {exc}") from exc
-            if not (train.size and test.size):
-                raise ValueError(
-                    "cv: a part of a fold has no sample of positive weight"
-                )
-            folds.append((train, test))
-        if not folds:
-            raise ValueError("cv has no folds")
-        return folds
-
-    def _fold(self, samples, labels, fold, stop):
-        """(score of each C, largest gap per sample) of a fold."""
-        train, test = fold
-        # the weights of the samples hold those of the classes
-        model = clone(self.estimator).set_params(class_weight=None)
-        weight = samples.weight[train]
-        part = model._read_samples(samples.X[train], labels[train], weight)
-        if model.classes_.size == 1:
-            raise ValueError("cv: a fold has training samples of one class only")
-        X, y = samples.X[test], labels[test]
-        scorer = None
-        if self.scoring is not None:
-            scorer = check_scoring(model, scoring=self.scoring)
-        problem = model._problem(part, stop)
-        scores, worst = [], 0.0
-        for found in model._solve(*model._solver(problem), 1 / self.Cs_, silent):
-            model._keep(found, np.nan)
-            worst = max(worst, found.gap / problem.total)
-            if scorer is not None:
-                scores.append(scorer(model, X, y))
-            else:
-                scores.append(self._mean_log_proba(model, X, y, samples.weight[test]))
-        return scores, worst
-
-    @staticmethod
-    def _mean_log_proba(model, X, y, weight):
-        """The default score; what the model has not seen is left out."""
-        if model.label_columns_ is None:
-            log_proba = model.target_log_proba(X, y)
-        else:
-            sign = 1 - 2 * y[:, model.label_columns_.known]
-            scores = model.decision_function(X)[:, model.label_columns_.known]
-            log_proba = log_expit(-sign * scores).sum(axis=1)
-        known = ~np.isnan(log_proba)
-        return float(np.average(log_proba[known], weights=weight[known]))
-
-    def _choose(self):
-        """The index of the C chosen."""
-        mean = self.scores_.mean(axis=0)
-        best = int(mean.argmax())
-        if not self.one_standard_error or self.scores_.shape[0] == 1:
-            return best
-        n = self.scores_.shape[0]
-        error = self.scores_[:, best].std(ddof=1) / np.sqrt(n)
-        return int(np.flatnonzero(mean >= mean[best] - error)[0])
 
 
 def reporter(progress: Progress, total: float) -> Report:

@@ -325,17 +325,9 @@ class NodeWeights(CheckedState):
 
     def intercepts(self) -> NDArray:
         """Intercepts of all outcomes, node after node."""
-        return np.concatenate(
-            [
-                self.intercept[:0],  # a single class has no outcome
-                *(
-                    self.intercept[a : a + m]
-                    for a, m in zip(
-                        self.lane_ptr[:-1].tolist(), self.n_outcomes.tolist()
-                    )
-                ),
-            ]
-        )
+        size = self.n_outcomes.astype(np.int64)
+        padding = np.repeat(self.lane_ptr[:-1] - _ptr(size)[:-1], size)
+        return self.intercept[padding + np.arange(padding.size)]
 
     def dense(self) -> NDArray:
         """Weights (all outcomes, n_features); a view if it can be one."""

@@ -142,15 +142,10 @@ cdef class NodeWeightsView:
     """
 
     def __init__(
-        self,
-        const uint64_t[:, ::1] words,
-        const int32_t[:, ::1] rank,
-        const int64_t[::1] start_ptr,
-        const uint32_t[::1] start,
-        const int64_t[::1] cell_ptr,
-        const uint32_t[::1] cell,
-        const int64_t[::1] lane_ptr,
-        const float[::1] intercept,
+        self, const uint64_t[:, ::1] words, const int32_t[:, ::1] rank,
+        const int64_t[::1] start_ptr, const uint32_t[::1] start,
+        const int64_t[::1] cell_ptr, const uint32_t[::1] cell,
+        const int64_t[::1] lane_ptr, const float[::1] intercept,
         const int64_t[::1] given,
     ):
         self.given = given
@@ -213,10 +208,10 @@ cdef class FloatRows:
 
 
 def all_scores(
-    NodeWeightsView nodes, Py_ssize_t start, FloatRows rows, const int64_t[::1] first,
+    NodeWeightsView nodes, FloatRows rows, const int64_t[::1] first,
     float[:, ::1] out, float[::1] room, int32_t[::1] stop,
 ):
-    """out[:, first[v]:first[v + 1]] = the scores of the outcomes of node start + v."""
+    """out[:, first[v]:first[v + 1]] = the scores of the outcomes of node v."""
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t i, v, j, n
     cdef const float* x = NULL
@@ -226,7 +221,7 @@ def all_scores(
         for i in range(rows.n):
             n = rows.row(i, &x, &index)
             for v in range(first.shape[0] - 1):
-                node = nodes.at(start + v)
+                node = nodes.at(v)
                 sklstruct_node_scores(&node, n, x, index, &room[0])
                 for j in range(first[v + 1] - first[v]):
                     out[i, first[v] + j] = room[j]

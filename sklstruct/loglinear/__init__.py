@@ -24,13 +24,8 @@ if TYPE_CHECKING:
     from ._solvers import SOLVERS
     from ._solvers import ActiveSetSolver as ActiveSetSolver
     from ._solvers import AutoSolver as AutoSolver
-    from ._solvers import CoordinateDescentSolver as CoordinateDescentSolver
     from ._solvers import DiagonalSolver as DiagonalSolver
     from ._solvers import FistaSolver as FistaSolver
-    from ._solvers import GISSolver as GISSolver
-    from ._solvers import IISSolver as IISSolver
-    from ._solvers import LBFGSSolver as LBFGSSolver
-    from ._solvers import SCISSolver as SCISSolver
     from ._solvers import Solver as Solver
     from ._solvers import TreeMetricSolver as TreeMetricSolver
 else:

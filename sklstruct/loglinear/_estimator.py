@@ -143,10 +143,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         The method and its stopping rules, as a name or as an object with `tol`,
         `max_iter`, `gap_tol` and `verbose`: "auto" (`AutoSolver`), "tree_metric"
         (`TreeMetricSolver`), "diagonal" (`DiagonalSolver`), "fista" (`FistaSolver`),
-        "lbfgs" (`LBFGSSolver`), "gis" (`GISSolver`), "iis" (`IISSolver`), "scis"
-        (`SCISSolver`), "cd" (`CoordinateDescentSolver`), "active_set"
-        (`ActiveSetSolver`). They start from Kneser-Ney smoothing (or from 0 if the
-        objective is lower there).
+        "active_set" (`ActiveSetSolver`). They start from Kneser-Ney smoothing (or from
+        0 if the objective is lower there).
 
     prior : BackoffModel, default=None
         Another model of the same classes and context symbols, of more text or of other
@@ -156,14 +154,13 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             P(y \mid x) \propto P_{\text{prior}}(y \mid x) \exp s(x, y) ,
 
         so that the penalty is on the difference from the weights of the prior; any
-        back-off model has such weights. For "diagonal", "fista", "lbfgs".
+        back-off model has such weights. For "diagonal", "fista".
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A file such as ``fit.ckpt``, or a folder for many fits: `fit` writes its state
         there every minute and on Ctrl-C, and continues from it in another process; see
         `Checkpoint`. A file of other data or parameters is refused; `tol`, `max_iter`
-        and, unless it is None, `gap_tol` may change. For every solver but "lbfgs", and
-        not for `partial_fit`.
+        and, unless it is None, `gap_tol` may change. Not for `partial_fit`.
 
     padding : object, default=None
         The symbol that marks missing history in dense X.

@@ -23,6 +23,7 @@ from .._checkpoint import (
     State,
     split_part,
 )
+from .._checks import as_numbers
 from .._digest import digest
 from .._parallel import ThreadMap
 from ..backoff import BackoffModel, Fitted
@@ -88,7 +89,7 @@ def check_numbers(model: Any) -> None:
     numbers = {"lam": model.lam, "alpha": model.alpha}
     numbers["depth_weight"] = penalty_of(model).depth_weight
     for name, value in numbers.items():
-        if not np.isfinite(np.asarray(value, dtype=np.float64)).all():
+        if not np.isfinite(as_numbers(name, value)).all():
             raise ValueError(f"{name} must be finite, got {value!r}")
     if float(model.lam) > LARGEST:
         raise ValueError(f"lam must be at most {LARGEST:g}, got {model.lam!r}")

@@ -214,8 +214,8 @@ def expected(SampleTree tree, Py_ssize_t lo, Py_ssize_t hi, Py_ssize_t level,
              double[::1] out, float[::1] total):
     """Expected counts of the pairs of the branches of nodes lo:hi, of one level.
 
-    rows: scratch, one row per level and three more. `total` += the sums over all branches.
-    Returns the sum of the losses of their samples.
+    rows: scratch, one row per level and three more. `total` += the sums over all
+    branches. Returns the sum of the losses of their samples.
     """
     cdef Walk walk = _walk(tree, observed, scores, rows)
     cdef Py_ssize_t node

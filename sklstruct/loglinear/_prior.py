@@ -62,7 +62,7 @@ def with_pairs_of(
     closed = close_model(prior, labels.class_of_symbol)
     own = pairs_of_arrays(closed.tree, closed.pair_ptr, closed.target)
     zeros = np.zeros(own.n_pairs)
-    merged, total, _, there = merge_counts((pairs, count), (own, zeros))
+    merged, total, (_, there) = merge_counts([(pairs, count), (own, zeros)])
     tree = merged.tree
     nearest = np.full(tree.n_nodes, -1, dtype=np.int32)
     nearest[there] = np.arange(closed.tree.n_nodes, dtype=np.int32)

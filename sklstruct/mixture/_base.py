@@ -30,7 +30,8 @@ from ..backoff import (
 from ..backoff._distribution import count_rows, take
 from ..symbols import TextWindows, encode
 from ._models import without_tables
-from ._parts import GroupFit, Part, Samples, TransformCache
+from ._parts import GroupFit, Part
+from ._transforms import Samples, TransformCache
 
 
 class Rows(Protocol):

@@ -32,12 +32,11 @@ from ._parts import (
     ComposedPart,
     GroupFit,
     Part,
-    Samples,
-    TransformCache,
     check_probabilities,
     part_of,
 )
 from ._sources import TokenSources
+from ._transforms import Samples, TransformCache
 
 
 class FactoredPart(ComposedPart):

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from ._analysis import DepthLossDisplay as DepthLossDisplay
     from ._analysis import WeightsByDepthDisplay as WeightsByDepthDisplay
     from ._analysis import WordLossDisplay as WordLossDisplay
-    from ._cost import CostDisplay as CostDisplay
     from ._depth_tradeoff import DepthTradeoffDisplay as DepthTradeoffDisplay
     from ._display import Display
     from ._lattice import LatticeDisplay as LatticeDisplay

@@ -201,10 +201,9 @@ class TaxonomyDisplay(Display):
         ax: Axes | None = None,
         *,
         labels: ArrayLike | None = None,
-        node_names: bool = True,
         cmap: str | Colormap = "viridis",
     ) -> TaxonomyDisplay:
-        """Draw the dendrogram.
+        """Draw the dendrogram, with the names of nodes that have one.
 
         Parameters
         ----------
@@ -214,10 +213,6 @@ class TaxonomyDisplay(Display):
 
         labels : array-like of shape (n_classes,), default=None
             Names to write instead of the labels, in the order of its classes.
-
-        node_names : bool, default=True
-            Whether to write the names of the nodes that have one (see `Taxonomy`) on
-            the branches that lead to them.
 
         cmap : str or Colormap, default="viridis"
             Colours of accuracies from 0.5 to 1, the same for every tree; worse nodes
@@ -269,7 +264,7 @@ class TaxonomyDisplay(Display):
             self.nodes_ = self._draw_nodes(ax, x, y, cmap)
         size = _letter_size(ax, K)
         self.labels_ = self._draw_labels(ax, names[tree.class_sets.order], right, size)
-        self.names_ = self._draw_names(ax, x, y, size) if node_names else []
+        self.names_ = self._draw_names(ax, x, y, size)
         ticks = np.asarray(
             MaxNLocator(10, integer=True).tick_values(0, max(tree.depth, 1))
         )

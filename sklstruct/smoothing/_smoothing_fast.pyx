@@ -19,19 +19,6 @@ parent's. The discount min(a, D_1) would make probabilities 0 without interpolat
 from libc.stdint cimport int32_t
 
 
-cdef inline double kept(double a, const double[::1] discounts) noexcept nogil:
-    """a - D(a), with D = discounts[i - 1] at i, constant from the last on."""
-    cdef Py_ssize_t i, last = discounts.shape[0]
-    cdef double low
-    if a < 1.0:
-        return (1.0 - discounts[0]) * a * a
-    if a >= last:
-        return a - discounts[last - 1]
-    i = <Py_ssize_t> a
-    low = discounts[i - 1]
-    return a - (low + (a - i) * (discounts[i] - low))
-
-
 def discount(const int32_t[::1] ptr, Py_ssize_t first, Py_ssize_t last,
              const double[::1] count, const double[::1] discounts,
              double[::1] discounted, double[::1] backoff_mass):
@@ -47,7 +34,7 @@ def discount(const int32_t[::1] ptr, Py_ssize_t first, Py_ssize_t last,
             rest = 0.0
             for p in range(ptr[n], ptr[n + 1]):
                 a = count[p]
-                k = kept(a, discounts)
+                k = kept(a, &discounts[0], discounts.shape[0])
                 discounted[p] = k
                 total += a
                 rest += a - k

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
         label_array,
         learn_symbols,
         object_array,
+        pack_strings,
+        unpack_strings,
     )
     from ._ids import prepare_for_ids
     from ._labels import Labels as Labels
-    from ._labels import read_vocabulary, sort_symbols, union_labels
+    from ._labels import check_sizes, read_vocabulary, sort_symbols, union_labels
     from ._number import number_sentences
     from ._sentences import (
         DEEPEST,

@@ -57,7 +57,10 @@ class LabelLists(list):
 
 def pack_strings(values: list[str], errors: str = "strict") -> Packed:
     """Strings as one array of UTF-8 bytes, and the end of each in it."""
-    parts = [value.encode("utf-8", errors) for value in values]
+    try:
+        parts = list(map(str.encode, values))
+    except UnicodeEncodeError:
+        parts = [value.encode("utf-8", errors) for value in values]
     sizes = np.fromiter(map(len, parts), np.int64, len(parts))
     return np.frombuffer(b"".join(parts), dtype=np.uint8), np.cumsum(sizes)
 

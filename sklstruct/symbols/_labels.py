@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._checks import check_length
-from .._description import Description
 from ._encoding import (
     SymbolIndex,
+    is_missing,
     label_array,
     object_array,
     pack_strings,
@@ -196,11 +196,6 @@ class Labels:
         """Number of context symbols, None where they are not known."""
         return None if self.symbols is None else self.symbols.size
 
-    @property
-    def n_tokens(self) -> int:
-        """Number of labels that are symbol, class or both."""
-        return self.class_of_token.size - 1
-
     # --------------------------------------------------------- derived tables
 
     def forget_tables(self) -> None:
@@ -328,12 +323,6 @@ class Labels:
 
     # ----------------------------------------------------------- object model
 
-    def check_sizes(self, n_classes: int, n_symbols: int) -> None:
-        """ValueError unless the labels fit a model of these sizes."""
-        check_length("labels.classes", self.classes, n_classes, "one per class")
-        if self.symbols is not None:
-            check_length("labels.symbols", self.symbols, n_symbols, "one per symbol")
-
     def __eq__(self, other):
         if not isinstance(other, Labels):
             return NotImplemented
@@ -376,15 +365,6 @@ class Labels:
         """The marks and the analyzer by name, for labels of other words."""
         return {name: vars(self)[name] for name in _FIELDS[2:]}
 
-    def _repr_html_(self):
-        figures = {
-            "n_classes": self.classes.size,
-            "n_symbols": None if self.symbols is None else self.symbols.size,
-            **self.settings,
-            "classes": [*self.classes[:8], "…"[: self.classes.size - 8 > 0]],
-        }
-        return Description(figures)._repr_html_()
-
     def __repr__(self):
         symbols = "unknown" if self.symbols is None else self.symbols.size
         settings = "".join(
@@ -393,6 +373,13 @@ class Labels:
             if value not in (None, "word")
         )
         return f"Labels(n_classes={self.classes.size}, n_symbols={symbols}{settings})"
+
+
+def check_sizes(labels: Labels, n_classes: int, n_symbols: int) -> None:
+    """ValueError unless the labels fit a model of these sizes."""
+    check_length("labels.classes", labels.classes, n_classes, "one per class")
+    if labels.symbols is not None:
+        check_length("labels.symbols", labels.symbols, n_symbols, "one per symbol")
 
 
 def _ids(index, values, unknown):
@@ -438,6 +425,8 @@ def read_vocabulary(vocabulary: Any, analyzer: str = "word") -> list:
         raise TypeError(
             f"vocabulary must be an array of hashable symbols: {exc}"
         ) from exc
+    if gone := [word for word in words if is_missing(word)]:
+        raise ValueError(f"vocabulary holds {gone[0]!r}, which is not a word")
     if not words:
         where = f" of {vocabulary!r}" if isinstance(vocabulary, TextFile) else ""
         raise ValueError(f"vocabulary{where} is empty: give at least one word")

@@ -358,7 +358,7 @@ class SentenceEncoder:
 
     def __init__(self, labels: Labels):
         self.labels = labels
-        self.lost = labels.n_tokens
+        self.lost = labels.class_of_token.size - 1
         token = labels.token_of_class
         self.start = labels.start_id
         self.end = -1 if labels.end is None else int(token[labels.end_id])

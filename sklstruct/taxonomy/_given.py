@@ -80,7 +80,7 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
         return tree
     there = among(classes, tree.classes)
     if there.all():
-        return tree.restrict(classes)
+        return _restricted(tree, classes)
     encoded = _are_positions(classes)
     if not encoded or there.any() or tree.n_classes != classes.size:
         raise ValueError(
@@ -88,6 +88,19 @@ def as_taxonomy(taxonomy: Any, classes: ArrayLike) -> Taxonomy:
             f"{listed(classes[~there])}" + (f". {_encoded(classes)}" if encoded else "")
         )
     return Taxonomy(tree.parent, tree.leaf_of_class, names=tree.names)
+
+
+def _restricted(tree: Taxonomy, classes: NDArray) -> Taxonomy:
+    """The tree over some of its classes; nodes without classes are dropped."""
+    leaf = tree.leaf_of_class[np.searchsorted(tree.classes, classes)]
+    keep = np.zeros(tree.n_nodes, dtype=bool)
+    keep[leaf] = True
+    for lo, hi in zip(tree.level_ptr[-2:0:-1], tree.level_ptr[:1:-1]):
+        keep[tree.parent[lo:hi][keep[lo:hi]]] = True
+    number = np.cumsum(keep) - 1
+    parent = np.where(tree.parent < 0, -1, number[tree.parent])[keep]
+    names = tree.names and [tree.names[v] for v in np.flatnonzero(keep)]
+    return Taxonomy(parent, number[leaf], classes, names)
 
 
 def _are_positions(classes: NDArray) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._checks import as_floats, check_count
+from .._checks import check_count
 from ._labels import as_scalar, is_absent
 
 Parts: TypeAlias = tuple[NDArray, NDArray, list, list | None]
@@ -22,6 +22,8 @@ Tree: TypeAlias = Any
 # Deepest tree that `write_text` draws without `max_depth`: a chain of K levels takes
 # 5 K² characters, 5 MB here and 500 MB at 10 000.
 _MAX_TEXT_DEPTH = 1000
+# Labels of a leaf that `write_text` lists.
+_MOST_LABELS = 8
 _END: Any = object()
 
 
@@ -181,30 +183,6 @@ def read_paths(paths: Mapping[Hashable, Sequence]) -> Parts:
     return assemble(parent, labels, label_node, name)
 
 
-def read_linkage(linkage: ArrayLike) -> tuple[NDArray, NDArray]:
-    """Parents and leaves of a linkage matrix of SciPy."""
-    merges = np.asarray(linkage)
-    if merges.ndim != 2 or (merges.size and merges.shape[1] < 2):
-        raise ValueError(
-            f"linkage must be a 2-D array with at least 2 columns, got shape "
-            f"{merges.shape}"
-        )
-    m = len(merges)
-    given = as_floats("linkage", merges[:, :2] if m else np.empty((0, 2)), 2)
-    parent = np.full(2 * m + 1, -1, dtype=np.int64)
-    made = np.arange(m + 1, 2 * m + 1)
-    known = ((given >= 0) & (given < made[:, None])).all()
-    pairs = given.astype(np.int64) if known else np.empty((0, 2), np.int64)
-    if np.unique(pairs).size < 2 * m:
-        raise ValueError(
-            "linkage merges a cluster twice or before it exists; row i may use "
-            "each cluster below n_classes + i once in the whole matrix"
-        )
-    parent[pairs[:, 0]] = made
-    parent[pairs[:, 1]] = made
-    return parent, np.arange(m + 1)
-
-
 def assemble(
     parent: ArrayLike, labels: list, label_node: ArrayLike, names: list | None
 ) -> Parts:
@@ -261,12 +239,11 @@ def reject_cycle(
 # ---------------------------------------------------------------------- writers
 
 
-def labels_of_leaves(tree: Tree) -> dict[int, list]:
-    """Leaf -> its labels, as Python scalars."""
-    held: dict[int, list] = {}
-    labels = tree.classes.tolist()
-    for k, v in enumerate(tree.leaf_of_class.tolist()):
-        held.setdefault(v, []).append(labels[k])
+def labels_of_nodes(tree: Tree) -> list[list]:
+    """The labels that each node holds, as Python scalars: none at inner nodes."""
+    held: list[list] = [[] for _ in range(tree.n_nodes)]
+    for label, v in zip(tree.classes.tolist(), tree.leaf_of_class.tolist()):
+        held[v].append(label)
     return held
 
 
@@ -281,17 +258,14 @@ def preorder(tree: Tree) -> Iterable[tuple[int, int]]:
 
 
 def write_nested(tree: Tree) -> list:
-    labels = tree.classes.tolist()
-    lists: list[list] = [[] for _ in range(tree.n_nodes)]
-    for k, v in enumerate(tree.leaf_of_class.tolist()):
-        lists[v].append(labels[k])
+    lists = labels_of_nodes(tree)
     for v, p in enumerate(tree.parent.tolist()):
         if p >= 0:
             lists[p].append(lists[v])
     return lists[0]
 
 
-def write_text(tree: Tree, max_depth: int | None, max_labels: int) -> str:
+def write_text(tree: Tree, max_depth: int | None) -> str:
     if max_depth is not None:
         max_depth = check_count("max_depth", max_depth, 0)
     elif tree.depth > _MAX_TEXT_DEPTH:
@@ -300,17 +274,16 @@ def write_text(tree: Tree, max_depth: int | None, max_labels: int) -> str:
             f"square; give max_depth, the deepest level to show (None draws at "
             f"most {_MAX_TEXT_DEPTH})"
         )
-    max_labels = check_count("max_labels", max_labels, 1)
-    held = labels_of_leaves(tree)
+    held = labels_of_nodes(tree)
     sizes = tree.class_sets.stop - tree.class_sets.start
     lines = []
     for v, level in preorder(tree):
         if max_depth is not None and level > max_depth:
             continue
         name = None if tree.names is None else tree.names[v]
-        if v in held:
-            text = ", ".join(str(label) for label in held[v][:max_labels])
-            if len(held[v]) > max_labels:
+        if held[v]:
+            text = ", ".join(str(label) for label in held[v][:_MOST_LABELS])
+            if len(held[v]) > _MOST_LABELS:
                 text += f", ... ({len(held[v])} classes)"
             if name is not None and len(held[v]) > 1:
                 text = f"{name}: {text}"

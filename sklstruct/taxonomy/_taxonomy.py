@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._checks import as_ids, check_count
 from ._io import (
-    read_linkage,
     read_nested,
     read_parents,
     read_paths,
@@ -85,6 +84,18 @@ class Taxonomy:
 
     names : tuple or None
         Names of the nodes.
+
+    n_nodes, n_classes, n_leaves : int
+        Numbers of nodes (the root and leaves included), classes and leaves.
+
+    depth : int
+        Number of decisions on the longest path; 0 for a single leaf.
+
+    is_leaf : bool ndarray of shape (n_nodes,)
+        Whether a node has no children.
+
+    level_of_node : int32 ndarray of shape (n_nodes,)
+        Number of decisions on the path to each node; 0 for the root.
 
     Raises
     ------
@@ -175,8 +186,16 @@ class Taxonomy:
             # The last child of a level's last node ends the next level.
             ptr.append(int(self.child_ptr[ptr[-1]]))
         self.level_ptr = np.array(ptr, dtype=np.int32)
+        self.n_nodes, self.n_classes, self.depth = n, labels.size, len(ptr) - 2
+        self.is_leaf = np.diff(self.child_ptr) == 0
+        self.n_leaves = int(self.is_leaf.sum())
+        levels = np.arange(self.depth + 1, dtype=np.int32)
+        self.level_of_node = np.repeat(levels, np.diff(self.level_ptr))
         self._sets = None
-        for array in (parent, leaf, labels, self.child_ptr, self.level_ptr):
+        for array in (
+            parent, leaf, labels, self.child_ptr, self.level_ptr, self.is_leaf,
+            self.level_of_node,
+        ):  # fmt: skip
             array.flags.writeable = False
 
     def __getstate__(self):
@@ -300,40 +319,6 @@ class Taxonomy:
         return cls(*read_paths(paths))
 
     @classmethod
-    def from_linkage(
-        cls, linkage: ArrayLike, classes: ArrayLike | None = None
-    ) -> Taxonomy:
-        """Taxonomy of a linkage matrix of SciPy.
-
-        Parameters
-        ----------
-        linkage : array-like of shape (n_classes - 1, 2 or more)
-            Row i merges the clusters in its first two columns into cluster
-            n_classes + i; clusters below n_classes are the classes.
-
-        classes : array-like of shape (n_classes,), default=None
-            Labels; None means 0 ... n_classes - 1.
-
-        Returns
-        -------
-        taxonomy : Taxonomy
-            Binary, one class per leaf.
-
-        Raises
-        ------
-        ValueError
-            If a cluster is merged twice, or before it exists.
-
-        Examples
-        --------
-        >>> from scipy.cluster.hierarchy import ward
-        >>> from sklstruct.taxonomy import Taxonomy
-        >>> Taxonomy.from_linkage(ward([[0.0], [5.0], [5.1]])).to_nested()
-        [[0], [[1], [2]]]
-        """
-        return cls(*read_linkage(linkage), classes)
-
-    @classmethod
     def flat(cls, classes: ArrayLike) -> Taxonomy:
         """The taxonomy of depth 0: the root is one leaf with all classes."""
         labels = as_labels(classes)
@@ -341,56 +326,10 @@ class Taxonomy:
 
     # ------------------------------------------------------------------ shape
 
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes, the root and leaves included."""
-        return self.parent.size
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return self.classes.size
-
-    @property
-    def n_leaves(self) -> int:
-        """Number of leaves."""
-        return int(self.is_leaf.sum())
-
-    @property
-    def depth(self) -> int:
-        """Number of decisions on the longest path; 0 for a single leaf."""
-        return self.level_ptr.size - 2
-
-    @property
-    def is_leaf(self) -> NDArray:
-        """Boolean array of shape (n_nodes,)."""
-        return np.diff(self.child_ptr) == 0
-
-    @property
-    def level_of_node(self) -> NDArray:
-        """int32 array of shape (n_nodes,), 0 for the root."""
-        sizes = np.diff(self.level_ptr)
-        return np.repeat(np.arange(sizes.size, dtype=np.int32), sizes)
-
     def children(self, node: int) -> NDArray:
         """Children of a node from left to right, empty for a leaf."""
-        node = self._check_node(node)
+        node = check_node(self, node)
         return np.arange(self.child_ptr[node], self.child_ptr[node + 1], dtype=np.int32)
-
-    def path(self, node: int) -> NDArray:
-        """Nodes from the root to `node`, both included."""
-        nodes = [self._check_node(node)]
-        while nodes[-1] > 0:
-            nodes.append(int(self.parent[nodes[-1]]))
-        return np.array(nodes[::-1], dtype=np.int32)
-
-    def _check_node(self, node) -> int:
-        # An index of an array may be negative, the number of a node may not.
-        if not isinstance(node, Integral) or not 0 <= int(node) < self.n_nodes:
-            raise ValueError(
-                f"node must be an integer from 0 to {self.n_nodes - 1}, got {node!r}"
-            )
-        return int(node)
 
     @property
     def class_sets(self) -> ClassSets:
@@ -420,7 +359,7 @@ class Taxonomy:
 
     def classes_below(self, node: int) -> NDArray:
         """Indices (into `classes`) of the classes below a node."""
-        node = self._check_node(node)
+        node = check_node(self, node)
         order, start, stop = self.class_sets
         return order[start[node] : stop[node]]
 
@@ -541,17 +480,14 @@ class Taxonomy:
         array([['animal', 'dog'],
                ['bus', '']], dtype='<U6')
         """
-        return write_paths(self, self.n_nodes + self._class_ids(as_labels(labels)))
-
-    def _class_ids(self, labels: NDArray) -> NDArray:
-        """Indices into `classes`; ValueError for a label that is not a class."""
+        labels = as_labels(labels)
         known = among(labels, self.classes)
         if not known.all():
             raise ValueError(
                 f"unknown label {listed(labels[~known][:1])}: the label is not a class "
                 "of the taxonomy"
             )
-        return np.searchsorted(self.classes, labels)
+        return write_paths(self, self.n_nodes + np.searchsorted(self.classes, labels))
 
     # ---------------------------------------------------------------- changes
 
@@ -637,35 +573,6 @@ class Taxonomy:
         names = self.names and tuple(self.names[v] for v in kept)
         return self._trusted(parent, number[leaf], self.classes, names)
 
-    def restrict(self, classes: ArrayLike) -> Taxonomy:
-        """The tree over some of its classes; nodes without classes are dropped.
-
-        Parameters
-        ----------
-        classes : array-like
-            Distinct labels of the tree, at least one.
-
-        Returns
-        -------
-        taxonomy : Taxonomy
-
-        Raises
-        ------
-        ValueError
-            If a label is unknown or repeated, or there are no labels.
-        """
-        labels = as_labels(classes)
-        index = self._class_ids(labels)
-        keep = np.zeros(self.n_nodes, dtype=bool)
-        keep[self.leaf_of_class[index]] = True
-        for lo, hi in zip(self.level_ptr[-2:0:-1], self.level_ptr[:1:-1]):
-            keep[self.parent[lo:hi][keep[lo:hi]]] = True
-        keep[0] = True
-        number = np.cumsum(keep) - 1
-        parent = np.where(self.parent < 0, -1, number[self.parent])[keep]
-        names = self.names and [self.names[v] for v in np.flatnonzero(keep)]
-        return Taxonomy(parent, number[self.leaf_of_class[index]], labels, names=names)
-
     # ----------------------------------------------------------------- output
 
     def to_nested(self) -> list:
@@ -676,8 +583,8 @@ class Taxonomy:
         """
         return write_nested(self)
 
-    def export_text(self, *, max_depth: int | None = None, max_labels: int = 8) -> str:
-        """The tree as text, one node per line.
+    def export_text(self, *, max_depth: int | None = None) -> str:
+        """The tree as text, one node per line, with up to eight labels of a leaf.
 
         Parameters
         ----------
@@ -686,9 +593,6 @@ class Taxonomy:
             classes. None shows all levels, of at most 1000: the text grows with the
             square of the depth.
 
-        max_labels : int, default=8
-            Labels to list per leaf, >= 1.
-
         Returns
         -------
         text : str
@@ -696,10 +600,10 @@ class Taxonomy:
         Raises
         ------
         ValueError
-            If a tree of more than 1000 levels has no `max_depth`, or a parameter is out
-            of its range.
+            If a tree of more than 1000 levels has no `max_depth`, or `max_depth` is not
+            an integer of at least 0.
         """
-        return write_text(self, max_depth, max_labels)
+        return write_text(self, max_depth)
 
     def _repr_html_(self) -> str:
         depth = 3 if self.n_nodes > 200 else None  # about a screenful
@@ -726,3 +630,13 @@ class Taxonomy:
 
     def __sklearn_clone__(self) -> Taxonomy:
         return self  # immutable: the clones of an estimator can share it
+
+
+def check_node(tree: Taxonomy, node: Any) -> int:
+    """The number of a node as an int, or a ValueError."""
+    # An index of an array may be negative, the number of a node may not.
+    if not isinstance(node, Integral) or not 0 <= int(node) < tree.n_nodes:
+        raise ValueError(
+            f"node must be an integer from 0 to {tree.n_nodes - 1}, got {node!r}"
+        )
+    return int(node)

@@ -6,7 +6,7 @@ from .._lazy import face
 
 if TYPE_CHECKING:
     from ._classifier import TextClassifier as TextClassifier
-    from ._fasttext import FastTextFile, is_fasttext, numbered_lines, read_labelled
+    from ._fasttext import FastTextFile, is_fasttext, read_labelled
     from ._targets import log_loss_of
     from ._vectorizer import NgramVectorizer as NgramVectorizer
 else:

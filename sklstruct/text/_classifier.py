@@ -33,11 +33,12 @@ from ..linear import LinearClassifier
 from ..linear._labels import check_labels
 from ..symbols import encode, object_array
 from ..taxonomy import Taxonomy
-from ._prior import with_prior, without_ngrams
+from ._prior import texts_for, with_prior, without_ngrams
 from ._reduced import ReducedMixin, joined, parts_of
 from ._scores import text_scores
 from ._targets import are_lists, label_shares, learn_names, rows_are_equal
-from ._vectorizer import NgramVectorizer, as_texts
+from ._texts import Texts, as_texts
+from ._vectorizer import NgramVectorizer
 
 # Analyzer and n-gram range of the vectorizers of a name of features.
 _NAMED: dict[str, dict[str, tuple[Any, tuple[int, int]]]] = {
@@ -47,7 +48,7 @@ _NAMED: dict[str, dict[str, tuple[Any, tuple[int, int]]]] = {
 }
 # The names that "auto" compares, and the most texts that it compares them on.
 _TRIED = "letters", "both"
-_MOST_TRIED = 20_000
+_MOST_TRIED = 5_000
 
 # weight_threshold of the default estimator, which is that of HierarchicalClassifier.
 _THRESHOLD = 0.02
@@ -76,7 +77,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
           Both parts of a row have the length :math:`1/\sqrt2`.
         - "auto": "letters" or "both", whichever has the smaller log-loss on the fold of
           the estimator, or "letters" if the texts are too few for a fold or hold no
-          n-gram of "both". Of more than 20 000 texts so many are drawn for the choice.
+          n-gram of "both". Of more than 5000 texts so many are drawn for the choice.
         - An `NgramVectorizer`, or another transformer of texts; it is cloned.
 
     ngram_range : tuple (shortest, longest), default=None
@@ -211,8 +212,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             strings, or as a dense or sparse matrix of 0 and 1.
 
         sample_weight : array-like of shape (n_texts,), default=None
-            Non-negative weights of the texts for the classifier. The n-grams and their
-            idf are those of all texts, also of weight 0.
+            Non-negative weights of the texts for the classifier. A text of weight 0 is
+            as if absent; the n-grams and their idf do not depend on other weights.
 
         Returns
         -------
@@ -236,6 +237,10 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             check_classification_targets(check_labels(strings_as_objects(y)))
         check_samples(len(texts), y.shape[0] if hasattr(y, "shape") else len(y))
         weight = _check_sample_weight(sample_weight, np.empty(len(texts)))
+        if not weight.all():
+            kept = np.flatnonzero(weight)
+            texts, y = texts[kept], _safe_indexing(y, kept)
+            sample_weight = weight = weight[kept]
         if isinstance(self.features, str) and self.features == "auto":
             fitted = self._compared(texts, y, sample_weight)
         else:
@@ -314,7 +319,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     def _fitted(self, features, texts, y, weight):
         """The vectorizer and the classifier, fitted."""
         vectorizer, classifier = self._vectorizer(features), self._classifier()
-        rows = vectorizer.fit_transform(texts)
+        rows = vectorizer.fit_transform(texts_for(vectorizer, texts))
         given = {} if weight is None else {"sample_weight": weight}
         return vectorizer, classifier.fit(rows, y, **given)
 
@@ -324,8 +329,12 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         if n > _MOST_TRIED:
             rng = check_random_state(self.random_state)
             chosen = np.sort(rng.permutation(n)[:_MOST_TRIED])
-            some = tuple(
-                None if part is None else _safe_indexing(part, chosen) for part in some
+            some = (
+                texts[chosen],
+                *(
+                    None if part is None else _safe_indexing(part, chosen)
+                    for part in (y, weight)
+                ),
             )
         fitted, losses = [], []
         for name in _TRIED:
@@ -348,10 +357,10 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     # --------------------------------------------------------------- prediction
 
-    def _rows(self, texts: list[str]) -> tuple[Any, NDArray]:
+    def _rows(self, texts: Texts) -> tuple[Any, NDArray]:
         """The rows of texts, for `estimator_`, and which texts have no known n-gram."""
         if self.reduced_ is None:
-            rows = self.features_.transform(texts)
+            rows = self.features_.transform(texts_for(self.features_, texts))
             return rows, without_ngrams(self.features_, rows)
         vectorizers = list(parts_of(self.features_).values())
         return text_scores(vectorizers, self.reduced_.weights, texts, self.n_jobs)
@@ -360,7 +369,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         """The answer of a method of `estimator_` for texts, block by block."""
         check_is_fitted(self)
         texts, answer = as_texts(X), getattr(self.estimator_, method)
-        if not texts:
+        if not len(texts):
             raise ValueError("X must hold at least one text, got an empty list")
         found = []
         for i in range(0, len(texts), _BLOCK):
@@ -522,12 +531,15 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         Returns
         -------
         changes : list of tuple (n-gram, change)
-            Largest change first: up to k positive ones, then up to k negative ones.
+            Largest change first: up to k positive ones, then up to k negative ones. The
+            list is empty for a label of probability 0. With "both", ``words__`` or
+            ``letters__`` is before each n-gram.
 
         Raises
         ------
         ValueError
-            If `text` is not a string or `label` is not in ``classes_``.
+            If `text` is not a string, `label` is not in ``classes_`` or the vectorizer
+            does not name its n-grams.
         """
         if not isinstance(text, str):
             raise ValueError(f"text must be one string, got {type(text).__name__}")
@@ -555,7 +567,13 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
                 raise ValueError(f"label={label!r} is not in classes_")
         with np.errstate(invalid="ignore"):
             change = log_proba[0, code] - log_proba[1:, code]
-        names = self.features_.get_feature_names_out()[row.indices]
+        try:
+            names = self.features_.get_feature_names_out()[row.indices]
+        except AttributeError:
+            raise ValueError(
+                f"features: a {type(self.features_).__name__} does not name its "
+                "n-grams; use an NgramVectorizer to explain texts"
+            ) from None
         order = np.argsort(-change, kind="stable")
         up, down = order[change[order] > 0][:k], order[change[order] < 0][-k:]
         chosen = np.concatenate([up, down])

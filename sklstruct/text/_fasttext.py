@@ -22,7 +22,6 @@ import codecs
 import mmap
 import os
 import struct
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -317,12 +316,6 @@ def is_fasttext(path: str | bytes | os.PathLike) -> bool:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
-def numbered_lines(file: Any) -> Iterator[tuple[int, bytes]]:
-    """(number from 1, line) of a binary file, without a byte order mark before them."""
-    for number, line in enumerate(file, 1):
-        yield number, line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-
-
 def read_labelled(path: Any, prefix: str = "__label__") -> tuple[list[str], list]:
     """(texts, the labels of each) of a file in fastText's form.
 
@@ -347,7 +340,9 @@ def read_labelled(path: Any, prefix: str = "__label__") -> tuple[list[str], list
     mark = prefix.encode()
     texts, labels = [], []
     with open_read(path, name="path") as (file, label):
-        for number, line in numbered_lines(file):
+        for number, line in enumerate(file, 1):
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
             words = line.replace(b"\0", b" ").split()
             marked = [word for word in words if word.startswith(mark)]
             if not marked:

@@ -19,11 +19,12 @@ from ..exchange import Container, labels_of, put_labels
 from ..hierarchical._score_model import ScoreModel
 from ..linear._labels import LabelColumns
 from ..taxonomy import Taxonomy
-from ._ngrams import NgramTrie, Reader, Words, depth_first, parents_in_order
+from ._ngrams import NgramTrie, depth_first, parents_in_order
+from ._reading import Reader, Words
 from ._scores import ByteWeights
 from ._vectorizer import NgramVectorizer, idf_of
 
-TEXT_MODEL = Container(b"sklstruct texts\n", 1, "a text classifier")
+TEXT_MODEL = Container(b"sklstruct texts\n", 2, "a text classifier")
 
 # Labels and n-grams may hold lone surrogates, as texts may.
 _ERRORS = "surrogatepass"
@@ -83,7 +84,7 @@ def _put_vectorizer(i: int, one: NgramVectorizer, arrays: dict) -> dict[str, Any
     words = trie.reader.words
     if words is not None:
         header["n_stop"] = words.n_stop
-        arrays[f"letters{i}"] = _narrow(words.letters)
+        arrays[f"letters{i}"] = words.letters
         arrays[f"lengths{i}"] = _narrow(np.diff(words.ends))
     if one.terms_ is not None:
         terms = np.array(one.terms_, dtype=object)
@@ -96,11 +97,10 @@ def _vectorizer(i: int, header: dict[str, Any], arrays: dict) -> NgramVectorizer
     one._validate_params()
     words, n_columns = None, int(header["n_columns"])
     if one.analyzer == "word":
-        words = Words(())
-        words.letters = arrays[f"letters{i}"].astype(np.uint32)
-        words.ends = np.append(0, np.cumsum(arrays[f"lengths{i}"], dtype=np.int64))
-        words.n_stop = int(header["n_stop"])
+        ends = np.append(0, np.cumsum(arrays[f"lengths{i}"], dtype=np.int64))
+        words = Words(arrays[f"letters{i}"], ends, int(header["n_stop"]))
         words._check_arrays()
+        words.known  # noqa: B018 - an error if two words are the same
     parent = parents_in_order(arrays[f"depth{i}"])
     symbol = np.append(0, arrays[f"symbol{i}"]).astype(np.uint32)
     is_column = np.unpackbits(arrays[f"is_column{i}"])[: parent.size - 1].astype(bool)

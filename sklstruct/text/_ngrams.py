@@ -1,231 +1,97 @@
-"""Texts to symbols, and the trie of their n-grams."""
+"""The trie of the n-grams of texts, and the rows of its columns."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
-from itertools import pairwise
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks import INT32_MAX, CheckedState, as_ids, check_ids, check_pointers
+from .._checks import INT32_MAX, CheckedState, as_ids, check_ids
 from .._lazy import stored
 from .._parallel import ThreadMap, stop_flag
+from ._letters_fast import FULL, N_IDS
 from ._ngrams_fast import (
     BINARY,
     COUNTED,
-    FULL,
     LOGARITHM,
-    N_IDS,
-    N_OUT,
-    SPACE,
-    WORD,
     count_rows,
     enter_nodes,
     learn_ngrams,
     live_nodes,
-    move_slots,
-    number_words,
-    pad_words,
+    merge_nodes,
     parents_of,
-    replace_letters,
     sorted_places,
-    squeeze_spaces,
 )
-
-# Letters that are read at a time: the arrays of a block stay in the cache.
-_BLOCK = 1 << 17
+from ._reading import TOKEN, Reader, Symbols, Words, grown, table_of
+from ._texts import Texts, blocks
 
 VALUES = {"count": COUNTED, "binary": BINARY, "logarithm": LOGARITHM}
 NORMS = {None: 0, "l1": 1, "l2": 2}
 
-# The words of the word analyzer of scikit-learn.
-_TOKEN = re.compile(r"(?u)\b\w\w+\b")
-_SHORTEST_WORD = 2
-_LAST_LETTER = 0x10FFFF
-
-# Texts with these letters are converted to lower case one by one: the form of a sigma
-# depends on the letters around it, and the other letter becomes two.
-_BY_TEXT = "\u03a3\u0130"
 # Letters below have a place in the array of the children of the root.
 _ROOTS = 1 << 16
 
 
-def is_word(text: str) -> bool:
-    """Whether the whole text is one word of the analyzer of words."""
-    return _TOKEN.fullmatch(text) is not None
+class _Learner:
+    """The trie of the n-grams of some blocks of texts, while it grows."""
 
+    def __init__(self, reader: Reader, totals: bool) -> None:
+        words = reader.words
+        if words is not None:  # the stop words; each learner learns its own words
+            words = Words(words.letters, words.ends, words.n_stop)
+        self.reader = reader._replace(words=words)
+        self.table, self.roots = table_of(1 << 10), np.zeros((_ROOTS, 2), np.uint64)
+        sizes = [len(self.table) // 2] * 3 + [len(self.table) // 2 if totals else 0]
+        kinds = (np.int32, np.uint32, np.int32, np.int64)
+        self.nodes = [np.zeros(n, kind) for n, kind in zip(sizes, kinds)]
+        self.n_nodes = 1
+        self.read: list[Symbols] = []
 
-@cache
-def _classes() -> np.ndarray:
-    """The bits SPACE and WORD of each code point, as the module `re` sees them."""
-    letters = np.arange(0x110000, dtype=np.uint32).view("U1")
-    classes = SPACE * np.char.isspace(letters) + WORD * np.char.isalnum(letters)
-    classes[ord("_")] = WORD
-    return classes.astype(np.uint8)
+    def learn(
+        self, texts: Texts, parts: list[slice], keep: bool, stop: Any
+    ) -> _Learner:
+        """Count the n-grams of these blocks of texts; keep: their symbols too."""
+        for part in parts:
+            read = self.reader.read(texts[part], learn=True)
+            if keep:
+                self.read.append(read)
+            longest = min(self.reader.longest, max(1, read.symbols.size))
+            how = self.reader.shortest, longest, self.reader.padded, part.start + 1
+            self._enter(learn_ngrams, longest, (*read, *how), stop)
+        return self
 
+    def merge(self, other: _Learner, stop: Any) -> None:
+        """Add the counts of another learner, whose texts are others."""
+        parent, symbol, n_texts, totals = (a[: other.n_nodes] for a in other.nodes)
+        if self.reader.words is not None:
+            assert other.reader.words is not None
+            letters, ends = other.reader.words.learned
+            number = np.append(np.uint32(0), self.reader.words.add(letters, ends[1:]))
+            symbol = number[symbol]
+            other.read = [r._replace(symbols=number[r.symbols]) for r in other.read]
+        here = np.zeros_like(parent)
+        self._enter(merge_nodes, 1, (parent, symbol, n_texts, totals, here), stop)
+        self.read += other.read
 
-@cache
-def _lower() -> np.ndarray:
-    """The lower case of each code point but those of `_BY_TEXT`."""
-    table = np.arange(0x110000, dtype=np.uint32)
-    # No letter above has an upper case.
-    last = 0x1FFFF
-    table[: last + 1] = [ord(chr(i).lower()[0]) for i in range(last + 1)]
-    return table
-
-
-def _table(n: int) -> np.ndarray:
-    """An empty table for n ids."""
-    return np.zeros((1 << max(4, (2 * n - 1).bit_length()), 2), dtype=np.uint64)
-
-
-def _grown(table: np.ndarray) -> np.ndarray:
-    larger = _table(len(table))
-    move_slots(table, larger)
-    return larger
-
-
-def _letters(texts: Sequence[str], lowercase: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The code points of texts, and the end of each text among them."""
-    joined = "".join(texts)
-    by_text = lowercase and any(letter in joined for letter in _BY_TEXT)
-    if by_text:
-        texts = [text.lower() for text in texts]
-        joined = "".join(texts)
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-    code = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    letters = code.astype(np.uint32)
-    if lowercase and not by_text:
-        replace_letters(letters, _lower())
-    return letters, ends
-
-
-class Words(CheckedState):
-    """Distinct words, numbered from 1; the first `n_stop` of them are stop words.
-
-    letters, ends: the code points of the words, and the end of each; ends[0] is 0.
-    n_words: number of the words, with those learned since.
-    """
-
-    def __init__(self, stop_words: Sequence[str], words: Sequence[str] = ()) -> None:
-        self.letters, ends = _letters([*stop_words, *words], False)
-        self.ends = np.append(0, ends)
-        self.n_stop, self.n_words = len(stop_words), ends.size
-
-    def _check_arrays(self) -> None:
-        self.letters = as_ids("letters", self.letters, 1, np.uint32)
-        if self.letters.max(initial=0) > _LAST_LETTER:
-            raise ValueError(f"letters must not be above {_LAST_LETTER}")
-        self.ends = as_ids("ends", self.ends, 1, np.int64)
-        if not self.ends.size:
-            raise ValueError("ends must begin with 0, got no number")
-        check_pointers("ends", self.ends, 0, self.letters.size)
-        self.n_stop, self.n_words = int(self.n_stop), self.ends.size - 1
-
-    def __getstate__(self) -> dict[str, Any]:
-        return stored(self)
-
-    @cached_property
-    def known(self) -> list[np.ndarray]:
-        """Table, letters and ends of all words, with room for more."""
-        n = self.n_words
-        known = [_table(n), np.empty_like(self.letters), np.zeros_like(self.ends)]
-        every = np.full(0x110000, WORD, dtype=np.uint8)
-        numbers, out_ends = np.empty(n, np.uint32), np.empty(n, np.int64)
+    def _enter(self, kernel: Any, most: int, given: tuple, stop: Any) -> None:
+        """Call a kernel that adds nodes, with room for at least `most` of them."""
+        words = self.reader.words
+        if words is not None and words.n_words >= len(self.roots):
+            more = max(len(self.roots), words.n_words)
+            self.roots = np.concatenate([self.roots, np.zeros((more, 2), np.uint64)])
         state = np.zeros(5, dtype=np.int64)
-        number_words(
-            self.letters, self.ends[1:], every, 1, 0, True, *known, numbers, out_ends,
-            state,
-        )  # fmt: skip
-        if state[N_OUT] != n or state[N_IDS] != n:
-            raise ValueError("letters must hold distinct words that are not empty")
-        return known
-
-    def strings(self) -> list[str]:
-        """The words, stop words included."""
-        _, letters, ends = self.known
-        stops = ends[: self.n_words + 1].tolist()
-        code = letters[: stops[-1]].astype("<u4").tobytes()
-        text = code.decode("utf-32-le", "surrogatepass")
-        return [text[a:b] for a, b in pairwise(stops)]
-
-    def number(
-        self, letters: np.ndarray, ends: np.ndarray, learn: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the words of texts, and the end of each text among them."""
-        out = np.empty(letters.size // _SHORTEST_WORD + 1, dtype=np.uint32)
-        out_ends = np.empty_like(ends)
-        state = np.zeros(5, dtype=np.int64)
-        state[N_IDS] = self.n_words
-        while (
-            number_words(
-                letters, ends, _classes(), _SHORTEST_WORD, self.n_stop, learn,
-                *self.known, out, out_ends, state,
-            )
-            == FULL
-        ):  # fmt: skip
-            table, arena, word_ends = self.known
-            if arena.size - word_ends[state[N_IDS]] < letters.size:
-                more = np.zeros(arena.size + letters.size, np.uint32)
-                self.known[1] = np.append(arena, more)
-            else:
-                self.known[0] = _grown(table)
-                self.known[2] = np.append(word_ends, np.zeros(len(table), np.int64))
-        self.n_words = int(state[N_IDS])
-        return out[: state[N_OUT]], out_ends
-
-
-class Symbols(NamedTuple):
-    """The symbols of texts, the ends of their segments, and those of the texts."""
-
-    symbols: np.ndarray
-    segment_ends: np.ndarray
-    text_ends: np.ndarray
-
-
-class Reader(NamedTuple):
-    """How texts are cut into symbols; `words` is None for n-grams of letters."""
-
-    analyzer: str
-    shortest: int
-    longest: int
-    lowercase: bool
-    words: Words | None
-
-    @property
-    def padded(self) -> bool:
-        return self.analyzer == "char_wb"
-
-    def read(self, texts: Sequence[str], learn: bool = False) -> Symbols:
-        letters, ends = _letters(texts, self.lowercase)
-        if self.words is not None:
-            symbols, ends = self.words.number(letters, ends, learn)
-        elif self.padded:
-            symbols = np.empty(3 * letters.size, dtype=np.uint32)
-            segments = np.empty(letters.size, dtype=np.int64)
-            text_ends = np.empty_like(ends)
-            n = pad_words(letters, ends, _classes(), symbols, segments, text_ends)
-            return Symbols(symbols, segments[:n], text_ends)
-        else:
-            symbols, out_ends = np.empty_like(letters), np.empty_like(ends)
-            squeeze_spaces(letters, ends, _classes(), symbols, out_ends)
-            ends = out_ends
-        return Symbols(symbols, ends, np.arange(1, ends.size + 1))
-
-
-def blocks(texts: Sequence[str]) -> Iterator[slice]:
-    """Slices of texts of about as many letters."""
-    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-    start = 0
-    while start < len(texts):
-        before = int(ends[start - 1]) if start else 0
-        stop = int(np.searchsorted(ends, before + _BLOCK, side="right"))
-        stop = min(max(stop, start + 1), start + _BLOCK)
-        yield slice(start, stop)
-        start = stop
+        state[N_IDS] = self.n_nodes
+        while kernel(*given, self.table, self.roots, *self.nodes, state, stop) == FULL:
+            if state[N_IDS] + most > INT32_MAX:
+                raise ValueError(
+                    f"X has more than {INT32_MAX} different n-grams; use a smaller "
+                    "ngram_range or fewer texts"
+                )
+            self.table = grown(self.table)
+            self.nodes = [np.append(a, np.zeros_like(a)) for a in self.nodes]
+        self.n_nodes = int(state[N_IDS])
 
 
 class CountedNgrams(NamedTuple):
@@ -233,7 +99,7 @@ class CountedNgrams(NamedTuple):
 
     n_texts: the number of texts that have the n-gram of a node, 0 for nodes that only
     lead to n-grams. totals: the occurrences, empty if they were not asked for. read:
-    the symbols of the texts, by block, if they were asked for.
+    the symbols of the texts, by block, if they were asked for. rank: `Words.ranks`.
     """
 
     reader: Reader
@@ -242,52 +108,41 @@ class CountedNgrams(NamedTuple):
     n_texts: np.ndarray
     totals: np.ndarray
     read: list[Symbols]
+    rank: np.ndarray
 
     @classmethod
     def of(
-        cls, reader: Reader, texts: Sequence[str], *, totals: bool, keep: bool
+        cls,
+        reader: Reader,
+        texts: Texts,
+        *,
+        totals: bool,
+        keep: bool,
+        n_jobs: int | None = None,
     ) -> CountedNgrams:
-        table, roots = _table(1 << 10), np.zeros((_ROOTS, 2), np.uint64)
-        kept = []
-        kinds = (np.int32, np.uint32, np.int32, np.int64)
-        sizes = [len(table) // 2] * 3 + [len(table) // 2 if totals else 0]
-        nodes = [np.zeros(n, kind) for n, kind in zip(sizes, kinds)]
-        n_nodes = 1
-        with stop_flag() as stop:
-            for part in blocks(texts):
-                read = reader.read(texts[part], learn=True)
-                if keep:
-                    kept.append(read)
-                if reader.words is not None and reader.words.n_words >= len(roots):
-                    more = max(len(roots), reader.words.n_words)
-                    roots = np.concatenate([roots, np.zeros((more, 2), np.uint64)])
-                state = np.zeros(5, dtype=np.int64)
-                state[N_IDS] = n_nodes
-                longest = min(reader.longest, max(1, read.symbols.size))
-                while (
-                    learn_ngrams(
-                        *read, reader.shortest, longest, reader.padded, part.start + 1,
-                        table, roots, *nodes, state, stop,
-                    )
-                    == FULL
-                ):  # fmt: skip
-                    if state[N_IDS] + longest > INT32_MAX:
-                        raise ValueError(
-                            f"X has more than {INT32_MAX} different n-grams; use a "
-                            "smaller ngram_range or fewer texts"
-                        )
-                    table = _grown(table)
-                    nodes = [np.append(a, np.zeros_like(a)) for a in nodes]
-                n_nodes = int(state[N_IDS])
-        parent, symbol, n_texts, counts = (a[:n_nodes] for a in nodes)
-        return cls(reader, parent, symbol, n_texts, counts, kept)
+        every = list(blocks(texts))
+        with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
+            step = -(-len(every) // parallel.n_threads) or 1
+            parts = [every[i : i + step] for i in range(0, len(every), step)]
+            learners = parallel(
+                lambda part: _Learner(reader, totals).learn(texts, part, keep, stop),
+                parts or [[]],
+            )
+            learner = learners[0]
+            for i in range(1, len(learners)):
+                learner.merge(learners[i], stop)
+                learners[i] = learner  # what is merged is freed
+        parent, symbol, n_texts, counts = (a[: learner.n_nodes] for a in learner.nodes)
+        words = learner.reader.words
+        rank = np.empty(0, np.uint32) if words is None else words.ranks()
+        return cls(learner.reader, parent, symbol, n_texts, counts, learner.read, rank)
 
     def sorted_nodes(self, keep: np.ndarray) -> np.ndarray:
         """The nodes of a mask, sorted by their n-grams as strings."""
         old, parent, symbol = self._leading_to(keep)
         if self.reader.words is not None:
             # A space sorts before all letters of words.
-            symbol = self._ranks(symbol)
+            symbol = self.rank[symbol]
         order = old[depth_first(parent, symbol)[0]]
         return order[keep[order]]
 
@@ -300,13 +155,15 @@ class CountedNgrams(NamedTuple):
         column[nodes] = np.arange(nodes.size)
         read, words = self.read, self.reader.words
         if words is not None:
-            strings = words.strings()
-            used = self._sorted_words(symbol)
-            number = np.zeros(len(strings) + 1, dtype=np.uint32)
-            number[used] = np.arange(words.n_stop + 1, words.n_stop + 1 + len(used))
+            is_used = np.zeros(self.rank.size, dtype=bool)
+            is_used[symbol[1:]] = True
+            used = np.flatnonzero(is_used)
+            used = used[np.argsort(self.rank[used])]
+            number = np.zeros(is_used.size, dtype=np.uint32)
+            number[used] = np.arange(words.n_stop + 1, words.n_stop + 1 + used.size)
             symbol = number[symbol]
             read = [r._replace(symbols=number[r.symbols]) for r in read]
-            words = Words(strings[: words.n_stop], [strings[w - 1] for w in used])
+            words = words.chosen(used)
         reader = self.reader._replace(words=words)
         return NgramTrie(reader, parent, symbol, column[old], nodes.size), read
 
@@ -318,19 +175,6 @@ class CountedNgrams(NamedTuple):
         old = np.flatnonzero(live)
         new = np.cumsum(live, dtype=np.int32) - np.int32(1)
         return old, new[self.parent[old]], self.symbol[old]
-
-    def _sorted_words(self, symbol: np.ndarray) -> list[int]:
-        """The words of some nodes, sorted as strings."""
-        assert self.reader.words is not None
-        strings = self.reader.words.strings()
-        return sorted(np.unique(symbol[1:]).tolist(), key=lambda w: strings[w - 1])
-
-    def _ranks(self, symbol: np.ndarray) -> np.ndarray:
-        """The places of words in their sorted list."""
-        used = self._sorted_words(symbol)
-        rank = np.zeros(max(used, default=0) + 1, dtype=np.uint32)
-        rank[used] = np.arange(len(used))
-        return rank[symbol]
 
 
 def depth_first(
@@ -384,7 +228,7 @@ class NgramTrie(CheckedState):
         column_of, split = {}, [tuple(term) for term in terms]
         if reader.words is not None:
             stop = reader.words.strings()
-            tokens = [_TOKEN.findall(term) for term in terms]
+            tokens = [TOKEN.findall(term) for term in terms]
             # Other terms are n-grams of no text; their columns stay empty.
             split = [
                 tuple(found) if " ".join(found) == term else ()
@@ -392,7 +236,7 @@ class NgramTrie(CheckedState):
             ]
             split = [() if set(found) & set(stop) else found for found in split]
             words = sorted({word for found in split for word in found})
-            reader = reader._replace(words=Words(stop, words))
+            reader = reader._replace(words=Words.of(stop, words))
             number = {word: i for i, word in enumerate(words, len(stop) + 1)}
         nodes: dict[tuple[int, int], int] = {}
         for j, found in enumerate(split):
@@ -418,7 +262,7 @@ class NgramTrie(CheckedState):
         self.n_columns = int(self.n_columns)
         check_ids("column", self.column, -1, self.n_columns, "column")
         words = self.reader.words
-        most = _LAST_LETTER if words is None else words.n_words
+        most = 0x10FFFF if words is None else words.n_words
         if int(self.symbol.max()) > most:
             raise ValueError(f"symbol must not be above {most}")
         if (self.parent < 0).any() or (self.parent[1:] >= np.arange(1, n)).any():
@@ -444,7 +288,7 @@ class NgramTrie(CheckedState):
         n_roots = int(self.symbol.max()) + 1
         if self.reader.words is None:
             n_roots = min(n_roots, _ROOTS)
-        tables = _table(self.parent.size), np.zeros((n_roots, 2), np.uint64)
+        tables = table_of(self.parent.size), np.zeros((n_roots, 2), np.uint64)
         if not enter_nodes(self.parent, self.symbol, self.column, *tables):
             raise ValueError("symbol must differ between the children of a node")
         return tables
@@ -493,12 +337,15 @@ class NgramTrie(CheckedState):
             weights, VALUES[values], NORMS[norm], np.zeros(n, np.int32), *bits, ends,
             indices, data, stop,
         )  # fmt: skip
-        end = int(ends[-1])
-        return data[:end], indices[:end], ends
+        end = int(ends[-1]) if n_texts else 0
+        # The rest of the room is given back.
+        data.resize(end, refcheck=False)
+        indices.resize(end, refcheck=False)
+        return data, indices, ends
 
     def rows(
         self,
-        texts: Sequence[str],
+        texts: Texts,
         *,
         n_jobs: int | None = None,
         read: list[Symbols] | None = None,
@@ -513,8 +360,7 @@ class NgramTrie(CheckedState):
 
         def block(part: slice | Symbols) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             read = reader.read(texts[part]) if isinstance(part, slice) else part
-            data, indices, ends = self.block_rows(read, stop, **options)
-            return data.copy(), indices.copy(), ends
+            return self.block_rows(read, stop, **options)
 
         with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
             done = parallel(block, blocks(texts) if read is None else read)

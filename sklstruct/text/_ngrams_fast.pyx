@@ -2,39 +2,25 @@
 
 Letters (code points) or words are *symbols*. A text is one segment of symbols, or, for
 n-grams inside words, a segment for each of its words. Each n-gram is a node of a trie,
-and all nodes are in one open table with linear probing, at most half full, whose 64-bit
-key is (parent, symbol): no two n-grams have the same key, so the counts are exact.
-
-A slot is 16 bytes, read as two numbers of `table`: the key, then the id (0: the slot is
-empty) and a mark. While n-grams are learned the mark is the last text that has the
-n-gram; in a finished trie the mark is the column of the n-gram, or -1. The children of
-the root whose symbol is small stand in an array of slots, `roots`, at their symbol.
+and all nodes are in one table (`_slots.pxd`) whose 64-bit key is (parent, symbol): no
+two n-grams have the same key, so the counts are exact. While n-grams are learned the
+mark of a slot is the last text that has the n-gram; in a finished trie the mark is the
+column of the n-gram, or -1. The children of the root whose symbol is small stand in an
+array of slots, `roots`, at their symbol.
 """
 
 from libc.math cimport log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, memcpy
 
 from .._watch cimport Watch, over, propagate, watch_of
+from ._slots cimport (
+    AT, AT_SEGMENT, AT_TEXT, IDS, R_DONE, R_FULL, Slot, lowest, mixed,
+)
 
-# Bits of the classes of letters.
-SPACE, WORD = 1, 2
-# Entries of `state`, and what kernels that fill a table return.
-TEXT, SEGMENT, POSITION, N_OUT, N_IDS = range(5)
-DONE, FULL = range(2)
 # Values of a count.
 COUNTED, BINARY, LOGARITHM = range(3)
 
 cdef enum:
-    IS_SPACE = 1
-    IS_WORD = 2
-    AT_TEXT = 0
-    AT_SEGMENT = 1
-    AT = 2
-    OUT = 3
-    IDS = 4
-    R_DONE = 0
-    R_FULL = 1
     AS_ONE = 1
     AS_LOGARITHM = 2
     # A lookup takes as long as about so many multiplications.
@@ -43,25 +29,6 @@ cdef enum:
 ctypedef fused Real:
     float
     double
-
-cdef struct Slot:
-    uint64_t key
-    int32_t id
-    int32_t mark
-
-# The place of the lowest bit, by the top six bits of a product (de Bruijn).
-cdef uint64_t BRUIJN = 0x03F79D71B4CB0A89
-cdef uint8_t[64] PLACE
-cdef int place
-for place in range(64):
-    PLACE[((<uint64_t> 1 << place) * BRUIJN) >> 58] = place
-
-
-cdef inline uint64_t mixed(uint64_t x) noexcept nogil:
-    x ^= x >> 32
-    x *= <uint64_t> 0xD6E8FEB86659FD93
-    return x ^ (x >> 32)
-
 
 cdef inline Slot *find(Slot *slots, uint64_t mask, uint64_t key) noexcept nogil:
     """The slot of a key, or the empty slot where the key would stand."""
@@ -73,22 +40,6 @@ cdef inline Slot *find(Slot *slots, uint64_t mask, uint64_t key) noexcept nogil:
 
 cdef inline uint64_t key_of(int32_t parent, uint32_t symbol) noexcept nogil:
     return (<uint64_t> <uint32_t> parent << 32) | symbol
-
-
-def move_slots(const uint64_t[:, ::1] old, uint64_t[:, ::1] table):
-    """Enter all slots of a table, whose keys differ, into a larger, empty table."""
-    cdef const Slot *before = <const Slot *> &old[0, 0]
-    cdef Slot *slots = <Slot *> &table[0, 0]
-    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), at
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(old.shape[0]):
-            if before[i].id != 0:
-                # The keys of words are hashes, which two words may share.
-                at = mixed(before[i].key) & mask
-                while slots[at].id != 0:
-                    at = (at + 1) & mask
-                slots[at] = before[i]
 
 
 cdef inline Slot *child(Slot *slots, uint64_t mask, Slot *roots, uint32_t n_roots,
@@ -117,151 +68,6 @@ def enter_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
             slot.key = key_of(parent[v], symbol[v])
             slot.id, slot.mark = <int32_t> v, column[v]
     return distinct
-
-
-def replace_letters(uint32_t[::1] letters, const uint32_t[::1] table):
-    """Replace each letter by its entry in a table of all code points."""
-    cdef Py_ssize_t i
-    with nogil:
-        for i in range(letters.shape[0]):
-            letters[i] = table[letters[i]]
-
-
-def squeeze_spaces(const uint32_t[::1] letters, const int64_t[::1] ends,
-                   const uint8_t[::1] classes, uint32_t[::1] out,
-                   int64_t[::1] out_ends):
-    """Copy the letters, with one space for each run of two or more spaces.
-
-    letters : the texts, one after the other; ends : the end of each text in letters.
-    classes : (0x110000,) bits SPACE and WORD of each code point.
-    """
-    cdef int64_t i = 0, k = 0, j
-    cdef Py_ssize_t t
-    with nogil:
-        for t in range(ends.shape[0]):
-            while i < ends[t]:
-                j = i
-                while j < ends[t] and classes[letters[j]] & IS_SPACE:
-                    j += 1
-                if j - i > 1:
-                    out[k] = 32
-                    i = j
-                else:
-                    out[k] = letters[i]
-                    i += 1
-                k += 1
-            out_ends[t] = k
-
-
-def pad_words(const uint32_t[::1] letters, const int64_t[::1] ends,
-              const uint8_t[::1] classes, uint32_t[::1] out,
-              int64_t[::1] segment_ends, int64_t[::1] text_ends):
-    """Copy each run without spaces between two spaces: a segment for each of them.
-
-    out, segment_ends : room for 2 n + 1 symbols of n letters, n segments.
-    text_ends : (n_texts,) number of segments up to the end of each text.
-
-    Returns the number of segments.
-    """
-    cdef int64_t i = 0, k = 0, n = 0
-    cdef Py_ssize_t t
-    with nogil:
-        for t in range(ends.shape[0]):
-            while True:
-                while i < ends[t] and classes[letters[i]] & IS_SPACE:
-                    i += 1
-                if i >= ends[t]:
-                    break
-                out[k] = 32
-                k += 1
-                while i < ends[t] and not classes[letters[i]] & IS_SPACE:
-                    out[k] = letters[i]
-                    k += 1
-                    i += 1
-                out[k] = 32
-                k += 1
-                segment_ends[n] = k
-                n += 1
-            text_ends[t] = n
-    return n
-
-
-def number_words(const uint32_t[::1] letters, const int64_t[::1] ends,
-                 const uint8_t[::1] classes, int64_t shortest, int32_t n_stop,
-                 bint learn, uint64_t[:, ::1] table, uint32_t[::1] arena,
-                 int64_t[::1] word_ends, uint32_t[::1] out, int64_t[::1] out_ends,
-                 int64_t[::1] state):
-    """The numbers of the words of texts, from 1; stop words are left out.
-
-    A word is a longest run of letters of the class WORD that has `shortest` letters.
-    table : the key is the hash of a word.
-    arena : the letters of the words, one after the other.
-    word_ends : the end of each word in the arena, word_ends[0] = 0.
-    n_stop : words up to that number are stop words.
-    out, out_ends : the numbers, 0 for a new word unless `learn`; their ends by text.
-    state : (5,) carried from call to call.
-
-    Returns DONE, or FULL where the table, the arena or word_ends has to grow.
-    """
-    cdef Slot *slots = <Slot *> &table[0, 0]
-    cdef Slot *slot
-    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), h, at
-    cdef int64_t limit = table.shape[0] // 2, i = state[AT], j, k = state[OUT], m
-    cdef int64_t n_words = state[IDS], start, end
-    cdef Py_ssize_t t = state[AT_TEXT]
-    cdef int32_t w
-    cdef int result = R_DONE
-    if limit > word_ends.shape[0] - 1:
-        limit = word_ends.shape[0] - 1
-    with nogil:
-        while t < ends.shape[0]:
-            end = ends[t]
-            while i < end:
-                if not classes[letters[i]] & IS_WORD:
-                    i += 1
-                    continue
-                j = i
-                h = 0
-                while j < end and classes[letters[j]] & IS_WORD:
-                    h = (h ^ letters[j]) * <uint64_t> 0x9FB21C651E98DF25
-                    h ^= h >> 29
-                    j += 1
-                m = j - i
-                if m < shortest:
-                    i = j
-                    continue
-                at = mixed(h) & mask
-                while True:
-                    slot = slots + at
-                    w = slot.id
-                    if w == 0:
-                        break
-                    if slot.key == h:
-                        start = word_ends[w - 1]
-                        if word_ends[w] - start == m and memcmp(
-                                &arena[start], &letters[i], 4 * m) == 0:
-                            break
-                    at = (at + 1) & mask
-                if w == 0 and learn:
-                    start = word_ends[n_words]
-                    if n_words >= limit or start + m > arena.shape[0]:
-                        result = R_FULL
-                        break
-                    n_words += 1
-                    w = <int32_t> n_words
-                    memcpy(&arena[start], &letters[i], 4 * m)
-                    word_ends[w] = start + m
-                    slot.key, slot.id = h, w
-                if w == 0 or w > n_stop:
-                    out[k] = <uint32_t> w
-                    k += 1
-                i = j
-            if result == R_FULL:
-                break
-            out_ends[t] = k
-            t += 1
-    state[AT_TEXT], state[AT], state[OUT], state[IDS] = t, i, k, n_words
-    return result
 
 
 def learn_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
@@ -336,6 +142,50 @@ def learn_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
     return result
 
 
+def merge_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
+                const int32_t[::1] n_texts, const int64_t[::1] totals,
+                int32_t[::1] here, uint64_t[:, ::1] table, uint64_t[:, ::1] roots,
+                int32_t[::1] own_parent, uint32_t[::1] own_symbol,
+                int32_t[::1] own_n_texts, int64_t[::1] own_totals, int64_t[::1] state,
+                int32_t[::1] stop):
+    """Add the nodes of a trie, and their counts, to those of `learn_ngrams`.
+
+    here : (n_nodes,) zeros at the first call; the node of the other trie for each node.
+    """
+    cdef Slot *slots = <Slot *> &table[0, 0]
+    cdef Slot *slot
+    cdef Watch watch = watch_of(stop)
+    cdef Slot *first = <Slot *> &roots[0, 0]
+    cdef uint32_t n_roots = <uint32_t> roots.shape[0]
+    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1)
+    cdef int64_t limit = table.shape[0] // 2, n_nodes = state[IDS]
+    cdef Py_ssize_t v = state[AT] + 1
+    cdef int result = R_DONE
+    if limit > own_parent.shape[0]:
+        limit = own_parent.shape[0]
+    with nogil:
+        while v < parent.shape[0]:
+            if n_nodes >= limit:
+                result = R_FULL
+                break
+            if over(&watch, LOOKUP):
+                break
+            slot = child(slots, mask, first, n_roots, here[parent[v]], symbol[v])
+            if slot.id == 0:
+                own_parent[n_nodes], own_symbol[n_nodes] = here[parent[v]], symbol[v]
+                slot.key = key_of(here[parent[v]], symbol[v])
+                slot.id = <int32_t> n_nodes
+                n_nodes += 1
+            here[v] = slot.id
+            own_n_texts[slot.id] += n_texts[v]
+            if totals.shape[0] > 0:
+                own_totals[slot.id] += totals[v]
+            v += 1
+    propagate()
+    state[AT], state[IDS] = v - 1, n_nodes
+    return result
+
+
 def live_nodes(const int32_t[::1] parent, uint8_t[::1] live):
     """Mark the nodes that lead to a marked node; parents come before their children."""
     cdef Py_ssize_t v
@@ -387,10 +237,6 @@ def sorted_places(const int32_t[::1] parent, const int64_t[::1] by_key,
             place[v], depth[v] = next_place[p], depth[p] + 1
             next_place[p] += size[v]
             next_place[v] = place[v] + 1
-
-
-cdef inline Py_ssize_t lowest(uint64_t bits) noexcept nogil:
-    return PLACE[((bits & (~bits + 1)) * BRUIJN) >> 58]
 
 
 def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,

@@ -10,7 +10,20 @@ from numpy.typing import NDArray
 
 from .._compat import _align_api_if_sparse
 from ._scores import empty_rows
+from ._texts import Texts
 from ._vectorizer import NgramVectorizer
+
+
+def vectorizers_of(features: Any) -> list[NgramVectorizer]:
+    """The vectorizers whose rows are side by side; none if some are of another kind."""
+    steps = getattr(features, "transformer_list", [("", features)])
+    found = [one for _, one in steps if isinstance(one, NgramVectorizer)]
+    return found if len(found) == len(steps) else []
+
+
+def texts_for(features: Any, texts: Texts) -> Any:
+    """Texts in the form that a vectorizer takes."""
+    return texts if vectorizers_of(features) else list(texts)
 
 
 def without_ngrams(features: Any, rows: Any) -> NDArray:
@@ -18,11 +31,9 @@ def without_ngrams(features: Any, rows: Any) -> NDArray:
     if not sp.issparse(rows):
         return np.logical_not(np.asarray(rows).any(axis=1))
     spaces, first = [], 0
-    steps = getattr(features, "transformer_list", [("", features)])
-    if all(isinstance(one, NgramVectorizer) for _, one in steps):
-        for _, one in steps:
-            spaces.append(first + one.trie_.spaces)
-            first += one.trie_.n_columns
+    for one in vectorizers_of(features):
+        spaces.append(first + one.trie_.spaces)
+        first += one.trie_.n_columns
     rows = sp.csr_matrix(rows)
     return empty_rows(
         rows.indptr[1:],

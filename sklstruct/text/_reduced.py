@@ -18,7 +18,8 @@ from ..hierarchical._score_model import ScoreModel
 from ._file import TEXT_MODEL, model_of, write_model
 from ._scores import ByteWeights
 from ._targets import log_loss_of
-from ._vectorizer import NgramVectorizer, as_texts
+from ._texts import as_texts
+from ._vectorizer import NgramVectorizer
 
 # Parts of the largest weight that are tried, and the most that the log-loss of texts
 # may rise by.
@@ -30,7 +31,8 @@ def joined(parts: dict[str, NgramVectorizer]) -> Any:
     """One vectorizer of some; each has an equal part of the length of a row."""
     if len(parts) == 1:
         return next(iter(parts.values()))
-    share = 1 / np.sqrt(len(parts))
+    # A number of Python leaves the rows in their type.
+    share = float(1 / np.sqrt(len(parts)))
     return FeatureUnion(
         list(parts.items()), transformer_weights=dict.fromkeys(parts, share)
     )
@@ -137,7 +139,7 @@ class ReducedMixin:
         if X is None:
             return found
         texts = as_texts(X)
-        if not texts:
+        if not len(texts):
             raise ValueError("X must hold at least one text, got an empty list")
         most = _MOST_RISE * log_loss_of(found, texts, y)
         for part in _PARTS:

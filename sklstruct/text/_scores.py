@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from .._checks import CheckedState, as_ids, check_length
 from .._lazy import stored
 from .._parallel import ThreadMap, stop_flag
-from ._ngrams import blocks
 from ._scores_fast import add_scores, longest_way
+from ._texts import Texts, blocks
 from ._vectorizer import NgramVectorizer
 
 _LARGEST = 127
@@ -176,7 +176,7 @@ def empty_rows(ends: NDArray, indices: NDArray, spaces: NDArray) -> NDArray:
 def text_scores(
     vectorizers: Sequence[NgramVectorizer],
     weights: ByteWeights,
-    texts: list[str],
+    texts: Texts,
     n_jobs: int | None,
 ) -> tuple[NDArray, NDArray]:
     """(scores (n_texts, n_scores), whether each text is empty as in `empty_rows`).

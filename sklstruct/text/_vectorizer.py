@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import INT32_MAX
 from .._compat import (
     BaseEstimator,
     Interval,
@@ -20,37 +19,10 @@ from .._compat import (
     _align_api_if_sparse,
     _fit_context,
 )
-from ..symbols import is_missing, object_array, plain_list
-from ._ngrams import CountedNgrams, NgramTrie, Reader, Symbols, Words, is_word
-
-
-def as_texts(X: Any) -> list[str]:
-    """X as a list of strings, or a ValueError with the place of what is not one."""
-    if isinstance(X, str | bytes):
-        raise ValueError(
-            f"X must be a list of texts, got one {type(X).__name__}; use [X]"
-        )
-    remedy = ""
-    if hasattr(X, "columns"):
-        remedy = ": pass one column of it, a text in each row"
-    elif isinstance(X, set | frozenset):
-        remedy = ": its order is not defined; pass a list"
-    texts = plain_list(X)
-    if remedy or not isinstance(texts, list):
-        raise ValueError(f"X must be a list of texts, got {type(X).__name__}{remedy}")
-    if set(map(type, texts)) - {str}:
-        for i, text in enumerate(texts):
-            if isinstance(text, str):
-                continue
-            what = f"X[{i}] must be a string, got {type(text).__name__}"
-            if isinstance(text, bytes):
-                raise ValueError(f'{what}; use text.decode("utf-8")')
-            if is_missing(text):
-                raise ValueError(f'{what}; use "" for a missing text')
-            raise ValueError(what)
-    if len(texts) >= INT32_MAX:
-        raise ValueError(f"X must have fewer than {INT32_MAX} texts, got {len(texts)}")
-    return texts
+from ..symbols import object_array, plain_list
+from ._ngrams import CountedNgrams, NgramTrie
+from ._reading import Reader, Symbols, Words, is_word
+from ._texts import Texts, as_texts
 
 
 def _as_terms(vocabulary: Any) -> list[str]:
@@ -149,9 +121,9 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         Type of the values. Both are computed in float64.
 
     n_jobs : int or None, default=None
-        Threads that compute the rows; n-grams are learned in one thread. None: 1 unless
-        in a `joblib.parallel_config` context, -1: all processors. The result does not
-        depend on `n_jobs`.
+        Threads that learn the n-grams and compute the rows, each for a part of the
+        texts. None: 1 unless in a `joblib.parallel_config` context, -1: all processors.
+        The result does not depend on `n_jobs`.
 
     Attributes
     ----------
@@ -380,7 +352,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             )
             if not all(isinstance(word, str) for word in stop):
                 raise ValueError(f"stop_words must hold strings, got {given!r}")
-            words = Words(sorted(set(filter(is_word, stop))))
+            words = Words.of(sorted(set(filter(is_word, stop))))
         elif self.stop_words is not None:
             raise ValueError(
                 f'stop_words needs analyzer="word", got analyzer={self.analyzer!r}'
@@ -389,7 +361,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         return Reader(self.analyzer, shortest, longest, self.lowercase, words)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def _fit(self, texts: list[str], keep: bool) -> list[Symbols] | None:
+    def _fit(self, texts: Texts, keep: bool) -> list[Symbols] | None:
         """Learn from texts; the symbols read for the trie, if they are to be kept."""
         read = None
         reader = self._reader()
@@ -403,7 +375,9 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             self.terms_ = None
             by_total = self.max_features is not None and not self.binary
             low, high = self._bounds(len(texts))
-            counted = CountedNgrams.of(reader, texts, totals=by_total, keep=keep)
+            counted = CountedNgrams.of(
+                reader, texts, totals=by_total, keep=keep, n_jobs=self.n_jobs
+            )
             nodes = self._chosen(counted, low, high)
             n_texts = counted.n_texts[nodes]
             self.trie_, kept = counted.trie(nodes)
@@ -459,7 +433,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             "dtype": np.dtype(dtype),
         }
 
-    def _rows(self, texts: list[str], read: list[Symbols] | None = None) -> Any:
+    def _rows(self, texts: Texts, read: list[Symbols] | None = None) -> Any:
         parts = self.trie_.rows(
             texts, n_jobs=self.n_jobs, read=read, **self.row_options(self.dtype)
         )

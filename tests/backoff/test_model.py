@@ -273,8 +273,8 @@ def test_tokens_of_a_text_are_located(seed):
     symbols = [*"^abcde"]
     toy = Toy(seed, depth=1 + seed % 4, classes=[*"abcdef$"], symbols=symbols)
     labels = toy.model.labels
-    assert labels.n_tokens == 8
-    tokens = rng.randint(-1, labels.n_tokens, size=500).astype(np.int32)
+    assert len(labels.token_code) == 8
+    tokens = rng.randint(-1, 8, size=500).astype(np.int32)
     scored, got, depth = score_tokens(toy.model, tokens)
     context = np.where(tokens < toy.S, tokens, -1)
     width = toy.model.max_depth

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -61,6 +62,7 @@ class Outputs(NamedTuple):
     arpa: str
     statistics: list[str]
     queries: list[str]  # of the ARPA file and the binary, at each level
+    tries: list[str] = []  # hashes of the binaries with the options `TRIES`
 
 
 def find_programs() -> Path | None:
@@ -153,6 +155,12 @@ def statistics_of(text: str) -> list[str]:
 
 
 LEVELS = (["all"], ["sentence"], ["0"])
+TRIES = ([], ["-a", 22], ["-q", 3, "-b", 2], ["-q", 8, "-a", 2])
+
+
+def hash_of(path: Path) -> str:
+    """The hash of a file, in the record."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:32]
 
 
 def run_kenlm(case: Case, folder: Path, programs: Path) -> Outputs:
@@ -185,7 +193,13 @@ def run_kenlm(case: Case, folder: Path, programs: Path) -> Outputs:
                 more = [] if level == ["all"] else ["-v", *level]
                 done = call("query", *more, name, stdin=case.test.encode())
                 queries.append(done.stdout.decode())
-    return Outputs(0, made.stdout.decode(), statistics, queries)
+    tries = []
+    # Our files have no empty highest order, and one word for <unk> and <UNK>.
+    odd = "=0\n" in made.stdout.decode() or "\t<UNK>" in made.stdout.decode()
+    for options in TRIES if queries and not odd else []:
+        call("build_binary", *options, "trie", "kenlm.arpa", "kenlm.trie")
+        tries.append(hash_of(folder / "kenlm.trie"))
+    return Outputs(0, made.stdout.decode(), statistics, queries, tries)
 
 
 def run_ours(*arguments: Any, stdin: bytes = b"") -> tuple[int, str, str]:
@@ -365,8 +379,16 @@ def compare_queries(case: Case, theirs: Outputs, folder: Path) -> tuple[int, lis
     code, _, err = run_ours("build_binary", folder / "kenlm.arpa", folder / "ours.bin")
     if code:
         return 0, [f"build_binary: {err}"]
-    expected = iter(theirs.queries)
-    for name in ("kenlm.arpa", "ours.bin"):
+    for i, options in enumerate(TRIES):
+        given = [*options, "trie", folder / "kenlm.arpa", folder / f"{i}.trie"]
+        run_ours("build_binary", *given)
+    for i, expected in enumerate(theirs.tries):
+        n_lines += 1
+        if hash_of(folder / f"{i}.trie") != expected:
+            problems.append(f"build_binary trie {TRIES[i]}: other bytes")
+    of_arpa, of_binary = theirs.queries[: len(LEVELS)], theirs.queries[len(LEVELS) :]
+    expected = iter([*of_arpa, *of_binary, *of_binary])
+    for name in ("kenlm.arpa", "ours.bin", "1.trie"):
         for level in LEVELS:
             _, out, err = run_ours(
                 "query", folder / name, "-v", *level, stdin=case.test.encode()

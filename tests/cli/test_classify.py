@@ -1,8 +1,10 @@
 """``sklstruct classify``: its files, its answers and its errors."""
 
+import codecs
 import gzip
 import io
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from _fasttext_models import Model
 from _texts import LABELS, NEW, TEXTS, several, tickets
 
 from sklstruct import _cli
+from sklstruct._cli._classify import _arrived
+from sklstruct._files import open_read
 from sklstruct.compat import fasttext
 from sklstruct.text import TextClassifier
 
@@ -52,7 +56,37 @@ def run(*arguments, stdin=None, monkeypatch=None):
 
 def train_options(name):
     options = {"one.csv": ["--columns", "2,1", "--header"]}
-    return options.get(name, ["--columns", "1,3"])
+    return options.get(name, ["--columns", "1,3"] if ".tsv" in name else [])
+
+
+def test_options_of_tables_with_lines_of_fasttext_are_errors(folder, capsys):
+    assert run("train", "one.txt", "m.sktext") == 0
+    for command in (["train", "one.txt", "n.sktext"], ["test", "m.sktext", "one.txt"]):
+        for option in (["--columns", "1,2"], ["--header"]):
+            assert run(*command, *option) == 1
+            error = capsys.readouterr().err
+            assert f"{option[0]} is for a file that ends in .csv or .tsv" in error
+    assert not Path("n.sktext").exists()
+    rows = "".join(f"{y}\t{text}\n" for text, y in zip(*HELD_OUT))
+    Path("tune.tsv").write_text("label\ttext\n" + rows)
+    options = "--tune", "tune.tsv", "--header"
+    assert run("train", "one.txt", "n.sktext", *options) == 1
+    assert "no text has only labels of one.txt" in capsys.readouterr().err
+
+
+def test_lines_of_a_pipe_are_answered_when_they_come():
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as end, os.fdopen(write, "wb", 0) as pipe:
+        pipe.write(codecs.BOM_UTF8 + b"first line\n")
+        with open_read(end) as (file, label):
+            found = _arrived(file, label)
+            assert next(found) == ["first line"]
+            pipe.write("second\r\nthird \u00e9".encode()[:-1])
+            assert next(found) == ["second"]
+            pipe.write("\u00e9".encode()[-1:] + b"\n\nlast")
+            assert next(found) == ["third \u00e9", ""]
+            pipe.close()
+            assert list(found) == [["last"]]
 
 
 @pytest.mark.parametrize("name", ["one.txt", "one.csv", "one.tsv.gz", "several.txt"])

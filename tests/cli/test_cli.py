@@ -123,7 +123,7 @@ def test_lazy_packages(tmp_path):
     assert HEAVY.isdisjoint(done.stdout.decode().split())
 
 
-@pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz", "m.bin", "m.sklm"])
+@pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz", "m.bin", "m.trie", "m.sklm"])
 def test_train(folder, name, capsys):
     assert run("train", "train.txt", "-o", name, "-n", 3) == 0
     assert same_scores(name, reference(2).backoff_model_)

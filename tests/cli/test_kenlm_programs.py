@@ -50,6 +50,7 @@ def test_records_cover_the_options():
         assert any(needed in text for text in options), needed
     assert any(case.vocabulary for case, _ in RECORDED)
     assert any(theirs.code for _, theirs in RECORDED)
+    assert sum(len(theirs.tries) for _, theirs in RECORDED) > 40
     moved = [
         discounts_by_hand(case, True) != discounts_by_hand(case, False)
         for case, _ in RECORDED
@@ -247,9 +248,12 @@ def test_build_binary_options(tmp_path):
         binary.unlink()
         assert build(*given)[0] == 0, given
         assert binary.read_bytes() == expected
+    assert "no effect: -a" in build("-a", "22", arpa, binary)[1]
     for given, message in (
-        (["trie", "-q", "8", "-b", "8", "-a", "22", arpa, binary], "trie: only the"),
+        (["hash", arpa, binary], "hash: the type must be probing or trie"),
         (["-q", "8", arpa, binary], "-q and -b quantise a trie"),
+        (["-b", "8", "trie", arpa, binary], "-b needs -q"),
+        (["-q", "26", "trie", arpa, binary], "prob_bits must be an integer in 1..25"),
         (["-r", "a b", arpa, binary], "-r: rest costs are not supported"),
     ):
         code, err = build(*given)

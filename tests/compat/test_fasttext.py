@@ -567,6 +567,8 @@ def tickets(tmp_path):
 def test_training(tickets, tmp_path):
     model = fasttext.train_supervised(input=str(tickets), wordNgrams=2, minCount=1)
     assert model.labels == ["__label__card", "__label__login"]
+    options = model.wordNgrams, model.minCount, model.loss, model.label, model.lr
+    assert options == (2, 1, "softmax", "__label__", None)
     labels, found = model.predict("which card?", k=-1)
     assert labels == ("__label__card", "__label__login")
     assert found.sum() == pytest.approx(1.0)
@@ -647,6 +649,7 @@ def test_one_text(tickets):
         ({"pretrainedVectors": "a.vec"}, "pretrainedVectors='a.vec' is not possible"),
         ({"autotuneModelSize": "2M"}, "autotuneModelSize='2M' is not possible"),
         ({"autotuneMetric": "recall"}, 'autotuneMetric must be "f1"'),
+        ({"minn": -1, "maxn": 3}, "minn must be at least 0, got -1"),
         ({"loss": "hinge"}, "loss must be one of softmax, hs, ns, ova, got 'hinge'"),
         ({"label": "__class__"}, "no line has a label that begins with '__class__'"),
     ],

@@ -16,7 +16,7 @@ from sklstruct import KneserNeyLM, LanguageModel
 from sklstruct.compat import kenlm as ours
 from sklstruct.datasets import load_python_topics
 from sklstruct.exchange import write
-from sklstruct.exchange._probing import image_of
+from sklstruct.exchange._kenlm import probing_image
 
 TEXT = [" ".join(words) for words in load_python_topics()[:400]]
 ODD = ["", " ", "the\x0bof\r\nthe", "<unk> <s> </s> the", "über the", "a\x85b c\u2028d"]
@@ -34,7 +34,7 @@ def paths(backoff, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     write(backoff, folder / "m.arpa")
     write(backoff, folder / "m.arpa.gz")
-    (folder / "m.bin").write_bytes(image_of(backoff))
+    (folder / "m.bin").write_bytes(probing_image(backoff))
     return {p.suffix: p for p in folder.iterdir()}
 
 

@@ -1,23 +1,12 @@
 """Counting running text against counting windows."""
 
-import pickle
-
 import numpy as np
 import pytest
 from _cases import all_pairs
+from _texts import random_tokens
 
 from sklstruct.context_tree import ContextTree, Histories, Pairs
-from sklstruct.context_tree._links import drop_newest, extend_pairs
 from sklstruct.context_tree._tokens import count_tokens
-
-
-def random_tokens(rng, n_sentences, n_words, longest, start=True, end=True):
-    """-1, start, words, end of each sentence; the start mark is the last symbol."""
-    parts = []
-    for _ in range(n_sentences):
-        words = rng.integers(0, n_words, size=rng.integers(0, longest + 1))
-        parts += [[-1], [n_words + 1] * start, words, [n_words] * end]
-    return np.concatenate(parts).astype(np.int32)
 
 
 def by_windows(tokens, depth, n_symbols, n_classes, skip, weight=None):
@@ -52,22 +41,6 @@ def test_text_is_its_windows(depth, start, end, seed):
         np.testing.assert_array_equal(pairs.parent, expected.parent)
         np.testing.assert_array_equal(pairs.tree.level_ptr, expected.tree.level_ptr)
         np.testing.assert_array_equal(count, expected_count)
-
-
-@pytest.mark.parametrize("start", [True, False])
-@pytest.mark.parametrize("depth", [0, 1, 2, 5])
-def test_extensions_are_those_that_are_searched(depth, start):
-    rng = np.random.default_rng(depth)
-    tokens = random_tokens(rng, 80, 4, 9, start)
-    skip = 5 if start else -1
-    plain, _ = count_tokens(tokens, depth, 6, 5, skip=skip)
-    assert plain.extension is None
-    pairs, _ = count_tokens(tokens, depth, 6, 5, skip=skip, extend=True)
-    tree, of_symbol = pairs.tree, np.array([0, 1, 2, 3, 4, -1], dtype=np.int32)
-    expected = extend_pairs(tree, drop_newest(tree), pairs.ptr, pairs.target, of_symbol)
-    np.testing.assert_array_equal(pairs.extension, expected)
-    assert (expected > 0).any() == (depth > 0)
-    assert pickle.loads(pickle.dumps(pairs)).extension is None
 
 
 def test_a_text_without_sentences():

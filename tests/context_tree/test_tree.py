@@ -387,13 +387,10 @@ def test_merging_parts_is_counting_the_whole(seed):
         # A part may not have met the last classes.
         n_classes = int(y[rows].max()) + 1
         parts.append(Pairs.count(part, ends, y[rows], n_classes, weight[rows]))
-    merged, sums = parts[0]
-    for part in parts[1:]:
-        both = merge_counts((merged, sums), part)
-        for (old, _), index in (((merged, sums), both.index_a), (part, both.index_b)):
-            names = contexts_of(both.pairs.tree)
-            assert [names[i] for i in index] == contexts_of(old.tree)
-        merged, sums = both[:2]
+    merged, sums, indexes = merge_counts(parts)
+    names = contexts_of(merged.tree)
+    for (old, _), index in zip(parts, indexes):
+        assert [names[i] for i in index] == contexts_of(old.tree)
     assert merged == pairs
     assert np.array_equal(merged.tree.level_ptr, tree.level_ptr)
     assert np.array_equal(merged.parent, pairs.parent)
@@ -460,7 +457,7 @@ def test_too_few_symbols_and_other_misuse():
     last, _ = suffix_tree(Histories.from_windows(np.zeros((1, 3), np.int32), 3), 1)
     for method in (
         lambda t: t.select([True, True]),
-        lambda t: merge_trees(t, t),
+        lambda t: merge_trees([t, t]),
         lambda t: t.find_windows([[0]]),
     ):
         with pytest.raises(ValueError, match="collapsed; expand it first"):
@@ -621,3 +618,23 @@ def test_the_level_at_which_a_search_begins_has_the_most_nodes():
     assert "entry" not in pickle.loads(pickle.dumps(tree)).__dict__
     root = ContextTree.from_histories(Histories.from_windows(X[:0], 2), 3)[0]
     assert root.find_windows(X).tolist() == [0, 0, 0, 0]
+
+
+def test_children_from_a_file_are_checked(monkeypatch):
+    from sklstruct.context_tree import _tree
+
+    monkeypatch.setattr(_tree, "_BLOCK", 3)
+    parent = [-1, 0, 0, 0, 1, 1, 3, 4, 6, 6]
+    symbol = [-1, 0, 1, 2, 0, 1, 2, 0, 0, 1]
+    right = ContextTree(np.array(parent), np.array(symbol)).child_ptr
+    for i in range(right.size):
+        for change in (-1, 1):
+            tree = ContextTree(np.array(parent), np.array(symbol))
+            wrong = right.copy()
+            wrong[i] += change
+            with pytest.raises(ValueError, match="child_ptr is not that of the tree"):
+                tree.take_children(wrong)
+    tree.take_children(right)
+    assert tree.child_ptr is right
+    with pytest.raises(ValueError, match="child_ptr"):
+        tree.take_children(right[:-1])

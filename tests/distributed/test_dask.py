@@ -3,6 +3,7 @@
 import asyncio
 import filecmp
 import gc
+import gzip
 import io
 import os
 import pickle
@@ -178,6 +179,27 @@ def test_the_number_of_workers_does_not_matter(client):
         again = model.set_params(client=other).fit(text).compute().estimator_.coef_
     assert worker.status.name == "running"
     np.testing.assert_array_equal(first, again)
+
+
+def test_tasks_grow_with_parts_and_shards_not_with_their_product(client, monkeypatch):
+    from sklstruct.distributed._cluster import Cluster
+
+    submit, names = Cluster.submit, []
+
+    def counted(self, function, *arguments):
+        names.append(function.__name__)
+        return submit(self, function, *arguments)
+
+    monkeypatch.setattr(Cluster, "submit", counted)
+    n_parts, n_shards, text = 37, 5, sentences(200)
+    parts = bag.from_sequence(text, npartitions=n_parts)
+    n_parts = parts.npartitions
+    model = on_cluster(WittenBellLM(), n_shards=n_shards).fit(parts)
+    assert names.count("count_part") == n_parts > 5 * n_shards
+    assert names.count("cut_part") == n_shards**2
+    merges = n_parts - n_shards + n_shards * (n_shards - 1)
+    assert names.count("merge_counted") == merges
+    same_model(LanguageModel(WittenBellLM()).fit(text), model, exact=True)
 
 
 def test_parameters_of_the_text(client):
@@ -728,37 +750,57 @@ def test_errors_of_the_client_reach_the_caller(client, monkeypatch):
         on_cluster(KneserNeyLM(discount=0.5), n_shards=2).fit(["a b", "b a"])
 
 
-# ------------------------------------------------------------------ ARPA by shard
+# ------------------------------------------------------------- files of all shards
 
 
-def arpa(model, **options):
-    model.save(file := io.BytesIO(), format="arpa", **options)
-    return file.getvalue()
+@pytest.fixture
+def saved(tmp_path):
+    """The bytes of the file of a model."""
+
+    def saved(model, name="model.arpa", **options):
+        model.save(tmp_path / name, **options)
+        data = (tmp_path / name).read_bytes()
+        (tmp_path / name).unlink()
+        assert not list(tmp_path.iterdir())  # nothing else is left in the folder
+        return data
+
+    return saved
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Many pieces of weights, of lines, of copies and of hashes."""
+    from sklstruct.exchange import _arpa_shards, _container
+
+    monkeypatch.setattr(_arpa_shards, "_MOST_WEIGHTS", 23)
+    monkeypatch.setattr(_arpa_shards, "_MOST_LINES", 17)
+    monkeypatch.setattr(_arpa_shards, "_COPIED", 100)
+    monkeypatch.setattr(_container, "BLOCK", 1 << 10)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("estimator, exact", MODELS, ids=str)
 @pytest.mark.parametrize("n_shards", [1, 2, 5])
-def test_arpa_from_the_workers(client, estimator, exact, n_shards, monkeypatch):
-    """The file of the gathered model, byte by byte."""
-    from sklstruct.distributed import _arpa
-
-    monkeypatch.setattr(_arpa, "_MOST_WEIGHTS", 23)
-    monkeypatch.setattr(_arpa, "_MOST_LINES", 17)
+def test_files_from_the_workers(
+    client, estimator, exact, n_shards, saved, small_pieces
+):
+    """The files of the computed model, byte by byte."""
     text = sentences(150)
     model = on_cluster(estimator, max_depth=3, n_shards=n_shards, min_count=2).fit(text)
+    files = [
+        ("model.arpa", {}), ("model.arpa", {"precision": 15}), ("model.arpa.gz", {}),
+        ("model.sklm", {}), ("model.sklm", {"dtype": "float32"}),
+    ]  # fmt: skip
+    got = [saved(model, name, **options) for name, options in files]
     assert not hasattr(model, "model_")
-    got = arpa(model), arpa(model, precision=15)
     lm = model.compute()
-    assert (
-        got
-        == (arpa(lm), arpa(lm, precision=15))
-        == (arpa(model), arpa(lm, precision=15))
-    )
+    want = [saved(lm, name, **options) for name, options in files]
+    assert gzip.decompress(got.pop(2)) == gzip.decompress(want.pop(2)) == want[0]
+    assert got == want
     assert len(got[0].splitlines()) > 400
     if exact:
         one = LanguageModel(estimator, max_depth=3, min_count=2).fit(text)
-        assert got[0] == arpa(one)
+        assert got[0] == saved(one)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -773,12 +815,26 @@ def test_arpa_from_the_workers(client, estimator, exact, n_shards, monkeypatch):
     ],
     ids=str,
 )
-def test_arpa_of_other_vocabularies(client, params):
+def test_files_of_other_vocabularies(client, params, saved):
     """Also with more shards than words."""
     params = {"max_depth": 2, "n_shards": 3} | params
     model = on_cluster(WittenBellLM(), **params).fit(sentences(40))
-    got = arpa(model)
-    assert got == arpa(model.compute())
+    got = saved(model), saved(model, "model.sklm")
+    lm = model.compute()
+    assert got == (saved(lm), saved(lm, "model.sklm"))
+
+
+@pytest.mark.parametrize("suffix", ["bz2", "xz", "gz"])
+def test_packed_files_from_the_workers(client, suffix, tmp_path):
+    model = on_cluster(WittenBellLM(), n_shards=3).fit(sentences(60))
+    path = tmp_path / f"model.arpa.{suffix}"
+    model.save(path)
+    lm = model.compute()
+    again = LanguageModel.load(path)
+    text = sentences(30, seed=1)
+    np.testing.assert_allclose(
+        again.score_samples(text), lm.score_samples(text), rtol=1e-6
+    )
 
 
 def test_a_model_on_its_workers(client, tmp_path):
@@ -790,14 +846,21 @@ def test_a_model_on_its_workers(client, tmp_path):
         pickle.dumps(model)
     with pytest.raises(ValueError, match="precision must be an integer in 1..15"):
         model.save(tmp_path / "bad.arpa", precision=16)
+    with pytest.raises(ValueError, match="dtype must be 'float64' or 'float32'"):
+        model.save(tmp_path / "bad.sklm", dtype="int8")
     with pytest.raises(FileNotFoundError):
         model.save(tmp_path / "no" / "model.arpa")
-    with pytest.raises(ValueError, match="format must be 'arpa' while the model is on"):
+    with pytest.raises(ValueError, match="format must be 'arpa' or 'native' while"):
         model.save(tmp_path / "model.bin")
-    model.save(tmp_path / "model.arpa.gz")
-    again = LanguageModel.load(tmp_path / "model.arpa.gz")
+    with pytest.raises(ValueError, match="path must be a path"):
+        model.save(io.BytesIO())
+    with pytest.raises(ValueError, match="must be a regular file"):
+        model.save("/dev/null", format="arpa")
+    assert not list(tmp_path.iterdir())
+    model.save(tmp_path / "model.sklm")
+    again = LanguageModel.load(tmp_path / "model.sklm")
     one = LanguageModel(WittenBellLM()).fit(text)
-    assert again.perplexity(text) == pytest.approx(one.perplexity(text), rel=1e-6)
+    np.testing.assert_array_equal(again.score_samples(text), one.score_samples(text))
     lm = model.compute()
     same_model(lm, one, exact=True)
     assert lm is model.compute() is model.model_
@@ -809,90 +872,84 @@ def test_a_model_on_its_workers(client, tmp_path):
 
 @pytest.mark.parametrize("shard", [0, 1])
 @pytest.mark.parametrize(
-    "method, at", [("begin_arpa", 0), ("take_own", 1), ("weights_for", 2), ("take", 3)]
-    + [("lines", 0), ("lines", 5), ("lines_never_predicted", 0)]
-)  # fmt: skip
-def test_arpa_while_a_shard_is_lost(client, monkeypatch, shard, method, at):
-    from sklstruct.distributed import _arpa
+    "name, step",
+    [("model.arpa", step) for step in ("give", "write", "put")]
+    + [("model.sklm", step) for step in ("sizes", "put", "hashes")],
+)
+@pytest.mark.parametrize("begun", [False, True])
+def test_files_while_a_shard_is_lost(
+    client, monkeypatch, shard, name, step, begun, saved
+):
+    """Before the step, or when the step has been done and no answer has come."""
     from sklstruct.distributed._driver import ShardDriver
 
-    monkeypatch.setattr(_arpa, "_MOST_WEIGHTS", 50)
-    monkeypatch.setattr(_arpa, "_MOST_LINES", 40)
     model = on_cluster(WittenBellLM(), max_depth=3, n_shards=3).fit(sentences(60))
-    want = arpa(model)
+    want = saved(model, name)
     begin, seen = ShardDriver.begin, []
-
-    def losing(driver, k, *question):
-        if method in question[:2]:
-            seen.append(k)
-            if len(seen) == at + 1:
-                driver._actors[shard] = None
-        return begin(driver, k, *question)
-
-    monkeypatch.setattr(ShardDriver, "begin", losing)
-    assert arpa(model) == want
-    assert len(seen) > at
-    assert model._remote.driver.n_losses == 1
-
-
-def test_calls_to_a_shard_that_was_made_again(client, monkeypatch):
-    """What was asked of the one before is asked again, and is no second loss."""
-    from sklstruct.distributed import _arpa
-
-    monkeypatch.setattr(_arpa, "_MOST_LINES", 10)
-    model = on_cluster(WittenBellLM(), n_shards=2)
-    model.fit(sentences(60))
-    want = arpa(model)
-    driver = model._remote.driver
 
     class Never:
         def result(self, timeout):
             raise OSError("gone")
 
-    begin, n_begun = driver.begin, []
-
-    def losing(k, *question):
-        call = begin(k, *question)
-        if question[:2] == ("arpa", "lines"):
-            n_begun.append(k)
-            if 3 <= len(n_begun) < 6:
-                call = call._replace(answer=Never())
+    def losing(driver, k, *question):
+        lost = k == shard and step in question and not seen
+        if lost:
+            seen.append(k)
+            if not begun:
+                driver._actors[shard] = None
+        call = begin(driver, k, *question)
+        if lost and begun:
+            call.answer.result(timeout=HANGS)
+            call = call._replace(answer=Never())
         return call
 
-    monkeypatch.setattr(driver, "begin", losing)
-    assert arpa(model) == want
-    assert driver.n_losses == 1
+    monkeypatch.setattr(ShardDriver, "begin", losing)
+    assert saved(model, name) == want
+    assert seen == [shard]
+    assert model._remote.driver.n_losses == 1
 
 
-def test_a_cluster_that_is_gone_has_no_model():
+def test_a_cluster_that_is_gone_has_no_model(saved):
     with local_client(1) as client:
         model = on_cluster(WittenBellLM(), client=client, n_shards=2)
         model.fit(["a b", "b a"])
-    for use in (model.compute, lambda: arpa(model)):
+    for use in (model.compute, lambda: saved(model)):
         with pytest.raises(SchedulerLost, match="the scheduler of the cluster is gone"):
             use()
 
 
-def test_a_file_that_fails_leaves_the_old_one(client, tmp_path, monkeypatch):
-    from sklstruct.distributed._arpa import ArpaWriter
+@pytest.mark.parametrize("name", ["model.arpa", "model.sklm"])
+def test_a_file_that_fails_leaves_the_old_one(client, tmp_path, monkeypatch, name):
+    """A worker's disk is full, or it does not see the folder."""
+    from sklstruct.distributed import _tasks
+    from sklstruct.exchange import _arpa_shards, _native_shards
 
-    path = tmp_path / "model.arpa"
+    path = tmp_path / name
     path.write_text("old")
     model = on_cluster(WittenBellLM(), n_shards=2).fit(["a b"])
-    lines = ArpaWriter._lines
 
-    def failing(self, order):
-        if order == 2:
-            raise OSError(28, "no space left")
-        return lines(self, order)
+    def full(*_):
+        raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="no space"):
-        patch.setattr(ArpaWriter, "_lines", failing)
+    for broken in (
+        (_arpa_shards.ArpaShard, "put", full),
+        (_native_shards.NativeShard, "put", full),
+    ):
+        monkeypatch.setattr(*broken)
+    with pytest.raises(OSError, match="No space left") as caught:
         model.save(path)
+    assert "On the worker of a shard" in caught.value.__notes__[0]
+    monkeypatch.setattr(_tasks, "PLAN", "elsewhere")
+    with pytest.raises(FileNotFoundError) as caught:
+        model.save(path)
+    assert "all workers see under the same name" in str(caught.value.__notes__)
     assert path.read_text() == "old"
-    assert [p.name for p in tmp_path.iterdir()] == ["model.arpa"]
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    monkeypatch.undo()
     model.save(path)
-    assert path.read_bytes() == arpa(model.compute())
+    written = path.read_bytes()
+    model.compute().save(path)
+    assert path.read_bytes() == written
 
 
 # ------------------------------------------------------------------- checkpoints
@@ -1078,6 +1135,78 @@ def test_workers_that_are_paused(monkeypatch, method):
         model.fit(["a b", "b a"])
 
 
+def test_workers_that_are_paused_as_their_disk_is_full(monkeypatch, tmp_path):
+    monkeypatch.setattr(_client, "PATIENCE", 0.05)
+    monkeypatch.setattr(_client, "PAUSED_BY_DISK", 0.3)
+    with local_client(n_workers=1, memory_limit=0) as client:
+        submit, free = client.submit, [1 << 40]
+        usage = lambda folder: SimpleNamespace(free=free[0])  # noqa: E731
+        monkeypatch.setattr(_client.shutil, "disk_usage", usage)
+
+        def pausing(function, *arguments, **options):
+            if function.__name__ == "read_part":
+                client.run(
+                    lambda dask_worker: setattr(
+                        dask_worker, "status", distributed.Status.paused
+                    )
+                )
+                until(lambda: "paused" in str(client.scheduler_info()))
+                threading.Timer(2.0, free.__setitem__, (0, 7)).start()
+            return submit(function, *arguments, **options)
+
+        monkeypatch.setattr(client, "submit", pausing)
+        with pytest.raises(
+            RuntimeError, match=r"the disk to which worker .* is full: 7 bytes are free"
+        ):
+            on_cluster(WittenBellLM(), n_shards=2, client=client).fit(["a b", "b a"])
+
+
+def test_parts_are_cut_to_the_memory_of_the_workers(tmp_path):
+    from sklstruct.distributed._parts import text_parts
+
+    path = tmp_path / "text.txt"
+    path.write_text("a b c d e f g h\n" * 300_000)  # 4.8 MB
+    limits = {"x": (8e9, 1), "y": (0, 1)}
+
+    def info(n_workers):
+        return {
+            "workers": {
+                name: {"memory_limit": limit, "nthreads": n}
+                for name, (limit, n) in limits.items()
+            }
+        }
+
+    client = SimpleNamespace(scheduler_info=info, nthreads=lambda: {"x": 1, "y": 1})
+
+    def sizes(max_depth=4, **settings):
+        text = TextFile(path, **settings)
+        parts = text_parts(text, client, "word", max_depth)()
+        assert sum(len(list(part)) for part in parts) == 300_000
+        return len(parts)
+
+    assert sizes() == 2
+    limits["x"] = 350e6, 1
+    assert 4.8e6 / sizes() <= 100e6 / 4 / 25 < 4.8e6 / (sizes() - 2)
+    assert sizes(max_depth=1) < sizes() < sizes(max_depth=9)
+    assert sizes(memory=10**6) > sizes()
+    limits["x"] = 350e6, 4
+    assert 4.8e6 / sizes() <= 100e6 / 16 / 25
+    limits["x"] = 1e6, 1
+    assert sizes() <= 4.8e6 / 2**16 + 2
+
+
+def test_a_part_in_another_encoding(client, tmp_path):
+    (tmp_path / "0.txt").write_text("a b\n")
+    (tmp_path / "1.txt").write_bytes("caf\xe9 b\n".encode("latin-1"))
+    text = bag.read_text(str(tmp_path / "*.txt"))
+    with pytest.raises(
+        ValueError, match=r"X: part 1 is not utf-8: b'\\xe9' after b'caf'.*encoding="
+    ):
+        on_cluster(WittenBellLM(), n_shards=2).fit(text)
+    right = bag.read_text(str(tmp_path / "*.txt"), encoding="latin-1")
+    on_cluster(WittenBellLM(), n_shards=2).fit(right)
+
+
 @pytest.mark.parametrize("method", ["read_part", "ShardFit"])
 def test_workers_that_do_not_come_back(monkeypatch, method):
 
@@ -1151,7 +1280,7 @@ def test_dask_knows_how_large_counts_are():
     assert 0.8 * size < sizeof(counted) < 1.2 * size
 
 
-def test_clones_share_the_client_and_pickles_have_none(client):
+def test_clones_share_the_client_and_pickles_have_none(client, saved):
     model = on_cluster(WittenBellLM(), client=client, n_shards=2)
     assert clone(model).client is client
     model.fit(["a b", "b a"])
@@ -1160,7 +1289,7 @@ def test_clones_share_the_client_and_pickles_have_none(client):
     assert again.client is None
     assert again.compute().perplexity(["a b"]) == lm.perplexity(["a b"])
     assert len(pickle.dumps(model)) < 20_000
-    assert arpa(model).startswith(b"\\data\\")
+    assert saved(model).startswith(b"\\data\\")
 
 
 # --------------------------------------------------------- joblib on the cluster
@@ -1228,29 +1357,29 @@ def test_a_worker_process_that_is_killed(monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_worker_process_that_is_killed_while_it_writes(tmp_path, monkeypatch):
-    from sklstruct.distributed import _arpa
+@pytest.mark.parametrize("name, step", [("model.arpa", "write"), ("model.sklm", "put")])
+def test_a_worker_process_that_is_killed_while_it_writes(
+    tmp_path, monkeypatch, name, step
+):
     from sklstruct.distributed._driver import ShardDriver
 
-    monkeypatch.setattr(_arpa, "_MOST_LINES", 100)
-    path, begin, seen = tmp_path / "model.arpa", ShardDriver.begin, []
+    path, begin, seen = tmp_path / name, ShardDriver.begin, []
 
     def killing(driver, k, *question):
-        if question[:2] == ("arpa", "lines"):
+        call = begin(driver, k, *question)
+        if k == 1 and step in question and not seen:
             seen.append(k)
-            if len(seen) == 9:
-                kill_a_worker(driver)
-        return begin(driver, k, *question)
+            kill_a_worker(driver)
+        return call
 
     monkeypatch.setattr(ShardDriver, "begin", killing)
     with local_client(processes=True) as client:
-        model = on_cluster(WittenBellLM(), max_depth=3, client=client, n_shards=2).fit(
-            sentences()
-        )
-        model.save(path)
+        model = on_cluster(WittenBellLM(), max_depth=3, client=client, n_shards=2)
+        model.fit(sentences()).save(path)
         assert model._remote.driver.n_losses >= 1
     one = LanguageModel(WittenBellLM(), max_depth=3).fit(sentences())
-    assert path.read_bytes() == arpa(one)
+    one.save(tmp_path / f"one-{name}")
+    assert filecmp.cmp(path, tmp_path / f"one-{name}", shallow=False)
 
 
 @pytest.mark.slow

@@ -317,6 +317,55 @@ def test_answers_that_cannot_be_received(monkeypatch, direct):
             model.fit(sentences(50))
 
 
+# ----------------------------------------------------------------------- memory
+
+GROWTH = """
+import sys
+from pathlib import Path
+import distributed
+from sklstruct.distributed import DaskLanguageModel
+from sklstruct.language_model import LanguageModel
+from sklstruct.smoothing import WittenBellLM
+from sklstruct.symbols import TextFile
+
+def peak_mb():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(x.split()[1]) for x in lines if x.startswith("VmHWM")) / 1e3
+
+if __name__ == "__main__":
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0"
+    ) as cluster, distributed.Client(cluster) as client:
+        # The smallest first: a peak only rises.
+        for text in ("first.txt", "small.txt", "large.txt"):
+            lm = LanguageModel(WittenBellLM(), max_depth=4)
+            trainer = DaskLanguageModel(lm).fit(TextFile(text))
+            for name in ("model.arpa", "model.sklm"):
+                trainer.save(name)
+            size = Path("model.sklm").stat().st_size
+            print(peak_mb(), size, trainer.n_lost_shards_, flush=True)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_memory_of_the_client_does_not_grow_with_the_model(tmp_path):
+    """Words and workers are the same, the model is ten times as large."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "client.py").write_text(GROWTH)
+    for name, n in (("first", 2_000), ("small", 40_000), ("large", 440_000)):
+        words = np.concatenate([np.arange(1000), rng.integers(1000, size=n)])
+        lines = [" ".join(map(str, row)) for row in words.reshape(-1, 20)]
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    done = subprocess.run(
+        [sys.executable, "client.py"], cwd=tmp_path, capture_output=True, text=True,
+        timeout=HANGS, check=True,
+    )  # fmt: skip
+    _, small, large = (line.split() for line in done.stdout.splitlines())
+    file_mb = [int(size) / 1e6 for _, size, _ in (small, large)]
+    assert file_mb[1] > 9 * file_mb[0] > 9
+    assert float(large[0]) - float(small[0]) < 0.1 * (file_mb[1] - file_mb[0])
+
+
 # --------------------------------------------------------------------- versions
 
 

@@ -226,11 +226,13 @@ def test_contexts_of_few_samples_are_left_out(client, least, n_shards, tmp_path)
     model = StructuredLogLinearLM(penalty="l2", lam=0.1, min_count=least)
     one = LanguageModel(model).fit(text)
     many = on_cluster(model, n_shards=n_shards).fit(text)
-    many.save(tmp_path / "shards.arpa")
+    for suffix in ("arpa", "sklm"):
+        many.save(tmp_path / f"shards.{suffix}")
     same_tree(one.backoff_model_, many.compute().backoff_model_)
-    many.save(tmp_path / "here.arpa")
-    shards, here = (tmp_path / f"{n}.arpa" for n in ("shards", "here"))
-    assert shards.read_bytes() == here.read_bytes()
+    for suffix in ("arpa", "sklm"):
+        many.save(tmp_path / f"here.{suffix}")
+        shards, here = (tmp_path / f"{n}.{suffix}" for n in ("shards", "here"))
+        assert shards.read_bytes() == here.read_bytes()
 
 
 def test_shards_count_what_files_hold(tmp_path):

@@ -13,7 +13,7 @@ from sklstruct import LanguageModel, exchange
 from sklstruct._cli import main
 from sklstruct.compat import kenlm
 from sklstruct.exchange._formats import what_is
-from sklstruct.exchange._probing import image_of
+from sklstruct.exchange._kenlm import probing_image
 from sklstruct.smoothing import AdditiveLM
 
 
@@ -28,7 +28,7 @@ def arpa():
 
 
 def binary(kind=0):
-    data = bytearray(image_of(small().backoff_model_))
+    data = bytearray(probing_image(small().backoff_model_))
     data[96:100] = struct.pack("<I", kind)
     return bytes(data)
 
@@ -46,8 +46,8 @@ FILES = {
         "KenLM binary of version 4.*code format version 4'",
     ),
     "unfinished": (KENLM + b"incomplete\n\0\0", "build_binary did not finish"),
-    "trie": (binary(2), "KenLM binary that is trie; only type probing"),
-    "quantised trie": (binary(5), "is quantised trie with compressed pointers"),
+    "rest costs": (binary(1), "is probing with rest costs; only probing and trie"),
+    "type 6": (binary(6), "is of type 6; only probing and trie can be read"),
     "iARPA": (b"iARPA\n\\data\\\n", "iARPA file of IRSTLM"),
     "pickle": (pickle.dumps(["a"], protocol=4), "a pickle"),
     "CR alone": (arpa().replace(b"\n", b"\r"), "lines end in CR alone"),

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from sklstruct import BackoffModel, KneserNeyLM, LanguageModel, exchange
-from sklstruct.exchange._container import HEAD
+from sklstruct.exchange import _container
+from sklstruct.exchange._container import HEAD, hash_of
 from sklstruct.exchange._native import NATIVE, read_native
 from sklstruct.exchange._probing_fast import hash_bytes
 from sklstruct.symbols import Labels
@@ -157,6 +158,22 @@ def test_every_changed_byte_and_every_cut_is_found():
             load(data[:size], format="native")
 
 
+def test_every_block_of_an_array_is_hashed(monkeypatch):
+    monkeypatch.setattr(_container, "BLOCK", 8)
+    data = data_of(MODELS["marks"])
+    check_equal(load(data), MODELS["marks"])
+    _, body = parts_of(data)
+    first, n_blocks = len(data) - len(body), 0
+    for name, (dtype, (n,), at, _) in parts_of(data)[0]["arrays"].items():
+        for place in range(at, at + n * np.dtype(dtype).itemsize, 8):
+            other = bytearray(data)
+            other[first + place] ^= 1
+            n_blocks += 1
+            with pytest.raises(ValueError, match=f"{name} has another hash"):
+                load(bytes(other))
+    assert n_blocks > 100
+
+
 def parts_of(data):
     version, size, _ = HEAD.unpack(
         data[len(NATIVE.magic) : len(NATIVE.magic) + HEAD.size]
@@ -179,7 +196,7 @@ def test_wrong_content_with_right_checksums_is_found():
     header, body = parts_of(data_of(model))
     check_equal(load(joined(header, body)), model)
     wrong_hash = json.loads(json.dumps(header))
-    wrong_hash["arrays"]["target"][3] += 1
+    wrong_hash["arrays"]["target"][3] = "0" * 16
     with pytest.raises(ValueError, match="target has another hash"):
         load(joined(wrong_hash, body))
     check_equal(load(joined(wrong_hash, body), verify=False), model)
@@ -193,7 +210,8 @@ def test_wrong_content_with_right_checksums_is_found():
             number = {"<i4": "<i", "<i8": "<q", "<f8": "<d", "|u1": "<B"}[dtype]
             value = value % 256 if dtype == "|u1" else value
             struct.pack_into(number, changed, place, value)
-            other["arrays"][name][3] = hash_bytes(changed[at : at + n * width])
+            hashed = hash_of([hash_bytes(changed[at : at + n * width])])
+            other["arrays"][name][3] = f"{hashed:016x}"
             for verify in (True, False):
                 try:
                     again = load(joined(other, bytes(changed)), verify=verify)

@@ -299,7 +299,6 @@ def test_bad_later_batches(data):
         {"taxonomy": (GROUPS, "cut"), "n_taxonomies": 2},
         {"estimator": GaussianNB()},
         {"estimator": logistic()},
-        {"prediction": "greedy"},
         {"estimator": PerNodeC()},
         {"estimator": LinearClassifier("log_loss", solver="quasi_newton")},
         {"class_weight": "balanced"},

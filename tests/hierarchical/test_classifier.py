@@ -222,10 +222,7 @@ def test_the_search_finds_the_joint_argmax(n_taxonomies, max_depth):
     assert (products <= model.coef_.shape[0]).mean() > 0.999
     assert (products <= 2 * model.coef_.shape[0]).all()
     if n_taxonomies == 1:
-        greedy = model.set_params(prediction="greedy").predict(Z)
-        fewest = model.n_dot_products(Z)
-        assert (greedy != joint).any()  # the search is needed
-        assert fewest.mean() < products.mean() < model.coef_.shape[0]
+        assert products.mean() < model.coef_.shape[0]
 
 
 def test_the_search_breaks_ties_like_argmax():
@@ -337,8 +334,6 @@ def test_classes_that_single_precision_cannot_tell_apart(random_weights, gap):
     Z = np.random.default_rng(2).normal(size=(3000, 40))
     log_proba = model.predict_log_proba(Z)
     assert_array_equal(model.predict(Z), log_proba.argmax(axis=1))
-    greedy = model.set_params(prediction="greedy").predict(Z)
-    assert_array_equal(greedy[:50], [model.predict(z[None])[0] for z in Z[:50]])
 
 
 def test_small_weights(random_weights):
@@ -371,12 +366,7 @@ def test_scores_that_are_not_numbers_are_refused(train):
             * np.array([[1.0], [-1.0]] * model.coef_.shape[0])[: model.coef_.shape[0]]
         )
         model.coef_[:, ::3] *= -1
-        for prediction in ("joint", "greedy")[: 2 // len(model.taxonomies_)]:
-            model.set_params(prediction=prediction)
-            with pytest.raises(ValueError, match="a score is not a number"):
-                model.predict(Z)
-        model.set_params(prediction="joint")
-        for call in (model.predict_proba, model.predict_top_k):
+        for call in (model.predict, model.predict_proba, model.predict_top_k):
             with pytest.raises(ValueError, match="a score is not a number"):
                 call(Z)
         with pytest.raises(ValueError, match="a score is not a number"):
@@ -405,31 +395,20 @@ class Refuses(DecisionTreeClassifier):
         return proba
 
 
-@pytest.mark.parametrize("prediction", ["joint", "greedy"])
 @pytest.mark.parametrize("answer", [np.nan, 0.0, -1.0, np.inf])
-def test_node_model_without_a_distribution(train, prediction, answer, monkeypatch):
+def test_node_model_without_a_distribution(train, answer, monkeypatch):
     X, y = train
     monkeypatch.setattr(Refuses, "answer", answer)
-    model = HierarchicalClassifier(
-        NESTED, estimator=Refuses(max_depth=2), prediction=prediction
-    ).fit(X, y)
+    model = HierarchicalClassifier(NESTED, estimator=Refuses(max_depth=2)).fit(X, y)
     model.predict(X[:5])
     with pytest.raises(ValueError, match="not a distribution"):
         model.predict(np.vstack([X[:5], np.full((1, X.shape[1]), 1e7)]))
 
 
-@pytest.mark.parametrize(
-    ("prediction", "n_taxonomies"),
-    [("joint", 1), ("greedy", 1), ("joint", 2)],
-)
-def test_compiled_and_generic_routes_agree(train, test, prediction, n_taxonomies):
+@pytest.mark.parametrize("n_taxonomies", [1, 2])
+def test_compiled_and_generic_routes_agree(train, test, n_taxonomies):
     """scikit-learn's LogisticRegression as node model finds the same as ours."""
-    options = {
-        "prediction": prediction,
-        "n_taxonomies": n_taxonomies,
-        "random_state": 0,
-        "max_depth": 2,
-    }
+    options = {"n_taxonomies": n_taxonomies, "random_state": 0, "max_depth": 2}
     ours = HierarchicalClassifier(estimator=logistic(C=0.1, tol=1e-8), **options).fit(
         *train
     )
@@ -439,45 +418,18 @@ def test_compiled_and_generic_routes_agree(train, test, prediction, n_taxonomies
     X = test[0]
     assert_allclose(theirs.predict_proba(X), ours.predict_proba(X), atol=1e-5)
     assert_array_equal(theirs.predict(X), ours.predict(X))
-    if n_taxonomies == 1 and prediction == "greedy":
-        assert_array_equal(theirs.n_dot_products(X), ours.n_dot_products(X))
     assert_array_equal(
         theirs.decision_path(X).toarray(), ours.decision_path(X).toarray()
     )
 
 
 @pytest.mark.parametrize("estimator", [LogisticRegression(C=0.1), GaussianNB()])
-def test_most_probable_class_of_all_and_best_first(train, test, estimator, monkeypatch):
+def test_most_probable_class_of_other_estimators(train, test, estimator):
     model = HierarchicalClassifier(estimator=estimator, random_state=0).fit(*train)
-    X, n_rows = test[0], model.forest_.n_rows
+    X = test[0]
     expected = model.classes_[model.predict_proba(X).argmax(axis=1)]
     assert_array_equal(model.predict(X), expected)
-    assert_array_equal(model.n_dot_products(X), n_rows)
-    few = X[: len(model.nodes_.estimators) - 1]
-    assert model.n_dot_products(few).mean() < n_rows
-    monkeypatch.setattr("sklstruct.hierarchical._estimator_nodes._FEW_MODELS", 0)
-    assert_array_equal(model.predict(X), expected)
-    fewest = model.n_dot_products(X)
-    assert fewest.mean() < n_rows
-    # down to a class first looks into some nodes that a queue of all would not
-    node = logistic(C=0.1, tol=1e-8)
-    if isinstance(estimator, LogisticRegression):
-        ours = HierarchicalClassifier(model.taxonomy_, estimator=node).fit(*train)
-        products = ours.n_dot_products(X)
-        assert products.mean() <= 1.25 * fewest.mean()
-
-
-def test_greedy_follows_the_best_child(train, test):
-    model = HierarchicalClassifier(NESTED, prediction="greedy").fit(*train)
-    X = test[0]
-    proba = model.predict_proba(X)
-    tree = model.taxonomy_
-    for x, found in zip(proba[:50], model.predict(X)[:50]):
-        v = 0
-        while len(children := tree.children(v)):
-            v = max(children, key=lambda c: x[tree.classes_below(c)].sum())
-        below = tree.classes_below(v)
-        assert found == model.classes_[below[x[below].argmax()]]
+    assert_array_equal(model.n_dot_products(X), model.forest_.n_rows)
 
 
 def test_decision_path_holds_the_predicted_class(fitted, test):
@@ -489,9 +441,9 @@ def test_decision_path_holds_the_predicted_class(fitted, test):
     for tree in fitted.taxonomies_:
         part = path[:, offset : offset + tree.n_nodes]
         for i in range(20):
-            assert_array_equal(
-                part[i].nonzero()[1], np.sort(tree.path(tree.leaf_of_class[code[i]]))
-            )
+            below = map(tree.classes_below, range(tree.n_nodes))
+            above = [v for v, classes in enumerate(below) if code[i] in classes]
+            assert_array_equal(part[i].nonzero()[1], above)
         offset += tree.n_nodes
 
 
@@ -529,10 +481,8 @@ def test_one_class(train, test):
     X, _ = train
     for options in ({}, {"taxonomy": [[7]]}, {"n_taxonomies": 2}):
         model = HierarchicalClassifier(**options).fit(X, np.full(len(X), 7))
-        for prediction in ("joint", "greedy")[: 3 - len(model.taxonomies_)]:
-            model.set_params(prediction=prediction)
-            assert (model.predict(test[0]) == 7).all()
-            assert (model.n_dot_products(test[0]) == 0).all()
+        assert (model.predict(test[0]) == 7).all()
+        assert (model.n_dot_products(test[0]) == 0).all()
         assert (model.predict_proba(test[0]) == 1).all()
         assert_array_equal(model.target_log_proba(test[0][:2], [7, 3]), [0, np.nan])
 
@@ -606,12 +556,9 @@ def test_csr_is_dense(train, test):
         Z = sp.csr_matrix(test[0])
         assert_allclose(sparse.predict_proba(Z), dense.predict_proba(test[0]),
                         atol=1e-5)  # fmt: skip
-        for prediction in ("joint", "greedy")[: 3 - len(dense.taxonomies_)]:
-            dense.set_params(prediction=prediction)
-            sparse.set_params(prediction=prediction)
-            assert_array_equal(sparse.predict(Z), dense.predict(test[0]))
+        assert_array_equal(sparse.predict(Z), dense.predict(test[0]))
         assert_allclose(
-            sparse.set_params(prediction="joint").target_log_proba(Z, test[1]),
+            sparse.target_log_proba(Z, test[1]),
             dense.target_log_proba(test[0], test[1]),
             atol=1e-4,
         )
@@ -846,9 +793,7 @@ def test_any_classifier(train, test, estimator):
     model = HierarchicalClassifier(NESTED, estimator=estimator).fit(*train)
     proba = model.predict_proba(test[0])
     assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
-    for prediction in ("greedy", "joint"):
-        model.set_params(prediction=prediction)
-        assert (model.predict(test[0]) == test[1]).mean() > 0.6
+    assert (model.predict(test[0]) == test[1]).mean() > 0.6
     # trees give exact zeros and exact ties
     assert_array_equal(model.predict(test[0]), model.classes_[proba.argmax(1)])
 
@@ -860,18 +805,16 @@ def test_nan_is_passed_on_to_the_estimator(train, test, sparse):
     X[::5, 0] = T[::7, 1] = np.nan
     kind = sp.csr_matrix if sparse else np.asarray
     mean = SimpleImputer().fit(X)
-    for prediction in ("joint", "greedy"):
-        node = make_pipeline(FunctionTransformer(mean.transform), LogisticRegression())
-        model = HierarchicalClassifier(NESTED, estimator=node, prediction=prediction)
-        if sparse:  # the transformer reads one form
-            node.steps.insert(0, ["dense", FunctionTransformer(sp.csr_matrix.toarray)])
-        model.fit(kind(X), y)
-        right = HierarchicalClassifier(
-            NESTED, estimator=LogisticRegression(), prediction=prediction
-        ).fit(mean.transform(X), y)
-        filled = mean.transform(T)
-        assert_allclose(model.predict_proba(kind(T)), right.predict_proba(filled))
-        assert_array_equal(model.predict(kind(T)), right.predict(filled))
+    node = make_pipeline(FunctionTransformer(mean.transform), LogisticRegression())
+    model = HierarchicalClassifier(NESTED, estimator=node)
+    if sparse:  # the transformer reads one form
+        node.steps.insert(0, ["dense", FunctionTransformer(sp.csr_matrix.toarray)])
+    model.fit(kind(X), y)
+    right = HierarchicalClassifier(NESTED, estimator=LogisticRegression())
+    right.fit(mean.transform(X), y)
+    filled = mean.transform(T)
+    assert_allclose(model.predict_proba(kind(T)), right.predict_proba(filled))
+    assert_array_equal(model.predict(kind(T)), right.predict(filled))
     with pytest.raises(ValueError, match="contains NaN.* give the tree as taxonomy"):
         HierarchicalClassifier("cut", estimator=node).fit(kind(X), y)
     for estimator in (None, logistic(), LogisticRegression()):
@@ -1271,17 +1214,6 @@ def test_gamma_is_as_good_as_a_single_strength(digits):
 
 
 # ------------------------------------------------------------- impossible requests
-
-
-def test_greedy_is_for_one_tree(train):
-    model = HierarchicalClassifier(n_taxonomies=2, prediction="greedy")
-    with pytest.raises(ValueError, match="prediction=.*one tree"):
-        model.fit(*train)
-    model.set_params(prediction="joint").fit(*train).set_params(prediction="greedy")
-    for call in (model.predict, model.n_dot_products, model.decision_path):
-        with pytest.raises(ValueError, match="prediction=.*joint"):
-            call(train[0])
-    assert model.predict_proba(train[0]).shape == (600, 10)
 
 
 def test_requests_that_no_machine_can_hold(train, monkeypatch):

@@ -599,13 +599,7 @@ def test_default_of_sparse_samples(data, new):
     same = LinearClassifier("auto", weight_threshold=0.02)
     same = HierarchicalClassifier(ONE_LEVEL, estimator=same, random_state=0).fit(X, y)
     assert np.array_equal(model.predict_proba(new[0]), same.predict_proba(new[0]))
-    with pytest.raises(ValueError, match="greedy"):
-        model.set_params(prediction="greedy").predict(X)
-    for params in (
-        {"estimator": logistic()},
-        {"estimator": PerNodeC()},
-        {"prediction": "greedy"},
-    ):
+    for params in ({"estimator": logistic()}, {"estimator": PerNodeC()}):
         other = HierarchicalClassifier(ONE_LEVEL, random_state=0, **params)
         assert not isinstance(other.fit(X[:200], y[:200]).nodes_, DualNodes)
     dense = HierarchicalClassifier(ONE_LEVEL).fit(X[:200].toarray(), y[:200])
@@ -712,8 +706,6 @@ def test_bad_input(data, monkeypatch):
         fit(estimator=dual(class_weight="balanced"))
     with pytest.raises(ValueError, match="solver"):
         fit(estimator=dual(solver="quasi_newton"))
-    with pytest.raises(ValueError, match="prediction"):
-        fit(estimator=dual(), prediction="greedy")
     with pytest.raises(ValueError, match="C"):
         fit(estimator=dual(C=-1))
     with pytest.raises(TypeError, match="unexpected"):

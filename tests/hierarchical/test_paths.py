@@ -22,7 +22,6 @@ from sklstruct.hierarchical import (
     SenseClassifier,
 )
 from sklstruct.hierarchical._dual_nodes import DualNodes
-from sklstruct.hierarchical._senses import _filled
 from sklstruct.metrics import hierarchical_f1_score
 from sklstruct.taxonomy import CutSplit, LabelTree, Taxonomy, as_paths
 
@@ -468,11 +467,20 @@ def test_senses_of_samples_with_nan(sparse):
 
 
 def test_missing_cells_do_not_separate_senses():
-    X = np.array([[1.0, np.nan], [3.0, 4.0], [np.nan, 8.0], [2.0, np.nan]])
-    filled = [[1, 6], [3, 4], [2, 8], [2, 6]]
-    assert_array_equal(_filled(X), filled)
-    assert_array_equal(_filled(sp.csr_matrix(X)).toarray(), filled)
-    assert np.isnan(X).sum() == 3
+    X, y = banks(200)
+    X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    filled = X.copy()
+    for label in np.unique(y):
+        mine = y == label
+        means = np.nanmean(X[mine], axis=0)
+        filled[mine] = np.where(np.isnan(X[mine]), means, X[mine])
+    node = make_pipeline(SimpleImputer(), LogisticRegression())
+    senses, expected = (
+        SenseClassifier(node, n_rounds=1, random_state=0).fit(rows, y).sense_labels_
+        for rows in (X, filled)
+    )
+    assert senses.max() > np.unique(y).size - 1
+    assert_array_equal(senses, expected)
 
 
 def test_one_sense_is_the_estimator_itself():

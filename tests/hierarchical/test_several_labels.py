@@ -591,7 +591,6 @@ def test_bad_labels(data, model, params, change, message):
         ({"estimator": LogisticRegression()}, "LinearClassifier"),
         ({"estimator": PerNodeC()}, "LinearClassifier"),
         ({"estimator": LinearClassifier("log_loss")}, "ovr_log_loss"),
-        ({"prediction": "greedy"}, "greedy"),
         ({"taxonomy": [[0, 1], [2, 3]]}, "4"),
     ],
 )

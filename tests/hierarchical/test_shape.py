@@ -102,7 +102,6 @@ def test_auto_of_dense_samples(texts, monkeypatch, node):
         {"max_leaf": 7},
         {"max_depth": 2},
         {"n_taxonomies": 2},
-        {"prediction": "greedy"},
         {"estimator": GaussianNB()},
         {"estimator": PerNodeC([0.1, 1.0])},
     ):
@@ -249,7 +248,6 @@ def test_plain_nodes_of_wide_sparse_samples(texts, monkeypatch):
     for params in (
         {"X": X[:, :50].toarray()},
         {"estimator": logistic(tol=0.1)},
-        {"prediction": "greedy"},
     ):
         assert isinstance(fitted(0, **params).nodes_, ChainNodes)
 
@@ -271,8 +269,6 @@ def test_nodes_of_either_solver(texts, kind):
         assert isinstance(model.nodes_, ChainNodes)
         assert (model.C_ == 20).all()
         probabilities.append(model.predict_proba(X))
-        best = HierarchicalClassifier(groups, estimator=node, prediction="greedy")
-        assert best.fit(X, y).predict(X).shape == y.shape
     for other in probabilities[1:]:
         np.testing.assert_allclose(probabilities[0], other, atol=2e-2)
 

@@ -901,6 +901,22 @@ def test_decoder_without_unknown_word(solver):
         NoisyChannelDecoder(model, EditDistanceChannel(), n_candidates=0).fit(TEXT)
 
 
+def test_a_fit_that_fails_leaves_the_corrector_as_it_was():
+    decoder = NoisyChannelDecoder(
+        LanguageModel(KneserNeyLM(), max_depth=1), EditDistanceChannel()
+    ).fit(TEXT)
+    before = dict(vars(decoder))
+
+    class Refusing(EditDistanceChannel):
+        def bind(self, words):
+            raise RuntimeError("no words")
+
+    with pytest.raises(RuntimeError, match="no words"):
+        decoder.set_params(channel=Refusing()).fit(["new words"] * 3)
+    changed = {k for k, v in vars(decoder).items() if before.get(k) is not v}
+    assert changed == {"channel"} and vars(decoder).keys() == before.keys()
+
+
 def test_a_corrector_of_words_refuses_a_model_of_characters():
     model = LanguageModel(WittenBellLM(), max_depth=2, analyzer="char").fit(TEXT)
     with pytest.raises(ValueError, match="language_model is a model of characters"):

@@ -599,6 +599,7 @@ def test_words_without_class():
     [
         ({"max_order": 0}, "max_order"),
         ({"max_order": 10**9}, "max_order"),
+        ({"length": 10**30}, "length"),
         ({"half_life": 0.5}, "half_life"),
         ({"half_life": [[3.0]]}, "half_life"),
         ({"ngram_half_life": ["x"]}, "ngram_half_life"),

@@ -15,7 +15,7 @@ from sklstruct import StructuredLogLinearLM
 from sklstruct.backoff import Counted
 from sklstruct.context_tree import _runs
 from sklstruct.context_tree import _tree as tree_module
-from sklstruct.context_tree._runs import CountRuns
+from sklstruct.context_tree._runs import CountRuns, Run
 from sklstruct.context_tree._tokens import count_tokens
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import JelinekMercerLM, KneserNeyLM, WittenBellLM
@@ -28,6 +28,7 @@ from sklstruct.symbols._text_file import LargeText
 def path(tmp_path, monkeypatch):
     """A text of several blocks, each of which is beyond the limits below."""
     monkeypatch.setattr(_text_file, "_BLOCK", 1 << 9)
+    monkeypatch.setattr(_runs, "_BLOCK", 1 << 9)
     rng = np.random.default_rng(0)
     words = np.array([f"w{i}" for i in range(60)])
     lines = [
@@ -80,15 +81,15 @@ def test_runs_merge_to_the_whole(path, n_parts):
     encoder = lm.predictor.encoder
     sizes = {"n_symbols": lm._labels.n_symbols, "n_classes": lm._labels.n_classes}
     cuts = np.array_split(np.arange(text.n_sentences), n_parts)
-    with CountRuns() as runs:
-        for rows in cuts:
-            keep = np.zeros(text.n_sentences, dtype=bool)
-            keep[rows] = True
-            tokens = encoder.encode(text.select(keep))
-            runs.add(
-                *_runs_count(tokens, 3, sizes["n_symbols"], sizes["n_classes"], encoder)
-            )
-        pairs, count = runs.finish()
+    runs = CountRuns()
+    for rows in cuts:
+        keep = np.zeros(text.n_sentences, dtype=bool)
+        keep[rows] = True
+        tokens = encoder.encode(text.select(keep))
+        runs.add(
+            *_runs_count(tokens, 3, sizes["n_symbols"], sizes["n_classes"], encoder)
+        )
+    pairs, count = runs.finish().pairs()
     whole = _runs_count(
         encoder.encode(text), 3, sizes["n_symbols"], sizes["n_classes"], encoder
     )
@@ -107,18 +108,39 @@ def test_what_fits_is_read_once(path):
 
 
 def test_a_disk_that_is_full(path, tmp_path, monkeypatch):
-    if not hasattr(os, "posix_fallocate"):
-        pytest.skip("no posix_fallocate")
+    write, calls = _runs.Spill.write, []
 
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    class Full:
+        """A file on a disk that has room for some bytes."""
 
-    monkeypatch.setattr(_runs.os, "posix_fallocate", full)
+        def __init__(self, file):
+            self.file, self.left = file, 100
+
+        def write(self, data):
+            if not self.left:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            n = self.file.write(data[: self.left])
+            self.left -= n
+            return n
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+    def full(self, data):
+        calls.append(len(data))
+        if len(calls) == 5:
+            self._file = Full(self._file)
+        return write(self, data)
+
+    monkeypatch.setattr(_runs.Spill, "write", full)
     lm = LanguageModel(WittenBellLM())
-    with pytest.raises(OSError, match="space.* no room for") as error:
+    with pytest.raises(
+        OSError, match="No space.* no room for .* another folder"
+    ) as error:
         lm.fit(TextFile(path, memory=LIMIT, folder=tmp_path))
-    assert error.value.filename.startswith(str(tmp_path))
-    assert os.listdir(tmp_path) == ["text"]
+    assert error.value.filename == str(tmp_path)
+    assert error.value.errno == errno.ENOSPC
+    assert os.listdir(tmp_path) == ["text"] and not hasattr(lm, "vocabulary_")
 
 
 def test_what_is_refused(path, monkeypatch):
@@ -153,21 +175,23 @@ def test_what_is_refused(path, monkeypatch):
 
 @pytest.mark.slow
 def test_memory_is_what_the_limit_says(path):
-    """Counting allocates within the limit; the model comes on top."""
-    path.write_text((path.read_text() + "\n") * 100)
-    limit = path.stat().st_size // 10
+    """Counting and merging allocate within the limit; the model comes on top."""
     lm = LanguageModel(WittenBellLM(), max_depth=2)
+    clone(lm).fit(TextFile(path, memory=LIMIT))  # imports take memory, too
+    path.write_text((path.read_text() + "\n") * 100)
+    limit = path.stat().st_size // 5
     peaks = []
-    finish = CountRuns.finish
+    read = Run.pairs
 
     def measured(self):
         peaks.append(tracemalloc.get_traced_memory()[1])
-        return finish(self)
+        return read(self)
 
     tracemalloc.start()
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(CountRuns, "finish", measured)
+            patch.setattr(Run, "pairs", measured)
+            patch.setattr(_runs, "_MOST_RUNS", 4)  # each takes some kilobytes
             lm.fit(TextFile(path, memory=limit))
     finally:
         tracemalloc.stop()
@@ -208,10 +232,10 @@ def test_counts_beyond_32_bits(path):
         labels.n_classes,
         encoder,
     )
-    with CountRuns() as runs:
-        for _ in range(5):
-            runs.add(pairs, count * 2.0**30)
-        merged, total = runs.finish()
+    runs = CountRuns()
+    for _ in range(5):
+        runs.add(pairs, count * 2.0**30)
+    merged, total = runs.finish().pairs()
     assert merged == pairs and total.max() > 2.0**32
     np.testing.assert_array_equal(total, count * 5 * 2.0**30)
     ids = labels.of_ids(labels.n_classes, labels.n_symbols)
@@ -308,9 +332,9 @@ KILLED = """
 
 
 def test_a_killed_fit_leaves_no_files(path, tmp_path):
-    """The runs have no names: what is killed leaves an empty folder."""
+    """The files of the counts have no names."""
     if sys.platform == "win32":
-        pytest.skip("files that are mapped keep their names")
+        pytest.skip("files keep their names")
     folder = tmp_path / "runs"
     folder.mkdir()
     ran = run_child(KILLED, path, folder, cwd=tmp_path)

@@ -42,7 +42,7 @@ def test_quickstart(tmp_path):
     for name in ("modified Kneser-Ney", "log-linear, lam", '"best"', "and a cache"):
         assert name in result.stdout
     assert 1 <= result.stdout.count("  * ") <= 3
-    assert "smaller is better" in result.stdout
+    assert "lower is better" in result.stdout
     assert (tmp_path / "out" / "quickstart.png").read_bytes()[1:4] == b"PNG"
     binary = LanguageModel.load(tmp_path / "out" / "quickstart.bin")
     assert 1 < binary.perplexity(lines) < len(words) + 2

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklstruct._parallel import ThreadMap
 from sklstruct.hierarchical._problems import NodeProblems, warn_not_converged
+from sklstruct.linear import _quasi_newton
 from sklstruct.linear._quasi_newton import metric_pays
 
 
@@ -23,6 +24,12 @@ def digits():
     X, y = X[keep] / 16, y[keep]
     order = np.argsort(y, kind="stable")
     return np.ascontiguousarray(X[order]), y[order]
+
+
+def with_metric(monkeypatch, curved):
+    """Start from the metric of the features at all dense nodes, or at none."""
+    monkeypatch.setattr(_quasi_newton, "metric_pays", lambda n, d, n_rows: n_rows > 1)
+    monkeypatch.setattr(_quasi_newton, "SPREAD", 0.0 if curved else np.inf)
 
 
 def intercepts(fit_intercept):
@@ -244,7 +251,8 @@ def shares(r):
 @pytest.mark.parametrize(
     *all_pairs(fit_intercept=[True, False], singular=[False, True], r=[3, 4, 12])
 )
-def test_first_step_is_newtons(r, singular, fit_intercept):
+def test_first_step_is_newtons(r, singular, fit_intercept, monkeypatch):
+    with_metric(monkeypatch, True)
     # the brute-force Hessian at zero weights and optimal intercepts, its null space
     # (the same number added to all intercepts) taken out by the pseudo-inverse
     rng = np.random.default_rng(r)
@@ -259,7 +267,6 @@ def test_first_step_is_newtons(r, singular, fit_intercept):
         constant=intercepts(fit_intercept),
         tol=1e-14,
         max_iter=1,
-        curved=True,
     )
     s = weight / weight.sum()
     pi = np.bincount(y, weights=s) if fit_intercept else np.full(r, 1 / r)
@@ -308,18 +315,18 @@ def features(kind, rng):
         kind=["constant", "singular", "wide", "scales", "weights", "float32", "many"],
     )
 )
-def test_the_metric_does_not_move_the_optimum(kind, C, fit_intercept):
+def test_the_metric_does_not_move_the_optimum(kind, C, fit_intercept, monkeypatch):
     X, y, weight = features(kind, np.random.default_rng(5))
     problems = NodeProblems(X, weight, [class_bounds(y)])
     tol = 1e-6 if kind == "float32" else 1e-8
     values = []
     for curved in (False, True):
+        with_metric(monkeypatch, curved)
         coef, intercept, _, status = problems.fit(
             np.array([C]),
             constant=intercepts(fit_intercept),
             tol=tol,
             max_iter=100_000,
-            curved=curved,
         )
         assert status[0] == 0
         values.append(objective(X, y, weight, C, coef, intercept))
@@ -328,10 +335,11 @@ def test_the_metric_does_not_move_the_optimum(kind, C, fit_intercept):
     assert values[1] <= values[0] * (1 + 1e-6)
 
 
-def test_many_outcomes_agree_with_logistic_regression():
+def test_many_outcomes_agree_with_logistic_regression(monkeypatch):
+    with_metric(monkeypatch, True)
     X, y, weight = features("many", np.random.default_rng(0))
     coef, intercept, _, _ = NodeProblems(X, weight, [class_bounds(y)]).fit(
-        np.ones(1), tol=1e-8, curved=True
+        np.ones(1), tol=1e-8
     )
     flat = LogisticRegression(tol=1e-8, max_iter=10_000).fit(X, y, weight)
     best = objective(X, y, weight, 1.0, flat.coef_, flat.intercept_)
@@ -342,52 +350,50 @@ def test_many_outcomes_agree_with_logistic_regression():
     assert_allclose(coef.sum(axis=0), 0, atol=1e-10)
 
 
-def test_the_metric_saves_iterations_where_it_is_chosen():
+def test_the_metric_saves_iterations_where_it_is_chosen(monkeypatch):
     X, y = sorted_classes(np.random.default_rng(0), 2000, 12, np.arange(1, 41) ** -1.0)
     problems = NodeProblems(X, np.ones(y.size), [class_bounds(y)])
-    with_, without = (
-        problems.fit(np.ones(1), tol=1e-6, curved=curved)[2][0]
-        for curved in (None, False)
-    )
-    assert 2 * with_ < without
+    with_ = problems.fit(np.ones(1), tol=1e-6)[2][0]
+    with_metric(monkeypatch, False)
+    assert 2 * with_ < problems.fit(np.ones(1), tol=1e-6)[2][0]
 
 
-def test_white_features_keep_the_plain_metric():
+def test_white_features_keep_the_plain_metric(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(2000, 40)), np.repeat(np.arange(10), 200)
     problems = NodeProblems(X, np.ones(y.size), [class_bounds(y)])
     assert metric_pays(2000, 40, 10)
-    for one, two in zip(
-        problems.fit(np.ones(1)), problems.fit(np.ones(1), curved=False)
-    ):
+    found = problems.fit(np.ones(1))
+    with_metric(monkeypatch, False)
+    for one, two in zip(found, problems.fit(np.ones(1))):
         assert_array_equal(one, two)
 
 
-def test_warm_start_with_the_metric(digits):
+def test_warm_start_with_the_metric(digits, monkeypatch):
+    with_metric(monkeypatch, True)
     X, y = digits
     problems = NodeProblems(X, np.ones(y.size), [class_bounds(y)])
     C = np.ones(1)
-    best = problems.fit(C, tol=1e-8, curved=True)
-    again = problems.fit(
-        C, tol=1e-6, start=(best[0].copy(), best[1].copy()), curved=True
-    )
+    best = problems.fit(C, tol=1e-8)
+    again = problems.fit(C, tol=1e-6, start=(best[0].copy(), best[1].copy()))
     assert again[2][0] == 0
     # weights that do not sum to zero over the outcomes
     start = best[0] + np.arange(X.shape[1]), best[1] + 1.0
-    moved = problems.fit(C, tol=1e-8, start=start, curved=True)
+    moved = problems.fit(C, tol=1e-8, start=start)
     value = [objective(X, y, np.ones(y.size), 1.0, *fit[:2]) for fit in (best, moved)]
     assert value[1] == pytest.approx(value[0], rel=1e-9)
 
 
 @pytest.mark.parametrize("curved", [False, True])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
-def test_samples_of_weight_zero_are_as_if_absent(digits, kind, curved):
+def test_samples_of_weight_zero_are_as_if_absent(digits, kind, curved, monkeypatch):
+    with_metric(monkeypatch, curved)
     X, y = digits
     weight = np.random.default_rng(0).integers(0, 3, y.size).astype(float)
     there = weight > 0
     fits = [
         NodeProblems(kind(X[rows]), weight[rows], [class_bounds(y[rows])]).fit(
-            np.ones(1), tol=1e-8, curved=curved
+            np.ones(1), tol=1e-8
         )
         for rows in (slice(None), there)
     ]
@@ -397,16 +403,17 @@ def test_samples_of_weight_zero_are_as_if_absent(digits, kind, curved):
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-20, 1e20, 1e140])
-def test_metric_of_extreme_scales(scale):
+def test_metric_of_extreme_scales(scale, monkeypatch):
+    with_metric(monkeypatch, True)
     X, y = sorted_classes(np.random.default_rng(1), 200, 4, [3.0, 1.0, 0.1])
     X = X * scale
     problems = NodeProblems(X, np.ones(200), [class_bounds(y)])
     # C that makes the problem the same at every scale, as far as it is a number
     C = np.array([scale**-2.0])
-    coef, intercept, _, status = problems.fit(C, curved=True, max_iter=10_000)
+    coef, intercept, _, status = problems.fit(C, max_iter=10_000)
     assert np.isfinite(coef).all() and np.isfinite(intercept).all()
     unit = NodeProblems(X / scale, np.ones(200), [class_bounds(y)])
-    expected, _, _, _ = unit.fit(np.ones(1), curved=True)
+    expected, _, _, _ = unit.fit(np.ones(1))
     assert_allclose(coef * scale, expected, atol=1e-3)
 
 
@@ -415,4 +422,4 @@ def test_features_whose_squares_overflow_do_without_the_metric():
     problems = NodeProblems(X * 1e160, np.ones(200), [class_bounds(y)])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert problems._metric(0, np.ones(1), np.inf, True) is None
+        assert problems._metric(0, np.ones(1), np.inf) is None

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 from sklstruct.linear import (
     LinearClassifier,
     StructuredLogisticRegression,
+    _quasi_newton,
     _trial,
 )
 from sklstruct.linear._quasi_newton import NodeProblems
@@ -98,7 +99,7 @@ def test_intercepts_that_are_not_penalised(data):
 
 
 @pytest.mark.parametrize("constant", [1e-3, 0.3, 1.0, 20.0])
-def test_penalty_of_intercepts_by_finite_differences(constant):
+def test_penalty_of_intercepts_by_finite_differences(constant, monkeypatch):
     """The kernel's optimum in double precision, with the metric and without."""
     X, y = noise(200, 3, 4)
     order = np.argsort(y, kind="stable")
@@ -113,8 +114,14 @@ def test_penalty_of_intercepts_by_finite_differences(constant):
         return 2 * weight @ loss + 0.5 * ((W**2).sum() + ((b / constant) ** 2).sum())
 
     for curved in (False, True):
+        monkeypatch.setattr(
+            _quasi_newton,
+            "metric_pays",
+            lambda n, d, r, c=curved: np.full(np.shape(n), c),
+        )
+        monkeypatch.setattr(_quasi_newton, "SPREAD", 0.0)
         coef, intercept, _, status = NodeProblems(X, weight, bounds).fit(
-            np.array([2.0]), constant=constant, tol=1e-9, curved=curved
+            np.array([2.0]), constant=constant, tol=1e-9
         )
         assert status[0] == 0
         w = np.r_[coef.ravel(), intercept]

@@ -434,7 +434,7 @@ def test_the_gradient_of_columns_in_any_order(kind):
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_the_hessian_of_a_part_of_the_samples_is_near_that_of_all(several):
+def test_the_hessian_of_a_part_of_the_samples_is_near_that_of_all(several, monkeypatch):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(3000, 3)), rng.random((3, 3000)) < 0.5
     Y = Y if several else np.arange(3)[:, None] == Y.sum(axis=0) % 3
@@ -451,6 +451,31 @@ def test_the_hessian_of_a_part_of_the_samples_is_near_that_of_all(several):
     assert not np.array_equal(part, whole)
     assert np.linalg.norm(part - whole) < 0.3 * np.linalg.norm(whole)
     np.testing.assert_array_equal(whole, whole.T)
+    # that of tall X is made in single precision
+    monkeypatch.setattr(_newton_cd, "_ENOUGH", 3000)
+    exact = model._hessian(12)
+    assert 0 < np.abs(exact - whole).max() < 1e-5 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("entries", ["once", "next", "apart"])
+def test_columns_of_sparse_samples(entries):
+    rng = np.random.default_rng(0)
+    weight, stop = rng.uniform(1, 3, 30), np.zeros(1, np.int32)
+    column = np.array([rng.permutation(7)[:4] for _ in range(30)])
+    if entries != "once":
+        # the last two of the first row, or the first and the last, are in one column
+        column[0, 3] = column[0, 2 if entries == "next" else 0]
+    parts = rng.normal(size=120), column.ravel(), np.arange(0, 121, 4)
+    X, before = sp.csr_matrix(parts, shape=(30, 8)), parts[0].copy()
+    problem = FeatureProblem(X, np.ones((1, 30), bool), False, weight, True, stop)
+    ptr, row, x = problem.columns
+    dense = X.toarray()
+    np.testing.assert_allclose(
+        sp.csc_matrix((x, row, ptr), shape=X.shape).toarray(), dense, rtol=1e-15
+    )
+    assert x.size == np.count_nonzero(dense)
+    np.testing.assert_allclose(problem.squares, weight @ dense**2, rtol=1e-13)
+    np.testing.assert_array_equal(X.data, before)
 
 
 @pytest.mark.parametrize("C", [1.0, 1e2, 1e4, 1e6, 1e8])

@@ -119,7 +119,7 @@ def test_the_other_rule_is_named_where_the_gap_is_small():
 
 def test_zero_ends_where_rounding_hides_all():
     X, y, weight = data()
-    model = estimator(penalty="l2", solver="lbfgs", gap_tol=0.0, max_iter=400)
+    model = estimator(penalty="l2", solver="fista", gap_tol=0.0, max_iter=400)
     with pytest.warns(ConvergenceWarning, match="not within gap_tol=0"):
         model.fit(X, y, weight)
     assert model.n_iter_ <= 400

@@ -485,7 +485,7 @@ def test_the_best_pass_is_kept(seed, lam):
     model = joint_loglinear(max_iter=1500, **options).fit(X, y, sample_weight=weight)
     objective = model.objective_
     assert objective[-1] <= objective.min() * (1.0 + 1e-4)
-    exact = loglinear(penalty="l2", solver="lbfgs", max_iter=3000, **options)
+    exact = loglinear(penalty="l2", solver="diagonal", max_iter=3000, **options)
     best = exact.fit(X, y, sample_weight=weight).objective_[-1]
     # 8 powers of ten are more than single precision has digits.
     assert objective[-1] <= (1.05 if weight is not None else 1.001) * best
@@ -506,7 +506,7 @@ def test_a_fit_that_no_step_improves_ends():
 @pytest.mark.parametrize(
     ("solver", "words"),
     [
-        ("gis", "'solver' parameter"),
+        ("fista", "'solver' parameter"),
         (ActiveSetSolver(), "'solver' parameter"),
         (AutoSolver(max_iter=0), "'max_iter' parameter of AutoSolver"),
     ],
@@ -564,8 +564,8 @@ def test_a_class_that_never_occurs_keeps_a_weight_of_zero():
 def test_without_a_penalty_the_passes_descend():
     X, y, _ = random_windows(133)
     newton = JointLogLinear(lam=0.0).fit(X, y)
-    slow = loglinear(penalty="l2", lam=0.0, alpha=0.87, solver="lbfgs").fit(X, y)
-    assert newton.objective_[-1] == pytest.approx(slow.objective_[-1], rel=1e-2)
+    one = loglinear(penalty="l2", lam=0.0, alpha=0.87).fit(X, y)
+    assert newton.objective_[-1] == pytest.approx(one.objective_[-1], rel=1e-3)
 
 
 def counted(X, y, weight=None, **more):

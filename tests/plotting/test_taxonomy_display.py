@@ -164,7 +164,7 @@ def test_layout_is_a_tree(model):
 
 def test_the_tree_alone(model):
     tree = model.taxonomies_[0]
-    display = TaxonomyDisplay(tree).plot(node_names=False)
+    display = TaxonomyDisplay(tree).plot()
     assert display.nodes_ is None and display.names_ == []
     names = [text.get_text() for text in display.labels_]
     assert names == [str(c) for c in tree.classes[tree.class_sets.order]]
@@ -317,7 +317,6 @@ def test_names_of_groups_are_drawn():
     for name, at in found.items():
         v = tree.names.index(name)
         assert at == (x[v], y[v])
-    assert TaxonomyDisplay(tree).plot(node_names=False).names_ == []
     assert TaxonomyDisplay(Taxonomy.from_nested(NESTED)).plot().names_ == []
     # names do not meet each other nor the labels
     display.figure_.draw_without_rendering()

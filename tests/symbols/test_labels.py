@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklstruct.smoothing import KneserNeyLM
+from sklstruct.language_model import LanguageModel
+from sklstruct.smoothing import KneserNeyLM, WittenBellLM
 from sklstruct.symbols import Labels, union_labels
 from sklstruct.symbols._encoding import (
     SymbolIndex,
@@ -142,7 +143,7 @@ def test_tokens_number_symbols_first_then_the_other_classes():
         end="</s>",
         unknown="c",
     )
-    assert (labels.n_classes, labels.n_symbols, labels.n_tokens) == (4, 3, 5)
+    assert (labels.n_classes, labels.n_symbols) == (4, 3)
     assert (labels.start_id, labels.end_id, labels.unknown_id) == (0, 1, 3)
     assert labels.symbol_of_class.tolist() == [2, -1, 1, -1]
     assert labels.token_of_class.tolist() == [2, 3, 1, 4]
@@ -245,3 +246,10 @@ def test_union_of_labels(end, unknown):
     a, b = labels(["a", "c"]), labels(["b", "c"])
     assert union_labels([a, a]) is a
     assert union_labels([a, b]) == union_labels([b, a]) == labels(["a", "b", "c"])
+
+
+@pytest.mark.parametrize("word", [None, np.nan])
+def test_a_missing_word_is_not_in_a_vocabulary(word):
+    model = LanguageModel(WittenBellLM(), vocabulary=["a", word])
+    with pytest.raises(ValueError, match=f"vocabulary holds {word}, which is not a w"):
+        model.fit(["a b"])

@@ -35,6 +35,7 @@ from sklstruct.taxonomy import (
     TaxonomyBuilder,
     WardMerge,
     _directions,
+    as_taxonomy,
     builders,
 )
 from sklstruct.taxonomy.builders import (
@@ -647,8 +648,7 @@ def test_obyo_chains_are_no_problem():
     factor = np.ones((k, 1)) * np.arange(1, k + 1)[:, None]
     merges = _greedy.merge_greedily(factor, np.ones(k), False, k - 1)
     assert len(merges) == k - 1
-    linkage = np.array(merges, dtype=float)
-    assert Taxonomy.from_linkage(linkage).depth == k - 1
+    assert Taxonomy(*_bottom_up.parents_of_merges(merges, k, None)).depth == k - 1
 
 
 def all_matchings(edges):
@@ -727,7 +727,9 @@ def test_ward_is_that_of_scikit_learn():
     X, y = gaussians()
     means = np.array([X[y == k].mean(axis=0) for k in range(24)])
     model = AgglomerativeClustering(linkage="ward", compute_full_tree=True).fit(means)
-    assert WardMerge().build(X, y) == Taxonomy.from_linkage(model.children_)
+    assert WardMerge().build(X, y) == Taxonomy(
+        *_bottom_up.parents_of_merges(model.children_, 24, None)
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -856,7 +858,7 @@ def test_refine_leaves_out_classes_without_samples():
     X, y = gaussians()
     more = Taxonomy.from_nested([list(range(12)), list(range(12, 30))])
     weight = (y != 3).astype(float)
-    rest = more.restrict(np.delete(np.arange(24), 3))
+    rest = as_taxonomy(more, np.delete(np.arange(24), 3))
     assert refine(more, X, y, weight) == refine(rest, X[y != 3], y[y != 3])
     assert refine([list(range(12)), list(range(12, 30))], X, y, weight) == refine(
         more, X, y, weight
@@ -871,7 +873,7 @@ def test_refine_splits_a_leaf_as_its_own_samples_say():
     for node in (1, 2):
         members = given.classes_below(node)
         rows = np.isin(y, members)
-        assert tree.restrict(members) == CutSplit().build(X[rows], y[rows])
+        assert as_taxonomy(tree, members) == CutSplit().build(X[rows], y[rows])
 
 
 def test_refine_bad_input():
@@ -947,7 +949,7 @@ def test_builders_over_a_given_tree(form, maker):
     builder = OVER_GIVEN[maker](FORMS[form])
     tree = builder.build(X, y)
     check_tree(tree, y)
-    groups = FORMS["taxonomy"].restrict(range(24))
+    groups = as_taxonomy(FORMS["taxonomy"], range(24))
     assert sets_of(groups) <= sets_of(tree)
     assert tree.n_leaves == 24
     again = clone(builder)

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from _texts import LABELS, NEW, TEXTS, several, tickets
 from sklearn.base import clone, is_classifier
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
@@ -181,6 +182,50 @@ def test_conventions():
     np.testing.assert_array_equal(threads.predict_proba(NEW), model.predict_proba(NEW))
     few = pd.Series(NEW, index=range(5, 5 + len(NEW)))
     np.testing.assert_array_equal(model.predict(few), model.predict(NEW))
+
+
+@pytest.mark.parametrize("features", ["auto", "both", TfidfVectorizer()], ids=str)
+def test_texts_of_arrow_are_those_of_lists(features, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    monkeypatch.setattr(_classifier, "_MOST_TRIED", 100)
+    model = TextClassifier(features, estimator=LogisticRegression())
+    if isinstance(features, str):
+        model = TextClassifier(features, random_state=0)
+    of_lists = clone(model).fit(TEXTS, LABELS)
+    of_arrow = model.fit(pa.array(TEXTS), pa.array(LABELS))
+    new = pa.chunked_array([NEW[:3], NEW[3:]])
+    np.testing.assert_array_equal(
+        of_arrow.predict_proba(new), of_lists.predict_proba(NEW)
+    )
+    with pytest.raises(ValueError, match=r"X\[1\] must be a string, got null"):
+        model.predict(pa.array(["a", None]))
+
+
+@pytest.mark.parametrize("form", ["labels", "lists", "matrix"])
+def test_a_text_of_weight_zero_is_as_if_absent(form):
+    y = {"labels": np.array(LABELS), "lists": NAMES}.get(form)
+    if form == "matrix":
+        y = sp.csr_matrix(MultiLabelBinarizer().fit_transform(NAMES))
+    weight = np.ones(len(TEXTS))
+    weight[::3] = 0
+    kept = np.flatnonzero(weight)
+    rows = [y[i] for i in kept] if form == "lists" else y[kept]
+    model = TextClassifier("both", random_state=0)
+    found = clone(model).fit(TEXTS, y, sample_weight=weight)
+    expected = model.fit([TEXTS[i] for i in kept], rows, sample_weight=weight[kept])
+    np.testing.assert_array_equal(found.classes_, expected.classes_)
+    np.testing.assert_array_equal(found.predict_proba(NEW), expected.predict_proba(NEW))
+    names = [m.features_.get_feature_names_out() for m in (found, expected)]
+    np.testing.assert_array_equal(*names)
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        clone(model).fit(TEXTS, y, sample_weight=0 * weight)
+
+
+def test_a_vectorizer_without_names_explains_nothing():
+    model = TextClassifier(HashingVectorizer(), estimator=LogisticRegression())
+    model.fit(TEXTS, LABELS)
+    with pytest.raises(ValueError, match="a HashingVectorizer does not name its n-gr"):
+        model.explain(NEW[0])
 
 
 def test_blocks_of_texts_do_not_change_answers(monkeypatch):

@@ -15,7 +15,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from sklstruct import HierarchicalClassifier, LinearClassifier
 from sklstruct.exchange._container import HEAD
-from sklstruct.text import NgramVectorizer, TextClassifier, _ngrams, _scores
+from sklstruct.text import NgramVectorizer, TextClassifier, _scores, _texts
 from sklstruct.text._file import TEXT_MODEL
 from sklstruct.text._scores import ByteWeights
 
@@ -145,7 +145,7 @@ def test_one_answer_on_all_ways(name, tmp_path, monkeypatch):
     again = io.BytesIO()
     others["mapped"].save(again)
     assert again.getvalue() == path.read_bytes() or name in OBJECTS
-    monkeypatch.setattr(_ngrams, "_BLOCK", 40)
+    monkeypatch.setattr(_texts, "_BLOCK", 40)
     np.testing.assert_array_equal(reduced.predict_proba(ODD), P)
 
 

@@ -11,7 +11,9 @@ from sklearn.feature_extraction import text as sklearn_text
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from sklstruct._compat import _align_api_if_sparse
-from sklstruct.text._ngrams import CountedNgrams, NgramTrie, Reader, Words, is_word
+from sklstruct.text._ngrams import CountedNgrams, NgramTrie
+from sklstruct.text._reading import Reader, Words, is_word
+from sklstruct.text._texts import as_texts
 
 pytest.importorskip(
     "sklearn.feature_extraction.tests.test_text",
@@ -53,10 +55,10 @@ def count_vocab(vectorizer, raw_documents, fixed_vocab):
     texts = [vectorizer.decode(raw) for raw in raw_documents]
     if vectorizer.lowercase:
         texts = [text.lower() for text in texts]
-    texts = [strip(text) for text in texts]
+    texts = as_texts([strip(text) for text in texts])
     words = None
     if vectorizer.analyzer == "word":
-        words = Words(sorted(filter(is_word, vectorizer.get_stop_words() or ())))
+        words = Words.of(sorted(filter(is_word, vectorizer.get_stop_words() or ())))
     reader = Reader(vectorizer.analyzer, *vectorizer.ngram_range, False, words)
     read = None
     if fixed_vocab:

@@ -15,8 +15,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sklstruct.linear import ngram_parents
-from sklstruct.text import NgramVectorizer, _ngrams
-from sklstruct.text._ngrams import NgramTrie, Reader, Words
+from sklstruct.text import NgramVectorizer, _ngrams, _reading, _texts
+from sklstruct.text._ngrams import NgramTrie
+from sklstruct.text._reading import Reader, Words
+from sklstruct.text._texts import as_texts
 
 # Letters of one, two and four bytes, letters whose lower case is longer or depends on
 # the place, combining marks, and what only Unicode takes for a space.
@@ -127,7 +129,7 @@ def test_blocks_and_threads_do_not_change_the_rows(analyzer, monkeypatch):
     expected = TfidfVectorizer(**given).fit(texts).transform(texts)
     whole = NgramVectorizer(**given).fit_transform(texts)
     check_equal(whole, expected)
-    monkeypatch.setattr(_ngrams, "_BLOCK", 50)
+    monkeypatch.setattr(_texts, "_BLOCK", 50)
     monkeypatch.setattr(_ngrams, "_ROOTS", 100)
     for n_jobs in (1, 3):
         vectorizer = NgramVectorizer(**given, n_jobs=n_jobs).fit(texts)
@@ -152,13 +154,13 @@ def test_more_columns_than_one_word_of_the_top_level_marks():
 
 def test_letters_are_those_of_python():
     letters = [chr(i) for i in range(sys.maxunicode + 1)]
-    lower = _ngrams._lower()
+    lower = _reading._lower()
     for i, letter in enumerate(letters):
-        if letter not in _ngrams._BY_TEXT:
+        if letter.encode("utf-8", "surrogatepass") not in _reading._BY_TEXT:
             assert chr(lower[i]) == letter.lower()
-    classes = _ngrams._classes()
+    classes = _reading._classes()
     text = "".join(letters)
-    for bit, pattern in ((_ngrams.WORD, r"\w"), (_ngrams.SPACE, r"\s")):
+    for bit, pattern in ((_reading.WORD, r"\w"), (_reading.SPACE, r"\s")):
         found = [ord(letter) for letter in re.findall(pattern, text)]
         np.testing.assert_array_equal(np.flatnonzero(classes & bit), found)
 
@@ -197,6 +199,121 @@ def test_containers_of_texts(kind):
     check_equal(NgramVectorizer().fit_transform(given), expected, rtol=0)
     generator = (np.str_(text) for text in TEXTS)
     check_equal(NgramVectorizer().fit_transform(generator), expected, rtol=0)
+
+
+ODD_TEXTS = [
+    "", "straße ÄÖ", "ΟΔΟΣ οδος", "İstanbul", "Ⱥⱦ Kelvin K", "x" * 12, "y" * 13,
+    "𐐀𐐨 mixed", "word_1 a2b", "a\0b nul", "sixteen_letters_ and_seventeen_let",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("analyzer", ["word", "char", "char_wb"])
+@pytest.mark.parametrize("kind", ["string", "large_string", "string_view"])
+def test_buffers_of_arrow_give_the_rows_of_lists(kind, analyzer, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    vectorizer = NgramVectorizer(analyzer=analyzer, ngram_range=(1, 2))
+    expected = vectorizer.fit_transform(ODD_TEXTS)
+    whole = pa.array(["before", *ODD_TEXTS, "after"], type=getattr(pa, kind)())
+    array = whole.slice(1, len(ODD_TEXTS))
+    chunks = pa.chunked_array([array.slice(0, 3), array.slice(3, 0), array.slice(3)])
+    monkeypatch.setattr(_texts, "plain_list", None)  # nothing else is read
+    for block in (1 << 17, 8):
+        monkeypatch.setattr(_texts, "_BLOCK", block)
+        for given in (array, chunks):
+            check_equal(vectorizer.fit_transform(given), expected, rtol=0)
+            check_equal(vectorizer.transform(given), expected, rtol=0)
+
+
+def test_columns_of_polars_and_pandas_are_read_from_their_buffers(monkeypatch):
+    pytest.importorskip("pyarrow")
+    pl, pd = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    expected = NgramVectorizer().fit_transform(ODD_TEXTS)
+    series = [pl.Series(ODD_TEXTS), pd.Series(ODD_TEXTS, dtype="string[pyarrow]")]
+    monkeypatch.setattr(_texts, "plain_list", None)
+    for given in series:
+        check_equal(NgramVectorizer().fit_transform(given), expected, rtol=0)
+
+
+def test_a_null_is_named_by_its_row():
+    pa = pytest.importorskip("pyarrow")
+    for kind in (pa.string(), pa.large_string(), pa.string_view()):
+        array = pa.array(["null of", None, *"abcdefghij", None], type=kind)
+        parts = pa.chunked_array([["a"], array.slice(2, 3), array.slice(10)], type=kind)
+        for given, row in ((array, 1), (array.slice(2), 10), (parts, 6)):
+            with pytest.raises(ValueError, match=rf'X\[{row}\] must .* null; use ""'):
+                NgramVectorizer().fit(given)
+
+
+def test_other_columns_of_arrow():
+    pa = pytest.importorskip("pyarrow")
+    texts = ["a cat", "a dog", "a cat"]
+    expected = NgramVectorizer().fit_transform(texts)
+    coded = pa.array(texts).dictionary_encode()
+    check_equal(NgramVectorizer().fit_transform(coded), expected, rtol=0)
+    with pytest.raises(ValueError, match=r"X\[0\] must be a string, got int"):
+        NgramVectorizer().fit(pa.array([1, 2]))
+    with pytest.raises(ValueError, match="X holds no n-gram"):
+        NgramVectorizer().fit(pa.array([], type=pa.string()))
+    bad = pa.py_buffer(b"a cat\xff")
+    ends = pa.py_buffer(np.array([0, 5, 6], dtype=np.int32))
+    given = pa.Array.from_buffers(pa.string(), 2, [None, ends, bad])
+    with pytest.raises(ValueError, match="X holds a string that is not UTF-8"):
+        NgramVectorizer().fit(given)
+
+
+def words_of_one_hash():
+    """Two words of 16 letters whose keys in the table of words are the same."""
+    letters, mask = b"abcdefghijklmnopqrstuvwxyz0123456789_", (1 << 64) - 1
+    pair_of = {a ^ b: (a, b) for a in letters for b in letters}
+    rng = np.random.default_rng(0)
+    seen: list = []
+    while True:
+        first = bytes(rng.choice(list(letters), 8).tolist())
+        key = int.from_bytes(first, "little") * 0x9FB21C651E98DF25 & mask
+        key ^= key >> 29
+        for other, other_key in seen:
+            # The key is a product whose last byte, and that of the word, do not count.
+            change = (key ^ other_key).to_bytes(8, "little")[:7]
+            if all(byte in pair_of for byte in change):
+                ends = zip(*(pair_of[byte] for byte in change))
+                return [
+                    (a + bytes(b) + b"x").decode() for a, b in zip((first, other), ends)
+                ]
+        seen.append((first, key))
+
+
+def test_words_of_one_hash_are_two_words():
+    one, other = words_of_one_hash()
+    vectorizer = NgramVectorizer(use_idf=False, norm=None).fit([one, f"{other} {one}"])
+    assert vectorizer.get_feature_names_out().tolist() == sorted([one, other])
+    found = vectorizer.transform([f"{other} {other} {one}", other]).toarray()
+    order = np.argsort([one, other])
+    np.testing.assert_array_equal(found, np.array([[1, 2], [0, 1]])[:, order])
+
+
+def test_words_that_begin_alike_are_sorted():
+    texts = ["international internationally internationale", "zz internati internat"]
+    texts += ["intern\u00e4tional internation\u00e4l internationb \U00020000x12345678"]
+    given = {"ngram_range": (1, 2)}
+    found = NgramVectorizer(**given).fit(texts).get_feature_names_out()
+    expected = TfidfVectorizer(**given).fit(texts).get_feature_names_out()
+    assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("analyzer", ["word", "char", "char_wb"])
+def test_threads_that_learn_do_not_change_the_columns(analyzer, monkeypatch):
+    texts = long_texts() + ODD_TEXTS
+    given = {"analyzer": analyzer, "ngram_range": (1, 3), "max_features": 500}
+    if analyzer == "word":
+        given["stop_words"] = [texts[1].split()[0]]
+    monkeypatch.setattr(_texts, "_BLOCK", 100)
+    one = NgramVectorizer(**given)
+    expected = one.fit_transform(texts)
+    for n_jobs in (2, 5):
+        several = NgramVectorizer(**given, n_jobs=n_jobs)
+        check_equal(several.fit_transform(texts), expected, rtol=0)
+        assert several.vocabulary_ == one.vocabulary_
+        np.testing.assert_array_equal(several.idf_, one.idf_)
 
 
 BAD_TEXTS = [
@@ -309,19 +426,23 @@ def test_damaged_pickles_are_refused(analyzer):
         | {"symbol": np.ones_like(trie.symbol), "parent": np.zeros_like(trie.parent)}
     )
     with pytest.raises(ValueError, match="symbol must differ"):
-        twins.rows(TEXTS)
+        twins.rows(as_texts(TEXTS))
 
 
 def test_damaged_words_are_refused():
-    words = Words(["of", "the"], ["cat"])
+    words = Words.of(["of", "the"], ["cat"])
     state = words.__getstate__()
     for ends in ([], [1, 2, 5, 8], [0, 2, 5], [0, 5, 2, 8]):
         with pytest.raises(ValueError, match="ends"):
             Words.__new__(Words).__setstate__(state | {"ends": ends})
-    letters = np.full_like(words.letters, 0x110000)
-    with pytest.raises(ValueError, match="letters must not be above"):
-        Words.__new__(Words).__setstate__(state | {"letters": letters})
-    twice = Words(["of"], ["cat", "of"])
+    for wrong in (b"ofthe\xffat", b"of\x00hecat", b"ofthe\xc1\xa1t", b"of\xe2\x82ecat"):
+        damaged = Words.__new__(Words)
+        letters = np.frombuffer(wrong, np.uint8)
+        damaged.__setstate__(state | {"letters": letters})
+        for _ in range(2):
+            with pytest.raises(ValueError, match="distinct words in UTF-8"):
+                damaged.strings()
+    twice = Words.of(["of"], ["cat", "of"])
     with pytest.raises(ValueError, match="distinct words"):
         twice.strings()
 
@@ -343,8 +464,8 @@ def test_an_ngram_range_longer_than_all_texts():
 
 
 def test_terms_of_a_trie_have_the_columns_of_their_places():
-    reader = Reader("word", 1, 2, True, Words(["the"]))
+    reader = Reader("word", 1, 2, True, Words.of(["the"]))
     trie = NgramTrie.of_terms(reader, ["cat sat", "the cat", "x", "cat"])
     assert trie.names() == ["cat sat", "", "", "cat"]
-    data, columns, ends = trie.rows(["the cat the sat"])
+    data, columns, ends = trie.rows(as_texts(["the cat the sat"]))
     assert (columns.tolist(), data.tolist(), ends.tolist()) == ([0, 3], [1, 1], [0, 2])

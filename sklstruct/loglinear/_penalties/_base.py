@@ -27,9 +27,6 @@ methods
 ``conjugate(v)``
     For the duality gap: an upper bound of v'w less the penalty of w, over all weights
     that add at most LARGEST_SCORE to a score.
-``gradient(w, out)``
-    out = the gradient, at 0 the derivative from above; for a solver that asks
-    ``Penalty.smooth``.
 
 A solver names the methods that it needs; a pair that does not fit is refused before any
 work. A new penalty is a file with two classes, and is passed as an object; an entry
@@ -83,7 +80,6 @@ class BoundPenalty(metaclass=ABCMeta):
         prox: Callable[..., np.ndarray]
         quadratic: Callable[..., tuple[Any, Any, np.ndarray]]
         separable: Callable[[], tuple[Any, Any]]
-        gradient: Callable[..., None]
         alone: Callable[..., tuple[np.ndarray, np.ndarray]]
         coupling: float
 

@@ -99,14 +99,6 @@ class BoundSeparable(ProximalPenalty):
             )
         return value
 
-    def gradient(self, w: np.ndarray, out: np.ndarray) -> None:
-        def part(k, lo, hi):
-            l1, l2, v = self.l1.of(lo, hi, k), self.l2.of(lo, hi, k), w[lo:hi]
-            np.multiply(l2, v, out=out[lo:hi])
-            out[lo:hi] += l1 * np.where(v < 0.0, -1.0, 1.0)
-
-        self.problem.sum_over(part)
-
     def quadratic(self, epsilon: float) -> tuple[ByLevel, ByLevel, np.ndarray]:
         return self.l1.at, self.l2.at, EMPTY
 

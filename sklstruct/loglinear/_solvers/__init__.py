@@ -15,13 +15,8 @@ from ._base import next_momentum as next_momentum
 from ._base import relative_residual as relative_residual
 from ._base import resume as resume
 from ._base import silent as silent
-from ._coordinate import CoordinateDescentSolver as CoordinateDescentSolver
-from ._coordinate import SCISSolver as SCISSolver
 from ._diagonal import DiagonalSolver as DiagonalSolver
 from ._fista import FistaSolver as FistaSolver
-from ._quasi_newton import LBFGSSolver as LBFGSSolver
-from ._scaling import GISSolver as GISSolver
-from ._scaling import IISSolver as IISSolver
 from ._tree_metric import TreeMetric as TreeMetric
 from ._tree_metric import TreeMetricSolver as TreeMetricSolver
 from ._tree_metric import shorter as shorter
@@ -36,11 +31,6 @@ SOLVERS: dict[str, type[Solver]] = {
     "tree_metric": TreeMetricSolver,
     "diagonal": DiagonalSolver,
     "fista": FistaSolver,
-    "lbfgs": LBFGSSolver,
-    "gis": GISSolver,
-    "iis": IISSolver,
-    "scis": SCISSolver,
-    "cd": CoordinateDescentSolver,
     "active_set": ActiveSetSolver,
 }
 

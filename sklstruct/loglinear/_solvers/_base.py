@@ -34,10 +34,6 @@ max_iter : int, default=300
     Largest number of evaluations of loss and gradient, at least 1. A
     ConvergenceWarning when it is reached.
 """
-SWEEPS = """
-max_iter : int, default=300
-    Largest number of sweeps, at least 1. A ConvergenceWarning when it is reached.
-"""
 REST = """
 gap_tol : float, default=None
     Stop only when the duality gap ``gap_``, which bounds the distance from the minimum,
@@ -48,8 +44,7 @@ verbose : int, default=0
     Print objective and residual every `verbose` iterations; 0 is silent.
 """
 
-# Factor of the diagonal metric in which the residual is measured, where a solver does
-# not step in that metric itself.
+# Factor of the diagonal metric in which the residual is measured.
 DIAGONAL = 0.6
 
 
@@ -102,8 +97,8 @@ class Result(NamedTuple):
     history: list[float]  # best objective so far, at each evaluation
     objective: float
     optimality: float
-    # "converged"; "max_iter"; "stopped" by a callback; "stalled": within rounding there
-    # is no descent, and tol is not met.
+    # "converged"; "max_iter"; "stopped" by a callback; "stalled" (of the joint model):
+    # within rounding there is no descent, and tol is not met.
     status: str
 
     @staticmethod

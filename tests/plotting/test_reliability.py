@@ -1,16 +1,14 @@
-"""ReliabilityDisplay and CostDisplay."""
+"""ReliabilityDisplay."""
 
 import numpy as np
 import pytest
-from _nodes import logistic
 from numpy.testing import assert_allclose
 from sklearn.calibration import calibration_curve
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
-from sklearn.svm import LinearSVC
 
 from sklstruct import HierarchicalClassifier
-from sklstruct.plotting import CostDisplay, ReliabilityDisplay
+from sklstruct.plotting import ReliabilityDisplay
 
 pytest.importorskip("matplotlib").use("agg")
 
@@ -64,32 +62,3 @@ def test_bad_input_of_reliability():
         ReliabilityDisplay([0.5], [True], n_bins=0)
     with pytest.raises(ValueError, match="^strategy"):
         ReliabilityDisplay([0.5], [True], strategy="log")
-
-
-def test_costs(digits):
-    X, y, Z, target = digits
-    models = {
-        "logistic": LogisticRegression(C=0.1).fit(X, y),
-        "svm": LinearSVC().fit(X, y),
-        "tree": HierarchicalClassifier(estimator=logistic(C=0.1)).fit(X, y),
-    }
-    display = CostDisplay.from_estimator(models, Z, target)
-    assert len(display.points_) == 3 and display.ax_.get_xscale() == "log"
-    for name, model in models.items():
-        figures = display.figures[name]
-        assert_allclose(figures["accuracy"], model.score(Z, target))
-        assert figures["megabytes"] > 0 and figures["milliseconds"] > 0
-    proba = models["logistic"].predict_proba(Z)[np.arange(target.size), target]
-    assert_allclose(display.figures["logistic"]["log_loss"], -np.log(proba).mean())
-    assert "log_loss" not in display.figures["svm"]
-    assert len(display.plot(x="megabytes", value="log_loss").points_) == 2
-    for options, message in [
-        ({"x": "dollars"}, "^x must be"),
-        ({"value": "fame"}, "^value must be"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            display.plot(**options)
-    with pytest.raises(ValueError, match="no model with both"):
-        CostDisplay({"a": {"accuracy": 1.0}}).plot()
-    with pytest.raises(ValueError, match="must be > 0"):
-        CostDisplay({"a": {"accuracy": 1.0, "milliseconds": 0}}).plot()

@@ -1,0 +1,78 @@
+"""Sequences of records that kernels read and write block by block; see `Streams`."""
+
+from libc.stdint cimport int32_t, int64_t
+
+
+cdef struct Node:
+    int64_t parent  # number in the level above
+    int32_t symbol
+    int32_t n_pairs
+
+
+cdef struct Buffer:
+    char* data
+    Py_ssize_t at, n  # records: the next one, and their number
+
+
+cdef class Streams:
+    cdef Buffer* ins
+    cdef Buffer* outs
+    cdef list keep  # a memoryview of the block of each input
+    cdef list _sources, _sinks, _arrays
+
+    cdef int fill(self, Py_ssize_t i) except -1 nogil
+    cdef int flush(self, Py_ssize_t i) except -1 nogil
+
+
+cdef inline int more(Streams s, Py_ssize_t i) except -1 nogil:
+    """1 if input i has a next record, 0 at its end."""
+    if s.ins[i].at < s.ins[i].n:
+        return 1
+    return s.fill(i)
+
+
+# The next record of an input, which `more` has found.
+
+cdef inline Node* next_node(Streams s, Py_ssize_t i) noexcept nogil:
+    return <Node*> s.ins[i].data + s.ins[i].at
+
+
+cdef inline int32_t next_int(Streams s, Py_ssize_t i) noexcept nogil:
+    return (<int32_t*> s.ins[i].data)[s.ins[i].at]
+
+
+cdef inline double next_float(Streams s, Py_ssize_t i) noexcept nogil:
+    return (<double*> s.ins[i].data)[s.ins[i].at]
+
+
+cdef inline int put_node(
+    Streams s, Py_ssize_t i, int64_t parent, int32_t symbol, int32_t n_pairs
+) except -1 nogil:
+    cdef Buffer* out = &s.outs[i]
+    cdef Node* node
+    if out.at == out.n:
+        s.flush(i)
+    node = <Node*> out.data + out.at
+    node.parent = parent
+    node.symbol = symbol
+    node.n_pairs = n_pairs
+    out.at += 1
+    return 0
+
+
+cdef inline int put_int(Streams s, Py_ssize_t i, int32_t value) except -1 nogil:
+    cdef Buffer* out = &s.outs[i]
+    if out.at == out.n:
+        s.flush(i)
+    (<int32_t*> out.data)[out.at] = value
+    out.at += 1
+    return 0
+
+
+cdef inline int put_float(Streams s, Py_ssize_t i, double value) except -1 nogil:
+    cdef Buffer* out = &s.outs[i]
+    if out.at == out.n:
+        s.flush(i)
+    (<double*> out.data)[out.at] = value
+    out.at += 1
+    return 0

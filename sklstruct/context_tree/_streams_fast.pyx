@@ -1,0 +1,78 @@
+"""Streams: what kernels read and write a block at a time.
+
+A kernel sees pointers into the current blocks. At the end of a block, Python code gives
+the next block of an input or takes the full block of an output: it reads and writes
+files, raises their errors, and reacts to signals.
+"""
+
+from libc.stdlib cimport calloc, free
+
+import numpy as np
+
+# A node of a level. Numbers are those within a level, so that 64 bits suffice for any
+# text, and a node has no more pairs than there are classes.
+NODE = np.dtype([("parent", np.int64), ("symbol", np.int32), ("n_pairs", np.int32)])
+
+
+cdef class Streams:
+    """Inputs and outputs of a kernel.
+
+    Parameters
+    ----------
+    sources : list of iterators over ndarrays
+        The blocks of each input, contiguous. A block may be overwritten when the next
+        one is asked for.
+
+    sinks : list of (callable, dtype)
+        Called with each full block of an output, whose memory is used again.
+
+    n_bytes : int
+        Size of a block of an output, at least that of one record.
+    """
+
+    def __cinit__(self, list sources, list sinks, Py_ssize_t n_bytes):
+        cdef Py_ssize_t i
+        cdef unsigned char[::1] view
+        self._sources = [iter(source) for source in sources]
+        self.keep = [None] * len(sources)
+        self._sinks = [sink for sink, _ in sinks]
+        self._arrays = []
+        self.ins = <Buffer*> calloc(max(len(sources), 1), sizeof(Buffer))
+        self.outs = <Buffer*> calloc(max(len(sinks), 1), sizeof(Buffer))
+        if not self.ins or not self.outs:
+            raise MemoryError
+        for i, (_, dtype) in enumerate(sinks):
+            dtype = np.dtype(dtype)
+            array = np.empty(max(1, n_bytes // dtype.itemsize), dtype=dtype)
+            view = array.view(np.uint8)
+            self._arrays.append(array)
+            self.outs[i].data = <char*> &view[0]
+            self.outs[i].n = array.size
+
+    def __dealloc__(self):
+        free(self.ins)
+        free(self.outs)
+
+    cdef int fill(self, Py_ssize_t i) except -1 nogil:
+        cdef const unsigned char[::1] view
+        with gil:
+            for block in self._sources[i]:
+                if block.size:
+                    view = block.view(np.uint8)
+                    self.keep[i] = view
+                    self.ins[i].data = <char*> &view[0]
+                    self.ins[i].n = block.size
+                    self.ins[i].at = 0
+                    return 1
+        return 0
+
+    cdef int flush(self, Py_ssize_t i) except -1 nogil:
+        with gil:
+            self._sinks[i](self._arrays[i][: self.outs[i].at])
+            self.outs[i].at = 0
+        return 0
+
+    def close(self):
+        """Give the rest of the outputs to their sinks."""
+        for i in range(len(self._sinks)):
+            self.flush(i)

@@ -1,0 +1,137 @@
+"""Files that the shards of a model write together.
+
+No line and no number of the model passes through the client, which makes an empty file
+and a folder beside it that all workers see. The shards go through the steps of
+`ArpaShard` or `NativeShard`, all at once, and exchange what they need by files in that
+folder. A step depends on the model, its arguments and these files alone, so that a
+restored shard repeats the step in which it was lost and no other.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._files import check_path, packing, write_aside
+from ..context_tree._shards import ShardPlaces
+from ..exchange import format_to_write
+from ..exchange._arpa_shards import ArpaPlan
+from ..exchange._arpa_write import END, header, section_header
+from ..exchange._container import hash_of
+from ..exchange._native_shards import NativePlan
+from ..symbols import Labels
+from ._driver import ShardDriver
+from ._tasks import PLAN
+
+# Called with the name of a step and its arguments: the results of all shards.
+Ask = Callable[..., list]
+
+
+def save_shards(
+    driver: ShardDriver,
+    labels: Labels,
+    n_levels: int,
+    path: Any,
+    format: str | None,
+    **options: Any,
+) -> None:
+    """Write the model of the shards to a file.
+
+    Parameters
+    ----------
+    driver : ShardDriver
+        Its fits have ended.
+
+    labels : Labels
+        Of the model.
+
+    n_levels : int
+        Number of levels of the whole tree.
+
+    path, format, options
+        As of `DaskLanguageModel.save`.
+    """
+    path = check_path(path, "path")
+    format = format_to_write(path, format, "path")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ValueError(
+            f"path={path!r} must be a regular file: all shards write to it"
+        )
+    if format == "arpa":
+        plan: Any = ArpaPlan(labels, driver.bounds, n_levels, path, **options)
+        save: Callable = save_arpa
+    elif format == "native":
+        plan, save = NativePlan(labels, **options), save_native
+    else:
+        raise ValueError(
+            f"format must be 'arpa' or 'native' while the model is on workers, got "
+            f"{format!r}; save a native file, and LanguageModel.load(file) writes it"
+        )
+    with write_aside(path) as file:
+        folder = f"{file.name}.parts"
+        os.mkdir(folder)
+        try:
+            with open(os.path.join(folder, PLAN), "wb") as out:
+                pickle.dump(plan, out, protocol=5)
+            save(partial(driver.ask_all, "write", folder), plan, folder, file)
+            driver.ask_all("end_write")
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def save_native(ask: Ask, plan: NativePlan, folder: str, file: Any) -> None:
+    """Let the shards write their parts of the arrays, and hash them."""
+    sizes = ask("sizes")
+    places, n_shards = ShardPlaces(sizes), len(sizes)
+    layout = plan.layout(places)
+    plan.put(file, layout, places)
+    file.flush()
+    ask("put", file.name, places, layout.begin)
+    blocks = layout.blocks()
+    found = ask("hashes", file.name, blocks, n_shards)
+    hashes: dict[str, list[int]] = {name: [] for name in layout.begin}
+    for i, (name, _, _) in enumerate(blocks):
+        hashes[name].append(found[i % n_shards][i // n_shards])
+    file.seek(0)
+    file.write(layout.head({name: hash_of(some) for name, some in hashes.items()}))
+
+
+def save_arpa(ask: Ask, plan: ArpaPlan, folder: str, file: Any) -> None:
+    """Let the shards make their lines, and copy them to their places."""
+    n_lines, listed, begin = zip(*ask("give", folder))
+    sizes = ask("write", folder, list(begin))
+    n_marks, marks = plan.lines_of_marks(np.concatenate(listed))
+    counts = [sum(some) for some in zip(*n_lines)]
+    counts[0] += sum(words.size for words in listed) + n_marks
+
+    def put(text: bytes) -> None:
+        packed = io.BytesIO()
+        with packing(packed, plan.path) as out:
+            out.write(text)
+        file.write(packed.getvalue())
+
+    places: list[list[int]] = [[] for _ in sizes]
+
+    def leave(section: int) -> None:
+        for mine, size in zip(places, sizes):
+            mine.append(file.tell())
+            file.seek(size[section], os.SEEK_CUR)
+
+    put(header(counts))
+    for order in range(1, plan.order + 1):
+        put(section_header(order))
+        leave(0 if order == 1 else order)
+        if order == 1:
+            leave(1)
+            put(marks)
+        put(b"\n")
+    put(END)
+    file.flush()
+    ask("put", folder, file.name, places, sizes)

@@ -1,0 +1,122 @@
+"""KenLM's binaries: models into files of either kind, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backoff import BackoffModel
+from . import _probing, _trie
+from ._arpa_read import Section, build_model, decode_words
+from ._arpa_write import check_optional
+from ._kenlm_fast import Tables
+from ._kenlm_layout import (
+    MOST_BITS,
+    SIGN,
+    Packing,
+    probing_layout,
+    read_layout,
+    read_words,
+    trie_layout,
+)
+from ._kenlm_ngrams import File, NGrams
+
+# ---------------------------------------------------------------------- writing
+
+
+def probing_image(model: BackoffModel, *, multiplier: float = 1.5) -> np.ndarray:
+    """The bytes of the file of a model; see `sklstruct.exchange.write`."""
+    if not (isinstance(multiplier, float | int) and 1.0 < multiplier <= 100.0):
+        raise ValueError(
+            f"multiplier must be above 1 and at most 100, got {multiplier!r}"
+        )
+    ngrams = NGrams(model, by_hash=False)
+    n_words = ngrams.words.n_words
+    layout = probing_layout(ngrams.counts, n_words, float(np.float32(multiplier)))
+    image = ngrams.image(layout)
+    _probing.fill(image, layout, ngrams)
+    return image
+
+
+def write_probing(
+    model: BackoffModel, *, multiplier: float = 1.5
+) -> Callable[[Any], None]:
+    """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
+    image = probing_image(model, multiplier=multiplier)
+    return lambda file: file.write(image.data)
+
+
+def write_trie(
+    model: BackoffModel,
+    *,
+    prob_bits: int | None = None,
+    backoff_bits: int | None = None,
+    pointer_bits: int | None = None,
+) -> Callable[[Any], None]:
+    """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
+    prob_bits = check_optional("prob_bits", prob_bits, 1, MOST_BITS)
+    # Two of the values of weights are fixed.
+    backoff_bits = check_optional("backoff_bits", backoff_bits, 2, MOST_BITS)
+    pointer_bits = check_optional("pointer_bits", pointer_bits, 0, 255)
+    if prob_bits is None and backoff_bits is not None:
+        raise ValueError("backoff_bits needs prob_bits")
+    if prob_bits is not None and backoff_bits is None:
+        backoff_bits = max(prob_bits, 2)
+    ngrams = NGrams(model, by_hash=True)
+    counts = [ngrams.words.n_words, *ngrams.counts[1:]]
+    layout = trie_layout(counts, Packing(prob_bits, backoff_bits, pointer_bits))
+    image = ngrams.image(layout)
+    _trie.fill(image, layout, ngrams)
+    return lambda file: file.write(image.data)
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def read_kenlm(file: Any, label: str, *, max_candidates: float = 1e11) -> BackoffModel:
+    """See `sklstruct.exchange.read`."""
+    image = np.frombuffer(file.read(), dtype=np.uint8)
+    layout = read_layout(image.data, label)
+    source = File(label)
+    try:
+        tables = Tables(image, layout)
+    except ValueError as exc:
+        raise source.fail(f"damaged: {exc}") from exc
+    raw = [word.encode() for word in read_words(image, layout, label)]
+    wrong = next((i for i, word in enumerate(raw) if tables.id_of(word) != i), None)
+    if wrong is not None:
+        raise source.fail(
+            f"damaged: the word {raw[wrong][:80]!r} is spelt as number {wrong}, and "
+            f"found as number {tables.id_of(raw[wrong])}"
+        )
+    spelt, roles = decode_words(source, raw, 0)
+    if layout.is_trie:
+        found, known = _trie.ngrams(source, image, layout)
+    else:
+        found = _probing.ngrams(source, image, layout, max_candidates)
+        known = layout.counts[0] == layout.n_words
+    sections = [_section(source, *part) for part in found]
+    if not known:  # the file from which the tables were made had no <unk>
+        del spelt[0], roles["unknown"]
+        roles = {name: word - 1 for name, word in roles.items()}
+        first = sections[0]
+        sections[0] = Section(first.ids[:-1], first.values[1:], 0)
+        sections[1:] = [part._replace(ids=part.ids - 1) for part in sections[1:]]
+        if any((part.ids < 0).any() for part in sections):
+            raise source.fail("damaged: an n-gram has <unk>, which is not a unigram")
+    return build_model(source, spelt, roles, sections)
+
+
+def _section(
+    source: File, ids: np.ndarray, prob: np.ndarray, weight: np.ndarray
+) -> Section:
+    log_prob, weight = (bits.view(np.float32) for bits in (prob | SIGN, weight.copy()))
+    values = np.column_stack([log_prob, weight + 0.0]).astype(np.float64)
+    bad = np.isnan(values).any(axis=1) | (values[:, 1] == np.inf)
+    if bad.any():
+        raise source.fail(
+            f"damaged: a value of an n-gram of order {ids.shape[1]} is not a number"
+        )
+    return Section(np.ascontiguousarray(ids), values, 0)

@@ -1,0 +1,124 @@
+"""The n-grams of a model and those of a file, as KenLM's tables hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .._checks import check_byte_order
+from ..backoff import BackoffModel, ClosedModel
+from ._arpa_write import NgramRows, sections_of
+from ._kenlm_fast import MOST_ORDER
+from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Layout, put_header
+from ._probing_fast import hash_words
+
+# The n-grams of an order that a file holds: (n, order) int32 words, the oldest first,
+# and the bits of probabilities and weights.
+Found = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class File:
+    """The name of a file, for errors."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+
+    def fail(self, message: str, line: int | None = None) -> ValueError:
+        return ValueError(f"{self.label}: {message}")
+
+
+class NGrams:
+    """The n-grams of a model for a KenLM binary.
+
+    Attributes
+    ----------
+    hashes : uint64 ndarray of shape (n_words,)
+        Of the words.
+
+    id_of : uint32 ndarray of shape (n_words,)
+        The id of each word in the file: 0 for ``<unk>``; of a trie, the others by their
+        hashes, else in their order.
+
+    counts : list of int
+        n-grams of each order.
+
+    parent, word_of_node : ndarrays of shape (n_nodes,)
+        The node without the oldest word, and the id of the oldest word.
+    """
+
+    def __init__(self, model: BackoffModel, *, by_hash: bool) -> None:
+        check_byte_order("KenLM binaries")
+        if model.order > MOST_ORDER:
+            raise ValueError(
+                f"model is of order {model.order}; KenLM binaries are written up to "
+                f"order {MOST_ORDER}"
+            )
+        self._sections, self.words = sections_of(model)
+        self.counts = self._sections.counts
+        unknown, n = self.words.special["unknown"], self.words.n_words
+        self.hashes = np.empty(n, dtype=np.uint64)
+        hash_words(self.words.text, self.words.ptr, self.hashes)
+        order = np.arange(n)
+        if by_hash:
+            order = np.argsort(self.hashes)
+        order = np.concatenate([[unknown], order[order != unknown]])
+        self.id_of = np.empty(n, dtype=np.uint32)
+        self.id_of[order] = np.arange(n, dtype=np.uint32)
+        self.spelling = b"".join(self.words.spelling[i] + b"\0" for i in order.tolist())
+        tree = self._sections.closed.tree
+        self.parent = tree.parent
+        self.word_of_node = np.zeros(tree.n_nodes, dtype=np.uint32)
+        of_symbol = self.id_of[self.words.of_symbol]
+        self.word_of_node[1:] = of_symbol[tree.symbol[1:]]
+
+    def image(self, layout: Layout) -> np.ndarray:
+        """The bytes of a file whose tables are empty, and <unk> is not there."""
+        image = np.zeros(layout.end + len(self.spelling), dtype=np.uint8)
+        put_header(layout, image)
+        image[layout.end :] = np.frombuffer(self.spelling, np.uint8)
+        layout.unigrams.of(image)[:4] = ABSENT.reshape(1).view(np.uint8)
+        return image
+
+    def parts(self) -> Iterator[tuple[int, NgramRows, np.ndarray, np.ndarray]]:
+        """(order, n-grams, bits of their probabilities and weights), part by part."""
+        sections, closed = self._sections, self._sections.closed
+        begins = np.diff(closed.pair_ptr) > 0
+        for rows in sections.never:  # "h w" with w never predicted begins with h
+            begins[rows.node] = True
+        begins[0] = False  # the node of an n-gram that is not a context
+        ends = closed.suffixes().astype(bool)
+        # "h w" with w never predicted ends "x h w", if that is there.
+        longer = [*(_suffixes(rows, closed) for rows in sections.never[1:]), set()]
+        for k, (never, more) in enumerate(zip(sections.never, longer)):
+            for rows, pairs in sections.pairs(k):
+                yield k + 1, rows, *_numbers(rows, begins[rows.own], ends[pairs])
+            both = zip(never.node.tolist(), never.last.tolist())
+            ending = np.array([row in more for row in both], dtype=bool)
+            yield k + 1, never, *_numbers(never, begins[never.own], ending)
+
+
+def _suffixes(rows: NgramRows, closed: ClosedModel) -> set[tuple[int, int]]:
+    """The n-grams without their oldest word, as (node, word)."""
+    return set(zip(closed.tree.parent[rows.node].tolist(), rows.last.tolist()))
+
+
+def _numbers(
+    rows: NgramRows, begins: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The bits of probability and weight of n-grams.
+
+    begins, ends: whether some longer n-gram begins with each n-gram, and ends with it.
+    The sign of the probability holds `ends`, that of a weight of 0 `begins`.
+    """
+    with np.errstate(over="ignore"):  # beyond the range: -inf, as KenLM reads it
+        prob = rows.log_prob.astype(np.float32).view(np.uint32)
+        weight = rows.log_backoff.astype(np.float32)
+    prob |= SIGN
+    prob[ends] ^= SIGN
+    none = weight == 0.0
+    bits = weight.view(np.uint32)
+    bits[none] = 0  # -0 means: begins no longer n-gram
+    none &= ~begins
+    bits[none] = NO_LONGER
+    return prob, bits

@@ -1,0 +1,270 @@
+"""X as its readers transform it, once for all models that are fitted to it."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, cast
+
+import joblib
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from .._compat import BaseEstimator
+from ..backoff import (
+    BackoffClassifier,
+    BackoffModel,
+    count_windows,
+    single_precision,
+)
+from ..backoff._distribution import take
+from ..context_tree import Columns, check_windows, read_windows
+from ..symbols import Labels, TextWindows, learn_symbols
+from ..symbols._encoding import SymbolIndex
+from ..word_classes import ContextRefiner
+from ..word_classes._refiner import share_clusterings
+
+
+def quiet(text: str) -> None:
+    """Report nothing."""
+
+
+class Samples(NamedTuple):
+    """Contexts in groups, and the outcomes that followed them."""
+
+    contexts: Any  # from `Part.read`, one row per sample
+    group: NDArray  # (n,) int
+    outcome: NDArray  # (n,) int; those of a group count from 0
+    weight: NDArray  # (n,) positive
+
+    def of_part(self, k: int) -> Samples:
+        """With the contexts of one of the parts that read them."""
+        return self._replace(contexts=self.contexts[k])
+
+    @property
+    def own_weight(self) -> NDArray | None:
+        """The weights; None if all are 1."""
+        return self.weight if (self.weight != 1.0).any() else None
+
+    def select(self, rows: Any) -> Samples:
+        """Some of them."""
+        return Samples(
+            take(self.contexts, rows), self.group[rows], self.outcome[rows],
+            self.weight[rows],
+        )  # fmt: skip
+
+
+class LazyTransform:
+    """Contexts that readers make of X where a model is fitted.
+
+    Those of all models at once would take more memory than the models.
+
+    Parameters
+    ----------
+    readers : list of Reader
+        One for each matrix of contexts.
+
+    X : array-like
+        Contexts as the user gives them.
+    """
+
+    def __init__(self, readers: list[Reader], X: Any) -> None:
+        self.readers, self.X = readers, X
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.X.shape
+
+    def __getitem__(self, rows: Any) -> LazyTransform:
+        return LazyTransform(self.readers, take(self.X, rows))
+
+    def __iter__(self) -> Iterator[Columns]:
+        """The contexts that each reader makes, one after the other."""
+        return (reader.columns(self.X) for reader in self.readers)
+
+    def fit_model(
+        self,
+        estimator: BackoffClassifier,
+        labels: Labels,
+        samples: Samples,
+        facts: bool,
+    ) -> BackoffModel:
+        """The model of an estimator of the contexts of the only reader.
+
+        Parameters
+        ----------
+        estimator : BackoffClassifier
+            Not fitted; it is fitted afterwards.
+
+        labels : Labels
+            The outcomes, and the ids that the reader gives.
+
+        samples : Samples
+            Outcomes and weights of these contexts.
+
+        facts : bool
+            Whether the model gets the training weight of its nodes.
+        """
+        (columns,) = self
+        options: dict[str, Any] = {"depth": estimator.max_depth}
+        options["min_count"] = estimator.least_context
+        options["share"] = estimator.held_out_share
+        options["keep_positions"] = estimator.keeps_positions
+        options["sample_weight"] = samples.own_weight
+        at_once = options["share"] is not None or options["keep_positions"]
+        windows = columns.windows() if at_once else columns
+        counted = count_windows(windows, samples.outcome, labels, **options)
+        del windows
+        whole, weight = counted.all_counts, None
+        if facts:
+            weight = single_precision(whole.pairs.node_sums(whole.count))
+        estimator.fit_counted(counted, overwrite=True)
+        model = estimator.backoff_model_
+        if facts:
+            if model.tree is not whole.pairs.tree:
+                weight = weight_at(model, columns, samples.weight)
+            model.node_weight = weight
+        return model
+
+
+class Reader:
+    """Turns X into the contexts of models: by transformers, then to ids of symbols.
+
+    Parameters
+    ----------
+    steps : list of transformers
+        The steps of a pipeline before the last, not fitted.
+
+    estimator : classifier
+        The last step.
+
+    encodes : bool
+        True: it gets ids, if the steps give windows.
+
+    padding : object
+        The symbol that marks missing history in these windows.
+    """
+
+    def __init__(
+        self,
+        steps: list[Any],
+        estimator: BaseEstimator,
+        encodes: bool,
+        padding: Any,
+    ) -> None:
+        self.steps, self.estimator = steps, estimator
+        self.encodes, self.padding = encodes, padding
+        self.symbols: NDArray | None = None
+
+    def learn(self, X: Any, y: NDArray | None) -> Any:
+        """Fit the steps; the contexts of X, a `LazyTransform` if they are ids."""
+        made = X
+        for step in self.steps:
+            step.fit(made, y)
+            if step is self._refiner():
+                # Its ids are known without those of all samples.
+                first = step.transform(made[:1])
+                check_windows(self.estimator, first, self.padding, reset=True)
+                self.symbols = np.arange(step.n_symbols_, dtype=np.int32)
+                return LazyTransform([self], X)
+            made = step.transform(made)
+        if self.encodes and not sp.issparse(made):
+            made = check_windows(self.estimator, made, self.padding, reset=True)
+            self.symbols = learn_symbols(made, self.padding)
+            return LazyTransform([self], X)
+        return selectable(made)
+
+    def _refiner(self):
+        """The last step, if the ids that it makes are those of the model."""
+        last = self.steps[-1] if self.steps else None
+        ids = self.encodes and isinstance(self.padding, int) and self.padding == -1
+        return last if ids and isinstance(last, ContextRefiner) else None
+
+    def read(self, X: Any) -> Any:
+        """The contexts of other X."""
+        for step in self.steps:
+            X = step.transform(X)
+        if self.symbols is None:
+            return selectable(X)
+        return read_windows(
+            self.estimator, X, self.padding, reset=False, symbols=self.symbols
+        )[0]
+
+    def columns(self, X: Any) -> Columns:
+        """The contexts of other X, of a model that gets ids, a column at a time."""
+        refiner = self._refiner()
+        for step in self.steps:
+            if step is refiner:
+                return step.columns(X)
+            X = step.transform(X)
+        X = check_windows(self.estimator, X, self.padding, reset=False)
+        index = SymbolIndex(cast(np.ndarray, self.symbols))
+
+        def make(k):
+            return index.ids(np.ascontiguousarray(X[:, -k]))
+
+        return Columns(make, *X.shape)
+
+
+class TransformCache:
+    """X for several parts; equal readers read it once.
+
+    Parameters
+    ----------
+    X : array-like or TextWindows
+        Contexts as the user gives them.
+
+    y : ndarray, default=None
+        Their targets, if readers are to be fitted.
+
+    report : callable, default=quiet
+        Called with a text after each piece of work.
+    """
+
+    def __init__(
+        self, X: Any, y: NDArray | None = None, report: Callable[[str], Any] = quiet
+    ) -> None:
+        self.text = X  # may be `TextWindows`
+        self.X = X.array if isinstance(X, TextWindows) else X
+        self.y, self.report = y, report
+        self._readers: dict[str, Reader] = {}
+        self._contexts: dict[int, Any] = {}
+        self.clusterings: dict = {}  # for `share_clusterings`
+
+    def learn(
+        self, steps: list, estimator: BaseEstimator, encodes: bool, padding: Any
+    ) -> Reader:
+        """A reader that is fitted to X, the same one for equal steps."""
+        try:
+            # Parameters may be arrays, which repr cuts short.
+            key = joblib.hash((steps, encodes, padding))
+        except pickle.PicklingError:  # a function of a notebook: a separate reader
+            key = f"reader {len(self._readers)}"
+        if key not in self._readers:
+            steps = [clone(step) for step in steps]
+            reader = Reader(steps, clone(estimator), encodes, padding)
+            with share_clusterings(self.clusterings):
+                self._contexts[id(reader)] = reader.learn(self.X, self.y)
+            self._readers[key] = reader
+        return self._readers[key]
+
+    def read(self, reader: Reader) -> Any:
+        """The contexts that a reader makes of X; those of `learn` may be a
+        `LazyTransform`."""
+        if id(reader) not in self._contexts:
+            self._contexts[id(reader)] = reader.read(self.X)
+        return self._contexts[id(reader)]
+
+
+def weight_at(model: BackoffModel, columns: Columns, weight: NDArray) -> NDArray:
+    """Weight of the training samples at or below each node of a model."""
+    tree = model.tree
+    node = model.locate(columns.windows())
+    return single_precision(tree.add_up(np.bincount(node, weight, tree.n_nodes)))
+
+
+def selectable(X: Any) -> Any:
+    """X with rows that can be selected."""
+    return X.tocsr() if sp.issparse(X) else X

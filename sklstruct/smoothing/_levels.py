@@ -1,0 +1,105 @@
+"""Interpolated Kneser-Ney smoothing of counts in files; no level is in memory.
+
+in:   a `Run`, the counts of a text
+out:  columns of the adjusted counts; then of the probabilities and back-off weights
+
+The numbers are those of `_shares` for counts in memory, bit by bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..context_tree import Column, Run, Spill, column_streams
+from . import _levels_fast as _fast
+
+
+class Adjusted(NamedTuple):
+    """Adjusted counts of the pairs of each level."""
+
+    counts: list[Column]  # negative for removed pairs
+    n_with: np.ndarray  # (n_levels, 5): how many of them are 1, 2, 3 and 4
+    n_kept: np.ndarray  # (n_levels,): number of pairs that stay
+
+
+class Smoothed(NamedTuple):
+    """The numbers of a model in files, level by level."""
+
+    prob: list[Column]  # of the pairs; -1 for removed ones
+    backoff_mass: list[Column]  # of the nodes
+
+
+def adjust_counts(
+    run: Run,
+    least: np.ndarray,
+    stays: np.ndarray,
+    known: np.ndarray,
+    folder: str | None,
+) -> Adjusted:
+    """The adjusted counts, and which pairs are removed.
+
+    Parameters
+    ----------
+    run : Run
+        Whole counts.
+
+    least : float64 ndarray of shape (n_levels,)
+        Pairs of lower counts are removed.
+
+    stays : bool ndarray of shape (n_classes,)
+        Pairs with other classes are removed.
+
+    known : bool ndarray of shape (n_symbols,)
+        Pairs of contexts with other symbols are removed.
+
+    folder : str or None
+        Folder of the files.
+    """
+    file, n_levels = Spill(folder), len(run.levels)
+    count = [file.column(np.float64) for _ in run.levels]
+    n_with = np.zeros((n_levels, 5), dtype=np.int64)
+    n_kept = np.zeros(n_levels, dtype=np.int64)
+    streams = column_streams([x for level in run.levels for x in level], count)
+    _fast.adjust(
+        streams, least, stays.astype(np.uint8), known.astype(np.uint8), n_with, n_kept
+    )
+    return Adjusted(count, n_with, n_kept)
+
+
+def smooth(
+    run: Run,
+    adjusted: list[Column],
+    discounts: np.ndarray,
+    base: np.ndarray,
+    folder: str | None,
+) -> Smoothed:
+    """The probabilities and back-off weights.
+
+    Parameters
+    ----------
+    run : Run
+        The nodes and pairs.
+
+    adjusted : list of Column
+        Of `adjust_counts`.
+
+    discounts : float64 ndarray of shape (n_levels, n_discounts)
+        Of the counts 1, 2, ... of each level.
+
+    base : float64 ndarray of shape (n_classes,)
+        The distribution with which the unigrams are interpolated.
+
+    folder : str or None
+        Folder of the files.
+    """
+    file = Spill(folder)
+    prob, mass = ([file.column(np.float64) for _ in run.levels] for _ in range(2))
+    sources: list[Column | None] = [
+        x
+        for level, count in zip(run.levels, adjusted)
+        for x in (level.nodes, level.target, count)
+    ]
+    _fast.smooth(column_streams(sources, [*prob, *mass]), discounts, base)
+    return Smoothed(prob, mass)

@@ -1,0 +1,410 @@
+"""Kernels that read texts in UTF-8: letters, segments of letters, numbers of words."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
+
+from .._prefetch cimport prefetch
+from ._slots cimport AT, AT_TEXT, IDS, OUT, R_DONE, R_FULL, Slot, lowest, mixed
+
+# Bits of the classes of letters.
+SPACE, WORD = 1, 2
+# Entries of `state`, and what kernels that fill a table return.
+N_OUT, N_IDS = OUT, IDS
+DONE, FULL = R_DONE, R_FULL
+
+cdef enum:
+    IS_SPACE = 1
+    IS_WORD = 2
+    LETTERS = 0x110000
+    # Words that are read before the first of them is looked up.
+    AT_ONCE = 32
+
+cdef extern from *:
+    """
+    /* One in each of eight bytes; all bits. */
+    #define ONES 0x0101010101010101ULL
+    #define ALL_BITS 0xFFFFFFFFFFFFFFFFULL
+    """
+    const uint64_t ONES, ALL_BITS
+
+# A word that was read: its key, its place in the text, and where its bytes are kept.
+cdef struct Found:
+    uint64_t key
+    int64_t start
+    int64_t place
+    int64_t size
+
+
+def move_slots(const uint64_t[:, ::1] old, uint64_t[:, ::1] table):
+    """Enter all slots of a table, whose keys differ, into a larger, empty table."""
+    cdef const Slot *before = <const Slot *> &old[0, 0]
+    cdef Slot *slots = <Slot *> &table[0, 0]
+    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), at
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(old.shape[0]):
+            if before[i].id != 0:
+                # The keys of words are hashes, which two words may share.
+                at = mixed(before[i].key) & mask
+                while slots[at].id != 0:
+                    at = (at + 1) & mask
+                slots[at] = before[i]
+
+
+cdef inline uint32_t next_letter(const uint8_t *text, int64_t *i,
+                                 int64_t end) noexcept nogil:
+    """The code point at place i of UTF-8; i moves behind it, at most to `end`.
+
+    Bytes that are not UTF-8 give some code point.
+    """
+    cdef uint32_t c = text[i[0]]
+    cdef int more = 0
+    if c >= 0xF0:
+        c, more = c & 0x07, 3
+    elif c >= 0xE0:
+        c, more = c & 0x0F, 2
+    elif c >= 0x80:
+        c, more = c & 0x1F, 1
+    i[0] += 1
+    while more > 0 and i[0] < end:
+        c = c << 6 | (text[i[0]] & 0x3F)
+        i[0] += 1
+        more -= 1
+    return c if c < LETTERS else LETTERS - 1
+
+
+cdef inline int put_letter(uint32_t c, uint8_t *out) noexcept nogil:
+    """Write a code point as UTF-8, and return the number of its bytes."""
+    if c < 0x80:
+        out[0] = <uint8_t> c
+        return 1
+    if c < 0x800:
+        out[0] = <uint8_t> (0xC0 | c >> 6)
+        out[1] = <uint8_t> (0x80 | (c & 0x3F))
+        return 2
+    if c < 0x10000:
+        out[0] = <uint8_t> (0xE0 | c >> 12)
+        out[1] = <uint8_t> (0x80 | (c >> 6 & 0x3F))
+        out[2] = <uint8_t> (0x80 | (c & 0x3F))
+        return 3
+    out[0] = <uint8_t> (0xF0 | c >> 18)
+    out[1] = <uint8_t> (0x80 | (c >> 12 & 0x3F))
+    out[2] = <uint8_t> (0x80 | (c >> 6 & 0x3F))
+    out[3] = <uint8_t> (0x80 | (c & 0x3F))
+    return 4
+
+
+def read_letters(const uint8_t[::1] text, const int64_t[::1] ends,
+                 const uint32_t[::1] lower, uint32_t[::1] letters,
+                 int64_t[::1] letter_ends):
+    """The code points of texts in UTF-8, and the end of each text among them.
+
+    text : the texts, one after the other; ends : the end of each text in `text`.
+    lower : (0x110000,) the letter that is read for each code point; empty: the same.
+    letters : room for a letter for each byte.
+    """
+    cdef int64_t i = 0, k = 0
+    cdef Py_ssize_t t
+    cdef uint32_t c
+    cdef bint same = lower.shape[0] == 0
+    with nogil:
+        for t in range(ends.shape[0]):
+            while i < ends[t]:
+                c = text[i]
+                if c < 0x80:
+                    i += 1
+                else:
+                    c = next_letter(&text[0], &i, ends[t])
+                letters[k] = c if same else lower[c]
+                k += 1
+            letter_ends[t] = k
+
+
+def letters_to_bytes(const uint8_t[::1] text, int64_t[::1] ends):
+    """Replace the end of each text, counted in letters, by that in bytes of UTF-8."""
+    cdef Py_ssize_t t
+    cdef int64_t i = 0, before = 0, end, j, letters
+    cdef uint8_t seen
+    with nogil:
+        for t in range(ends.shape[0]):
+            letters = ends[t] - before
+            before = ends[t]
+            end = i + letters
+            seen = 0
+            for j in range(i, end):
+                seen |= text[j]
+            if seen >= 0x80:  # more bytes than letters; a first byte begins a letter
+                end = i
+                while end < text.shape[0]:
+                    letters -= (text[end] & 0xC0) != 0x80
+                    if letters < 0:
+                        break
+                    end += 1
+            ends[t] = i = end
+
+
+def has_pair(const uint8_t[::1] text, uint8_t first, uint8_t second):
+    """Whether a byte stands before another one somewhere in a text."""
+    cdef Py_ssize_t i
+    cdef uint8_t found = 0
+    with nogil:
+        for i in range(text.shape[0] - 1):
+            found |= (text[i] == first) & (text[i + 1] == second)
+    return found != 0
+
+
+def squeeze_spaces(const uint32_t[::1] letters, const int64_t[::1] ends,
+                   const uint8_t[::1] classes, uint32_t[::1] out,
+                   int64_t[::1] out_ends):
+    """Copy the letters, with one space for each run of two or more spaces.
+
+    letters : the texts, one after the other; ends : the end of each text in letters.
+    classes : (0x110000,) bits SPACE and WORD of each code point.
+    """
+    cdef int64_t i = 0, k = 0, j
+    cdef Py_ssize_t t
+    with nogil:
+        for t in range(ends.shape[0]):
+            while i < ends[t]:
+                j = i
+                while j < ends[t] and classes[letters[j]] & IS_SPACE:
+                    j += 1
+                if j - i > 1:
+                    out[k] = 32
+                    i = j
+                else:
+                    out[k] = letters[i]
+                    i += 1
+                k += 1
+            out_ends[t] = k
+
+
+def pad_words(const uint32_t[::1] letters, const int64_t[::1] ends,
+              const uint8_t[::1] classes, uint32_t[::1] out,
+              int64_t[::1] segment_ends, int64_t[::1] text_ends):
+    """Copy each run without spaces between two spaces: a segment for each of them.
+
+    out, segment_ends : room for 2 n + 1 symbols of n letters, n segments.
+    text_ends : (n_texts,) number of segments up to the end of each text.
+
+    Returns the number of segments.
+    """
+    cdef int64_t i = 0, k = 0, n = 0
+    cdef Py_ssize_t t
+    with nogil:
+        for t in range(ends.shape[0]):
+            while True:
+                while i < ends[t] and classes[letters[i]] & IS_SPACE:
+                    i += 1
+                if i >= ends[t]:
+                    break
+                out[k] = 32
+                k += 1
+                while i < ends[t] and not classes[letters[i]] & IS_SPACE:
+                    out[k] = letters[i]
+                    k += 1
+                    i += 1
+                out[k] = 32
+                k += 1
+                segment_ends[n] = k
+                n += 1
+            text_ends[t] = n
+    return n
+
+
+cdef inline uint64_t eight(const uint8_t *text) noexcept nogil:
+    """Eight bytes as a number, the first the lowest; compilers make one load of it."""
+    return (
+        <uint64_t> text[0] | <uint64_t> text[1] << 8 | <uint64_t> text[2] << 16
+        | <uint64_t> text[3] << 24 | <uint64_t> text[4] << 32 | <uint64_t> text[5] << 40
+        | <uint64_t> text[6] << 48 | <uint64_t> text[7] << 56
+    )
+
+
+cdef inline void put_eight(uint64_t x, uint8_t *out) noexcept nogil:
+    out[0], out[1], out[2], out[3] = (
+        <uint8_t> x, <uint8_t> (x >> 8), <uint8_t> (x >> 16), <uint8_t> (x >> 24)
+    )
+    out[4], out[5], out[6], out[7] = (
+        <uint8_t> (x >> 32), <uint8_t> (x >> 40), <uint8_t> (x >> 48),
+        <uint8_t> (x >> 56),
+    )
+
+
+cdef inline uint64_t at_least(uint64_t x, uint64_t least) noexcept nogil:
+    """The top bit of each of eight bytes below 128: whether the byte is as large."""
+    return x + (0x80 - least) * ONES
+
+
+cdef inline Py_ssize_t word_bytes(uint64_t *x, bint same) noexcept nogil:
+    """How many of eight bytes are letters, digits or underscores of ASCII, up to the
+    first other byte. x: the bytes, which become lower case unless `same`.
+    """
+    cdef uint64_t low = x[0] & 0x7F * ONES, letter, other
+    letter = low | 0x20 * ONES
+    letter = at_least(letter, 97) & ~at_least(letter, 123)
+    other = letter | at_least(low, 48) & ~at_least(low, 58)
+    # 95 is the underscore: of the other bytes the difference to it is at least 1.
+    other = (~other & at_least(low ^ 95 * ONES, 1) | x[0]) & 0x80 * ONES
+    if not same:
+        x[0] |= (letter & 0x80 * ONES & ~x[0]) >> 2
+    return lowest(other) >> 3 if other else 8
+
+
+cdef inline uint64_t key_of_word(const uint8_t *word, int64_t size) noexcept nogil:
+    """The bytes themselves of up to 8; for others a hash, whose last byte is 255.
+
+    No byte of UTF-8 is 255, and no word has a zero byte, so that a key of up to 8
+    bytes is that of one word.
+    """
+    cdef uint64_t key = 0, part
+    cdef int64_t i
+    if size <= 8:
+        for i in range(size):
+            key |= <uint64_t> word[i] << (8 * i)
+        return key
+    for i in range(0, size - 8, 8):
+        memcpy(&part, word + i, 8)
+        key = (key ^ part) * <uint64_t> 0x9FB21C651E98DF25
+        key ^= key >> 29
+    memcpy(&part, word + size - 8, 8)
+    key = (key ^ part) * <uint64_t> 0x9FB21C651E98DF25
+    return key | <uint64_t> 0xFF << 56
+
+
+def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
+                 const uint8_t[::1] classes, const uint32_t[::1] lower,
+                 int64_t shortest, int32_t n_stop, bint learn, uint8_t[::1] word,
+                 uint64_t[:, ::1] table, uint8_t[::1] arena, int64_t[::1] word_ends,
+                 uint32_t[::1] out, int64_t[::1] out_ends, int64_t[::1] state):
+    """The numbers of the words of texts in UTF-8, from 1; stop words are left out.
+
+    A word is a longest run of letters of the class WORD that has `shortest` letters.
+    lower : as for `read_letters`.
+    word : room for four bytes for each byte of the longest text, and 16.
+    table : the key is that of `key_of_word`.
+    arena : the words in UTF-8, one after the other.
+    word_ends : the end of each word in the arena, word_ends[0] = 0.
+    n_stop : words up to that number are stop words.
+    out, out_ends : the numbers, 0 for a new word unless `learn`; their ends by text.
+    state : (5,) carried from call to call.
+
+    Returns DONE, or FULL where the table, the arena or word_ends has to grow.
+    """
+    cdef Slot *slots = <Slot *> &table[0, 0]
+    cdef Slot *slot
+    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), key, at
+    cdef int64_t limit = table.shape[0] // 2, i = state[AT], j, k = state[OUT], m
+    cdef int64_t n_words = state[IDS], start, end, behind, n_letters
+    cdef Py_ssize_t t = state[AT_TEXT]
+    cdef uint32_t c
+    cdef int32_t w
+    cdef bint same = lower.shape[0] == 0, plain
+    # Whether letters, digits and underscores are the words of ASCII.
+    cdef bint usual = not classes[32] & IS_WORD
+    cdef uint64_t part
+    cdef int64_t size, step
+    cdef Found[AT_ONCE] found
+    cdef Found *one
+    cdef int n_found, f
+    cdef int result = R_DONE
+    # By byte: the letter that is read, 0 between words, 255 for a part of a letter.
+    cdef uint8_t[256] read
+    if limit > word_ends.shape[0] - 1:
+        limit = word_ends.shape[0] - 1
+    for c in range(256):
+        read[c] = 255
+        if c < 0x80:
+            read[c] = <uint8_t> (c if same else lower[c])
+            if not classes[c] & IS_WORD:
+                read[c] = 0
+    with nogil:
+        while t < ends.shape[0]:
+            end = ends[t]
+            # The slots of some words are on their way while the next words are read.
+            n_found = size = 0
+            while i < end and n_found < AT_ONCE:
+                if read[text[i]] == 0:
+                    i += 1
+                    continue
+                j, m, n_letters, key, plain = i, 0, 0, 0, True
+                while usual and j + 8 <= text.shape[0]:
+                    part = eight(&text[j])
+                    step = word_bytes(&part, same)
+                    if step > end - j:
+                        step = end - j
+                    put_eight(part, &word[size + m])
+                    if m == 0:
+                        key = part & ALL_BITS >> (64 - 8 * step) if step > 0 else 0
+                    m += step
+                    j += step
+                    if step < 8:
+                        break
+                n_letters = m
+                while j < end:
+                    c = read[text[j]]
+                    if c == 0:
+                        break
+                    if c < 255:
+                        if m < 8:
+                            key |= <uint64_t> c << (8 * m)
+                        word[size + m] = <uint8_t> c
+                        m += 1
+                        j += 1
+                    else:
+                        behind = j
+                        c = next_letter(&text[0], &behind, end)
+                        if not classes[c] & IS_WORD:
+                            break
+                        m += put_letter(c if same else lower[c], &word[size + m])
+                        j, plain = behind, False
+                    n_letters += 1
+                if n_letters < shortest:
+                    if j < end:  # at what ends the word
+                        next_letter(&text[0], &j, end)
+                    i = j
+                    continue
+                if m > 8 or not plain:
+                    key = key_of_word(&word[size], m)
+                one = found + n_found
+                one.key, one.start, one.place, one.size = key, i, size, m
+                prefetch(slots + (mixed(key) & mask), sizeof(Slot))
+                n_found += 1
+                size += m
+                i = j
+            for f in range(n_found):
+                one = found + f
+                at = mixed(one.key) & mask
+                while True:
+                    slot = slots + at
+                    w = slot.id
+                    if w == 0:
+                        break
+                    if slot.key == one.key:
+                        if one.size <= 8:
+                            break
+                        start = word_ends[w - 1]
+                        if word_ends[w] - start == one.size and memcmp(
+                                &arena[start], &word[one.place], one.size) == 0:
+                            break
+                    at = (at + 1) & mask
+                if w == 0 and learn:
+                    start = word_ends[n_words]
+                    if n_words >= limit or start + one.size > arena.shape[0]:
+                        result, i = R_FULL, one.start
+                        break
+                    n_words += 1
+                    w = <int32_t> n_words
+                    memcpy(&arena[start], &word[one.place], one.size)
+                    word_ends[w] = start + one.size
+                    slot.key, slot.id = one.key, w
+                if w == 0 or w > n_stop:
+                    out[k] = <uint32_t> w
+                    k += 1
+            if result == R_FULL:
+                break
+            if i >= end:
+                out_ends[t] = k
+                t += 1
+    state[AT_TEXT], state[AT], state[OUT], state[IDS] = t, i, k, n_words
+    return result

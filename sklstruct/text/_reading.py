@@ -1,0 +1,255 @@
+"""Texts to symbols: letters, or numbers of words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache, cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._checks import CheckedState, as_ids, check_pointers
+from .._lazy import stored
+from ..symbols import pack_strings, unpack_strings
+from ._arrow_fast import gather
+from ._letters_fast import (
+    FULL,
+    N_IDS,
+    N_OUT,
+    SPACE,
+    WORD,
+    has_pair,
+    move_slots,
+    number_words,
+    pad_words,
+    read_letters,
+    squeeze_spaces,
+)
+from ._texts import Texts
+
+# The words of the word analyzer of scikit-learn.
+TOKEN = re.compile(r"(?u)\b\w\w+\b")
+_SHORTEST_WORD = 2
+
+# Texts with these letters are converted to lower case one by one: the form of a sigma
+# depends on the letters around it, and the other letter becomes two.
+_BY_TEXT = "\u03a3".encode(), "\u0130".encode()
+_ERRORS = "surrogatepass"
+# The letters that are read for others: each for itself.
+_SAME = np.empty(0, dtype=np.uint32)
+
+
+def is_word(text: str) -> bool:
+    """Whether the whole text is one word of the analyzer of words."""
+    return TOKEN.fullmatch(text) is not None
+
+
+@cache
+def _classes() -> np.ndarray:
+    """The bits SPACE and WORD of each code point, as the module `re` sees them."""
+    letters = np.arange(0x110000, dtype=np.uint32).view("U1")
+    classes = SPACE * np.char.isspace(letters) + WORD * np.char.isalnum(letters)
+    classes[ord("_")] = WORD
+    return classes.astype(np.uint8)
+
+
+@cache
+def _lower() -> np.ndarray:
+    """The lower case of each code point but those of `_BY_TEXT`."""
+    table = np.arange(0x110000, dtype=np.uint32)
+    # No letter above has an upper case.
+    last = 0x1FFFF
+    table[: last + 1] = [ord(chr(i).lower()[0]) for i in range(last + 1)]
+    return table
+
+
+def table_of(n: int) -> np.ndarray:
+    """An empty table for n ids."""
+    return np.zeros((1 << max(4, (2 * n - 1).bit_length()), 2), dtype=np.uint64)
+
+
+def grown(table: np.ndarray) -> np.ndarray:
+    larger = table_of(len(table))
+    move_slots(table, larger)
+    return larger
+
+
+def _read_text(
+    texts: Texts, lowercase: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Texts in UTF-8, the end of each, and the letters that are read for others."""
+    text, ends = texts.packed()
+    if lowercase and any(has_pair(text, *letter) for letter in _BY_TEXT):
+        text, ends = pack_strings([t.lower() for t in texts], _ERRORS)
+        lowercase = False
+    return text, ends, _lower() if lowercase else _SAME
+
+
+class Words(CheckedState):
+    """Distinct words, numbered from 1; the first `n_stop` of them are stop words.
+
+    letters, ends: the words in UTF-8, and the end of each; ends[0] is 0.
+    n_words: number of the words, with those learned since.
+    """
+
+    def __init__(self, letters: np.ndarray, ends: np.ndarray, n_stop: int) -> None:
+        self.letters, self.ends = letters, ends
+        self.n_stop, self.n_words = n_stop, ends.size - 1
+
+    @classmethod
+    def of(cls, stop_words: Sequence[str], words: Sequence[str] = ()) -> Words:
+        letters, ends = pack_strings([*stop_words, *words], _ERRORS)
+        return cls(letters, np.append(0, ends), len(stop_words))
+
+    def _check_arrays(self) -> None:
+        self.letters = as_ids("letters", self.letters, 1, np.uint8)
+        self.ends = as_ids("ends", self.ends, 1, np.int64)
+        if not self.ends.size:
+            raise ValueError("ends must begin with 0, got no number")
+        check_pointers("ends", self.ends, 0, self.letters.size)
+        self.n_stop, self.n_words = int(self.n_stop), self.ends.size - 1
+
+    def __getstate__(self) -> dict[str, Any]:
+        return stored(self)
+
+    @cached_property
+    def known(self) -> list[np.ndarray]:
+        """Table, letters and ends of all words, with room for more."""
+        n = self.n_words
+        known = [table_of(n), np.empty_like(self.letters), np.zeros_like(self.ends)]
+        self.__dict__["known"], self.n_words = known, 0
+        numbers = self.add(self.letters, self.ends[1:])
+        # Bytes that are not UTF-8 are not entered as they are.
+        same = np.array_equal(self.known[1][: self.letters.size], self.letters)
+        if numbers.size != n or self.n_words != n or not same:
+            del self.__dict__["known"]
+            raise ValueError(
+                "letters must hold distinct words in UTF-8 that are not empty"
+            )
+        return known
+
+    @property
+    def learned(self) -> tuple[np.ndarray, np.ndarray]:
+        """The letters and the ends of all words, also of those learned since."""
+        _, letters, ends = self.known
+        ends = ends[: self.n_words + 1]
+        return letters[: ends[-1]], ends
+
+    def strings(self) -> list[str]:
+        """The words, stop words included."""
+        letters, ends = self.learned
+        return unpack_strings("letters", (letters, ends[1:]), _ERRORS).tolist()
+
+    def ranks(self) -> np.ndarray:
+        """The place of each word, by its number, when all are sorted as strings."""
+        letters, ends = self.learned
+        start, size = ends[:-1], np.diff(ends)
+        # Sorted by the first eight bytes; UTF-8 sorts as the code points do.
+        padded = np.append(letters, np.zeros(8, np.uint8))
+        prefix = np.zeros(start.size, dtype=np.uint64)
+        for i in range(8):
+            byte = np.where(i < size, padded[np.minimum(start + i, letters.size)], 0)
+            prefix = prefix << np.uint64(8) | byte.astype(np.uint64)
+        order = np.argsort(prefix)
+        equal = np.append(False, np.diff(prefix[order]) == 0)
+        if equal.any():
+            equal |= np.append(equal[1:], False)
+            text, tied = letters.tobytes(), order[equal]
+            words = {
+                w: text[a:b]
+                for w, a, b in zip(
+                    tied.tolist(), start[tied].tolist(), ends[1:][tied].tolist()
+                )
+            }
+            order[equal] = sorted(words, key=words.__getitem__)
+        rank = np.zeros(start.size + 1, dtype=np.uint32)
+        rank[order + 1] = np.arange(start.size)
+        return rank
+
+    def chosen(self, numbers: np.ndarray) -> Words:
+        """The stop words, and then the words of these numbers."""
+        letters, ends = self.learned
+        of = np.append(np.arange(self.n_stop), numbers - 1)
+        size = np.diff(ends)[of]
+        address = letters.ctypes.data + ends[of].astype(np.uint64)
+        out = np.empty(int(size.sum()), dtype=np.uint8)
+        gather(address, size, out)
+        return Words(out, np.append(0, np.cumsum(size)), self.n_stop)
+
+    def add(self, text: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """The numbers of words in UTF-8, which are learned."""
+        every = np.full(0x110000, WORD, dtype=np.uint8)
+        return self._number(text, ends, every, _SAME, 1, 0, True)[0]
+
+    def number(
+        self, text: np.ndarray, ends: np.ndarray, lower: np.ndarray, learn: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the words of texts, and the end of each text among them."""
+        return self._number(
+            text, ends, _classes(), lower, _SHORTEST_WORD, self.n_stop, learn
+        )
+
+    def _number(self, text, ends, classes, lower, shortest, n_stop, learn):
+        out = np.empty(text.size // shortest + 1, dtype=np.uint32)
+        out_ends = np.empty_like(ends)
+        longest = int(np.diff(ends, prepend=0).max(initial=0))
+        word = np.empty(4 * longest + 16, dtype=np.uint8)
+        state = np.zeros(5, dtype=np.int64)
+        state[N_IDS] = self.n_words
+        while (
+            number_words(
+                text, ends, classes, lower, shortest, n_stop, learn, word, *self.known,
+                out, out_ends, state,
+            )
+            == FULL
+        ):  # fmt: skip
+            table, arena, word_ends = self.known
+            room = max(len(arena), word.size)
+            if arena.size - word_ends[state[N_IDS]] < word.size:
+                self.known[1] = np.append(arena, np.zeros(room, np.uint8))
+            else:
+                self.known[0] = grown(table)
+                self.known[2] = np.append(word_ends, np.zeros(len(table), np.int64))
+        self.n_words = int(state[N_IDS])
+        return out[: state[N_OUT]], out_ends
+
+
+class Symbols(NamedTuple):
+    """The symbols of texts, the ends of their segments, and those of the texts."""
+
+    symbols: np.ndarray
+    segment_ends: np.ndarray
+    text_ends: np.ndarray
+
+
+class Reader(NamedTuple):
+    """How texts are cut into symbols; `words` is None for n-grams of letters."""
+
+    analyzer: str
+    shortest: int
+    longest: int
+    lowercase: bool
+    words: Words | None
+
+    @property
+    def padded(self) -> bool:
+        return self.analyzer == "char_wb"
+
+    def read(self, texts: Texts, learn: bool = False) -> Symbols:
+        text, byte_ends, lower = _read_text(texts, self.lowercase)
+        if self.words is not None:
+            symbols, ends = self.words.number(text, byte_ends, lower, learn)
+            return Symbols(symbols, ends, np.arange(1, ends.size + 1))
+        letters, ends = np.empty(text.size, np.uint32), np.empty_like(byte_ends)
+        read_letters(text, byte_ends, lower, letters, ends)
+        letters = letters[: ends[-1] if ends.size else 0]
+        if self.padded:
+            symbols = np.empty(3 * letters.size, dtype=np.uint32)
+            segments = np.empty(letters.size, dtype=np.int64)
+            text_ends = np.empty_like(ends)
+            n = pad_words(letters, ends, _classes(), symbols, segments, text_ends)
+            return Symbols(symbols, segments[:n], text_ends)
+        symbols, out_ends = np.empty_like(letters), np.empty_like(ends)
+        squeeze_spaces(letters, ends, _classes(), symbols, out_ends)
+        return Symbols(symbols, out_ends, np.arange(1, ends.size + 1))

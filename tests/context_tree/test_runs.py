@@ -1,0 +1,91 @@
+"""Counts in files: what was written is read, and merged counts are the whole."""
+
+import os
+
+import numpy as np
+import pytest
+from _cases import all_pairs
+from _texts import random_tokens
+
+from sklstruct.context_tree import _runs, merge_counts
+from sklstruct.context_tree._runs import CountRuns, Spill
+from sklstruct.context_tree._tokens import count_tokens
+
+
+def test_columns_are_the_arrays_that_were_added(tmp_path):
+    rng = np.random.default_rng(0)
+    file = Spill(str(tmp_path))
+    columns, whole = [], []
+    for dtype in (np.int32, np.float64, np.int64):
+        columns.append(file.column(dtype))
+        whole.append(np.empty(0, dtype=dtype))
+    for _ in range(60):  # in turns, as the kernels write
+        j = rng.integers(3)
+        piece = rng.integers(-9, 9, size=rng.integers(0, 30)).astype(whole[j].dtype)
+        columns[j].append(piece)
+        whole[j] = np.append(whole[j], piece)
+    for column, array in zip(columns, whole):
+        assert column.size == array.size > 100
+        for start, stop in rng.integers(0, array.size + 1, size=(50, 2)):
+            found = column.read(start, max(start, stop))
+            np.testing.assert_array_equal(found, array[start : max(start, stop)])
+        for n_bytes in (1, 40, 10**6):
+            blocks = [block.copy() for block in column.blocks(n_bytes)]
+            np.testing.assert_array_equal(np.concatenate(blocks), array)
+    assert os.listdir(tmp_path) == []  # the file has no name
+
+
+@pytest.mark.parametrize(
+    *all_pairs(
+        n_parts=[1, 2, 3, 9],
+        most=[2, 3, 64],  # runs that are merged at once
+        depth=[0, 1, 4],
+        n_bytes=[1, 64, 1 << 16],  # of a block
+        end=[True, False],
+    )
+)
+def test_merged_parts_are_the_whole(n_parts, most, depth, n_bytes, end, monkeypatch):
+    monkeypatch.setattr(_runs, "_MOST_RUNS", most)
+    monkeypatch.setattr(_runs, "_BLOCK", n_bytes)
+    monkeypatch.setattr(_runs, "_BLOCKS", 0 if n_bytes == 1 else 1 << 24)
+    rng = np.random.default_rng(n_parts)
+    parts = [
+        random_tokens(rng, 12, 5, rng.integers(1, 9), end=end) for _ in range(n_parts)
+    ]
+    sizes = {"n_symbols": 7, "n_classes": 6, "skip": 6}
+    whole, total = count_tokens(np.concatenate(parts), depth, **sizes)
+    counts = [count_tokens(part, depth, **sizes) for part in parts]
+    runs = CountRuns()
+    for counted in counts:
+        runs.add(*counted)
+    pairs, count = runs.finish().pairs()
+    merged, summed, index = merge_counts(counts)
+    for found, weights in ((pairs, count), (merged, summed)):
+        assert found == whole
+        np.testing.assert_array_equal(found.tree.level_ptr, whole.tree.level_ptr)
+        np.testing.assert_array_equal(weights, total)
+    contexts = [tuple(c) for c in whole.tree.contexts()]
+    for (part, _), nodes in zip(counts, index):
+        found = [contexts[node] for node in nodes]
+        assert found == [tuple(c) for c in part.tree.contexts()]
+
+
+def test_an_error_of_the_disk_passes_the_kernel(monkeypatch):
+    """The kernel asks for blocks in the midst of its work."""
+    rng = np.random.default_rng(0)
+    runs = CountRuns()
+    for _ in range(2):
+        runs.add(*count_tokens(random_tokens(rng, 50, 5, 9), 3, 7, 6, skip=6))
+    monkeypatch.setattr(_runs, "_BLOCK", 64)
+    read, calls = Spill.read_into, []
+
+    def failing(self, at, data):
+        calls.append(at)
+        if len(calls) == 40:
+            raise OSError("the disk has failed")
+        read(self, at, data)
+
+    monkeypatch.setattr(Spill, "read_into", failing)
+    with pytest.raises(OSError, match="the disk has failed"):
+        runs.finish()
+    assert len(calls) == 40
