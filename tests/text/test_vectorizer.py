@@ -469,3 +469,21 @@ def test_terms_of_a_trie_have_the_columns_of_their_places():
     assert trie.names() == ["cat sat", "", "", "cat"]
     data, columns, ends = trie.rows(as_texts(["the cat the sat"]))
     assert (columns.tolist(), data.tolist(), ends.tolist()) == ([0, 3], [1, 1], [0, 2])
+
+
+def test_threads_may_read_words_while_the_table_of_words_is_made(monkeypatch):
+    vectorizer = NgramVectorizer().fit(TEXTS)
+    right = vectorizer.transform(TEXTS).toarray()
+    vectorizer = pickle.loads(pickle.dumps(vectorizer))
+    number_words, inner = _reading.number_words, []
+
+    def kernel(*given):
+        if not inner:  # as another thread that begins while the first word is entered
+            inner.append(None)
+            inner.append(vectorizer.transform(TEXTS).toarray())
+        return number_words(*given)
+
+    monkeypatch.setattr(_reading, "number_words", kernel)
+    np.testing.assert_array_equal(vectorizer.transform(TEXTS).toarray(), right)
+    np.testing.assert_array_equal(inner[1], right)
+    assert vectorizer.get_feature_names_out().size == right.shape[1]
