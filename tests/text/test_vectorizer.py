@@ -228,9 +228,10 @@ def test_columns_of_polars_and_pandas_are_read_from_their_buffers(monkeypatch):
     pytest.importorskip("pyarrow")
     pl, pd = pytest.importorskip("polars"), pytest.importorskip("pandas")
     expected = NgramVectorizer().fit_transform(ODD_TEXTS)
-    series = [pl.Series(ODD_TEXTS), pd.Series(ODD_TEXTS, dtype="string[pyarrow]")]
+    array = pd.array(ODD_TEXTS, dtype="string[pyarrow]")
+    columns = [pl.Series(ODD_TEXTS), pd.Series(array), array]
     monkeypatch.setattr(_texts, "plain_list", None)
-    for given in series:
+    for given in columns:
         check_equal(NgramVectorizer().fit_transform(given), expected, rtol=0)
 
 
@@ -254,11 +255,11 @@ def test_other_columns_of_arrow():
         NgramVectorizer().fit(pa.array([1, 2]))
     with pytest.raises(ValueError, match="X holds no n-gram"):
         NgramVectorizer().fit(pa.array([], type=pa.string()))
-    bad = pa.py_buffer(b"a cat\xff")
-    ends = pa.py_buffer(np.array([0, 5, 6], dtype=np.int32))
-    given = pa.Array.from_buffers(pa.string(), 2, [None, ends, bad])
-    with pytest.raises(ValueError, match="X holds a string that is not UTF-8"):
-        NgramVectorizer().fit(given)
+    ends = pa.py_buffer(np.array([0, 5, 6, 6], dtype=np.int32))
+    for bad in (b"a cat\xff", "a caé".encode()):
+        given = pa.Array.from_buffers(pa.string(), 3, [None, ends, pa.py_buffer(bad)])
+        with pytest.raises(ValueError, match="X holds a string that is not UTF-8"):
+            NgramVectorizer().fit(given)
 
 
 def words_of_one_hash():
