@@ -231,22 +231,28 @@ class Gram(Coordinates):
         if tall and self.rough:
             # The first steps go far, and a part of the samples says where.
             rng = np.random.RandomState(0)
-            chosen = np.sort(rng.permutation(problem.n_samples)[:enough])
-            weight = weight * (problem.total / weight[chosen].sum())
+            share = weight / problem.total
+            chosen = np.sort(rng.choice(problem.n_samples, enough, p=share))
+            weight = np.full(problem.n_samples, problem.total / enough)
         # Sums over many samples are made in single precision: half of the time. Their
-        # rounding errors must not make the model concave.
+        # rounding errors must not make the model concave, and columns and weights of
+        # mean square 1 do not overflow.
         syrk, dtype = (ssyrk, np.float32) if tall else (dsyrk, np.float64)
         self.rounding = 1e-6 if tall else 1e-10
+        scale = np.sqrt(problem.squares[self.columns] / problem.total)
+        scale[scale == 0] = 1.0
         H = np.zeros((N, N), dtype=dtype, order="F")
         size = problem.n_samples if chosen is None else chosen.size
         for part in row_blocks(size, _BLOCK_ROWS):
             part = part if chosen is None else chosen[part]
-            X = problem.dense[part][:, self.columns].T.astype(dtype, order="C")
-            root, P = np.sqrt(weight[part]).astype(dtype), self.P[:, part].astype(dtype)
+            root = np.sqrt(weight[part] / problem.total)
+            X = (problem.dense[part][:, self.columns] / scale).T * root
+            X, root = X.astype(dtype, order="C"), root.astype(dtype)
+            P = self.P[:, part].astype(dtype)
             B = np.zeros((N, root.size), dtype=dtype)
             for k in range(problem.n_lanes):
                 of_lane = slice(bounds[k], bounds[k + 1])
-                A = X[self.rows[of_lane]] * root
+                A = X[self.rows[of_lane]]
                 p = P[k] if problem.coupled else P[k] * (1 - P[k])
                 np.multiply(A, P[k], out=B[of_lane])
                 H[of_lane, of_lane] += np.tril((A * p) @ A.T)
@@ -260,6 +266,8 @@ class Gram(Coordinates):
         H = H.T.astype(np.float64, order="C")
         H += H.T  # so far the lower triangle is 0
         H[np.diag_indices(N)] *= 0.5
+        scale = np.append(scale[self.rows], np.ones(N - m)) * np.sqrt(problem.total)
+        H *= scale[:, None] * scale
         return H
 
     def sweep(self, full: bool) -> float:

@@ -116,14 +116,15 @@ class Words(CheckedState):
     @cached_property
     def known(self) -> list[np.ndarray]:
         """Table, letters and ends of all words, with room for more."""
-        n = self.n_words
+        # Several threads may read `self` meanwhile: another object grows.
+        grows = Words(self.letters, self.ends, self.n_stop)
+        n, grows.n_words = grows.n_words, 0
         known = [table_of(n), np.empty_like(self.letters), np.zeros_like(self.ends)]
-        self.__dict__["known"], self.n_words = known, 0
-        numbers = self.add(self.letters, self.ends[1:])
+        grows.__dict__["known"] = known
+        numbers = grows.add(self.letters, self.ends[1:])
         # Bytes that are not UTF-8 are not entered as they are.
-        same = np.array_equal(self.known[1][: self.letters.size], self.letters)
-        if numbers.size != n or self.n_words != n or not same:
-            del self.__dict__["known"]
+        same = np.array_equal(known[1][: self.letters.size], self.letters)
+        if numbers.size != n or grows.n_words != n or not same:
             raise ValueError(
                 "letters must hold distinct words in UTF-8 that are not empty"
             )

@@ -77,7 +77,8 @@ class ArrowTexts(Texts):
         """The strings of an Arrow column; None for objects of another kind."""
         kind = getattr(column, "dtype", None)
         if hasattr(kind, "pyarrow_dtype") or getattr(kind, "storage", "") == "pyarrow":
-            column = column.array.__arrow_array__()  # a Series of pandas
+            # a Series of pandas, or its array
+            column = getattr(column, "array", column).__arrow_array__()
         elif hasattr(column, "iloc"):  # others, which pandas would convert
             return None
         if hasattr(column, "__arrow_c_stream__"):
@@ -104,13 +105,17 @@ class ArrowTexts(Texts):
         ends = np.cumsum(self.sizes)
         data = np.empty(int(ends[-1]) if ends.size else 0, dtype=np.uint8)
         gather(self.address, self.sizes, data)
+        # A letter that is cut in two is wrong, though the bytes together are UTF-8.
+        cut = ends[:-1][self.sizes[1:] > 0]
+        cut = cut[data[cut] & 0xC0 == 0x80]
         try:
             str(data, "utf-8")  # type: ignore[call-overload]
+            end = cut[0] if cut.size else None
         except UnicodeDecodeError as error:
-            text = data.tobytes()[: error.start + 1]
-            raise ValueError(
-                f"X holds a string that is not UTF-8: {text[-40:]!r} ..."
-            ) from None
+            end = error.start + 1
+        if end is not None:
+            text = data[:end].tobytes()
+            raise ValueError(f"X holds a string that is not UTF-8: {text[-40:]!r} ...")
         return data, ends
 
 

@@ -457,6 +457,31 @@ def test_the_hessian_of_a_part_of_the_samples_is_near_that_of_all(several, monke
     assert 0 < np.abs(exact - whole).max() < 1e-5 * np.abs(exact).max()
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("of_X, of_weight", [(1e20, 1), (1e-30, 1), (1, 1e40)])
+def test_the_size_of_tall_samples_and_of_their_weights_does_not_matter(of_X, of_weight):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4))
+    y = rng.integers(3, size=2000) * (X[:, 0] > 0)
+    model = StructuredLogisticRegression(tol=1e-8).fit(X, y)
+    C = 1 / (of_X * of_weight)
+    scaled = StructuredLogisticRegression(C=C, tol=1e-8)
+    scaled.fit(of_X * X, y, np.full(2000, of_weight))
+    loss = scaled.objective_[-1] / of_weight
+    np.testing.assert_allclose(loss, model.objective_[-1], rtol=1e-7)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_part_of_tall_samples_has_those_of_large_weight():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3000, 4)), np.arange(3000) > 9
+    weight, few = np.full(3000, 1e-300), [5, 50]
+    weight[few] = 1e10
+    tall = StructuredLogisticRegression(C=1e-8, tol=1e-6).fit(X, y, weight)
+    model = StructuredLogisticRegression(C=100.0, tol=1e-6).fit(X[few], y[few])
+    np.testing.assert_allclose(1e-10 * tall.objective_[-1], model.objective_[-1], 1e-5)
+
+
 @pytest.mark.parametrize("entries", ["once", "next", "apart"])
 def test_columns_of_sparse_samples(entries):
     rng = np.random.default_rng(0)

@@ -228,9 +228,10 @@ def test_columns_of_polars_and_pandas_are_read_from_their_buffers(monkeypatch):
     pytest.importorskip("pyarrow")
     pl, pd = pytest.importorskip("polars"), pytest.importorskip("pandas")
     expected = NgramVectorizer().fit_transform(ODD_TEXTS)
-    series = [pl.Series(ODD_TEXTS), pd.Series(ODD_TEXTS, dtype="string[pyarrow]")]
+    array = pd.array(ODD_TEXTS, dtype="string[pyarrow]")
+    columns = [pl.Series(ODD_TEXTS), pd.Series(array), array]
     monkeypatch.setattr(_texts, "plain_list", None)
-    for given in series:
+    for given in columns:
         check_equal(NgramVectorizer().fit_transform(given), expected, rtol=0)
 
 
@@ -254,11 +255,11 @@ def test_other_columns_of_arrow():
         NgramVectorizer().fit(pa.array([1, 2]))
     with pytest.raises(ValueError, match="X holds no n-gram"):
         NgramVectorizer().fit(pa.array([], type=pa.string()))
-    bad = pa.py_buffer(b"a cat\xff")
-    ends = pa.py_buffer(np.array([0, 5, 6], dtype=np.int32))
-    given = pa.Array.from_buffers(pa.string(), 2, [None, ends, bad])
-    with pytest.raises(ValueError, match="X holds a string that is not UTF-8"):
-        NgramVectorizer().fit(given)
+    ends = pa.py_buffer(np.array([0, 5, 6, 6], dtype=np.int32))
+    for bad in (b"a cat\xff", "a caé".encode()):
+        given = pa.Array.from_buffers(pa.string(), 3, [None, ends, pa.py_buffer(bad)])
+        with pytest.raises(ValueError, match="X holds a string that is not UTF-8"):
+            NgramVectorizer().fit(given)
 
 
 def words_of_one_hash():
@@ -469,3 +470,21 @@ def test_terms_of_a_trie_have_the_columns_of_their_places():
     assert trie.names() == ["cat sat", "", "", "cat"]
     data, columns, ends = trie.rows(as_texts(["the cat the sat"]))
     assert (columns.tolist(), data.tolist(), ends.tolist()) == ([0, 3], [1, 1], [0, 2])
+
+
+def test_threads_may_read_words_while_the_table_of_words_is_made(monkeypatch):
+    vectorizer = NgramVectorizer().fit(TEXTS)
+    right = vectorizer.transform(TEXTS).toarray()
+    vectorizer = pickle.loads(pickle.dumps(vectorizer))
+    number_words, inner = _reading.number_words, []
+
+    def kernel(*given):
+        if not inner:  # as another thread that begins while the first word is entered
+            inner.append(None)
+            inner.append(vectorizer.transform(TEXTS).toarray())
+        return number_words(*given)
+
+    monkeypatch.setattr(_reading, "number_words", kernel)
+    np.testing.assert_array_equal(vectorizer.transform(TEXTS).toarray(), right)
+    np.testing.assert_array_equal(inner[1], right)
+    assert vectorizer.get_feature_names_out().size == right.shape[1]
