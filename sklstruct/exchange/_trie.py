@@ -118,7 +118,8 @@ def _centres(numbers: np.ndarray, n: int) -> np.ndarray:
     centres = np.full(1 + some.sum(), -np.inf, dtype=np.float32)
     if ordered.size:
         sums = np.add.reduceat(ordered, bounds[:-1][some])
-        centres[1:] = sums / np.diff(bounds)[some]
+        # The mean of -0 is 0, as in KenLM.
+        centres[1:] = sums / np.diff(bounds)[some] + 0.0
     return centres[np.cumsum(some)]
 
 

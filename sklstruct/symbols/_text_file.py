@@ -507,7 +507,19 @@ class _Copy:
                     f"files: {name} is open as text; open it as binary, for example "
                     "with open(path, 'rb')"
                 )
-            shutil.copyfileobj(file, copy, _BLOCK)
+            try:
+                shutil.copyfileobj(file, copy, _BLOCK)
+                copy.flush()
+            except OSError as exc:
+                if exc.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                    raise
+                raise OSError(
+                    exc.errno,
+                    f"{exc.strerror}: no room for a copy of {name}; free some, or "
+                    "choose another folder for temporary files (folder of TextFile, -T "
+                    "of the command)",
+                    os.path.dirname(self.path),
+                ) from exc
 
     def described(self) -> _Described:
         """The path and the name, for another process."""

@@ -1,5 +1,6 @@
 """lmplz through files: any memory gives the same bytes, and nothing is left behind."""
 
+import io
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from sklstruct import _cli
 from sklstruct.backoff import _counting
 from sklstruct.context_tree import _runs
 from sklstruct.context_tree._runs import Column, Spill
-from sklstruct.symbols import _text_file
+from sklstruct.symbols import TextFile, _text_file
 
 
 @pytest.fixture
@@ -117,6 +118,16 @@ def test_a_full_disk_names_the_folder(text, tmp_path, room, monkeypatch, capsys)
     assert "no room for more than" in said and "-T of the command" in said
     assert str(tmp_path / "temporary") in said
     assert arpa.read_text() == "old" and written[0] == room
+
+
+def test_a_full_disk_names_the_folder_of_a_copy(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("shutil.copyfileobj", full)
+    with pytest.raises(OSError, match="no room for a copy of the file object") as said:
+        TextFile(io.BytesIO(b"a b\n"), folder=tmp_path)
+    assert said.value.filename == str(tmp_path)
 
 
 def test_a_prefix_that_is_no_folder(text, tmp_path, capsys):

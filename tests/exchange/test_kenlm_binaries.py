@@ -556,3 +556,9 @@ def test_collisions_are_refused(monkeypatch):
         probing_image(MODELS["order 3"])
     key, number = np.array([5, 7, 5], np.uint64), np.zeros(3, np.uint32)
     assert fast.fill(np.zeros(96, np.uint8), 12, key, number, number[:0]) == 2
+
+
+def test_mean_of_zeros_has_no_sign():
+    """KenLM's table of quantised numbers has +0 for probabilities of 1."""
+    zeros = np.full(3, -0.0, dtype=np.float32)
+    assert not np.signbit(_trie._centres(zeros, 2)).any()
