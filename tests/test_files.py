@@ -422,7 +422,7 @@ def test_read_only_files_and_folders(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "open", refuse)
+        patch.setattr("builtins.open", refuse)
         with pytest.raises(PermissionError, match=r"no new file.*folder.*data'$"):
             put(path)
     assert path.read_bytes() == b"old" and os.listdir(tmp_path) == ["data"]

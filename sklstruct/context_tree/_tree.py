@@ -254,6 +254,11 @@ class ContextTree:
     def take_children(self, child_ptr: np.ndarray) -> None:
         """Take `child_ptr` from a file, where its pages are shared.
 
+        Parameters
+        ----------
+        child_ptr : int ndarray of shape (n_nodes + 1,)
+            Start of the children of each node, and the end.
+
         Raises
         ------
         ValueError

@@ -167,7 +167,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     >>> model.predict_proba(X)[0].sum(axis=1).round(6).tolist()
     [1.0, 1.0, 1.0]
     >>> round(float(model.gap_), 4)  # 8 items: at most 8e-3
-    0.0024
+    0.0004
     """
 
     gap_: float
@@ -768,7 +768,7 @@ class _Descent:
         return self.ended or self.stopped or n == self.model.max_iter
 
     def gap(self) -> float:
-        """Upper bound of the distance from the minimum, infinite if there is none."""
+        """Upper bound of the distance from the minimum, or infinity without a bound."""
         return duality_gap(*self.point) if self.convex else np.inf
 
     def set_model(self) -> None:

@@ -106,11 +106,11 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     .. math::
         P(y \mid x) = \prod_j P(v_{j+1} \mid v_j, x),
 
-    every factor the model of a node over its children, by default a multinomial
-    logistic regression, fitted to the samples whose class is below the node. A node
-    with two children has one weight vector. With `n_taxonomies` T > 1,
-    :math:`P(y \mid x)` is the mean over T trees. Prediction computes about
-    :math:`\log_2 K` dot products instead of K.
+    where every factor is the model of a node: a classifier over the children of the
+    node, fitted to the samples whose class is below the node. The default is a
+    multinomial logistic regression. A node with two children has one weight vector.
+    With `n_taxonomies` T > 1, :math:`P(y \mid x)` is the mean over T trees. Prediction
+    computes about :math:`\log_2 K` dot products instead of K.
 
     With several labels per sample (y an indicator matrix) every child of a node is a
     yes/no question, "does the sample have a label below this child?"; :math:`P(y \mid
@@ -121,12 +121,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     taxonomy : str, builder, Taxonomy, list, dict or tuple of these, default="auto"
         The tree.
 
-        - "auto": the tree of "cut". With calibrated nodes (`estimator`) its shape is
-          that of `sklstruct.taxonomy.choose_shape`, and up to 100 classes it is flat.
-          With plain nodes, one tree is flat up to 100 classes, and for more classes if
-          K classes and m values of X (stored ones, if sparse) have
-          :math:`m K \le 10^9`. It is not flat with `max_depth`, `max_leaf` or a search
-          as `estimator`.
+        - "auto": the tree of "cut". With calibrated nodes (see `estimator`)
+          `sklstruct.taxonomy.choose_shape` chooses the shape of the tree, which is flat
+          for up to 100 classes. With plain nodes, one tree is flat up to 100 classes,
+          and for more classes if K classes and m values of X (stored ones, if sparse)
+          have :math:`m K \le 10^9`. The tree is not flat if `max_depth` or `max_leaf`
+          is set, or if `estimator` is a search.
         - The name of a builder: see the table of :ref:`taxonomy`.
           With calibrated nodes its tree has the shape of "auto". The names are
 
@@ -134,19 +134,21 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         - A builder with its own parameters; it is cloned.
         - A given tree, in any form that `sklstruct.taxonomy.as_taxonomy` takes: a
           `Taxonomy`, nested lists of labels, nested dicts, a map to parents or a table
-          of paths. It must hold every class of y; classes that y lacks are left out.
-          With several labels per sample columns of y may be parents: labels above a
-          positive label are positive, and no label is less probable than one below.
-        - A tuple of these: a tree for each entry, or `n_taxonomies` trees if they are
-          more, which begin with the first entry again.
+          of paths. The tree must contain every class of y. Classes that do not occur in
+          y are left out. With several labels per sample columns of y may be parents:
+          labels above a positive label are positive, and no label is less probable than
+          one below.
+        - A tuple of these: a tree for each entry. If `n_taxonomies` is larger than the
+          number of entries, the entries are used again from the first one.
 
     max_depth : int, default=None
         Largest depth of the tree, at least 0. Deeper nodes are merged into leaves with
         a multinomial model over their classes; 0 is the flat model. None: no limit.
 
     max_leaf : int, default=None
-        Nodes of at most so many classes become leaves with a multinomial model over
-        them, at least 1. None: the shape of "auto", or the leaves of the tree.
+        Nodes with at most `max_leaf` classes become leaves, with a multinomial model
+        over these classes; at least 1. None: the shape of "auto", or the leaves of the
+        tree.
 
     estimator : classifier, search or None, default=None
         Model of a node.
@@ -168,13 +170,14 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
           whose `intercept_scaling` is the root mean square of the lengths of the rows.
 
     n_taxonomies : int, default=1
-        Number of trees whose probabilities are averaged, 1 to 10 000. A builder that
-        is used again gets another seed, a bootstrap sample and half of the features.
+        Number of trees whose probabilities are averaged, 1 to 10 000. If a builder is
+        used more than once, each further use has another seed, a bootstrap sample and
+        half of the features.
 
     threshold : float or "f1", default=0.5
-        With several labels, labels of a larger probability are predicted; in (0, 1).
-        "f1": the threshold of largest micro-averaged F1 on the fold, at least .01. It
-        must be 0.5 with one label per sample.
+        With several labels, labels with a larger probability are predicted; in (0, 1).
+        "f1": the threshold with the largest micro-averaged F1 on a held-out fold, at
+        least .01. It must be 0.5 with one label per sample.
 
     class_weight : dict or "balanced", default=None
         Weight >= 0 of each class, as in scikit-learn; multiplies `sample_weight`.

@@ -58,8 +58,8 @@ class PathClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
         Classifier of C; None is `HierarchicalClassifier()`.
 
     learn_taxonomy : bool, default=False
-        Whether an `estimator` with a parameter `taxonomy` keeps its value. By default
-        the parameter is set to the tree of the paths.
+        By default the parameter `taxonomy` of `estimator` is set to the tree of the
+        paths. True: the parameter `taxonomy` is not changed.
 
     min_proba : float, default=0.0
         Smallest probability of the nodes of a predicted path, from 0 to 1. The path
@@ -99,9 +99,9 @@ class PathClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
 
     Notes
     -----
-    Every sample has one path. For several paths per sample see
-    ``hiclass.MultiLabelLocalClassifierPerNode`` of HiClass; for several labels without
-    paths `HierarchicalClassifier`, omikuji, napkinXC and PECOS.
+    Every sample has one path. For several paths per sample see `HierarchicalClassifier`
+    with several labels and the tree as `taxonomy`, or
+    ``hiclass.MultiLabelLocalClassifierPerNode`` of HiClass.
 
     The same label below two nodes makes two classes. For a class that has several
     leaves of a tree, when the leaf of a sample is not known, see `SenseClassifier`.

@@ -140,8 +140,9 @@ class PerNodeC(StrengthSearch):
         Values of C, positive. None: C of the estimator times 0.01, 0.1, 1, 10, 100.
 
     estimator : LinearClassifier, default=None
-        The model of a node, with log_loss, no `calibration` and no `weight_threshold`.
-        None: the default of `HierarchicalClassifier` for dense X.
+        The model of a node, with ``loss="log_loss"``, ``calibration=None`` and
+        ``weight_threshold=0``. None: the default of `HierarchicalClassifier` for dense
+        X.
 
     References
     ----------
@@ -215,8 +216,8 @@ class GammaPrior(StrengthSearch):
     :math:`\lambda_v = (a - 1) / (b + \|w_v\|^2)`, in at most ten rounds that start from
     the C of the estimator. It has local minima. A large b gives nearly the same
     :math:`C = b / (2 (a - 1))` at all nodes; a small b penalises nodes with large
-    weights less. (a, b) are common to all nodes of a tree: the candidates of smallest
-    log-loss of the tree on held-out folds.
+    weights less. All nodes of a tree have the same a and b: the candidates with the
+    smallest log-loss of the tree on held-out folds.
 
     Parameters
     ----------
@@ -224,8 +225,8 @@ class GammaPrior(StrengthSearch):
         Shape a > 1, or its candidates. None: 2, 11, 101, 1001.
 
     rate : float or array-like, default=None
-        Rate b > 0, or its candidates. None: 1, 10, 100, 1000. There is no
-        cross-validation if both `shape` and `rate` are numbers.
+        Rate b > 0, or its candidates. None: 1, 10, 100, 1000. If both `shape` and
+        `rate` are numbers, there is no cross-validation.
 
     estimator : LinearClassifier, default=None
         As of `PerNodeC`.

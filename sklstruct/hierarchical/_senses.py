@@ -50,9 +50,9 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier with `predict_proba`, default=None
-        Classifier of the senses; None is ``HierarchicalClassifier("cut")``. NaN in X is
-        passed on to another classifier; k-means replaces NaN by the mean of the column
-        in the class.
+        Classifier of the senses; None is ``HierarchicalClassifier("cut")``. If
+        `estimator` is another classifier, it gets X with NaN. For k-means, NaN is
+        replaced by the mean of the column in the class.
 
     n_senses : int, default=2
         Senses of a class, at least 1; a sense without samples is dropped.

@@ -65,8 +65,8 @@ class KeypadChannel(_Channel):
     Parameters
     ----------
     k : float, default=64
-        Price of a slip: one to the next key costs a factor of k + 1. At least 0, where
-        all words of the same length are equally likely.
+        Cost of a wrong key, at least 0. The probability of a neighbouring key is lower
+        by the factor k + 1. With 0 all words of the same length are equally likely.
 
     See Also
     --------
@@ -183,9 +183,9 @@ class EditDistanceChannel(_Channel):
     Parameters
     ----------
     error_rate : float, default=0.0005
-        :math:`\varepsilon`, the price of one edit, above 0 and below 1. The larger it
-        is, the more words are changed: more typos are corrected, and more right words
-        that the language model does not know are lost.
+        :math:`\varepsilon`, the factor of the probability for one edit, above 0 and
+        below 1. A larger value corrects more typos, but also changes more correct words
+        that the language model does not know.
 
     max_distance : int, default=2
         D, the largest number of edits of a word, at least 0.

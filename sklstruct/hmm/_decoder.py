@@ -37,18 +37,18 @@ class NoisyChannelDecoder(SequenceInference):
     .. math::
         \hat x = \arg\max_x\; P(x_1 \ldots x_L)\, \prod_{i=1}^{L} p(o_i \mid x_i)
 
-    The language model says which sentences are likely, the channel which words an
-    observation may stand for; every observation stands for one word.
+    The language model gives the probability of a sentence, and the channel the
+    probability of an observation given a word. Every observation stands for one word.
 
     Parameters
     ----------
     language_model : LanguageModel or BackoffModel
         An unfitted `LanguageModel` (or anything that has a `backoff_model_` after
         ``fit(sentences)``) is cloned and fitted. A fitted model inside a
-        :class:`~sklearn.frozen.FrozenEstimator` and a `BackoffModel` are taken as they
-        are. Exact decoding needs the arcs of a back-off model; to decode with others,
-        mixtures and caches, see :meth:`LanguageModel.advance
-        <sklstruct.language_model.LanguageModel.advance>`.
+        :class:`~sklearn.frozen.FrozenEstimator` and a `BackoffModel` are not changed.
+        Exact decoding needs a back-off model. To decode with other models, such as
+        mixtures and caches, see
+        :meth:`LanguageModel.advance <sklstruct.language_model.LanguageModel.advance>`.
 
     channel : KeypadChannel, EditDistanceChannel or an object like them
         ``bind(words)`` gives an object with ``candidates(observation)`` that returns
@@ -58,9 +58,10 @@ class NoisyChannelDecoder(SequenceInference):
         also be an unknown word, with the log-likelihood that the method returns.
 
     n_candidates : int or None, default=None
-        Candidates kept for an observation, the most likely under the channel, at
-        least 1. If any are dropped, results are reported as approximate, as nothing
-        bounds the loss. None: all.
+        Number of candidates per observation, at least 1. The candidates with the
+        largest probability under the channel are kept. If a candidate is left out,
+        results are reported as approximate, because the error is not bounded. None: all
+        candidates.
 
     transition_weight : float, default=1.0
         As in `HighOrderHMM`.

@@ -55,13 +55,13 @@ class HighOrderHMM(SequenceInference):
     Parameters
     ----------
     order : int, default=3
-        n, from 2 to 2^24: labels are predicted from the n - 1 before them.
+        n, from 2 to 2^24. A label is predicted from the n - 1 labels before it.
 
     smoothing : estimator or BackoffModel, default=None
         Learns the transitions: any estimator of this package over context windows
         (`KneserNeyLM`, `StructuredLogLinearLM`, ...). None is
-        ``KneserNeyLM(discount=(0.5, 1.0, 1.5))``. A fitted `BackoffModel`, for
-        example one read from a file, is taken as it is, and has its own order.
+        ``KneserNeyLM(discount=(0.5, 1.0, 1.5))``. A fitted `BackoffModel`, for example
+        from a file, is not changed, and `order` is ignored.
 
     emission : str, emission model or classifier, default="suffix"
         "suffix" (words) is ``SuffixEmission()``, "categorical" (symbols)
@@ -74,28 +74,29 @@ class HighOrderHMM(SequenceInference):
         those of y.
 
     end : bool, default=True
-        Whether the model predicts the end of a sequence, :math:`y_{L+1}`. False for
-        sequences that were cut anywhere, such as measurements. A fitted model as
-        `smoothing` decides for itself.
+        Whether the model predicts the end of a sequence, :math:`y_{L+1}`. Use False for
+        sequences that can end at any position, such as measurements. If `smoothing` is
+        a fitted model, this parameter is ignored.
 
     max_iter : int or None, default=None
         Largest number of iterations of expectation-maximisation, at least 1. Only
         sequences with unknown labels need iterations. None is 2 if any label is known
-        and 100 otherwise. More than a few iterations raise the objective and lower the
-        accuracy: the classes slowly get another meaning than the labels had.
+        and 100 otherwise. More iterations raise the objective but can lower the
+        accuracy, because the meaning of the classes can move away from the labels.
 
     n_init : int, default=1
-        Random starts if no label is known, at least 1; the best objective wins.
+        Number of random starts if no label is known, at least 1. The start with the
+        best objective is used.
 
     random_state : int, RandomState instance or None, default=None
         Seed of the random starts.
 
     transition_weight : float, default=1
-        Power of the transition probabilities, above 0: the language model scale of
-        speech recognition. Below 1 if emissions and transitions count the same
-        evidence twice. All answers are then about
-        :math:`P(y)^{\tau} p(o \mid y)`, whose sum is not a probability of o. `fit`
-        does not use it.
+        Exponent :math:`\tau` of the transition probabilities, above 0, called language
+        model scale in speech recognition. Use a value below 1 if emissions and
+        transitions contain the same information. All results are then computed from
+        :math:`P(y)^{\tau} p(o \mid y)`, whose sum is not a probability of o. `fit` does
+        not use this parameter.
 
     decoding : {"path", "posterior"}, default="path"
         The answer of `predict`: the most probable sequence of labels, or at each
@@ -103,13 +104,13 @@ class HighOrderHMM(SequenceInference):
         expected accuracy and may be an impossible sequence.
 
     max_states : int, default=1_000_000
-        Largest number of states of the lattice of a sequence, at least 1: a bound of
-        the memory. Sums, marginals and posterior decoding of a longer sequence are
-        errors; its best path is searched by a beam and by refinement, with a certified
-        gap.
+        Largest number of states of the lattice of a sequence, at least 1, which limits
+        the memory. If a sequence needs more states, sums, marginals and posterior
+        decoding raise an error. The best path is then searched by a beam search and by
+        refinement, with a certified gap.
 
     n_jobs : int or None, default=None
-        Threads over sequences; results do not depend on it.
+        Number of threads over the sequences. Results do not depend on `n_jobs`.
 
     Attributes
     ----------

@@ -37,8 +37,8 @@ class SuffixEmission(Emission):
         K, the longest ending, in letters, at least 0.
 
     max_count : int, default=10
-        Words that occur at most so often are rare: they teach the endings, and are
-        helped by them. At least 1.
+        Words that occur at most `max_count` times are rare. The endings are learned
+        from rare words and used for rare and unknown words. At least 1.
 
     theta : float or None, default=0.5
         Weight of the shorter ending, above 0. None: the standard deviation of the
@@ -49,15 +49,15 @@ class SuffixEmission(Emission):
         0. At 0 a known word allows only the labels that it was seen with, as in [1]_.
 
     min_proba : float, default=1e-3
-        Labels which an ending makes less probable than this are ruled out for words
-        that never had them, in 0..1. Sequences without labels are learnt from far
-        faster at 0.01.
+        A label is excluded for a word if the word never had this label in training and
+        the probability of the label given the ending is below `min_proba`; in 0..1.
+        With 0.01 learning from sequences without labels is much faster.
 
     guess : {"logistic", "endings"} or classifier, default="logistic"
         The guesser of the labels of unknown and rare words. "logistic": a logistic
-        regression over endings, beginnings, shape and parts of the word, trained on
-        the rare words in place of :math:`P(y \mid s_k)`; more accurate and slower. A
-        classifier is trained in its way on words as strings, with sample_weight.
+        regression over endings, beginnings, shape and parts of the word, trained on the
+        rare words in place of :math:`P(y \mid s_k)`; more accurate and slower. A
+        classifier is fitted to the words as strings, with sample_weight.
 
     Attributes
     ----------

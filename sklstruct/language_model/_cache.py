@@ -127,45 +127,46 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     :math:`[h = g(y)] - P_0(h \mid x, H)` [4]_. Steps decay by
     :math:`2^{-(t - i)/\tau}` as counts do.
 
-    **The order of sentences matters**: each is scored given all before it. Shuffled
-    text, or text scored in parallel, has other and worse probabilities. Perplexities
-    with and without a cache belong to different tasks; report them apart.
+    **The order of sentences matters.** Each sentence is scored given all sentences
+    before it. Text that is shuffled or scored in parallel gets other, usually lower
+    probabilities. Do not compare perplexities with and without a cache.
 
     Parameters
     ----------
     base : LanguageModel
-        The model without cache. It is cloned and fitted; a
-        :class:`~sklearn.frozen.FrozenEstimator` around a fitted one is used as it is,
-        and all sentences that `fit` is given are then held out.
+        The model without cache, which is cloned and fitted. A fitted model inside a
+        :class:`~sklearn.frozen.FrozenEstimator` is not fitted again, and all sentences
+        that are passed to `fit` are then held-out sentences.
 
     max_order : int, default=5
         Longest n-grams of the cache, 1 to 255.
 
     half_life : float or array-like, default=(60, 1000)
-        :math:`\tau` of the caches of words, one for each: the number of words after
-        which an occurrence counts one half. At least 1. With ``inf`` counts do not
-        decay; ``()`` leaves the caches out.
+        :math:`\tau` of each cache of words: the number of words after which the count
+        of an occurrence is one half. At least 1. With ``inf`` counts do not decay;
+        ``()`` leaves the caches out.
 
     ngram_half_life : float or array-like, default=(600, inf)
         As `half_life`, for the caches of n-grams.
 
     word_classes : WordClustering, int, "base" or None, default=None
         Clustering for the caches of words within their class, which have half-lives of
-        100 and 1000 words, and for the weights of classes. It is cloned and fitted to
-        the sentences; a number n is ``ExchangeClustering(n, offsets=(-1, 1))``. "base":
-        the classes of a :class:`~sklstruct.mixture.FactoredLM` in the base. None: no
-        such caches, and the base does not adapt.
+        100 and 1000 words, and for the weights of classes. The clustering is cloned and
+        fitted to the sentences. A number n is
+        ``ExchangeClustering(n, offsets=(-1, 1))``. "base": the classes of a
+        :class:`~sklstruct.mixture.FactoredLM` in the base. None: no caches within
+        classes, and the base does not adapt.
 
     learning_rate : float or array-like of shape (3,), default=(0.02, 0.05, 0.2)
         Steps :math:`\eta` of the weights of classes after all histories, after the
-        class of the last word, and after the last word; each in [0, 1]. A number is
-        that of all three; with 0 the base does not adapt. Steps have a half-life of
+        class of the last word, and after the last word; each in [0, 1]. A single number
+        is used for all three; with 0 the base does not adapt. Steps have a half-life of
         2500 words.
 
     length : int, default=None
-        Number of the last words that are remembered, at least 0, words outside of a
-        closed vocabulary included, which are not counted; None: all since the last
-        reset. With 0 the model is its base.
+        Number of last words that the cache holds, at least 0. Words outside of a closed
+        vocabulary are included in this number. None: all words since the last reset.
+        With 0 the model is equal to the base.
 
     weights : {"logistic", "em"} or array-like of shape (n_parts,), default="logistic"
         - "logistic": a multinomial logistic gate on the counts, which maximises the
@@ -202,9 +203,10 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         The class of each word of ``vocabulary_``.
 
     theta_ : ndarray of shape (n_half_lives, n_groups) or None
-        :math:`\theta` of each half-life within classes, and of each class: the most
-        likely one, of the text that the weights are learnt from. Words that name things
-        come again, function words do not. 15 if the weights are given.
+        :math:`\theta` of each half-life within classes, and of each class: the value
+        with the largest likelihood on the text from which the weights are learned. The
+        value is usually smaller for names than for function words. 15 if the weights
+        are given.
 
     vocabulary_ : object ndarray of shape (n_classes,)
         As that of the base.

@@ -103,28 +103,30 @@ class LanguageModel(
     Parameters
     ----------
     estimator : classifier or {"fast", "better", "best"}, default=None
-        The model of the next symbol; None is ``StructuredLogLinearLM()``. Three names
-        stand for estimators, from the fastest to the best: "fast" is modified
-        Kneser-Ney; "better" a joint log-linear model of two contexts for the classes of
-        words and a log-linear model over refined contexts for the words in them, where
-        words of the sentence so far are more probable; "best" the same with six
-        contexts. The last two are mixed with Kneser-Ney, by weights that are learnt on
-        held-out sentences (`X_val` of `fit`, or the last tenth of the text), which
-        should be like those to come; "best" gains from ``max_depth=6``.
+        The model of the next symbol. None is ``StructuredLogLinearLM()``. "fast",
+        "better" and "best" are presets. "fast" is modified Kneser-Ney smoothing.
+        "better" predicts the class of a word by a joint log-linear model of two
+        contexts, and the word within the class by a log-linear model over refined
+        contexts; words that occurred earlier in the sentence get more probability.
+        "best" uses joint models of six contexts for the class and two contexts for the
+        word; set ``max_depth=6`` for "best". "better" and "best" are mixed with
+        Kneser-Ney. The weights of the mixture are learned on held-out sentences:
+        `X_val` of `fit`, or the last tenth of the text.
 
         Any classifier with `predict_log_proba` or `predict_proba` is allowed, or a
-        pipeline that ends in one, such as ``make_pipeline(SuffixTreeVectorizer(),
-        StructuredLogLinearLM())``. It is fitted on windows of int32 ids, in which -1 is
-        missing history. If a part has a method ``__sklstruct_ids__(labels)``, the
-        parameters that this returns are set before it is fitted; the estimators of this
-        package have the method.
+        pipeline that ends in one, such as
+        ``make_pipeline(SuffixTreeVectorizer(), StructuredLogLinearLM())``. The
+        classifier is fitted to windows of int32 ids, in which -1 is missing history. If
+        a part of the estimator has a method ``__sklstruct_ids__(labels)``, the
+        parameters that this method returns are set before the part is fitted. The
+        estimators of this package have the method.
 
     max_depth : int, default=4
-        Longest context m, in symbols, from 0 to 2^24; the order of the n-gram model
-        is m + 1: ``lmplz -o 5`` is ``max_depth=4``. It is the `max_depth` of the
-        estimator too: another value there is an error, so leave that parameter of the
-        estimator at its default. A model of a mixture may have shorter contexts. 0, for
-        unigrams, needs a model over contexts, such as
+        Longest context m, in symbols, from 0 to 2^24; the order of the n-gram model is
+        m + 1: ``lmplz -o 5`` is ``max_depth=4``. The `max_depth` of the estimator is
+        set to the same value; another value in the estimator is an error. A model
+        inside a mixture may have shorter contexts. ``max_depth=0``, for unigrams, needs
+        a smoother or log-linear model, such as
         :class:`~sklstruct.smoothing.KneserNeyLM`. A
         :class:`~sklstruct.mixture.FactoredLM` with `concentration` counts words of the
         sentence beyond `max_depth`.
@@ -133,10 +135,9 @@ class LanguageModel(
         Words that occur less often in training become `unknown`; at least 1.
 
     unknown : object, default="<unk>"
-        The symbol that stands for words outside the vocabulary; it may occur in
-        the text. It is a class even if no word in training is mapped to it; the
-        estimator then gives it the small probability of a class without counts. None:
-        no symbol.
+        The symbol that stands for words outside the vocabulary. The symbol may occur in
+        the text. If no word of the training text is unknown, the symbol is still a
+        class, with the small probability of a class without counts. None: no symbol.
 
     start, end : object, default="<s>", "</s>"
         Marks around each sentence, which must not occur in it. None: no mark.
@@ -151,23 +152,23 @@ class LanguageModel(
         reach `min_count`.
 
     analyzer : {"word", "kenlm", "char"}, default="word"
-        The rule by which strings and lines of files are split, in training and later:
-        "word" at white space, as ``str.split()``; "kenlm" at space, tab, line feed,
-        carriage return and NUL only, as KenLM does; "char" into characters, blanks
-        among them, for text without spaces; a line feed at the end of a string, or a
-        carriage return and a line feed, is left out. Sentences that are not strings are
-        not split.
+        The rule by which strings and lines of files are split, in training and
+        prediction: "word" at white space, as ``str.split()``; "kenlm" at space, tab,
+        line feed, carriage return and NUL only, as KenLM does; "char" into characters,
+        including blanks, for text without spaces; a line feed at the end of a string,
+        or a carriage return and a line feed, is left out. Sentences that are not
+        strings are not split.
 
     out_of_vocabulary : {"error", "exclude"}, default="error"
-        The treatment of words outside the vocabulary with ``unknown=None``: an error
-        that names the word, or the position is not counted, in scoring and in learning
-        from windows. Such a word ends the history of the words after it. A model of
-        counts refuses a text with such words in any case.
+        The treatment of words outside the vocabulary if ``unknown=None``. "error": an
+        error that names the word. "exclude": the position is not counted in scoring and
+        in learning from windows, and the history of the next words begins after the
+        word. Smoothers and log-linear models raise an error for such words in training.
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
-        A folder, or for an estimator of one fit a file, in which every part of the
-        estimator with a parameter `checkpoint` keeps its state, so that `fit` continues
-        after the process was ended; see :class:`~sklstruct.loglinear.Checkpoint`. The
+        A folder, or a file if the estimator is fitted once. Every part of the estimator
+        with a parameter `checkpoint` stores its state there, so that `fit` can continue
+        after the process was stopped. See :class:`~sklstruct.loglinear.Checkpoint`. The
         text is read and counted again.
 
     Attributes

@@ -233,7 +233,7 @@ def _batches(documents):
 
 
 class PerplexityTransformer(TransformerMixin, BaseEstimator):
-    r"""Perplexity of documents: a text column in, numbers out.
+    r"""Features of documents: perplexity and log-probability under a language model.
 
     .. math::
         \mathrm{ppl}(d) = \exp\Big(-\frac{1}{N_d} \sum_{s \in d} \ln P(s)\Big)
@@ -254,14 +254,15 @@ class PerplexityTransformer(TransformerMixin, BaseEstimator):
         A second model; its log-probability per token is subtracted.
 
     normalize : {"ccnet"} or callable, default=None
-        A function that is applied to each line first. "ccnet" is that of CCNet: small
-        letters; no accents; every digit is 0; punctuation of other scripts as in ASCII;
-        no control characters.
+        A function that is applied to each line first. "ccnet" is the function of CCNet:
+        lower case; no accents; every digit is 0; punctuation of other scripts as in
+        ASCII; no control characters.
 
     tokenizer : callable, default=None
         A function that splits a line into words, such as ``encode_as_pieces`` of
         sentencepiece. None: the rule of the model, see ``analyzer`` of
-        :class:`LanguageModel`; a model of KenLM's kind has KenLM's.
+        :class:`LanguageModel`. A model that scores as KenLM does uses the rule of
+        KenLM.
 
     split_lines : bool, default=True
         True: each line of a document is a sentence, with its end mark. False: the

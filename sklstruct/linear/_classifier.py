@@ -151,8 +151,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     weight_threshold : float, default=0.0
         Weights of at most this part of the largest weight of their class are set to 0,
-        in [0, 1). 0.02 makes models of text several times smaller and hardly changes
-        their predictions.
+        in [0, 1). 0.02 makes models of text several times smaller.
 
     threshold : float or "f1", default=0.5
         With several labels, the labels of a larger probability are predicted; in
@@ -168,8 +167,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         Tolerance relative to the start of the fit, > 0. "dual" ends after an epoch
         whose change of the dual variables is at most `tol` times that of the first
         epoch. "quasi_newton" ends when no single weight promises a decrease of the
-        objective above :math:`(0.03\, tol)^2` times the largest promise at zero weights
-        (squared derivative over twice a bound of the second derivative).
+        objective above :math:`(0.03\, tol)^2` times the largest at zero weights.
 
     max_iter : int, default=None
         Largest number of epochs or of L-BFGS iterations, at least 1; with
@@ -215,19 +213,17 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     See Also
     --------
-    sklstruct.hierarchical.HierarchicalClassifier : The same models along a tree of
-        classes; with ``max_depth=0`` it learns this model in batches (`partial_fit`).
+    sklstruct.hierarchical.HierarchicalClassifier : Such models along a tree of classes.
     StructuredLogisticRegression : Models with few weights, or groups of weights.
 
     Notes
     -----
-    Batches of samples are for `HierarchicalClassifier.partial_fit`, whose model with
-    ``max_depth=0`` is this one. The float32 values and int32 indices of a CSR matrix
-    may be mapped files (``numpy.load(file, mmap_mode="r")``), which are read in place.
+    ``HierarchicalClassifier(max_depth=0).partial_fit`` learns this model in batches.
+    The float32 values and int32 indices of a CSR matrix may be mapped files
+    (``numpy.load(file, mmap_mode="r")``), which are read in place.
 
     Computation and weights are in single precision. Scale the rows of X to unit length
-    (as `TfidfVectorizer` does); features of other scales need more epochs, and C
-    another value. With one class in y the model predicts it with probability 1.
+    (as `TfidfVectorizer` does), or change C. With one class in y its probability is 1.
 
     References
     ----------

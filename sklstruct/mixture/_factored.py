@@ -221,9 +221,9 @@ class FactoredLM(ModelClassifier):
         The classes of words.
 
         - a clusterer of words with `fit` and `classes_of`, such as
-          `sklstruct.word_classes.ExchangeClustering`; a clone is fitted to X and y.
-          Inside a `sklearn.frozen.FrozenEstimator` it is not fitted again. Words that
-          it does not know get the class that its `classes_of` gives;
+          `sklstruct.word_classes.ExchangeClustering`; a clone is fitted to X and y. A
+          clusterer inside a `sklearn.frozen.FrozenEstimator` is not fitted again.
+          `classes_of` also gives the class of unknown words;
         - a list of such clusterers, from coarse to fine;
         - array-like of int of shape (n_classes,): the class of each of ``classes_``;
         - a mapping from words to classes, a `sklstruct.taxonomy.Taxonomy`, or another
@@ -233,20 +233,21 @@ class FactoredLM(ModelClassifier):
         as words where there are fewer than 200 words.
 
     class_estimator : classifier, default=None
-        For the nodes whose children are not all words: predicts the child. Any
-        classifier with probabilities, or a pipeline that ends in one; the
-        transforming steps are fitted once, to X and the words y. None:
+        The model of each node whose children are not all words. Any classifier with
+        probabilities, or a pipeline that ends in one; the transforming steps are fitted
+        once, to X and the words y. None:
         ``StructuredLogLinearLM(penalty="l2", lam=0.3, alpha=0.87)``.
 
     word_estimator : classifier, default=None
-        For the nodes whose children are words; a clone is fitted for each of them, to
-        the samples of its words. None: as `class_estimator`.
+        The model of each node whose children are words. A clone is fitted for each
+        node, to the samples of the words below the node. None: as `class_estimator`.
 
     concentration : float, "auto" or None, default=None
-        :math:`\theta`, at least 1e-6: words of the history are more probable. With a(y)
-        and a(g) how often y, and words of its class g, occur in it, the probability of
-        a word in its class, and that of the class (which has the share r(g) of the
-        training samples, and Z makes a distribution of it), become
+        :math:`\theta`, at least 1e-6: words of the history are more probable. Let a(y)
+        be the number of times that word y occurs in the history, a(g) the number of
+        words of class g in the history, and r(g) the share of class g in the training
+        samples. The probabilities of a word within its class and of the class (with the
+        normaliser Z) become
 
         .. math::
             \frac{a(y) + \theta_g\, P(y \mid g, x)}{a(g) + \theta_g}, \qquad
@@ -254,10 +255,10 @@ class FactoredLM(ModelClassifier):
             \sqrt{\frac{a(g) + \theta\, r(g)}{r(g) \sum_h (a(h) + \theta\, r(h))}} .
 
         "auto": for each node of the tree the maximum likelihood of the training
-        samples, with shares in the place of P; infinite where words come again no more
-        often than by chance [3]_ [4]_. None: the history does not matter. It is the
-        window, and in a :class:`~sklstruct.language_model.LanguageModel` the sentence
-        before, up to 256 symbols back.
+        samples, with shares in the place of P; infinite for classes whose words do not
+        occur again more often than by chance [3]_ [4]_. None: the history is not used.
+        The history is the window. In a :class:`~sklstruct.language_model.LanguageModel`
+        the history is the sentence so far, up to 256 symbols.
 
     padding : object, default=None
         The symbol that marks missing history, for the default estimators and the counts

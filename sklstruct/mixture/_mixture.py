@@ -150,9 +150,10 @@ class MixtureLM(NamedMembers, ModelClassifier):
     models : list of (str, classifier)
         Names and models. Any classifier with probabilities, or a pipeline that ends in
         one, such as ``make_pipeline(ContextRefiner(), StructuredLogLinearLM())``. A
-        fitted model stays as it is inside a `sklearn.frozen.FrozenEstimator`; so does
-        a fitted `LanguageModel`, or one from a file, where this mixture is the
-        estimator of another. That one must know all words of the fitted ones.
+        fitted model inside a `sklearn.frozen.FrozenEstimator` is not fitted again. If
+        this mixture is the estimator of a `LanguageModel`, a frozen model can also be a
+        fitted `LanguageModel` or a model from a file, and all words of the frozen model
+        must be in the vocabulary.
 
     weights : {"em", "by_depth", "by_count", "logistic"} or array-like, default="em"
         - ``"em"``: constants, by expectation-maximisation [1]_.
@@ -162,19 +163,19 @@ class MixtureLM(NamedMembers, ModelClassifier):
           powers of 2 [1]_.
         - ``"logistic"``: a multinomial logistic gate on matched depths and training
           weights in all context trees.
-        - array-like of shape (n_models,): these, non-negative, divided by their sum.
-          Nothing is held out.
+        - array-like of shape (n_models,): given weights, non-negative, which are
+          divided by their sum. No samples are held out.
 
     validation_fraction : float, default=0.1
-        Share of the samples from which weights are learnt, between 0 and 1: the last
-        ones, as neighbouring windows of a text overlap. Not used if `fit` is given
-        held-out samples, if weights are constants, or if all models are frozen:
-        then all samples serve to learn the weights. Samples of classes that the rest
-        of X lacks do not count; if no other is held out, `fit` raises.
+        Share of the samples, the last ones, from which the weights are learned; between
+        0 and 1. Not used if `fit` gets held-out samples or if weights are given. If all
+        models are frozen, the weights are learned from all samples. Held-out samples
+        whose class does not occur in the other samples are ignored. If no held-out
+        sample is left, an error is raised.
 
     refit : bool, default=True
-        True: after the weights are learnt, models are fitted to all samples. False:
-        they stay fitted without the held-out ones.
+        True: after the weights are learned, the models are fitted to all samples.
+        False: the models are fitted only to the samples that are not held out.
 
     classes : array-like of shape (n_classes,), default=None
         All symbols that can be predicted, in any order. None: those of y.

@@ -21,9 +21,9 @@ padding : object, default=None
     `sklstruct.context_tree.SuffixTreeVectorizer`.
 
 classes : array-like of shape (n_classes,), default=None
-    The closed vocabulary; None: the targets seen in `fit`. Classes without a
-    sample get the mass of `base`. Put the unknown-word symbol and the end mark
-    here, not the start mark, to have the conventions of KenLM.
+    All classes that can be predicted. None: the targets that occur in `fit`. The
+    probability of classes without samples is given by `base`. For the conventions of
+    KenLM, include the unknown word and the end mark, but not the start mark.
 """
 MAX_DEPTH = """
 max_depth : int, default=None

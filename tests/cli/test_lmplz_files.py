@@ -63,7 +63,7 @@ def test_memory_changes_no_byte(text, tmp_path, options, monkeypatch):
 
 
 @pytest.mark.parametrize("nth", [1, 10, 30, 60])
-def test_an_interrupt_leaves_nothing(text, tmp_path, nth, monkeypatch):
+def test_an_interrupt_leaves_nothing(text, tmp_path, nth, monkeypatch, interrupts):
     """The signal comes while a kernel writes: it ends there, and the old file stays."""
     monkeypatch.setattr(_counting, "_PIECE", 4000)
     arpa = tmp_path / "old.arpa"

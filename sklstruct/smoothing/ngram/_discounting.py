@@ -40,9 +40,9 @@ DOCS: dict[str, str] = {
 - ``"modified"``: three per depth, :math:`D_i = i - (i + 1) Y n_{i+1} / n_i`
   for i = 1, 2 and 3 (for 3 and more), :math:`Y = n_1 / (n_1 + 2 n_2)`.
 - ``"single"``: one per depth, Y.
-- ``"tuned"``: three per depth, those of the largest likelihood of held-out
-  samples, found from the modified ones on by exact derivatives: on `X_val` of
-  `fit`, or the last `validation_fraction` of the samples. Needs `interpolate`.
+- ``"tuned"``: three per depth, which maximise the likelihood of held-out samples:
+  `X_val` of `fit`, or the last `validation_fraction` of the samples. The optimisation
+  starts from the modified discounts. Needs ``interpolate=True``.
 - a number, 0 < D <= 1: for every count and depth.
 - a sequence of floats (D_1, ..., D_k), 0 < D_i <= i: for the counts 1, 2, ...,
   k and more, at every depth.
@@ -56,10 +56,10 @@ data) or are out of range, the depth gets 0.5, 1, 1.5 (modified) or 0.75
     "by_block": """
 ``"by_block"``: sixteen per depth, for the counts 1, 2, 3, 4 and more of pairs that
 occurred in 1, 2, 3, 4 and more blocks of the text, runs of 10 000 samples (a text of
-fewer than 100 000 samples is cut into ten blocks); modified ones for the unigrams. They
-are those of the largest likelihood of the training samples, each scored by the counts
-without its section, a run of blocks. `X` must be dense and in the order of the text.
-Needs `interpolate`.
+fewer than 100 000 samples is cut into ten blocks); modified ones for the unigrams. The
+discounts maximise the likelihood of the training samples. Each sample is scored by the
+counts without its section, a sequence of blocks. `X` must be dense and in the order of
+the text. Needs `interpolate`.
 """,
     "interpolate": rf"""
 {_engine.INTERPOLATE.strip()} Discounts must

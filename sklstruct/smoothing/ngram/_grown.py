@@ -57,10 +57,10 @@ class GrownLM(BackoffClassifier):
         least 0, and ``inf`` gives the unigrams.
 
     discount : float, default=0.5
-        :math:`\delta`, at least 0 and below 1, which every taken pair leaves to the
-        others. 0 gives relative frequencies, for expected counts of a distribution that
-        is to be approximated. A text needs a discount: without one, classes that it
-        lacks after a context get probability 0 once all seen ones are taken.
+        :math:`\delta`, at least 0 and below 1: the amount that is subtracted from the
+        count of every added pair. Use 0 for expected counts of a distribution that is
+        to be approximated. Use a positive discount for a text. Otherwise classes that
+        did not occur after a context can get probability 0.
 
     base : "uniform" or unigram estimator, default="uniform"
         Uniform: the unigrams are discounted by `discount` (by 1/2 if that is 0 and a

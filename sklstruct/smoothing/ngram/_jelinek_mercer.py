@@ -44,14 +44,14 @@ def bucket_of(kind: str, total: np.ndarray, distinct: np.ndarray) -> np.ndarray:
     attributes=_engine.ATTRIBUTES,
 )
 class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
-    r"""Jelinek-Mercer language model: all orders mixed, weights by EM.
+    r"""Jelinek-Mercer language model: interpolation of all orders, weights by EM.
 
     .. math::
-        P(y \mid n) = \lambda_{b(n)} \frac{c(n, y)}{c(n)}
-        + (1 - \lambda_{b(n)})\, P(y \mid \mathrm{parent}(n)),
+        P(y \mid n) = \lambda_{g(n)} \frac{c(n, y)}{c(n)}
+        + (1 - \lambda_{g(n)})\, P(y \mid \mathrm{parent}(n)),
 
     where c(n, y) is how often y followed the context n, the parent of the empty context
-    is the uniform distribution, and contexts of one bucket b share a weight
+    is the uniform distribution, and all contexts of one bucket g have the same weight
     :math:`0 < \lambda < 1`. The weights maximise the likelihood of samples that are not
     in the counts.
 
@@ -62,22 +62,24 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
     weight : {"deleted", "held_out"}, float or array-like, default="deleted"
         The weights :math:`\lambda`, by expectation-maximisation or given.
 
-        - ``"deleted"``: deleted interpolation, one sample at a time. Each sample of
-          the training data is scored with itself taken out of every count.
+        - ``"deleted"``: deleted interpolation, one sample at a time. Each training
+          sample is scored by the counts of the other samples.
         - ``"held_out"``: on `X_val` of `fit`, or the last `validation_fraction` of
           the samples.
         - a number, or one for each depth from 0 on (the last also for deeper ones),
           strictly between 0 and 1.
 
     bucket : {"mean_count", "count", "depth"}, default="mean_count"
-        The property by which contexts of one depth are put into buckets.
+        The groups of contexts (buckets) that have the same weight.
 
-        - ``"mean_count"``: c(n) over the number of distinct classes that followed n,
-          to a quarter of a power of 2; the choice of [2]_.
-        - ``"count"``: c(n), to a power of 2.
-        - ``"depth"``: the depth alone, which has one weight.
+        - ``"mean_count"``: contexts of one depth with a similar ratio of c(n) to the
+          number of distinct classes that followed n, in steps of a quarter of a power
+          of 2, as in [2]_.
+        - ``"count"``: contexts of one depth with a similar c(n), in steps of a power of
+          2.
+        - ``"depth"``: all contexts of one depth.
 
-        Given weights do not use it.
+        Not used if weights are given.
 
     {validation}
 

@@ -47,13 +47,13 @@ class WittenBellLM(_engine.NGramSmoother):
     {max_depth}
 
     strength : "deleted", float or array-like, default=1.0
-        :math:`\kappa > 0`: 1 is Witten and Bell's; larger ones trust the longer
-        contexts less.
+        :math:`\kappa > 0`. Witten and Bell use 1. With a larger value, the parent
+        context has a larger weight.
 
         - a number, or one for each depth from 0 on; the last one also holds for all
           deeper contexts;
         - ``"deleted"``: the strengths that maximise the leave-one-out likelihood of the
-          training samples: each sample is taken out of all counts and then scored.
+          training samples. Each sample is scored by the counts of the other samples.
 
     {interpolate}
 
