@@ -119,8 +119,10 @@ _FOREIGN: dict[bytes, str] = {
     b"version https://git-lfs": "a pointer of git-lfs, not the file itself; run "
     "git lfs pull",
     b"iARPA": "an iARPA file of IRSTLM; compile-lm --text=yes makes an ARPA file of it",
-    b"PK\x03\x04": "a zip archive; unpack it first",
-    b"\x80": "a pickle; load it, or let `sklstruct convert` make a file of n-grams",
+    b"PK\x03\x04": "a zip archive; unpack it, or read a skops file with skops.io.load",
+    b"\x80": "a pickle; read it with joblib.load, or let `sklstruct convert` make a "
+    "file of n-grams",
+    b"sklstruct texts\n": "a text classifier; read it with TextClassifier.load",
     NATIVE.magic: "a native file of sklstruct; leave format out",
 }
 _TEXTS = {"arpa", "att"}

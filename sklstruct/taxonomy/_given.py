@@ -151,6 +151,12 @@ def _from_mapping(given: Mapping, classes: NDArray) -> Taxonomy:
                 "or its keys must be the labels (paths)"
                 + (f". {_encoded(classes)}" if encoded else "")
             )
+        if not only_nests and by_value and by_key != wanted:
+            key = next(key for key, value in given.items() if not is_nest(value))
+            raise ValueError(
+                f"taxonomy[{key!r}] is {given[key]!r}, but other values are lists of "
+                f"labels; make it a list, [{given[key]!r}]"
+            )
         # a label that is twice among the values: from_nested says so, unless the keys
         # are the labels
         if (

@@ -986,6 +986,7 @@ def test_given_trees_that_are_wrong():
         ({"g": [0]}, "missing labels: .* no place for 1"),
         ({"g": [5]}, "its values must hold the labels .groups., or its keys"),
         ({"g": {"h": [0]}, "i": 1}, r"nested\['i'\] must be a list"),
+        ({"g": [0], "i": 1}, r"taxonomy\['i'\] is 1, but .* make it a list, \[1\]"),
         ({"g": {"h": []}, "i": [1]}, "empty node: 'h'"),
         ({0: [1], 1: [0]}, "every class among its keys and among its values"),
     ):
