@@ -117,6 +117,17 @@ class FeatureProblem:
         fit_intercept: bool,
         stop: NDArray,
     ) -> None:
+        self.shift = np.zeros(X.shape[1])
+        if fit_intercept and not is_sparse(X):
+            # Beside intercepts, columns far from 0 are nearly the same column, and
+            # descents by one coordinate after the other hardly move. Their means belong
+            # to the intercepts.
+            mean = np.average(X, 0, weight)
+            size = np.average(X * X, 0, weight)
+            far = mean * mean > 0.99 * size  # 10 standard deviations
+            if far.any():
+                self.shift[far] = mean[far]
+                X = X - self.shift
         self.X = X
         self.dense: NDArray | None = None if is_sparse(X) else np.asfortranarray(X)
         self.n_samples, self.n_features = X.shape
@@ -242,9 +253,10 @@ class FeatureProblem:
             odds = np.log(self.outcomes) - np.log(~self.Y @ self.weight)
         return np.clip(odds, -_CERTAIN, _CERTAIN)
 
-    def centred(self, b: NDArray) -> NDArray:
-        """Intercepts without the common shift of classes, which changes nothing."""
-        return b - b.mean() if self.coupled else b.copy()
+    def intercepts(self, b: NDArray, columns: NDArray, W: NDArray) -> NDArray:
+        """Those of X itself, without the common shift of classes, which is free."""
+        b = b - self.shift[columns] @ W
+        return b - b.mean() if self.coupled else b
 
     def fit_intercepts(self, b: NDArray, Z: NDArray, P: NDArray) -> float:
         """Intercepts to the optimum, all else as it is; b, Z, P in place; the loss.

@@ -85,6 +85,6 @@ class AcceleratedSolver(PathSolver):
         self.W, self.b = W, b
         kept = np.flatnonzero(W.any(axis=1)).astype(np.int32)
         return Found(
-            kept, W[kept], problem.centred(b), np.array(history), float(gap),
-            problem.n_features, gap <= goal,
+            kept, W[kept], problem.intercepts(b, kept, W[kept]), np.array(history),
+            float(gap), problem.n_features, gap <= goal,
         )  # fmt: skip

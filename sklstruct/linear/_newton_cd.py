@@ -497,7 +497,8 @@ class NewtonSolver(PathSolver):
                 alive, G = alive[keep], G[keep]
             self._work(penalty, alive, G)
         return Found(
-            self.columns.copy(), self.W.copy(), problem.centred(self.b),
+            self.columns.copy(), self.W.copy(),
+            problem.intercepts(self.b, self.columns, self.W),
             np.array(history), float(gap), alive.size, gap <= goal,
         )  # fmt: skip
 

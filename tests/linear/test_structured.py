@@ -861,9 +861,7 @@ def test_odd_columns():
     X, y = SAMPLES
     plain = StructuredLogisticRegression(tol=1e-10).fit(X, y)
     n = y.size
-    odd = np.column_stack(
-        [X, np.zeros(n), np.full(n, 3.0), np.full(n, 1e-150), X[:, 0]]
-    )
+    odd = np.column_stack([X, np.zeros(n), np.full(n, 3.0), 1e-150 * X[:, 1], X[:, 0]])
     with pytest.warns(UserWarning, match="Scale the columns"):
         model = StructuredLogisticRegression(tol=1e-10).fit(odd, y)
     coef = model.coef_.toarray()
@@ -964,3 +962,23 @@ def test_newsgroups_do_not_stall():
         assert model.n_iter_ < 30
     screened = model.coef_.toarray().any(axis=0).sum()
     assert screened <= model.n_alive_ < X.shape[1]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("penalty", ["l1", ElasticNet(), GroupLasso()])
+def test_columns_far_from_0_are_those_near_0(penalty, n_classes):
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((400, 4))
+    y = (X @ rng.standard_normal((4, n_classes))).argmax(axis=1)
+    moved = X + [1000.0, 0.0, -3e4, 0.5]
+    near, far = (
+        StructuredLogisticRegression(penalty, C=0.3, tol=1e-7).fit(part, y)
+        for part in (X, moved)
+    )
+    assert far.n_iter_ < near.n_iter_ + 5
+    assert far.objective_[-1] == pytest.approx(near.objective_[-1], rel=1e-6)
+    np.testing.assert_allclose(
+        far.predict_proba(moved), near.predict_proba(X), atol=1e-3
+    )
+    path = StructuredLogisticRegression(penalty).coef_path(moved, y, Cs=[0.3])
+    np.testing.assert_allclose(path.intercepts[0], far.intercept_, rtol=1e-3)

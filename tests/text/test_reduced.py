@@ -355,5 +355,6 @@ def test_another_version_is_named():
     version, *rest = HEAD.unpack(data[at : at + HEAD.size])
     head = HEAD.pack(version + 1, *rest)
     newer = io.BytesIO(data[:at] + head + data[at + HEAD.size :])
-    with pytest.raises(ValueError, match=f"version {version + 1}, .* upgrade sklstruct"):
+    message = f"version {version + 1}, .* upgrade sklstruct"
+    with pytest.raises(ValueError, match=message):
         TextClassifier.load(newer)
