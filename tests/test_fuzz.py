@@ -371,7 +371,7 @@ def test_altered_files_are_read_or_refused(name, n_files):
     wrong, n_read = in_a_fork(name, 0, n_files)
     assert not wrong, "\n".join(f"{name} {number}: {what}" for number, what in wrong)
     # Some get through, some do not; hashes may refuse every change.
-    assert (name != "classifier") <= n_read < n_files
+    assert (name not in ("classifier", "native")) <= n_read < n_files
 
 
 if __name__ == "__main__":
