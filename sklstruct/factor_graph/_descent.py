@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 # Past steps that make the metric.
-_MEMORY = 10
+_MEMORY = 6
 # Halvings of a step, after which no lower point is to be expected.
 _HALVINGS = 40
 
@@ -35,7 +35,7 @@ def descend(
     steepest descent (power 0) and that of Newton's diagonal (-0.5). Powers of -0.15 and
     -0.4 need more iterations.
 
-    All products of the two loops of L-BFGS are those of the last 10 steps, 10 changes
+    All products of the two loops of L-BFGS are those of the last 6 steps, 6 changes
     and the slope with each other: they are one product of matrices.
 
     Parameters
