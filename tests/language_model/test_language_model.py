@@ -478,6 +478,11 @@ def test_predict_next_is_sorted_and_complete():
             model.predict_next("w0", k)
     with pytest.raises(TypeError, match="context must be a string or an iterable"):
         model.predict_next(3)
+    decode = r"must be a string.*, got bytes; decode it \(b.decode\(\)\)$"
+    with pytest.raises(TypeError, match="^context " + decode):
+        model.predict_next(b"w0")
+    with pytest.raises(TypeError, match="^X: sentence 1 " + decode):
+        model.score(["w0", b"w1"])
 
 
 # ----------------------------------------------------------------------- ARPA
