@@ -72,8 +72,8 @@ from ._predictors import (
 )
 from ._quality import (
     check_depths,
-    collect_fallbacks,
     give_checkpoint,
+    merge_warnings,
     named_estimator,
     read_no_context,
 )
@@ -320,7 +320,7 @@ class LanguageModel(
         fit = self._fit_windows
         if isinstance(estimator, BackoffClassifier):
             fit = self._fit_contexts
-        with collect_fallbacks(self.estimator, self.analyzer):
+        with merge_warnings(self.estimator, self.analyzer):
             fitted = fit(estimator, X, sample_weight, X_val, inner)
         self._set_fitted(*fitted)
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
