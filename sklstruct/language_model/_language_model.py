@@ -612,8 +612,7 @@ class LanguageModel(
             "backoff_model_ needs an estimator that fits a BackoffModel, such as "
             "StructuredLogLinearLM or KneserNeyLM (alone, or after a "
             "SuffixTreeVectorizer), not "
-            f"{type(innermost(self.estimator_)).__name__}; a pickle, by joblib.dump, "
-            "holds any model"
+            f"{type(innermost(self.estimator_)).__name__}"
         )
 
     def __getstate__(self):
@@ -768,7 +767,8 @@ class LanguageModel(
         ------
         AttributeError
             If `backoff_model_` is absent: a mixture and a model over refined contexts
-            do not have one. `sklstruct.backoff.mix` makes one model of several.
+            do not have one. `sklstruct.backoff.mix` makes one model of several, and
+            ``joblib.dump`` keeps any model.
         ValueError
             If a symbol cannot be written (empty, or with white space in it).
         TypeError
@@ -780,7 +780,14 @@ class LanguageModel(
         """
         check_is_fitted(self)
         format = exchange.format_to_write(path, format, "path")
-        exchange.write(self.backoff_model_, path, format=format, **options)
+        try:
+            model = self.backoff_model_
+        except AttributeError as error:
+            raise AttributeError(
+                "save needs a model that is a BackoffModel; joblib.dump(model, path) "
+                f"keeps any model. {error}"
+            ) from None
+        exchange.write(model, path, format=format, **options)
 
     @classmethod
     def load(
