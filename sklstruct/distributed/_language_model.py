@@ -27,7 +27,7 @@ from ..language_model._encode import (
     refuse_held_out,
     vocabulary_rules,
 )
-from ..language_model._quality import collect_fallbacks
+from ..language_model._quality import merge_warnings
 from ..language_model._unknown import warn_of_unsplit
 from ..mixture import MixtureLM
 from ..symbols import Labels, SentenceEncoder, prepare_for_ids
@@ -267,7 +267,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
         inner = context.subcontext(task_name="fit-estimator")
         with (
-            collect_fallbacks(lm.estimator, rule),
+            merge_warnings(lm.estimator, rule),
             client.as_current(),
             inner.propagate_callback_context(estimator),
         ):

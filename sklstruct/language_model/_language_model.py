@@ -72,8 +72,8 @@ from ._predictors import (
 )
 from ._quality import (
     check_depths,
-    collect_fallbacks,
     give_checkpoint,
+    merge_warnings,
     named_estimator,
     read_no_context,
 )
@@ -320,7 +320,7 @@ class LanguageModel(
         fit = self._fit_windows
         if isinstance(estimator, BackoffClassifier):
             fit = self._fit_contexts
-        with collect_fallbacks(self.estimator, self.analyzer):
+        with merge_warnings(self.estimator, self.analyzer):
             fitted = fit(estimator, X, sample_weight, X_val, inner)
         self._set_fitted(*fitted)
         context.call_on_fit_task_end(estimator=self, X=X, y=y)
@@ -612,8 +612,7 @@ class LanguageModel(
             "backoff_model_ needs an estimator that fits a BackoffModel, such as "
             "StructuredLogLinearLM or KneserNeyLM (alone, or after a "
             "SuffixTreeVectorizer), not "
-            f"{type(innermost(self.estimator_)).__name__}; a pickle, by joblib.dump, "
-            "holds any model"
+            f"{type(innermost(self.estimator_)).__name__}"
         )
 
     def __getstate__(self):
@@ -768,7 +767,8 @@ class LanguageModel(
         ------
         AttributeError
             If `backoff_model_` is absent: a mixture and a model over refined contexts
-            do not have one. `sklstruct.backoff.mix` makes one model of several.
+            do not have one. `sklstruct.backoff.mix` makes one model of several, and
+            ``joblib.dump`` keeps any model.
         ValueError
             If a symbol cannot be written (empty, or with white space in it).
         TypeError
@@ -780,7 +780,14 @@ class LanguageModel(
         """
         check_is_fitted(self)
         format = exchange.format_to_write(path, format, "path")
-        exchange.write(self.backoff_model_, path, format=format, **options)
+        try:
+            model = self.backoff_model_
+        except AttributeError as error:
+            raise AttributeError(
+                "save needs a model that is a BackoffModel; joblib.dump(model, path) "
+                f"keeps any model. {error}"
+            ) from None
+        exchange.write(model, path, format=format, **options)
 
     @classmethod
     def load(

@@ -208,9 +208,8 @@ class _Warnings:
 def _columns(X):
     """An iterator over the documents of a list, a column or an iterator."""
     if hasattr(X, "column_names"):  # of Arrow
-        name = [*X.column_names, "text"][0]
         raise TypeError(
-            f"X is a {type(X).__name__}; pass one column of it, such as X[{name!r}]"
+            f"X is a {type(X).__name__}; pass one column, such as table['text']"
         )
     if isinstance(X, str | bytes) or not isinstance(X, Iterable):
         raise TypeError(

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 
 from .._checkpoint import Checkpoint, keeps_state
@@ -143,12 +144,12 @@ def named_estimator(
 
 
 @contextmanager
-def collect_fallbacks(estimator: Any, analyzer: str) -> Iterator[None]:
-    """Replace the FallbackWarnings in the fit of a named estimator by one.
+def merge_warnings(estimator: Any, analyzer: str) -> Iterator[None]:
+    """Replace warnings of each kind in the fit of a named estimator by one.
 
-    They speak of an estimator and its parameters, which the user has not chosen. Models
-    of characters do not warn: their number is small whatever the text, and the default
-    discounts are as good.
+    FallbackWarnings and ConvergenceWarnings speak of an estimator and its parameters,
+    which the user has not chosen. Models of characters do not tell fallbacks: their
+    number is small whatever the text, and the default discounts are as good.
     """
     if not isinstance(estimator, str):
         yield
@@ -156,10 +157,12 @@ def collect_fallbacks(estimator: Any, analyzer: str) -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    fallback = False
+    fallback = far = False
     for warning in caught:
         if issubclass(warning.category, FallbackWarning):
             fallback = True
+        elif issubclass(warning.category, ConvergenceWarning):
+            far = True
         else:
             warn(str(warning.message), warning.category)
     if fallback and analyzer != "char":
@@ -169,6 +172,14 @@ def collect_fallbacks(estimator: Any, analyzer: str) -> Iterator[None]:
             "discounts are used in their place, as is usual for a small text; more "
             "text gives better ones",
             FallbackWarning,
+        )
+    if far:
+        warn(
+            f'estimator="{estimator}": a part of the model may be far from its optimum '
+            "on this text, as is usual for a small text; compare the perplexity of the "
+            'model on held-out text with that of estimator="fast", and keep the better '
+            "model",
+            ConvergenceWarning,
         )
 
 

@@ -76,6 +76,15 @@ def _fault_of(X: Any) -> str:
     return ""
 
 
+def not_symbols(what: str, value: Any) -> TypeError:
+    """The error for a value that is neither a string nor symbols."""
+    remedy = "; decode it (b.decode())" if isinstance(value, bytes) else ""
+    return TypeError(
+        f"{what} must be a string or an iterable of symbols, got "
+        f"{type(value).__name__}{remedy}"
+    )
+
+
 def _symbols(name: str, i: int, sentence: Any) -> Any:
     """A sentence as a string or a list of symbols."""
     if isinstance(sentence, Mapping):
@@ -86,10 +95,7 @@ def _symbols(name: str, i: int, sentence: Any) -> Any:
     if not isinstance(sentence, str | bytes):
         sentence = plain_list(sentence)
     if isinstance(sentence, bytes) or not isinstance(sentence, Iterable):
-        raise TypeError(
-            f"{name}: sentence {i} must be a string or an iterable of symbols, got "
-            f"{type(sentence).__name__}"
-        )
+        raise not_symbols(f"{name}: sentence {i}", sentence)
     return sentence if isinstance(sentence, str) else list(sentence)
 
 

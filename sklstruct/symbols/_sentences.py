@@ -14,7 +14,7 @@ from .._lazy import stored
 from . import _text_fast as _fast
 from ._encoding import is_missing, object_array, plain
 from ._labels import Labels, read_vocabulary, sort_symbols
-from ._number import number_sentences
+from ._number import not_symbols, number_sentences
 from ._text import Analyzer, NumberedText, check_tokens, split_string
 from ._text_file import LargeText
 
@@ -458,10 +458,7 @@ class SentenceEncoder:
     def number_context(self, context: Any) -> NumberedText:
         """The words of an unfinished sentence as a text of one sentence."""
         if isinstance(context, bytes) or not hasattr(context, "__iter__"):
-            raise TypeError(
-                "context must be a string or an iterable of symbols, got "
-                f"{type(context).__name__}"
-            )
+            raise not_symbols("context", context)
         if isinstance(context, str):
             context = split_string(context, self.labels.analyzer)
         return number_sentences([list(context)], "context", self.labels.analyzer)

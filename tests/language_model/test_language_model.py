@@ -235,7 +235,9 @@ def test_scikit_learn_classifier_over_one_hot_windows():
     assert model.perplexity(["w0 new"]) == math.inf
     assert math.isfinite(model.perplexity(["w0 new"], include_unknown=False))
     assert sum(p for _, p in model.predict_next("w0", 100)) == pytest.approx(1)
-    with pytest.raises(AttributeError, match="needs an estimator that fits a Backoff"):
+    with pytest.raises(
+        AttributeError, match=r"^save needs a model that is a BackoffModel; joblib.dump"
+    ):
         model.save("unused.arpa")
     with pytest.raises(AttributeError, match="needs one tree of contexts"):
         model.perplexity_by_depth(text)
@@ -478,6 +480,11 @@ def test_predict_next_is_sorted_and_complete():
             model.predict_next("w0", k)
     with pytest.raises(TypeError, match="context must be a string or an iterable"):
         model.predict_next(3)
+    decode = r"must be a string.*, got bytes; decode it \(b.decode\(\)\)$"
+    with pytest.raises(TypeError, match="^context " + decode):
+        model.predict_next(b"w0")
+    with pytest.raises(TypeError, match="^X: sentence 1 " + decode):
+        model.score(["w0", b"w1"])
 
 
 # ----------------------------------------------------------------------- ARPA

@@ -1,8 +1,11 @@
 """Estimators by name: they fit small and odd texts, and are what they say."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from sklstruct.language_model import LanguageModel, named_estimator
 from sklstruct.language_model._names import QUALITIES
@@ -120,3 +123,22 @@ def test_no_worse_than_fast_on_text_that_repeats_itself():
     fast = LanguageModel("fast").fit(train).perplexity(test)
     better = LanguageModel("better").fit(train).perplexity(test)
     assert better < 1.02 * fast
+
+
+def test_a_loose_fit_inside_a_name_is_told_once():
+    """Not in the parameters of the parts, which a name does not have."""
+    rng = np.random.default_rng(0)
+    sentences = ["".join(rng.choice(list("ACDEFGHIK"), 40)) for _ in range(30)]
+
+    def told(estimator):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            LanguageModel(estimator).fit(sentences)
+        return [str(w.message) for w in found if w.category is ConvergenceWarning]
+
+    assert any(
+        "Set gap_tol" in text for text in told(named_estimator("better", n_words=32))
+    )
+    (text,) = told("better")
+    assert text.startswith('estimator="better": a part of the model may be far')
+    assert 'estimator="fast"' in text and "tol" not in text
