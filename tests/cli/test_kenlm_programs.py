@@ -26,6 +26,7 @@ from kenlm_programs import (
     run_ours,
 )
 
+from sklstruct.compat import kenlm
 from sklstruct.symbols import TextFile
 
 RECORDED = recorded_cases()
@@ -296,6 +297,21 @@ def test_sign_of_zero_is_that_of_kenlm(kind, unigram, longer, tmp_path):
     assert printed.startswith(f"a 2 {longer}\ta 3 {longer}\t</s> 1 -0.3\t")
     printed = re.sub(r"=\d+", "", run_ours(*query, "-n", stdin=b"</s>\n")[1])
     assert printed.startswith(f"</s> 1 {unigram}\t")
+
+
+def test_zeros_and_empty_orders_are_as_the_page_says(tmp_path):
+    given = ["--interpolate_unigrams", 0, "--discount_fallback"]
+    text = b"a b c\nb a c\nc c a\n"
+    _, out, _ = run_ours("lmplz", "-o", 2, *given, 1, 2, 3, stdin=text)
+    assert "\n-307.65" in out and "inf" not in out
+    _, out, _ = run_ours("lmplz", "-o", 2, *given, 0, stdin=text)
+    assert "\t<s>\t-99\n" in out and "inf" not in out
+    arpa, binary = tmp_path / "m.arpa", tmp_path / "m.bin"
+    head, end = out.replace("\t-99\n", "\t-inf\n").split("\\end\\")
+    head = re.sub(r"(ngram 2=\d+\n)", r"\1ngram 3=0\n", head)
+    arpa.write_text(f"{head}\\3-grams:\n\n\\end\\{end}")
+    assert run_ours("build_binary", arpa, binary)[0] == 0
+    assert kenlm.Model(str(binary)).order == 2
 
 
 def test_query_of_nothing(tmp_path):
