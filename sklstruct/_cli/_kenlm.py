@@ -69,7 +69,7 @@ def lmplz(arguments: argparse.Namespace) -> None:
     labels, front = encoder.labels, width - 1
     tokens: Iterator[np.ndarray]
     if isinstance(text, LargeText):
-        size = text.part_size(bytes_per_token(width))
+        size = text.part_size(bytes_per_token(width), "-S")
         tokens = encoder.encode_parts(text, size, front=front)
     else:
         tokens = iter([encoder.encode_known(text, front=front)])

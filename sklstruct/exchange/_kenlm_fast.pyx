@@ -143,6 +143,7 @@ cdef inline void unigram(const tables_t* t, uint32_t word, found_t* f) noexcept 
         )
     else:
         f.key, f.last = word, f.prob & SIGN
+        f.prob |= SIGN
 
 
 cdef inline uint64_t high_bits(const level_t* level, uint64_t at) noexcept nogil:
@@ -192,6 +193,7 @@ cdef inline bint longer(
         f.prob = read32(at + 8)
         f.weight = MINUS_ZERO if highest else read32(at + 12)
         f.last = highest or f.prob & SIGN
+        f.prob |= SIGN
         return True
     a, b = f.key, f.stop
     while True:
@@ -208,7 +210,9 @@ cdef inline bint longer(
         n += 1
     bit = i * level.width
     f.prob = <uint32_t>read_bits(level.data, bit + level.prob_at, level.prob_bits)
-    if level.probs != NULL:
+    if level.probs == NULL:
+        f.prob |= SIGN
+    else:  # with a sign: of probability 1 KenLM's table has +0, as its unigrams have
         f.prob = read32(level.probs + 4 * f.prob)
     f.weight, f.last = MINUS_ZERO, True
     if not highest:
@@ -251,7 +255,7 @@ cdef inline score_t step(
     # A model of order N has at most N - 1 words of history that count.
     context = a.length if a.length < t.order - 1 else t.order - 1
     while True:
-        out.log_prob = as_float(f.prob | SIGN)
+        out.log_prob = as_float(f.prob)
         b.weights[k] = as_float(f.weight)
         k += 1
         if f.weight != MINUS_ZERO:

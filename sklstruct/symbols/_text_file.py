@@ -453,8 +453,10 @@ class LargeText:
         other._count[numbers] = 0
         return other
 
-    def part_size(self, bytes_per_token: int) -> int:
+    def part_size(self, bytes_per_token: int, name: str = "memory of TextFile") -> int:
         """Tokens of a part that half of the memory can hold.
+
+        name: what sets the memory, for errors.
 
         Raises
         ------
@@ -465,9 +467,8 @@ class LargeText:
         needed = _BYTES_PER_WORD * len(self.symbols)
         if needed > memory / 2:
             raise MemoryError(
-                f"X: the {len(self.symbols)} distinct words of {self.file!r} need "
-                f"about {2 * needed} bytes, more than memory={int(memory)}; raise "
-                "memory"
+                f"{name}: the {len(self.symbols)} distinct words of the text need "
+                f"about {2 * needed} bytes, more than {int(memory)}; raise {name}"
             )
         return int(memory / 2) // bytes_per_token
 

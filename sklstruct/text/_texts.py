@@ -128,12 +128,21 @@ def as_texts(X: Any) -> Texts:
             f"X must be a list of texts, got one {type(X).__name__}; use [X]"
         )
     remedy = ""
+    texts: Texts | None = None
     if hasattr(X, "columns"):
         remedy = ": pass one column of it, a text in each row"
     elif isinstance(X, set | frozenset):
         remedy = ": its order is not defined; pass a list"
-    elif (found := ArrowTexts.of(X)) is not None:
-        return found
+    else:
+        texts = ArrowTexts.of(X)
+    if texts is None:
+        texts = _listed(X, remedy)
+    if len(texts) >= INT32_MAX:
+        raise ValueError(f"X must have fewer than {INT32_MAX} texts, got {len(texts)}")
+    return texts
+
+
+def _listed(X: Any, remedy: str) -> ListedTexts:
     texts = plain_list(X)
     if remedy or not isinstance(texts, list):
         raise ValueError(f"X must be a list of texts, got {type(X).__name__}{remedy}")
@@ -147,8 +156,6 @@ def as_texts(X: Any) -> Texts:
             if is_missing(text):
                 raise ValueError(f'{what}; use "" for a missing text')
             raise ValueError(what)
-    if len(texts) >= INT32_MAX:
-        raise ValueError(f"X must have fewer than {INT32_MAX} texts, got {len(texts)}")
     return ListedTexts(texts)
 
 

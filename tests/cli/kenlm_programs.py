@@ -395,6 +395,8 @@ def compare_queries(case: Case, theirs: Outputs, folder: Path) -> tuple[int, lis
             )
             # The numbers of words are those of each file.
             a, b = (re.sub(r"=\d+ ", "= ", t) for t in (next(expected), out))
+            if name == "1.trie":  # its unigrams of probability 1 have no sign
+                a = a.replace(" 1 -0\t", " 1 0\t")
             n_lines += len(a.splitlines())
             if a != b:
                 rows = zip(a.split("\n"), b.split("\n"))

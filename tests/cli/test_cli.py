@@ -510,7 +510,7 @@ def test_lmplz_takes_words_as_kenlm_does(folder, capsys, monkeypatch):
     assert "line 1 of standard input holds <s>" in capsys.readouterr().err
 
 
-def test_lmplz_reads_files_pipes_and_large_text_alike(folder, monkeypatch):
+def test_lmplz_reads_files_pipes_and_large_text_alike(folder, capsys, monkeypatch):
     """What is skipped, too, in each of the ways that a text takes."""
     text = "".join(f"{line} </s>\n\n" for line in 4 * TEXT[:300]).encode()
     Path("odd.txt").write_bytes(text)
@@ -536,6 +536,10 @@ def test_lmplz_reads_files_pipes_and_large_text_alike(folder, monkeypatch):
     for name in "bcdeg":
         assert Path(f"{name}.arpa").read_bytes() == expected
     assert run(*given[:-1], *large, "--arpa", "f.arpa") == 1
+    capsys.readouterr()
+    assert run(*given, *large[:-1], "10K", "--arpa", "f.arpa") == 1
+    message = r"sklstruct lmplz: -S: the \d+ distinct words .* 10240; raise -S\n"
+    assert re.fullmatch(message, capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from kenlm_programs import (
     run_ours,
 )
 
+from sklstruct.compat import kenlm
 from sklstruct.symbols import TextFile
 
 RECORDED = recorded_cases()
@@ -277,6 +278,40 @@ def test_unknown_probability_of_build_binary(tmp_path):
     )
     code, _, err = run_ours("build_binary", "-u", "-5", path, tmp_path / "m.bin")
     assert code == 1 and "has no <unk>" in err
+
+
+@pytest.mark.parametrize(
+    ("kind", "unigram", "longer"),
+    [("probing", "-0", "-0"), ("trie", "0", "-0"), ("-q 8 trie", "0", "0")],
+)
+def test_sign_of_zero_is_that_of_kenlm(kind, unigram, longer, tmp_path):
+    arpa, binary = tmp_path / "m.arpa", tmp_path / "m.bin"
+    arpa.write_text(
+        "\\data\\\nngram 1=4\nngram 2=2\nngram 3=1\n\n\\1-grams:\n-1\t<unk>\n"
+        "-99\t<s>\t-0.3\n0\t</s>\n-1\ta\t-0.2\n\n\\2-grams:\n0\t<s> a\t-0.1\n"
+        "-0.5\ta a\t-0.1\n\n\\3-grams:\n0\t<s> a a\n\n\\end\\\n"
+    )
+    assert run_ours("build_binary", *kind.split(), arpa, binary)[0] == 0
+    query = ["query", "-v", "word", binary]
+    printed = re.sub(r"=\d+", "", run_ours(*query, stdin=b"a a\n")[1])
+    assert printed.startswith(f"a 2 {longer}\ta 3 {longer}\t</s> 1 -0.3\t")
+    printed = re.sub(r"=\d+", "", run_ours(*query, "-n", stdin=b"</s>\n")[1])
+    assert printed.startswith(f"</s> 1 {unigram}\t")
+
+
+def test_zeros_and_empty_orders_are_as_the_page_says(tmp_path):
+    given = ["--interpolate_unigrams", 0, "--discount_fallback"]
+    text = b"a b c\nb a c\nc c a\n"
+    _, out, _ = run_ours("lmplz", "-o", 2, *given, 1, 2, 3, stdin=text)
+    assert "\n-307.65" in out and "inf" not in out
+    _, out, _ = run_ours("lmplz", "-o", 2, *given, 0, stdin=text)
+    assert "\t<s>\t-99\n" in out and "inf" not in out
+    arpa, binary = tmp_path / "m.arpa", tmp_path / "m.bin"
+    head, end = out.replace("\t-99\n", "\t-inf\n").split("\\end\\")
+    head = re.sub(r"(ngram 2=\d+\n)", r"\1ngram 3=0\n", head)
+    arpa.write_text(f"{head}\\3-grams:\n\n\\end\\{end}")
+    assert run_ours("build_binary", arpa, binary)[0] == 0
+    assert kenlm.Model(str(binary)).order == 2
 
 
 def test_query_of_nothing(tmp_path):

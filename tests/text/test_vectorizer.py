@@ -245,6 +245,15 @@ def test_a_null_is_named_by_its_row():
                 NgramVectorizer().fit(given)
 
 
+def test_too_many_texts_are_refused(monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    monkeypatch.setattr(_texts, "INT32_MAX", 3)
+    for texts in (["a cat"] * 3, pa.array(["a cat"] * 3)):
+        NgramVectorizer().fit(texts[:2])
+        with pytest.raises(ValueError, match="X must have fewer than 3 texts, got 3"):
+            NgramVectorizer().fit(texts)
+
+
 def test_other_columns_of_arrow():
     pa = pytest.importorskip("pyarrow")
     texts = ["a cat", "a dog", "a cat"]
