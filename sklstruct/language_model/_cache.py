@@ -160,13 +160,11 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     learning_rate : float or array-like of shape (3,), default=(0.02, 0.05, 0.2)
         Steps :math:`\eta` of the weights of classes after all histories, after the
         class of the last word, and after the last word; each in [0, 1]. A single number
-        is used for all three; with 0 the base does not adapt. Steps have a half-life of
-        2500 words.
+        is used for all three. Steps have a half-life of 2500 words.
 
     length : int, default=None
         Number of last words that the cache holds, at least 0. Words outside of a closed
         vocabulary are included in this number. None: all words since the last reset.
-        With 0 the model is equal to the base.
 
     weights : {"logistic", "em"} or array-like of shape (n_parts,), default="logistic"
         - "logistic": a multinomial logistic gate on the counts, which maximises the
