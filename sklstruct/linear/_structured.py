@@ -1,4 +1,4 @@
-"""Logistic regression with sparse and grouped features, and its choice of C."""
+"""Logistic regression with sparse and grouped features."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from .._compat import (
     _fit_context,
     with_callbacks,
 )
+from .._docs import shared_docs
 from .._parallel import (
     row_blocks,
     rows_per_block,
@@ -53,6 +54,34 @@ _UNEVEN = 1e8
 
 # The largest over the smallest C where `Cs` is a number.
 _RANGE = 1000.0
+
+# Blocks of docstrings; see `shared_docs`.
+SAMPLES = """
+X : array-like or sparse matrix of shape (n_samples, n_features)
+    Features.
+
+y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
+    Labels; several per sample as a dense or sparse matrix of 0 and 1.
+
+sample_weight : array-like of shape (n_samples,), default=None
+    Non-negative weights; weight 0 is as if absent.
+"""
+FIT_ERRORS = """
+Raises
+------
+ValueError
+    If X is not finite or so large that squares overflow, if weights are
+    negative or all 0, or if the penalty does not fit the features; the message
+    names the column.
+
+MemoryError
+    If the working arrays need more than this machine's memory; says how much.
+
+Warns
+-----
+ConvergenceWarning
+    If `max_iter` rounds do not reach `tol`; says the gap.
+"""
 
 
 class LinearPath(NamedTuple):
@@ -394,6 +423,7 @@ class StructuredLogisticRegression(SparseFeatures):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
+    @shared_docs(samples=SAMPLES, errors=FIT_ERRORS)
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> StructuredLogisticRegression:
@@ -401,34 +431,14 @@ class StructuredLogisticRegression(SparseFeatures):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
-
-        y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
-            Labels; several per sample as a dense or sparse matrix of 0 and 1.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; weight 0 is as if absent.
+        {samples}
 
         Returns
         -------
         self : StructuredLogisticRegression
             Fitted estimator.
 
-        Raises
-        ------
-        ValueError
-            If X is not finite or so large that squares overflow, if weights are
-            negative or all 0, or if the penalty does not fit the features; the message
-            names the column.
-
-        MemoryError
-            If the working arrays need more than this machine's memory; says how much.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If `max_iter` rounds do not reach `tol`; says the gap.
+        {errors}
         """
         samples = self._read_samples(X, y, sample_weight)
         with (
@@ -450,6 +460,7 @@ class StructuredLogisticRegression(SparseFeatures):
             self._warn_gap([found.gap], [problem.total])
         return self
 
+    @shared_docs(errors=FIT_ERRORS)
     def coef_path(
         self,
         X: ArrayLike,
@@ -479,20 +490,7 @@ class StructuredLogisticRegression(SparseFeatures):
         path : LinearPath
             Weights, gaps and objectives.
 
-        Raises
-        ------
-        ValueError
-            If X is not finite or so large that squares overflow, if weights are
-            negative or all 0, or if the penalty does not fit the features; the message
-            names the column.
-
-        MemoryError
-            If the working arrays need more than this machine's memory; says how much.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If `max_iter` rounds do not reach `tol`; says the gap.
+        {errors}
 
         Examples
         --------

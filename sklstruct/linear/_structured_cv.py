@@ -15,9 +15,12 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import _num_samples
 
 from .._compat import Interval, MetaEstimatorMixin, _fit_context, with_callbacks
+from .._docs import shared_docs
 from .._parallel import ThreadMap, single_blas_thread, stop_flag
 from .._progress import Progress
 from ._structured import (
+    FIT_ERRORS,
+    SAMPLES,
     SparseFeatures,
     StructuredLogisticRegression,
     silent,
@@ -134,6 +137,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
+    @shared_docs(samples=SAMPLES, errors=FIT_ERRORS)
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> StructuredLogisticRegressionCV:
@@ -141,34 +145,14 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
-
-        y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
-            Labels; several per sample as a dense or sparse matrix of 0 and 1.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; weight 0 is as if absent.
+        {samples}
 
         Returns
         -------
         self : StructuredLogisticRegressionCV
             Fitted estimator.
 
-        Raises
-        ------
-        ValueError
-            If X is not finite or so large that squares overflow, if weights are
-            negative or all 0, or if the penalty does not fit the features; the message
-            names the column.
-
-        MemoryError
-            If the working arrays need more than this machine's memory; says how much.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If `max_iter` rounds do not reach `tol`; says the gap.
+        {errors}
         """
         model = clone(self.estimator)
         model._validate_params()
