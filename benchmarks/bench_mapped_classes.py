@@ -2,7 +2,7 @@
 
     python benchmarks/bench_mapped_classes.py --case "tree 1000000*" --out FILE
 
-The samples are those of `make_sparse_classes`, made by a process of its own and written
+The samples are those of `make_sparse_classes`, made by a separate process and written
 to files of NumPy; a fit maps the files. `peak_mb` is the peak memory of the process of
 the fit, pages of the mapped files included; `files_mb` the size of the files. The last
 tenth of the samples, at most 10 000, is the test part: `accuracy`. `weights` are those

@@ -13,7 +13,7 @@ peak memory of ours is that of the process, Python and the libraries included.
 Cases "memory": `SKLSTRUCT_SAMPLED`, 100 M words drawn from the model of the large text
 by ``_sampled_text.py``, counted under ``memory`` of 4 GB in runs on the disk.
 
-Cases "ARPA": text to an ARPA file of order 5, in a process of its own: `sklstruct
+Cases "ARPA": text to an ARPA file of order 5, in a separate process: `sklstruct
 lmplz` under ``-S``, which streams everything through files, or a `LanguageModel` that
 is saved, with the `memory` of its `TextFile`; of the first words of
 `SKLSTRUCT_SAMPLED`, such as a text drawn from the model of WikiText-2. The program of
@@ -54,11 +54,11 @@ have started and imported the package before. Memory is the peak of the client a
 the larger worker. Bytes are those of the arrays that shards and client exchange in an
 iteration (or, for models of counts, in all); differences those of the two models.
 
-Cases "shards": modified Kneser-Ney of the first words of `SKLSTRUCT_SAMPLED` that stays
-on one or two workers, processes of one thread, and is written from them as a native and
-as an ARPA file; the native one is compared with that of one process. Seconds are those
-of the processor. Memory is that which is no file; the scheduler is a thread of the
-client's process.
+Cases "shards": modified Kneser-Ney of the first words of `SKLSTRUCT_SAMPLED`. The model
+stays on one or two workers, which are processes of one thread, and is written from the
+workers as a native file and as an ARPA file. The native file is compared with the file
+of one process. Seconds are CPU seconds. Pages of mapped files are not counted as
+memory. The scheduler is a thread of the client's process.
 
 Cases "limits": what larger texts would take on 50 workers of 64 GB, from the bytes of a
 worker for each pair, measured on two workers with 1 M and 4 M words, and those of the

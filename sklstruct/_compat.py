@@ -118,8 +118,8 @@ else:
     class BaseEstimator(_SklearnBaseEstimator):
         """scikit-learn's, with links to the pages of this package in HTML.
 
-        The environment variable SKLSTRUCT_DOCS is the address of the built pages.
-        Without it there is no link.
+        The environment variable SKLSTRUCT_DOCS is the address of the built pages. If
+        the variable is not set, the HTML has no links.
         """
 
         _doc_link_module = "sklstruct"

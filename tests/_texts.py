@@ -1,4 +1,4 @@
-"""Small texts of three classes, and of several labels; tokens of random sentences."""
+"""Small texts of three classes, and of several labels; random tokens and lines."""
 
 import numpy as np
 
@@ -43,3 +43,13 @@ def random_tokens(rng, n_sentences, n_words, longest, start=True, end=True):
         words = rng.integers(0, n_words, size=rng.integers(0, longest + 1))
         parts += [[-1], [n_words + 1] * start, words, [n_words] * end]
     return np.concatenate(parts).astype(np.int32)
+
+
+def skewed_lines():
+    """1 500 lines of up to 11 of 60 words, the first of which are frequent."""
+    rng = np.random.default_rng(0)
+    words = np.array([f"w{i}" for i in range(60)])
+    return [
+        " ".join(words[(rng.random(rng.integers(0, 12)) ** 3 * 60).astype(int)])
+        for _ in range(1500)
+    ]

@@ -77,7 +77,7 @@ def test_blocks_of_the_page_of_decoders(tmp_path):
     setup = text[: text.index("ctc-beam-decoder\n===")]
     prompts = doctest.DocTestParser().get_examples(setup)
     blocks = re.findall(r"\.\. code-block:: python\n\n((?:    .*\n|\n)+)", text)
-    program = tmp_path / "program.py"  # of its own: the module kenlm is replaced
+    program = tmp_path / "program.py"  # run apart, as it replaces the module kenlm
     lines = [example.source for example in prompts] + [*map(textwrap.dedent, blocks)]
     program.write_text("".join(lines) + "print(spoken)\n", encoding="utf-8")
     done = subprocess.run(

@@ -246,8 +246,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         Warns
         -----
         ConvergenceWarning
-            If the gap is above `tol` at the end, or, where there is no such bound, if
-            `max_iter` ends the descent.
+            If the gap is above `tol` at the end. If `gap_` is infinite: if `max_iter`
+            ends the descent.
         """
         least = self.min_count
         if not isinstance(least, tuple):

@@ -226,7 +226,7 @@ class GammaPrior(StrengthSearch):
 
     rate : float or array-like, default=None
         Rate b > 0, or its candidates. None: 1, 10, 100, 1000. If both `shape` and
-        `rate` are numbers, there is no cross-validation.
+        `rate` are numbers, both are used without a cross-validation.
 
     estimator : LinearClassifier, default=None
         As of `PerNodeC`.

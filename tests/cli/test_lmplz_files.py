@@ -9,6 +9,7 @@ import textwrap
 
 import numpy as np
 import pytest
+from _texts import skewed_lines
 
 from sklstruct import _cli
 from sklstruct.backoff import _counting
@@ -21,14 +22,8 @@ from sklstruct.symbols import TextFile, _text_file
 def text(tmp_path, monkeypatch):
     """A text of many blocks; its path."""
     monkeypatch.setattr(_text_file, "_BLOCK", 1 << 9)
-    rng = np.random.default_rng(0)
-    words = np.array([f"w{i}" for i in range(60)])
-    lines = [
-        " ".join(words[(rng.random(rng.integers(0, 12)) ** 3 * 60).astype(int)])
-        for _ in range(1500)
-    ]
     path = tmp_path / "text"
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(skewed_lines()) + "\n")
     return path
 
 

@@ -9,6 +9,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from _texts import skewed_lines
 from sklearn.base import clone
 
 from sklstruct import StructuredLogLinearLM
@@ -29,14 +30,8 @@ def path(tmp_path, monkeypatch):
     """A text of several blocks, each of which is beyond the limits below."""
     monkeypatch.setattr(_text_file, "_BLOCK", 1 << 9)
     monkeypatch.setattr(_runs, "_BLOCK", 1 << 9)
-    rng = np.random.default_rng(0)
-    words = np.array([f"w{i}" for i in range(60)])
-    lines = [
-        " ".join(words[(rng.random(rng.integers(0, 12)) ** 3 * 60).astype(int)])
-        for _ in range(1500)
-    ]
     path = tmp_path / "text"
-    path.write_text("\n".join(lines))
+    path.write_text("\n".join(skewed_lines()))
     return path
 
 

@@ -98,7 +98,7 @@ class Result(NamedTuple):
     objective: float
     optimality: float
     # "converged"; "max_iter"; "stopped" by a callback; "stalled" (of the joint model):
-    # within rounding there is no descent, and tol is not met.
+    # rounding hides every lower point, and tol is not met.
     status: str
 
     @staticmethod
