@@ -198,6 +198,17 @@ def open_there(path: str) -> Iterator[Any]:
         os.fsync(file.fileno())
 
 
+def raise_if_full(exc: OSError, what: str, folder: str) -> None:
+    """An error that names the remedy if a temporary file found the disk full."""
+    if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        raise OSError(
+            exc.errno,
+            f"{exc.strerror}: no room for {what}; free some, or choose another folder "
+            "for temporary files (folder of TextFile, -T of the command)",
+            folder,
+        ) from exc
+
+
 class _Proof(Exception):
     """Ends the trial of `check_writable` before the file is replaced."""
 

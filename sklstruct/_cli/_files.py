@@ -105,6 +105,11 @@ def source_of(path: str) -> Any:
     return sys.stdin.buffer if path == "-" else path
 
 
+def target_of(path: str) -> Any:
+    """A path, or the file object of standard output for "-"."""
+    return sys.stdout.buffer if path == "-" else path
+
+
 def read_words(path: str, quiet: bool) -> list[str]:
     """The words of a file, or of Kaldi's table of words and ids.
 
@@ -128,5 +133,4 @@ def write_model(
     model: BackoffModel, path: str, format: str | None = None, **options: Any
 ) -> None:
     """Write a model; None: in the format of the suffix. "-" is standard output."""
-    file = sys.stdout.buffer if path == "-" else path
-    exchange.write(model, file, format=format, **options)
+    exchange.write(model, target_of(path), format=format, **options)

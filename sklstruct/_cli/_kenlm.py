@@ -26,7 +26,7 @@ from ..symbols import (
     VocabularyRules,
 )
 from ..symbols._text_file import LargeText
-from ._files import is_pickle, source_of
+from ._files import is_pickle, source_of, target_of
 
 _MARKS = {"<s>", "</s>", "<unk>"}
 _UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -66,13 +66,13 @@ def lmplz(arguments: argparse.Namespace) -> None:
     rules = VocabularyRules(analyzer="kenlm")
     text = _number(arguments, memory, folder, bytes_per_token(width))
     encoder = SentenceEncoder(rules.find_labels(text))
-    labels, front = encoder.labels, width - 1
+    labels = encoder.labels
     tokens: Iterator[np.ndarray]
     if isinstance(text, LargeText):
         size = text.part_size(bytes_per_token(width), "-S")
-        tokens = encoder.encode_parts(text, size, front=front)
+        tokens = encoder.encode_parts(text, size)
     else:
-        tokens = iter([encoder.encode_known(text, front=front)])
+        tokens = iter([encoder.encode_known(text)])
     del text
     run = count_parts(tokens, labels, depth, skip=encoder.start, folder=folder)
     del tokens, encoder
@@ -105,8 +105,7 @@ def lmplz(arguments: argparse.Namespace) -> None:
         run, prob, backoff, adjusted.n_kept.tolist(), labels, memory // 4, folder
     )
     del adjusted
-    file = sys.stdout.buffer if arguments.arpa == "-" else arguments.arpa
-    with open_write(file) as out:
+    with open_write(target_of(arguments.arpa)) as out:
         model.put(out)
 
 

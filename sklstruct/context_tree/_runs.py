@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._files import raise_if_full
 from . import _merge_fast as _merge
 from ._merging import node_blocks
 from ._pairs import Pairs, pairs_of_arrays
@@ -68,13 +69,9 @@ class Spill:
                 data = data[n:]
                 self._size += n
         except OSError as exc:
-            raise OSError(
-                exc.errno,
-                f"{exc.strerror}: no room for more than {self._size} bytes of the "
-                "counts of the text; free some, or choose another folder for temporary "
-                "files (folder of TextFile, -T of the command)",
-                self._folder,
-            ) from exc
+            what = f"more than {self._size} bytes of the counts of the text"
+            raise_if_full(exc, what, self._folder)
+            raise
         return at
 
     def read_into(self, at: int, data: memoryview) -> None:

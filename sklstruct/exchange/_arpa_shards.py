@@ -25,6 +25,7 @@ import numpy as np
 from .._files import open_there, packing
 from ..context_tree import ContextTree, Pairs, find_pairs
 from ..context_tree._links import joined_ranges, node_contexts
+from ..context_tree._shards import level_sizes
 from ..symbols import Labels
 from ._arpa_write import (
     NgramRows,
@@ -193,11 +194,8 @@ class ArpaShard:
                 for pieces in self._weights_for(shard):
                     for array in pieces:
                         np.save(file, array)
-        pairs = self._pairs
-        sizes = [0] * self._plan.order
-        for k in range(pairs.tree.n_levels):
-            slots = pairs.level(k)
-            sizes[k] = slots.stop - slots.start
+        _, sizes = level_sizes(self._pairs)
+        sizes += [0] * (self._plan.order - len(sizes))
         if self._shard:
             sizes[0] = 0
         return sizes, self._last_words(), begin
@@ -296,7 +294,8 @@ class ArpaShard:
         level = pairs.level(order - 1)
         for start in range(level.start, level.stop, _MOST_LINES):
             slots = slice(start, min(start + _MOST_LINES, level.stop))
-            at = np.arange(slots.start, slots.stop)
+            # Of the type of `ptr`, which would be converted as a whole otherwise.
+            at = np.arange(slots.start, slots.stop, dtype=pairs.ptr.dtype)
             node = (np.searchsorted(pairs.ptr, at, side="right") - 1).astype(np.int32)
             weight = np.full(at.size, np.nan)
             if order < self._plan.order:

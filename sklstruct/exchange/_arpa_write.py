@@ -304,11 +304,10 @@ def format_rows(
     longest = (words.longest + 1) * order + n_numbers * (decimals + _NUMBER) + 2
     longest += _arpa_fast.SPARE_BYTES
     buffer = np.empty(max(1 << 20, 2 * longest), dtype=np.uint8)
-    text = np.append(words.text, np.zeros(_arpa_fast.SPARE_BYTES, dtype=np.uint8))
     at = 0
     while at < len(rows.node):
         at, size = _arpa_fast.format_block(
-            text, words.ptr, tree.parent, tree.symbol, words.of_symbol, *rows[:5],
-            decimals, longest, at, buffer,
+            words.text, words.ptr, tree.parent, tree.symbol, words.of_symbol,
+            *rows[:5], decimals, longest, at, buffer,
         )  # fmt: skip
         yield buffer[:size].data

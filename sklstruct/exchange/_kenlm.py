@@ -112,7 +112,7 @@ def read_kenlm(file: Any, label: str, *, max_candidates: float = 1e11) -> Backof
 def _section(
     source: File, ids: np.ndarray, prob: np.ndarray, weight: np.ndarray
 ) -> Section:
-    log_prob, weight = (bits.view(np.float32) for bits in (prob | SIGN, weight.copy()))
+    log_prob, weight = (bits.view(np.float32) for bits in (prob | SIGN, weight))
     values = np.column_stack([log_prob, weight + 0.0]).astype(np.float64)
     bad = np.isnan(values).any(axis=1) | (values[:, 1] == np.inf)
     if bad.any():

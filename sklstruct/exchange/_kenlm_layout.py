@@ -68,6 +68,11 @@ class Records(NamedTuple):
     offsets: int  # first byte, -1: pointers are not compressed
     n_offsets: int
 
+    def column(self, field: str) -> tuple[int, int, int]:
+        """(first bit, bits from one record to the next, bits) of a field."""
+        at = 0 if field == "word" else getattr(self, f"{field}_at")
+        return 8 * self.first + at, self.width, getattr(self, f"{field}_bits")
+
 
 class Packing(NamedTuple):
     """How the numbers of a trie are packed; None: they are not."""

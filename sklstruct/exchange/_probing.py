@@ -16,7 +16,8 @@ def fill(image: np.ndarray, layout: Layout, ngrams: NGrams) -> None:
     none = np.empty(0, dtype=np.uint32)
     named = ngrams.id_of > 0
     table, id_of = layout.words, ngrams.id_of
-    if _fast.fill(table.of(image), 12, ngrams.hashes[named], id_of[named], none) >= 0:
+    hashes = ngrams.hashes[named]
+    if _fast.fill(table.of(image), table.width, hashes, id_of[named], none) >= 0:
         raise ValueError("two words of the model have one hash; rename one of them")
     unigrams = layout.unigrams.of(image).view(np.uint32).reshape(-1, 2)
     for order, rows, prob, weight in ngrams.parts():

@@ -61,10 +61,8 @@ def fill(image: np.ndarray, layout: Layout, ngrams: NGrams) -> None:
 
 
 def _put(image: np.ndarray, records: Records, field: str, values: np.ndarray) -> None:
-    at = 0 if field == "word" else getattr(records, f"{field}_at")
-    width = getattr(records, f"{field}_bits")
     values = np.ascontiguousarray(values, dtype=np.uint64)
-    pack(image, 8 * records.first + at, records.width, width, values)
+    pack(image, *records.column(field), values)
 
 
 def _put_pointers(image: np.ndarray, records: Records, ptr: np.ndarray) -> None:
@@ -179,10 +177,7 @@ def ngrams(source: File, image: np.ndarray, layout: Layout) -> tuple[list[Found]
 
 
 def _take(image: np.ndarray, records: Records, field: str, more: int = 0) -> np.ndarray:
-    at = 0 if field == "word" else getattr(records, f"{field}_at")
-    width = getattr(records, f"{field}_bits")
-    n = records.n + more
-    return unpack(image, 8 * records.first + at, records.width, width, n)
+    return unpack(image, *records.column(field), records.n + more)
 
 
 def _pointers(image: np.ndarray, records: Records) -> np.ndarray:

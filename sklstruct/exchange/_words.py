@@ -12,6 +12,7 @@ from ..backoff import BackoffModel
 from ..backoff._model import check_model
 from ..symbols import Labels
 from ..symbols._text import BLANK
+from ._arpa_fast import SPARE_BYTES
 
 _LN10 = np.log(10.0)
 MARKS = {"start": "<s>", "end": "</s>", "unknown": "<unk>"}
@@ -50,7 +51,8 @@ class FileWords:
         The words, UTF-8.
 
     text, ptr : ndarrays
-        The same; word w is ``text[ptr[w]:ptr[w + 1]]``.
+        The same; word w is ``text[ptr[w]:ptr[w + 1]]``. `SPARE_BYTES`
+        more follow the last word; see `_arpa_fast.format_block`.
 
     special : dict
         The word of each of "start", "end", "unknown".
@@ -104,7 +106,8 @@ class FileWords:
         except UnicodeEncodeError as exc:
             label = words[spelt.index(exc.object)]
             raise ValueError(f"symbol {label!r} cannot be encoded as UTF-8") from exc
-        self.text = np.frombuffer(b"".join(self.spelling), dtype=np.uint8)
+        joined = b"".join([*self.spelling, bytes(SPARE_BYTES)])
+        self.text = np.frombuffer(joined, dtype=np.uint8)
         lengths = np.array(list(map(len, self.spelling)), dtype=np.int64)
         self.ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self.longest = int(lengths.max())

@@ -62,17 +62,17 @@ cdef class Descent:
                 free(self.at[k].place)
             free(self.at)
 
-    cdef Context* descend(self, Streams s) except? NULL nogil:
-        """The next child of the current context; NULL if none is left.
+    cdef int descend(self, Streams s) except -1 nogil:
+        """Go to the next child of the current context; 0 if none is left.
 
         Input 3 k has the nodes of level k.
         """
         cdef Py_ssize_t k = self.depth + 1
         cdef Context* here
         if k == self.n_levels or not more(s, 3 * k):
-            return NULL
+            return 0
         if k and next_node(s, 3 * k).parent != self.at[k - 1].number:
-            return NULL
+            return 0
         here = &self.at[k]
         here.number += 1
         here.n = next_node(s, 3 * k).n_pairs
@@ -84,7 +84,7 @@ cdef class Descent:
                 with gil:
                     raise MemoryError
         self.depth = k
-        return here
+        return 1
 
 
 def adjust(Streams s, const double[::1] least, const unsigned char[::1] stays,
@@ -106,15 +106,16 @@ def adjust(Streams s, const double[::1] least, const unsigned char[::1] stays,
     cdef Context* above
     cdef double c
     cdef int32_t y
+    cdef bint new
     with nogil:
         while True:
-            here = path.descend(s)
+            new = path.descend(s)
             k = path.depth
-            if here == NULL:
-                if k < 0:
-                    break
+            if k < 0:
+                break
+            here = &path.at[k]
+            if not new:
                 # All children have been seen: the adjusted counts are ready.
-                here = &path.at[k]
                 for i in range(here.n):
                     c = here.value[i]
                     if c < 5.0:
@@ -161,17 +162,18 @@ def smooth(Streams s, const double[:, ::1] discounts, const double[::1] base):
     cdef Context* here
     cdef Context* above
     cdef double a, total, rest, removed, mass
-    cdef bint some
+    cdef bint some, new
     cdef int32_t y
     with nogil:
         while True:
-            here = path.descend(s)
+            new = path.descend(s)
             k = path.depth
-            if here == NULL:
-                if k < 0:
-                    break
+            if k < 0:
+                break
+            if not new:
                 path.depth -= 1
                 continue
+            here = &path.at[k]
             s.ins[3 * k].at += 1
             total = rest = removed = 0.0
             some = False

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from .._checks import check_count, physical_memory
-from .._files import COMPRESSIONS, DamagedData, open_read
+from .._files import COMPRESSIONS, DamagedData, open_read, raise_if_full
 from . import _text_fast as _fast
 from ._text import MOST_TOKENS, NumberedText, WordTable, split_string
 
@@ -512,15 +512,8 @@ class _Copy:
                 shutil.copyfileobj(file, copy, _BLOCK)
                 copy.flush()
             except OSError as exc:
-                if exc.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                    raise
-                raise OSError(
-                    exc.errno,
-                    f"{exc.strerror}: no room for a copy of {name}; free some, or "
-                    "choose another folder for temporary files (folder of TextFile, -T "
-                    "of the command)",
-                    os.path.dirname(self.path),
-                ) from exc
+                raise_if_full(exc, f"a copy of {name}", os.path.dirname(self.path))
+                raise
 
     def described(self) -> _Described:
         """The path and the name, for another process."""
