@@ -127,11 +127,13 @@ else:
         @property
         def _doc_link_template(self):
             docs, name = os.environ.get("SKLSTRUCT_DOCS"), type(self).__name__
+            if not docs:
+                return ""
             # The page has the name of the package that offers the class, which need
             # not be the package that holds it.
             for package, module in list(sys.modules.items()):
                 public = re.fullmatch(r"sklstruct\.[a-z]\w*", package)
-                if docs and public and name in getattr(module, "__all__", ()):
+                if public and name in getattr(module, "__all__", ()):
                     return f"{docs.rstrip('/')}/generated/{package}.{name}.html"
             return ""
 

@@ -452,7 +452,9 @@ def forward(
             first = state_ptr[i]
             last = state_ptr[i + 1]
             enter(&w, cand_ptr, candidate, observed, i)
-            w.bound = &bound[cand_ptr[i]] if bound.shape[0] else NULL
+            w.bound = NULL
+            if bound.shape[0] and w.n_candidates:
+                w.bound = &bound[cand_ptr[i]]
             w.capacity = <int>min(room - last, 2147483646)
             w.out_node = &state_node[0] + last
             w.out_candidate = &state_candidate[0] + last

@@ -22,12 +22,10 @@ from ..taxonomy import Taxonomy
 from ._ngrams import NgramTrie, depth_first, parents_in_order
 from ._reading import Reader, Words
 from ._scores import ByteWeights
+from ._texts import ERRORS
 from ._vectorizer import NgramVectorizer, idf_of
 
 TEXT_MODEL = Container(b"sklstruct texts\n", 2, "a text classifier")
-
-# Labels and n-grams may hold lone surrogates, as texts may.
-_ERRORS = "surrogatepass"
 
 
 def _narrow(numbers: Any) -> NDArray:
@@ -88,7 +86,7 @@ def _put_vectorizer(i: int, one: NgramVectorizer, arrays: dict) -> dict[str, Any
         arrays[f"lengths{i}"] = _narrow(np.diff(words.ends))
     if one.terms_ is not None:
         terms = np.array(one.terms_, dtype=object)
-        put_labels(f"terms{i}", terms, arrays, _ERRORS)
+        put_labels(f"terms{i}", terms, arrays, ERRORS)
     return header
 
 
@@ -117,7 +115,7 @@ def _vectorizer(i: int, header: dict[str, Any], arrays: dict) -> NgramVectorizer
     one.n_texts_ = int(header["n_texts"])
     one.terms_ = None
     if f"terms{i}" in arrays:
-        one.terms_ = labels_of(f"terms{i}", "object", arrays, _ERRORS).tolist()
+        one.terms_ = labels_of(f"terms{i}", "object", arrays, ERRORS).tolist()
         check_length("terms", np.array(one.terms_), n_columns, "one per column")
     if one.use_idf:
         n_with = arrays[f"n_with{i}"]
@@ -148,7 +146,7 @@ def write_model(
     header: dict[str, Any] = {
         "parameters": _plain(parameters),
         "features": features,
-        "labels": put_labels("labels", names, arrays, _ERRORS),
+        "labels": put_labels("labels", names, arrays, ERRORS),
         "n_nodes": [tree.n_nodes for tree in trees],
         "names": [
             None if tree.names is None else [_name(name) for name in tree.names]
@@ -204,7 +202,7 @@ def model_of(header: dict[str, Any], arrays: dict[str, NDArray]) -> Parts:
     )
     n_columns = sum(one.trie_.n_columns for one in vectorizers.values())
     check_length("count", weights.count, n_columns, "one per column")
-    names = labels_of("labels", header["labels"], arrays, _ERRORS)
+    names = labels_of("labels", header["labels"], arrays, ERRORS)
     prior = arrays["prior"].astype(np.float64)
     check_length("prior", prior, names.size, "one per label")
     one_label = header["y"] is None

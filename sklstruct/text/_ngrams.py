@@ -54,6 +54,8 @@ class _Learner:
     ) -> _Learner:
         """Count the n-grams of these blocks of texts; keep: their symbols too."""
         for part in parts:
+            if stop[0]:  # set by another thread; the result is not used
+                break
             read = self.reader.read(texts[part], learn=True)
             if keep:
                 self.read.append(read)

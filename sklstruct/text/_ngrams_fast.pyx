@@ -254,7 +254,7 @@ def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
     counts : (n_columns,) zeros; bits, above, top : zeros, a bit for each column, for
         each 64 columns and for each 4096. They sort a row in linear time, and are all
         zero again at the end.
-    indptr : (n_texts,) the end of each row.
+    indptr : (n_texts,) the end of each row. After `stop` all further rows are empty.
     indices, data : room for all entries.
     """
     cdef Slot *slots = <Slot *> &table[0, 0]
@@ -264,7 +264,7 @@ def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
     cdef uint32_t n_roots = <uint32_t> roots.shape[0]
     cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), low, middle, high
     cdef int64_t s = 0, i, begin, n, least, d, end, k = 0, start
-    cdef Py_ssize_t t, a, b, c
+    cdef Py_ssize_t t = 0, a, b, c
     cdef int32_t v
     cdef double x, total
     with nogil:
@@ -331,4 +331,7 @@ def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                 for d in range(start, k):
                     data[d] = <Real> (data[d] / total)
             indptr[t] = k
+        if stop[0] != 0:
+            for a in range(t, text_ends.shape[0]):
+                indptr[a] = k
     propagate()

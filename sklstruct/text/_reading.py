@@ -26,7 +26,7 @@ from ._letters_fast import (
     read_letters,
     squeeze_spaces,
 )
-from ._texts import Texts
+from ._texts import ERRORS, Texts
 
 # The words of the word analyzer of scikit-learn.
 TOKEN = re.compile(r"(?u)\b\w\w+\b")
@@ -35,7 +35,6 @@ _SHORTEST_WORD = 2
 # Texts with these letters are converted to lower case one by one: the form of a sigma
 # depends on the letters around it, and the other letter becomes two.
 _BY_TEXT = "\u03a3".encode(), "\u0130".encode()
-_ERRORS = "surrogatepass"
 # The letters that are read for others: each for itself.
 _SAME = np.empty(0, dtype=np.uint32)
 
@@ -81,7 +80,7 @@ def _read_text(
     """Texts in UTF-8, the end of each, and the letters that are read for others."""
     text, ends = texts.packed()
     if lowercase and any(has_pair(text, *letter) for letter in _BY_TEXT):
-        text, ends = pack_strings([t.lower() for t in texts], _ERRORS)
+        text, ends = pack_strings([t.lower() for t in texts], ERRORS)
         lowercase = False
     return text, ends, _lower() if lowercase else _SAME
 
@@ -99,7 +98,7 @@ class Words(CheckedState):
 
     @classmethod
     def of(cls, stop_words: Sequence[str], words: Sequence[str] = ()) -> Words:
-        letters, ends = pack_strings([*stop_words, *words], _ERRORS)
+        letters, ends = pack_strings([*stop_words, *words], ERRORS)
         return cls(letters, np.append(0, ends), len(stop_words))
 
     def _check_arrays(self) -> None:
@@ -140,7 +139,7 @@ class Words(CheckedState):
     def strings(self) -> list[str]:
         """The words, stop words included."""
         letters, ends = self.learned
-        return unpack_strings("letters", (letters, ends[1:]), _ERRORS).tolist()
+        return unpack_strings("letters", (letters, ends[1:]), ERRORS).tolist()
 
     def ranks(self) -> np.ndarray:
         """The place of each word, by its number, when all are sorted as strings."""

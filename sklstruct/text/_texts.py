@@ -15,8 +15,8 @@ from ._letters_fast import letters_to_bytes
 # Letters that are read at a time: the arrays of a block stay in the cache.
 _BLOCK = 1 << 17
 
-# Texts may hold lone surrogates.
-_ERRORS = "surrogatepass"
+# Texts may hold lone surrogates, and so may their words, n-grams and labels.
+ERRORS = "surrogatepass"
 
 
 class Texts:
@@ -33,7 +33,7 @@ class Texts:
 
     def __iter__(self) -> Iterator[str]:
         for part in blocks(self):
-            yield from unpack_strings("X", self[part].packed(), _ERRORS).tolist()
+            yield from unpack_strings("X", self[part].packed(), ERRORS).tolist()
 
     def packed(self) -> tuple[np.ndarray, np.ndarray]:
         """The texts in UTF-8, one after the other, and the end of each."""
@@ -59,7 +59,7 @@ class ListedTexts(Texts):
         return iter(self.texts)
 
     def packed(self) -> tuple[np.ndarray, np.ndarray]:
-        data = np.frombuffer("".join(self.texts).encode("utf-8", _ERRORS), np.uint8)
+        data = np.frombuffer("".join(self.texts).encode("utf-8", ERRORS), np.uint8)
         ends = np.cumsum(self.sizes)
         if ends.size and ends[-1] < data.size:
             letters_to_bytes(data, ends)

@@ -345,6 +345,22 @@ def test_pruning_after_a_narrow_beam(kind, monkeypatch):
         assert pruned.n_states <= whole.n_states
 
 
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_position_without_candidates_has_no_path(at):
+    # The place of the last position is past all bounds: kernels with bounds checks
+    # refuse its address.
+    model = random_model("additive", 3, 3, 0, marks=False)
+    positions = [(np.array([0, 1]), np.zeros(2))] * 3
+    positions[at] = np.empty(0, dtype=np.int64), np.empty(0)
+    c = make_candidates(positions, -1)
+    assert c.ptr[at] == c.ptr[at + 1]
+    solver = LatticeSolver(ContextAutomaton(model))
+    for prune in (False, True):
+        n_states = np.diff(solver.best_lattice(c, prune).ptr)
+        assert (n_states[: at + 1] > 0).all() and not n_states[at + 1 :].any()
+        assert solver.decode(c, prune).log_proba == -np.inf
+
+
 def test_a_bound_that_no_memory_holds_says_so(monkeypatch):
     def small(n_bytes, max_bytes, what, remedy):
         raise MemoryError(f"{what}: {remedy}")

@@ -497,3 +497,32 @@ def test_threads_may_read_words_while_the_table_of_words_is_made(monkeypatch):
     np.testing.assert_array_equal(vectorizer.transform(TEXTS).toarray(), right)
     np.testing.assert_array_equal(inner[1], right)
     assert vectorizer.get_feature_names_out().size == right.shape[1]
+
+
+def test_a_thread_that_learns_ends_at_the_flag():
+    reader, texts = Reader("char", 1, 2, True, None), as_texts(TEXTS)
+    parts = [slice(i, i + 1) for i in range(len(TEXTS))]
+    for stop, n in ((0, len(TEXTS)), (1, 0)):
+        learner = _ngrams._Learner(reader, False)
+        learner.learn(texts, parts, True, np.array([stop], np.int32))
+        assert len(learner.read) == n
+
+
+def test_rows_after_the_flag_are_empty(monkeypatch):
+    # Their ends are read although the rows are not used.
+    trie = NgramVectorizer(analyzer="char").fit(TEXTS).trie_
+    read = trie.reader.read(as_texts(TEXTS))
+    count_rows = _ngrams.count_rows
+
+    def kernel(*given):
+        ends = given[-4]
+        assert ends.size == len(TEXTS)
+        ends[:] = -7  # as memory may hold
+        count_rows(*given)
+
+    monkeypatch.setattr(_ngrams, "count_rows", kernel)
+    _, _, expected = trie.block_rows(read, np.zeros(1, np.int32))
+    assert expected.min() > 0
+    data, indices, ends = trie.block_rows(read, np.ones(1, np.int32))
+    assert ends.tolist() == [0] * len(TEXTS)
+    assert data.size == indices.size == 0
