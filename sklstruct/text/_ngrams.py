@@ -295,6 +295,12 @@ class NgramTrie(CheckedState):
             raise ValueError("symbol must differ between the children of a node")
         return tables
 
+    def make_tables(self) -> None:
+        """Make the tables that all threads read, before the threads begin."""
+        _ = self.tables
+        if self.reader.words is not None:
+            _ = self.reader.words.known
+
     def names(self) -> list[str]:
         """The n-grams of the columns."""
         words = self.reader.words
@@ -358,7 +364,7 @@ class NgramTrie(CheckedState):
         read: the symbols of the texts, by block, if they are known.
         """
         reader = self.reader
-        self.tables  # noqa: B018 - made once, not by each thread
+        self.make_tables()
 
         def block(part: slice | Symbols) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             read = reader.read(texts[part]) if isinstance(part, slice) else part

@@ -189,7 +189,7 @@ def text_scores(
     factor = 1 / np.sqrt(len(vectorizers))
     at, before, scale, weight, gap = weights.kernel
     for vectorizer in vectorizers:
-        vectorizer.trie_.tables  # noqa: B018 - made once, not by each thread
+        vectorizer.trie_.make_tables()
 
     def block(part: slice) -> None:
         mine, first = z[part], 0
