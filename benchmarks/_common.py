@@ -40,6 +40,7 @@ import multiprocessing
 import os
 import platform
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -126,6 +127,14 @@ def kenlm_model(path: str | Path) -> Any:
     config.show_progress = False
     config.arpa_complain = kenlm.ARPALoadComplain.NONE
     return kenlm.Model(str(path), config)
+
+
+def lmplz_program() -> str:
+    """KenLM's program that estimates models, or exit with the reason."""
+    program = shutil.which(os.environ.get("LMPLZ", "lmplz"))
+    if program is None:
+        sys.exit("set LMPLZ to KenLM's lmplz to compare with it")
+    return program
 
 
 def edits(a: Sequence[Any], b: Sequence[Any]) -> int:

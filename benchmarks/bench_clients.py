@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,7 +36,15 @@ import time
 from pathlib import Path
 
 import numpy as np
-from _common import data_folder, fastest, main, options, timed, wikitext
+from _common import (
+    data_folder,
+    fastest,
+    lmplz_program,
+    main,
+    options,
+    timed,
+    wikitext,
+)
 from sklearn.frozen import FrozenEstimator
 
 from sklstruct import KneserNeyLM, LanguageModel
@@ -117,10 +124,8 @@ def train(case):
         files = ["--text", text, "--arpa", str(Path(folder, "model.arpa"))]
         commands = {"ours": [*ours, "-T", folder, *files]}
         if "kenlm" in options.peers:
-            program = shutil.which(os.environ.get("LMPLZ", "lmplz"))
-            if program is None:
-                sys.exit("set LMPLZ to KenLM's lmplz to compare with it")
-            theirs = [program, "-o", "5", "--skip_symbols", "-T", folder, *files]
+            theirs = [lmplz_program(), "-o", "5", "--skip_symbols", "-T", folder]
+            theirs += files
             commands["lmplz_1g"] = [*theirs, "-S", "1G"]
             commands["lmplz"] = theirs
         figures = in_turns(commands, stderr=subprocess.DEVNULL)
@@ -134,8 +139,7 @@ def train(case):
 def binary(options):
     import kenlm
 
-    program, lmplz = [sys.executable, "-m", "sklstruct"], os.environ.get("LMPLZ")
-    theirs = Path(shutil.which(lmplz or "lmplz") or sys.exit("set LMPLZ")).parent
+    program, theirs = [sys.executable, "-m", "sklstruct"], Path(lmplz_program()).parent
     with tempfile.TemporaryDirectory() as folder:
         text = text_file("WikiText-2", folder)
         arpa, our_file, their_file = (f"{folder}/{name}" for name in ("m", "a", "b"))

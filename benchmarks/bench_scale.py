@@ -87,10 +87,8 @@ import filecmp
 import functools
 import gzip
 import itertools
-import json
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -101,7 +99,17 @@ from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
-from _common import data_folder, main, options, peak_mb, timed, wikitext
+from _common import (
+    data_folder,
+    first_words,
+    lmplz_program,
+    main,
+    options,
+    peak_mb,
+    read_results,
+    timed,
+    wikitext,
+)
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -242,7 +250,7 @@ def two_workers(folder, n=2):
         yield client
 
 
-def first_words(words, folder):
+def sampled_words(words, folder):
     """A file of the first words of the sampled text, and their number."""
     path, n_words = Path(folder, "text.txt"), 0
     with open(sampled(), "rb") as text, open(path, "wb") as file:
@@ -289,7 +297,7 @@ def on_workers(path, folder, n_workers):
 
 def shards(case):
     with tempfile.TemporaryDirectory() as folder:
-        path, n_words = first_words(case["words"], folder)
+        path, n_words = sampled_words(case["words"], folder)
         figures, native = on_workers(path, folder, case["workers"])
         one = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
         fit = timed(one.fit, TextFile(path), repeats=1)
@@ -327,7 +335,7 @@ def memory_of_workers():
     found = []
     for words in ("1e6", "4e6"):
         with tempfile.TemporaryDirectory() as folder:
-            path, _ = first_words(words, folder)
+            path, _ = sampled_words(words, folder)
             figures, native = on_workers(path, folder, 2)
             pairs = LanguageModel.load(native).backoff_model_.pairs
             figures["branch"] = pairs_by_symbol(pairs).max() / pairs.n_pairs
@@ -350,10 +358,9 @@ def limits(case):
     have measured on another text."""
     measured, words = memory_of_workers(), float(case["words"])
     results = Path(__file__).parents[1] / "docs" / "benchmarks" / "results"
-    record = json.loads((results / "scale.json").read_text(encoding="utf-8"))
     law = next(
         row["figures"]
-        for row in record["results"]
+        for row in read_results(results / "scale.json")["results"]
         if row["case"] == {"part": "paper", "words": "1e9"}
     )
     pairs = law["pairs"] * (words / 1e9) ** law["pair_exponent"]
@@ -388,19 +395,13 @@ def limits(case):
 
 def presets(case):
     """Memory of one process for the models that are not fitted on shards."""
-    text, n_words, peaks = wikitext("train"), 0, []
-    fit = None
+    text, peaks = wikitext("train"), []
     for share in (0.5, 1.0):
-        some, fit = [], None  # the model of the half is freed
-        for sentence in text:
-            some.append(sentence)
-            n_words += len(sentence)
-            if n_words >= share * float(case["words"]):
-                break
+        fit = None  # the model of the half is freed
+        some = first_words(text, share * float(case["words"]))
         with OwnMemory() as watch:
             fit = timed(LanguageModel(case["model"]).fit, some, repeats=1)
-        peaks.append((n_words, watch.peak_mb))
-        n_words = 0
+        peaks.append((sum(map(len, some)), watch.peak_mb))
     (n0, mb0), (n1, mb1) = peaks
     slope = (mb1 - mb0) / (n1 - n0)
     return {
@@ -538,13 +539,10 @@ def measured(command):
 
 
 def lmplz(path, folder, memory="4G"):
-    program = shutil.which(os.environ.get("LMPLZ", "lmplz"))
-    if program is None:
-        sys.exit("set LMPLZ to KenLM's lmplz to compare with it")
     options = ["-o", "5", "-S", memory, "-T", folder, "--skip_symbols"]
     options += ["--discount_fallback", "--text", str(path)]
     arpa = Path(folder, "model.arpa")
-    cpu, wall, mb = measured([program, *options, "--arpa", str(arpa)])
+    cpu, wall, mb = measured([lmplz_program(), *options, "--arpa", str(arpa)])
     arpa.unlink()
     return {"lmplz_seconds": cpu, "lmplz_wall": wall, "lmplz_mb": mb}
 
@@ -564,14 +562,8 @@ lm.fit(TextFile(sys.argv[1], memory=memory)).save(sys.argv[2])
 
 def text_to_arpa(case):
     with tempfile.TemporaryDirectory() as folder:
-        path, arpa = Path(folder, "text.txt"), Path(folder, "ours.arpa")
-        n_words = 0
-        with open(sampled(), "rb") as source, open(path, "wb") as text:
-            for line in source:
-                text.write(line)
-                n_words += len(line.split())
-                if n_words >= float(case["words"]):
-                    break
+        path, n_words = sampled_words(case["words"], folder)
+        arpa = Path(folder, "ours.arpa")
         if case["program"] == "lmplz":
             command = [sys.executable, "-m", "sklstruct", "lmplz", "-o", "5", "-q"]
             command += ["-T", folder, "--skip_symbols", "--discount_fallback"]

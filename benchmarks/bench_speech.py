@@ -12,8 +12,6 @@ the word error rate: insertions, deletions and substitutions over the words read
 from __future__ import annotations
 
 import io
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +19,7 @@ import wave
 from pathlib import Path
 
 import numpy as np
-from _common import edits, main, spoken_sentences
+from _common import edits, lmplz_program, main, spoken_sentences
 from scipy.signal import resample_poly
 
 VOICES = ("en-us", "en-gb")
@@ -86,8 +84,7 @@ def model_file(name, folder, known):
     ours = [sys.executable, "-m", "sklstruct"]
     plain = ["lmplz", "-o", "3", "--skip_symbols", "--text", str(text), "--arpa", out]
     if name == "lmplz":
-        program = shutil.which(os.environ.get("LMPLZ", "lmplz"))
-        command(program, *plain[1:], "-S", "1G", "-T", str(folder))
+        command(lmplz_program(), *plain[1:], "-S", "1G", "-T", str(folder))
     elif name == "sklstruct lmplz":
         command(*ours, *plain)
     else:

@@ -176,20 +176,13 @@ class Hiclass:
 
     def fit(self, X, y):
         tree = TAXONOMY_BUILDERS["cut"]().build(X, y)
-        self.classes_ = tree.classes
-        depth = tree.depth + 1
-        self.paths = np.full((tree.n_classes, depth), "", dtype=object)
-        for c in range(tree.n_classes):
-            path = [f"n{v}" for v in tree.path(tree.leaf_of_class[c])[1:]]
-            path = [*path[:-1], f"c{c}"]
-            self.paths[c, : len(path)] = path
-        self.model.fit(X, self.paths[np.searchsorted(tree.classes, y)])
+        self.class_of = dict(zip(tree.classes.astype(str), tree.classes))
+        self.model.fit(X, tree.label_paths(y).astype(object))
         return self
 
     def predict(self, X):
         found = self.model.predict(X)
-        last = ["".join(row[row != ""][-1:]) for row in found]
-        return self.classes_[[int(name[1:]) for name in last]]
+        return np.array([self.class_of[row[row != ""][-1]] for row in found])
 
 
 if __name__ == "__main__":

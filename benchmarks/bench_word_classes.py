@@ -17,7 +17,7 @@ validation file. `large`: the text of SKLSTRUCT_TEXT, one sentence a line, with 
 names of qualities, "best" with windows of six words as in the ladder, the others of
 four; `large_threads`: in several threads, with the seconds of the clock.
 `help`: the lines of Python's help, every tenth to test, with the names of qualities and
-no validation text. With ``--peer kenlm`` also ``lmplz`` of KenLM, which must be on the
+no validation text. With ``--peer kenlm`` also ``lmplz`` of KenLM, from `LMPLZ` or the
 PATH.
 """
 
@@ -26,7 +26,6 @@ from __future__ import annotations
 import os
 import pickle
 import random
-import shutil
 import subprocess
 import tempfile
 import time
@@ -36,7 +35,7 @@ from pydoc_data.topics import topics
 import joblib
 import numpy as np
 import scipy.sparse as sp
-from _common import fastest, main, timed, wikitext
+from _common import fastest, lmplz_program, main, timed, wikitext
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
@@ -250,14 +249,11 @@ def sentences_of(split):
 
 def lmplz():
     """Order 5, its own smoothing; judged by our reader of the file that it writes."""
-    program = shutil.which("lmplz")
-    if program is None:
-        raise RuntimeError("lmplz of KenLM must be on the PATH")
     with tempfile.TemporaryDirectory() as folder:
         arpa = Path(folder, "wt2.arpa")
         start = time.perf_counter()
         subprocess.run(
-            [program, "-o", "5", "-T", folder, "-S", "2G", "--arpa", arpa],
+            [lmplz_program(), "-o", "5", "-T", folder, "-S", "2G", "--arpa", arpa],
             input="\n".join([*sentences_of("train"), ""]),
             text=True,
             check=True,

@@ -11,10 +11,11 @@ from _common import read_results
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from draw_front import NAMES
+from draw_front import LINES, WINDOWS
 from matplotlib.ticker import NullLocator
 
-# With a cache: cases of bench_word_classes.py, from the fastest to the best.
+# Cases of bench_word_classes.py, from the fastest to the best; with a cache: CACHED.
+NAMES = (*WINDOWS, *LINES)
 CACHED = (
     "modified Kneser-Ney + caches with classes",
     '"better" + caches with classes',

@@ -52,6 +52,12 @@ def test_cases_are_plain_and_different(load, name):
     assert len(set(texts)) == len(texts)
 
 
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("draw_*.py")), ids=lambda p: p.stem)
+def test_programs_of_pictures_have_what_they_import(load, path):
+    pytest.importorskip("matplotlib", reason="the pictures are drawn by Matplotlib")
+    assert callable(load(path.stem).main)
+
+
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda p: p.stem)
 def test_documented_results_belong_to_a_case(load, path):
     """A figure of the pages can be made again: the program has the case."""

@@ -117,36 +117,47 @@ class FeatureProblem:
         fit_intercept: bool,
         stop: NDArray,
     ) -> None:
-        self.shift = np.zeros(X.shape[1])
-        if fit_intercept and not is_sparse(X):
-            # Beside intercepts, columns far from 0 are nearly the same column, and
-            # descents by one coordinate after the other hardly move. Their means belong
-            # to the intercepts.
-            mean = np.average(X, 0, weight)
-            size = np.average(X * X, 0, weight)
-            far = mean * mean > 0.99 * size  # 10 standard deviations
-            if far.any():
-                self.shift[far] = mean[far]
-                X = X - self.shift
-        self.X = X
-        self.dense: NDArray | None = None if is_sparse(X) else np.asfortranarray(X)
         self.n_samples, self.n_features = X.shape
         self.n_entries = X.nnz if is_sparse(X) else X.size
         self.n_lanes = Y.shape[0]
         self.Y, self.coupled, self.fit_intercept = Y, coupled, fit_intercept
         self.weight, self.total, self.stop = weight, float(weight.sum()), stop
         self.code = Y.argmax(axis=0) if coupled else None
+        self.X = X
+        self.dense: NDArray | None = None
+        self.shift = np.zeros(self.n_features)
         # Weighted squared lengths of the columns.
-        if self.dense is not None:
-            self.squares = np.einsum("ij,ij,i->j", self.dense, self.dense, weight)
-        elif is_sparse(X):
-            self.squares = np.empty(self.n_features)
-            if self._turn(X):
-                self.X = X = X.copy()
-                X.sum_duplicates()
-                self._turn(X)
+        self.squares = np.empty(self.n_features)
+        if not is_sparse(X):
+            self.X = self.dense = self._shifted(np.asfortranarray(X))
+        elif self._turn(X):
+            self.X = X = X.copy()
+            X.sum_duplicates()
+            self._turn(X)
         # Sums of the outcomes, which those of the probabilities equal at an optimum.
         self.outcomes = Y @ weight
+
+    def _shifted(self, X: NDArray) -> NDArray:
+        """X without the means of columns far from 0; sets `shift` and `squares`.
+
+        Beside intercepts, columns far from 0 are nearly the same column, and descents
+        by one coordinate after the other hardly move. Their means belong to the
+        intercepts.
+        """
+        weight, squares = self.weight, "ij,ij,i->j"
+        self.squares = np.einsum(squares, X, X, weight)
+        if not self.fit_intercept:
+            return X
+        mean = weight @ X / self.total
+        far = mean * mean * self.total > 0.99 * self.squares  # 10 standard deviations
+        if far.any():
+            # Means of the differences from a sample: constant columns become 0, where
+            # rounding errors of their means would be columns of tiny lengths.
+            first = X[0, far]
+            self.shift[far] = first + weight @ (X[:, far] - first) / self.total
+            X = X - self.shift
+            self.squares = np.einsum(squares, X, X, weight)
+        return X
 
     def _turn(self, X: sp.csr_matrix) -> bool:
         """Set `columns` and `squares`; whether an entry is there twice."""

@@ -982,3 +982,18 @@ def test_columns_far_from_0_are_those_near_0(penalty, n_classes):
     )
     path = StructuredLogisticRegression(penalty, tol=1e-7).coef_path(moved, y, Cs=[0.3])
     np.testing.assert_allclose(path.intercepts[0], far.intercept_, rtol=1e-3)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("constant", [0.1, 1 / 3, -123.456])
+def test_a_constant_column_has_no_weight_and_no_warning(constant):
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((200, 3))
+    y = (X[:, 0] > 0).astype(int)
+    weight = rng.uniform(0.5, 2.0, 200)
+    wide = np.column_stack([np.full(200, constant), X])
+    model = StructuredLogisticRegression().fit(wide, y, weight)
+    assert model.coef_[:, [0]].nnz == 0
+    alone = StructuredLogisticRegression().fit(X, y, weight)
+    np.testing.assert_allclose(model.coef_[:, 1:].toarray(), alone.coef_.toarray())
+    np.testing.assert_allclose(model.intercept_, alone.intercept_)
