@@ -12,7 +12,8 @@ from _common import read_results
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from matplotlib.ticker import NullLocator
+
+LEFT = 120  # of the axis, where the names begin
 
 
 def main(source, target):
@@ -22,41 +23,34 @@ def main(source, target):
         if result["case"]["section"] == "ladder"
     ]
     rows.sort(key=lambda row: -row[1]["test"])  # the best at the top
-    # One row per model: names beside points of a scatter plot would overlap.
-    figure, (left, right) = plt.subplots(
-        1, 2, sharey=True, figsize=(8.6, 5.2), layout="constrained", width_ratios=(3, 2)
-    )
+    # One row per model, with its name above the point: names beside points of a scatter
+    # plot would overlap. Few inches: the letters stay readable on a telephone.
+    figure, ax = plt.subplots(figsize=(5.4, 9.6), layout="constrained")
     for y, (name, figures) in enumerate(rows):
         peer, named = name.startswith("KenLM"), name.startswith('"')
         colour = "#777777" if peer else "#D55E00" if named else "#0072B2"
-        marker = "s" if peer else "o"
-        for ax, value, text in (
-            (left, figures["test"], f"{figures['test']:.0f}"),
-            (right, figures["fit_seconds"], f"{figures['fit_seconds']:.3g}"),
-        ):
-            ax.plot(value, y, marker, color=colour, ms=8)
-            ax.annotate(
-                text,
-                (value, y),
-                xytext=(8, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=11,
-                color=colour,
-            )
-    left.set_yticks(range(len(rows)), [name for name, _ in rows], fontsize=11)
-    left.set_xlim(115, 265)
-    left.set_xlabel("test perplexity (lower is better)", fontsize=11)
-    right.set_xscale("log")
-    right.set_xticks([1, 10, 100])
-    right.set_xlim(0.8, 1500)
-    right.xaxis.set_major_formatter("{x:g}")
-    right.xaxis.set_minor_locator(NullLocator())
-    right.set_xlabel("seconds of training", fontsize=11)
-    for ax in (left, right):
-        ax.grid(alpha=0.3)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        value, seconds = figures["test"], figures["fit_seconds"]
+        digits = 1 if seconds < 10 else 0
+        ax.plot(value, y, "s" if peer else "o", color=colour, ms=9)
+        ax.text(LEFT, y + 0.25, name, va="bottom", fontsize=12)
+        ax.annotate(
+            f"{value:.0f} ({seconds:.{digits}f} s)",
+            (value, y),
+            xytext=(9, 0),
+            textcoords="offset points",
+            va="center_baseline",
+            fontsize=13,
+            color=colour,
+        )
+    ax.set_xlim(LEFT, 300)
+    ax.set_ylim(-0.6, len(rows) - 0.2)
+    ax.set_yticks([])
+    ax.set_xticks([150, 200, 250])
+    ax.tick_params(labelsize=13)
+    ax.set_xlabel("test perplexity (seconds of training)", fontsize=13)
+    ax.grid(axis="x", alpha=0.3)
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
     figure.savefig(target, dpi=150)
 
 

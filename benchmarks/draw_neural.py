@@ -29,12 +29,15 @@ NETWORKS = {
     ("transformer", 200): ("D--", "#56B4E9"),
 }
 
+# Offsets of numbers from their points.
+BELOW, LEFT = (0, -16), (-30, -6)
+
 
 def is_of(case, network):
     return (case["model"], case["units"]) == network
 
 
-def draw(ax, points, style, colour, label, below=False, **line):
+def draw(ax, points, style, colour, label, offset=(0, 7), **line):
     points = sorted(points)
     ax.plot(*zip(*points), style, color=colour, ms=7, label=label, **line)
     # Of runs of one network only the longest has a number at each point.
@@ -42,9 +45,9 @@ def draw(ax, points, style, colour, label, below=False, **line):
         ax.annotate(
             f"{y:.0f}",
             (x, y),
-            xytext=(0, -16 if below else 7),
+            xytext=offset,
             textcoords="offset points",
-            fontsize=9,
+            fontsize=11,
             color=colour,
         )
 
@@ -58,9 +61,9 @@ def main(folder, target):
         figures = [found[section, n] for n in names if (section, n) in found]
         return [(f["fit_seconds"], f["test"]) for f in figures]
 
-    figure, ax = plt.subplots(figsize=(8, 4.8), layout="constrained")
-    draw(ax, points("ladder", NAMES), "o-", "#0072B2", "sentence by sentence", True)
-    draw(ax, points("caches", CACHED), "s-", "#009E73", "with caches", True)
+    figure, ax = plt.subplots(figsize=(5.8, 6.4), layout="constrained")
+    draw(ax, points("ladder", NAMES), "o-", "#0072B2", "sklstruct without cache", BELOW)
+    draw(ax, points("caches", CACHED), "s-", "#009E73", "sklstruct with cache", BELOW)
     neural = read_results(folder / "neural.json")["results"]
     neural.sort(key=lambda result: tuple(result["case"].values()))
     for result in neural:
@@ -71,23 +74,25 @@ def main(folder, target):
         name = f"{case['model']}, {case['units']} units, {case['seconds']} s"
         same = [r["case"]["seconds"] for r in neural if is_of(r["case"], network)]
         face = "white" if case["seconds"] < max(same) else None
-        # Beside the transformer, or a longer run, which are above.
-        below = network == ("LSTM", 650) or face is not None
-        draw(ax, line, *NETWORKS[network], name, below, markerfacecolor=face)
+        # The curves of the transformer and of a longer run are above.
+        offset = LEFT if network == ("LSTM", 650) else BELOW if face else (0, 7)
+        draw(ax, line, *NETWORKS[network], name, offset, markerfacecolor=face)
     ax.set_xscale("log")
+    ax.set_xlim(1, 8000)
     ax.margins(y=0.1)
-    ax.set_xticks([1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000])
+    ax.set_xticks([1, 10, 100, 1000])
     ax.xaxis.set_major_formatter("{x:g}")
     ax.set_yscale("log")
     ax.set_yticks([100, 150, 200, 300, 400, 600])
     ax.yaxis.set_major_formatter("{x:g}")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_minor_locator(NullLocator())
-    ax.set_xlabel("CPU seconds of training, one core")
-    ax.set_ylabel("test perplexity, WikiText-2")
-    ax.legend(frameon=False)
+    ax.set_xlabel("CPU seconds of training, one core", fontsize=12)
+    ax.set_ylabel("test perplexity, WikiText-2", fontsize=12)
+    ax.tick_params(labelsize=11)
+    figure.legend(frameon=False, fontsize=11, loc="outside lower center", ncols=2)
     ax.grid(alpha=0.3)
-    figure.savefig(target, dpi=110)
+    figure.savefig(target, dpi=150)
 
 
 if __name__ == "__main__":

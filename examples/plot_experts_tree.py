@@ -1,16 +1,18 @@
 """
-A tree that experts made beside a learned one
-=============================================
+A tree made by experts and a learned tree
+=========================================
 
-Physicians put the diagnoses of ICD-10-CM into chapters, blocks and categories. Which
-of their groups does a tree find that knows only the words of the diagnoses? And does
-their tree classify better than the learned one? The texts are in the package
-simple-icd-10-cm (public domain).
+Physicians have arranged the diagnoses of ICD-10-CM in chapters, blocks and categories.
+This page asks two questions. Does a classifier along the experts' tree have better
+probabilities than a classifier along a learned tree? And which blocks of the experts
+does a tree find that is learned from the words of the diagnoses? The texts are in the
+package simple-icd-10-cm (public domain).
 """
 
 # %%
-# The titles of the codes of five characters, as far as they name one category (three
-# characters); categories with at least four of them.
+# The texts are the titles of the codes of up to five characters. The class of a text is
+# its category, a code of three characters. Titles that occur in several categories and
+# categories with fewer than four texts are left out.
 import matplotlib.pyplot as plt
 import numpy as np
 import simple_icd_10_cm as icd
@@ -39,8 +41,8 @@ for name in np.unique(y).tolist():
 print(f"{len(texts)} texts of {len(paths)} categories, such as {y[7]}: {texts[7]}")
 
 # %%
-# The same classifiers below the experts' tree, below none, and below the tree that the
-# default learns.
+# The classifiers at the nodes are the same for the experts' tree and for the tree that
+# the classifier learns by default.
 X_train, X_test, y_train, y_test = train_test_split(
     texts, y, stratify=y, random_state=0
 )
@@ -53,10 +55,12 @@ for title, tree in {"experts": experts, "learned": "auto"}.items():
     print(f"{title:8} accuracy {model.score(X_test, y_test):.3f}, log-loss {loss:.3f}")
 
 # %%
-# Two binary trees down to single categories: one that parts the categories where a
-# linear model can, in the leading directions of the words, and a random one. For each
-# block of at least three categories: the node whose categories match it best, by the
-# Jaccard index, the common ones over those of either.
+# Two binary trees with one category per leaf are compared with the blocks of the
+# experts. The first tree is learned from the leading directions of the words, and the
+# second is random. For each block of at least three categories, the picture shows the
+# node whose categories match the block best. The Jaccard index is the number of common
+# categories divided by the number of categories that are in the block or below the
+# node.
 reduced = make_pipeline(TruncatedSVD(100, random_state=0), Normalizer())
 Z = reduced.fit_transform(X_train)
 trees = {
@@ -105,7 +109,7 @@ title = "binary tree (a dot is a block, bars are the means of the chapters)"
 figure.legend(title=title, loc="outside upper center", ncols=2)
 
 # %%
-# Blocks whose diagnoses share words come out, such as diabetes, burns and poisonings.
-# If the diagnoses of a block have few words in common, the tree groups them in another
-# way.
+# The learned tree finds blocks whose diagnoses have words in common, such as diabetes,
+# burns and poisonings. If the diagnoses of a block have few words in common, the
+# learned tree groups them in another way.
 plt.show()

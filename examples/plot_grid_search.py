@@ -2,10 +2,11 @@
 Tuning language models with GridSearchCV
 ========================================
 
-A :class:`~sklstruct.language_model.LanguageModel` takes sentences and scores itself, so
-``GridSearchCV`` needs neither targets nor a scorer. The estimators also work alone on
-context windows, where the perplexity scorer of :mod:`sklstruct.metrics` stands in
-for scikit-learn's ``neg_log_loss``, which fails when a fold lacks a class.
+A :class:`~sklstruct.language_model.LanguageModel` learns from sentences and has a
+method ``score``, so ``GridSearchCV`` needs neither targets nor a scorer. An estimator
+without a language model learns from windows of symbols and needs a scorer of
+:mod:`sklstruct.metrics`, because ``neg_log_loss`` of scikit-learn fails if a fold does
+not contain all classes.
 """
 
 import numpy as np
@@ -21,11 +22,11 @@ from sklstruct.symbols import context_windows
 sentences = load_python_topics(drop_repeated=True)[:1200]
 
 # %%
-# Sentences in
-# ------------
-# Parameters of the model and of the estimator inside it are tuned together. The score
-# is the mean log-likelihood per token. ``KFold`` without shuffling keeps neighbouring
-# sentences in one fold.
+# A search with sentences
+# -----------------------
+# The parameters of the language model and of its estimator are tuned together. The
+# score is the mean log-likelihood per token. ``KFold`` without shuffling keeps
+# neighbouring sentences in the same fold.
 
 search = GridSearchCV(
     LanguageModel(StructuredLogLinearLM(penalty="l2"), min_count=2),
@@ -40,9 +41,9 @@ print(search.best_params_)
 print(f"held-out perplexity {np.exp(-search.best_score_):.1f}")
 
 # %%
-# The good values lie along a diagonal: a small weight ``alpha`` of deep contexts asks
-# for a small penalty ``lam``, which is a total over the samples and needs no rescaling
-# when the corpus grows.
+# The good values lie along a diagonal: the smaller the weight ``alpha`` of long
+# contexts, the smaller is the best strength ``lam`` of the penalty. ``lam`` is measured
+# in counts, so good values do not change with the size of the text.
 
 import matplotlib.pyplot as plt
 
@@ -77,12 +78,13 @@ axes[0].set_ylabel("lam")
 _ = figure.suptitle("Held-out perplexity (dark: better)")
 
 # %%
-# Windows in
-# ----------
-# The same estimator behind a :class:`~sklstruct.SuffixTreeVectorizer`, as one would use
-# it on any sequence of symbols. The folds do not have the same classes: targets that
-# were not seen in training are left out of the scorer's mean, or given mass with
-# ``LikelihoodScorer("neg_perplexity", unknown=1e-3)``.
+# A search with windows
+# ---------------------
+# Here the estimator is the last step of a pipeline with a
+# :class:`~sklstruct.SuffixTreeVectorizer`, for any sequence of symbols. The folds do
+# not contain the same classes. Targets that do not occur in the training part are left
+# out of the mean. With ``LikelihoodScorer("neg_perplexity", unknown=1e-3)`` these
+# targets get a probability instead.
 
 windows = context_windows([s for s in sentences[:600] if s], max_depth=3)
 keep = windows.sample_weight > 0

@@ -1,15 +1,16 @@
 """
-Coarse answers where fine ones are uncertain
-============================================
+Answers at inner nodes of a tree
+================================
 
-A classifier that is not sure of the class may still be sure of a group of classes.
-`predict_at` returns the deepest node of the tree that has a given probability. The
-tree decides whether such answers are useful. They are if the classes that the model
-confuses are below one node. Otherwise the answer is often the root, that is, any class.
+A classifier that is not sure of the class may be sure of a group of classes.
+`predict_at` returns the deepest node of the tree that has at least a given probability.
+Such answers are useful if the classes that the model confuses are below one node.
+Otherwise the answer is often the root, which stands for any class.
 """
 
 # %%
-# Digits, made hard to read: noise, and half of the contrast.
+# The data are images of digits with less contrast and added noise, so that many digits
+# are hard to recognise.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -24,8 +25,8 @@ X = X / 32 + 0.2 * np.random.default_rng(0).normal(size=X.shape)
 X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
 
 # %%
-# Three trees: named groups of digits with similar shapes; random groups; and a tree
-# that was learned, whose nodes have numbers as names.
+# Three trees are compared: groups of digits with similar shapes, random groups, and a
+# learned tree. The groups of the first tree have names.
 shapes = {
     "round": {"one hole": [0, 6, 9], "two holes": [8]},
     "angular": {"straight": [1, 4, 7], "hooked": [2, 3, 5]},
@@ -44,7 +45,8 @@ for path, digit in zip(model.predict_at(X_test[:8], confidence=0.8), y_test[:8])
     print(f"true {digit}: {' / '.join(path[path != '']) or 'some digit'}")
 
 # %%
-# The probability of a group, by its name, and the confusions of the groups.
+# The probability of a group is found by the name of the group. The confusion matrix
+# counts groups.
 P = model.predict_node_proba(X_test)
 print("P(round | x) of the first five:", P[:5, tree.find("round")].round(2))
 level = tree.label_paths(y_test)[:, 1], tree.label_paths(model.predict(X_test))[:, 1]
@@ -52,11 +54,11 @@ groups = ["one hole", "8", "straight", "hooked"]
 print(confusion_matrix(*level, labels=groups))
 
 # %%
-# The shares of digits, groups and the root (no answer) among the answers, by the
-# confidence that is asked for. The smaller the green area, the better. The learned tree
-# has the classes that the model confuses below one node, so most answers are a digit or
-# a group. With random groups the model is rarely sure of a group if it is not sure of
-# the digit. The groups by shape are between the two.
+# The picture shows which share of the answers is a digit, a group or the root (no
+# answer), for each required confidence. The smaller the green area, the better. In the
+# learned tree, the digits that the model confuses are below the same node, so most
+# answers are a digit or a group. With random groups, the model is rarely sure of a
+# group if it is not sure of the digit. The groups by shape are between these two trees.
 confidences = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), sharey=True, layout="tight")
 for ax, (name, model) in zip(axes, models.items()):
@@ -82,8 +84,8 @@ axes[0].set_ylabel("share of the answers")
 axes[0].legend(loc="lower left")
 
 # %%
-# `predict_set` returns a set of digits and needs no groups. The size of the smallest
-# set with probability .9:
+# `predict_set` returns a set of digits and does not need groups. The example prints the
+# size of the smallest set with a probability of at least .9:
 sets = models["by shape"].predict_set(X_test, alpha=0.1)
 size = np.diff(sets.indptr)
 covered = sets[np.arange(len(y_test)), y_test].mean()

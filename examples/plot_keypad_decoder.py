@@ -1,13 +1,13 @@
 """
-===============================
-The sentence behind the keys
-===============================
+Decoding the keys of a telephone
+================================
 
-On a telephone keypad three or four letters share a key: ``364`` is "dog" and "fog". A
-language model knows which one is meant. The decoder finds the most probable sentence
-exactly, says how sure it is of every word, and draws sentences from the posterior.
+On a telephone keypad one key stands for three or four letters: ``364`` means "dog" or
+"fog". A language model can choose the word. The decoder finds the most probable
+sentence, computes the probability of each word, and draws sentences from the posterior
+distribution. All three results are exact.
 
-The text is the manual of the Python language, which every Python carries along.
+The text is the manual of the Python language, which is part of every Python.
 """
 
 # %%
@@ -36,8 +36,9 @@ model = LanguageModel(KneserNeyLM(discount="single"), max_depth=4)
 decoder = NoisyChannelDecoder(model, channel).fit(train)
 
 # %%
-# Typing, with slips to near keys
-# -------------------------------
+# Keys with typing errors
+# -----------------------
+# Some keys are replaced by neighbouring keys. The decoder finds the words:
 
 rng = np.random.RandomState(1)
 keys = [[channel.corrupt(word, rng) for word in s] for s in test]
@@ -47,9 +48,10 @@ for typed, line in list(zip(keys, found))[:5]:
 print(f"words right: {decoder.score(keys, test):.3f}")
 
 # %%
-# When does order pay?
-# --------------------
-# With keys it does: the observations say little. (For tagging it hardly does.)
+# When is a high order useful?
+# ----------------------------
+# A high order is useful for keys, because a key contains little information about the
+# letter. (For part-of-speech tags a high order is rarely useful.)
 
 for n in (2, 3, 5):
     shorter = LanguageModel(KneserNeyLM(discount="single"), max_depth=n - 1)
@@ -57,11 +59,11 @@ for n in (2, 3, 5):
     print(f"order {n}: words right {score:.3f}")
 
 # %%
-# How sure is it?
-# ---------------
-# Exact marginal probabilities of each word: the sentence that leaves most in doubt,
-# with the five most probable words of each position. The words of the best sentence are
-# bold; the darker, the more probable.
+# Probabilities of words
+# ----------------------
+# The picture shows the sentence with the least certain words, and the five most
+# probable words of each position. The words of the most probable sentence are bold. The
+# darker a word, the more probable it is. The probabilities are exact.
 
 marginals = decoder.predict_proba(keys)
 doubt = [sum(1 - proba[0] for _, proba in of_words) for of_words in marginals]
@@ -84,18 +86,20 @@ print("meant:", *test[at])
 print("found:", *best)
 
 # %%
-# Sentences drawn from the posterior differ where it is in doubt:
+# Sentences that are drawn from the posterior distribution differ at the uncertain
+# words:
 
 for line in decoder.sample_posterior([sentence], 3, random_state=0)[0]:
     print(" ".join(line))
 
 # %%
-# What it costs
-# -------------
-# On the left the states of the lattice, position by position, and those that can still
-# be on the best path once a bound has been looked at. On the right the other solver,
-# which refines an upper bound until its best path is exact: stopped at any time, the
-# distance of the two lines is a certificate.
+# Time and memory
+# ---------------
+# The left picture shows the number of states of the lattice at each position, and the
+# number of states that can still be on the best path when an upper bound is known. The
+# right picture shows a second solver, which refines an upper bound until the best path
+# of the bound is the best path of the model. If this solver is stopped early, the
+# distance between the two lines bounds the error.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 display = LatticeDisplay.from_estimator(decoder, sentence, ax=axes[0])

@@ -1,14 +1,15 @@
 """
-Paths of strengths: weights that enter one by one
-=================================================
+Paths of strengths of a penalty
+===============================
 
-A penalty with an absolute value keeps weights at exactly zero, the more the larger its
-strength `lam` is. From `lam_max` on, no context has a weight and the model is that of
-the unigrams. Below it, n-grams enter one by one: those first whose count is farthest
-from what shorter contexts expect. A path shows in which order, and held-out sentences
-say where to stop.
+A penalty with absolute values keeps many weights at exactly zero. The larger the
+strength `lam`, the more weights are zero. At `lam_max` and above, no context has a
+weight, and the model has only probabilities of single words. If `lam` decreases from
+`lam_max`, n-grams get a weight one after the other, first the n-grams whose count
+differs most from the count that the model expects. Held-out sentences show which `lam`
+is best.
 
-The text is that of Python's own help, so nothing is downloaded.
+The text is Python's own help, so nothing is downloaded.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +28,8 @@ train = [s for s, t in zip(sentences, is_test) if not t]
 test = [s for s, t in zip(sentences, is_test) if t]
 
 # %%
-# The text is counted once. Each model begins on the line through the last two.
+# The text is counted once. Each fit starts from an extrapolation of the two fits
+# before.
 
 penalties = {
     "l1: single n-grams": "l1",
@@ -48,7 +50,7 @@ for title, penalty in penalties.items():
     )
 
 # %%
-# Which n-grams are the first? The ones of the strongest models of the l1 path:
+# The example prints the n-grams that get a weight first on the l1 path:
 
 path = paths["l1: single n-grams"]
 symbols, classes = path.labels.symbols, path.labels.classes
@@ -62,11 +64,12 @@ for pair in np.argsort(entered, kind="stable")[:10]:
     print(f"lam {path.lams[entered[pair]]:6.1f}: {context} -> {word}")
 
 # %%
-# Above, the forty largest weights of each length of the context. Below, how many
-# weights there are of each length, and how well the model predicts. To l1 a weight has
-# the same price wherever it is: one long context may carry the whole of a surprise, and
-# the largest weights of all lengths are alike. With tree_l2 a longer context pays for
-# all the groups that it lies in, so that the shorter ones carry most of what is to say.
+# The upper pictures show the forty largest weights for each length of the context. The
+# lower pictures show the number of non-zero weights for each length, and the
+# perplexity. With l1 the cost of a weight does not depend on the length of its context,
+# so long contexts have weights as large as short contexts. With tree_l2 a weight of a
+# long context is part of more groups and costs more, so most of the large weights
+# belong to short contexts.
 
 fig, axes = plt.subplots(
     2, 2, figsize=(9.6, 6.4), sharex="col", layout="constrained", height_ratios=(3, 2)
@@ -86,7 +89,7 @@ for (title, path), (top, bottom) in zip(paths.items(), axes.T):
     bottom.set_yscale("log")
     bottom.set_xscale("log")
     bottom.invert_xaxis()
-    bottom.set_xlabel("lam, falling")
+    bottom.set_xlabel("lam (decreasing)")
     right = bottom.twinx()
     right.plot(path.lams, np.exp(path.held_out_loss), "k--", label="perplexity")
     best = path.held_out_loss.argmin()
@@ -97,5 +100,5 @@ for (title, path), (top, bottom) in zip(paths.items(), axes.T):
         ax.grid(alpha=0.3)
 axes[0, 0].set_ylabel("weight")
 axes[1, 0].set_ylabel("weights that are not zero")
-# Above, where there is room; the colours are the same.
+# The colours of the upper pictures are the same.
 axes[0, 0].legend(*axes[1, 0].get_legend_handles_labels(), loc="upper left")

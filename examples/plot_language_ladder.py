@@ -1,11 +1,12 @@
 """
-From Kneser-Ney smoothing to the best model by name
-===================================================
+From Kneser-Ney smoothing to the preset "best"
+==============================================
 
-Several language models of the same text, from fast to good: Kneser-Ney smoothing, a
-log-linear model of words, a log-linear model of words and word classes, and the models
-that have the names "better" and "best". The text is Python's own help, split by blocks
-of lines into training, validation and test sentences.
+This page compares several language models of one text, from the fastest to the model
+with the lowest perplexity: Kneser-Ney smoothing, a log-linear model of words, a
+log-linear model of words and word classes, and the presets "better" and "best". The
+text is Python's own help, divided by blocks of lines into training, validation and test
+sentences.
 """
 
 import time
@@ -32,9 +33,10 @@ train, valid, test = (
 print(*(f"{sum(map(len, text)):,} words" for text in (train, valid, test)), sep=", ")
 
 # %%
-# The context of the third model has words and word classes. The string names its
-# symbols: the class of the last word among 10 classes and among 50 classes, the last
-# word, then the same for the word before. A short text needs few classes.
+# The contexts of the third model consist of words and word classes. The string names
+# the symbols of a context in their order: the class of the last word among 10 classes,
+# its class among 50 classes, the last word itself, and the same for the word before. A
+# short text needs few classes.
 
 PATH = "c10(1) c50(1) w(1) c10(2) c50(2) w(2) c50(3) c10(3) c10(4)"
 
@@ -62,7 +64,7 @@ for name, estimator in estimators.items():
     print(f"{name:30} test perplexity {result[name][1]:6.1f}   {seconds:5.2f} s")
 
 # %%
-# Perplexity of the test sentences against the seconds of training:
+# The picture shows the perplexity of the test sentences and the seconds of training:
 
 _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for name, (seconds, perplexity) in result.items():
@@ -76,8 +78,8 @@ ax.set_xlabel("seconds of training")
 _ = ax.set_ylabel("test perplexity (lower is better)")
 
 # %%
-# `compare` says whether a gain over "fast" is more than chance. The interval holds 95 %
-# of the gains of resampled test texts.
+# `compare` tests whether a gain over "fast" could be random. The interval contains 95 %
+# of the gains on resampled test texts.
 
 first, *others = models
 for name in others:
@@ -86,9 +88,10 @@ for name in others:
     print(f"{name:30} {found.gain:5.1f} %, between {low:5.1f} and {high:5.1f} %")
 
 # %%
-# A cache also predicts from the sentences that were read before. The order of the
-# sentences then matters, so this perplexity cannot be compared with those above. Help
-# texts repeat many phrases:
+# A model with a cache also uses the sentences that it has read before. The perplexity
+# then depends on the order of the sentences. Do not compare this perplexity with the
+# perplexities above. The texts of Python's help repeat many phrases, so the cache helps
+# much:
 
 cache = CacheLM(FrozenEstimator(models['"better"']), word_classes="base").fit(valid)
 print(f"read in order, with a cache: {cache.perplexity(test):.1f}")

@@ -1,10 +1,10 @@
 """
-Word classes to look at
-=======================
+Word classes
+============
 
-Words with the same neighbours belong together. Exchange clustering finds such classes
-from running text alone, here from the texts of Python's own help: the algorithm is
-not told what a verb is, or a type.
+Exchange clustering puts words with the same neighbours into one class. The clustering
+learns from sentences alone, here from the texts of Python's own help. The clustering
+does not know what a verb or a type is.
 """
 
 import matplotlib.pyplot as plt
@@ -23,8 +23,8 @@ count = dict(zip(words.tolist(), counts.tolist()))
 print(f"{counts.sum():,} words, {words.size:,} of them distinct")
 
 # %%
-# Forty classes, judged by the word before and the word after. Of each class the words
-# that occur most often:
+# The example learns forty classes from the word before and the word after each word.
+# For each class it prints the number of words and the most frequent words:
 
 clustering = ExchangeClustering(n_clusters=40, offsets=(-1, 1)).fit(sentences)
 for c in range(clustering.n_clusters_):
@@ -33,8 +33,8 @@ for c in range(clustering.n_clusters_):
     print(f"{c:2d} ({members.size:4d})  {' '.join(first)}")
 
 # %%
-# The classes of contexts look ahead instead: what a word foretells: after "the" as
-# after "original" comes a noun.
+# By default classes are learned from the two words that follow. Words such as "the" and
+# "original" are then in one class, because a noun follows both of them:
 
 ahead = ExchangeClustering(n_clusters=40).fit(sentences)
 for word in ("the", "is", "method", "must", "of"):
@@ -43,15 +43,16 @@ for word in ("the", "is", "method", "must", "of"):
     print(word, "→", *sorted(members, key=lambda w: -count[w])[:12])
 
 # %%
-# A word that the clustering never saw is in a separate class:
+# Words that did not occur in training are in an additional class, number 40:
 
 print(ahead.classes_of(["method", "aardvark"]))
 
 # %%
-# Nearest words
-# -------------
-# The same neighbours as points in space: the square roots of how often each word
-# stands before and after, whose inner product is 1 for words with equal neighbours.
+# Words with similar neighbours
+# -----------------------------
+# Here a word is a vector: the square roots of the shares of each neighbour before and
+# after the word. The inner product of two words with equal neighbours is as large as
+# possible. The example prints the nearest words of some words:
 
 w = context_windows(sentences, max_depth=1)
 pairs = w.sample_weight > 0
@@ -75,10 +76,10 @@ for word in ("string", "called", "defines", "each", "if"):
 # %%
 # A tree of the frequent words
 # ----------------------------
-# Merging the two classes that lose the least by it, again and again, makes a tree. Cut
-# at a level it gives coarse classes, cut deeper fine ones
-# (:class:`~sklstruct.word_classes.TaxonomyClustering`). Here are the most frequent
-# words in a tree above 150 classes.
+# The tree is learned by merging two classes at a time, such that the likelihood
+# decreases by the smallest amount. A cut of the tree near the root has few, coarse
+# classes (:class:`~sklstruct.word_classes.TaxonomyClustering`). The picture shows the
+# most frequent words in a tree above 150 classes.
 
 fine = ExchangeClustering(n_clusters=150, offsets=(-1, 1)).fit(sentences)
 tree = class_taxonomy(fine, sentences)

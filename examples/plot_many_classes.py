@@ -1,11 +1,11 @@
 """
-Flat or a tree: by the number of classes
-========================================
+A flat model or a tree of classes
+=================================
 
-A flat linear model computes one score for each class. Along a tree it is some dozens,
-whatever the number of classes. This page fits both to two sets of sparse text, beside
-models of scikit-learn: thirty topics of Python's help, where flat models win, and 500
-classes of generated texts, where the tree does.
+A flat linear model computes one score for each class. Along a tree, only some dozens of
+scores are computed for any number of classes. This page compares the two models, and
+models of scikit-learn, on two sets of sparse text. On thirty topics of Python's help a
+flat model is better. On 500 classes of generated texts the tree is better.
 """
 
 # %%
@@ -31,8 +31,9 @@ warnings.simplefilter("ignore")
 # %%
 # Thirty topics
 # -------------
-# Which help text is a paragraph from? Paragraphs that stand in several texts word for
-# word are left out, and so are topics with less than six others.
+# The task is to find the topic of a paragraph of Python's help. Paragraphs that occur
+# in several topics are left out, and so are topics with fewer than six other
+# paragraphs.
 text_of: dict[str, set[str]] = {}
 for topic, text in topics.items():
     for part in re.split(r"\n\s*\n", text):
@@ -51,8 +52,8 @@ few = tfidf.fit_transform(train), tfidf.transform(test), y_train, y_test
 
 
 # %%
-# The tree has leaves of at most 12 topics. Left to itself `HierarchicalClassifier`
-# would be flat with so few classes.
+# The tree has leaves of at most 12 topics. With so few classes the default of
+# `HierarchicalClassifier` is the flat model.
 def fitted(models, X_train, X_test, y_train, y_test):
     """Fit each; print the CPU seconds and the accuracy."""
     print(f"{y_train.size} texts, {np.unique(y_train).size} classes")
@@ -78,9 +79,9 @@ of_few = fitted(
 # %%
 # Five hundred classes
 # --------------------
-# The words of a generated text are drawn from those of its class, of a group of classes
-# and of the language. Naive Bayes assumes nearly this, so its accuracy here says little
-# about real texts.
+# Each word of a generated text is drawn from the words of its class, of a group of
+# classes, or of the language. The model of naive Bayes is close to this rule. The
+# accuracy of naive Bayes is therefore much higher here than on real texts.
 X, y = make_sparse_classes(20_000, n_classes=500, random_state=0)
 X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
 many = X_train, X_test, y_train, y_test
@@ -95,10 +96,10 @@ of_many = fitted(
 )
 
 # %%
-# Cost and loss
-# -------------
-# The log-loss says whether the right class got a high probability. Models without
-# probabilities are not shown.
+# Log-loss and time
+# -----------------
+# The log-loss measures the probability of the right class. Models without probabilities
+# are not shown.
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 for ax, title, models, (_, X, _, y) in (
     (axes[0], "30 topics", of_few, few),
@@ -117,7 +118,8 @@ for ax, title, models, (_, X, _, y) in (
     ax.legend()
 
 # %%
-# The probabilities can be believed where a curve is on the dotted line.
+# The next picture shows the share of right predictions for each predicted probability.
+# On the dotted line the two are equal, as they should be.
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
 for ax, title, models, (_, X, _, y) in (
     (axes[0], "30 topics", of_few, few),
@@ -130,6 +132,6 @@ for ax, title, models, (_, X, _, y) in (
 plt.show()
 
 # %%
-# :ref:`many_classes` says when a tree pays. The benchmark of
-# :ref:`many sparse classes <benchmark_sparse_classes>` has up to 100 000 classes, and
-# real texts too.
+# :ref:`many_classes` says when a tree is better than a flat model. The benchmark of
+# :ref:`sparse text with many classes <benchmark_sparse_classes>` has up to 100 000
+# classes, and also real texts.

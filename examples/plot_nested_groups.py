@@ -2,14 +2,14 @@
 Nested groups in a classifier
 =============================
 
-A penalty with nested groups lets a feature in only after the features above it. Here
-the features are the wavelets of small pictures: coarse ones at the top of a tree, and
-below each the finer ones of the same place. The classifier tells threes from eights
-once with the plain :math:`\\ell_1` penalty and once with nested groups
-(:class:`sklstruct.linear.TreeNorm`). The plain penalty needs fewer wavelets,
-for it may pick a fine one alone. Nested groups choose from coarse to fine, and what
-they choose is a picture that can be read: take them where such an order is known and
-wanted, not to have few features.
+With a penalty on nested groups, a feature can have a weight only if the features above
+it in a tree have weights. Here the features are the wavelets of small pictures. Coarse
+wavelets are at the top of the tree, and below each wavelet are the finer wavelets of
+the same place. The classifier tells threes from eights, with the plain :math:`\\ell_1`
+penalty and with nested groups (:class:`sklstruct.linear.TreeNorm`). The plain penalty
+needs fewer wavelets, because it can use a fine wavelet alone. Nested groups choose
+wavelets from coarse to fine, and the chosen wavelets form a picture that can be read.
+Use nested groups if the features have such an order, and not to have few features.
 """
 
 import matplotlib.pyplot as plt
@@ -22,9 +22,10 @@ from sklstruct.linear import StructuredLogisticRegression, TreeNorm
 # %%
 # Wavelets as a tree
 # ------------------
-# Haar wavelets halve a picture again and again: the mean of every block of 2 x 2 goes
-# on, and three differences (left and right, top and bottom, diagonal) stay as features.
-# A difference of a block is above the same difference of the four blocks inside it.
+# Haar wavelets halve a picture again and again. The mean of every block of 2 x 2 pixels
+# is used in the next step. Three differences of the block (left and right, top and
+# bottom, diagonal) become features. In the tree, the difference of a block is above the
+# same difference of the four blocks inside it.
 
 
 def haar(pictures):
@@ -81,10 +82,11 @@ for name, path in paths.items():
         print(f"  {np.count_nonzero(w):2d} wavelets, accuracy {accuracy:.3f}")
 
 # %%
-# What they choose
-# ----------------
-# Of both, the weights of the model with about 17 wavelets as a picture: what speaks for
-# a three (red) and for an eight (blue), which has ink at the left.
+# The chosen wavelets
+# -------------------
+# The two pictures show the weights of the models with about 17 wavelets, as weights of
+# pixels. Red pixels speak for a three, and blue pixels for an eight, which has ink at
+# the left.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
 for name, path in paths.items():

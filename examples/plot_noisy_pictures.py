@@ -2,10 +2,10 @@
 Restoring noisy pictures on a grid
 ==================================
 
-A fifth of the pixels of small binary pictures were flipped. Each pixel is a variable
-with the values 0 and 1, joined with its neighbours; `SampleRankClassifier` learns how
-much to trust the pixel and how much the neighbourhood, and searches for the best
-picture.
+A fifth of the pixels of small binary pictures was flipped. Each pixel is a variable
+with the values 0 and 1, and is joined with its neighbours. `SampleRankClassifier`
+learns the weights of the observed pixel and of the neighbouring pixels, and searches
+for the best picture.
 """
 
 # %%
@@ -34,8 +34,8 @@ clean = [picture() for _ in range(150)]
 noisy = [np.where(rng.random(p.shape) < 0.2, 1 - p, p) for p in clean]
 
 # %%
-# Two features a pixel: a constant, and what was seen. The edges have a weight for each
-# pair of values.
+# Each pixel has two features: a constant, and the observed value. The edges have a
+# weight for each pair of values.
 X = [grid_graph([0, 1], np.stack([np.ones_like(p), p], axis=2)) for p in noisy]
 y = [p.ravel() for p in clean]
 model = SampleRankClassifier(random_state=0).fit(X[:100], y[:100])
@@ -46,8 +46,8 @@ for inference in ("icm", "anneal"):
     print(f"restored by {inference:9} {model.score(X[100:], y[100:]):.3f}")
 
 # %%
-# Coordinate ascent moves one pixel at a time and is caught in a local optimum;
-# annealing reaches a higher score of the same model.
+# Coordinate ascent changes one pixel at a time and stops in a local optimum. Annealing
+# finds a picture with a higher score of the same model.
 for inference in ("icm", "anneal"):
     found = model.set_params(inference=inference).predict(X[100:])
     print(
@@ -55,8 +55,9 @@ for inference in ("icm", "anneal"):
     )
 
 # %%
-# Four of the new pictures. The last row shows how often a pixel was 1 while sampling
-# from the scores: where the model is in doubt. These shares are not calibrated.
+# The picture shows four test pictures. The last row shows how often a pixel was 1 while
+# pictures were sampled from the scores. Grey pixels are uncertain. These shares are not
+# calibrated.
 restored = model.predict(X[100:104])
 shares = model.predict_marginals(X[100:104], n_sweeps=200)
 fig, axes = plt.subplots(4, 4, figsize=(7, 7.6), layout="constrained")

@@ -1,16 +1,16 @@
 """
-===============================
-Which penalty, at which order
-===============================
+Penalties by order
+==================
 
-The penalties of :class:`~sklstruct.loglinear.StructuredLogLinearLM` on Python's help
-texts: l1, l2, elastic net, and the two that act on whole subtrees of contexts. Their
-strengths are chosen on held-out sentences by
-:class:`~sklstruct.loglinear.StructuredLogLinearLMCV`, at orders 2 to 5.
+This page compares the penalties of :class:`~sklstruct.loglinear.StructuredLogLinearLM`
+on Python's help: l1, l2, elastic net, and the two penalties on subtrees of contexts
+(tree_l2 and tree_linf). :class:`~sklstruct.loglinear.StructuredLogLinearLMCV` chooses
+the strengths on held-out sentences, at orders 2 to 5.
 """
 
 # %%
-# Every fifth sentence is for the choice of strengths, every fifth for the test.
+# Every fifth sentence is used to choose the strengths, and another fifth of the
+# sentences for the test.
 
 import numpy as np
 
@@ -28,8 +28,8 @@ train, valid, test = parts
 # %%
 # Tuned penalties
 # ---------------
-# A search goes through the strength and the weight of deep contexts in turn, each fit
-# from the weights of the fit before.
+# The search changes the strength and the weight of long contexts in turn. Each fit
+# starts from the weights of the fit before.
 
 orders = [2, 3, 4, 5]
 begin = {"l1": (0.5, 0.8), "l2": (0.1, 0.7), "elastic_net": (0.2, 1.0)}
@@ -50,16 +50,17 @@ for name, of_name in models.items():
         of_name.append(lm.fit(train, **held_out))
 
 display = PerplexityDisplay.from_estimator(models, test)
-display.ax_.set_title("Perplexity of other sentences by order")
+display.ax_.set_title("Test perplexity by order")
 
 # %%
 # Perplexity and size
 # -------------------
-# The order matters more than the penalty: with squares or with subtrees, all come
-# within about a percent of each other and of Kneser-Ney smoothing. l1 stays behind by
-# some percent and keeps a third of the weights, and the tree penalties go on gaining
-# where the others have stopped. Other contexts and mixtures go
-# beyond all of them on the same text: see the ladder of language models.
+# The order has a larger effect than the penalty. Except for l1, the perplexities of all
+# penalties and of Kneser-Ney smoothing differ by about one percent. The perplexity of
+# l1 is some percent higher, and l1 keeps a third of the weights. From order to order,
+# the tree penalties still improve where the other penalties do not. Models with word
+# classes and mixtures have lower perplexities on this text
+# (:ref:`sphx_glr_auto_examples_language_models_plot_language_ladder.py`).
 
 print(f"{'':12s}" + "".join(f"{f'order {n}':>18s}" for n in orders))
 for name, of_name in models.items():

@@ -2,12 +2,12 @@
 Perplexity by order
 ===================
 
-How much do longer contexts help? A log-linear model with a tree-structured penalty and
-two count-based models are trained on the same sentences at orders 2 to 6, with fixed
-parameters, and scored on held-out ones.
+This page shows how much longer contexts help. A log-linear model with the penalty
+tree_l2 and two count-based models are trained on the same sentences at orders 2 to 6,
+with fixed parameters, and scored on held-out sentences.
 
-The text is that of Python's own help, so nothing is downloaded. Its sentences are
-split by blocks: neighbours are about the same thing.
+The text is Python's own help, so nothing is downloaded. The sentences are divided by
+blocks, because neighbouring sentences have the same subject.
 """
 
 import numpy as np
@@ -27,8 +27,8 @@ test = [s for s, t in zip(sentences, is_test) if t]
 print(f"{len(train)} training and {len(test)} test sentences")
 
 # %%
-# Every model is a :class:`~sklstruct.language_model.LanguageModel` around a classifier
-# of contexts. Words that occur once become ``<unk>``.
+# Every model is a :class:`~sklstruct.language_model.LanguageModel`. Words that occur
+# once are replaced by ``<unk>``.
 
 estimators = {
     "additive (δ = 0.01)": AdditiveLM(delta=0.01),
@@ -44,15 +44,16 @@ models = {
 }
 
 # %%
-# Additive smoothing trusts the deepest context it finds, so it gets worse with the
-# order; the other two fall back on shorter contexts.
+# Additive smoothing uses only the longest known context, so its perplexity rises with
+# the order. The other two models also use the shorter contexts.
 
 display = PerplexityDisplay.from_estimator(models, test)
 _ = display.ax_.set_title("Test perplexity, end marks and unknown words counted")
 
 # %%
-# Which contexts were found? Most test words follow at most one known word; the few
-# that are met in a long known context are nearly certain.
+# The table shows the perplexity by the length of the longest known context (*depth*).
+# Most test words follow at most one known word. The few words after a long known
+# context are predicted with a high probability.
 
 table = models["log-linear, tree_l2"][-1].perplexity_by_depth(test)
 print("depth  tokens  perplexity")
@@ -60,7 +61,7 @@ for depth, n, value in zip(table.depth, table.n_tokens, table.perplexity):
     print(f"{depth:5d}  {n:6d}  {value:10.1f}")
 
 # %%
-# What a model that knows five words back expects:
+# A model of order 6 predicts the next word from the last five words:
 
 best = models["log-linear, tree_l2"][-1]
 for word, probability in best.predict_next("the value of the", k=5):

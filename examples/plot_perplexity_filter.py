@@ -2,10 +2,11 @@
 Sorting documents by perplexity
 ===============================
 
-Crawled text is filtered by how probable a model of good text finds it, as CCNet does it
-with KenLM's models. Here a model of Python's help texts sorts documents into head,
-middle and tail. To the documents that it has not seen we add some that are damaged:
-their words are shuffled, or a share of their letters is replaced.
+Text that was downloaded from web pages can be filtered by the perplexity of a model of
+good text. The program CCNet filters text in this way. Here a model of Python's help
+sorts documents into head, middle and tail. The documents are test documents of Python's
+help, and damaged documents: their words are shuffled, or a share of their letters is
+replaced.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +23,7 @@ half = len(sentences) // 2
 model = LanguageModel(KneserNeyLM(), max_depth=2).fit(sentences[:half])
 
 # %%
-# A document is a string; its lines are its sentences.
+# A document is a string, and each line of the string is a sentence.
 documents = ["\n".join(sentences[i : i + 5]) for i in range(half, len(sentences), 5)]
 
 
@@ -44,8 +45,8 @@ kinds = {
 }
 
 # %%
-# The transformer gives numbers: a column each of log-probability per token, perplexity,
-# rate of unknown words and length.
+# The transformer returns four columns: log-probability per token, perplexity, share of
+# unknown words, and number of tokens.
 numbers = PerplexityTransformer(FrozenEstimator(model)).fit(documents)
 fig, ax = plt.subplots(figsize=(7, 3.5))
 every = np.concatenate([numbers.transform(d)[:, 1] for d in kinds.values()])
@@ -57,8 +58,8 @@ ax.legend()
 fig.tight_layout()
 
 # %%
-# The cut-offs are quantiles of the documents as they come, good and bad: a third of
-# them is the head.
+# The cut-offs are quantiles of all documents, good and damaged: a third of the
+# documents is the head.
 cutoffs = np.nanquantile(every, [1 / 3, 2 / 3])
 print(f"{'':12}{'head':>7}{'middle':>8}{'tail':>6}")
 for name, some in kinds.items():
@@ -67,7 +68,7 @@ for name, some in kinds.items():
     print(f"{name:12}{shares[0]:7.0%}{shares[1]:8.0%}{shares[2]:6.0%}")
 
 # %%
-# `transform` reads documents in batches, so that an iterator over a large collection is
-# never in memory. Those of the head are kept.
+# `transform` reads documents in batches, so an iterator over a large collection is
+# never in memory as a whole. The example keeps the documents of the head.
 perplexity = numbers.transform(iter(kinds["misspelt"]))[:, 1]
 print(f"{(perplexity < cutoffs[0]).sum()} of {len(documents)} misspelt ones are kept")

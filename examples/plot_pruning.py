@@ -1,13 +1,15 @@
 """
-Pruning: fewer n-grams
-======================
+Pruning n-grams
+===============
 
-How small can a language model be? Most of its n-grams tell little that backing off
-would not. A modified Kneser-Ney model is cut down in three ways: by count, by relative
-entropy (what the model loses without a probability), and by returning what is
-removed to the lower orders while they are estimated.
+For most n-grams of a language model, the probability is close to the back-off
+probability. Such n-grams can be removed. This page makes a modified Kneser-Ney model
+smaller in three ways: by the counts of the n-grams, by relative entropy (the change of
+the model if an n-gram is removed), and by
+:class:`~sklstruct.smoothing.PrunedKneserNeyLM`, which returns the counts of removed
+n-grams to the lower orders.
 
-The text is that of Python's own help, so nothing is downloaded.
+The text is Python's own help, so nothing is downloaded.
 """
 
 import matplotlib.pyplot as plt
@@ -26,8 +28,8 @@ train = [s for s, t in zip(sentences, is_test) if not t]
 test = [s for s, t in zip(sentences, is_test) if t]
 
 # %%
-# The text is counted once. A fitted model is pruned at several thresholds. The third
-# way prunes while it estimates, and has to be fitted for each threshold.
+# The text is counted once. In the first two ways the fitted model is pruned at several
+# thresholds. In the third way a model is fitted for each threshold.
 
 lm = LanguageModel(KneserNeyLM(), max_depth=4, min_count=2)
 counted = lm.count(train)
@@ -65,8 +67,9 @@ for name, curve in curves.items():
         print(f"{name:>16}: {size:6.0f} n-grams, perplexity {perplexity:.1f}")
 
 # %%
-# Low and to the left is good. A cut-off by count removes what is rare, whether it is
-# predictable or not; the others ask what is lost.
+# Points at the lower left are best. A cut-off by count removes rare n-grams, also
+# n-grams whose probability differs much from the back-off probability. The other two
+# ways keep such n-grams.
 
 fig, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
 for name, curve in curves.items():

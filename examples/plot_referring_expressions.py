@@ -1,18 +1,21 @@
 """
-Referring expressions: who is called what
-=========================================
+Referring expressions
+=====================
 
-A writer who mentions the same people again and again chooses each time between a full
-name, a short one and a pronoun, and looks at the choices before. Here every mention is
-a variable, its candidates are the expressions for that person, and the choices of a
-text are made together, by `SampleRankClassifier`.
+A writer who mentions the same people several times chooses each time between a full
+name, a short name and a pronoun. Each choice depends on the choices before. Here every
+mention of a person is a variable, and its candidates are the expressions for that
+person. `SampleRankClassifier` makes all choices of a text together.
 
-With the environment variable ``SKLSTRUCT_DATA`` set, the page learns from the GREC-NEG
-corpus (``$SKLSTRUCT_DATA/grec``, read by `load_grec`); else from the ten small texts
-below, which are enough to see how it works and far too few to measure anything.
+If the environment variable ``SKLSTRUCT_DATA`` is set, the page learns from the GREC-NEG
+corpus (``$SKLSTRUCT_DATA/grec``, read by `load_grec`). Otherwise it learns from the ten
+short texts below. These texts show how the classifier works, but are too few for a
+measurement.
 """
 
 # %%
+# The data of a mention are in braces: person, grammatical role, kind of the expression,
+# and the expression itself.
 import os
 import re
 from pathlib import Path
@@ -90,8 +93,9 @@ else:
 print(f"{len(train)} texts to learn from, {len(test)} to predict")
 
 # %%
-# A text becomes a graph: neighbouring mentions are joined, and each mention with
-# the last ones of the same person. The candidates share their kind.
+# A text is transformed to a graph. Neighbouring mentions are joined by an edge, and
+# each mention is joined with the last mentions of the same person. Candidates of one
+# kind have the same weights.
 X, y = grec_instances(train)
 vectorizer = FactorGraphVectorizer()
 graphs = vectorizer.fit_transform(X)
@@ -104,9 +108,10 @@ print(f"expressions as the writer chose them: {model.score(new, y_test):.2f}")
 print("candidates of the second mention:", X_test[shown]["variables"][1]["candidates"])
 
 # %%
-# One text. A row for each person, the mentions in order from left to right; green where
-# the model chose what the writer wrote, else the writer's choice stands in
-# brackets. Grey lines are factors between neighbours, arcs those of one person.
+# The picture shows one text, with one row per person and the mentions in order from
+# left to right. An expression is green if the model chose the expression of the writer.
+# Otherwise the expression of the writer is in brackets. Grey lines are edges between
+# neighbours, and arcs are edges between mentions of one person.
 mentions = sorted(test[shown]["mentions"], key=lambda m: m["pos"])
 people = list(dict.fromkeys(m["referent"] for m in mentions))
 height = {person: -i for i, person in enumerate(people)}
@@ -158,9 +163,9 @@ ax.set(
 ax.spines[:].set_visible(False)
 
 # %%
-# What was learned about two successive mentions of one person: the weight of each pair
-# of kinds that always counts, whatever the distance. Red pairs are sought, blue ones
-# avoided. Weights rank states; they are not probabilities.
+# The picture shows the learned weights of pairs of kinds, for two successive mentions
+# of one person at any distance. Red pairs are preferred, and blue pairs are avoided.
+# The weights rank states and are not probabilities.
 names = vectorizer.edge_feature_names_["entity 1"].tolist()
 weights = model.edge_coef_["entity 1"][names.index("any")]
 kinds = [str(kind) for kind in model.kinds_]
@@ -181,8 +186,8 @@ ax.set(
 ax.set_xticklabels([kinds[j] for j in used], rotation=45, ha="right")
 
 # %%
-# And about single mentions: the features that speak most for and against a pronoun as
-# the subject.
+# The last picture shows the features of a single mention with the largest weights for
+# and against a pronoun as the subject.
 column = kinds.index("pronoun nom")
 weights = model.feature_coef_[:, column]
 order = np.argsort(weights)

@@ -1,30 +1,30 @@
 """
-========================================
-What a smoother takes, and what it gives
-========================================
+Discounts of smoothers
+======================
 
-A pair of words that was seen once in a text will occur less than once in another text
-of the same length, and a pair that was never seen more than never. This page looks at
-how much that is, at what each smoother makes of it, and at what it costs.
+If a pair of words was seen once in a text, the expected count in another text of the
+same length is less than one. If a pair was never seen, the expected count is more than
+zero. This page measures the difference between a count and the expected count, shows
+the difference that each smoother assumes, and compares the perplexities.
 
-The text is that of Python's own help. Its sentences are dealt into two halves in turns,
-so that one half says what the counts of the other are worth.
+The text is Python's own help. Its sentences are divided into two halves by turns. The
+counts of one half are compared with the counts of the other half.
 """
 
 # %%
-# What a count is worth
-# ---------------------
-# Of the pairs that occurred r times in one half, count the occurrences in the other.
-# The mean lies below r, by an amount that grows far more slowly than r: that is why
-# *absolute discounts* work, and why the modified ones have a number for r = 1, one for
-# r = 2 and one for more. The other curves are the counts that models of two words
-# expect, :math:`c(h) P(w \mid h)`, less r.
+# The difference between a count and the expected count
+# -----------------------------------------------------
+# Consider the pairs that occurred r times in one half. Their mean count in the other
+# half is smaller than r. The difference grows much more slowly than r. Therefore
+# *absolute discounts* are accurate, and modified discounts have one number for r = 1,
+# one for r = 2 and one for larger counts. The other curves are r minus the count that a
+# model of two words expects, :math:`c(h) P(w \mid h)`.
 #
-# A model gives back a part of the count that it takes off a pair, when it mixes with
-# the shorter context: a frequent word gets more. Witten-Bell and Jelinek-Mercer
-# smoothing scale all counts of a context, and take the more, the larger the count is.
-# Katz smoothing takes nothing off counts above k, here 3: the text is too small for the
-# usual 5.
+# A model returns a part of the discount to the pair, because the model is mixed with
+# the shorter context, in which frequent words are more probable. Witten-Bell and
+# Jelinek-Mercer smoothing multiply all counts of a context by the same number, so the
+# discount grows with the count. Katz smoothing does not discount counts above k. Here k
+# is 3, because the text is too short for the usual value 5.
 
 import warnings
 
@@ -94,23 +94,23 @@ for name, taken in discount.items():
     held_out = name == "held-out"
     ax.plot(
         r, taken, "o-", color="k" if held_out else None, lw=3 if held_out else 1, ms=4,
-        label="the other half" if held_out else name,
+        label="count in the other half" if held_out else name,
     )  # fmt: skip
 ax.axhline(0, color="0.7", lw=0.8)
-ax.set(xlabel="count r of a pair", ylabel="r less the count expected or held out")
+ax.set(xlabel="count r of a pair", ylabel="r minus the expected count")
 _ = ax.legend()
 
 # %%
-# What a context holds back
-# -------------------------
-# The share of its probability that a context leaves to the shorter one, by the number
-# of times that it was seen (means; the last half). A context seen once leaves
-# most; the more it has seen, the less. Absolute discounts take one number per kind of
-# follower, so that contexts that are followed by many kinds leave more, however often
-# they were seen; those of Kneser-Ney smoothing are the same in the longest contexts.
-# Jelinek-Mercer smoothing finds a weight for contexts of like counts, on the text
-# itself. Katz smoothing backs off, and its mass for shorter contexts is not such a
-# share.
+# The probability of the shorter context
+# --------------------------------------
+# The picture shows the share of the probability that a context gives to the shorter
+# context, by the number of occurrences of the context (means over contexts). The share
+# is largest for contexts that occurred once. Absolute discounts subtract one number for
+# each different following word. Contexts with many different following words therefore
+# give a larger share to the shorter context. For the longest contexts, Kneser-Ney
+# smoothing has the same shares. Jelinek-Mercer smoothing learns one weight for contexts
+# with similar counts. Katz smoothing uses the shorter context only for words that were
+# not seen, so its curve has another meaning.
 
 seen = np.bincount(X[:, 0], minlength=n_words)
 context = np.flatnonzero(seen)
@@ -132,12 +132,13 @@ ax.set_ylim(0, 1)
 _ = ax.legend()
 
 # %%
-# What it costs
-# -------------
-# Perplexity of held-out sentences by order. With two words the smoothers differ least.
-# With more, most contexts were seen once or twice, and what happens to the rest of the
-# probability decides. The lower orders of Kneser-Ney smoothing are made for that: they
-# count in how many contexts a word occurred, not how often.
+# Perplexity
+# ----------
+# The picture shows the perplexity of held-out sentences by order. With two words the
+# smoothers differ least. With more words, most contexts occurred once or twice, and the
+# distribution of the shorter context is more important. In Kneser-Ney smoothing this
+# distribution is estimated from the number of different contexts in which a word
+# occurred, and not from the frequency of the word.
 
 block = np.arange(len(sentences)) // 50
 is_test = np.isin(block, np.random.default_rng(0).permutation(block[-1] + 1)[:9])

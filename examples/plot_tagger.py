@@ -1,15 +1,15 @@
 """
-============================================
-A tagger of any order, and when order pays
-============================================
+A tagger of any order
+=====================
 
 A hidden Markov model of order n predicts each label from the n - 1 labels before it.
-:class:`~sklstruct.hmm.HighOrderHMM` decodes exactly at every order, so the order is a
-parameter like any other: ``GridSearchCV`` picks it. Whether a high one is worth
-anything depends on what the observations say, and this page shows both cases.
+:class:`~sklstruct.hmm.HighOrderHMM` finds the most probable labels exactly for every
+order, so ``GridSearchCV`` can choose the order. A high order is useful if the
+observations contain little information about the labels. This page shows data with much
+and with little information.
 
-The sentences are lines of Python's own standard library, which every machine has; the
-labels are the parts that names play in them, which the ``ast`` module knows.
+The sentences are lines of Python's standard library, which is part of every Python. The
+labels are the roles of the names in a line, which the module ``ast`` finds.
 """
 
 # %%
@@ -84,8 +84,8 @@ print(" ".join(f"{a}/{b}" for a, b in zip(X[150], y[150])))
 # %%
 # The order by cross-validation
 # -----------------------------
-# Sequences are plain lists of any lengths, and so are folds of them. Parameters of the
-# emission model are searched in the same grid.
+# Sequences are lists of any lengths, and scikit-learn can divide them into folds. The
+# grid also contains a parameter of the emission model.
 
 grid = {"order": [2, 3, 4, 5, 6], "emission__max_suffix": [2, 6]}
 folds = KFold(3, shuffle=True, random_state=0)
@@ -95,7 +95,8 @@ print(search.best_params_)
 print(f"labels right, held out: {search.best_score_:.4f}")
 
 # %%
-# The labels of all lines by models that have not seen them: what is confused?
+# The example predicts the labels of all lines by cross-validation, and prints the most
+# frequent errors:
 
 found = np.concatenate(cross_val_predict(search.best_estimator_, X, y, cv=folds))
 true = np.concatenate([np.array(row) for row in y])
@@ -108,18 +109,20 @@ for i in np.argsort(-counts)[:4]:
     print(f"{counts[i]:4d}  {pairs[i]}")
 
 # %%
-# When order pays
-# ---------------
-# Every second token of a line of code is an operator, and all operators bear one label:
-# a model of order 3 remembers about one name. Both curves rise well beyond that. They
-# rise furthest where every name is hidden: an observation then says only that some name
-# stands there, and what stands around it has to tell its role.
+# When is a high order useful?
+# ----------------------------
+# Every second token of a line of code is an operator, and all operators have the same
+# label. A model of order 3 therefore remembers about one name. In both pictures the
+# accuracy rises at higher orders. The accuracy rises most if every name is hidden. The
+# observation then only shows that a name is at this position, and the role of the name
+# has to be found from the labels around it.
 #
-# That is the rule. A high order pays where observations say little, or where labels
-# depend on labels some way back, *and* where there is text enough to see long contexts
-# more than once. The part-of-speech tags of a treebank are the other case: the words
-# say nearly everything, and the benchmark page shows accuracy falling from order 5 on.
-# A high order costs little in either case, so let cross-validation decide.
+# In general, a high order is useful if the observations contain little information, or
+# if labels depend on labels some positions before, *and* if the text is large enough to
+# contain long contexts more than once. For part-of-speech tags of a tree bank, the
+# words contain nearly all information. On the :ref:`benchmark page <benchmark_hmm>` the
+# accuracy of tags falls from order 5 on. A high order takes little additional time in
+# both cases, so choose the order by cross-validation.
 
 
 def hide(lines):
@@ -135,27 +138,29 @@ for axis, title, lines in ((axes[0], "names", X), (axes[1], "names hidden", hide
     curve = GridSearchCV(HighOrderHMM(), order_grid, cv=folds).fit(lines, y)
     scores = curve.cv_results_["mean_test_score"]
     axis.plot(order_grid["order"], scores, marker="o")
-    axis.set(title=title, xlabel="order", ylabel="labels right")
+    axis.set(title=title, xlabel="order", ylabel="share of right labels")
     print(title, np.round(scores, 4), "order", curve.best_params_["order"])
 
 # %%
 # Few labels, many lines
 # ----------------------
-# ``None`` stands for a label that is not known, at a token or in a whole line.
-# Expectation-maximisation fills them with what the model expects. A line without
-# labels counts a tenth of its ``sample_weight``. Here one line in four is held
-# out, a small share of the others is labelled, and the rest is left out, or counts a
-# tenth, or whole. The rest helps while labels are very few. With some dozens of lines
-# it hurts, the more the more it counts: the most likely classes of tokens are then not
-# those that the labels mean. Treebanks gain more (see the guide). Choose the weight on
-# held-out lines, 0 among the values.
+# ``None`` is an unknown label, at one token or in a whole line.
+# Expectation-maximisation replaces unknown labels by the expected labels. A line
+# without labels has a tenth of its ``sample_weight``. Here a quarter of the lines is
+# held out, and a small share of the other lines has labels. The lines without labels
+# are left out, have a tenth of the weight, or have the whole weight. Lines without
+# labels increase the accuracy if very few lines have labels. With some dozens of
+# labelled lines, they decrease the accuracy, and more so with a larger weight: the
+# classes that explain the lines best are then not the classes of the labels. On tree
+# banks the gain is larger (:ref:`hmm`). Choose the weight on held-out lines, and
+# include the weight 0.
 
 rng = np.random.default_rng(0)
 order = rng.permutation(len(X))
 held_out, rest = order[: len(X) // 4], order[len(X) // 4 :]
 roles_there = sorted({label for row in y for label in row})
 shares = [0.003, 0.01, 0.03, 0.1]
-curves = {"labelled lines alone": [], "a tenth": [], "whole": []}
+curves = {"left out": [], "a tenth": [], "whole": []}
 for share in shares:
     labelled = rest[: int(share * len(rest))]
     hidden = rest[len(labelled) :]
@@ -178,14 +183,16 @@ for name, scores in curves.items():
 axis = plt.subplots(figsize=(5, 3.2), layout="constrained")[1]
 for name, scores in curves.items():
     axis.plot(np.multiply(shares, 100), scores, marker="o", label=name)
-axis.set(xscale="log", xlabel="lines with labels, percent", ylabel="labels right")
-axis.legend(title="lines without labels count")
+axis.set(
+    xscale="log", xlabel="lines with labels, percent", ylabel="share of right labels"
+)
+axis.legend(title="weight of lines without labels")
 
 # %%
-# How sure is it?
-# ---------------
-# Marginal probabilities are exact sums over all labellings, the n best labellings and
-# samples as exact. ``decode`` says what an answer cost.
+# Probabilities of labels
+# -----------------------
+# Marginal probabilities are exact sums over all labellings. The n best labellings and
+# the samples are also exact. ``decode`` reports the size of the search.
 
 tagger = search.best_estimator_
 line = ["self", ".", "frob", "(", "x", ",", "key", "=", "value", ")"]

@@ -2,10 +2,10 @@
 A taxonomy of the ten digits
 ============================
 
-Which digits does a linear model tell apart last? `HierarchicalClassifier` learns a
-tree over the classes from residuals of a ridge regression, and fits a small classifier
-at every node. With ten classes the flat model is better and no slower; ten
-are few enough to look at the whole tree.
+`HierarchicalClassifier` learns a tree of the ten digits. Digits that a linear model can
+separate easily are separated near the root. The tree is learned from the residuals of a
+ridge regression, and a small classifier is fitted at every node. With ten classes the
+flat model is more accurate and equally fast, but the whole tree can be shown.
 """
 
 # %%
@@ -23,26 +23,28 @@ X_train, X_test, y_train, y_test = train_test_split(
 )
 
 # %%
-# The tree, as text: the children of a node are easy to tell apart, the
-# classes of a pair at the end hard.
+# The tree is printed as text. The children of a node near the root are easy to
+# separate. The two classes of a pair at the end are difficult to separate:
 node = LinearClassifier("log_loss", C=0.1, calibration=None)
 model = HierarchicalClassifier("cut", estimator=node, random_state=0)
 model.fit(X_train, y_train)
 print(model.taxonomy_.export_text())
 
 # %%
-# The same as a dendrogram. Colours say which decisions go wrong on test data.
+# The picture shows the same tree. The colours show the accuracy of each node on test
+# data.
 TaxonomyDisplay.from_estimator(model, X_test, y_test)
 
 # %%
-# A tree of your own is a dict of groups, in each other if need be. The names of the
-# groups stand on the branches.
+# You can define a tree as a dict of groups, which can be nested. The names of the
+# groups are at the nodes.
 shapes = {"round": [0, 6, 8, 9], "straight": [1, 4, 7], "hooked": [2, 3, 5]}
 given = HierarchicalClassifier(shapes, estimator=node).fit(X_train, y_train)
 TaxonomyDisplay.from_estimator(given, X_test, y_test)
 
 # %%
-# Accuracy, and what a prediction costs: products of a sample with a weight vector.
+# The picture shows the accuracy, and the number of products of a sample with a weight
+# vector that a prediction needs.
 flat = LogisticRegression(C=0.1, max_iter=1000).fit(X_train, y_train)
 print(f"flat        accuracy {flat.score(X_test, y_test):.3f}, 10 products")
 for name, options in {
@@ -57,8 +59,8 @@ for name, options in {
     )
 
 # %%
-# Depth 0 is the flat model; every level more saves products. A learned tree
-# loses less on the way than a random one.
+# Depth 0 is the flat model. A deeper tree needs fewer products. A learned tree loses
+# less accuracy than a random tree.
 display = None
 for name in ("cut", "ward", "rand"):
     display = DepthTradeoffDisplay.from_estimator(

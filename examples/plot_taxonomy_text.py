@@ -2,10 +2,11 @@
 A taxonomy of the topics of Python's help
 =========================================
 
-Python comes with texts on its own language: what ``help("ASSERTION")`` and its like
-show. Which text is a paragraph from? From the tf-idf vectors of the paragraphs a
-builder of taxonomies learns a tree of two-way decisions: topics that a linear model
-confuses stand side by side. `HierarchicalClassifier` classifies along it.
+Python contains texts on its own language, which ``help("ASSERTION")`` and similar calls
+show. The task is to find the topic of a paragraph. A builder of taxonomies learns a
+binary tree from the tf-idf vectors of the paragraphs. Topics that a linear model
+confuses are close to each other in the tree. `HierarchicalClassifier` classifies along
+the tree.
 """
 
 # %%
@@ -23,8 +24,8 @@ from sklstruct.plotting import TaxonomyDisplay
 from sklstruct.taxonomy import CutSplit
 
 # %%
-# Paragraphs that stand in several texts word for word are left out, and so are topics
-# with less than five others.
+# Paragraphs that occur in several topics are left out, and so are topics with fewer
+# than five other paragraphs.
 texts, labels = [], []
 count = {}
 for topic in sorted(topics):
@@ -45,8 +46,8 @@ train, test, y_train, y_test = train_test_split(
 print(f"{train.size} paragraphs of {np.unique(y_train).size} topics")
 
 # %%
-# Sparse features stay sparse everywhere: building the tree, fitting, predicting. With
-# so few classes the flat model is more accurate; the tree is here to be looked at.
+# Building the tree, fitting and predicting use sparse matrices. With so few classes the
+# flat model is more accurate. The tree is used here to be shown.
 tfidf = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
 X_train, X_test = tfidf.fit_transform(train), tfidf.transform(test)
 
@@ -64,12 +65,14 @@ for name, classifier in {"tree": model, "flat": flat}.items():
     )
 
 # %%
-# Where the tree errs: dark dots are decisions that often go wrong. Topics that belong
-# together, such as ``global`` and ``nonlocal``, find each other by their words.
+# In the picture, dark nodes often choose the wrong child. Topics that belong together,
+# such as ``global`` and ``nonlocal``, are close to each other because they have words
+# in common.
 TaxonomyDisplay.from_estimator(model, X_test, y_test)
 
 # %%
-# The most probable topics of a paragraph, without the probabilities of all others.
+# `predict_top_k` returns the most probable topics of a paragraph. It does not compute
+# the probabilities of all topics.
 labels, log_proba = model.predict_top_k(X_test[:1], 3, return_log_proba=True)
 print(test[0])
 for label, value in zip(labels[0], log_proba[0]):

@@ -1,11 +1,11 @@
 """
-Which languages are mistaken for each other?
-============================================
+Which languages are confused with each other?
+=============================================
 
-A classifier of texts names the language of a few letters. The tree of classes that it
-learns has languages that look alike side by side, and the mistakes are where the tree
-says: inside its branches. The texts are twelve sentences about everyday things, in
-twelve languages.
+A classifier of texts finds the language of a few letters. In the tree of classes that
+is learned, similar languages are close to each other. Most errors of the classifier are
+between such languages. The texts are twelve sentences about everyday things, in twelve
+languages.
 """
 
 # %%
@@ -177,8 +177,8 @@ Minulý rok pracoval vo veľkej nemocnici.""",
 }
 
 # %%
-# A text is a piece of 20 letters. The pieces of the first eight sentences are learned,
-# those of the other four are asked for.
+# A text is a piece of 20 letters. The classifier is trained on the pieces of the first
+# eight sentences, and tested on the pieces of the other four sentences.
 
 
 def pieces(sentences, step):
@@ -206,14 +206,15 @@ for text in ("una casa blanca", "jeg har en hund", "stará mama je doma"):
     print(text, *(f"{a}: {np.exp(b):.2f}" for a, b in zip(best[0][0], best[1][0])))
 
 # %%
-# Why? The n-grams whose absence would change the probability most:
+# `explain` lists the n-grams that change the probability most if they are removed:
 
 for ngram, change in model.explain("jeg har en hund", k=3):
     print(f"{ngram!r}: {change:+.2f}")
 
 # %%
-# The tree, and the confusions with the languages in the order of its leaves: darker
-# fields are more frequent mistakes, the diagonal is left out.
+# The left picture shows the tree. The right picture shows the confusions, with the
+# languages in the order of the leaves of the tree. Darker fields are more frequent
+# errors. The diagonal is left out.
 
 order = tree.classes[tree.class_sets.order]
 table = confusion_matrix(y_test, model.predict(test), labels=order, normalize="true")
@@ -228,8 +229,8 @@ figure.colorbar(image, ax=right, label="share of the pieces of a language")
 figure.tight_layout()
 
 # %%
-# Most mistakes are inside of the branches: between the Scandinavian languages, between
-# Czech and Slovak, and Spanish that is taken for Italian.
+# Most errors are between languages of the same branch: between the Scandinavian
+# languages, between Czech and Slovak, and from Spanish to Italian.
 
 place = {label: i for i, label in enumerate(order)}
 wrong = [(place[a], place[b]) for a, b in zip(y_test, model.predict(test)) if a != b]

@@ -1,17 +1,17 @@
 """
-==============================
 Smoothing a unigram model
-==============================
+=========================
 
-How much probability do words get that occurred once, twice, or never? Each smoother
-answers by a curve of probability against count, next to the empirical line: what
-lies below it was taken from seen words, what the point at 0 shows was given to each
-unseen one.
+This page shows the probabilities of words that occurred never, once, twice and more
+often in a text. For each smoother, a curve shows the probability against the count. The
+empirical line is the relative frequency. Below the line, a smoother has reduced the
+probability of seen words. The point at the count 0 is the probability of each unseen
+word.
 
-Smoothing matters where most words of the vocabulary are unseen. So the training text is
-short: 3 000 tokens of the manual of the Python language, which every Python carries
-along. Its paragraphs are put in random order, because training text and test text must
-be alike for any of this to make sense; the vocabulary is that of the whole manual.
+Smoothing is important if most words of the vocabulary are unseen. Therefore the
+training text is short: 3 000 tokens of the manual of the Python language, which is part
+of every Python. The paragraphs are in random order, because training text and test text
+must be similar. The vocabulary contains all words of the manual.
 """
 
 # %%
@@ -56,10 +56,11 @@ def bits(model, counts=test):
 # %%
 # Smoothers
 # ---------
-# Diffusion over the graph of counts is a random walk: words that occurred about equally
-# often exchange probability. It is on a par with Good-Turing, which needs a threshold,
-# and with absolute discounting; adding one is the baseline that all of them beat. One
-# step is what the paper takes; here two more are better still.
+# Diffusion over the graph of counts is a random walk, in which words with about equal
+# counts exchange probability. Diffusion is about as good as Good-Turing smoothing,
+# which needs a threshold, and as absolute discounting. All three are better than adding
+# one to each count. The paper uses one step of diffusion. On this text three steps are
+# better.
 
 models = {
     "add one": AdditiveUnigram(),
@@ -74,10 +75,11 @@ for name, model in models.items():
     print(f"{name:<19} {bits(model):.3f} bits, unseen mass {model.unseen_mass_:.3f}")
 
 # %%
-# The picture
-# -----------
-# Adding one takes most from the frequent words, whose counts could be trusted. The
-# others leave these on the empirical line.
+# Probability against count
+# -------------------------
+# Adding one reduces the probabilities of frequent words most, although their counts are
+# reliable. With the other smoothers the probabilities of frequent words stay on the
+# empirical line.
 
 UnigramDiffusionDisplay.from_estimator(
     {name: models[name] for name in ("add one", "Good-Turing", "diffusion")},
@@ -87,10 +89,11 @@ UnigramDiffusionDisplay.from_estimator(
 # %%
 # A graph of words
 # ----------------
-# Counts say nothing about which of the unseen words are likely, but what is known about
-# the language does: a word is likelier if another form of it occurred. A graph ties the
-# words that are equal but for their ending, and `GraphSpreadUnigram` shares out a part
-# of the unseen mass along it, tuned on other text. Seen words keep their probability.
+# From counts alone, all unseen words are equally probable. But an unseen word is more
+# probable if another form of the word occurred. The edges of the graph join words that
+# are equal except for their ending. `GraphSpreadUnigram` divides a part of the
+# probability of unseen words along the edges. The part is chosen on other text. The
+# probabilities of seen words do not change.
 
 stems = [re.sub("(ations?|ings?|ers?|ie[sd]|e[sd]|s|ly|e)$", "", w) for w in vocabulary]
 graph = group_graph(stems)
@@ -105,12 +108,13 @@ print(f"test text: {bits(spread[0.0]):.3f} bits without the graph, ", end="")
 print(f"{bits(spread[best]):.3f} with spread {best}")
 
 # %%
-# When to use which
-# -----------------
-# The gain of the graph is small here, because the vocabulary is: it was made from the
-# manual itself. It is larger where the vocabulary is many times that of the training
-# text and the graph knows more than endings, as :ref:`the benchmark
-# <benchmark_unigrams>` with WordNet shows. With ten times the text there is next to
-# nothing left to gain: then take any of the smoothers above. If training and test
-# text differ in kind, none of them helps against that, and adding one may look best
-# because it trusts the training text least.
+# When to use which smoother
+# --------------------------
+# The gain from the graph is small here, because the vocabulary is small: it contains
+# only words of the manual. The gain is larger if the vocabulary is many times larger
+# than the vocabulary of the training text, and if the graph contains more knowledge
+# than endings, such as WordNet (:ref:`benchmark <benchmark_unigrams>`). With ten times
+# as much training text, the smoothers have nearly the same result, and any of them can
+# be used. If training text and test text are of different kinds, no smoother corrects
+# the difference. Adding one can then have the best result, because it depends least on
+# the training text.

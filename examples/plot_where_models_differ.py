@@ -2,12 +2,12 @@
 Where one language model is better than another
 ===============================================
 
-A perplexity is one number. The displays of this page take it apart: by the length of
-the context that was seen in training, word by word, by the frequency of the words, and
-by the place of the weights.
+A perplexity is one number for a whole text. The displays of this page show where two
+models differ: by the length of the known context, word by word, by the frequency of the
+words, and by the length of the contexts with weights.
 
-Three log-linear models are compared with Kneser-Ney smoothing. The text is that of
-Python's own help, so nothing is downloaded.
+Three log-linear models are compared with Kneser-Ney smoothing. The text is Python's own
+help, so nothing is downloaded.
 """
 
 import matplotlib.pyplot as plt
@@ -47,10 +47,9 @@ for name, model in {"Kneser-Ney": baseline, **models}.items():
 # %%
 # By the length of the known context
 # ----------------------------------
-#
-# Tokens are grouped by the longest suffix of their context that the training text has,
-# so that all models predict the same words after the same contexts. Above 0 a model is
-# better than the baseline there; the bars say how many tokens that is.
+# The tokens are grouped by the longest suffix of their context that the training text
+# contains. All models then predict the same words after the same contexts. Above 0 a
+# model is better than Kneser-Ney smoothing. The bars are the numbers of tokens.
 
 DepthLossDisplay.from_estimator(
     models, test, baseline=baseline, baseline_name="Kneser-Ney"
@@ -59,9 +58,9 @@ DepthLossDisplay.from_estimator(
 # %%
 # Word by word
 # ------------
-#
-# A point is a word, coloured by its frequency in training. Below the diagonal the
-# log-linear model is better. Rare words are many, and at the top right.
+# Each point is a word of the vocabulary, coloured by its frequency in training. Below
+# the diagonal the log-linear model is better. There are many rare words, at the top
+# right.
 
 WordLossDisplay.from_estimator(
     models["tree_l2"], test, baseline=baseline, train=train, name="tree_l2",
@@ -69,9 +68,9 @@ WordLossDisplay.from_estimator(
 )  # fmt: skip
 
 # %%
-# The same words by frequency. The circles are the means of words of like frequency:
-# they say where a difference of perplexity comes from, and the cloud how much it
-# varies.
+# The next picture shows the same words by frequency. The circles are the means of words
+# with similar frequencies. The circles show at which frequencies two models differ, and
+# the points show the variation between words.
 
 fig, axes = plt.subplots(1, 3, figsize=(12, 3.8), sharey=True, layout="constrained")
 for ax, (name, model) in zip(axes, models.items()):
@@ -85,10 +84,10 @@ for ax in axes[1:]:
     ax.set_ylabel("")
 
 # %%
-# Where the weights are
-# ---------------------
-#
-# Of the log-linear models the non-zero weights, of Kneser-Ney its probabilities: what
-# an ARPA file of it holds. Penalties that make weights 0 do so at the deep contexts.
+# Weights by the length of the context
+# ------------------------------------
+# The picture counts the non-zero weights of the log-linear models, and the n-grams of
+# Kneser-Ney smoothing in an ARPA file. Penalties that set weights to zero remove mostly
+# weights of long contexts.
 
 WeightsByDepthDisplay.from_estimator({"Kneser-Ney": baseline, **models})
