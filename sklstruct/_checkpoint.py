@@ -46,12 +46,13 @@ class Checkpoint(BaseEstimator):
         \text{work lost by a killed process} \le \text{interval}
         + \text{one iteration} .
 
-    A fit looks for its file, checks that the file belongs to the same data and
-    settings, reads the state and continues. Its result is that of a fit without
-    interruption, bit by bit on the same machine. Ctrl-C (a KeyboardInterrupt) writes
-    the last state before the fit ends, even within the interval. The file stays after
-    the fit; remove it to start again. A process that is killed during a write leaves a
-    hidden file ``.*.tmp`` in the same folder, which is never read.
+    If the file exists, a fit checks that the file belongs to the same data and
+    settings, reads the state and continues. On the same machine the result is
+    identical, bit by bit, to the result of a fit without interruption. Ctrl-C (a
+    KeyboardInterrupt) writes the last state before the fit ends, even within the
+    interval. The file stays after the fit; remove it to start again. A process that is
+    killed during a write leaves a hidden file ``.*.tmp`` in the same folder, which is
+    never read.
 
     The state is everything that the next iteration reads: points and gradients, the
     pairs of a quasi-Newton method, the random generator, the order of the mini-batches

@@ -30,12 +30,12 @@ depth_weight : float or array-like of shape (depth + 1,), default=1.0
 class Penalty(BaseEstimator, metaclass=ABCMeta):
     r"""Base of the penalties :math:`\Omega` of `StructuredLogLinearLM`.
 
-    `L1`, `L2` and `ElasticNet` are penalties of `StructuredLogisticRegression` too.
-    Parameters are those of ``__init__``, as for any scikit-learn object, so that a
-    penalty can be cloned, searched over (``penalty__gamma``) and pickled. A penalty has
-    the shape of :math:`\Omega`; the strength (`lam` or `C`) and the sign of the weights
-    are parameters of the model. A penalty of your own for language models is a subclass
-    with a `bound` class.
+    `L1`, `L2` and `ElasticNet` are also penalties of `StructuredLogisticRegression`. As
+    for any scikit-learn object, the arguments of ``__init__`` are the parameters, so a
+    penalty can be cloned, searched over (``penalty__gamma``) and pickled. A penalty
+    defines the form of :math:`\Omega`. The strength (`lam` or `C`) and the sign of the
+    weights are parameters of the model. To write another penalty for language models,
+    derive a class from `Penalty` and set its attribute `bound`.
 
     Attributes
     ----------
@@ -130,9 +130,9 @@ class _CountWeighted(Separable):
 class L1(_CountWeighted):
     r""":math:`\Omega(w) = \sum_q |w_q|`, q over the weights.
 
-    Zeros at single weights: those of the pairs of a language model, where a positive
-    weight costs its pair an absolute discount of `lam` / :math:`\beta` counts; or
-    those of features and classes of a linear model.
+    The penalty sets single weights to zero: weights of pairs of a language model, or of
+    features and classes of a linear model. In a language model each pair with a
+    positive weight has an absolute discount of `lam` / :math:`\beta` counts.
 
     Parameters
     ----------
@@ -184,14 +184,14 @@ class ElasticNet(_CountWeighted):
 
     .. math:: \Omega(w) = \sum_q |w_q| + \frac{\gamma}{2} \sum_q w_q^2
 
-    In a linear model of strength :math:`1/C`, scikit-learn's `l1_ratio` r is
-    :math:`\gamma = (1 - r) / r` with C / r in place of C.
+    For linear models, scikit-learn's `l1_ratio` r and `C` correspond to
+    :math:`\gamma = (1 - r) / r` and C / r.
 
-    In a language model with ``alpha=1`` the strengths of both terms at depth k are
-    plain numbers, :math:`\lambda d_k` (`lam`, `depth_weight`) and
-    :math:`\lambda d_k \gamma_k`; the default of `depth_weight` is for words. The
-    absolute term takes an absolute discount off a count, like that of Kneser-Ney; the
-    squared one takes the more, the larger the weight is.
+    In a language model with ``alpha=1`` the strengths of the two terms at depth k are
+    :math:`\lambda d_k` (`lam`, `depth_weight`) and :math:`\lambda d_k \gamma_k`. The
+    default of `depth_weight` is suitable for words. The absolute term subtracts the
+    same discount from every count, as Kneser-Ney smoothing does. The discount of the
+    squared term grows with the weight.
 
     Parameters
     ----------

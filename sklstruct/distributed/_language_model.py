@@ -62,13 +62,13 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
     no sum over contexts crosses branches except at the root. Each worker counts the
     parts of the text that it reads. The branches are divided into shards of about equal
     numbers of (context, class) pairs, and the program that fits a model in one process
-    runs on every shard, in lockstep. In an iteration the shards exchange a few arrays
-    of one number for each class: the sums at the root. The objective, the weights and
-    the model are those of `LanguageModel` (counts and n-gram discounts exactly,
-    log-linear weights up to rounding), for any number of workers.
+    runs on all shards at the same time. In an iteration the shards exchange the sums at
+    the root: a few arrays with one number for each class. For any number of workers,
+    the result is equal to the result of `LanguageModel`: exactly for models of counts,
+    and up to rounding for log-linear models.
 
-    After `fit` the model is on the workers, where it may be larger than the memory of
-    one machine. `compute` copies it to this process, as a `LanguageModel`; `save`
+    After `fit` the model is on the workers, and can be larger than the memory of one
+    machine. `compute` copies the model to this process, as a `LanguageModel`. `save`
     writes a file from the workers.
 
     Parameters

@@ -95,9 +95,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         P_h(y \mid x, H), \qquad \lambda = \lambda(x, H) \ge 0,\ \lambda_0 + \sum_h
         \lambda_h = 1,
 
-    where H is the text before and :math:`P_0` the base model. With counts that decay,
-    :math:`a_\tau(\cdot) = \sum 2^{-(t - i)/\tau}` over the occurrences i in H, the
-    caches are, for each half-life :math:`\tau` of their kind,
+    where H is the text before and :math:`P_0` the base model. A count that decays with
+    the half-life :math:`\tau` is :math:`a_\tau(\cdot) = \sum 2^{-(t - i)/\tau}` over
+    the occurrences i in H. For each half-life there are the caches
 
     .. math::
         \text{words:}\quad & a_\tau(y) \Big/ \sum_v a_\tau(v) , \\
@@ -108,12 +108,12 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         {\sum_{v \in g(y)} a_\tau(v) + \theta_g} ,
 
     with :math:`x_{(k)}` the last k words of the sentence, and :math:`\theta_g` the
-    number of words of class g in the cache that weighs as much as the base. A cache
-    whose context does not occur in H has weight 0. The weights depend on two numbers
-    for each :math:`x_{(k)}`: its occurrences in H, and the different words that
-    followed it.
+    number of words of class g in the cache at which the cache and the base have equal
+    weights. A cache whose context does not occur in H has weight 0. The weights depend
+    on two numbers for each :math:`x_{(k)}`: its occurrences in H, and the different
+    words that followed it.
 
-    With classes of words the base adapts as well: it is
+    With word classes the base also adapts to the text:
 
     .. math::
         P_0(y \mid x, H) = P_b(y \mid x)\, \frac{P_0(g \mid x, H)}{P_b(g \mid x)},

@@ -97,8 +97,8 @@ class LanguageModel(
         w_0 = \langle s\rangle,\ w_{L+1} = \langle /s\rangle .
 
     `fit` turns sentences into windows of ids and next symbols, and fits a clone of
-    `estimator` on them. Contexts end at the start of the sentence. The start mark is a
-    context symbol and never predicted; the end mark is predicted like a word.
+    `estimator` to the windows. Contexts end at the start of the sentence. The start
+    mark is a context symbol and never predicted; the end mark is predicted like a word.
 
     Parameters
     ----------

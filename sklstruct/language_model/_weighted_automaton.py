@@ -52,8 +52,8 @@ class WeightedAutomaton:
         Z = s^\top (I - M)^{-1} \rho, \quad M = \sum_a M_a ,
 
     with :math:`M_a[i, j]` the weight of the arc from state i to j that reads a, s the
-    initial state and :math:`\rho` the final weights. The weights of all strings have a
-    finite sum if those of the cycles do: if the spectral radius of M is below 1.
+    initial state and :math:`\rho` the final weights. The sum of the weights of all
+    strings is finite if the spectral radius of M is below 1.
 
     Parameters
     ----------

@@ -76,12 +76,12 @@ class StructuredLogLinearLMCV(
         \max_\theta\ \sum_{(x, y)\ \text{held out}} \ln P_{w(\theta)}(y \mid x), \qquad
         w(\theta) = \arg\min_{w \ge 0} f(w) + \Omega_\theta(w),
 
-    by a coordinate search: each number of :math:`\theta` in turn is multiplied or
-    divided by `factor`, repeatedly as long as the held-out loss falls; when no number
-    helps, the factor becomes its root, once. Each fit starts from the weights of the
-    best fit so far, and needs fewer iterations than a first fit. One part of the
-    samples is held out (the last, or X_val). Cross-validation is not used, as the parts
-    of a text are not independent.
+    by a coordinate search: one number of :math:`\theta` after the other is multiplied
+    or divided by `factor`, as long as the held-out loss falls. If no number lowers the
+    loss, `factor` is replaced by its square root, once. Each fit starts from the
+    weights of the best fit so far, and needs fewer iterations than a first fit. The
+    last samples, or X_val, are held out. Cross-validation is not used, as the parts of
+    a text are not independent.
 
     Parameters
     ----------

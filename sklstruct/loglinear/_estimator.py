@@ -103,10 +103,10 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         \min_w\ -\sum_i \omega_i \ln P(y_i \mid x_i) + \lambda\, \Omega(w),
         \qquad w \ge 0 .
 
-    There is a weight for every pair (context, symbol that followed it in training;
-    every class has a pair with the empty context), and no other weight. Loss and
-    gradient are exact and cost O(number of pairs), whatever the number of classes. The
-    fitted model is exactly a back-off model.
+    There is one weight for every pair of a context and a symbol that followed the
+    context in training, and for every pair of the empty context and a class. The loss
+    and the gradient are exact. The time to compute them is O(number of pairs), for any
+    number of classes. The fitted model is exactly a back-off model.
 
     Parameters
     ----------

@@ -58,16 +58,18 @@ class JointLogLinear(
         s(x, y) = w_y + \sum_t \sum_{k \ge 1} \beta_k\, w^{(t)}_{x^{(t)}_{(k)},\, y}
 
     with :math:`x^{(t)}_{(k)}` the context of k symbols on path t of the history, and
-    :math:`w_y` the weight of the empty context, which all paths have in common. The
-    others are those of the pairs of a context and a class that occur. They minimise
+    :math:`w_y` the weight of the empty context, which all paths have in common. Every
+    pair of a context and a class that occurs in training has one more weight. The
+    weights minimise
 
     .. math::
         \sum_i -\omega_i \ln P(y_i \mid x_i) + \frac{\lambda}{2} \|w\|^2 .
 
-    The sum in the denominator is over all classes: for 2 to some hundred of them, such
-    as the classes of words in a :class:`~sklstruct.mixture.FactoredLM`, or the words
-    of a class. With one path it is :class:`StructuredLogLinearLM` with
-    ``penalty="l2"``, which is faster.
+    The sum in the denominator is over all classes, so the model is meant for 2 to some
+    hundred classes, such as the word classes of a
+    :class:`~sklstruct.mixture.FactoredLM`, or the words of one class. With one path the
+    model is equal to :class:`StructuredLogLinearLM` with ``penalty="l2"``, which is
+    faster.
 
     Parameters
     ----------

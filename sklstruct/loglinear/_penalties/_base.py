@@ -56,7 +56,7 @@ LARGEST_SCORE = 25.0
 
 
 class BoundPenalty(metaclass=ABCMeta):
-    r"""A penalty with the strengths of one problem.
+    r"""A penalty with the strengths and pairs of one problem, which a solver calls.
 
     Parameters
     ----------

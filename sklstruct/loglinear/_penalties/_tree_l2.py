@@ -177,10 +177,10 @@ class BoundTreeL2(BoundPenalty):
 class TreeL2(DepthWeighted):
     r""":math:`\Omega(w) = \sum_q \|w_{subtree(q)}\|_2`, q over the pairs.
 
-    subtree(q) are the pairs of the same class whose context extends that of q into
-    the past, q included. Subtrees vanish as a whole, and deep weights, which lie in
-    more groups, are charged more. It does not keep the weights of merged suffixes
-    equal, so it cannot be fitted on a collapsed tree.
+    subtree(q) are q and the pairs of the same class whose context ends in the context
+    of q. The weights of whole subtrees become zero. Weights of long contexts are in
+    more groups and are penalised more. The penalty cannot be fitted on a collapsed
+    tree, because the weights of merged suffixes would not be equal.
 
     Parameters
     ----------

@@ -126,9 +126,9 @@ class BoundTreeLinf(ProximalPenalty):
 class TreeLinf(DepthWeighted):
     r""":math:`\Omega(w) = \sum_q \max |w_{subtree(q)}|`, q over the pairs.
 
-    subtree(q) are the pairs of the same class whose context extends that of q into
-    the past, q included. Below the largest weight of its group a weight costs nothing
-    there: weights grow to the level of their group and stay.
+    subtree(q) are q and the pairs of the same class whose context ends in the context
+    of q. A weight that is smaller than the largest weight of a group adds nothing to
+    the penalty of this group. Therefore many weights of a group are equal.
 
     Parameters
     ----------

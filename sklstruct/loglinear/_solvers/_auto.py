@@ -61,13 +61,13 @@ class AutoSolver(_ChoosingSolver):
 
 @shared_docs(tol=TOL, rest=REST)
 class ActiveSetSolver(_ChoosingSolver):
-    """A tree that is built while it is fitted, from the root where weights can enter.
+    """A solver that builds only the part of the tree that can have non-zero weights.
 
     The children of a pair are counted only if the optimality condition of their group
-    allows a weight above 0. The optimum is that of the whole tree, of which a part is
-    built, the smaller the larger `lam` is; the fitted model has only pairs with a
-    weight. For penalties with an absolute term and without `count_weight`, non-negative
-    weights, and `lam` above 0.
+    allows a weight above 0. The result is the optimum of the whole tree. The larger
+    `lam` is, the smaller is the part of the tree that is built. The fitted model has
+    only pairs with a non-zero weight. The solver needs a penalty with an absolute term
+    and without `count_weight`, non-negative weights, and `lam` above 0.
 
     Parameters
     ----------

@@ -112,8 +112,8 @@ class Result(NamedTuple):
 class Solver(BaseEstimator, metaclass=ABCMeta):
     r"""Base of the solvers of `StructuredLogLinearLM`.
 
-    A solver of your own is a subclass with `needs` and `solve`; its parameters are
-    those of ``__init__``, as for any scikit-learn object.
+    To write another solver, derive a class from `Solver` with `needs` and `solve`. As
+    for any scikit-learn object, the arguments of ``__init__`` are its parameters.
 
     Parameters
     ----------

@@ -65,12 +65,13 @@ class AdditiveLM(BackoffClassifier):
         P(y \mid n) = \frac{c(n, y) + \delta V P_0(y)}{c(n) + \delta V},
 
     with n the longest suffix of the context that was seen in training, c(n, y) the
-    number of times that y followed it, V the number of classes and :math:`P_0` the
-    distribution `base`: with the uniform one the numerator is :math:`c(n, y) +
-    \delta`. The model does not back off: each context has its own row.
+    number of times that y followed n, V the number of classes and :math:`P_0` the
+    distribution `base`. With the uniform distribution the numerator is
+    :math:`c(n, y) + \delta`. The model does not back off: the probabilities after a
+    context do not use shorter contexts.
 
-    A baseline for small vocabularies, e.g. of characters or tags: with many classes
-    too much mass goes to the unseen ones.
+    The model is a baseline for small vocabularies, such as characters or tags. With
+    many classes the unseen classes get too much probability.
 
     Parameters
     ----------

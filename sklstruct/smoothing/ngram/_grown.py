@@ -40,12 +40,13 @@ class GrownLM(BackoffClassifier):
         b(n)\, P_W(y \mid \mathrm{parent}(n)) & \text{otherwise,}
         \end{cases}
 
-    greedily, over sets W of pairs of a context and a class, with c(n, y) how often y
-    followed n, T(n, y) the part of it whose history is n alone, and b(n) such that the
-    row sums to 1. An automaton of the model has an arc for each pair; therefore a pair
-    (n, y), the n-gram "n y", can enter W only after its prefix, the n-gram "n", and its
-    suffix, the n-gram "parent(n) y". Shorter n-grams are decided first, and those of
-    one context in the order of their counts: one is taken if it raises the
+    over sets W of pairs of a context and a class, by a greedy search. c(n, y) is the
+    number of times that y followed n, T(n, y) the number of these samples whose whole
+    history is n, and b(n) is such that the probabilities after n sum to 1. An automaton
+    of the model has an arc for each pair; therefore a pair (n, y), the n-gram "n y",
+    can enter W only after its prefix, the n-gram "n", and its suffix, the n-gram
+    "parent(n) y". The search begins with the shortest n-grams, and tries the n-grams of
+    one context in the order of their counts. An n-gram is added if it raises the
     log-likelihood by more than :math:`\lambda`.
 
     Parameters

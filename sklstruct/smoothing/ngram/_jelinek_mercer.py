@@ -53,7 +53,7 @@ class JelinekMercerLM(HeldOutClassifier, _engine.NGramSmoother):
     where c(n, y) is how often y followed the context n, the parent of the empty context
     is the uniform distribution, and all contexts of one bucket g have the same weight
     :math:`0 < \lambda < 1`. The weights maximise the likelihood of samples that are not
-    in the counts.
+    part of the counts.
 
     Parameters
     ----------

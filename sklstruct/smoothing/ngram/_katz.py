@@ -74,9 +74,9 @@ class KatzLM(_engine.NGramSmoother):
 
     :math:`d_r = 1` for r > k, with c(n, y) how often y followed the context n,
     :math:`n_r` the number of pairs of a depth with the count r, and b(n) such that the
-    row sums to 1. The total discount of a depth is :math:`n_1`, the Good-Turing
-    estimate for the unseen; it is subtracted from the counts up to k in the proportions
-    of the Good-Turing estimate.
+    row sums to 1. The discounts of a depth sum to :math:`n_1`, which is the Good-Turing
+    estimate for the unseen pairs. The sum is divided among the counts up to k as in the
+    Good-Turing estimate.
 
     Parameters
     ----------

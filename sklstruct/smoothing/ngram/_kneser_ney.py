@@ -17,11 +17,10 @@ class KneserNeyLM(DiscountingSmoother):
         + \gamma(n)\, P(y \mid \mathrm{parent}(n)), \qquad
         \gamma(n) = \frac{1}{a(n)} \sum_{y'} D(a(n, y')),
 
-    where a(n) is the sum of a(n, y) and the adjusted count a(n, y) is the raw count
-    c(n, y) for the longest contexts and, for the shorter ones, the number of
-    distinct symbols that precede n y (plus its raw count at the start of the
-    history, which nothing can precede). The parent of the empty context is the uniform
-    distribution.
+    where a(n) is the sum of the adjusted counts a(n, y) over y. For the longest
+    contexts a(n, y) is the raw count c(n, y). For shorter contexts a(n, y) is the
+    number of different symbols before "n y", plus the number of times that "n y" begins
+    a history. The parent of the empty context is the uniform distribution.
 
     Parameters
     ----------

@@ -33,10 +33,10 @@ class PrunedKneserNeyLM(KneserNeyLM):
 
     with p the probability of y after n, q this probability without the pair, and c(n)
     the count of n. The discounted mass of a removed pair goes to the back-off weight of
-    n. To the counts of the parent a removed pair adds its adjusted count a(n, y), a
-    pair that stays adds 1, as one distinct predecessor. The lower orders and their
-    discounts are estimated on these counts. Contexts are decided from the longest to
-    the shortest.
+    n. A pair that is kept adds 1 to the adjusted count of its parent pair, as in
+    Kneser-Ney smoothing. A removed pair adds its adjusted count a(n, y). The lower
+    orders and their discounts are estimated from these counts. The longest contexts are
+    pruned first.
 
     Parameters
     ----------

@@ -38,9 +38,9 @@ class WittenBellLM(_engine.NGramSmoother):
         + \frac{\kappa_k d(n)}{c(n) + \kappa_k d(n)}\, P(y \mid \mathrm{parent}(n)),
 
     where c(n, y) is how often y followed n, k is the length of n and the parent of the
-    empty context is the uniform distribution. The estimate always exists. It
-    suits small data, characters and tags, whose counts are too few for the discounts
-    of Kneser-Ney.
+    empty context is the uniform distribution. The formula can be computed for any
+    counts. The model is suitable for small texts, characters and tags, for which the
+    formulas of Kneser-Ney discounts can fail.
 
     Parameters
     ----------

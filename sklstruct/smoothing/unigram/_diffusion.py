@@ -33,9 +33,9 @@ class GraphDiffusionUnigram(UnigramSmoother):
         \pi = e^{tH} \pi_0, \ H = W - \mathrm{diag}(d)
         \quad \text{(kernel)}.
 
-    On the graph of counts, where :math:`w(x, y) = 1` if x and y occurred equally
-    often or one of them once more than the other, and :math:`r_j` words occurred j
-    times, the normalized method is
+    In the graph of counts :math:`w(x, y) = 1` if the counts of x and y differ by at
+    most 1. With :math:`r_j` the number of words that occurred j times, the normalized
+    method on this graph is
 
     .. math::
         \pi(y) = \frac{1}{n} \sum_{j = c(y) - 1}^{c(y) + 1}

@@ -21,7 +21,7 @@ class AbsoluteDiscountUnigram(UnigramSmoother):
         \gamma = \frac{1}{n} \sum_y D(c(y)),
 
     for n samples of which c(y) have class y, with :math:`P_0` the distribution `base`.
-    It is the unigram level of `KneserNeyLM`.
+    `KneserNeyLM` computes the probabilities of unigrams in this way.
 
     Parameters
     ----------

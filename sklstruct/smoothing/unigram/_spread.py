@@ -27,7 +27,8 @@ class GraphSpreadUnigram(UnigramSmoother):
 
     for b the distribution `base`, :math:`p_0` the sum of b over the unseen classes, w
     the similarity of two words and d its row sum. The shares s sum to 1 over the unseen
-    classes: they are one step of a random walk from a random seen class.
+    classes. s(y) is the probability that one step of a random walk from a random seen
+    class leads to y.
 
     Parameters
     ----------
