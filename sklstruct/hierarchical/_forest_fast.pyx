@@ -86,6 +86,7 @@ cdef class ForestArrays:
         self.view.tree_ptr = &tree_ptr[0]
         self.view.terminal = &terminal[0, 0]
 
+
 def full_rows(
     ForestArrays forest, const double[:, ::1] scores, const double[:, ::1] soft,
     double[::1] work, double[:, ::1] out,
