@@ -83,7 +83,6 @@ TRUSTED_TYPES = tuple(
             "sklstruct.mixture._transforms.Reader",
             "sklstruct.symbols._labels.Labels",
             "sklstruct.taxonomy._forest.Forest",
-            "sklstruct.taxonomy._label_paths.LabelTree",
             "sklstruct.taxonomy._taxonomy.Taxonomy",
             "sklstruct.text._ngrams.NgramTrie",
             "sklstruct.text._reading.Words",

@@ -34,9 +34,7 @@ from sklstruct.factor_graph import (
 )
 from sklstruct.hierarchical import (
     GammaPrior,
-    PathClassifier,
     PerNodeC,
-    SenseClassifier,
 )
 from sklstruct.hmm import (
     CategoricalEmission,
@@ -224,12 +222,7 @@ def fitted():
         ),
         "logistic of groups": StructuredLogisticRegression(GroupLasso()),
         "logistic of a tree": StructuredLogisticRegression(TreeNorm([-1, 0, 0, 1])),
-        "SenseClassifier": SenseClassifier(min_samples=5),
-        "PathClassifier": PathClassifier(),
     }.items():
-        y = label
-        if name == "PathClassifier":
-            y = np.array([[*GROUPS[c], c] for c in label])
         if hasattr(model, "random_state"):
             model.set_params(random_state=0)
         for X, kind in ((features, ""), (sparse, ", sparse")):
@@ -239,7 +232,7 @@ def fitted():
                 | LinearClassifier
                 | StructuredLogisticRegression,
             ):
-                put(model, X, y, name=name + kind)
+                put(model, X, label, name=name + kind)
 
     # words
     def words(make, name=None):

@@ -97,8 +97,6 @@ def classes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     leaves.partial_fit(X, y, classes=[0, 1]).predict_set(X, alpha=0.2)
     top, log_proba = leaves.predict_top_k(X, 3, return_log_proba=True)
     assert_type(perplexity(leaves, X, y), float)
-    PathClassifier(leaves).fit(X, y).predict_proba(X)
-    SenseClassifier(leaves, n_senses=2).fit(X, y).predict(X)
     builders: list[TaxonomyBuilder] = [ConfusionSplit(smoothing=0.1), CutSplit(rank=5)]
     builders += [DiffracSplit(delta=4.0), GreedyMerge(n_rounds=2), HungarianMerge()]
     builders += [KMeansSplit(balanced=True), RandomSplit(random_state=0)]

@@ -12,7 +12,6 @@ from _callbacks import StopAfter, needs_callbacks
 from _families import public_estimators
 from _fitted import ask, fitted, make
 from _loglinear import loglinear, loglinear_cv
-from _nodes import logistic
 from _oracles import sparse_settings, toy
 from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
@@ -57,9 +56,7 @@ from sklstruct.factor_graph import (
 )
 from sklstruct.hierarchical import (
     GammaPrior,
-    PathClassifier,
     PerNodeC,
-    SenseClassifier,
 )
 from sklstruct.hmm import (
     CategoricalEmission,
@@ -261,16 +258,6 @@ TABLE = [
     hierarchical(estimator=GammaPrior(), draws=True, suite=False),
     hierarchical(estimator=GaussianNB(), fails=_NAIVE_BAYES),
     hierarchical(estimator=LinearClassifier("log_loss"), draws=True, fails=_DRAWS),
-    Entry(
-        PathClassifier(HierarchicalClassifier(estimator=logistic())),
-        "features",
-        fails={"check_supervised_y_2d": "a column is a path of one level, not a slip"},
-    ),
-    Entry(
-        SenseClassifier(HierarchicalClassifier(estimator=logistic()), random_state=0),
-        "features",
-        draws=True,
-    ),
     dual(),
     dual(loss="log_loss"),
     dual(loss="ovr_log_loss", suite=False),
@@ -476,7 +463,6 @@ def test_sparse_tag_of_given_nodes():
     assert get_tags(HierarchicalClassifier()).input_tags.sparse
     given = HierarchicalClassifier(estimator=GaussianNB())
     assert not get_tags(given).input_tags.sparse
-    assert not get_tags(PathClassifier(given)).input_tags.sparse
 
 
 def test_every_public_estimator_is_checked():

@@ -221,8 +221,6 @@ def samples_for(name, data):
     X, y = data.draw(features() if name in OF_FEATURES else windows())
     if name in OF_PATHS:
         X = SuffixTreeVectorizer(max_depth=3).fit_transform(X)
-    if name == "PathClassifier":
-        y = np.array([[*GROUPS[c], c] for c in y])
     if "several labels" in name:
         y = np.stack([y < "x", y > "w", y == "z"], axis=1).astype(int)
     return X, y

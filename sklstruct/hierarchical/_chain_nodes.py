@@ -18,7 +18,7 @@ from ..linear._quasi_newton import PER_TOL, NodeProblems
 from ..linear._samples import Samples, narrow_indices, single
 from ..linear._solver import DescentSettings
 from ..taxonomy import Forest
-from ._forest_fast import ForestArrays, LogisticForest, SampleRows, full_rows
+from ._forest_fast import ForestArrays, full_rows
 from ._nodes import NodeModels, Run, TrainingSet
 from ._problems import solver_of, warn_not_converged
 from ._search_fast import search
@@ -252,14 +252,14 @@ class ChainNodes(NodeModels):
         def block(part, stop):
             z, rows = self._room(), X[part]
             if walks:
-                samples, found = _as_rows(rows), best[part, 0]
-                walk(model, samples, z, *narrow, found, n_dots[part], stop)
+                found = best[part, 0]
+                walk(*model, *_arrays(rows), z, *narrow, found, n_dots[part], stop)
                 part = part.start + np.flatnonzero(found < 0)
                 if part.size == 0:
                     return
                 rows = X[part]  # undecided in single precision
             answers = best[part], log_proba[part], n_dots[part]
-            _check_scores(search(model, _as_rows(rows), z, "best", *answers, stop))
+            _check_scores(search(*model, *_arrays(rows), z, "best", *answers, stop))
             best[part], _, n_dots[part] = answers
 
         self._blocks(block, n, _SEARCH_ROWS, n_jobs)
@@ -280,28 +280,24 @@ class ChainNodes(NodeModels):
 
         def block(part, stop):
             answers = code[part], log_proba[part], n_dots[part]
-            rows = _as_rows(X[part])
-            _check_scores(search(model, rows, self._room(), kind, *answers, stop))
+            rows = *_arrays(X[part]), self._room()
+            _check_scores(search(*model, *rows, kind, *answers, stop))
 
         self._blocks(block, X.shape[0], _SEARCH_ROWS, n_jobs)
         return log_proba
 
     def _model(self):
-        coef, intercept = self.coef, self.intercept
-        if coef.size == 0:  # one class leaves no rows
-            coef = np.zeros((1, max(coef.shape[1], 1)), dtype=coef.dtype)
-            intercept = np.zeros(1, dtype=coef.dtype)
-        return LogisticForest(ForestArrays(*self.forest), coef, intercept)
+        return ForestArrays(*self.forest), self.coef, self.intercept
 
     def _room(self):
         return np.empty(max(self.coef.shape[0], 1), dtype=self.coef.dtype)
 
 
-def _as_rows(X):
+def _arrays(X):
+    """(values, indices, pointers) of the samples; the last two are None if dense."""
     if sp.issparse(X):
-        indptr = X.indptr.astype(np.int64)
-        return SampleRows.sparse(X.data, narrow_indices(X), indptr, X.shape[1])
-    return SampleRows.dense(X)
+        return X.data, narrow_indices(X), X.indptr.astype(np.int64)
+    return X.reshape(-1), None, None
 
 
 def _check_scores(good):

@@ -45,15 +45,8 @@ cdef class ForestArrays:
     cdef readonly Py_ssize_t n_nodes
 
 
-cdef class LogisticForest:
-    cdef readonly ForestArrays forest
-    cdef object keep
-    cdef void* coef
-    cdef void* intercept
-
-
 cdef struct Sample:
-    # dense: x of length d, index NULL; sparse: nnz values x at the columns of index
+    # dense: x of length d, nnz -1; sparse: nnz values x at the columns of index
     void* x
     Py_ssize_t d
     Py_ssize_t nnz
@@ -61,7 +54,7 @@ cdef struct Sample:
 
 
 cdef struct RowsView:
-    # dense: index and indptr NULL
+    # dense: indptr NULL
     Py_ssize_t n
     Py_ssize_t d
     void* data
@@ -69,9 +62,18 @@ cdef struct RowsView:
     const int64_t* indptr
 
 
-cdef class SampleRows:
-    cdef RowsView view
-    cdef object keep
+cdef inline RowsView rows_of(
+    Py_ssize_t n, Py_ssize_t d, const cython.floating[::1] values,
+    const int32_t[::1] index, const int64_t[::1] indptr,
+):
+    """The n rows of a dense array, or of a CSR matrix; the caller keeps the arrays."""
+    cdef RowsView rows = RowsView(n, d, NULL, NULL, NULL)
+    if values.shape[0]:
+        rows.data = <void*>&values[0]
+    if indptr is not None:
+        rows.indptr = &indptr[0]
+        rows.index = &index[0] if index.shape[0] else NULL
+    return rows
 
 
 cdef inline double clip(double z) noexcept nogil:
@@ -124,7 +126,7 @@ cdef inline void take(
     RowsView* rows, Py_ssize_t i, Sample* sample, cython.floating* coef,
 ) noexcept nogil:
     """Point sample to row i; coef only tells the type."""
-    sample.d, sample.index = rows.d, NULL
+    sample.d, sample.nnz = rows.d, -1
     if rows.indptr == NULL:
         sample.x = <cython.floating*>rows.data + i * rows.d
         return
@@ -140,7 +142,7 @@ cdef inline cython.floating row_score(
     cdef Py_ssize_t a
     cdef cython.floating* x = <cython.floating*>sample.x
     cdef cython.floating s = 0
-    if sample.index != NULL:
+    if sample.nnz >= 0:
         for a in range(sample.nnz):
             s += x[a] * w[sample.index[a]]
         return s
@@ -156,7 +158,7 @@ cdef inline Py_ssize_t node_scores(
     cdef Py_ssize_t r = 0 if m == 1 else (1 if m == 2 else m)
     cdef cython.floating* x = <cython.floating*>sample.x
     cdef cython.floating* w = coef + f.node[v].row * sample.d
-    if sample.index != NULL or r == 1:
+    if sample.nnz >= 0 or r == 1:
         for k in range(r):
             z[k] = row_score(sample, w + k * sample.d)
     elif r > 1:

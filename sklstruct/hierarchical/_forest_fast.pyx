@@ -19,7 +19,6 @@ If a score is not a number (a sum of infinities of both signs), the kernels retu
 and the caller raises ValueError.
 """
 
-from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
@@ -33,11 +32,6 @@ cdef extern from "_vector.h" nogil:
 cdef class ForestArrays:
     """The forest's arrays, checked for length once."""
 
-    def __cinit__(self):
-        self.view.node = NULL
-        self.view.step = NULL
-        self.view.inner = NULL
-
     def __init__(
         self, const int32_t[::1] tree_ptr, const int32_t[::1] parent,
         const int32_t[::1] first_child, const int32_t[::1] n_child,
@@ -47,19 +41,19 @@ cdef class ForestArrays:
         cdef Py_ssize_t v
         cdef TreeNode* node
         cdef int32_t[::1] depth
+        cdef int64_t[::1] room
         self.n_nodes = parent.shape[0]
         if not (
             first_child.shape[0] == n_child.shape[0] == row.shape[0]
             == node_class.shape[0] == self.n_nodes
         ):
             raise ValueError("the arrays of a forest differ in length")
-        if self.view.node != NULL:
-            raise RuntimeError("the arrays of a forest are read once")
-        self.view.node = node = <TreeNode*>PyMem_Calloc(self.n_nodes, sizeof(TreeNode))
-        self.view.inner = <int32_t*>PyMem_Calloc(self.n_nodes, sizeof(int32_t))
-        self.view.step = <Step*>PyMem_Calloc(self.n_nodes, sizeof(Step))
-        if node == NULL or self.view.inner == NULL or self.view.step == NULL:
-            raise MemoryError(f"no memory for the {self.n_nodes} nodes of a forest")
+        room = np.zeros(
+            self.n_nodes * (sizeof(TreeNode) + sizeof(Step) + 8) // 8, dtype=np.int64
+        )
+        self.view.node = node = <TreeNode*>&room[0]
+        self.view.step = <Step*>(node + self.n_nodes)
+        self.view.inner = <int32_t*>(self.view.step + self.n_nodes)
         self.view.n_inner = 0
         depth = np.zeros(self.n_nodes, dtype=np.int32)
         for v in range(self.n_nodes):
@@ -86,84 +80,11 @@ cdef class ForestArrays:
             if n_child[v] > 0:
                 self.view.inner[self.view.n_inner] = <int32_t>v
                 self.view.n_inner += 1
-        self.keep = tree_ptr, terminal
+        self.keep = tree_ptr, terminal, room
         self.view.n_trees = terminal.shape[0]
         self.view.n_classes = terminal.shape[1]
         self.view.tree_ptr = &tree_ptr[0]
         self.view.terminal = &terminal[0, 0]
-
-    def __dealloc__(self):
-        PyMem_Free(self.view.node)
-        PyMem_Free(self.view.step)
-        PyMem_Free(self.view.inner)
-
-
-cdef class LogisticForest:
-    """A forest with the weights of its models, float32 or float64.
-
-    coef (n_rows, d), intercept (n_rows,). At least one row: a forest without models
-    gets a row that no node refers to.
-    """
-
-    def __init__(self, ForestArrays forest, coef, intercept):
-        cdef const double[:, ::1] wide
-        cdef const double[::1] wide_b
-        cdef const float[:, ::1] narrow
-        cdef const float[::1] narrow_b
-        if intercept.shape[0] != coef.shape[0] or coef.shape[0] == 0:
-            raise ValueError("coef and intercept differ in length, or are empty")
-        self.forest = forest
-        self.keep = coef, intercept
-        if coef.dtype == "float32":
-            narrow, narrow_b = coef, intercept
-            self.coef, self.intercept = <void*>&narrow[0, 0], <void*>&narrow_b[0]
-        else:
-            wide, wide_b = coef, intercept
-            self.coef, self.intercept = <void*>&wide[0, 0], <void*>&wide_b[0]
-
-
-cdef class SampleRows:
-    """RowsView of samples: a C-contiguous array, or the arrays of a CSR matrix.
-
-    Their dtype must be that of coef. CSR: checked, indices int32 and indptr int64, d
-    the number of columns.
-    """
-
-    @staticmethod
-    def dense(X):
-        cdef SampleRows rows = SampleRows()
-        cdef const double[:, ::1] wide
-        cdef const float[:, ::1] narrow
-        rows.keep = X
-        rows.view.n, rows.view.d = X.shape
-        if X.size == 0:
-            return rows
-        if X.dtype == "float32":
-            narrow = X
-            rows.view.data = <void*>&narrow[0, 0]
-        else:
-            wide = X
-            rows.view.data = <void*>&wide[0, 0]
-        return rows
-
-    @staticmethod
-    def sparse(data, const int32_t[::1] index, const int64_t[::1] indptr, Py_ssize_t d):
-        cdef SampleRows rows = SampleRows()
-        cdef const double[::1] wide
-        cdef const float[::1] narrow
-        # pointers to nothing are not NULL, which stands for dense rows
-        if data.size == 0:
-            data, index = np.zeros(1, dtype=data.dtype), np.zeros(1, dtype=np.int32)
-        rows.keep = data, index, indptr
-        rows.view.n, rows.view.d = indptr.shape[0] - 1, d
-        if data.dtype == "float32":
-            narrow = data
-            rows.view.data = <void*>&narrow[0]
-        else:
-            wide = data
-            rows.view.data = <void*>&wide[0]
-        rows.view.index, rows.view.indptr = &index[0], &indptr[0]
-        return rows
 
 
 def full_rows(

@@ -9,14 +9,16 @@ cimport cython
 from libc.math cimport exp, log, log1p
 from libc.stdint cimport int32_t, int64_t
 
+import numpy as np
+
 from ._forest_fast cimport (
     ForestView,
     ForestArrays,
-    LogisticForest,
+    RowsView,
     Sample,
-    SampleRows,
     log_probabilities,
     node_scores,
+    rows_of,
     take,
 )
 from .._watch cimport Watch, over, propagate, watch_of
@@ -30,6 +32,8 @@ cdef enum:
 cdef struct SearchState:
     # node v is expanded for this sample iff stamp[v] == now
     int64_t* stamp
+    # class c has been found for this sample iff seen[c] == now
+    int64_t* seen
     int64_t now
     double* lp
     int32_t* path
@@ -137,7 +141,7 @@ cdef int32_t pop(double* key, int32_t* node, int32_t* size) noexcept nogil:
 cdef Py_ssize_t best_first(
     ForestView* f, SearchState* state, Sample* sample,
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
-    Py_ssize_t k, int64_t* seen, int32_t* best, double* best_lp,
+    Py_ssize_t k, int32_t* best, double* best_lp,
 ) noexcept nogil:
     """The k most probable classes; ties go to the smaller class. Returns dot products.
 
@@ -164,9 +168,9 @@ cdef Py_ssize_t best_first(
                         state.heap_size + t)
                 c = f.node[v].node_class
                 if c >= 0:
-                    if seen[c] == state.now:
+                    if state.seen[c] == state.now:
                         break
-                    seen[c] = state.now
+                    state.seen[c] = state.now
                     if f.n_trees == 1:
                         value = key
                     else:
@@ -227,73 +231,58 @@ cdef Py_ssize_t best_first(
             return n_dots
 
 
-cdef class SearchWorkspace:
-    """Arrays of one thread for the search of one sample after the other."""
-    cdef SearchState state
-    cdef object keep
-    cdef int64_t* seen
-
-    def __init__(self, ForestArrays forest):
-        import numpy as np
-
-        cdef Py_ssize_t n = forest.n_nodes
-        cdef int64_t[::1] stamp = np.zeros(n, dtype=np.int64)
-        cdef int64_t[::1] seen = np.zeros(forest.view.n_classes, dtype=np.int64)
-        cdef double[::1] lp = np.zeros(n)
-        cdef double[::1] heap_key = np.zeros(n)
-        cdef int32_t[::1] path = np.zeros(n, dtype=np.int32)
-        cdef int32_t[::1] heap_node = np.zeros(n, dtype=np.int32)
-        cdef int32_t[::1] heap_size = np.zeros(forest.view.n_trees, dtype=np.int32)
-        self.keep = stamp, seen, lp, heap_key, path, heap_node, heap_size
-        self.seen = &seen[0]
-        self.state.stamp = &stamp[0]
-        self.state.now = 0
-        self.state.good = True
-        self.state.lp = &lp[0]
-        self.state.path = &path[0]
-        self.state.heap_key = &heap_key[0]
-        self.state.heap_node = &heap_node[0]
-        self.state.heap_size = &heap_size[0]
-
-
 KINDS = {"best": BEST, "given": GIVEN}
 
 
 def search(
-    LogisticForest model, SampleRows samples, cython.floating[::1] z, str kind,
-    int32_t[:, ::1] best, double[:, ::1] log_proba, int64_t[::1] n_dots,
+    ForestArrays forest, const cython.floating[:, ::1] coef,
+    const cython.floating[::1] intercept, const cython.floating[::1] values,
+    const int32_t[::1] index, const int64_t[::1] indptr, cython.floating[::1] z,
+    str kind, int32_t[:, ::1] best, double[:, ::1] log_proba, int64_t[::1] n_dots,
     int32_t[::1] stop,
 ):
     """Fill best (n, k) and log_proba (n, k), and add to n_dots (n,).
 
-    kind: "best", the k most probable classes; "given", the log_proba of one class best.
-    z: room for the scores of a node, in the type of the model. Returns False if a score
-    was not a number.
+    coef: (n_rows, d). values, index, indptr: of a CSR matrix, or the values of dense
+    rows, None and None. kind: "best", the k most probable classes; "given", the
+    log_proba of one class best. z: room for the scores of a node. Returns False if a
+    score was not a number.
     """
-    cdef SearchWorkspace space = SearchWorkspace(model.forest)
-    cdef ForestView* f = &model.forest.view
-    cdef cython.floating* coef = <cython.floating*>model.coef
-    cdef cython.floating* intercept = <cython.floating*>model.intercept
+    cdef ForestView* f = &forest.view
+    cdef RowsView rows = rows_of(
+        best.shape[0], coef.shape[1], values, index, indptr
+    )
+    cdef bint models = coef.shape[0] > 0
+    cdef cython.floating* W = <cython.floating*>&coef[0, 0] if models else NULL
+    cdef cython.floating* b = <cython.floating*>&intercept[0] if models else NULL
+    cdef double[:, ::1] doubles = np.zeros((2, forest.n_nodes))
+    cdef int32_t[:, ::1] ints = np.zeros((3, forest.n_nodes), dtype=np.int32)
+    cdef int64_t[::1] stamp = np.zeros(forest.n_nodes + f.n_classes, dtype=np.int64)
+    cdef SearchState state
     cdef Sample sample
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t i, dots
     cdef int what = KINDS[kind]
+    state.lp, state.heap_key = &doubles[0, 0], &doubles[1, 0]
+    state.path, state.heap_node, state.heap_size = &ints[0, 0], &ints[1, 0], &ints[2, 0]
+    state.stamp, state.seen = &stamp[0], &stamp[forest.n_nodes]
+    state.now, state.good = 0, True
     with nogil:
-        for i in range(samples.view.n):
-            take(&samples.view, i, &sample, coef)
-            space.state.now += 1
+        for i in range(rows.n):
+            take(&rows, i, &sample, W)
+            state.now += 1
             dots = 0
             if what == BEST:
                 dots = best_first(
-                    f, &space.state, &sample, coef, intercept, &z[0], best.shape[1],
-                    space.seen, &best[i, 0], &log_proba[i, 0],
+                    f, &state, &sample, W, b, &z[0], best.shape[1], &best[i, 0],
+                    &log_proba[i, 0],
                 )
             else:
                 log_proba[i, 0] = average(
-                    f, best[i, 0], &space.state, &sample, coef, intercept, &z[0], &dots
+                    f, best[i, 0], &state, &sample, W, b, &z[0], &dots
                 )
             n_dots[i] += dots
             if over(&watch, dots * sample.d):
                 break
     propagate()
-    return bool(space.state.good)
+    return bool(state.good)

@@ -15,14 +15,14 @@ from libc.stdint cimport int32_t, int64_t
 import numpy as np
 
 from ._forest_fast cimport (
+    ForestArrays,
     ForestView,
-    LogisticForest,
     TreeNode,
     RowsView,
     Sample,
-    SampleRows,
     node_scores,
     row_score,
+    rows_of,
     take,
 )
 from .._prefetch cimport prefetch
@@ -411,22 +411,24 @@ cdef void rounds(
 
 
 def walk(
-    LogisticForest model, SampleRows samples, cython.floating[::1] z,
+    ForestArrays forest, const cython.floating[:, ::1] coef,
+    const cython.floating[::1] intercept, const cython.floating[::1] values,
+    const int32_t[::1] index, const int64_t[::1] indptr, cython.floating[::1] z,
     const float[:, ::1] narrow, double error, int32_t[::1] found, int64_t[::1] n_dots,
     int32_t[::1] stop,
 ):
     """Fill found (n,), negative where undecided, and n_dots (n,).
 
-    The forest has one tree and at least one model. z: room for the scores of a node.
+    The forest has one tree and at least one model. coef, ..., z: as of `search`.
     narrow, error: of `narrow_rows`, for dense samples; None and 0 for sparse ones.
     """
     cdef SampleWalks walks
     cdef float[::1] x
-    cdef ForestView* f = &model.forest.view
-    cdef cython.floating* coef = <cython.floating*>model.coef
-    cdef cython.floating* intercept = <cython.floating*>model.intercept
+    cdef RowsView rows = rows_of(
+        found.shape[0], coef.shape[1], values, index, indptr
+    )
     cdef Watch watch = watch_of(stop)
-    if samples.view.n == 0:
+    if rows.n == 0:
         return
     walks.x, walks.error = NULL, error
     walks.watch = &watch
@@ -435,7 +437,8 @@ def walk(
         walks.x, walks.stride, walks.coef = &x[0], narrow.shape[1], &narrow[0, 0]
     with nogil:
         rounds(
-            f, &walks, &samples.view, coef, intercept, &z[0], &found[0], &n_dots[0]
+            &forest.view, &walks, &rows, <cython.floating*>&coef[0, 0],
+            <cython.floating*>&intercept[0], &z[0], &found[0], &n_dots[0],
         )
     propagate()
 

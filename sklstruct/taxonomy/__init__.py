@@ -7,7 +7,6 @@ from .._lazy import face
 if TYPE_CHECKING:
     from ._forest import Forest
     from ._given import as_taxonomy as as_taxonomy
-    from ._label_paths import LabelTree
     from ._label_paths import as_paths as as_paths
     from ._proximity import ClassProximity
     from ._shape import TreeShape

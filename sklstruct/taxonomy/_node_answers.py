@@ -1,6 +1,6 @@
 """Functions at the nodes of a tree: names of paths, sums over leaves, the path down.
 
-They take arrays, so that `Taxonomy`, `Forest` and `LabelTree` share them.
+They take arrays, so that `Taxonomy` and `Forest` share them.
 """
 
 from __future__ import annotations
@@ -40,17 +40,11 @@ def lowest_nodes(tree: Tree, code: NDArray, n_classes: NDArray) -> NDArray:
 
 
 def walk_down(
-    first_child: NDArray,
-    n_child: NDArray,
-    mass: NDArray,
-    least: float,
-    own: NDArray | None = None,
+    first_child: NDArray, n_child: NDArray, mass: NDArray, least: float
 ) -> NDArray:
     """The last node of the path of most probable children, for each row of mass.
 
-    The path ends above a child whose mass is below `least`. `own` (n, n_nodes) is the
-    mass of the samples that end at the node itself: with it the path also ends at a
-    node whose own mass exceeds that of each child, but has at least one level.
+    The path ends above a child whose mass is below `least`.
     """
     at = np.zeros(len(mass), dtype=np.int64)
     active = np.arange(len(mass))
@@ -62,10 +56,7 @@ def walk_down(
             rows = active[at[active] == v]
             children = mass[rows, first_child[v] : first_child[v] + n_child[v]]
             best = children.argmax(axis=1)
-            top = children[np.arange(rows.size), best]
-            on = top >= least
-            if own is not None:
-                on = (on & (top >= own[rows, v])) | (v == 0)
+            on = children[np.arange(rows.size), best] >= least
             at[rows[on]] = first_child[v] + best[on]
             moved.append(rows[on])
         active = np.concatenate(moved) if moved else np.empty(0, dtype=np.int64)

@@ -31,9 +31,7 @@ from sklstruct import _checks
 from sklstruct.hierarchical import (
     GammaPrior,
     HierarchicalClassifier,
-    PathClassifier,
     PerNodeC,
-    SenseClassifier,
 )
 from sklstruct.hierarchical._searches import folds
 from sklstruct.hierarchical._trees import another_view
@@ -828,8 +826,6 @@ def test_nan_is_passed_on_to_the_estimator(train, test, sparse):
 def test_the_tag_of_nan_is_that_of_the_estimator():
     for estimator in (HistGradientBoostingClassifier(), LogisticRegression(), None):
         right = estimator is not None and get_tags(estimator).input_tags.allow_nan
-        for kind in (PathClassifier, SenseClassifier):
-            assert get_tags(kind(estimator)).input_tags.allow_nan == right
         model = HierarchicalClassifier(estimator=estimator)
         assert get_tags(model).input_tags.allow_nan == right
     assert not get_tags(
@@ -840,7 +836,7 @@ def test_the_tag_of_nan_is_that_of_the_estimator():
 def test_missing_labels_and_columns_of_other_types(train):
     X = train[0][:60]
     names = ["a", "b", "c"] * 20
-    models = HierarchicalClassifier(), LinearClassifier(), SenseClassifier()
+    models = HierarchicalClassifier(), LinearClassifier()
     for missing in (None, pd.NA, np.nan):
         y = np.array([*names[:-1], missing], dtype=object)
         for form in (y, pd.Series(y, dtype="string"), pd.Series(y, dtype="category")):

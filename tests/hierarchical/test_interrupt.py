@@ -9,7 +9,7 @@ from _nodes import logistic
 
 from sklstruct._parallel import ThreadMap, interruptible
 from sklstruct.hierarchical import HierarchicalClassifier
-from sklstruct.hierarchical._forest_fast import ForestArrays, LogisticForest, SampleRows
+from sklstruct.hierarchical._forest_fast import ForestArrays
 from sklstruct.hierarchical._problems import NodeProblems
 from sklstruct.hierarchical._search_fast import search
 from sklstruct.hierarchical._walks_fast import narrow_rows, walk
@@ -55,9 +55,7 @@ def flat():
     with pytest.warns(match="stopped at max_iter"):
         model.fit(rng.normal(size=(n_classes, d)), y)
     nodes = model.nodes_
-    kernel_model = LogisticForest(
-        ForestArrays(*nodes.forest), nodes.coef, nodes.intercept
-    )
+    kernel_model = ForestArrays(*nodes.forest), nodes.coef, nodes.intercept
     return kernel_model, rng.normal(size=(200_000, d)), narrow_rows(
         nodes.coef, nodes.intercept
     )  # fmt: skip
@@ -67,16 +65,16 @@ def flat():
 def test_predict(interrupt, flat, call):
     model, X, narrow = flat
     n = len(X)
-    samples, z = SampleRows.dense(X), np.empty(800)
+    samples = *model, X.reshape(-1), None, None, np.empty(800)
     best, n_dots = np.full((n, 1), -9, np.int32), np.zeros(n, np.int64)
     log_proba, stop = np.full((n, 1), 9.0), np.zeros(1, np.int32)
     with pytest.raises(KeyboardInterrupt):
         interrupt(working=True)
         if call == "walk":
-            walk(model, samples, z, *narrow, best[:, 0], n_dots, stop)
+            walk(*samples, *narrow, best[:, 0], n_dots, stop)
         else:
             code = np.zeros((n, 1), np.int32) if call == "given" else best
-            search(model, samples, z, call, code, log_proba, n_dots, stop)
+            search(*samples, call, code, log_proba, n_dots, stop)
     assert stop[0] == 1
     answered = (log_proba if call == "given" else best)[:, 0]
     assert answered[-1] == (9.0 if call == "given" else -9)
@@ -87,9 +85,9 @@ def test_a_set_flag_stops_at_once(flat):
     """What other threads see after one was interrupted."""
     model, X, _ = flat
     best, n_dots = np.full((1000, 1), -9, np.int32), np.zeros(1000, np.int64)
-    rows = SampleRows.dense(X[:1000])
+    rows = *model, X[:1000].reshape(-1), None, None, np.empty(800)
     stop = np.ones(1, np.int32)
-    search(model, rows, np.empty(800), "best", best, np.empty((1000, 1)), n_dots, stop)
+    search(*rows, "best", best, np.empty((1000, 1)), n_dots, stop)
     assert (best[1:] == -9).all()
 
 

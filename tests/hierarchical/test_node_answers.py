@@ -12,7 +12,6 @@ from sklearn.metrics import confusion_matrix
 from sklearn.preprocessing import normalize
 
 from sklstruct import HierarchicalClassifier
-from sklstruct.hierarchical import PathClassifier
 from sklstruct.linear import LinearClassifier
 from sklstruct.metrics import hierarchical_f1_score, hierarchical_precision_score
 from sklstruct.taxonomy import Taxonomy, as_paths
@@ -330,25 +329,3 @@ def test_no_call_makes_all_rows_of_many_classes(digits, monkeypatch):
     np.testing.assert_array_equal(model.predict_at(Z), expected[0])
     np.testing.assert_array_equal(model.predict_set(Z).toarray(), expected[1])
     assert len(seen) == 2 * -(-len(Z) // 7)
-
-
-# ------------------------------------------------------------- PathClassifier
-
-
-@pytest.mark.parametrize("partial", ["class", "unknown"])
-def test_nodes_of_paths(partial):
-    rng = np.random.default_rng(0)
-    paths = [["a", "x"], ["a", "y"], ["b"], ["c", "x", "u"], ["c", "x", "w"], ["c"]]
-    at = rng.integers(6, size=240)
-    X = rng.normal(size=(240, 3)) + 2 * rng.normal(size=(6, 3))[at]
-    model = PathClassifier(
-        HierarchicalClassifier(estimator=logistic(C=0.1)), partial=partial
-    )
-    model.fit(X, [paths[i] for i in at])
-    P, found = model.predict_proba(X), model.predict_node_proba(X)
-    assert found.shape == (240, len(model.node_paths_))
-    assert len({tuple(p) for p in model.node_paths_.tolist()}) == found.shape[1]
-    for v, path in enumerate(model.node_paths_):
-        d = int((path != "").sum())
-        below = (model.classes_[:, :d] == path[:d]).all(axis=1)
-        np.testing.assert_allclose(found[:, v], P[:, below].sum(axis=1), atol=1e-12)
