@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -330,22 +331,24 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         cost[packed.cand_ptr[:-1] + truth] = 0.0
         scan = np.empty(int(np.diff(packed.var_ptr).max()), dtype=np.int32)
         score = np.empty(int(np.diff(packed.cand_ptr).max()))
-        proposal, budget, var_ptr = _PROPOSALS[self.proposal], _BUDGET, packed.var_ptr
-        loss: Any = self.loss
+        proposal, budget, loss = (
+            _PROPOSALS[self.proposal],
+            _BUDGET,
+            cast(Any, self.loss),
+        )
         if callable(loss):
             budget = 1  # the costs of each variable are computed before its visit
-            values = [
-                g.decode(part) for g, part in zip(graphs, unpacked(truth, var_ptr))
-            ]
+            var_ptr, cand_ptr = packed.var_ptr.tolist(), packed.cand_ptr.tolist()
+            parts = [slice(*ends) for ends in pairwise(var_ptr)]
+            values = [g.decode(truth[part]) for g, part in zip(graphs, parts)]
 
         def put_costs(i: int, v: int) -> None:
-            first, end = var_ptr[i : i + 2].tolist()
-            start, stop = packed.cand_ptr[v : v + 2].tolist()
+            start, end = cand_ptr[v : v + 2]
             value_scores(kernel, learner, state, v, score)
             now = state[v]
-            for a in np.flatnonzero(score[: stop - start] > -np.inf).tolist():
+            for a in np.flatnonzero(score[: end - start] > -np.inf).tolist():
                 state[v] = a
-                y = graphs[i].decode(state[first:end])
+                y = graphs[i].decode(state[parts[i]])
                 cost[start + a] = _checked(loss(values[i], y, graphs[i]), i)
             state[v] = now
 
@@ -355,7 +358,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
             while not done:
                 if callable(loss) and place[1] >= 0:
                     i = int(order[place[0]])
-                    put_costs(i, int(var_ptr[i]) + int(scan[place[1]]))
+                    put_costs(i, var_ptr[i] + int(scan[place[1]]))
                 done = walk(
                     kernel, learner, cost, order, proposal, state, place, scan, score,
                     budget,
@@ -517,9 +520,13 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
 
 def _checked(loss: Any, i: int) -> float:
     """What a loss in Python returned for instance i."""
-    if not (isinstance(loss, numbers.Real | np.bool_) and 0.0 <= loss < np.inf):
+    try:
+        number = float(loss)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not 0.0 <= number < np.inf:
         raise ValueError(
             "loss must return a finite number of at least 0, got "
             f"{loss!r:.60} for X[{i}]"
         )
-    return float(loss)
+    return number
