@@ -87,7 +87,7 @@ print(" ".join(f"{a}/{b}" for a, b in zip(X[150], y[150])))
 # Sequences are plain lists of any lengths, and so are folds of them. Parameters of the
 # emission model are searched in the same grid.
 
-grid = {"order": [2, 3, 4, 5, 6], "emission__max_suffix": [2, 6]}
+grid = {"order": [2, 3, 4, 5, 6], "emission__max_count": [3, 10]}
 folds = KFold(3, shuffle=True, random_state=0)
 search = GridSearchCV(HighOrderHMM(emission=SuffixEmission()), grid, cv=folds)
 search.fit(X, y)
