@@ -10,11 +10,11 @@ UD English GUM (XPOS; *-ud-train.conllu holds the documents that are in neither 
 test and not from Reddit), and UPOS of UD Turkish IMST, Hungarian Szeged and Greek GDT.
 The default guess of unknown words was chosen on the development parts of EWT and
 Turkish IMST; GUM, Hungarian and Greek had no part in any choice. Ours at order 4 with
-unknown words by endings or by a classifier, and with the emissions of `features`; with
-those features too, `ConditionalRandomField` (c2 = 1) and sklearn-crfsuite (averaged
-perceptron, and the likelihood with c2 = 1, each to its default end); NLTK's TnT;
-hmmlearn's CategoricalHMM with smoothed relative frequencies. Fit and decoding begin
-with the words.
+unknown words by a classifier, and with the emissions of `features`; with those features
+too, `ConditionalRandomField` (c2 = 1) and sklearn-crfsuite (averaged perceptron, and
+the likelihood with c2 = 1, each to its default end); NLTK's TnT; hmmlearn's
+CategoricalHMM with smoothed relative frequencies. Fit and decoding begin with the
+words.
 `learning`: 1 to 100 % of the sentences labelled, the rest left out (weight 0) or learnt
 from by so many iterations of expectation-maximisation; "default": the weight and the
 iterations of the class, which were chosen on the development part.
@@ -232,8 +232,8 @@ def peers(case):
     }
 
 
-def ours(guess, X, y):
-    return HighOrderHMM(4, emission=SuffixEmission(guess=guess)).fit(X, y).predict
+def ours(X, y):
+    return HighOrderHMM(4).fit(X, y).predict
 
 
 def ours_with_features(X, y):
@@ -306,8 +306,7 @@ def hmmlearn(X, y):
 
 
 TAGGERS = {
-    "sklstruct, endings": functools.partial(ours, "endings"),
-    "sklstruct, logistic": functools.partial(ours, "logistic"),
+    "sklstruct, logistic": ours,
     "sklstruct, hybrid": ours_with_features,
     "sklstruct, field": field,
     "sklearn-crfsuite": functools.partial(

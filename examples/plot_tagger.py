@@ -87,7 +87,7 @@ print(" ".join(f"{a}/{b}" for a, b in zip(X[150], y[150])))
 # Sequences are lists of any lengths, and scikit-learn can divide them into folds. The
 # grid also contains a parameter of the emission model.
 
-grid = {"order": [2, 3, 4, 5, 6], "emission__max_suffix": [2, 6]}
+grid = {"order": [2, 3, 4, 5, 6], "emission__max_count": [3, 10]}
 folds = KFold(3, shuffle=True, random_state=0)
 search = GridSearchCV(HighOrderHMM(emission=SuffixEmission()), grid, cv=folds)
 search.fit(X, y)

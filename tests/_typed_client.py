@@ -115,7 +115,7 @@ def classes(X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def sequences(X: list[list[str]], Y: list[list[str]], graphs: list[FactorGraph]) -> Any:
-    hmm = HighOrderHMM(order=2, emission=SuffixEmission(max_suffix=3)).fit(X, Y)
+    hmm = HighOrderHMM(order=2, emission=SuffixEmission(max_count=3)).fit(X, Y)
     HighOrderHMM(emission=CategoricalEmission(floor=0.1)).fit(X, Y).predict_proba(X)
     HighOrderHMM(2, emission=GaussianEmission("full", prior=0.1), end=False)
     HighOrderHMM(2, emission=PoissonEmission(0.0)).fit(X, Y).sample(2)[1].count([])

@@ -43,7 +43,6 @@ from sklstruct.hmm import (
     KeypadChannel,
     NoisyChannelDecoder,
     PoissonEmission,
-    SuffixEmission,
 )
 from sklstruct.language_model import PerplexityTransformer
 from sklstruct.loglinear import PENALTIES, SOLVERS, AutoSolver, Checkpoint
@@ -397,7 +396,7 @@ def test_mixtures_of_frozen_models_are_their_mean(text, weights):
 SEQUENCES = st.lists(st.lists(WORD, min_size=1, max_size=5), min_size=1, max_size=8)
 TAGGERS = {
     # Steps of the classifier of spellings depend on the order of the labels.
-    "HighOrderHMM": HighOrderHMM(3, emission=SuffixEmission(guess="endings")),
+    "HighOrderHMM": HighOrderHMM(3, emission="categorical"),
     "hmm of frequencies": estimator_of("hmm of frequencies"),
     "hmm of a classifier": HighOrderHMM(
         2, emission=ClassifierEmission(MultinomialNB())

@@ -16,7 +16,7 @@ the block.
 `_gibbs_fast` has what graphs with loops need. Nothing is checked here.
 """
 
-from libc.math cimport INFINITY, exp, log
+from libc.math cimport INFINITY, NAN, exp, log
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 
@@ -223,19 +223,18 @@ cdef Table table_between(
     return t
 
 
-cdef double log_sum(
-    const double* x, const double* theta, Py_ssize_t n, Py_ssize_t step
+cdef bint forbids(
+    Potentials p, Table t, Py_ssize_t v, Py_ssize_t k, Py_ssize_t b
 ) noexcept nogil:
-    """log of the sum of exp(x[i] + theta[i * step]), without any loss."""
-    cdef Py_ssize_t i
-    cdef double top = -INFINITY, total = 0.0
-    for i in range(n):
-        top = max(top, x[i] + theta[i * step])
-    if top == -INFINITY:
-        return top
-    for i in range(n):
-        total += exp(x[i] + theta[i * step] - top)
-    return top + log(total)
+    """Whether no value of v goes with value b of the parent."""
+    cdef Py_ssize_t a
+    for a in range(k):
+        if (
+            p.unary[p.cand_ptr[v] + a] != -INFINITY
+            and t.theta[a * t.n_inner + b if t.by_v else b * k + a] != -INFINITY
+        ):
+            return False
+    return True
 
 
 cdef bint scaled_sums(
@@ -244,7 +243,7 @@ cdef bint scaled_sums(
     """The way up with numbers instead of logarithms; False if some may be lost.
 
     belief is left with exp(unary) times the messages of the children, the largest being
-    1, and message with the sums themselves.
+    1, and message with the sums themselves: 0 for a value that a child forbids.
     """
     cdef Py_ssize_t n, v, up, a, b, k, ku
     cdef Table t
@@ -256,11 +255,12 @@ cdef bint scaled_sums(
     log_z[0] = 0.0
     for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
         here = &s.belief[p.cand_ptr[v]]
+        row = &p.unary[p.cand_ptr[v]]
         k = p.cand_ptr[v + 1] - p.cand_ptr[v]
-        most = largest(here, k)
+        most = largest(row, k)
         log_z[0] += most
         for a in range(k):
-            here[a] = exp(here[a] - most)
+            here[a] = exp(row[a] - most)
     for n in range(p.var_ptr[i + 1] - 1, p.var_ptr[i] - 1, -1):
         v = s.order[n]
         up = s.parent[v]
@@ -295,7 +295,7 @@ cdef bint scaled_sums(
             for b in range(ku):
                 sent[b] = dot(t.ratio + b * k, here, k)
         for b in range(ku):
-            if not sent[b] >= UNSAFE:
+            if not sent[b] >= UNSAFE and not forbids(p, t, v, k, b):
                 return False
             above[b] *= sent[b]
     return True
@@ -353,7 +353,7 @@ cdef void scaled_marginals(
         above = &s.belief[p.cand_ptr[up]]
         sent = &s.message[s.message_ptr[v]]
         for b in range(ku):
-            share[b] = above[b] / sent[b]
+            share[b] = above[b] / sent[b] if sent[b] > 0.0 else 0.0
         for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
             e = p.adj_edge[j]
             if other_end(p, e, v) != up:
@@ -393,99 +393,6 @@ cdef void scaled_marginals(
             here[a] *= factor[a]
 
 
-cdef void exact_sums(
-    Potentials p, Messages s, Py_ssize_t i, double* log_z
-) noexcept nogil:
-    """The way up with logarithms, in which nothing is lost."""
-    cdef Py_ssize_t n, v, up, b, k, ku
-    cdef Table t
-    cdef double* here
-    cdef double* sent
-    cdef double nothing = 0.0
-    log_z[0] = 0.0
-    for n in range(p.var_ptr[i + 1] - 1, p.var_ptr[i] - 1, -1):
-        v = s.order[n]
-        up = s.parent[v]
-        here = &s.belief[p.cand_ptr[v]]
-        k = p.cand_ptr[v + 1] - p.cand_ptr[v]
-        if up < 0:
-            log_z[0] += log_sum(here, &nothing, k, 0)
-            continue
-        t = table_between(p, s, v, up)
-        ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
-        sent = &s.message[s.message_ptr[v]]
-        for b in range(ku):
-            if t.by_v:
-                sent[b] = log_sum(here, t.theta + b, k, ku)
-            else:
-                sent[b] = log_sum(here, t.theta + b * k, k, 1)
-            s.belief[p.cand_ptr[up] + b] += sent[b]
-
-
-cdef void exact_marginals(
-    Potentials p, Messages s, Py_ssize_t i, double weight
-) noexcept nogil:
-    """The way down after `exact_sums`; belief is left as probabilities.
-
-    p(a, b) is proportional to exp(here[a] + theta(a, b) + rest[b]), where rest is what
-    the parent believes without v.
-    """
-    cdef Py_ssize_t n, v, up, a, b, j, k, ku, step_a, step_b
-    cdef Table t
-    cdef int32_t e
-    cdef double total, x
-    cdef double* here
-    cdef double* down = &s.buffer[0]
-    cdef double* rest
-    cdef const double* sent
-    cdef double* into
-    for n in range(p.var_ptr[i], p.var_ptr[i + 1]):
-        v = s.order[n]
-        up = s.parent[v]
-        if up < 0:
-            continue
-        here = &s.belief[p.cand_ptr[v]]
-        k = p.cand_ptr[v + 1] - p.cand_ptr[v]
-        ku = p.cand_ptr[up + 1] - p.cand_ptr[up]
-        rest = down + k
-        t = table_between(p, s, v, up)
-        step_a = ku if t.by_v else 1
-        step_b = 1 if t.by_v else k
-        sent = &s.message[s.message_ptr[v]]
-        for b in range(ku):
-            rest[b] = -INFINITY  # of values that v forbids
-            if sent[b] != -INFINITY:
-                rest[b] = s.belief[p.cand_ptr[up] + b] - sent[b]
-        for a in range(k):
-            down[a] = log_sum(rest, t.theta + a * step_a, ku, step_b)
-        total = log_sum(here, down, k, 1)
-        for j in range(p.adj_ptr[v], p.adj_ptr[v + 1]):
-            e = p.adj_edge[j]
-            if other_end(p, e, v) != up:
-                continue
-            into = &s.pair_total[p.pair_ptr[e]]
-            for a in range(k):
-                for b in range(ku):
-                    x = here[a] + t.theta[a * step_a + b * step_b] + rest[b] - total
-                    x = weight * exp(x)
-                    into[a * ku + b if p.edge_u[e] == v else b * k + a] += x
-        for a in range(k):
-            here[a] += down[a]
-    for v in range(p.var_ptr[i], p.var_ptr[i + 1]):
-        here = &s.belief[p.cand_ptr[v]]
-        k = p.cand_ptr[v + 1] - p.cand_ptr[v]
-        x = 0.0
-        total = log_sum(here, &x, k, 0)
-        for a in range(k):
-            here[a] = exp(here[a] - total)
-
-
-cdef void begin(Potentials p, Py_ssize_t i, double[::1] belief) noexcept nogil:
-    cdef Py_ssize_t c
-    for c in range(p.cand_ptr[p.var_ptr[i]], p.cand_ptr[p.var_ptr[i + 1]]):
-        belief[c] = p.unary[c]
-
-
 def sum_product(
     Potentials p, forest, const int64_t[::1] message_ptr, const double[::1] ratio,
     const double[::1] top, double[::1] belief, double[::1] message, double[::1] work,
@@ -499,8 +406,7 @@ def sum_product(
     for each instance, when also those of the pairs, times the weight of the instance,
     are added to the tables of pair_total. message has, from message_ptr[v] on, room for
     the values of v's parent. work has room for two tables,
-    buffer for two variables. An instance whose numbers may underflow is done again
-    with logarithms.
+    buffer for two variables. log_z of an instance whose numbers may underflow is NaN.
     """
     cdef Py_ssize_t i
     cdef Messages s = Messages.__new__(Messages)
@@ -512,12 +418,7 @@ def sum_product(
     s.work, s.buffer, s.pair_total = work, buffer, pair_total
     with nogil:
         for i in range(p.n_instances):
-            begin(p, i, belief)
-            if scaled_sums(p, s, i, &log_z[i]):
-                if weight.shape[0]:
-                    scaled_marginals(p, s, i, weight[i])
-                continue
-            begin(p, i, belief)
-            exact_sums(p, s, i, &log_z[i])
-            if weight.shape[0]:
-                exact_marginals(p, s, i, weight[i])
+            if not scaled_sums(p, s, i, &log_z[i]):
+                log_z[i] = NAN
+            elif weight.shape[0]:
+                scaled_marginals(p, s, i, weight[i])

@@ -1,4 +1,4 @@
-"""The best states of a tree, and exact samples of its states."""
+"""Sums, the best states and exact samples of the states of one tree."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import heapq
 from typing import Any
 
 import numpy as np
-
-from ._inference import BlockInference
 
 
 class Tree:
@@ -29,12 +27,16 @@ class Tree:
     order : list of int
         Variables, each after its parent.
 
+    edges : list of (v, start, v_first)
+        For each edge to a parent the start of its table, and whether v is the first of
+        its variables.
+
     step : dict from int to ndarray of shape (k, k of the parent)
         For each variable the total of its subtree, by its value and its parent's; one
         column if it has no parent.
     """
 
-    def __init__(self, infer: BlockInference, i: int, total: np.ufunc) -> None:
+    def __init__(self, infer: Any, i: int, total: np.ufunc) -> None:
         self.block = block = infer.block
         self.first, end = block.var_ptr[i : i + 2].tolist()
         self.order = block.forest.order[self.first : end].tolist()
@@ -47,6 +49,7 @@ class Tree:
         ptr = block.cand_ptr
         here = {v: infer.unary[ptr[v] : ptr[v + 1]] for v in self.order}
         self.step: dict[int, np.ndarray] = {}
+        self.edges: list[tuple[int, int, bool]] = []
         for v in reversed(self.order):
             up = self.parent[v]
             table = here[v][:, None]
@@ -59,8 +62,38 @@ class Tree:
                         pair = infer.pair[start : start + shape[0] * shape[1]]
                         pair = pair.reshape(shape)
                         table = table + (pair if ends[0] == v else pair.T)
+                        self.edges.append((v, start, ends[0] == v))
                 here[up] = here[up] + total.reduce(table, axis=0)
             self.step[v] = table
+
+    def sums(self, weight: float | None, belief: Any, pair_total: Any) -> float:
+        """log of the total of all states, in logarithms, in which nothing is lost.
+
+        With a weight the probabilities of the values are put into belief, and weight
+        times those of pairs are added to pair_total. The totals are those of
+        `numpy.logaddexp`.
+        """
+        roots = [self.step[v] for v in self.order if self.parent[v] < 0]
+        log_z = float(sum(np.logaddexp.reduce(table[:, 0]) for table in roots))
+        if weight is None or log_z == -np.inf:
+            return log_z
+        joint: dict[int, np.ndarray] = {}  # of the values of v and of its parent
+        for v in self.order:
+            share = self._given_parent(v)
+            share /= np.maximum(share.sum(axis=0), 1.0)
+            up = self.parent[v]
+            joint[v] = share * (joint[up].sum(axis=1) if up >= 0 else 1.0)
+            belief[self.block.cand_ptr[v] :][: len(share)] = joint[v].sum(axis=1)
+        for v, start, v_first in self.edges:
+            pairs = joint[v] if v_first else joint[v].T
+            pair_total[start : start + pairs.size] += weight * pairs.ravel()
+        return log_z
+
+    def _given_parent(self, v: int) -> np.ndarray:
+        """Shares of the values of v by that of the parent; the largest is 1."""
+        table = self.step[v]
+        top = table.max(axis=0)
+        return np.exp(table - np.where(top == -np.inf, 0.0, top))
 
     def sample(self, n: int, rng: np.random.RandomState) -> np.ndarray:
         """(n, n_variables) positions of values: independent draws, from the roots on.
@@ -69,9 +102,7 @@ class Tree:
         """
         state = np.zeros((len(self.order), n), dtype=np.int32)
         for v in self.order:
-            up, table = self.parent[v], self.step[v]
-            top = table.max(axis=0)
-            share = np.exp(table - np.where(top == -np.inf, 0.0, top)).cumsum(axis=0)
+            up, share = self.parent[v], self._given_parent(v).cumsum(axis=0)
             column = state[up - self.first] if up >= 0 else np.zeros(n, dtype=np.int32)
             uniform = rng.random_sample(n) * share[-1][column]
             for a in range(len(share) - 1):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -31,9 +32,9 @@ from ._samplerank_fast import (
     UNIFORM,
     Graphs,
     Learner,
+    value_scores,
     walk,
 )
-from ._walk import PythonWalk
 
 _RULES = {
     "perceptron": PERCEPTRON,
@@ -72,8 +73,8 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     loss : {"hamming"} or callable, default="hamming"
         :math:`\ell`: "hamming" is the number of wrong variables. A callable
         ``loss(y_true, y, graph) -> float`` gets the values as arrays and returns a
-        finite number of at least 0. Learning then runs in Python, at a hundredth of
-        the speed or less.
+        finite number of at least 0. It is called for every allowed value of a variable
+        that is visited, so learning has a hundredth of the speed or less.
 
     step : {"adagrad", "passive_aggressive", "perceptron"}, default="adagrad"
         The move along :math:`\delta`:
@@ -99,15 +100,11 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         Passes over the training instances, at least 1. A pass visits each variable
         once, and compares it as often as it has other values.
 
-    proposal : {"gibbs", "uniform"} or callable, default="gibbs"
+    proposal : {"gibbs", "uniform"}, default="gibbs"
         The states to compare. "gibbs": all values of a variable; the value of least
         loss is compared with the one that violates the ranking most, and the next
         state is drawn from the conditional distribution of the model. "uniform": the
-        present value and one other at random, a Metropolis step. A callable
-        ``proposal(graph, state, rng)`` gets positions in the candidates (int32) and a
-        `numpy.random.Generator`, and returns pairs (variable, position) to change
-        together; it can move between states that constraints separate. It should
-        propose a change as often as its reverse. It runs in Python, slowly.
+        present value and one other at random, a Metropolis step.
 
     temperature : float, default=0.1
         Temperature of the learning walk, at least 0; 0 always accepts the better
@@ -164,9 +161,9 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
     `predict_proba`. `sample` and `predict_marginals` use the scores as logarithms of
     unnormalised probabilities, which are *not calibrated*.
 
-    The built-in proposals of learning change one variable, so they cannot move between
-    states that hard constraints separate: of two variables that must be equal, neither
-    can change alone. Make them one variable, or pass a `proposal`.
+    The steps of learning change one variable, so they cannot move between states that
+    hard constraints separate: of two variables that must be equal, neither can change
+    alone. Make them one variable.
     Sampling and annealing also change the two ends of an edge together.
 
     Scikit-learn's model selection takes a list of instances: ``cross_val_score``,
@@ -209,7 +206,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         "margin": [Interval(numbers.Real, 0, None, closed="left")],
         "average": ["boolean"],
         "epochs": [Interval(numbers.Integral, 1, None, closed="left")],
-        "proposal": [StrOptions(set(_PROPOSALS)), callable],
+        "proposal": [StrOptions(set(_PROPOSALS))],
         "temperature": [Interval(numbers.Real, 0, None, closed="left")],
         "inference": [StrOptions({"auto", "anneal", "icm", "exact"})],
         "n_jobs": [numbers.Integral, None],
@@ -226,7 +223,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         margin: float = 1.0,
         average: bool = True,
         epochs: int = 10,
-        proposal: str | Callable = "gibbs",
+        proposal: str = "gibbs",
         temperature: float = 0.1,
         inference: str = "auto",
         n_jobs: int | None = None,
@@ -273,7 +270,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         ValueError
             If features differ in number between instances, a label is not a candidate,
             or y has a forbidden pair; the message names the instance and the variable.
-            If `loss` or `proposal` returns a value of another kind.
+            If `loss` returns a value of another kind.
         FloatingPointError
             If the weights overflow.
         """
@@ -295,7 +292,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         first = np.random.default_rng(seeds[1]).random(sizes.size)
         state = (first * sizes).astype(np.int32)
         put_starts(graphs, packed.var_ptr, state)
-        run = self._runner(graphs, packed, learner, truth, state, seeds[1])
+        run = self._runner(graphs, packed, learner, truth, state)
         updates = []
         with Progress.of_fit(self, max_subtasks=self.epochs) as progress:
             for epoch in range(self.epochs):
@@ -327,37 +324,44 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         learner: Learner,
         truth: np.ndarray,
         state: np.ndarray,
-        seed: int,
     ) -> Callable[[np.ndarray], None]:
         """A function that runs one epoch over instances in a given order."""
-        if callable(self.loss) or callable(self.proposal):
-            proposal = self.proposal
-            if not callable(proposal):
-                proposal = _PROPOSALS[proposal]
-            python_walk = PythonWalk(
-                graphs, packed, learner, truth, self.loss, proposal, self.temperature,
-                np.random.default_rng(seed + 1),
-            )  # fmt: skip
-
-            def run_python(order: np.ndarray) -> None:
-                for i in order.tolist():
-                    python_walk.visit(i, state)
-
-            return run_python
         kernel = Graphs(packed)
         cost = np.ones(int(packed.cand_ptr[-1]))
         cost[packed.cand_ptr[:-1] + truth] = 0.0
         scan = np.empty(int(np.diff(packed.var_ptr).max()), dtype=np.int32)
         score = np.empty(int(np.diff(packed.cand_ptr).max()))
-        proposal = _PROPOSALS[str(self.proposal)]
+        proposal, budget, loss = (
+            _PROPOSALS[self.proposal],
+            _BUDGET,
+            cast(Any, self.loss),
+        )
+        if callable(loss):
+            budget = 1  # the costs of each variable are computed before its visit
+            var_ptr, cand_ptr = packed.var_ptr.tolist(), packed.cand_ptr.tolist()
+            parts = [slice(*ends) for ends in pairwise(var_ptr)]
+            values = [g.decode(truth[part]) for g, part in zip(graphs, parts)]
+
+        def put_costs(i: int, v: int) -> None:
+            start, end = cand_ptr[v : v + 2]
+            value_scores(kernel, learner, state, v, score)
+            now = state[v]
+            for a in np.flatnonzero(score[: end - start] > -np.inf).tolist():
+                state[v] = a
+                y = graphs[i].decode(state[parts[i]])
+                cost[start + a] = _checked(loss(values[i], y, graphs[i]), i)
+            state[v] = now
 
         def run(order: np.ndarray) -> None:
-            place = np.zeros(2, dtype=np.int64)
+            place = np.array([0, -1], dtype=np.int64)
             done = False
             while not done:
+                if callable(loss) and place[1] >= 0:
+                    i = int(order[place[0]])
+                    put_costs(i, var_ptr[i] + int(scan[place[1]]))
                 done = walk(
                     kernel, learner, cost, order, proposal, state, place, scan, score,
-                    _BUDGET,
+                    budget,
                 )  # fmt: skip
 
         return run
@@ -512,3 +516,17 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
             return function(chain)
 
         return graphs, *self._over_blocks(graphs, from_warm_start)
+
+
+def _checked(loss: Any, i: int) -> float:
+    """What a loss in Python returned for instance i."""
+    try:
+        number = float(loss)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not 0.0 <= number < np.inf:
+        raise ValueError(
+            "loss must return a finite number of at least 0, got "
+            f"{loss!r:.60} for X[{i}]"
+        )
+    return number

@@ -113,18 +113,6 @@ cdef class Learner:
         """Mean of the weights over all proposals so far."""
         return self.coef - np.asarray(self.total) / max(self.n_proposals, 1)
 
-    def uniform(self):
-        """A number from the learner's stream, on [0, 1)."""
-        return draw(&self.seed)
-
-    def below(self, Py_ssize_t n):
-        """One of 0 ... n - 1 from the learner's stream."""
-        return draw_below(&self.seed, n)
-
-    def proposed(self, Py_ssize_t n):
-        """Count proposals."""
-        self.n_proposals += n
-
 
 cdef inline Py_ssize_t size_of(Graphs g, Py_ssize_t v) noexcept nogil:
     return g.cand_ptr[v + 1] - g.cand_ptr[v]
@@ -502,20 +490,23 @@ def walk(
     """Visit the instances in order; stop when done (True), or after about `budget`.
 
     Every variable that has a choice is visited once, in random order. place = (position
-    in instances, visits made there), scan: the order of the variables of the present
-    instance. cost: loss of each candidate.
+    in instances, visits made there; -1 before the order is drawn), scan: the order of
+    the variables of the present instance. cost: loss of each candidate. With budget 1 a
+    call draws an order or visits one variable.
     """
     cdef Py_ssize_t i, v, size, start, x, spent = 0, times, r
     with nogil:
         while place[0] < instances.shape[0] and spent < budget:
             i = instances[place[0]]
             start, size = g.var_ptr[i], g.var_ptr[i + 1] - g.var_ptr[i]
-            if place[1] == 0:
+            if place[1] < 0:
                 for x in range(size):
                     scan[x] = <int32_t>x
                 for x in range(size - 1, 0, -1):
                     r = draw_below(&learner.seed, x + 1)
                     scan[x], scan[r] = scan[r], scan[x]
+                place[1] = 0
+                spent += 1
             while place[1] < size and spent < budget:
                 v = start + scan[place[1]]
                 place[1] += 1
@@ -528,16 +519,8 @@ def walk(
             if place[1] < size:
                 break
             place[0] += 1
-            place[1] = 0
+            place[1] = -1
     return bool(place[0] == instances.shape[0])
-
-
-def visit(
-    Graphs g, Learner learner, const double[::1] cost, int proposal,
-    int32_t[::1] state, Py_ssize_t v, double[::1] score,
-):
-    """One visit of `walk`; cost holds the losses of the values of v, the rest fixed."""
-    visit_variable(g, learner, cost, proposal, state, v, &score[0])
 
 
 def value_scores(
@@ -546,55 +529,3 @@ def value_scores(
 ):
     """Scores of the factors at v for each of its values; -inf: a forbidden pair."""
     local_scores(g, &learner.w[0], state, v, &score[0])
-
-
-def change(
-    Graphs g, Learner learner, const int32_t[::1] old, const int32_t[::1] new,
-    const int32_t[::1] variables,
-):
-    """Collect the features of `new` minus those of `old`; return their score.
-
-    variables: where the two differ, each once. None if a pair of `new` is forbidden.
-    """
-    cdef Py_ssize_t n, j, v, o, i
-    cdef int32_t e
-    cdef double score = 0.0
-    cdef bint possible = True
-    with nogil:
-        for n in range(variables.shape[0]):
-            v = variables[n]
-            add_variable(g, learner, v, new[v], 1.0)
-            add_variable(g, learner, v, old[v], -1.0)
-            for j in range(g.adj_ptr[v], g.adj_ptr[v + 1]):
-                e = g.adj_edge[j]
-                o = other_end(g, e, v)
-                # an edge both of whose ends change is taken at its first end
-                if old[o] != new[o] and g.edge_u[e] != v:
-                    continue
-                add_edge(g, learner, e, new[g.edge_u[e]], new[g.edge_v[e]], 1.0)
-                add_edge(g, learner, e, old[g.edge_u[e]], old[g.edge_v[e]], -1.0)
-                if g.mask_first[e] >= 0 and not g.allowed[
-                    g.mask_first[e]
-                    + new[g.edge_u[e]] * size_of(g, g.edge_v[e])
-                    + new[g.edge_v[e]]
-                ]:
-                    possible = False
-        for i in range(learner.n_touched):
-            score += learner.w[learner.touched[i]] * learner.delta[learner.touched[i]]
-    return score if possible else None
-
-
-def update(Learner learner, double score, double gain, double sign):
-    """Learn from the collected difference times sign, then empty it.
-
-    score and gain: the score of the better state less that of the other state, and the
-    loss of the other state less that of the better state; gain 0 only empties.
-    """
-    cdef Py_ssize_t i
-    with nogil:
-        if gain > 0.0 and violates(learner, score, gain):
-            for i in range(learner.n_touched):
-                learner.delta[learner.touched[i]] *= sign
-            step(learner, score, learner.margin * gain)
-        else:
-            empty(learner)

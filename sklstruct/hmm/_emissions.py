@@ -120,7 +120,7 @@ class CategoricalEmission(Emission):
 
     See Also
     --------
-    SuffixEmission : Guesses the labels of unknown words from their endings.
+    SuffixEmission : Guesses the labels of unknown words from their spelling.
     GaussianEmission : Numbers and vectors.
 
     Examples

@@ -1,4 +1,4 @@
-"""Emissions of words: frequencies, and endings or a classifier for unknown words."""
+"""Emissions of words: frequencies, and guesses by the spelling of unknown words."""
 
 from __future__ import annotations
 
@@ -19,56 +19,43 @@ from ._emissions import Emission, count_symbols, hashable, weight_option
 
 
 class SuffixEmission(Emission):
-    r"""Relative frequencies for known words, endings for unknown and rare ones.
+    r"""Relative frequencies of known words, and guesses by spelling for rare ones.
 
     .. math::
-        P(y \mid s_k) = \frac{\hat P(y \mid s_k) + \theta\, P(y \mid s_{k-1})}
-        {1 + \theta}, \qquad
         p(o \mid y) \propto \frac{P(y \mid o)}{\hat P(y)}
 
-    where :math:`s_k` are the last k letters of the word and :math:`\hat P` relative
-    frequencies over rare words. P(y | o) of an unknown word is that of the longest
-    ending seen; of a known one, :math:`c(o, y) / c(o)`; of a rare one,
-    :math:`(c(o, y) + m P(y \mid s_K)) / (c(o) + m)`.
+    P(y | o) of an unknown word is that of a classifier of its spelling, trained on the
+    rare words; of a known one :math:`c(o, y) / c(o)`; of a rare one, with the
+    classifier's :math:`P(y \mid s)`, :math:`(c(o, y) + m P(y \mid s)) / (c(o) + m)`.
 
     Parameters
     ----------
-    max_suffix : int, default=6
-        K, the longest ending, in letters, at least 0.
-
     max_count : int, default=10
-        Words that occur at most `max_count` times are rare. The endings are learned
-        from rare words and used for rare and unknown words. At least 1.
-
-    theta : float or None, default=0.5
-        Weight of the shorter ending, above 0. None: the standard deviation of the
-        label frequencies, as in [1]_, which trusts rare long endings more.
+        Words that occur at most `max_count` times are rare. The guess is learned from
+        rare words and used for rare and unknown words. At least 1.
 
     shrinkage : float, default=1
-        m, the number of occurrences that the ending of a rare word counts as; at least
+        m, the number of occurrences that the guess of a rare word counts as; at least
         0. At 0 a known word allows only the labels that it was seen with, as in [1]_.
 
     min_proba : float, default=1e-3
         A label is excluded for a word if the word never had this label in training and
-        the probability of the label given the ending is below `min_proba`; in 0..1.
-        With 0.01 learning from sequences without labels is much faster.
+        the guess gives the label a probability below `min_proba`; in 0..1. With 0.01
+        learning from sequences without labels is much faster.
 
-    guess : {"logistic", "endings"} or classifier, default="logistic"
+    guess : "logistic" or classifier, default="logistic"
         The guesser of the labels of unknown and rare words. "logistic": a logistic
-        regression over endings, beginnings, shape and parts of the word, trained on the
-        rare words in place of :math:`P(y \mid s_k)`; more accurate and slower. A
-        classifier is fitted to the words as strings, with sample_weight.
+        regression over endings, beginnings, shape and parts of the word. A classifier
+        is fitted to the words as strings, with sample_weight.
 
     Attributes
     ----------
     label_counts_ : ndarray of shape (n_labels,)
         Occurrences of each label.
 
-    theta_ : float
-        The weight used.
-
     guess_ : classifier or None
-        The fitted classifier of words; None for endings.
+        The fitted classifier of words. None if the rare words have fewer than two
+        labels: the guess is then the relative frequency of the labels.
 
     See Also
     --------
@@ -76,14 +63,11 @@ class SuffixEmission(Emission):
 
     Notes
     -----
-    Endings are told apart by the shape of the word: with a digit, all or first
-    letter in upper case, with a hyphen, without letters. Observations that are not
-    strings are spelt by ``str``.
+    Observations that are not strings are spelt by ``str``.
 
     References
     ----------
-    .. [1] T. Brants, "TnT - A Statistical Part-of-Speech Tagger", ANLP 2000,
-       section 2.3.
+    .. [1] T. Brants, "TnT - A Statistical Part-of-Speech Tagger", ANLP 2000.
 
     Examples
     --------
@@ -97,26 +81,20 @@ class SuffixEmission(Emission):
     """
 
     _parameter_constraints: dict = {
-        "max_suffix": [Interval(Integral, 0, None, closed="left")],
         "max_count": [Interval(Integral, 1, None, closed="left")],
-        "theta": [None, Interval(Real, 0, None, closed="neither")],
         "shrinkage": [Interval(Real, 0, None, closed="left")],
         "min_proba": [Interval(Real, 0, 1, closed="left")],
-        "guess": [StrOptions({"endings", "logistic"}), HasMethods(["predict_proba"])],
+        "guess": [StrOptions({"logistic"}), HasMethods(["predict_proba"])],
     }
 
     def __init__(
         self,
-        max_suffix: int = 6,
         max_count: int = 10,
-        theta: float | None = 0.5,
         shrinkage: float = 1.0,
         min_proba: float = 1e-3,
         guess: Any = "logistic",
     ):
-        self.max_suffix = max_suffix
         self.max_count = max_count
-        self.theta = theta
         self.shrinkage = shrinkage
         self.min_proba = min_proba
         self.guess = guess
@@ -128,30 +106,18 @@ class SuffixEmission(Emission):
         share = table / table.sum(axis=1, keepdims=True)
         table[(table < 0.5) & (share < self.min_proba)] = 0.0
         total = self.label_counts_ = table.sum(axis=0)
-        prior = total / total.sum()
+        prior = self._prior = total / total.sum()
         with np.errstate(divide="ignore"):
             self._log_prior = np.log(prior)
-        self.theta_ = self.theta
-        if self.theta is None:
-            # One label has no deviation: any weight gives the same answer.
-            self.theta_ = float(np.std(prior, ddof=1)) if n_labels > 1 else 1.0
-            self.theta_ = max(self.theta_, 1e-6)
         count = table.sum(axis=1)
         rare = np.flatnonzero(count <= self.max_count)
         words = list(code)
         spelt = [str(words[i]) for i in rare]
         self.guess_ = None
-        # A classifier needs two labels; with fewer the endings say the same.
-        if self.guess == "endings" or np.count_nonzero(table[rare].any(axis=0)) < 2:
-            last = self._fit_endings(spelt, table[rare], prior)
-        else:
-            self._prior = prior
+        if np.count_nonzero(table[rare].any(axis=0)) >= 2:
             self.guess_ = self._fit_guess(spelt, table[rare])
         if self.shrinkage:
-            if self.guess_ is None:
-                guess = self._ending_proba[last]
-            else:
-                guess = self._classified(spelt)
+            guess = self._guessed(spelt)
             guess[(guess < self.min_proba) & (table[rare] == 0)] = 0.0
             table[rare] += self.shrinkage * guess
         self._known = code
@@ -160,35 +126,6 @@ class SuffixEmission(Emission):
             table.sum(axis=1), np.diff(self._words.indptr)
         )
         self._words.data = np.log(proba) - self._log_prior[self._words.indices]
-
-    def _fit_endings(self, words, table, prior):
-        """Label probabilities of all endings; the row of each word's longest one."""
-        code = {}
-        row, column, length, shorter = [], [], [], []
-        last = np.zeros(len(words), dtype=np.int64)
-        for i, word in enumerate(words):
-            before = -1
-            for ending in self._endings(word):
-                at = code.setdefault(ending, len(code))
-                if at == len(length):
-                    length.append(len(ending) - 1)
-                    shorter.append(before)
-                row.append(at)
-                column.append(i)
-                before = at
-            last[i] = before
-        seen = sp.csr_array(
-            (np.ones(len(row)), (row, column)), shape=(len(code), len(words))
-        )
-        proba = seen @ table
-        proba /= proba.sum(axis=1, keepdims=True)
-        length, shorter = np.array(length), np.array(shorter, dtype=np.int64)
-        for k in range(self.max_suffix + 1):
-            some = np.flatnonzero(length == k)
-            before = proba[shorter[some]] if k else prior
-            proba[some] = (proba[some] + self.theta_ * before) / (1 + self.theta_)
-        self._ending_code, self._ending_proba, self._prior = code, proba, prior
-        return last
 
     def _fit_guess(self, words, table):
         """A classifier of words by their spelling; every rare word counts once."""
@@ -201,35 +138,13 @@ class SuffixEmission(Emission):
         spelt = [words[i] for i in at.tolist()]
         return guess.fit(spelt, label, **weight_option(guess, share))
 
-    def _classified(self, words):
-        """(n_words, n_labels) label probabilities by the classifier."""
+    def _guessed(self, words):
+        """(n_words, n_labels) label probabilities by spelling."""
         proba = np.zeros((len(words), len(self._prior)))
-        if words:
+        if self.guess_ is None:
+            proba[:] = self._prior
+        elif words:
             proba[:, self.guess_.classes_] = self.guess_.predict_proba(words)
-        return proba
-
-    def _endings(self, word):
-        """Endings of a word with its shape, shortest first."""
-        if any(map(str.isdigit, word)):
-            shape = 1
-        elif len(word) > 1 and word.isupper():
-            shape = 2
-        else:
-            shape = 3 if word[:1].isupper() else 0
-        if "-" in word:
-            shape += 4
-        if not any(map(str.isalnum, word)):
-            shape = 8
-        for k in range(min(self.max_suffix, len(word)) + 1):
-            yield f"{shape}{word[len(word) - k :]}"
-
-    def _ending_guess(self, word):
-        proba = self._prior
-        for ending in self._endings(word):
-            at = self._ending_code.get(ending)
-            if at is None:
-                break
-            proba = self._ending_proba[at]
         return proba
 
     def _row(self, proba):
@@ -248,10 +163,7 @@ class SuffixEmission(Emission):
             for o in sequence
             if not is_unknown(o) and hashable(o) not in self._known
         }
-        if self.guess_ is None:
-            proba = [self._ending_guess(str(o)) for o in new]
-        else:
-            proba = self._classified([str(o) for o in new])
+        proba = self._guessed([str(o) for o in new])
         guessed = {o: self._row(row) for o, row in zip(new, proba)}
 
         def find(o):

@@ -27,18 +27,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checkpoint import (
-    Checkpoint,
-    FitKeeper,
-    PartKeeper,
-    State,
-    join_part,
-    split_part,
-)
-from .._digest import digest
 from .._parallel import ThreadMap
 from ..backoff import Positions
-from ..context_tree import ContextTree, Pairs, pairs_of_arrays, tree_of_arrays
+from ..context_tree import pairs_of_arrays, tree_of_arrays
 from ..context_tree._tree import check_size, pointers
 from ._fit import Fit, bind
 from ._problem import Problem, pull
@@ -60,7 +51,6 @@ class Grown(NamedTuple):
 
 def grow(
     model: Any,
-    checkpoint: Checkpoint | None,
     samples: Positions,
     n_symbols: int,
     n_classes: int,
@@ -74,9 +64,6 @@ def grow(
     model : StructuredLogLinearLM
         Its parameters; the solver is that of the last rounds, and those before have a
         larger tolerance and no `gap_tol`.
-
-    checkpoint : Checkpoint or None
-        The place of the state, or None.
 
     samples : Positions
         Histories no longer than the deepest context.
@@ -103,57 +90,24 @@ def grow(
     # A tolerance is given to the last rounds only.
     tight, n_iter, starts = False, 0, None
     objectives: list[float] = []
-
-    def begin():
+    while True:
         fit = Fit(model, tree.problem(model, parallel))
         if not tight:
             fit.solver.set_params(tol=_LOOSE * fit.solver.tol, gap_tol=None)
-        return fit
-
-    fit = Fit(model, tree.problem(model, parallel))
-    keeper = fit.keeper_at(
-        checkpoint, samples=digest(*samples.histories, samples.target, tree.weight)
-    )
-    running: State = {}  # of the solver, in the round that is resumed
-    like: State = {"objectives": [0.0], "n_iter": 0}
-    done = keeper.result(like)
-    if done is not None:
-        done, result = split_part(done)
-        tree.set_state(done, keeper)
-        keeper.checked(result, Result.like(tree.count.size))
-        objective = np.array(done["objectives"])
-        tight = True
-        return Grown(begin(), Result(**result), objective, done["n_iter"])
-    state = keeper.load(like | {"tight": False})
-    if state is not None:
-        state, running = split_part(state)
-        tree.set_state(state, keeper)
-        tight, n_iter = state["tight"], state["n_iter"]
-        objectives = state["objectives"]
-    fit = begin()
-    with keeper:
-        while True:
-            if running:
-                w = np.zeros(fit.problem.n_pairs)  # the solver has its own
-            elif starts is None:
-                w = RootProblem(fit.problem, fit.bound).weights(1.0)
-            else:
-                w = fit.lowest(starts)
-            whole = {"tight": tight, "objectives": objectives, "n_iter": n_iter}
-            fit.keeper = PartKeeper(keeper, {**whole, **tree.get_state()}, running)
-            result, running = fit.solve(w, counted_on(report, n_iter)), {}
-            objectives.append(result.objective)
-            n_iter += len(result.history)
-            if result.status == "stopped":
-                return Grown(fit, result, np.array(objectives), n_iter)
-            starts = tree.extend(fit.loss, fit.bound, result.w)
-            if starts is None:
-                if tight:
-                    break
-                tight, starts = True, [result.w.copy()]
-            fit = begin()
-    whole = {"objectives": objectives, "n_iter": n_iter, **tree.get_state()}
-    keeper.finish(**join_part(whole, result._asdict()))
+        if starts is None:
+            w = RootProblem(fit.problem, fit.bound).weights(1.0)
+        else:
+            w = fit.lowest(starts)
+        result = fit.solve(w, counted_on(report, n_iter))
+        objectives.append(result.objective)
+        n_iter += len(result.history)
+        if result.status == "stopped":
+            break
+        starts = tree.extend(fit.loss, fit.bound, result.w)
+        if starts is None:
+            if tight:
+                break
+            tight, starts = True, [result.w.copy()]
     return Grown(fit, result, np.array(objectives), n_iter)
 
 
@@ -162,12 +116,6 @@ class _Growth:
 
     Pairs and nodes are in the order of `ContextTree` and `Pairs`: level by level.
     """
-
-    # The attributes that growth changes.
-    _STATE = (
-        "slot", "node", "parent", "symbol", "level_ptr", "of_node", "of_class",
-        "pair_parent", "count", "rest",
-    )  # fmt: skip
 
     def __init__(self, samples: Positions, n_symbols: int, n_classes: int) -> None:
         histories, self.target, weight = samples.stored, samples.target, samples.weight
@@ -189,41 +137,6 @@ class _Growth:
         self.pair_parent = np.full(n_classes, -1, dtype=np.int32)
         self.count = np.bincount(self.target, self.weight, n_classes)
         self.rest = self.count.copy()
-
-    def get_state(self) -> State:
-        """The state of later rounds, for `set_state`."""
-        return {name: getattr(self, name) for name in self._STATE}
-
-    def set_state(self, state: State, keeper: FitKeeper) -> None:
-        """Set what `get_state` returned, for the same samples."""
-        for name in self._STATE:
-            value = getattr(self, name)
-            own = name in ("slot", "node")  # one entry per sample
-            keeper.checked(state, {name: value if own else value.dtype})
-        try:
-            pairs = self._pairs_of(state)
-        except ValueError as exc:
-            raise keeper.damaged(exc) from exc
-        sizes = {"count": pairs.n_pairs, "rest": pairs.n_pairs}
-        if not (
-            pairs.n_classes == self.n_classes
-            and np.array_equal(state["level_ptr"], pairs.tree.level_ptr)
-            and np.array_equal(state["of_node"], pairs.nodes())
-            and np.array_equal(state["pair_parent"], pairs.parent)
-            and all(state[name].size == n for name, n in sizes.items())
-        ):
-            raise keeper.damaged("its arrays of nodes and pairs do not fit")
-        for name, n in (("slot", pairs.n_pairs), ("node", pairs.tree.n_nodes)):
-            if not 0 <= state[name].min(initial=0) <= state[name].max(initial=0) < n:
-                raise keeper.damaged(f"its {name!r} has numbers out of range")
-        for name in self._STATE:
-            setattr(self, name, state[name])
-
-    def _pairs_of(self, state):
-        """The pairs of a state, checked."""
-        tree = ContextTree(state["parent"], state["symbol"], self.n_symbols)
-        size = np.bincount(np.maximum(state["of_node"], 0), minlength=tree.n_nodes)
-        return Pairs(tree, pointers(size), state["of_class"])
 
     # ----------------------------------------------------------------- problem
 

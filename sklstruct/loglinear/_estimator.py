@@ -445,9 +445,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         with reporting(self) as report, ThreadMap(self.n_jobs) as parallel:
             n_symbols = counted.pairs.tree.n_symbols
             grown = grow(
-                self, Checkpoint.of(self.checkpoint), samples, n_symbols,
-                counted.labels.n_classes, parallel, report,
-            )  # fmt: skip
+                self, samples, n_symbols, counted.labels.n_classes, parallel, report
+            )
         fit, result = grown.fit, grown.result
         pairs, log_prob, log_backoff = backoff_numbers(fit.problem, result.w)
         keep = result.w != 0.0

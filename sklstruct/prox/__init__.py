@@ -11,10 +11,8 @@ if TYPE_CHECKING:
     from ._fused import prox_total_variation as prox_total_variation
     from ._groups import norm_group_lasso as norm_group_lasso
     from ._groups import norm_overlapping_groups as norm_overlapping_groups
-    from ._groups import norm_tree_groups as norm_tree_groups
     from ._groups import prox_group_lasso as prox_group_lasso
     from ._groups import prox_overlapping_groups as prox_overlapping_groups
-    from ._groups import prox_tree_groups as prox_tree_groups
     from ._matrices import prox_trace as prox_trace
     from ._tree_prox import norm_tree_l2 as norm_tree_l2
     from ._tree_prox import norm_tree_linf as norm_tree_linf

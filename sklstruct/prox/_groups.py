@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from .._checks import INT32_MAX, as_ids, check_count, check_ids
+from .._checks import as_ids, check_count, check_ids
 from . import _overlapping_fast as kernels
 from ._arguments import (
     check_flag,
@@ -25,7 +25,6 @@ from ._arguments import (
     check_vector,
     shared_parameters,
 )
-from ._tree_prox import norm_tree_l2, norm_tree_linf, prox_tree_l2, prox_tree_linf
 from ._vectors import block_norms, prox_blocks
 
 # Block steps of one call of the kernel: signals are handled between calls.
@@ -99,7 +98,7 @@ def prox_group_lasso(
     See Also
     --------
     prox_lp : The operator of one group.
-    prox_tree_groups : Groups within groups.
+    prox_overlapping_groups : Groups within groups.
 
     References
     ----------
@@ -194,200 +193,6 @@ class _Members(NamedTuple):
     def n_groups(self) -> int:
         return self.ptr.size - 1
 
-    def __getitem__(self, g):
-        return self.entry[self.ptr[g] : self.ptr[g + 1]]
-
-
-class _Nested(NamedTuple):
-    """Nested groups as a forest of entries and of additional nodes."""
-
-    parents: NDArray  # of the entries, then of the nodes that stand for no entry
-    node: NDArray  # (n_groups,) for each group the node whose subtree it is
-
-    @classmethod
-    def of(cls, groups: Iterable[ArrayLike], n: int) -> _Nested:
-        members = _Members.of(groups, n)
-        # The smallest group so far of each entry. If groups are nested, and come from
-        # the largest on, all entries of a group have the same one.
-        owner = np.full(n, -1, dtype=np.int64)
-        parent_group = np.empty(members.n_groups, dtype=np.int64)
-        for g in np.argsort(-np.diff(members.ptr), kind="stable"):
-            inside = owner[members[g]]
-            if (inside != inside[0]).any():
-                at = int(np.flatnonzero(inside != inside[0])[0])
-                other = max(inside[0], inside[at])
-                raise ValueError(
-                    f"groups[{g}] overlaps groups[{other}] and neither holds the "
-                    "other; use prox_overlapping_groups"
-                )
-            parent_group[g] = inside[0]
-            owner[members[g]] = g
-        # The first entry of a group that no smaller one has stands for the group, and
-        # its other entries are leaves below it without their own group.
-        own, first = np.unique(owner, return_index=True)
-        node = np.full(members.n_groups, -1, dtype=np.int64)
-        node[own[own >= 0]] = first[own >= 0]
-        empty = np.flatnonzero(node < 0)
-        node[empty] = n + np.arange(empty.size)
-        if n + empty.size > INT32_MAX:
-            raise ValueError(f"groups has {members.n_groups} groups, too many")
-        parents = np.full(n + empty.size, -1, dtype=np.int64)
-        above = np.append(node, -1)  # the parent of entries in no group
-        parents[:n] = above[owner]
-        parents[node] = above[parent_group]
-        return cls(parents, node)
-
-    def per_node(self, of_group):
-        out = np.zeros(self.parents.size)
-        out[self.node] = of_group
-        return out
-
-    def padded(self, v):
-        return np.append(v, np.zeros(self.parents.size - v.size))
-
-
-@shared_parameters
-def prox_tree_groups(
-    v: ArrayLike,
-    groups: Iterable[ArrayLike],
-    kappa: float | ArrayLike,
-    *,
-    p: float = 2,
-    metric: ArrayLike | None = None,
-    positive: bool = False,
-) -> NDArray:
-    r"""Proximal operator of groups that are nested or disjoint.
-
-    .. math::
-        \operatorname*{arg\,min}_w\; \tfrac12 \sum_i D_i (w_i - v_i)^2
-        + \sum_g \kappa_g \|w_g\|_p
-
-    Of two groups one contains the other, or they have no entry in common: for example a
-    partition together with a group for every entry (the sparse group lasso), or trees
-    over the entries. Entries may be in no group. Exact.
-
-    Parameters
-    ----------
-    {v}
-
-    groups : list of array-like of int
-        The entries of each group.
-
-    kappa : float or array-like of shape (n_groups,)
-        Strength of each group, finite and >= 0.
-
-    p : {2, inf}, default=2
-        Norm within a group.
-
-    metric : float or array-like of shape (n,), default=None
-        Diagonal D > 0 of the quadratic term, with ``p=inf`` only; see `prox_tree_l2`.
-        None means 1.
-
-    {positive}
-
-    Returns
-    -------
-    {result}
-        Groups that vanish are exactly 0.
-
-    Raises
-    ------
-    ValueError
-        Naming the parameter; if two groups overlap and neither holds the other.
-
-    See Also
-    --------
-    prox_tree_l2, prox_tree_linf : Groups given by a forest over the entries.
-    prox_overlapping_groups : Any groups.
-
-    References
-    ----------
-    R. Jenatton, J. Mairal, G. Obozinski, F. Bach, "Proximal methods for hierarchical
-    sparse coding", JMLR 12, 2011. A. Nelakanti, thesis, 2014, equation 2.9.
-
-    Examples
-    --------
-    Two groups, and a group for every single entry:
-
-    >>> from sklstruct.prox import prox_tree_groups
-    >>> groups = [[0, 1], [2, 3], [0], [1], [2], [3]]
-    >>> prox_tree_groups([4.0, 5.0, 1.2, -1.0], groups, 1.0).round(2)
-    array([2.4, 3.2, 0. , 0. ])
-    """
-    p = check_power(p, (2.0, np.inf))
-    w, dtype = check_vector(v)
-    tree = _Nested.of(groups, w.size)
-    kappa = check_per_entry(
-        kappa, tree.node.size, "kappa", positive=False, what="group"
-    )
-    metric = check_per_entry(metric, w.size, "metric", positive=True, what="entry")
-    if p == 2 and (metric != metric[:1]).any():
-        raise ValueError(
-            "metric must be one number with p=2: the operator of nested groups has no "
-            "closed form in another one; use p=inf"
-        )
-    kappa = tree.per_node(np.broadcast_to(kappa, tree.node.shape))
-    padded = tree.padded(w)
-    if p == 2:
-        if metric.size:
-            kappa /= metric[0]
-        out = prox_tree_l2(padded, tree.parents, kappa, positive=positive)
-    else:
-        heavy = np.ones(padded.size)
-        heavy[: w.size] = metric
-        out = prox_tree_linf(
-            padded, tree.parents, kappa, metric=heavy, positive=positive
-        )
-    return out[: w.size].astype(dtype, copy=False)
-
-
-def norm_tree_groups(
-    v: ArrayLike,
-    groups: Iterable[ArrayLike],
-    weights: float | ArrayLike = 1.0,
-    *,
-    p: float = 2,
-) -> float:
-    r"""Norm of nested or disjoint groups, :math:`\sum_g a_g \|v_g\|_p`.
-
-    Parameters
-    ----------
-    v : array-like of shape (n,)
-        Finite values.
-
-    groups : list of array-like of int
-        The entries of each group.
-
-    weights : float or array-like of shape (n_groups,), default=1.0
-        Weights a of the groups, finite and >= 0.
-
-    p : {2, inf}, default=2
-        Norm within a group.
-
-    Returns
-    -------
-    norm : float
-        0 without groups.
-
-    Examples
-    --------
-    >>> from sklstruct.prox import norm_tree_groups
-    >>> norm_tree_groups([3.0, 4.0], [[0, 1], [0]])
-    8.0
-    """
-    p = check_power(p, (2.0, np.inf))
-    v = check_vector(v)[0]
-    tree = _Nested.of(groups, v.size)
-    weights = check_per_entry(
-        weights, tree.node.size, "weights", positive=False, what="group"
-    )
-    weights = tree.per_node(np.broadcast_to(weights, tree.node.shape))
-    norm = norm_tree_l2 if p == 2 else norm_tree_linf
-    return norm(tree.padded(v), tree.parents, weights)
-
-
-# ------------------------------------------------------------------- any groups
-
 
 @shared_parameters
 def prox_overlapping_groups(
@@ -400,7 +205,7 @@ def prox_overlapping_groups(
     tol: float = 1e-7,
     max_iter: int = 10_000,
 ) -> NDArray:
-    r"""Proximal operator of groups that overlap in any way.
+    r"""Proximal operator of groups that are nested or overlap in any way.
 
     .. math::
         \operatorname*{arg\,min}_w\; \tfrac12 \|w - v\|^2
@@ -431,7 +236,7 @@ def prox_overlapping_groups(
     Returns
     -------
     {result}
-        Groups that vanish are 0 up to `tol`.
+        Groups that vanish are 0 up to `tol`; exactly 0 if the groups are nested.
 
     Raises
     ------
@@ -445,7 +250,7 @@ def prox_overlapping_groups(
 
     See Also
     --------
-    prox_tree_groups : The exact operator of nested groups.
+    prox_tree_l2, prox_tree_linf : Nested groups given by a forest over the entries.
 
     Notes
     -----
@@ -459,19 +264,27 @@ def prox_overlapping_groups(
     A round projects the residual of v on the ball of one group after the other. Every
     :math:`\xi` gives a bound of the error: the objective is strongly convex, so the
     squared distance to the minimiser is at most twice the gap between primal and dual
-    objective. A round goes from the smallest to the largest group; for nested groups
-    the first round is exact.
+    objective. A round goes from the smallest to the largest group. If of two groups one
+    contains the other or they have no entry in common, as in the sparse group lasso,
+    the first round is exact and the only one [1]_.
 
     References
     ----------
-    A. Nelakanti, thesis, 2014, equation 2.8. R. Jenatton, J. Mairal, G. Obozinski, F.
-    Bach, "Proximal methods for hierarchical sparse coding", JMLR 12, 2011 (the dual).
+    .. [1] R. Jenatton, J. Mairal, G. Obozinski, F. Bach, "Proximal methods for
+       hierarchical sparse coding", JMLR 12, 2011.
+    .. [2] A. Nelakanti, thesis, 2014, equations 2.8 and 2.9.
 
     Examples
     --------
     >>> from sklstruct.prox import prox_overlapping_groups
     >>> prox_overlapping_groups([3.0, 4.0, 1.0], [[0, 1], [1, 2]], 1.0).round(4)
     array([2.298 , 2.3311, 0.709 ])
+
+    A sparse group lasso, two groups and a group for every single entry:
+
+    >>> groups = [[0, 1], [2, 3], [0], [1], [2], [3]]
+    >>> prox_overlapping_groups([4.0, 5.0, 1.2, -1.0], groups, 1.0).round(2)
+    array([2.4, 3.2, 0. , 0. ])
     """
     p = check_power(p, (2.0, np.inf))
     w, dtype = check_vector(v)

@@ -92,13 +92,17 @@ def rounds(const int64_t[::1] ptr, const int32_t[::1] entry, const double[::1] k
            double[::1] dual, double[::1] room, double enough, Py_ssize_t n_rounds):
     """Some rounds, until the gap is at most `enough`; returns the last gap.
 
-    w and dual go on from where they are, w = v - sum of the duals but for rounding,
-    which is repaired at the end of each call.
+    dual goes on from where it is, and w = v - sum of the duals. The last round leaves
+    w, so that groups that vanish in it are exactly 0.
     """
     cdef Py_ssize_t k, i, g, size, first, _
     cdef double norm, scale, r, own, gap = 0
     cdef double *u
     with nogil:
+        for i in range(w.shape[0]):
+            w[i] = v[i]
+        for i in range(entry.shape[0]):
+            w[entry[i]] -= dual[i]
         for _ in range(n_rounds):
             for k in range(order.shape[0]):
                 g = order[k]
@@ -132,8 +136,4 @@ def rounds(const int64_t[::1] ptr, const int32_t[::1] entry, const double[::1] k
                             kappa[g], largest)
             if gap <= enough:
                 break
-        for i in range(w.shape[0]):
-            w[i] = v[i]
-        for i in range(entry.shape[0]):
-            w[entry[i]] -= dual[i]
     return gap

@@ -194,6 +194,25 @@ def test_underflow_of_every_good_path_is_summed_again():
     np.testing.assert_allclose(each, score - logsumexp(score), rtol=1e-12, atol=1e-9)
 
 
+@pytest.mark.parametrize("edge", [(0, 1), (1, 0)])
+def test_underflow_beside_a_forbidden_pair_is_summed_again(edge):
+    """The sum over "b" and "x" is 0 in numbers, but "b", "y" is the best state."""
+    graph = FactorGraph(
+        [["a", "b"], ["x", "y"]],
+        candidate_features=np.array([[0.0], [-1000.0], [0.0], [2000.0]]),
+        edges={"next": [edge]},
+        forbidden={"next": [("a", "y")[:: 1 - 2 * edge[0]]]},
+    )
+    model = ConditionalRandomField(tol=1.0).fit([graph], [["a", "x"]])
+    model.coef_[:] = 0.0
+    model.candidate_coef_[:] = 1.0
+    proba = model.predict_proba([graph])[0]
+    np.testing.assert_allclose(proba, [[0.0, 1.0], [0.0, 1.0]], atol=1e-12)
+    states = [["b", "y"], ["a", "x"], ["b", "x"]]
+    each = model.target_log_proba([graph] * 3, states)
+    np.testing.assert_allclose(each, [0.0, -1000.0, -2000.0], atol=1e-9)
+
+
 def tagged(seed=0, n=30, length=8):
     """Sentences of made-up words whose tags follow each other."""
     rng = np.random.default_rng(seed)

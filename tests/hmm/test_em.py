@@ -175,8 +175,7 @@ def test_objective_of_other_smoothers_never_falls_and_says_when_it_stops(monkeyp
     monkeypatch.setattr(_em, "TOLERANCE", 1e-4)
     X, y = toy(40)
     some = masked(y, 0.6)
-    emission = SuffixEmission(guess="endings")
-    tagger = HighOrderHMM(3, emission=emission, max_iter=200)
+    tagger = HighOrderHMM(3, emission=CategoricalEmission(), max_iter=200)
     tagger.fit(X, some)
     assert 1 < tagger.n_iter_ < 200
     assert (np.diff(tagger.objective_) > 0).all()
@@ -209,9 +208,8 @@ def test_windows_of_known_labels():
 def test_weight_of_what_is_unlabelled():
     X, y = toy(60)
     some = [row if i < 20 else [None] * len(row) for i, row in enumerate(y)]
-    endings = SuffixEmission(guess="endings")
-    alone = HighOrderHMM(3, emission=endings).fit(X[:20], y[:20])
-    tagger = HighOrderHMM(3, emission=endings, max_iter=3)
+    alone = HighOrderHMM(3, emission="categorical").fit(X[:20], y[:20])
+    tagger = HighOrderHMM(3, emission="categorical", max_iter=3)
     few = np.where(np.arange(60) < 20, 1.0, 1e-8)
     near = clone(tagger).fit(X, some, sample_weight=few)
     nodes = alone.transition_model_.locate(histories(4, 3))
@@ -662,14 +660,10 @@ def test_guess_by_a_classifier():
     )
     last = fitted.guess_[-1]
     assert last.n_samples_ == 2 and last.weight_.tolist() == [0.5, 0.5]
-    # Without rare words there are only endings.
-    assert (
-        clone(emission)
-        .set_params(max_count=1)
-        .fit([["a", "a"]], [np.array([0, 1])], 2)
-        .guess_
-        is None
-    )
+    # Without rare words the guess is the frequency of the labels.
+    few = SuffixEmission(max_count=1).fit([["a", "a", "a"]], [np.array([0, 1, 1])], 2)
+    assert few.guess_ is None
+    np.testing.assert_allclose(few.candidates([["b"]])[0][0][1], 0.0, atol=1e-15)
     # Known words are left alone without shrinkage.
     assert fitted.candidates([["b"]])[0][0][0].tolist() == [0, 1]
 

@@ -114,7 +114,7 @@ def test_cross_validation_and_search():
     assert 0.5 < search.best_score_ <= 1
     search = GridSearchCV(
         HighOrderHMM(emission=SuffixEmission()),
-        {"emission__max_suffix": [0, 2], "emission__max_count": [1, 5]},
+        {"emission__shrinkage": [0, 2], "emission__max_count": [1, 5]},
         cv=3,
     ).fit(X, y)
     assert search.score(X, y) > 0.5
@@ -360,7 +360,7 @@ def test_malformed_input(X, y, error, message):
 
 def test_other_errors():
     X, y = toy(10)
-    tagger = HighOrderHMM(emission=SuffixEmission(guess="endings")).fit(X, y)
+    tagger = HighOrderHMM(emission=CategoricalEmission(0.1)).fit(X, y)
     with pytest.raises(ValueError, match="not in classes_"):
         tagger.joint_log_proba([["d0"]], [["unseen"]])
     with pytest.raises(ValueError, match="k must be an integer of at least 1"):
@@ -515,7 +515,7 @@ def test_parameters_of_parts_are_checked_before_work():
     for emission in (
         LogisticRegression(C=-1),
         ClassifierEmission(LogisticRegression(), weight=-1),
-        SuffixEmission(max_suffix=-1),
+        SuffixEmission(max_count=-1),
     ):
         tagger = HighOrderHMM(2, emission=emission, smoothing=NotToBeFitted())
         with pytest.raises(InvalidParameterError, match="parameter of"):

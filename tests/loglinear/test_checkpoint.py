@@ -20,7 +20,6 @@ from sklearn.preprocessing import FunctionTransformer
 
 from sklstruct import _checkpoint
 from sklstruct._checkpoint import Keeper
-from sklstruct.context_tree import SuffixTreeVectorizer
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import (
     SOLVERS,
@@ -52,20 +51,9 @@ FITS = {
     "fista-tree_linf": {"solver": "fista", "penalty": "tree_linf", "tol": 0.05},
 }
 
-GROWN = {
-    "tree_l2": {"penalty": "tree_l2", "lam": 1.0},
-    "tree_linf": {"penalty": "tree_linf", "lam": 2.0},
-    "elastic_net": {"penalty": "elastic_net", "lam": 0.5, "alpha": 0.9},
-}
-
 
 def estimator(**settings):
     return loglinear(**{**SETTINGS, **settings})
-
-
-def grown(**settings):
-    plain = {"solver": "active_set", "alpha": 1.0, "depth_weight": 1.0}
-    return loglinear(**{**plain, **GROWN["tree_l2"], **settings})
 
 
 class Killed(BaseException):
@@ -108,17 +96,15 @@ def goes_on(make, tmp_path, monkeypatch):
     assert np.array_equal(model.coef_, whole.coef_)
 
 
-@pytest.mark.parametrize("kind", ["tree_metric", "active_set", "joint"])
+@pytest.mark.parametrize("kind", ["tree_metric", "joint"])
 def test_goes_on_in_every_round_of_gap_tol(kind, tmp_path, monkeypatch):
     make = {
         "tree_metric": estimator,
-        "active_set": grown,
         "joint": joint,
     }[kind]
     make = partial(make, tol=0.1, gap_tol=2e-3, max_iter=3000)
     states = goes_on_from_all(make, tmp_path, monkeypatch)
-    name = {"active_set": "part share"}.get(kind, "share")
-    assert len({state[name] for state in states if name in state}) > 1
+    assert len({state["share"] for state in states if "share" in state}) > 1
 
 
 def test_other_gap_tol_goes_on(tmp_path):
@@ -200,27 +186,6 @@ def goes_on_from_all(make, tmp_path, monkeypatch):
     return states
 
 
-@pytest.mark.parametrize("fit", GROWN)
-def test_growth_goes_on_from_every_iteration(fit, tmp_path, monkeypatch):
-    states = goes_on_from_all(partial(grown, **GROWN[fit]), tmp_path, monkeypatch)
-    assert len({len(state["objectives"]) for state in states}) > 2
-    assert {state["tight"] for state in states} == {False, True}
-
-
-def test_growth_of_paths_goes_on(tmp_path, monkeypatch):
-    X, y = data()
-    vectorizer = SuffixTreeVectorizer().fit(X)
-    whole = grown().fit(X, y)
-    model = grown(checkpoint=Checkpoint(tmp_path / "fit.ckpt", interval=0))
-    paths = vectorizer.transform(X)
-    with monkeypatch.context() as patch:
-        kill_after(patch, 12)
-        with pytest.raises(Killed):
-            model.fit(paths, y)
-    assert np.array_equal(model.fit(paths, y).coef_, grown().fit(paths, y).coef_)
-    assert np.isclose(model.objective_[-1], whole.objective_[-1])
-
-
 @pytest.mark.parametrize("solver", ["tree_metric", "fista"])
 def test_another_solver_is_refused(solver, tmp_path):
     checkpoint = Checkpoint(tmp_path / "fit.ckpt", interval=0)
@@ -232,13 +197,9 @@ def test_another_solver_is_refused(solver, tmp_path):
                 model.set_params(solver=other).fit(*data())
 
 
-@pytest.mark.parametrize(
-    "make",
-    [partial(estimator, penalty="l1", solver="diagonal"), grown],
-    ids=["diagonal", "growth"],
-)
 @pytest.mark.filterwarnings("ignore:the (solver|last round) stopped:UserWarning")
-def test_other_ends_go_on(make, tmp_path):
+def test_other_ends_go_on(tmp_path):
+    make = partial(estimator, penalty="l1", solver="diagonal")
     checkpoint = Checkpoint(tmp_path / "fit.ckpt", interval=0)
     loose = make(checkpoint=checkpoint, tol=0.1).fit(*data())
     strict = make(checkpoint=checkpoint, tol=0.01).fit(*data())
@@ -302,38 +263,15 @@ def test_other_data_is_refused(tmp_path):
         model.fit(*data(seed=1))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"lam": 1.5}, "lam: 1.0 there, 1.5 here"),
-        ({"alpha": 0.8}, "alpha: "),
-        ({"penalty__depth_weight": 1.1}, r"penalty: 'TreeL2\(\)' there, 'TreeL2\("),
-        ({"penalty": "l1"}, r"penalty: 'TreeL2\(\)' there, 'L1\(\)' here"),
-        ({"penalty": "tree_linf"}, "solver: 'TreeMetricSolver"),
-        ({"max_depth": 1}, "another fit .*samples: "),
-    ],
-)
-def test_other_growth_is_refused(change, message, tmp_path):
-    refuses(grown, change, message, tmp_path / "fit.ckpt")
+def test_an_active_set_has_no_checkpoint(tmp_path):
+    model = estimator(solver="active_set", lam=1.0, checkpoint=tmp_path / "fit.ckpt")
+    with pytest.raises(ValueError, match="^checkpoint: solver=.* cannot go on from"):
+        model.fit(*data())
 
 
-def test_growth_on_other_data_is_refused(tmp_path):
-    X, y = data()
-    checkpoint = Checkpoint(tmp_path / "fit.ckpt", interval=0)
-    model = grown(checkpoint=checkpoint).fit(X, y)
-    with pytest.raises(ValueError, match=r"another fit \(counts: .*samples: "):
-        model.fit(X, y, sample_weight=np.full(y.size, 2.0))
-    with pytest.raises(ValueError, match=r"another fit \(samples: "):
-        model.fit(X[:, ::-1], y)
-    whole = estimator(lam=1.0, alpha=1.0, checkpoint=checkpoint)
-    with pytest.raises(ValueError, match=r"another fit \(contexts: .*samples: '"):
-        whole.fit(X, y)
-
-
-@pytest.mark.parametrize("make", [estimator, grown])
-def test_damaged_files_are_refused(make, tmp_path):
+def test_damaged_files_are_refused(tmp_path):
     path = tmp_path / "fit.ckpt"
-    model = make(checkpoint=Checkpoint(path, interval=0))
+    model = estimator(checkpoint=Checkpoint(path, interval=0))
     coef = model.fit(*data()).coef_
     content = path.read_bytes()
     cuts = [0, 5, 25, 31, 200, len(content) // 2, len(content) - 1]
@@ -401,7 +339,8 @@ def test_refused_before_any_work(tmp_path):
     with pytest.raises(ValueError, match="cannot go on from a checkpoint.*diagonal"):
         estimator(penalty="l2", solver=Stateless(), checkpoint=path).fit(*data())
     assert not path.exists()
-    assert all(solver.resumable for solver in SOLVERS.values())
+    others = [name for name, kind in SOLVERS.items() if not kind.resumable]
+    assert others == ["active_set"]
 
 
 # ----------------------------------------------------------------- several trees
@@ -475,7 +414,6 @@ def test_joint_refused_before_any_work(tmp_path):
 
 INTERRUPTED = {
     **{name: partial(estimator, **{"tol": 1e-2, **FITS[name]}) for name in FITS},
-    "growth": grown,
     "joint": joint,
     "search": lambda **settings: search(**settings),
 }
@@ -589,7 +527,7 @@ def refused_paths(tmp_path):
 
 def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path):
     for path, message in refused_paths(tmp_path):
-        for make in (estimator, joint, search, grown):
+        for make in (estimator, joint, search):
             with pytest.raises((ValueError, OSError), match=message):
                 make(checkpoint=path).fit("no samples", [0])
             if path:
@@ -842,28 +780,6 @@ def test_a_folder_serves_every_fit(n_saves, tmp_path, monkeypatch):
     assert np.array_equal(log_proba(model), log_proba(whole))
 
 
-def test_growth_leaves_its_result_in_a_folder(tmp_path, monkeypatch):
-    X, y = data()
-    whole = grown().fit(X, y)
-    model = grown(checkpoint=Checkpoint(tmp_path, interval=0))
-    with monkeypatch.context() as patch:
-        kill_after(patch, 9)
-        with pytest.raises(Killed):
-            model.fit(X, y)
-    assert [path.suffix for path in tmp_path.iterdir()] == [".running"]
-    model.fit(X, y)
-    assert [path.suffix for path in tmp_path.iterdir()] == [".fitted"]
-    for name in ("save", "finish"):  # nothing is left to do
-        monkeypatch.delattr(Keeper, name)
-    again = grown(checkpoint=tmp_path).fit(X, y)
-    for fitted in (model, again):
-        assert np.array_equal(fitted.coef_, whole.coef_)
-        assert np.array_equal(fitted.objective_, whole.objective_)
-        assert np.array_equal(fitted.predict_proba(X), whole.predict_proba(X))
-        assert fitted.n_pairs_built_ == whole.n_pairs_built_
-        assert fitted.n_iter_ == whole.n_iter_
-
-
 def test_results_in_a_folder_belong_to_tol_and_max_iter(tmp_path):
     X, y = data()
     strict = estimator(tol=1e-4).fit(X, y)
@@ -940,7 +856,7 @@ def test_checkpoint_of_a_language_model(tmp_path):
         LanguageModel(KneserNeyLM(), checkpoint=tmp_path).fit(text)
     with pytest.raises(ValueError, match="checkpoint is for fit"):
         LanguageModel(checkpoint=tmp_path).partial_fit(text)
-    mixed = MixtureLM([("greedy", GrownLM()), ("lasso", grown())])
+    mixed = MixtureLM([("greedy", GrownLM()), ("lasso", estimator())])
     kept = LanguageModel(mixed, max_depth=2, checkpoint=tmp_path).fit(text)
     assert len(list(tmp_path.glob("*.fitted"))) == 2  # for the weights, and of all
     plain = LanguageModel(mixed, max_depth=2).fit(text)
@@ -963,7 +879,7 @@ KILLS = """
     from sklstruct import StructuredLogLinearLM
     from sklstruct.mixture import FactoredLM
     from sklstruct.loglinear import (
-        SOLVERS, AutoSolver, Checkpoint, JointLogLinear, StructuredLogLinearLMCV
+        AutoSolver, Checkpoint, JointLogLinear, StructuredLogLinearLMCV
     )
 
     path, seed, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -986,10 +902,9 @@ KILLS = """
                 max_fits=8,
             )
         else:
-            name = {"structured": "auto", "growth": "active_set"}.get(kind, kind)
             model = StructuredLogLinearLM(
                 penalty="tree_l2", lam=0.5, alpha=0.9,
-                solver=SOLVERS[name](tol=1e-4), checkpoint=checkpoint
+                solver=solver, checkpoint=checkpoint
             )
         return model.fit(X, y)
 
@@ -1029,7 +944,7 @@ KILLS = """
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.parametrize(
     "kind",
-    ["structured", "growth", "joint", "search", "folder"],
+    ["structured", "joint", "search", "folder"],
 )
 def test_killed_at_any_moment(kind, tmp_path):
     """Children are killed (-9) at random moments; the last ends as if none had been."""

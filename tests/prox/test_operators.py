@@ -148,48 +148,29 @@ def laminar(rng, n):
     return [groups[i] for i in rng.permutation(len(groups))]
 
 
-def one_after_the_other(v, groups, kappa, p, metric=1.0):
+def one_after_the_other(v, groups, kappa, p):
     """Smaller groups first: the definition."""
     w = v.copy()
     for g in np.argsort([len(g) for g in groups], kind="stable"):
-        here = groups[g]
-        d = np.broadcast_to(metric, w.shape)[here]
-        w[here] = prox.prox_lp(w[here], kappa[g], p, metric=d)
+        w[groups[g]] = prox.prox_lp(w[groups[g]], kappa[g], p)
     return w
 
 
 @pytest.mark.parametrize("p", [2, np.inf])
 @pytest.mark.parametrize("seed", range(30))
-def test_tree_groups_compose_and_overlapping_groups_agree(p, seed):
+def test_nested_groups_compose(p, seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 12))
     v, groups = draw(rng, n), laminar(rng, n)
     kappa = rng.exponential(size=len(groups)) * 0.3 * (np.abs(v).max() + 0.1)
-    w = prox.prox_tree_groups(v, groups, kappa, p=p)
+    w = prox.prox_overlapping_groups(v, groups, kappa, p=p)
     scale = np.abs(v).max()
     expected = one_after_the_other(v, groups, kappa, p)
     assert_allclose(w, expected, rtol=1e-10, atol=1e-12 * scale)
-    other = prox.prox_overlapping_groups(v, groups, kappa, p=p, tol=1e-10)
-    assert_allclose(other, w, atol=1e-9 * np.linalg.norm(v))
-    norms = (
-        prox.norm_tree_groups(w, groups, kappa, p=p),
-        prox.norm_overlapping_groups(w, groups, kappa, p=p),
-        sum(k * lp(w[g], p) for k, g in zip(kappa, groups)),
-    )
-    assert_allclose(norms, norms[-1], rtol=1e-12)
-
-
-def test_nested_maxima_in_a_metric():
-    rng = np.random.default_rng(5)
-    v, groups = rng.normal(size=10), laminar(rng, 10)
-    kappa, metric = rng.exponential(size=len(groups)) * 0.3, rng.exponential(size=10)
-    w = prox.prox_tree_groups(v, groups, kappa, p=np.inf, metric=metric)
-    expected = one_after_the_other(v, groups, kappa, np.inf, metric)
-    assert_allclose(w, expected, atol=1e-12)
-    with pytest.raises(ValueError, match="metric must be one number with p=2"):
-        prox.prox_tree_groups(v, groups, kappa, metric=metric)
-    half = prox.prox_tree_groups(v, groups, kappa, metric=2.0)
-    assert_allclose(half, prox.prox_tree_groups(v, groups, kappa / 2), rtol=1e-14)
+    assert not w[expected == 0].any()
+    norm = prox.norm_overlapping_groups(w, groups, kappa, p=p)
+    by_hand = sum(k * lp(w[g], p) for k, g in zip(kappa, groups))
+    assert norm == pytest.approx(by_hand, rel=1e-12)
 
 
 def splitting(v, groups, kappa, p, n_iter):
@@ -229,7 +210,8 @@ def test_tree_guided_groups_are_nested_groups_of_rows(p, seed):
     v, outputs = rng.normal(size=(4, 6)), laminar(rng, 6)
     kappa = rng.uniform(0.1, 0.4, len(outputs))
     rows = [np.asarray(g) + 6 * i for i in range(4) for g in outputs]
-    w = prox.prox_tree_groups(v.ravel(), rows, np.tile(kappa, 4), p=p).reshape(v.shape)
+    w = prox.prox_overlapping_groups(v.ravel(), rows, np.tile(kappa, 4), p=p)
+    w = w.reshape(v.shape)
     for row, got in zip(v, w):
         assert_allclose(got, one_after_the_other(row, outputs, kappa, p), atol=1e-12)
 
@@ -373,11 +355,14 @@ def test_overlapping_groups_at_any_strength():
 @pytest.mark.parametrize("p", [2, np.inf])
 def test_one_round_is_exact_where_groups_are_nested(p):
     rng = np.random.default_rng(0)
-    v, groups = rng.normal(size=12), [range(12), range(6), range(3), [7, 8], [1]]
+    v, groups = (
+        rng.normal(size=12),
+        [[*range(12)], [*range(6)], [*range(3)], [7, 8], [1]],
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         w = prox.prox_overlapping_groups(v, groups, 0.3, p=p, max_iter=1, tol=1e-9)
-    assert_allclose(w, prox.prox_tree_groups(v, groups, 0.3, p=p), atol=1e-9)
+    assert_allclose(w, one_after_the_other(v, groups, [0.3] * 5, p), atol=1e-12)
 
 
 def test_rounds_are_counted():
@@ -415,8 +400,8 @@ CONVEX = {
     "l3": lambda v, k, **o: prox.prox_lp(v, k, 3, **o),
     "elastic_net": prox.prox_elastic_net,
     "group_lasso": lambda v, k, **o: prox.prox_group_lasso(v, list("aabbcc"), k, **o),
-    "tree_groups": lambda v, k, **o: prox.prox_tree_groups(v, NESTED, k, **o),
-    "tree_groups_inf": lambda v, k, **o: prox.prox_tree_groups(
+    "nested": lambda v, k, **o: prox.prox_overlapping_groups(v, NESTED, k, **o),
+    "nested_inf": lambda v, k, **o: prox.prox_overlapping_groups(
         v, NESTED, k, p=np.inf, **o
     ),
     "overlapping": lambda v, k, **o: prox.prox_overlapping_groups(v, GROUPS, k, **o),
@@ -494,22 +479,14 @@ BAD = {
     "gamma": (lambda: prox.prox_elastic_net([1.0], 1.0, -1.0), "gamma must be >= 0"),
     "labels": (lambda: prox.prox_group_lasso([1.0], [0, 1], 1.0), "groups must have"),
     "float labels": (lambda: prox.prox_group_lasso([1.0], [0.5], 1.0), "labels"),
-    "group": (lambda: prox.prox_tree_groups([1.0], [[1]], 1.0), "= 1 is not a place"),
-    "negative": (lambda: prox.norm_tree_groups([1.0], [[-1]]), "= -1 is not a place"),
-    "twice": (lambda: prox.norm_tree_groups([1.0], [[0, 0]]), "an entry twice"),
+    "group": (lambda: prox.prox_overlapping_groups([1.0], [[1]], 1.0), "= 1 is not a"),
+    "negative": (lambda: prox.norm_overlapping_groups([1.0], [[-1]]), "= -1 is not a"),
+    "twice": (lambda: prox.norm_overlapping_groups([1.0], [[0, 0]]), "an entry twice"),
     "empty": (lambda: prox.norm_overlapping_groups([1.0], [[]]), "at least one"),
-    "floats": (lambda: prox.norm_tree_groups([1.0], [[0.5]]), "must hold integers"),
+    "floats": (lambda: prox.norm_overlapping_groups([1.0], [[0.5]]), "hold integers"),
     "tree power": (
-        lambda: prox.prox_tree_groups([1.0], [[0]], 1.0, p=3),
+        lambda: prox.prox_overlapping_groups([1.0], [[0]], 1.0, p=3),
         "p must be one of 2, inf",
-    ),
-    "overlap": (
-        lambda: prox.prox_tree_groups([1.0] * 3, [[0, 1], [1, 2]], 1.0),
-        "use prox_overlapping_groups",
-    ),
-    "overlap of three": (
-        lambda: prox.prox_tree_groups([1.0] * 4, [[0, 1, 2], [2, 3], [3]], 1.0),
-        "use prox_overlapping_groups",
     ),
     "tol": (
         lambda: prox.prox_overlapping_groups([1.0], [[0]], 1.0, tol=0.0),
@@ -541,7 +518,7 @@ def test_empty_vectors():
     for p in (1, 2, 3, np.inf):
         assert prox.prox_lp([], 1.0, p).shape == (0,)
     assert prox.prox_group_lasso([], np.empty(0, int), 1.0).shape == (0,)
-    assert prox.prox_tree_groups([], [], 1.0).shape == (0,)
+    assert prox.prox_overlapping_groups([], [], 1.0).shape == (0,)
     assert prox.prox_overlapping_groups([1.0], [], 1.0).tolist() == [1.0]
     assert prox.norm_total_variation([]) == prox.norm_lp([], 2) == 0
     assert prox.prox_total_variation([3.0], 1.0).tolist() == [3.0]
@@ -589,7 +566,7 @@ def test_against_spams(peer):
                 (
                     theirs(f"sparse-group-lasso-{name}", lambda1=1.0, lambda2=0.4,
                            groups=small),
-                    prox.prox_tree_groups(x, two, strengths, p=p),
+                    prox.prox_overlapping_groups(x, two, strengths, p=p),
                 ),
             ]  # fmt: skip
         if n > 1:

@@ -20,26 +20,8 @@ if TYPE_CHECKING:
 CANDIDATES: tuple[type[Solver], ...] = (TreeMetricSolver, DiagonalSolver, FistaSolver)
 
 
-class _ChoosingSolver(Solver):
-    """Base of the solvers that are the first of `CANDIDATES` that fits."""
-
-    resumable = True
-
-    def chosen(self, penalty: Penalty, positive: bool, prior: bool = False) -> Solver:
-        fitting = (k for k in CANDIDATES if k().fits(penalty, positive, prior))
-        # For a penalty that no solver fits, the error of DiagonalSolver names what the
-        # penalty lacks.
-        return next(fitting, DiagonalSolver)(**self.get_params(deep=False))
-
-    def solve(self, job: Job, w: np.ndarray) -> Result:
-        problem = job.problem
-        prior = problem.offset is not None
-        kind = self.chosen(job.penalty.penalty, problem.positive, prior)
-        return kind.solve(job, w)
-
-
 @shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
-class AutoSolver(_ChoosingSolver):
+class AutoSolver(Solver):
     """The first of `TreeMetricSolver`, `DiagonalSolver`, `FistaSolver` that fits.
 
     Parameters
@@ -58,9 +40,23 @@ class AutoSolver(_ChoosingSolver):
     AutoSolver(max_iter=1000, tol=1e-05)
     """
 
+    resumable = True
+
+    def chosen(self, penalty: Penalty, positive: bool, prior: bool = False) -> Solver:
+        fitting = (k for k in CANDIDATES if k().fits(penalty, positive, prior))
+        # For a penalty that no solver fits, the error of DiagonalSolver names what the
+        # penalty lacks.
+        return next(fitting, DiagonalSolver)(**self.get_params(deep=False))
+
+    def solve(self, job: Job, w: np.ndarray) -> Result:
+        problem = job.problem
+        prior = problem.offset is not None
+        kind = self.chosen(job.penalty.penalty, problem.positive, prior)
+        return kind.solve(job, w)
+
 
 @shared_docs(tol=TOL, rest=REST)
-class ActiveSetSolver(_ChoosingSolver):
+class ActiveSetSolver(AutoSolver):
     """A solver that builds only the part of the tree that can have non-zero weights.
 
     The children of a pair are counted only if the optimality condition of their group
@@ -87,7 +83,7 @@ class ActiveSetSolver(_ChoosingSolver):
     while children are counted. Of a text, the tree has all that was seen more often
     than about :math:`\\lambda / \\beta` times. It grows from the empty context into the
     past, as the groups of the tree penalties do; those of [1]_ extend into the future,
-    along the arcs of a left-to-right automaton.
+    along the arcs of a left-to-right automaton. A fit has no checkpoints.
 
     References
     ----------
@@ -102,6 +98,7 @@ class ActiveSetSolver(_ChoosingSolver):
 
     needs = ("alone", "coupling")
     signed = False
+    resumable = False
     grows = True
 
     def refusal(self, penalty: Penalty, positive: bool) -> str | None:
