@@ -196,12 +196,11 @@ ax.set(
 ax.set_xticklabels([kinds[j] for j in used], rotation=45, ha="right")
 
 # %%
-# And about single mentions: the features that speak most for and against a pronoun as
-# the subject.
+# And about single mentions: the features that speak for and against a pronoun as the
+# subject.
 column = kinds.index("pronoun nom")
 weights = model.feature_coef_[:, column]
 order = np.argsort(weights)
-order = np.concatenate([order[:8], order[-8:]])
 fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 ax.barh(
     range(len(order)),
