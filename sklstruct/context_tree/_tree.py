@@ -251,37 +251,6 @@ class ContextTree:
         _fast.count_children(self.parent, child_ptr)
         return child_ptr
 
-    def take_children(self, child_ptr: np.ndarray) -> None:
-        """Take `child_ptr` from a file, where its pages are shared.
-
-        Parameters
-        ----------
-        child_ptr : int ndarray of shape (n_nodes + 1,)
-            Start of the children of each node, and the end.
-
-        Raises
-        ------
-        ValueError
-            If an entry is not that of the tree.
-        """
-        check_length("child_ptr", child_ptr, self.n_nodes + 1, "one per node, and 1")
-        # Node i is in the range of its parent, and the ranges follow each other.
-        right = child_ptr[0] == 1 and child_ptr[-1] == self.n_nodes
-        for start in range(0, self.n_nodes, _BLOCK):
-            some = child_ptr[start : start + _BLOCK + 1]
-            first = max(start, 1)
-            above = self.parent[first : start + _BLOCK]
-            at = np.arange(first, first + above.size)
-            right = (
-                right
-                and bool((some[1:] >= some[:-1]).all())
-                and bool((child_ptr[above] <= at).all())
-                and bool((child_ptr[above + 1] > at).all())
-            )
-        if not right:
-            raise ValueError("child_ptr is not that of the tree")
-        vars(self)["child_ptr"] = child_ptr
-
     @property
     def n_nodes(self) -> int:
         """Number of contexts, the empty one included."""
@@ -522,6 +491,41 @@ class ContextTree:
             f"<ContextTree: {kind}, {self.n_nodes} nodes on {self.n_levels} levels, "
             f"{self.n_symbols} symbols>"
         )
+
+
+def take_children(tree: ContextTree, child_ptr: np.ndarray) -> None:
+    """Give a tree the `child_ptr` of a file, where its pages are shared.
+
+    Parameters
+    ----------
+    tree : ContextTree
+        Gets the array.
+
+    child_ptr : int ndarray of shape (n_nodes + 1,)
+        Start of the children of each node, and the end.
+
+    Raises
+    ------
+    ValueError
+        If an entry is not that of the tree.
+    """
+    check_length("child_ptr", child_ptr, tree.n_nodes + 1, "one per node, and 1")
+    # Node i is in the range of its parent, and the ranges follow each other.
+    right = child_ptr[0] == 1 and child_ptr[-1] == tree.n_nodes
+    for start in range(0, tree.n_nodes, _BLOCK):
+        some = child_ptr[start : start + _BLOCK + 1]
+        first = max(start, 1)
+        above = tree.parent[first : start + _BLOCK]
+        at = np.arange(first, first + above.size)
+        right = (
+            right
+            and bool((some[1:] >= some[:-1]).all())
+            and bool((child_ptr[above] <= at).all())
+            and bool((child_ptr[above + 1] > at).all())
+        )
+    if not right:
+        raise ValueError("child_ptr is not that of the tree")
+    vars(tree)["child_ptr"] = child_ptr
 
 
 def _fault(parent: np.ndarray, symbol: np.ndarray) -> str:

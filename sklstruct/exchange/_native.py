@@ -13,7 +13,7 @@ import numpy as np
 
 from .._checks import check_ids, check_length
 from ..backoff import BackoffModel
-from ..context_tree import ContextTree, Pairs
+from ..context_tree import ContextTree, Pairs, take_children
 from ..symbols import Labels
 from ._container import Container, WrongFile, labels_of, put_labels
 
@@ -97,7 +97,7 @@ def _model_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BackoffM
     # The constructors check every pointer and id: no query of a damaged file leaves
     # its arrays.
     tree = ContextTree(arrays["parent"], arrays["symbol"], header["n_symbols"])
-    tree.take_children(arrays["child_ptr"])
+    take_children(tree, arrays["child_ptr"])
     pairs = Pairs(tree, arrays["ptr"], arrays["target"])
     model = BackoffModel(pairs, arrays["log_prob"], arrays["log_backoff"], labels)
     if "node_weight" in arrays:

@@ -19,6 +19,7 @@ from sklstruct.context_tree import (
     merge_counts,
     merge_trees,
     suffix_tree,
+    take_children,
     tree_of_paths,
 )
 from sklstruct.context_tree._paths import path_arrays
@@ -633,8 +634,8 @@ def test_children_from_a_file_are_checked(monkeypatch):
             wrong = right.copy()
             wrong[i] += change
             with pytest.raises(ValueError, match="child_ptr is not that of the tree"):
-                tree.take_children(wrong)
-    tree.take_children(right)
+                take_children(tree, wrong)
+    take_children(tree, right)
     assert tree.child_ptr is right
     with pytest.raises(ValueError, match="child_ptr"):
-        tree.take_children(right[:-1])
+        take_children(tree, right[:-1])
