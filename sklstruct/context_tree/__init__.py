@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ._runs import Column, CountRuns, Run, Spill, column_streams
     from ._suffix_tree import expand_pairs, expand_tree, find_histories, suffix_tree
     from ._tree import ContextTree as ContextTree
-    from ._tree import take_children, tree_of_arrays
+    from ._tree import tree_of_arrays
     from ._vectorizer import SuffixTreeVectorizer as SuffixTreeVectorizer
     from ._vectorizer import check_windows, read_windows
 else:

@@ -19,10 +19,10 @@ from sklstruct.context_tree import (
     merge_counts,
     merge_trees,
     suffix_tree,
-    take_children,
     tree_of_paths,
 )
 from sklstruct.context_tree._paths import path_arrays
+from sklstruct.exchange._native import take_children
 from sklstruct.symbols._encoding import sliding_base
 
 BUILD = {False: ContextTree.from_histories, True: suffix_tree}
