@@ -30,11 +30,11 @@ from functools import cache
 import numpy as np
 import scipy.sparse as sp
 from _common import data_folder, edits, ewt, fastest, main, options
+from _grec import grec_instances, load_grec
 from scipy.ndimage import median_filter
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from sklstruct.datasets import grec_instances, load_grec
 from sklstruct.factor_graph import (
     ConditionalRandomField,
     FactorGraph,

@@ -16,6 +16,7 @@ from pydoc_data.topics import topics
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.calibration import CalibrationDisplay
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
@@ -24,7 +25,6 @@ from sklearn.svm import LinearSVC
 
 from sklstruct import HierarchicalClassifier, LinearClassifier
 from sklstruct.datasets import make_sparse_classes
-from sklstruct.plotting import ReliabilityDisplay
 
 warnings.simplefilter("ignore")
 
@@ -127,7 +127,12 @@ for ax, title, models, (_, X, _, y) in (
 ):
     for name, model in models.items():
         if hasattr(model, "predict_proba"):
-            ReliabilityDisplay.from_estimator(model, X, y, n_bins=6, name=name, ax=ax)
+            proba = model.predict_proba(X)
+            right = model.classes_[proba.argmax(axis=1)] == y
+            confidence = np.minimum(proba.max(axis=1), 1)  # 1 + 1e-16 is refused
+            CalibrationDisplay.from_predictions(
+                right, confidence, n_bins=6, name=name, ax=ax
+            )
     ax.set_title(title)
 plt.show()
 

@@ -7,23 +7,18 @@ name, a short name and a pronoun. Each choice depends on the choices before. Her
 mention of a person is a variable, and its candidates are the expressions for that
 person. `SampleRankClassifier` makes all choices of a text together.
 
-If the environment variable ``SKLSTRUCT_DATA`` is set, the page learns from the GREC-NEG
-corpus (``$SKLSTRUCT_DATA/grec``, read by `load_grec`). Otherwise it learns from the ten
-short texts below. These texts show how the classifier works, but are too few for a
-measurement.
+The ten short texts below show how the classifier works, but are too few for a
+measurement. :ref:`benchmark_factor_graph` has the figures of two larger collections.
 """
 
 # %%
 # The data of a mention are in braces: person, grammatical role, kind of the expression,
 # and the expression itself.
-import os
 import re
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sklstruct.datasets import grec_instances, load_grec
 from sklstruct.factor_graph import FactorGraphVectorizer, SampleRankClassifier
 
 # In braces: referent | role | form | expression.
@@ -41,89 +36,108 @@ SMALL_TEXTS = """
 """  # noqa: E501
 
 
-def small_corpus():
-    """The texts above in the form of `load_grec`."""
-    documents = []
-    for number, line in enumerate(SMALL_TEXTS.strip().split("\n")):
-        full, last, mentions = {}, {}, []
-        for i, found in enumerate(re.finditer(r"\{([^}]*)\}", line)):
-            key, role, form, refex = found[1].split("|")
-            full.setdefault(key, refex.replace(" ", "_"))
-            sentence = line[: found.start()].count(". ") + 1
-            before = last.get(key)
-            apart = "first_mention" if before is None else ("same", "short", "long")
-            if before is not None:
-                apart = apart[min(sentence - before["sentence"], 2)]
-            plain = re.sub(r"\{([^|]*)\|[^}]*\}", r"\1", line[: found.start()])
-            rest = re.sub(r"\{([^|]*)\|[^}]*\}", r"\1", line[found.end() :])
-            others = before is not None and mentions[-1] is not before
-            last[key] = {
-                "pos": i,
-                "sentence": sentence,
-                "referent": full[key],
-                "form": form,
-                "refex": refex,
+PRONOUNS = {"nom": ("he", "she"), "acc": ("him", "her"), "gen": ("his", "her")}
+CASES = {"subj": "nom", "obj": "acc", "subj-det": "gen"}
+
+
+def read(line):
+    """The mentions of a text, from left to right."""
+    full, mentions = {}, []
+    for found in re.finditer(r"\{([^}]*)\}", line):
+        key, role, form, text = found[1].split("|")
+        text = text if form == "name" else text.lower()
+        mentions.append(
+            {
+                "person": full.setdefault(key, text),
                 "role": role,
-                "semcat": "person",
-                "dist_sent": apart,
-                "dist_word": apart,
-                "competitor_between": "yes" if others else "no",
-                "left": " ".join(re.findall(r"\w+|[.,]", plain)[-5:]),
-                "right": " ".join(re.findall(r"\w+|[.,]", rest)[:5]),
+                "form": form,
+                "text": text,
+                "sentence": line[: found.start()].count(". ") + 1,
             }
-            mentions.append(last[key])
-        documents.append({"doc": f"text {number}", "type": "x", "mentions": mentions})
-    return documents
+        )
+    return mentions
 
 
-folder = os.environ.get("SKLSTRUCT_DATA")
-if folder and (Path(folder) / "grec").is_dir():
-    train = load_grec(Path(folder) / "grec" / "neg_train.jsonl.gz")
-    test = load_grec(Path(folder) / "grec" / "neg_test.jsonl.gz")
-    # a text with several people, not too long for a picture
-    shown = next(
-        i
-        for i, document in enumerate(test)
-        if 9 <= len(document["mentions"]) <= 12
-        and len({m["referent"] for m in document["mentions"]}) >= 3
-    )
-else:
-    *train, last_text = small_corpus()
-    test, shown = [last_text], 0
-print(f"{len(train)} texts to learn from, {len(test)} to predict")
+def between(a, b):
+    """Features of two mentions."""
+    same = a["person"] == b["person"]
+    apart = min(b["sentence"] - a["sentence"], 2)
+    return {"any": 1, "same person": same, "sentences": f"{same} {apart}"}
+
+
+def instance(mentions):
+    """A variable for each mention, and the edges between them."""
+    variables, edges, last = [], [], {}
+    for i, m in enumerate(mentions):
+        known = {m["person"]: "name full"}
+        for other in mentions:
+            if other["person"] == m["person"] and other["form"] == "name":
+                is_full = other["text"] == m["person"]
+                known[other["text"]] = "name full" if is_full else "name short"
+        case = CASES[m["role"]]
+        # "he" and "she" are told apart by the other pronouns of the person
+        used = {o["text"] for o in mentions if o["person"] == m["person"]}
+        women = bool(used & {"she", "her"})
+        known[PRONOUNS[case][women]] = f"pronoun {case}"
+        before = last.get(m["person"])
+        features = {
+            "bias": 1,
+            "role": m["role"],
+            "first mention": before is None,
+            "first of the sentence": not i
+            or mentions[i - 1]["sentence"] < m["sentence"],
+        }
+        if before is not None:
+            features["others between"] = i - before > 1
+            apart = m["sentence"] - mentions[before]["sentence"]
+            features["sentences since"] = str(min(apart, 2))
+            edges.append((before, i, "person", between(mentions[before], m)))
+        if i:
+            edges.append((i - 1, i, "next", between(mentions[i - 1], m)))
+        last[m["person"]] = i
+        kinds = list(known.values())
+        variables.append(
+            {"candidates": list(known), "kinds": kinds, "features": features}
+        )
+    return {"variables": variables, "edges": edges}
+
+
+*train, last_text = map(read, SMALL_TEXTS.strip().split("\n"))
+print(f"{len(train)} texts to learn from")
 
 # %%
 # A text is transformed to a graph. Neighbouring mentions are joined by an edge, and
 # each mention is joined with the last mentions of the same person. Candidates of one
 # kind have the same weights.
-X, y = grec_instances(train)
 vectorizer = FactorGraphVectorizer()
-graphs = vectorizer.fit_transform(X)
+graphs = vectorizer.fit_transform([instance(text) for text in train])
+y = [[m["text"] for m in text] for text in train]
 model = SampleRankClassifier(random_state=0).fit(graphs, y)
 
-X_test, y_test = grec_instances(test)
-new = vectorizer.transform(X_test)
-chosen = model.predict(new)
-print(f"expressions as the writer chose them: {model.score(new, y_test):.2f}")
-print("candidates of the second mention:", X_test[shown]["variables"][1]["candidates"])
+shown = instance(last_text)
+wanted = [m["text"] for m in last_text]
+new = vectorizer.transform([shown])
+[chosen] = model.predict(new)
+print(f"expressions as the writer chose them: {model.score(new, [wanted]):.2f}")
+print("candidates of the second mention:", shown["variables"][1]["candidates"])
 
 # %%
 # The picture shows one text, with one row per person and the mentions in order from
 # left to right. An expression is green if the model chose the expression of the writer.
 # Otherwise the expression of the writer is in brackets. Grey lines are edges between
 # neighbours, and arcs are edges between mentions of one person.
-mentions = sorted(test[shown]["mentions"], key=lambda m: m["pos"])
-people = list(dict.fromkeys(m["referent"] for m in mentions))
+mentions = last_text
+people = list(dict.fromkeys(m["person"] for m in mentions))
 height = {person: -i for i, person in enumerate(people)}
-spot = [(i, height[m["referent"]]) for i, m in enumerate(mentions)]
+spot = [(i, height[m["person"]]) for i, m in enumerate(mentions)]
 fig, ax = plt.subplots(
     figsize=(0.8 * len(mentions) + 1.5, 0.9 * len(people) + 0.8), layout="constrained"
 )
-graph = new[shown].to_networkx(y_test[shown])
+graph = new[0].to_networkx(wanted)
 for u, v, kind in graph.edges(data="type"):
     if kind == "next":
         ax.plot(*zip(spot[u], spot[v]), color="0.7", zorder=0)
-    elif kind == "entity 1":
+    elif kind == "person":
         ax.annotate(
             "",
             spot[v],
@@ -135,7 +149,7 @@ for u, v, kind in graph.edges(data="type"):
             },
             zorder=0,
         )
-for (x, h), found, wrote in zip(spot, chosen[shown], y_test[shown]):
+for (x, h), found, wrote in zip(spot, chosen, wanted):
     right = found == wrote
     text = found if right else f"{found}\n[{wrote}]"
     ax.text(
@@ -156,7 +170,7 @@ ax.set(
     ylim=(-len(people) + 0.4, 0.6),
     xticks=range(len(mentions)),
     yticks=list(height.values()),
-    yticklabels=[person.replace("_", "\n") for person in people],
+    yticklabels=[person.replace(" ", "\n") for person in people],
     xlabel="mention",
     title="Expressions chosen together",
 )
@@ -166,8 +180,8 @@ ax.spines[:].set_visible(False)
 # The picture shows the learned weights of pairs of kinds, for two successive mentions
 # of one person at any distance. Red pairs are preferred, and blue pairs are avoided.
 # The weights rank states and are not probabilities.
-names = vectorizer.edge_feature_names_["entity 1"].tolist()
-weights = model.edge_coef_["entity 1"][names.index("any")]
+names = vectorizer.edge_feature_names_["person"].tolist()
+weights = model.edge_coef_["person"][names.index("any")]
 kinds = [str(kind) for kind in model.kinds_]
 used = np.flatnonzero(np.abs(weights).sum(axis=0) + np.abs(weights).sum(axis=1))
 weights = weights[np.ix_(used, used)]
@@ -191,7 +205,6 @@ ax.set_xticklabels([kinds[j] for j in used], rotation=45, ha="right")
 column = kinds.index("pronoun nom")
 weights = model.feature_coef_[:, column]
 order = np.argsort(weights)
-order = np.concatenate([order[:8], order[-8:]])
 fig, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 ax.barh(
     range(len(order)),

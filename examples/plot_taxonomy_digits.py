@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
 from sklstruct import HierarchicalClassifier, LinearClassifier
-from sklstruct.plotting import DepthTradeoffDisplay, TaxonomyDisplay
+from sklstruct.plotting import TaxonomyDisplay
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(
@@ -61,13 +61,16 @@ for name, options in {
 # %%
 # Depth 0 is the flat model. A deeper tree needs fewer products. A learned tree loses
 # less accuracy than a random tree.
-display = None
+fig, ax = plt.subplots(layout="constrained")
 for name in ("cut", "ward", "rand"):
-    display = DepthTradeoffDisplay.from_estimator(
-        HierarchicalClassifier(name, estimator=node, random_state=0),
-        X_train,
-        y_train,
-        cv=3,
-        ax=None if display is None else display.ax_,
-    )
+    products, accuracy = [], []
+    for depth in range(5):
+        model = HierarchicalClassifier(
+            name, estimator=node, max_depth=depth, random_state=0
+        ).fit(X_train, y_train)
+        products.append(model.n_dot_products(X_test).mean())
+        accuracy.append(model.score(X_test, y_test))
+    ax.plot(products, accuracy, "o-", label=name)
+ax.set(xlabel="products per sample", ylabel="accuracy")
+ax.legend()
 plt.show()

@@ -10,17 +10,15 @@ Three log-linear models are compared with Kneser-Ney smoothing. The text is Pyth
 help, so nothing is downloaded.
 """
 
+from collections import Counter
+
 import matplotlib.pyplot as plt
 import numpy as np
 
 from sklstruct import StructuredLogLinearLM
 from sklstruct.datasets import load_python_topics
 from sklstruct.language_model import LanguageModel
-from sklstruct.plotting import (
-    DepthLossDisplay,
-    WeightsByDepthDisplay,
-    WordLossDisplay,
-)
+from sklstruct.plotting import DepthLossDisplay, WeightsByDepthDisplay
 from sklstruct.smoothing import KneserNeyLM
 
 sentences = load_python_topics(drop_repeated=True)
@@ -58,30 +56,46 @@ DepthLossDisplay.from_estimator(
 # %%
 # Word by word
 # ------------
-# Each point is a word of the vocabulary, coloured by its frequency in training. Below
-# the diagonal the log-linear model is better. There are many rare words, at the top
-# right.
+#
+# `surprisal` gives the log-loss of each token. Each point is a word of the vocabulary,
+# coloured by its frequency in training. Below the diagonal the log-linear model is
+# better. There are many rare words, at the top right.
+tables = {
+    name: model.surprisal(test, unit="nats")
+    for name, model in {"Kneser-Ney": baseline, **models}.items()
+}
+known = set(baseline.vocabulary_.tolist())
+first = tables["Kneser-Ney"]
+tokens = np.where(first["unknown"], "<unk>", np.asarray(first["word"], dtype=str))
+words, at, times = np.unique(tokens, return_inverse=True, return_counts=True)
+loss = {name: np.bincount(at, t["surprisal"]) / times for name, t in tables.items()}
+counts = Counter(w if w in known else "<unk>" for s in train for w in [*s, "</s>"])
+frequency = np.array([max(counts[word], 0.5) for word in words.tolist()])
 
-WordLossDisplay.from_estimator(
-    models["tree_l2"], test, baseline=baseline, train=train, name="tree_l2",
-    baseline_name="Kneser-Ney",
+fig, ax = plt.subplots(layout="constrained")
+points = ax.scatter(
+    loss["Kneser-Ney"], loss["tree_l2"], c=np.log10(frequency), s=6
 )  # fmt: skip
+ax.axline((0, 0), slope=1, color="0.4", linewidth=0.8)
+ax.set(xlabel="log-loss of Kneser-Ney, nats", ylabel="log-loss of tree_l2, nats")
+fig.colorbar(points, label="log10 of the frequency in training")
 
 # %%
 # The next picture shows the same words by frequency. The circles are the means of words
 # with similar frequencies. The circles show at which frequencies two models differ, and
 # the points show the variation between words.
-
+part = np.unique(np.floor(2 * np.log2(frequency)), return_inverse=True)[1]
+size = np.bincount(part)
 fig, axes = plt.subplots(1, 3, figsize=(12, 3.8), sharey=True, layout="constrained")
-for ax, (name, model) in zip(axes, models.items()):
-    WordLossDisplay.from_estimator(
-        model, test, baseline=baseline, train=train, kind="difference", name=name,
-        baseline_name="Kneser-Ney", ax=ax,
-    )  # fmt: skip
-    ax.set_title(name)
+for ax, name in zip(axes, models):
+    gain = loss["Kneser-Ney"] - loss[name]
+    ax.scatter(frequency, gain, s=4, color="0.7")
+    mean = np.exp(np.bincount(part, np.log(frequency)) / size)
+    ax.plot(mean, np.bincount(part, gain) / size, "o", label="mean")
+    ax.axhline(0, color="0.4", linewidth=0.8)
+    ax.set(title=name, xscale="log", xlabel="frequency in training")
 axes[0].set_ylabel("gain over Kneser-Ney, nats")
-for ax in axes[1:]:
-    ax.set_ylabel("")
+axes[0].legend()
 
 # %%
 # Weights by the length of the context

@@ -386,3 +386,41 @@ def test_contexts_of_any_length_are_those_of_a_deep_model(load):
     power = kit.PowerLaw(tree, discount, np.array([0.9, 0.5, 0.2, 0.6]))
     sums = np.sum([power.proba(q) for q in queries], axis=0)
     np.testing.assert_allclose(sums, 1.0, rtol=1e-12)
+
+
+def mention(i, refex, form, referent="Ada_Lovelace", role="subj", sentence=1):
+    return {
+        "pos": i, "sentence": sentence, "referent": referent, "form": form,
+        "refex": refex, "role": role, "semcat": "person", "dist_sent": "same",
+        "dist_word": "short", "competitor_between": "no", "left": "",
+        "right": "wrote programs .",
+    }  # fmt: skip
+
+
+def test_mentions_of_grec(load):
+    """The candidates and the edges; features do not know the answer."""
+    grec_instances = load("_grec").grec_instances
+    mentions = [
+        mention(5, "Her", "pronoun", role="subj-det", sentence=2),
+        mention(1, "Ada  Lovelace", "name"),
+        mention(2, "Babbage", "name", "Charles_Babbage", role="obj"),
+        mention(9, "The countess", "description", sentence=4),
+    ]
+    text = {"doc": "ada", "type": "inventor", "mentions": mentions}
+    (x,), (y,) = grec_instances([text])
+    assert y == ["Ada Lovelace", "Babbage", "her", "the countess"]
+    assert x["variables"][0]["candidates"] == [
+        "Ada Lovelace", "her", "the countess", "she", "who",
+    ]  # fmt: skip
+    kinds = dict(zip(x["variables"][2]["candidates"], x["variables"][2]["kinds"]))
+    assert kinds["her"] == "pronoun gen" and kinds["Ada Lovelace"] == "name full"
+    assert [edge[:3] for edge in x["edges"]] == [
+        (0, 1, "next"), (1, 2, "next"), (0, 2, "entity 1"), (2, 3, "next"),
+        (2, 3, "entity 1"), (0, 3, "entity 2"),
+    ]  # fmt: skip
+    assert grec_instances([text], edges=())[0][0]["edges"] == []
+    mentions[0] = mentions[0] | {"refex": "Ada Lovelace", "form": "name"}
+    (other,), _ = grec_instances([text])
+    for v, w in zip(x["variables"], other["variables"]):
+        assert v["features"] == w["features"]
+    assert [e[:4] for e in x["edges"]] == [e[:4] for e in other["edges"]]

@@ -81,12 +81,6 @@ def sparse_labels(path):
     assert X.shape[0] == Y.shape[0] and np.isfinite(X.data).all()
 
 
-def grec(path):
-    from sklstruct.datasets import grec_instances, load_grec
-
-    grec_instances(load_grec(path))
-
-
 def text(path):
     from sklstruct import KneserNeyLM, LanguageModel
     from sklstruct.symbols import TextFile
@@ -149,7 +143,6 @@ TARGETS = {
     "kenlm_module": kenlm,
     "automaton": automaton,
     "sparse_labels": sparse_labels,
-    "grec": grec,
     "text": text,
     "taxonomy": taxonomy,
     "checkpoint": steps,
@@ -201,14 +194,6 @@ def write_corpora():
     X, Y = [[0, 0.25, 1], [1, 0, 0], [0, 0, 3]], [[1, 1, 0], [0, 0, 0], [0, 1, 1]]
     put("sparse_labels", "sizes", lambda path: save_sparse_labels(path, X, Y))
     put("sparse_labels", "plain", b"1,2 1:0.5 4:2\n 2:1\n0 3:1e5\n")
-    mention = {
-        "pos": 1, "sentence": 0, "referent": "1", "form": "name", "refex": "Ada",
-        "role": "subj", "semcat": "person", "dist_sent": "first", "dist_word": "first",
-        "competitor_between": "no", "left": ".", "right": "was",
-    }  # fmt: skip
-    again = mention | {"pos": 5, "form": "pronoun", "refex": "she", "left": "and"}
-    document = {"doc": "a", "type": "people", "mentions": [mention, again]}
-    put("grec", "small", (json.dumps(document) + "\n").encode())
     put("text", "lines", "the cat sat\nthe dog\n\nein Größe ran\r\n".encode())
     put("text", "marks", b"<s> the cat </s>\n<unk> sat\x00down\n")
     for name, features, labels in (

@@ -287,17 +287,11 @@ def entries():
         pass
     else:
         matplotlib.use("Agg")
-        from sklstruct.plotting import DepthTradeoffDisplay, TaxonomyDisplay
+        from sklstruct.plotting import TaxonomyDisplay
 
         found["TaxonomyDisplay"] = (
             features,
             lambda X: TaxonomyDisplay.from_estimator(fitted, X, label),
-        )
-        found["DepthTradeoffDisplay"] = (
-            features,
-            lambda X: DepthTradeoffDisplay.from_estimator(
-                HierarchicalClassifier(), X, label, depths=[1], cv=2
-            ),
         )
     return found
 

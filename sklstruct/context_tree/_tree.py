@@ -14,7 +14,6 @@ from ._find_fast import find_nodes
 from ._histories import Columns, Histories
 
 # Nodes that are checked at once.
-_BLOCK = 1 << 16
 
 
 class ContextTree:
@@ -250,37 +249,6 @@ class ContextTree:
         child_ptr = np.empty(self.parent.size + 1, dtype=np.int32)
         _fast.count_children(self.parent, child_ptr)
         return child_ptr
-
-    def take_children(self, child_ptr: np.ndarray) -> None:
-        """Take `child_ptr` from a file, where its pages are shared.
-
-        Parameters
-        ----------
-        child_ptr : int ndarray of shape (n_nodes + 1,)
-            Start of the children of each node, and the end.
-
-        Raises
-        ------
-        ValueError
-            If an entry is not that of the tree.
-        """
-        check_length("child_ptr", child_ptr, self.n_nodes + 1, "one per node, and 1")
-        # Node i is in the range of its parent, and the ranges follow each other.
-        right = child_ptr[0] == 1 and child_ptr[-1] == self.n_nodes
-        for start in range(0, self.n_nodes, _BLOCK):
-            some = child_ptr[start : start + _BLOCK + 1]
-            first = max(start, 1)
-            above = self.parent[first : start + _BLOCK]
-            at = np.arange(first, first + above.size)
-            right = (
-                right
-                and bool((some[1:] >= some[:-1]).all())
-                and bool((child_ptr[above] <= at).all())
-                and bool((child_ptr[above + 1] > at).all())
-            )
-        if not right:
-            raise ValueError("child_ptr is not that of the tree")
-        vars(self)["child_ptr"] = child_ptr
 
     @property
     def n_nodes(self) -> int:

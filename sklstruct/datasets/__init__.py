@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from ._clustered import make_clustered_classes as make_clustered_classes
     from ._conll import read_conll as read_conll
     from ._conll import write_conll as write_conll
-    from ._grec import grec_instances as grec_instances
-    from ._grec import load_grec as load_grec
     from ._python_topics import load_python_topics as load_python_topics
     from ._sparse_classes import make_sparse_classes as make_sparse_classes
     from ._svmlight import load_sparse_labels as load_sparse_labels

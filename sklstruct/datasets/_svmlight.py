@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
-import gzip
 import os
-import zlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,11 +15,10 @@ from sklearn.utils import check_array
 
 from .._checks import INT32_MAX, as_indicator, check_count, check_samples, check_sparse
 from .._compat import _align_api_if_sparse
-from .._files import open_write
+from .._files import DamagedData, open_read, open_write
 
 # Indices of columns are of 32 bits.
 _MOST_COLUMNS = 1 << 31
-_OPENERS: dict[str, Callable] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 def load_sparse_labels(
@@ -43,7 +38,7 @@ def load_sparse_labels(
     Parameters
     ----------
     *paths : str or path-like
-        Files, plain or ``.gz`` or ``.bz2``. All get the same numbers of columns.
+        Files, plain or packed (gzip, bzip2, xz). All get the same numbers of columns.
 
     n_features, n_labels : int, default=None
         Numbers of columns, >= 1. None: those of the first lines, else the largest in
@@ -196,9 +191,8 @@ def _read(
     path: str, dtype: np.dtype
 ) -> tuple[sp.csr_matrix, NDArray, NDArray, tuple[int, int, int] | None]:
     """(X, ptr and labels of each sample, sizes in the first line or None)."""
-    opener: Callable = _OPENERS.get(Path(path).suffix, open)
-    try:
-        with opener(path, "rb") as file:
+    with open_read(path, name="paths") as (file, _):
+        try:
             head = file.readline()
             start = len(codecs.BOM_UTF8) * head.startswith(codecs.BOM_UTF8)
             sizes = _sizes(head[start:])
@@ -206,31 +200,23 @@ def _read(
                 file.seek(start)
             elif max(sizes[1:]) > _MOST_COLUMNS:
                 raise ValueError(
-                    f"{path} says that it holds {sizes[1]} features and {sizes[2]} "
-                    "labels; no more than 2^31 of each can be read"
+                    f"the first line says {sizes[1]} features and {sizes[2]} labels; "
+                    "no more than 2^31 of each can be read"
                 )
-            try:
-                X, y = load_svmlight_file(
-                    _Lines(file, 1 + (sizes is not None)),
-                    dtype=dtype,
-                    zero_based=True,
-                    multilabel=True,
-                )
-                X = sp.csr_matrix(X)  # by `sparse_interface` an array
-            except (ValueError, OverflowError) as exc:
-                raise ValueError(
-                    f"{path} has a line that is not a sample, `label,label,... "
-                    f"feature:value ...`: {exc}"
-                ) from exc
-    except FileNotFoundError as exc:
-        raise FileNotFoundError(
-            f"no file {path}; data sets are not part of this package, pass the path of "
-            "one that you have"
-        ) from exc
-    except (EOFError, OSError, zlib.error) as exc:
-        if getattr(exc, "errno", None) is not None:  # the system's: no rights, no disk
-            raise
-        raise ValueError(f"{path} is damaged or not compressed: {exc}") from exc
+            X, y = load_svmlight_file(
+                _Lines(file, 1 + (sizes is not None)),
+                dtype=dtype,
+                zero_based=True,
+                multilabel=True,
+            )
+        except DamagedData as exc:
+            raise ValueError(f"{path} is damaged: {exc}") from exc
+        except (ValueError, OverflowError) as exc:
+            raise ValueError(
+                f"{path} has a line that is not a sample, `label,label,... "
+                f"feature:value ...`: {exc}"
+            ) from exc
+    X = sp.csr_matrix(X)  # by `sparse_interface` an array
     n = len(y)
     if not n:
         raise ValueError(f"{path} holds no samples")

@@ -73,7 +73,9 @@ def zero_of(closed: ClosedModel) -> float:
 
 def log10_probs(log_prob: np.ndarray, zero: float = _ZERO) -> np.ndarray:
     """The first column of a file."""
-    return np.minimum(log10_backoffs(log_prob, zero), 0.0)
+    out = log10_backoffs(log_prob, zero)
+    out[out > 0.0] = 0.0  # and -0.0 stays, of which KenLM's tries keep the sign
+    return out
 
 
 def log10_backoffs(log_backoff: np.ndarray, zero: float = _ZERO) -> np.ndarray:

@@ -113,7 +113,7 @@ def _section(
     source: File, ids: np.ndarray, prob: np.ndarray, weight: np.ndarray
 ) -> Section:
     log_prob, weight = (bits.view(np.float32) for bits in (prob | SIGN, weight))
-    values = np.column_stack([log_prob, weight + 0.0]).astype(np.float64)
+    values = np.column_stack([log_prob, weight]).astype(np.float64) + 0.0  # no -0
     bad = np.isnan(values).any(axis=1) | (values[:, 1] == np.inf)
     if bad.any():
         raise source.fail(

@@ -17,6 +17,8 @@ from ..context_tree import ContextTree, Pairs
 from ..symbols import Labels
 from ._container import Container, WrongFile, labels_of, put_labels
 
+_BLOCK = 1 << 16
+
 NATIVE = Container(b"sklstruct model\n", 4, "a native file")
 
 
@@ -97,7 +99,7 @@ def _model_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BackoffM
     # The constructors check every pointer and id: no query of a damaged file leaves
     # its arrays.
     tree = ContextTree(arrays["parent"], arrays["symbol"], header["n_symbols"])
-    tree.take_children(arrays["child_ptr"])
+    take_children(tree, arrays["child_ptr"])
     pairs = Pairs(tree, arrays["ptr"], arrays["target"])
     model = BackoffModel(pairs, arrays["log_prob"], arrays["log_backoff"], labels)
     if "node_weight" in arrays:
@@ -114,6 +116,41 @@ def _model_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BackoffM
             )
         model.file_ngrams = node, log_prob
     return model
+
+
+def take_children(tree: ContextTree, child_ptr: np.ndarray) -> None:
+    """Give a tree the `child_ptr` of a file, where its pages are shared.
+
+    Parameters
+    ----------
+    tree : ContextTree
+        Gets the array.
+
+    child_ptr : int ndarray of shape (n_nodes + 1,)
+        Start of the children of each node, and the end.
+
+    Raises
+    ------
+    ValueError
+        If an entry is not that of the tree.
+    """
+    check_length("child_ptr", child_ptr, tree.n_nodes + 1, "one per node, and 1")
+    # Node i is in the range of its parent, and the ranges follow each other.
+    right = child_ptr[0] == 1 and child_ptr[-1] == tree.n_nodes
+    for start in range(0, tree.n_nodes, _BLOCK):
+        some = child_ptr[start : start + _BLOCK + 1]
+        first = max(start, 1)
+        above = tree.parent[first : start + _BLOCK]
+        at = np.arange(first, first + above.size)
+        right = (
+            right
+            and bool((some[1:] >= some[:-1]).all())
+            and bool((child_ptr[above] <= at).all())
+            and bool((child_ptr[above + 1] > at).all())
+        )
+    if not right:
+        raise ValueError("child_ptr is not that of the tree")
+    vars(tree)["child_ptr"] = child_ptr
 
 
 def _plain_mark(name: str, labels: Labels) -> str | int | None:

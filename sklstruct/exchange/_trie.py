@@ -37,8 +37,9 @@ def fill(image: np.ndarray, layout: Layout, ngrams: NGrams) -> None:
         own = node.astype(np.int64) * n_words + last
         if order == 1:
             number = ngrams.id_of[last].astype(np.int64)
-            prob &= ~SIGN
-            unigrams[number, 0] = np.where(prob, prob | SIGN, 0)
+            plain = np.concatenate([part.log_prob for part in rows])  # with its sign
+            with np.errstate(over="ignore"):
+                unigrams[number, 0] = plain.astype(np.float32).view(np.uint32)
             unigrams[number, 1] = weight
         else:
             suffix = ngrams.parent[node].astype(np.int64) * n_words + last

@@ -17,7 +17,7 @@ class Scored(NamedTuple):
 
     log_prob: np.ndarray  # (n_positions,) NaN for a word that is not a class
     token: np.ndarray  # (n_positions,) int32
-    depth: np.ndarray | None  # (n_positions,) depth of the node of the n-gram
+    depth: np.ndarray | None  # (n_positions,) of the node of the n-gram; None: no tree
     length: np.ndarray  # (n_sentences,) positions of each sentence
     end_token: int
     unknown_token: int
@@ -91,11 +91,7 @@ def score_positions(model: Any, X: Iterable) -> Scored:
     ValueError
         As `LanguageModel.token_log_proba`.
     """
-    text = check_text(model, X)
-    encoder = model.predictor.encoder
-    log_prob, token, depth = model.predictor.score(text)
-    length = encoder.lengths(text)
-    return Scored(log_prob, token, depth, length, encoder.end, encoder.unknown)
+    return model.predictor.score(check_text(model, X))
 
 
 def _check_lists(text, labels):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from ..backoff._classifier import ClassifierModel
 from ..backoff._words_fast import ArrayModel, Cursor, Words, cursor_of
 from ..symbols import Labels, NumberedText, SentenceEncoder, TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
+from ._positions import Scored
 
 # Positions that are scored at a time.
 _BLOCK = 1 << 18
@@ -63,14 +64,6 @@ class WindowModel(Distribution):
     def as_tokens(self, at: TextWindows) -> tuple[Model, NDArray, NDArray]:
         """As `Distribution.as_tokens`."""
         return self.predictor.kernel, at.tokens, at.end
-
-
-class TextScores(NamedTuple):
-    """Every predicted position of a text, in order."""
-
-    log_prob: NDArray  # NaN for words that have no class
-    token: NDArray
-    depth: NDArray | None  # of the node of the n-gram; None: no back-off model
 
 
 class TextPredictor:
@@ -206,16 +199,22 @@ class TextPredictor:
             windows = windows.with_tokens(TextPredictor._known(self, tokens))
         return windows, target
 
-    def score(self, sentences: NumberedText) -> TextScores:
+    def score(self, sentences: NumberedText) -> Scored:
         """Natural logarithms of P at every predicted position."""
         windows, token = self.windows(sentences)
+        log_prob, depth = self._targets(windows, token)
+        encoder = self.encoder
+        length = encoder.lengths(sentences)
+        return Scored(log_prob, token, depth, length, encoder.end, encoder.unknown)
+
+    def _targets(self, windows, token):
         y = self.encoder.labels.class_of_token[token]
         depth = None
         if isinstance(self.distribution, BackoffModel):
             depth = np.zeros(token.size, dtype=np.int32)
         if y.min(initial=0) >= 0 and not self.kernel.sorted_is_faster:
             log_prob = self.kernel.targets(windows.tokens, windows.end, y, depth, False)
-            return TextScores(log_prob, token, depth)
+            return log_prob, depth
         # A word without class has no probability; a symbol that is not a class, P = 0.
         log_prob = np.where(token == self.encoder.lost, np.nan, -np.inf)
         known = np.flatnonzero(y >= 0)
@@ -229,7 +228,7 @@ class TextPredictor:
             )
             if depth is not None:
                 depth[rows] = of_rows
-        return TextScores(log_prob, token, depth)
+        return log_prob, depth
 
     def score_groups(
         self, sentences: NumberedText, group: NDArray

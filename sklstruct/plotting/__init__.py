@@ -7,12 +7,9 @@ from .._lazy import face
 if TYPE_CHECKING:
     from ._analysis import DepthLossDisplay as DepthLossDisplay
     from ._analysis import WeightsByDepthDisplay as WeightsByDepthDisplay
-    from ._analysis import WordLossDisplay as WordLossDisplay
-    from ._depth_tradeoff import DepthTradeoffDisplay as DepthTradeoffDisplay
     from ._display import Display
     from ._lattice import LatticeDisplay as LatticeDisplay
     from ._perplexity import PerplexityDisplay as PerplexityDisplay
-    from ._reliability import ReliabilityDisplay as ReliabilityDisplay
     from ._taxonomy import TaxonomyDisplay as TaxonomyDisplay
     from ._unigram import UnigramDiffusionDisplay as UnigramDiffusionDisplay
 else:

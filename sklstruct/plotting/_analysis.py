@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._likelihood import innermost
 from ..language_model import LanguageModel
 from ..loglinear import StructuredLogLinearLM
-from ..symbols import SentenceEncoder, number_sentences, stream_windows
 from ._display import Display, by_name
 
 if TYPE_CHECKING:
@@ -40,24 +38,10 @@ def _check_models(models, baseline):
         check_is_fitted(model)
 
 
-def _read(X, lm):
-    """The symbols of each sentence, split by the rule of a model."""
-    sentences = lm.number_text(X).sentences()
-    if not sentences:
-        raise ValueError("X is empty: there is no sentence to score")
-    return sentences
-
-
-def _context_depths(lm, sentences):
+def _context_depths(lm, text):
     """Length of the longest suffix of each token's context that the model knows."""
-    model = lm.backoff_model_
-    encoder = SentenceEncoder(model.labels)
-    width = max(model.max_depth, 1)
-    tokens = encoder.encode(number_sentences(sentences), front=width - 1)
-    windows, targets = stream_windows(tokens, width)
-    windows = windows[encoder.is_target(targets)]
-    known = (windows >= 0) & (windows < model.n_symbols)
-    return model.depth(model.locate(np.where(known, windows, np.int32(-1))))
+    windows, _ = lm.predictor.windows(text)
+    return lm.backoff_model_.depth(lm.predictor.locate_text(windows))
 
 
 class DepthLossDisplay(Display):
@@ -151,14 +135,16 @@ class DepthLossDisplay(Display):
         """
         models = by_name(estimator)
         _check_models(models, baseline)
-        sentences = _read(X, baseline)
-        depth = _context_depths(baseline, sentences)
-        reference = _finite_losses(baseline_name, baseline.token_log_proba(sentences))
+        text = baseline.number_text(X)
+        if not text.n_sentences:
+            raise ValueError("X is empty: there is no sentence to score")
+        depth = _context_depths(baseline, text)
+        reference = _finite_losses(baseline_name, baseline.token_log_proba(text))
         n = baseline.backoff_model_.max_depth + 1
         n_tokens = np.bincount(depth, minlength=n)
         gain = {}
         for name, model in models.items():
-            loss = _finite_losses(name, model.token_log_proba(sentences))
+            loss = _finite_losses(name, model.token_log_proba(text))
             total = np.bincount(depth, reference - loss, minlength=n)
             gain[name] = np.where(n_tokens > 0, total / np.maximum(n_tokens, 1), np.nan)
         return cls(n_tokens, gain, baseline=baseline_name).plot(ax=ax)
@@ -206,212 +192,6 @@ class DepthLossDisplay(Display):
             ylabel=f"gain over {self.baseline}, nats per token",
         )
         return self
-
-
-class WordLossDisplay(Display):
-    r"""Mean log-loss of each word under two models, and its frequency.
-
-    With ``kind="scatter"`` a point is a word w at :math:`(\ell_0(w), \ell(w))`, the
-    means of :math:`-\log P(w \mid x)` over its occurrences x, coloured by its frequency
-    in training: below the diagonal the model is better than the baseline. With
-    ``kind="difference"`` it is at :math:`(f(w), \ell_0(w) - \ell(w))`, f(w) being the
-    frequency, and circles are the means of words of like frequency: above 0 the model
-    is better.
-
-    It is recommended to use `from_estimator`.
-
-    Parameters
-    ----------
-    loss, baseline_loss : array-like of shape (n_words,)
-        :math:`\ell(w)` and :math:`\ell_0(w)`, in nats.
-
-    frequency : array-like of shape (n_words,)
-        How often each word occurs in training, at least 0.
-
-    name, baseline : str, default="model", "baseline"
-        Names of the models.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-        Axes with the points, after `plot`.
-
-    figure_ : matplotlib Figure
-        Figure that holds them.
-
-    points_ : matplotlib PathCollection
-        The words.
-
-    means_ : matplotlib Line2D or None
-        The means by frequency; None for ``kind="scatter"``.
-
-    References
-    ----------
-    .. [1] A. Nelakanti, "Structured penalties for log-linear language models", PhD
-       thesis, figures 3.9 and 3.10.
-
-    Examples
-    --------
-    >>> from sklstruct.plotting import WordLossDisplay
-    >>> display = WordLossDisplay([2.0, 7.5], [2.1, 8.0], [5000, 3])
-    >>> display.plot(kind="difference").ax_.get_xscale()
-    'log'
-    """
-
-    loss: ArrayLike
-    baseline_loss: ArrayLike
-    frequency: ArrayLike
-    _: KW_ONLY
-    name: str = "model"
-    baseline: str = "baseline"
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: LanguageModel,
-        X: Iterable,
-        *,
-        baseline: LanguageModel,
-        train: Iterable,
-        kind: str = "scatter",
-        name: str = "model",
-        baseline_name: str = "baseline",
-        ax: Axes | None = None,
-    ) -> WordLossDisplay:
-        """Score two fitted models on sentences and plot their words.
-
-        Parameters
-        ----------
-        estimator : LanguageModel
-            Fitted.
-
-        X : iterable of sentences
-            Test text. End marks are a word like others; words that are in no model
-            are its `unknown`.
-
-        baseline : LanguageModel
-            Fitted; the model to compare with.
-
-        train : iterable of sentences
-            The training text, whose frequencies are shown.
-
-        kind : {"scatter", "difference"}, default="scatter"
-            As in `plot`.
-
-        name, baseline_name : str, default="model", "baseline"
-            Names of the two.
-
-        ax : matplotlib Axes, default=None
-            Axes to plot on; None makes a figure.
-
-        Returns
-        -------
-        display : WordLossDisplay
-        """
-        model = estimator
-        _check_models({name: model}, baseline)
-        sentences = _read(X, model)
-        loss = _finite_losses(name, model.token_log_proba(sentences))
-        reference = _finite_losses(baseline_name, baseline.token_log_proba(sentences))
-        if loss.size != reference.size:
-            raise ValueError(
-                "model and baseline do not predict the same tokens: only one has an "
-                "end mark"
-            )
-        words = _words(model, sentences)
-        number = {word: i for i, word in enumerate(dict.fromkeys(words))}
-        at = np.fromiter((number[w] for w in words), np.int64, len(words))
-        times = np.bincount(at)
-        frequency = Counter(_words(model, _read(train, model)))
-        return cls(
-            np.bincount(at, loss) / times,
-            np.bincount(at, reference) / times,
-            np.array([frequency[w] for w in number]),
-            name=name,
-            baseline=baseline_name,
-        ).plot(ax, kind=kind)
-
-    def plot(self, ax: Axes | None = None, *, kind: str = "scatter") -> WordLossDisplay:
-        """Draw one point per word.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to plot on; None makes a figure.
-
-        kind : {"scatter", "difference"}, default="scatter"
-            Loss against loss, or the difference against the frequency.
-
-        Returns
-        -------
-        self : WordLossDisplay
-
-        Raises
-        ------
-        ValueError
-            If `kind` is unknown or the arrays differ in length.
-        """
-        if kind not in ("scatter", "difference"):
-            raise ValueError(f"kind must be 'scatter' or 'difference', got {kind!r}")
-        loss, reference, frequency = (
-            np.asarray(a, dtype=np.float64)
-            for a in (self.loss, self.baseline_loss, self.frequency)
-        )
-        if loss.ndim != 1 or not loss.shape == reference.shape == frequency.shape:
-            raise ValueError(
-                "loss, baseline_loss and frequency must be of one length, got shapes "
-                f"{loss.shape}, {reference.shape} and {frequency.shape}"
-            )
-        ax = self._axes(ax)
-        self.means_ = None
-        # A word that training lacks stands at half an occurrence.
-        seen = np.maximum(frequency, 0.5)
-        if kind == "scatter":
-            order = np.argsort(seen, kind="stable")
-            self.points_ = ax.scatter(
-                reference[order], loss[order], c=np.log10(seen[order]), s=6,
-                cmap="viridis", linewidths=0,
-            )  # fmt: skip
-            ends = np.ptp(np.append(loss, reference)) * np.arange(2) + min(
-                loss.min(), reference.min()
-            )
-            ax.plot(ends, ends, color="0.4", linewidth=0.8)
-            bar = ax.figure.colorbar(self.points_, ax=ax)
-            bar.set_label("log10 of the frequency in training")
-            ax.set(
-                xlabel=f"log-loss of {self.baseline}, nats",
-                ylabel=f"log-loss of {self.name}, nats",
-            )
-        else:
-            gain = reference - loss
-            self.points_ = ax.scatter(seen, gain, s=4, color="0.7", linewidths=0)
-            # Half octaves; the lowest ones have one frequency each.
-            part = np.floor(2 * np.log2(seen)).astype(np.int64)
-            _, at = np.unique(part, return_inverse=True)
-            size = np.bincount(at)
-            x = np.exp(np.bincount(at, np.log(seen)) / size)
-            (self.means_,) = ax.plot(
-                x, np.bincount(at, gain) / size, "o", markersize=7, label="mean"
-            )
-            ax.axhline(0, color="0.4", linewidth=0.8)
-            ax.set(
-                xscale="log",
-                xlabel="frequency in training",
-                ylabel=f"gain of {self.name} over {self.baseline}, nats",
-            )
-            ax.legend()
-        return self
-
-
-def _words(lm, sentences):
-    """The symbol that each predicted position counts as."""
-    known = set(lm.vocabulary_.tolist())
-    words: list[Any] = []
-    for sentence in sentences:
-        words.extend(w if w in known else lm.unknown for w in sentence)
-        if lm.end is not None:
-            words.append(lm.end)
-    return words
 
 
 class WeightsByDepthDisplay(Display):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+from typing import TYPE_CHECKING, Any, Self, dataclass_transform
 
 import numpy as np
 
@@ -39,11 +39,9 @@ class Display:
     """
 
     if TYPE_CHECKING:
-        ax_: Any = field(init=False)  # an array of Axes if `_n_axes` is above 1
+        ax_: Axes = field(init=False)
         figure_: Figure = field(init=False)
         lines_: Any = field(init=False)
-    _figsize: ClassVar[tuple[float, float]] = (6.4, 4.2)  # inches
-    _n_axes: ClassVar[int] = 1
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -53,22 +51,15 @@ class Display:
         """Draw the figures on `ax`, or on a new figure."""
         raise NotImplementedError
 
-    def _axes(self, ax: Any, figsize: tuple[float, float] | None = None) -> Any:
-        """Axes to draw on, None: those of a new figure; sets ax_ and figure_."""
+    def _axes(self, ax: Any, figsize: tuple[float, float] = (6.4, 4.2)) -> Any:
+        """Axes to draw on, None: those of a new figure (inches); sets ax_, figure_."""
         plt = import_pyplot()
         if ax is None:
-            _, ax = plt.subplots(
-                1,
-                self._n_axes,
-                figsize=self._figsize if figsize is None else figsize,
-                layout="constrained",
-            )
-        axes = np.asarray(ax, dtype=object).ravel()
-        if axes.size != self._n_axes:
-            raise ValueError(f"ax must hold {self._n_axes} axes, got {axes.size}")
-        self.ax_ = axes[0] if self._n_axes == 1 else axes
-        self.figure_ = axes[0].figure
-        return self.ax_
+            _, ax = plt.subplots(figsize=figsize, layout="constrained")
+        if np.ndim(ax):
+            raise ValueError(f"ax must be one Axes, got {np.size(ax)}")
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
 
     def _draw_curves(
         self,
@@ -93,16 +84,6 @@ class Display:
         ]
         ax.set(**settings)
         ax.legend()
-
-
-def plain_ticks(axes: Axes) -> None:
-    """1, 2, 5, 10 on a logarithmic axis, and more of them if the axis is short."""
-    low, high = axes.dataLim.intervalx
-    steps = range(1, 10) if high < 8 * low else (1, 2, 5) if high < 300 * low else (1,)
-    ticker = import_pyplot().matplotlib.ticker
-    axes.xaxis.set_major_locator(ticker.LogLocator(subs=tuple(steps)))
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter("")
 
 
 def by_name(estimator: Any) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..context_tree import Pairs
+from ._chains import log_likelihood
 
 
 class _MixedLevel(NamedTuple):
@@ -110,39 +111,22 @@ class Mixtures(NamedTuple):
             )
         return cls(levels, passed[first:], base)
 
-    def _forward(self, g):
-        """P of the kept pairs, level by level."""
-        above, proba = self.top, []
-        for row, level in zip(g, self.levels):
-            w = row[level.bucket]
-            above = w * level.share + (1 - w) * above[level.parent]
-            proba.append(above)
-        return proba
+    def __call__(self, g: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """(value, kept, reached) for weights g of the buckets.
 
-    def log_likelihood(self, g: np.ndarray) -> float:
-        """Sum of log P over the samples, but for those folded into the top."""
-        total = float((self.passed * np.log1p(-g)).sum())
-        for level, p in zip(self.levels, self._forward(g)):
-            at = level.weight > 0
-            total += float(level.weight[at] @ np.log(p[at]))
-        return total
-
-    def step(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(kept, reached): posterior mass of each bucket, one iteration of EM."""
-        kept = np.zeros_like(g)
-        reached = self.passed.copy()
-        mass = None
-        proba = self._forward(g)
-        for k in range(len(self.levels) - 1, -1, -1):
-            level = self.levels[k]
-            here = level.weight if mass is None else level.weight + mass
-            own = here * g[k][level.bucket] * level.share / proba[k]
-            kept[k] += np.bincount(level.bucket, own, g.shape[1])
-            reached[k] += np.bincount(level.bucket, here, g.shape[1])
-            if k:
-                size = self.levels[k - 1].weight.size
-                mass = np.bincount(level.parent, here - own, size)
-        return kept, reached
+        The sum of log P over the samples, but for those folded into the top; and the
+        posterior mass that came to each bucket, and that stayed there: the numbers of
+        one iteration of EM.
+        """
+        weights = [row[level.bucket] for row, level in zip(g, self.levels)]
+        shares = [(w * at.share, 1.0 - w) for w, at in zip(weights, self.levels)]
+        value, slopes = log_likelihood(self.top, self.levels, shares)
+        value += float((self.passed * np.log1p(-g)).sum())
+        kept, reached = np.zeros_like(g), self.passed.copy()
+        for k, (level, (slope, _, proba)) in enumerate(zip(self.levels, slopes)):
+            kept[k] = np.bincount(level.bucket, slope * shares[k][0], g.shape[1])
+            reached[k] += np.bincount(level.bucket, slope * proba, g.shape[1])
+        return value, kept, reached
 
 
 def fit_weights(
@@ -177,11 +161,12 @@ def fit_weights(
     g = np.full(mixtures.passed.shape, 0.5)
     size = mixtures.passed.sum() + sum(level.weight.sum() for level in mixtures.levels)
     last, gain, n_iter = -np.inf, np.inf, 0
+    _, kept, reached = mixtures(g)
     while n_iter < max_iter and gain > tol:
         n_iter += 1
-        kept, reached = mixtures.step(g)
         g = (kept + 0.5) / (reached + 1.0)
-        value = mixtures.log_likelihood(g) + 0.5 * (np.log(g) + np.log1p(-g)).sum()
+        value, kept, reached = mixtures(g)
+        value += 0.5 * (np.log(g) + np.log1p(-g)).sum()
         gain, last = (value - last) / max(size, 1.0), value
     for row, mass in zip(g, reached):
         some = np.flatnonzero(mass > 0)

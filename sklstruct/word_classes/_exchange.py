@@ -237,7 +237,8 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
         if self.n_clusters > symbols.size:
             raise ValueError(
                 f"n_clusters={self.n_clusters} is more than the {symbols.size} "
-                f"distinct word(s) with neighbours in X (n_samples={n_samples})"
+                f"distinct word(s) with neighbours in X (n_samples={n_samples}); "
+                "lower n_clusters, or n_words of named_estimator"
             )
         label, table = self._search(counts, weight)
         size = np.bincount(label, weights=weight, minlength=self.n_clusters)

@@ -618,23 +618,3 @@ def test_the_level_at_which_a_search_begins_has_the_most_nodes():
     assert "entry" not in pickle.loads(pickle.dumps(tree)).__dict__
     root = ContextTree.from_histories(Histories.from_windows(X[:0], 2), 3)[0]
     assert root.find_windows(X).tolist() == [0, 0, 0, 0]
-
-
-def test_children_from_a_file_are_checked(monkeypatch):
-    from sklstruct.context_tree import _tree
-
-    monkeypatch.setattr(_tree, "_BLOCK", 3)
-    parent = [-1, 0, 0, 0, 1, 1, 3, 4, 6, 6]
-    symbol = [-1, 0, 1, 2, 0, 1, 2, 0, 0, 1]
-    right = ContextTree(np.array(parent), np.array(symbol)).child_ptr
-    for i in range(right.size):
-        for change in (-1, 1):
-            tree = ContextTree(np.array(parent), np.array(symbol))
-            wrong = right.copy()
-            wrong[i] += change
-            with pytest.raises(ValueError, match="child_ptr is not that of the tree"):
-                tree.take_children(wrong)
-    tree.take_children(right)
-    assert tree.child_ptr is right
-    with pytest.raises(ValueError, match="child_ptr"):
-        tree.take_children(right[:-1])

@@ -25,7 +25,7 @@ def made(seed=0, n=50):
     return sp.csr_matrix(some @ X), sp.csr_matrix(some @ Y).astype(int)
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2", ".xz"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_what_was_written_is_read(tmp_path, suffix, dtype):
     X, Y = made()
@@ -138,11 +138,11 @@ def test_byte_order_mark_and_blank_lines(tmp_path, head, compress):
 def test_damaged_and_missing(tmp_path):
     whole = gzip.compress(b"1 0:1\n" * 100)
     path = tmp_path / "a.gz"
-    for data in (b"1 0:1\n", whole[:-12], whole[:12] + b"x" * 9 + whole[21:]):
+    for data in (whole[:-12], whole[:12] + b"x" * 9 + whole[21:]):
         path.write_bytes(data)
-        with pytest.raises(ValueError, match=r"a\.gz is damaged or not compressed"):
+        with pytest.raises(ValueError, match=r"a\.gz is damaged: broken gzip data"):
             load_sparse_labels(path)
-    with pytest.raises(FileNotFoundError, match="no file"):
+    with pytest.raises(FileNotFoundError, match="nothing"):
         load_sparse_labels(tmp_path / "nothing")
     with pytest.raises(ValueError, match="paths is empty"):
         load_sparse_labels()

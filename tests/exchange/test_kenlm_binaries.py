@@ -562,3 +562,20 @@ def test_mean_of_zeros_has_no_sign():
     """KenLM's table of quantised numbers has +0 for probabilities of 1."""
     zeros = np.full(3, -0.0, dtype=np.float32)
     assert not np.signbit(_trie._centres(zeros, 2)).any()
+
+
+def test_a_trie_keeps_the_sign_of_a_zero():
+    """KenLM stores the log-probability of a unigram as it reads it: 0 or -0."""
+    lines = ["-1.5 <unk>", "-0 <s> -0.3", "-0.4 </s>", "-0 a -0.2", "0 b 0"]
+    text = "\n".join(
+        ["\\data\\", "ngram 1=5", "ngram 2=1", "", "\\1-grams:", *lines, ""]
+        + ["\\2-grams:", "-0.1 <s> a", "", "\\end\\", ""]
+    )
+    image = trie_image(exchange.read(io.BytesIO(text.encode()), format="arpa"))
+    layout = read_layout(image.data, "trie")
+    rows = layout.unigrams.of(image).view(np.uint32).reshape(-1, 4)[:5, 0]
+    assert rows[0] == np.float32(-1.5).view(np.uint32)
+    assert sorted(rows[1:].tolist())[:2] == [0, 0x80000000]
+    assert np.count_nonzero(rows == 0x80000000) == 2
+    again = read_kenlm(io.BytesIO(image.tobytes()), "trie")
+    assert not np.signbit(again.log_prob[again.log_prob == 0]).any()

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from sklstruct import BackoffModel, KneserNeyLM, LanguageModel, exchange
-from sklstruct.exchange import _container
+from sklstruct.context_tree import ContextTree
+from sklstruct.exchange import _container, _native
 from sklstruct.exchange._container import HEAD, hash_of
 from sklstruct.exchange._native import NATIVE, read_native
 from sklstruct.exchange._probing_fast import hash_bytes
@@ -308,3 +309,21 @@ def test_numbers_of_the_start_mark_are_checked(node, log_prob, message):
     model.file_ngrams = np.array(node, dtype=np.int32), np.array(log_prob)
     with pytest.raises(ValueError, match=message):
         load(data_of(model))
+
+
+def test_children_from_a_file_are_checked(monkeypatch):
+    monkeypatch.setattr(_native, "_BLOCK", 3)
+    parent = [-1, 0, 0, 0, 1, 1, 3, 4, 6, 6]
+    symbol = [-1, 0, 1, 2, 0, 1, 2, 0, 0, 1]
+    right = ContextTree(np.array(parent), np.array(symbol)).child_ptr
+    for i in range(right.size):
+        for change in (-1, 1):
+            tree = ContextTree(np.array(parent), np.array(symbol))
+            wrong = right.copy()
+            wrong[i] += change
+            with pytest.raises(ValueError, match="child_ptr is not that of the tree"):
+                _native.take_children(tree, wrong)
+    _native.take_children(tree, right)
+    assert tree.child_ptr is right
+    with pytest.raises(ValueError, match="child_ptr"):
+        _native.take_children(tree, right[:-1])

@@ -55,6 +55,8 @@ def test_a_name_and_its_estimator_are_the_same_model():
     train = text()
     by_name = LanguageModel("better", max_depth=3).fit(train)
     estimator = named_estimator("better", n_words=by_name.vocabulary_.size, max_depth=3)
+    with pytest.raises(ValueError, match="n_clusters=55 .* or n_words of named_est"):
+        LanguageModel(named_estimator("better"), max_depth=4).fit(["a b c", "a b"])
     spelt_out = LanguageModel(estimator, max_depth=3)
     assert spelt_out.fit(train).score(train) == by_name.score(train)
     (lam,) = (p for p in spelt_out.get_params() if p.endswith("linearlm__lam"))

@@ -1,18 +1,12 @@
 """The displays of where a model is better: numbers by hand, and what is drawn."""
 
-from collections import defaultdict
-
 import numpy as np
 import pytest
 
 from sklstruct import StructuredLogLinearLM
 from sklstruct.language_model import LanguageModel
-from sklstruct.plotting import (
-    DepthLossDisplay,
-    WeightsByDepthDisplay,
-    WordLossDisplay,
-)
-from sklstruct.smoothing import AdditiveLM, KneserNeyLM, WittenBellLM
+from sklstruct.plotting import DepthLossDisplay, WeightsByDepthDisplay
+from sklstruct.smoothing import KneserNeyLM, WittenBellLM
 
 TRAIN = ["a b c", "b a", "a a b", "c a b", "", "b", "a b a b"]
 TEST = ["a b", "c zebra a", "b a b c", ""]
@@ -62,26 +56,6 @@ def test_gains_by_depth_are_over_the_same_tokens(pyplot):
     assert shallow.n_tokens.tolist() == [0, 1, 0]  # depths that no token reaches
 
 
-def test_words_and_their_frequencies(pyplot):
-    base, other = fitted(KneserNeyLM(discount=0.5)), fitted(WittenBellLM())
-    display = WordLossDisplay.from_estimator(other, TEST, baseline=base, train=TRAIN)
-    losses = defaultdict(list)
-    for sentence, row in zip(TEST, other.token_log_proba(TEST)):
-        words = [w if w in "abc" else "<unk>" for w in sentence.split()]
-        for w, p in zip([*words, "</s>"], row):
-            losses[w].append(-p)
-    frequency = {"a": 7, "b": 7, "c": 2, "<unk>": 0, "</s>": 7}
-    found = set(zip(np.round(display.loss, 9), display.frequency))
-    expected = {(round(np.mean(v), 9), frequency[w]) for w, v in losses.items()}
-    assert found == expected
-    assert len(display.points_.get_offsets()) == 5 and display.means_ is None
-    display.plot(kind="difference")
-    assert display.ax_.get_xscale() == "log"
-    gain = display.baseline_loss - display.loss
-    ones = gain[display.frequency == 2].mean()
-    assert np.isclose(display.means_.get_ydata(), ones).any()
-
-
 def test_weights_by_depth(pyplot):
     loglinear = fitted(StructuredLogLinearLM(penalty="l1", lam=0.5))
     base = fitted(KneserNeyLM(discount=0.5))
@@ -106,13 +80,6 @@ def test_bad_input(pyplot):
         DepthLossDisplay([1], {}).plot()
     with pytest.raises(ValueError, match=r"gain\['x'\] must have one value"):
         DepthLossDisplay([1, 2], {"x": [1]}).plot()
-    with pytest.raises(ValueError, match="kind must be"):
-        WordLossDisplay([1], [1], [1]).plot(kind="bars")
-    with pytest.raises(ValueError, match="of one length"):
-        WordLossDisplay([1], [1, 2], [1]).plot()
-    no_end = fitted(AdditiveLM(), end=None)
-    with pytest.raises(ValueError, match="the same tokens"):
-        WordLossDisplay.from_estimator(no_end, TEST, baseline=base, train=TRAIN)
     with pytest.raises(ValueError, match="n_weights is empty"):
         WeightsByDepthDisplay({}).plot()
     with pytest.raises(ValueError, match="at least 0"):

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklstruct.hierarchical import HierarchicalClassifier
-from sklstruct.plotting import DepthTradeoffDisplay, TaxonomyDisplay
+from sklstruct.plotting import TaxonomyDisplay
 from sklstruct.plotting._taxonomy import _node_accuracy
 from sklstruct.taxonomy import Taxonomy
 
@@ -141,10 +141,9 @@ def test_estimators_that_do_not_fit(model, digits):
         with pytest.raises(NotFittedError):
             TaxonomyDisplay.from_estimator(estimator, X, y)
     flat = LogisticRegression()
-    for display in (TaxonomyDisplay, DepthTradeoffDisplay):
-        for estimator in (flat, make_pipeline(StandardScaler(), flat)):
-            with pytest.raises(ValueError, match="estimator must be a Hierarchical"):
-                display.from_estimator(estimator, X, y)
+    for estimator in (flat, make_pipeline(StandardScaler(), flat)):
+        with pytest.raises(ValueError, match="estimator must be a Hierarchical"):
+            TaxonomyDisplay.from_estimator(estimator, X, y)
     with pytest.raises(ValueError, match="tree must be from 0 to 0, got 1"):
         TaxonomyDisplay.from_estimator(model, X, y, tree=1)
 
@@ -225,84 +224,6 @@ def test_bad_arguments(model):
         TaxonomyDisplay(tree, node_accuracy=[0.5]).plot()
 
 
-def test_depth_tradeoff(digits):
-    X, y = digits
-    estimator = HierarchicalClassifier("ward", estimator=logistic(C=0.01), max_depth=1)
-    display = DepthTradeoffDisplay.from_estimator(
-        estimator, X, y, depths=[0, 1, 3], cv=2
-    )
-    assert np.shape(display.accuracy) == (3, 2)
-    assert_array_equal(display.n_dots[0], 10)  # flat
-    assert (display.n_dots[1:] < 10).all()
-    flat = HierarchicalClassifier("ward", estimator=logistic(C=0.01), max_depth=0)
-    from sklearn.model_selection import cross_val_score
-
-    assert_allclose(display.accuracy[0], cross_val_score(flat, X, y, cv=2))
-    assert display.name == "ward"
-    assert estimator.max_depth == 1
-    legend = display.ax_[0].get_legend().get_window_extent()
-    assert legend.y0 >= display.ax_[0].get_window_extent().y1 - 1  # above the curves
-    assert legend.y1 <= display.figure_.bbox.y1  # and inside the figure
-    again = DepthTradeoffDisplay.from_estimator(
-        estimator, X, y, depths=[0], cv=2, ax=display.ax_
-    )
-    assert again.figure_ is display.figure_
-    every = DepthTradeoffDisplay.from_estimator(
-        HierarchicalClassifier(NESTED, estimator=logistic(C=0.01)), X, y, cv=2
-    )
-    assert_array_equal(every.depths, [0, 1, 2])
-
-
-def test_depth_tradeoff_with_a_pipeline(digits):
-    X, y = digits
-    classifier = HierarchicalClassifier("ward", estimator=logistic(C=0.01), max_depth=1)
-    pipeline = make_pipeline(StandardScaler(), classifier)
-    options = {"depths": [0, 2], "cv": 2}
-    display = DepthTradeoffDisplay.from_estimator(pipeline, X, y, **options)
-    from sklearn.model_selection import cross_val_score
-
-    for i, depth in enumerate([0, 2]):
-        pipeline.set_params(hierarchicalclassifier__max_depth=depth)
-        for name, value in (
-            ("accuracy", display.accuracy),
-            ("neg_log_loss", -display.log_loss),
-        ):
-            expected = cross_val_score(pipeline, X, y, cv=2, scoring=name)
-            assert_allclose(value[i], expected, rtol=1e-6)
-    assert display.name == "ward"
-    # One step is a pipeline too; lists and COO matrices are cut into splits as well.
-    expected = DepthTradeoffDisplay.from_estimator(classifier, X, y, **options)
-    for estimator, other in (
-        (make_pipeline(classifier), X),
-        (classifier, X.tolist()),
-        (classifier, sp.coo_array(X)),
-    ):
-        display = DepthTradeoffDisplay.from_estimator(estimator, other, y, **options)
-        assert_allclose(display.accuracy, expected.accuracy)
-
-
-def test_depth_tradeoff_refuses_unknown_labels(digits):
-    X, y = digits
-    y = y.copy()
-    y[0] = 99
-    with pytest.raises(ValueError, match="1 test labels .*99.* training classes"):
-        DepthTradeoffDisplay.from_estimator(
-            HierarchicalClassifier("ward"), X, y, cv=[(np.arange(1, 800), [0, 5])]
-        )
-    for depths in ([-1], [0.5], 2):
-        with pytest.raises(ValueError, match="depths must be integers >= 0"):
-            DepthTradeoffDisplay.from_estimator(
-                HierarchicalClassifier("ward"), X, y, depths=depths
-            )
-
-
-def test_depth_tradeoff_bad_arguments():
-    with pytest.raises(ValueError, match="accuracy must have the shape"):
-        DepthTradeoffDisplay([0, 1], [[1], [2]], [[1]], [[1], [2]]).plot()
-    with pytest.raises(ValueError, match="2 axes"):
-        DepthTradeoffDisplay([0], [[1]], [[1]], [[1]]).plot(ax=[None])
-
-
 def test_names_of_groups_are_drawn():
     nested = {
         "animal": {"mammal": ["cat", "dog"], "bird": ["duck"]},
@@ -323,47 +244,3 @@ def test_names_of_groups_are_drawn():
     boxes = [text.get_window_extent() for text in (*display.names_, *display.labels_)]
     for i, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[:i])
-
-
-def shown_depths(ax):
-    return [text for text in ax.texts if text.get_visible()]
-
-
-@pytest.mark.parametrize("high", [9.0, 40.0, 2000.0])
-def test_depths_do_not_overlap_and_ticks_are_plain(high):
-    rng = np.random.default_rng(0)
-    depths = np.arange(8)
-    axes = None
-    for name in ("cut", "ward", "rand"):
-        dots = np.sort(np.exp(rng.uniform(np.log(4.0), np.log(high), 8)))[::-1, None]
-        accuracy = 0.9 + 0.02 * rng.random((8, 1)) + np.zeros((8, 3))
-        display = DepthTradeoffDisplay(depths, dots, accuracy, -np.log(accuracy))
-        display.name = name
-        display.plot(ax=axes)
-        axes = display.ax_
-    display.figure_.draw_without_rendering()
-    for ax in axes:
-        texts = shown_depths(ax)
-        assert len(texts) >= 8
-        boxes = [text.get_window_extent() for text in texts]
-        for i, box in enumerate(boxes):
-            assert not any(box.overlaps(other) for other in boxes[:i])
-        low, top = ax.get_xlim()
-        ticks = [
-            text.get_text()
-            for at, text in zip(ax.get_xticks(), ax.get_xticklabels())
-            if low <= at <= top
-        ]
-        assert 2 <= len(ticks) <= 9
-        assert all(float(text) > 0 and "\times" not in text for text in ticks)
-        assert not any(t.get_text() for t in ax.xaxis.get_minorticklabels())
-
-
-def test_the_flat_model_has_its_depth_once():
-    rows = [[10], [6]], [[0.95], [0.94]], [[0.2], [0.3]]
-    first = DepthTradeoffDisplay([0, 1], *rows).plot()
-    other = [[10], [5]], [[0.95], [0.9]], [[0.2], [0.5]]
-    second = DepthTradeoffDisplay([0, 1], *other).plot(ax=first.ax_)
-    for ax in second.ax_:
-        found = [text.get_text() for text in shown_depths(ax)]
-        assert sorted(found) == ["0", "1", "1"]

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ...factor_graph import ConditionalRandomField
 from ...factor_graph._crfsuite import ChainWeights, model_bytes
 from ...factor_graph._features_fast import FeatureReader
 from ...factor_graph._observations import as_items, read_items
-from ._logparser import TrainLogParser
+from ._logparser import LabelScore, TrainLogParser
 from ._tagger import ItemSequence
 
 
@@ -315,7 +316,8 @@ class BaseTrainer:
             )
         if model:
             check_writable(model, name="model")
-        self._say(
+        self._tell(
+            "start",
             *([f"Holdout group: {holdout + 1}\n", "\n"] if holdout >= 0 else []),
             "Feature generation\n",
             "type: CRF1d\n",
@@ -323,15 +325,17 @@ class BaseTrainer:
         )
         crf = self._fit(holdout)
         started = time.perf_counter()
-        self._say("Storing the model\n")
         if model and crf is not None:
             crf.save(model)
         elif model:
             with open_write(model, name="model") as file:
                 file.write(model_bytes(_EMPTY))
-        self._say(f"Seconds required: {time.perf_counter() - started:.3f}\n", "\n")
+        seconds = time.perf_counter() - started
+        lines = "Storing the model\n", f"Seconds required: {seconds:.3f}\n", "\n"
+        self._tell("end", *lines, storing_seconds=seconds)
 
-    def _say(self, *lines: str) -> None:
+    def _tell(self, event: str, *lines: str, **figures: Any) -> None:
+        """Send the lines of an event; `Trainer` keeps its figures too."""
         for line in lines:
             self.message(line)
 
@@ -346,11 +350,11 @@ class BaseTrainer:
             "\n",
         )  # fmt: skip
         if not any(labels for _, labels, _ in train):
-            self._say(
-                "Seconds required: 0.000\n", *head,
-                "L-BFGS terminated with error: there are no items\n",
-                "Total seconds required for training: 0.000\n", "\n",
-            )  # fmt: skip
+            self._tell("featgen_end", "Seconds required: 0.000\n", featgen_seconds=0.0)
+            problem = "L-BFGS terminated with error: there are no items\n"
+            self._tell("prepare_error", *head, problem)
+            total = "Total seconds required for training: 0.000\n"
+            self._tell("optimization_end", total, "\n", training_seconds=0.0)
             return None
         last = started
 
@@ -358,19 +362,30 @@ class BaseTrainer:
             nonlocal last
             seconds, last = time.perf_counter() - last, time.perf_counter()
             if len(objective) == 1:
-                self._say(f"Seconds required: {seconds:.3f}\n", *head)
+                text = f"Seconds required: {seconds:.3f}\n"
+                self._tell("featgen_end", text, featgen_seconds=seconds)
+                self._tell("prepared", *head)
                 return
-            self._say(
-                f"***** Iteration #{len(objective) - 1} *****\n",
-                f"Loss: {objective[-1]:f}\n",
-                f"Feature norm: {np.linalg.norm(crf.coef_):f}\n",
-                f"Active features: {np.count_nonzero(crf.coef_)}\n",
+            info = {
+                "num": len(objective) - 1,
+                "scores": {},
+                "loss": objective[-1],
+                "feature_norm": float(np.linalg.norm(crf.coef_)),
+                "active_features": int(np.count_nonzero(crf.coef_)),
+                "time": seconds,
+            }
+            lines = [
+                f"***** Iteration #{info['num']} *****\n",
+                f"Loss: {info['loss']:f}\n",
+                f"Feature norm: {info['feature_norm']:f}\n",
+                f"Active features: {info['active_features']}\n",
                 f"Seconds required for this iteration: {seconds:.3f}\n",
-            )
+            ]
             if held_out:
                 X, y, _ = zip(*held_out)
-                self._say(*_performance(crf.classes_.tolist(), y, crf.predict(X)))
-            self._say("\n")
+                more, found = _performance(crf.classes_.tolist(), y, crf.predict(X))
+                lines, info = lines + more, info | found
+            self._tell("iteration", *lines, "\n", **info)
 
         least = max(1, math.ceil(values["feature.minfreq"]))
         states, transitions = (
@@ -389,11 +404,13 @@ class BaseTrainer:
             crf.fit(X, y)
         limit = crf.n_iter_ >= most
         seconds = time.perf_counter() - started
-        self._say(
+        self._tell(
+            "optimization_end",
             "L-BFGS terminated with "
             f"{'the maximum number of iterations' if limit else 'a small gap'}\n",
             f"Total seconds required for training: {seconds:.3f}\n",
             "\n",
+            training_seconds=seconds,
         )
         return crf
 
@@ -419,10 +436,11 @@ class _Reporting(ConditionalRandomField):
 
 def _performance(
     labels: list[str], truth: Sequence[list[str]], found: Sequence[list[str]]
-) -> list[str]:
-    """The lines of an iteration about held-out data."""
+) -> tuple[list[str], dict[str, Any]]:
+    """The lines and the figures of an iteration about held-out data."""
     pairs = [pair for a, b in zip(truth, found) for pair in zip(a, b)]
     lines = ["Performance by label (#match, #model, #ref) (precision, recall, F1):\n"]
+    scores: dict[str, LabelScore] = {}
     total = np.zeros(3)
     counts = (
         Counter(a for a, b in pairs if a == b),
@@ -431,22 +449,28 @@ def _performance(
     )
     for label in labels:
         match, model, ref = (count[label] for count in counts)
+        scores[label] = LabelScore(match, model, ref, None, None, None)
         shares = "******, ******, ******"
         if ref:
             precision, recall = match / model if model else 0.0, match / ref
             f1 = 2 * match / (model + ref)
             total += precision, recall, f1
+            scores[label] = LabelScore(match, model, ref, precision, recall, f1)
             shares = f"{precision:.4f}, {recall:.4f}, {f1:.4f}"
         lines.append(f"    {label}: ({match}, {model}, {ref}) ({shares})\n")
-    mean = ", ".join(f"{x:f}" for x in total / len(labels))
+    means = dict(zip(("precision", "recall", "f1"), (total / len(labels)).tolist()))
+    mean = ", ".join(f"{x:f}" for x in means.values())
     lines.append(f"Macro-average precision, recall, F1: ({mean})\n")
+    figures: dict[str, Any] = {f"avg_{name}": x for name, x in means.items()}
     for what, right in (
         ("Item", [a == b for a, b in pairs]),
         ("Instance", [list(a) == list(b) for a, b in zip(truth, found)]),
     ):
-        n, of = sum(right), len(right)
-        lines.append(f"{what} accuracy: {n} / {of} ({n / max(1, of):.4f})\n")
-    return lines
+        n, of = sum(right), max(1, len(right))
+        lines.append(f"{what} accuracy: {n} / {len(right)} ({n / of:.4f})\n")
+        figures[f"{what.lower()}_accuracy"] = Fraction(n, of)
+        figures[f"{what.lower()}_accuracy_float"] = n / of
+    return lines, figures | {"scores": scores}
 
 
 class Trainer(BaseTrainer):
@@ -470,8 +494,7 @@ class Trainer(BaseTrainer):
     Attributes
     ----------
     logparser : TrainLogParser or None
-        Reads the messages of the last training: ``last_iteration``, ``iterations`` and
-        the lines.
+        Of the last training: ``last_iteration``, ``iterations`` and the lines.
 
     Notes
     -----
@@ -495,24 +518,20 @@ class Trainer(BaseTrainer):
         self.logparser = TrainLogParser()
 
     def message(self, message: str) -> None:
-        """Receive a line; calls the method of the event that the line ends."""
+        """Receive a line; the methods `on_...` print the lines of their events."""
         assert self.logparser is not None
-        event = self.logparser.feed(message)
-        if not self.verbose or event is None:
-            return
-        arguments: list[Any] = [self.logparser.last_log]
-        if event == "featgen_progress":
-            arguments.append(self.logparser.featgen_percent)
-        elif event == "iteration":
-            arguments.append(self.logparser.last_iteration)
-        getattr(self, f"on_{event}")(*arguments)
+        self.logparser.log.append(message)
+
+    def _tell(self, event: str, *lines: str, **figures: Any) -> None:
+        super()._tell(event, *lines)
+        assert self.logparser is not None
+        self.logparser.end_event(event, figures)
+        if self.verbose:
+            info = [figures] if event == "iteration" else []
+            getattr(self, f"on_{event}")(self.logparser.last_log, *info)
 
     def on_start(self, log: str) -> None:
         """Print the lines, as all methods `on_...` do."""
-        print(log, end="")
-
-    def on_featgen_progress(self, log: str, percent: int) -> None:
-        """Called while features are generated."""
         print(log, end="")
 
     def on_featgen_end(self, log: str) -> None:
