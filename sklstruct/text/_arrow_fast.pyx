@@ -1,4 +1,4 @@
-"""The strings of an Arrow column, read from its buffers.
+"""The places of the UTF-8 of strings: of a list, and in the buffers of an Arrow column.
 
 The column comes as capsules of Arrow's C data interface, which pyarrow, polars,
 nanoarrow and others make: https://arrow.apache.org/docs/format/CDataInterface.html
@@ -6,9 +6,13 @@ Types: string ("u", 32-bit offsets), large_string ("U", 64-bit) and
 string_view ("vu": 16 bytes for each string, its size and its first bytes or its place).
 """
 
+from cpython.bytes cimport PyBytes_AsString
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset, strcmp
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL
 
 cdef extern from *:
     """
@@ -185,6 +189,30 @@ cdef void places_of(const ArrowArray *array, int layout, uint64_t *address,
             if size[i] > 12:
                 data = <const uint8_t *> array.buffers[2 + view[2]]
                 address[i] = <uint64_t> (data + view[3])
+
+
+def string_places(list texts, uint64_t[::1] address, int64_t[::1] size):
+    """The address of the UTF-8 of each string, and its size.
+
+    The bytes belong to the strings, which keep their UTF-8 once it is asked for. One
+    with lone surrogates has none: it is replaced by its bytes in the list.
+
+    Returns the number of the strings up to the first entry that is something else.
+    """
+    cdef Py_ssize_t i, n_bytes
+    cdef const char *data
+    for i in range(len(texts)):
+        text = texts[i]
+        if not isinstance(text, str):
+            return i
+        try:
+            data = PyUnicode_AsUTF8AndSize(text, &n_bytes)
+        except UnicodeEncodeError:
+            text = text.encode("utf-8", "surrogatepass")
+            texts[i] = text
+            data, n_bytes = PyBytes_AsString(text), len(text)
+        address[i], size[i] = <uint64_t> data, n_bytes
+    return len(texts)
 
 
 def gather(const uint64_t[::1] address, const int64_t[::1] size, uint8_t[::1] out):

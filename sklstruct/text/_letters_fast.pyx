@@ -120,29 +120,6 @@ def read_letters(const uint8_t[::1] text, const int64_t[::1] ends,
             letter_ends[t] = k
 
 
-def letters_to_bytes(const uint8_t[::1] text, int64_t[::1] ends):
-    """Replace the end of each text, counted in letters, by that in bytes of UTF-8."""
-    cdef Py_ssize_t t
-    cdef int64_t i = 0, before = 0, end, j, letters
-    cdef uint8_t seen
-    with nogil:
-        for t in range(ends.shape[0]):
-            letters = ends[t] - before
-            before = ends[t]
-            end = i + letters
-            seen = 0
-            for j in range(i, end):
-                seen |= text[j]
-            if seen >= 0x80:  # more bytes than letters; a first byte begins a letter
-                end = i
-                while end < text.shape[0]:
-                    letters -= (text[end] & 0xC0) != 0x80
-                    if letters < 0:
-                        break
-                    end += 1
-            ends[t] = i = end
-
-
 def has_pair(const uint8_t[::1] text, uint8_t first, uint8_t second):
     """Whether a byte stands before another one somewhere in a text."""
     cdef Py_ssize_t i

@@ -12,6 +12,7 @@ array of slots, `roots`, at their symbol.
 from libc.math cimport log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
 from ._slots cimport (
     AT, AT_SEGMENT, AT_TEXT, IDS, R_DONE, R_FULL, Slot, lowest, mixed,
@@ -25,6 +26,8 @@ cdef enum:
     AS_LOGARITHM = 2
     # A lookup takes as long as about so many multiplications.
     LOOKUP = 16
+    # Symbols between the one that is looked up and the one whose slot is asked for.
+    AHEAD = 8
 
 ctypedef fused Real:
     float
@@ -261,7 +264,7 @@ def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
     cdef Slot *slot
     cdef Watch watch = watch_of(stop)
     cdef Slot *first = <Slot *> &roots[0, 0]
-    cdef uint32_t n_roots = <uint32_t> roots.shape[0]
+    cdef uint32_t n_roots = <uint32_t> roots.shape[0], symbol
     cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), low, middle, high
     cdef int64_t s = 0, i, begin, n, least, d, end, k = 0, start
     cdef Py_ssize_t t = 0, a, b, c
@@ -279,6 +282,11 @@ def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                         break
                     v = 0
                     end = longest if longest < n - i else n - i
+                    # Where rows of words wait for memory: the first slot, and the idf.
+                    if begin + i + AHEAD < symbols.shape[0]:
+                        symbol = symbols[begin + i + AHEAD]
+                        if symbol < n_roots:
+                            prefetch(first + symbol, sizeof(Slot))
                     for d in range(1, end + 1):
                         slot = child(slots, mask, first, n_roots, v,
                                      symbols[begin + i + d - 1])
@@ -288,6 +296,8 @@ def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                         c = slot.mark
                         if d >= least and c >= 0:
                             if counts[c] == 0:
+                                if idf.shape[0] > 0:
+                                    prefetch(&idf[c], sizeof(double))
                                 bits[c >> 6] |= <uint64_t> 1 << (c & 63)
                                 above[c >> 12] |= <uint64_t> 1 << (c >> 6 & 63)
                                 top[c >> 18] |= <uint64_t> 1 << (c >> 12 & 63)
