@@ -75,17 +75,19 @@ cdef class Backoff(Model):
     cdef object source
     cdef Tree tree
     cdef const int[::1] parent, ptr, cls, root_order, node_of, group
-    cdef const double[::1] log_prob, log_backoff, row_sum, root_prob, root_mass
+    cdef const double[::1] log_prob, log_backoff, row_sum, root_prob, root_row
     cdef const float[::1] weight
-    cdef int max_depth, n_groups
-    cdef Py_ssize_t kept, kept_row, masses
+    cdef int max_depth, n_values
+    cdef Py_ssize_t kept, row_nodes, rows
 
     cdef double score(self, int node, int y, int* up) noexcept nogil
     cdef int depth_of(self, Node* at) noexcept nogil
     cdef Step* climb(
         self, int node, Step* brief, int* n, double* total) except NULL nogil
     cdef int fill(self, char* place, double* out, bint proba) except -1 nogil
-    cdef const double* mass(self, char* place, int node, int depth) noexcept nogil
+    cdef keep_rows(self, const double[::1] root_row)
+    cdef int copy_row(self, char* place, double* out) noexcept nogil
+    cdef const double* row_of(self, char* place, int node, int depth) noexcept nogil
     cdef bint is_held(self, const Step* steps, int n, int y) noexcept nogil
     cdef int after(self, int node, int symbol) except -1 nogil
 

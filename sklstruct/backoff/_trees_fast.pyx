@@ -15,7 +15,7 @@ O(pairs of the first nodes looked at) mostly.
 
 cimport cython
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.math cimport INFINITY, exp, log1p
+from libc.math cimport INFINITY, exp, log
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -232,25 +232,27 @@ cdef class Backoff(Model):
                 raise ValueError("contexts hold nodes that the model does not have")
             self.node_of = source
         if group is not None:
-            self.n_groups = int(np.max(group)) + 1
-            self.root_mass = np.bincount(group, self.root_prob, self.n_groups)
-            # The node of each level whose row of masses is kept, and the rows.
-            self.masses = padded(16 + 4 * self.max_depth)
-            self.room = self.masses + 8 * self.n_groups * (1 + self.max_depth)
+            self.keep_rows(np.bincount(group, self.root_prob))
 
     def grouped(self, group):
         return Backoff(self.model, self.source, group)
 
-    def keep_path(self, bint row):
+    def keep_path(self, bint rows):
         """Let a place keep its last path, where contexts are not located in blocks, and
-        its last row of probabilities. Before the first place is made."""
+        the rows of probabilities along it. Before the first place is made."""
         if self.kept:
             return
         self.kept = padded(self.room)
         self.room = self.kept + 4 * self.tree.kept_size
-        if row:
-            self.kept_row = padded(self.room)
-            self.room = self.kept_row + 8 * (1 + self.n_classes)
+        if rows:
+            self.keep_rows(self.root_prob)
+
+    cdef keep_rows(self, const double[::1] root_row):
+        """Let a place keep a row of each level of a path, and the node of the row."""
+        self.root_row, self.n_values = root_row, <int> root_row.shape[0]
+        self.row_nodes = padded(self.room)
+        self.rows = padded(self.row_nodes + 4 * self.max_depth)
+        self.room = self.rows + 8 * self.n_values * (1 + self.max_depth)
 
     def prepare(self, int what):
         cdef const int[::1] order
@@ -267,12 +269,10 @@ cdef class Backoff(Model):
                 self.row_sum = sums
 
     cdef void open(self, char* place) noexcept nogil:
-        if self.n_groups:
-            memset(place + 16, 255, 4 * self.max_depth)
+        if self.rows:
+            memset(place + self.row_nodes, 255, 4 * self.max_depth)
         if self.kept:
             memset(place + self.kept, 0, 8)
-        if self.kept_row:
-            (<int*> (place + self.kept_row))[0] = -1
 
     cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
         cdef Node* at = <Node*> place
@@ -368,7 +368,7 @@ cdef class Backoff(Model):
         out[0] = self.depth_of(<Node*> place)
         out[1] = 0.0
         if self.weight is not None:
-            out[1] = log1p(self.weight[(<Node*> place).node])
+            out[1] = log(1.0 + self.weight[(<Node*> place).node])
         return 0
 
     cdef Step* climb(
@@ -413,15 +413,9 @@ cdef class Backoff(Model):
         return self.fill(place, out, False)
 
     cdef int proba(self, char* place, double* out) except -1 nogil:
-        cdef int* node = <int*> (place + self.kept_row)
-        cdef double* row = <double*> node + 1
-        if not self.kept_row:
-            return self.fill(place, out, True)
-        if node[0] != (<Node*> place).node:
-            self.fill(place, row, True)
-            node[0] = (<Node*> place).node
-        memcpy(out, row, self.n_classes * sizeof(double))
-        return 0
+        if self.rows and self.group is None:
+            return self.copy_row(place, out)
+        return self.fill(place, out, True)
 
     cdef int best(self, char* place, int k, int* label, double* value) except -1 nogil:
         """Once the pairs of the path are in the heap, classes are taken by falling
@@ -511,40 +505,54 @@ cdef class Backoff(Model):
     cdef int groups(
         self, char* place, const int* group, int n, double* out
     ) except -1 nogil:
-        if self.n_groups == 0:
+        if self.group is None:
             return Model.groups(self, place, group, n, out)
-        memcpy(out, self.mass(place, (<Node*> place).node,
-                              self.depth_of(<Node*> place)), n * sizeof(double))
+        return self.copy_row(place, out)
+
+    cdef int copy_row(self, char* place, double* out) noexcept nogil:
+        """The kept row of the node."""
+        cdef const double* row = self.row_of(
+            place, (<Node*> place).node, self.depth_of(<Node*> place))
+        memcpy(out, row, self.n_values * sizeof(double))
         return 0
 
-    cdef const double* mass(self, char* place, int node, int depth) noexcept nogil:
-        """P of all groups after a node: its pairs, and of the classes without a pair
-        the share of what the parent gives to their group."""
-        cdef int* path = <int*> (place + 16) - 1
-        cdef double* explicit = <double*> (place + self.masses)
-        cdef double* row = explicit + depth * self.n_groups
+    cdef const double* row_of(self, char* place, int node, int depth) noexcept nogil:
+        """P of all classes, or of all groups, after a node, from those after its
+        parent."""
+        cdef int* nodes = <int*> (place + self.row_nodes) - 1
+        cdef double* explicit = <double*> (place + self.rows)
+        cdef double* row = explicit + depth * self.n_values
         cdef const double* above
         cdef const double* log_prob = &self.log_prob[0]
         cdef const int* cls = &self.cls[0]
-        cdef const int* group = &self.group[0]
-        cdef int g, p, up
+        cdef const int* group
+        cdef int g, p, up, n = self.n_values
         cdef double scale
         if node == 0:
-            return &self.root_mass[0]
-        if path[depth] == node:
+            return &self.root_row[0]
+        if nodes[depth] == node:
             return row
-        above = self.mass(place, self.parent[node], depth - 1)
-        memcpy(row, above, self.n_groups * sizeof(double))
-        memset(explicit, 0, self.n_groups * sizeof(double))
-        for p in range(self.ptr[node], self.ptr[node + 1]):
-            g = group[cls[p]]
-            explicit[g] += exp(log_prob[p])
-            row[g] -= exp(self.score(self.parent[node], cls[p], &up))
+        above = self.row_of(place, self.parent[node], depth - 1)
         scale = exp(self.log_backoff[node])
-        for g in range(self.n_groups):
-            # If all classes of a group have pairs a rounding may be left below 0.
-            row[g] = explicit[g] + (scale * row[g] if row[g] > 0 else 0)
-        path[depth] = node
+        if self.group is None:
+            for g in range(n):
+                row[g] = scale * above[g]
+            for p in range(self.ptr[node], self.ptr[node + 1]):
+                row[cls[p]] = exp(log_prob[p])
+        else:
+            # The pairs of the node, and of the classes without a pair the share of what
+            # the parent gives to their group.
+            group = &self.group[0]
+            memcpy(row, above, n * sizeof(double))
+            memset(explicit, 0, n * sizeof(double))
+            for p in range(self.ptr[node], self.ptr[node + 1]):
+                g = group[cls[p]]
+                explicit[g] += exp(log_prob[p])
+                row[g] -= exp(self.score(self.parent[node], cls[p], &up))
+            for g in range(n):
+                # If all classes of a group have pairs a rounding may be left below 0.
+                row[g] = explicit[g] + (scale * row[g] if row[g] > 0 else 0)
+        nodes[depth] = node
         return row
 
     # ------------------------------------------------------ nodes as states

@@ -502,7 +502,7 @@ cdef class Factored(Composed):
         """P of the children of a node."""
         cdef int *count = <int *> (place + self.counts)
         cdef int c, n = self.n_child[v], n_words
-        cdef double total = 0.0, prior
+        cdef double total = 1.0, prior, more
         if self.part[v] == NULL:
             out[0] = 1.0
             return 0
@@ -519,12 +519,14 @@ cdef class Factored(Composed):
             else:
                 prior = self.prior[self.first_child[v] + c]
                 if count[c] and prior > 0.0:
-                    out[c] *= sqrt(1.0 + count[c] / prior)
-                total += out[c]
+                    more = out[c] * (sqrt(1.0 + count[c] / prior) - 1.0)
+                    out[c] += more
+                    total += more
             count[c] = 0
-        if total > 0.0:
+        if total > 1.0:
+            total = 1.0 / total
             for c in range(n):
-                out[c] /= total
+                out[c] *= total
         return 0
 
     cdef int proba(self, char *place, double *out) except -1 nogil:
