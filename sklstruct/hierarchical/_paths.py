@@ -41,16 +41,17 @@ from ._nodes import tags_of_input
 class PathClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
     r"""Classification into the nodes of a hierarchy, with labels as paths.
 
-    A label is the path :math:`(v_1, \dots, v_m)` to a node, an inner one or a leaf;
-    paths may differ in length. Let C be the set of the last nodes of all paths in
-    `fit`. A classifier learns :math:`P(c \mid x)` over C, along the tree of the paths
-    if it has a parameter `taxonomy`. A node v has the probability
+    A label is the path :math:`(v_1, \dots, v_m)` to an inner node or a leaf. Paths may
+    have different lengths. Let C be the set of the last nodes of all paths in `fit`. A
+    classifier learns :math:`P(c \mid x)` over C, along the tree of the paths if it has
+    a parameter `taxonomy`. A node v has the probability
 
     .. math::
         P(v \mid x) = \sum_{c \in C:\ v \text{ on the path to } c} P(c \mid x).
 
-    `predict` returns the most probable path; with `min_proba` t > 0 the path of most
-    probable nodes from the root, as long as :math:`P(v \mid x) \ge t`.
+    `predict` returns the most probable path. With `min_proba` t > 0, `predict` follows
+    the most probable child from the root as long as :math:`P(v \mid x) \ge t`, and
+    returns the path to the last node.
 
     Parameters
     ----------

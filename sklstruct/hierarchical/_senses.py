@@ -39,9 +39,9 @@ class SenseClassifier(MetaEstimatorMixin, LogProbaMixin, BaseEstimator):
     .. math::
         P(y \mid x) = \sum_{s \in S(y)} P(s \mid x),
 
-    with :math:`P(s \mid x)` a classifier of the senses of all classes. If it learns a
-    taxonomy, each sense has its own leaf, and a class with several senses several
-    leaves.
+    with :math:`P(s \mid x)` a classifier of the senses of all classes. If the
+    classifier learns a taxonomy, each sense has a leaf, so a class with several senses
+    has several leaves.
 
     The first senses are the clusters of k-means among the samples of a class. Each
     further round assigns every sample to the most probable sense of its class and fits

@@ -19,7 +19,7 @@ from ._emissions import Emission, count_symbols, hashable, weight_option
 
 
 class SuffixEmission(Emission):
-    r"""Relative frequencies for known words, endings for unknown and rare ones.
+    r"""Relative frequencies of known words, and a guess by spelling for other words.
 
     .. math::
         P(y \mid s_k) = \frac{\hat P(y \mid s_k) + \theta\, P(y \mid s_{k-1})}
@@ -27,9 +27,9 @@ class SuffixEmission(Emission):
         p(o \mid y) \propto \frac{P(y \mid o)}{\hat P(y)}
 
     where :math:`s_k` are the last k letters of the word and :math:`\hat P` relative
-    frequencies over rare words. P(y | o) of an unknown word is that of the longest
-    ending seen; of a known one, :math:`c(o, y) / c(o)`; of a rare one,
-    :math:`(c(o, y) + m P(y \mid s_K)) / (c(o) + m)`.
+    frequencies over rare words. For an unknown word, P(y | o) is P(y | s_k) of the
+    longest known ending. For a known word, P(y | o) is :math:`c(o, y) / c(o)`. For a
+    rare word, P(y | o) is :math:`(c(o, y) + m P(y \mid s_K)) / (c(o) + m)`.
 
     Parameters
     ----------

@@ -211,12 +211,13 @@ class DepthLossDisplay(Display):
 class WordLossDisplay(Display):
     r"""Mean log-loss of each word under two models, and its frequency.
 
-    With ``kind="scatter"`` a point is a word w at :math:`(\ell_0(w), \ell(w))`, the
-    means of :math:`-\log P(w \mid x)` over its occurrences x, coloured by its frequency
-    in training: below the diagonal the model is better than the baseline. With
-    ``kind="difference"`` it is at :math:`(f(w), \ell_0(w) - \ell(w))`, f(w) being the
-    frequency, and circles are the means of words of like frequency: above 0 the model
-    is better.
+    With ``kind="scatter"`` each word w is a point at :math:`(\ell_0(w), \ell(w))`, the
+    means of :math:`-\log P(w \mid x)` over the occurrences of w under the baseline and
+    under the model. The colour is the frequency in training. Below the diagonal the
+    model is better than the baseline. With ``kind="difference"`` each word is a point
+    at :math:`(f(w), \ell_0(w) - \ell(w))`, with f(w) the frequency. Circles are the
+    means of words with similar frequencies. Above 0 the model is better than the
+    baseline.
 
     It is recommended to use `from_estimator`.
 
@@ -417,8 +418,8 @@ def _words(lm, sentences):
 class WeightsByDepthDisplay(Display):
     """Number of parameters of language models, by the depth of their contexts.
 
-    Of a `StructuredLogLinearLM` the non-zero weights, of other models the explicit
-    probabilities of the back-off model.
+    For a `StructuredLogLinearLM` the display counts non-zero weights. For other models
+    it counts the stored probabilities of the back-off model.
 
     It is recommended to use `from_estimator`.
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class ReliabilityDisplay(Display):
-    r"""How often the predicted class is right, by the probability it was given.
+    r"""Share of right predictions, by the predicted probability.
 
-    Samples are put into bins B by their confidence
-    :math:`p_i = \max_y P(y \mid x_i)`; drawn is the share of right answers of each bin
-    against its mean confidence. Their expected distance is
+    Samples are put into bins B by their confidence :math:`p_i = \max_y P(y \mid x_i)`;
+    the plot shows the share of right answers of each bin against the mean confidence of
+    the bin. Their expected distance is
 
     .. math::
         \mathrm{ECE} = \sum_B \frac{|B|}{n}
