@@ -47,8 +47,7 @@ Numbering = tuple[np.ndarray, int, np.ndarray, int]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counted:
-    r"""Counts of a text, of windows or of paths, which models over contexts are fitted
-    to.
+    r"""Counts of a text, of windows or of paths, for models over contexts.
 
     .. math::
         c(n, y) = \sum_{i \,:\, x_i \text{ ends in } n,\ y_i = y} \omega_i

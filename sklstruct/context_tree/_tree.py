@@ -18,8 +18,7 @@ _BLOCK = 1 << 16
 
 
 class ContextTree:
-    r"""Tree of contexts; the parent of a context is the context without its oldest
-    symbol.
+    r"""Tree of contexts; a parent is the context without its oldest symbol.
 
     .. math::
         \mathrm{parent}(x_1 x_2 \ldots x_k) = x_2 \ldots x_k ,

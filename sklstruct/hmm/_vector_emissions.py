@@ -243,8 +243,7 @@ class GaussianEmission(VectorEmission):
 
 
 class PoissonEmission(VectorEmission):
-    r"""Poisson distributions: one rate for each label and each entry of a vector of
-    counts.
+    r"""Poisson distributions: one rate for each label and each entry of a vector.
 
     .. math::
         \log p(o \mid y) = \sum_j o_j \log \lambda_{yj} - \lambda_{yj} - \log o_j!,

@@ -81,8 +81,7 @@ def _has_probabilities(estimator):
 
 
 class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
-    r"""Linear classifier with calibrated probabilities, for few or thousands of
-    classes.
+    r"""Linear classifier with calibrated probabilities, for few or many classes.
 
     .. math::
         \min_{W, b}\ \tfrac12 \|W\|^2 + \tfrac12 \|b\|^2

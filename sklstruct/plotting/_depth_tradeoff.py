@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 
 class DepthTradeoffDisplay(Display):
-    r"""Accuracy and log-loss against products per sample, for several depths of the
-    tree.
+    r"""Accuracy and log-loss against products per sample, by depth of the tree.
 
     Depth 0 is the flat model with K products. It is recommended to use
     `from_estimator`.
