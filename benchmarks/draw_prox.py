@@ -11,14 +11,14 @@ from pathlib import Path
 from _common import STYLE, read_results
 
 CURVES = {
-    ("trie", "pivot_milliseconds"): ("random pivots (numpy), trie", "C1", "--"),
-    ("collapsed", "pivot_milliseconds"): ("random pivots (numpy), tree", "C1", "-"),
+    ("trie", "pivot_milliseconds"): ("random pivots, trie", "C1", "--"),
+    ("collapsed", "pivot_milliseconds"): ("random pivots, collapsed", "C1", "-"),
     ("trie", "milliseconds"): ("sklstruct, trie", "C0", "--"),
-    ("collapsed", "milliseconds"): ("sklstruct, tree", "C0", "-"),
+    ("collapsed", "milliseconds"): ("sklstruct, collapsed", "C0", "-"),
 }
 PANELS = {
     "length": ("words", "words of the text"),
-    "depth": ("depth", "longest context"),
+    "depth": ("depth", "words of the longest context"),
 }
 
 
@@ -37,11 +37,12 @@ def main():
     panels = {name: panel for name, panel in PANELS.items() if name in sections}
     if not panels:
         raise SystemExit(f"{sys.argv[1]} has no results of {' or '.join(PANELS)}")
+    # Few inches, one panel below the other: the letters stay readable on a telephone.
     figure, axes = plt.subplots(
-        1, len(panels), figsize=(5.4 * len(panels), 4.2), sharey=True, squeeze=False,
+        len(panels), 1, figsize=(5.4, 3.6 * len(panels)), sharey=True, squeeze=False,
         layout="constrained",
     )  # fmt: skip
-    for axis, (section, (key, label)) in zip(axes[0], panels.items()):
+    for axis, (section, (key, label)) in zip(axes[:, 0], panels.items()):
         for (tree, field), (name, colour, line) in CURVES.items():
             points = sorted(
                 (result["case"][key], result["figures"][field])
@@ -52,15 +53,17 @@ def main():
             )
             if points:
                 axis.loglog(
-                    *zip(*points), line, marker="o", ms=3, color=colour, label=name
+                    *zip(*points), line, marker="o", ms=4, color=colour, label=name
                 )
         if section == "depth":
             axis.set_xscale("linear")
-        axis.set_xlabel(label)
+        axis.set_xlabel(label, fontsize=12)
+        axis.set_ylabel("milliseconds of a step", fontsize=12)
+        axis.tick_params(labelsize=11)
         axis.grid(alpha=0.3)
-    axes[0, 0].set_ylabel("milliseconds of a proximal step")
-    axes[0, -1].legend(loc="center right")
-    figure.savefig(sys.argv[2], dpi=120)
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, fontsize=11, loc="outside upper center", ncols=2)
+    figure.savefig(sys.argv[2], dpi=150)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 Train, tune, compare, sample from and export language models
 ============================================================
 
-Trains five language models on one text: modified Kneser-Ney; a log-linear model whose
-two parameters GridSearchCV chooses; "better" and "best", which add word classes,
-mixtures and several contexts; and "better" with a cache of the sentences that it has
-just read. Prints and plots the perplexity of test sentences, writes an ARPA file and a
-binary file, and samples sentences.
+This program trains five language models of one text: modified Kneser-Ney smoothing; a
+log-linear model whose two parameters GridSearchCV chooses; the presets "better" and
+"best"; and "better" with a cache, which also uses the sentences before. The program
+prints and plots the perplexity of test sentences, writes an ARPA file and a binary
+file, and samples sentences.
 
     python examples/quickstart.py              # Python's own help texts
     python examples/quickstart.py my_text.txt  # one sentence per line

@@ -47,7 +47,7 @@ Numbering = tuple[np.ndarray, int, np.ndarray, int]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Counted:
-    r"""Counts of a text, of windows or of paths, to which models over contexts are fit.
+    r"""Counts of a text, of windows or of paths, for models over contexts.
 
     .. math::
         c(n, y) = \sum_{i \,:\, x_i \text{ ends in } n,\ y_i = y} \omega_i

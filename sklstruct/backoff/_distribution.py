@@ -73,7 +73,7 @@ def by_group(group: NDArray, n_groups: int) -> Iterator[tuple[int, Any]]:
 
 
 class Distribution:
-    """P(y | x) over `n_classes` classes given contexts.
+    """Base of fitted models: probabilities P(y | x) of classes y after contexts x.
 
     Subclasses define `rows`, or `compiled`.
 

@@ -20,7 +20,7 @@ from ._tree import ContextTree, check_size, pointers
 
 
 class Pairs:
-    r"""Slots (context, class) over a tree, in the order of its nodes.
+    r"""Pairs of a context and a class over a tree, in the order of the nodes.
 
     A pair (n, y) says that class y may follow context n; its parent pair is
     (parent(n), y). The root has a pair for every class. Counts, probabilities

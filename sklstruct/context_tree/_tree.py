@@ -17,14 +17,14 @@ from ._histories import Columns, Histories
 
 
 class ContextTree:
-    r"""Contexts, each below the context without its oldest symbol.
+    r"""Tree of contexts; a parent is the context without its oldest symbol.
 
     .. math::
         \mathrm{parent}(x_1 x_2 \ldots x_k) = x_2 \ldots x_k ,
 
-    so children extend into the past and the root is the empty context. A tree has the
-    structure only: `Pairs` has the classes that follow a context, and numbers are
-    arrays beside them. A tree is immutable; training data and fitted models share it.
+    The root is the empty context. A `ContextTree` contains only the contexts. `Pairs`
+    contains the classes that follow each context. Numbers such as counts are separate
+    arrays. A tree is immutable and is shared by training data and fitted models.
 
     Parameters
     ----------

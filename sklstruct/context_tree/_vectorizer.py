@@ -124,17 +124,17 @@ def read_windows(
 
 
 class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
-    r"""Map contexts to their path in the tree of all contexts seen in training.
+    r"""Maps contexts to their path in the tree of all contexts seen in training.
 
     .. math::
         \phi(x) = (\mathbb{1}[x_{(0)}],\ \mathbb{1}[x_{(1)}],\ \ldots,\
         \mathbb{1}[x_{(d)}]), \qquad d = \min(m, |x|),
 
-    one column for every suffix :math:`x_{(k)}` (the k most recent symbols) that
-    occurs in training; row x has a 1 in the columns of its own suffixes. Column 0
-    is the empty context, the root. Columns are numbered parent before child, so
-    the sorted column indices of a row are its path from the root down, and the
-    tree can be read back from the matrix alone.
+    with one column for every suffix :math:`x_{(k)}` (the k most recent symbols) that
+    occurs in training. The row of x has a 1 in the columns of the suffixes of x. Column
+    0 is the empty context, the root. Columns are numbered parent before child, so the
+    sorted column indices of a row are its path from the root down, and the tree can be
+    read back from the matrix alone.
 
     Parameters
     ----------

@@ -62,8 +62,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
 
     with the score :math:`s_w(y \mid x) = w^\top \varphi(x, y)` of a `FactorGraph`. The
     sum over all states and the expected features, which are the gradient, are exact by
-    sum-product (forward-backward on a chain). The minimum is unique for
-    :math:`c_2 > 0` and is found by L-BFGS, with a bound on the distance from it.
+    sum-product (forward-backward on a chain). For :math:`c_2 > 0` the minimum is
+    unique. L-BFGS finds the minimum, with a bound on the distance from the minimum.
 
     Parameters
     ----------

@@ -31,11 +31,12 @@ class FactorGraph:
         + c_{i y_i}^\top v\Bigr) + \sum_{e = (i, j)} \Bigl(\sum_f x_{ef}\,
         U^{t_e}_{f, \kappa(y_i), \kappa(y_j)} + p_{e y_i y_j}^\top z^{t_e}\Bigr)
 
-    is the score that a `SampleRankClassifier` learns: :math:`x_i` are `features` of
-    a variable, crossed with the kind :math:`\kappa` of its value; :math:`c` are
+    is the score that a `SampleRankClassifier` learns: :math:`x_i` are `features` of a
+    variable, crossed with the kind :math:`\kappa` of its value; :math:`c` are
     `candidate_features`, one row for each value of each variable; :math:`x_e` are
     `edge_features`, crossed with the kinds of both values; :math:`p` are
-    `pair_features`, one row for each pair of values. Any of the four may be missing.
+    `pair_features`, one row for each pair of values. Each of the four kinds of features
+    is optional.
 
     Parameters
     ----------

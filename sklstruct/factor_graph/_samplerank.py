@@ -55,18 +55,18 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         s_w(y \mid x) = w^\top \varphi(x, y),
 
     with the features :math:`\varphi` of the factors of a `FactorGraph`, one for each
-    variable and each edge. Learning walks through the states of each training
-    instance. A step compares two states y', y'' that differ in one variable; where
-    :math:`\ell(y') < \ell(y'')` in loss but
+    variable and each edge. Learning walks through the states of each training instance.
+    A step compares two states y', y'' that differ in one variable. Let y' have the
+    smaller loss, :math:`\ell(y') < \ell(y'')`. If
 
     .. math::
         w^\top \delta < m\,\bigl(\ell(y'') - \ell(y')\bigr)
         \quad\text{or}\quad w^\top \delta \le 0, \qquad
         \delta = \varphi(x, y') - \varphi(x, y''),
 
-    the weights move along :math:`\delta`, which only the factors of this variable
-    contribute to. The next state is chosen by the scores of the model, so that the
-    walk visits the states that occur in prediction.
+    the weights are changed in the direction of :math:`\delta`, which depends only on
+    the factors of this variable. The next state is drawn by the scores of the model, so
+    the walk visits the states that occur in prediction.
 
     Parameters
     ----------

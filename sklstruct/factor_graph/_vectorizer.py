@@ -20,11 +20,12 @@ _INSTANCE_KEYS = {"variables", "edges", "forbidden", "name"}
 
 
 class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
-    """Makes `FactorGraph` objects of instances written as dictionaries.
+    """Makes `FactorGraph` objects from instances that are written as dictionaries.
 
-    As in ``DictVectorizer(separator=":")`` of scikit-learn a feature is a name and a
-    number, or a name and a string (then ``name:string`` is a feature that is 1), or a
-    name and an iterable of strings. Names that `fit` did not see are ignored.
+    As in ``DictVectorizer(separator=":")`` of scikit-learn, a feature is a name and a
+    number, a name and a string, or a name and an iterable of strings. A string becomes
+    the feature ``name:string`` with the value 1. Names that `fit` did not see are
+    ignored.
 
     An instance is a mapping with the keys
 

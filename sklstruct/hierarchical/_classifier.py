@@ -109,12 +109,14 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
     where every factor is the model of a node: a classifier over the children of the
     node, fitted to the samples whose class is below the node. The default is a
     multinomial logistic regression. A node with two children has one weight vector.
-    With `n_taxonomies` T > 1, :math:`P(y \mid x)` is the mean over T trees. Prediction
-    computes about :math:`\log_2 K` dot products instead of K.
+    With `n_taxonomies` T > 1, :math:`P(y \mid x)` is the mean over T trees. Along a
+    balanced binary tree a prediction needs about :math:`\log_2 K` dot products instead
+    of K.
 
-    With several labels per sample (y an indicator matrix) every child of a node is a
-    yes/no question, "does the sample have a label below this child?"; :math:`P(y \mid
-    x)`, the product of the answers on the path, is the marginal probability [2]_.
+    With several labels per sample (y an indicator matrix) a binary classifier predicts
+    for every child of a node whether the sample has a label below the child. The
+    product of these probabilities along the path is :math:`P(y \mid x)`, the
+    probability that the sample has the label y [2]_.
 
     Parameters
     ----------

@@ -131,8 +131,9 @@ class PerNodeC(StrengthSearch):
 
     over the candidates. The three folds f are stratified by class; :math:`P_{C, -f}` is
     the model of the node fitted without fold f, and the sum is over the samples below
-    the node. The only sample of a class is in no fold. The held-out likelihood of the
-    tree is the product of those of its nodes, so that independent choices maximise it.
+    the node. If a class has only one sample, the sample is not part of a fold. The
+    held-out likelihood of the tree is the product of the held-out likelihoods of its
+    nodes, so the choice of C for each node alone maximises the likelihood of the tree.
 
     Parameters
     ----------
@@ -214,10 +215,10 @@ class GammaPrior(StrengthSearch):
 
     is minimised alternately over w, with given strengths, and over the strengths,
     :math:`\lambda_v = (a - 1) / (b + \|w_v\|^2)`, in at most ten rounds that start from
-    the C of the estimator. It has local minima. A large b gives nearly the same
-    :math:`C = b / (2 (a - 1))` at all nodes; a small b penalises nodes with large
-    weights less. All nodes of a tree have the same a and b: the candidates with the
-    smallest log-loss of the tree on held-out folds.
+    the C of the estimator. The problem has local minima. With a large b all nodes have
+    nearly the same :math:`C = b / (2 (a - 1))`. With a small b nodes with large weights
+    are penalised less. All nodes of a tree have the same a and b, which are the
+    candidates with the smallest log-loss of the tree on held-out folds.
 
     Parameters
     ----------

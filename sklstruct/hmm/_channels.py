@@ -52,15 +52,16 @@ class _Channel(BaseEstimator):
 
 
 class KeypadChannel(_Channel):
-    r"""Words typed on the twelve keys of a telephone, with slips to near keys.
+    r"""Channel of words that are typed on the twelve keys of a telephone.
 
     .. math::
         p(o \mid x) \propto \prod_{t=1}^{|x|}
         \frac{1}{k \cdot d(o_t, \mathrm{key}(x_t)) + 1}
 
     where d is the distance of two keys on the grid ``123 / 456 / 789 / *0#``, in key
-    widths. Observations are strings of keys, of the length of the word; the factors are
-    not normalised over observations, which changes no posterior.
+    widths. An observation is a string of keys with the length of the word. Keys near
+    the right key are more probable than other wrong keys. The factors are not
+    normalised over observations, which does not change the posterior distribution.
 
     Parameters
     ----------
@@ -169,16 +170,16 @@ class _BoundKeypad:
 
 
 class EditDistanceChannel(_Channel):
-    r"""Words with letters missing, added, wrong or swapped.
+    r"""Channel of typing errors: letters are missing, added, wrong or swapped.
 
     .. math::
         p(o \mid x) \propto \varepsilon^{d(o, x)} A^{-a(o, x)}, \qquad
         d(o, x) \le \min(D, \lfloor |o| / 3 \rfloor)
 
-    where d is the least number of edits: to insert, delete or change a letter, or to
-    swap two neighbours. a counts the new letters of o, inserted or put in the place of
-    others; an inserted repetition of the letter before is not one. A new letter could
-    have been any of A. The factors are not normalised over observations.
+    where d is the smallest number of edits. An edit inserts, deletes or changes a
+    letter, or swaps two neighbours. a is the number of letters of o that were inserted
+    or changed, without inserted repetitions of the letter before. Each of these letters
+    could have been any of A letters. The factors are not normalised over observations.
 
     Parameters
     ----------

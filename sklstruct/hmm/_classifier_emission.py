@@ -17,13 +17,13 @@ from ._emissions import Emission, weight_option
 
 
 class ClassifierEmission(Emission):
-    r"""Any classifier's probabilities, divided by the prior of the labels.
+    r"""Probabilities of any classifier, divided by the frequencies of the labels.
 
     .. math::
         \log p(o \mid y) = a\,\bigl(\log P(y \mid o) - b \log P(y)\bigr) +
         \text{const}
 
-    The hybrid of a discriminative classifier and a generative model of the labels.
+    This combines a discriminative classifier with a generative model of the labels.
 
     Parameters
     ----------

@@ -98,7 +98,7 @@ class Emission(BaseEstimator):
 
 
 class CategoricalEmission(Emission):
-    r"""Relative frequencies of symbols with a floor.
+    r"""Relative frequencies of symbols, with a smallest probability.
 
     .. math::
         p(o \mid y) = \max\!\left(\frac{c(o, y)}{c(y)},\ \varepsilon\right),

@@ -48,9 +48,10 @@ class HighOrderHMM(SequenceInference):
         \prod_{i=1}^{L} p(o_i \mid y_i), \qquad
         y_0 = \langle s\rangle,\ y_{L+1} = \langle /s\rangle
 
-    where n is the order. The transitions are a smoothed back-off model, and the states
-    are the contexts that it stores, not all strings of n - 1 labels: decoding, sums,
-    marginals and samples are exact at any order.
+    where n is the order. The transitions are a smoothed back-off model. The states are
+    the contexts that this model stores, and not all sequences of n - 1 labels.
+    Therefore the most probable labels, the marginal probabilities and the samples are
+    exact for any order.
 
     Parameters
     ----------

@@ -19,14 +19,15 @@ from ._emissions import Emission, count_symbols, hashable, weight_option
 
 
 class SuffixEmission(Emission):
-    r"""Relative frequencies of known words, and guesses by spelling for rare ones.
+    r"""Relative frequencies of known words, and a guess by spelling for other words.
 
     .. math::
         p(o \mid y) \propto \frac{P(y \mid o)}{\hat P(y)}
 
-    P(y | o) of an unknown word is that of a classifier of its spelling, trained on the
-    rare words; of a known one :math:`c(o, y) / c(o)`; of a rare one, with the
-    classifier's :math:`P(y \mid s)`, :math:`(c(o, y) + m P(y \mid s)) / (c(o) + m)`.
+    For an unknown word, P(y | o) is the probability :math:`P(y \mid s)` that a
+    classifier of spellings gives. The classifier is trained on the rare words. For a
+    known word, P(y | o) is :math:`c(o, y) / c(o)`. For a rare word, P(y | o) is
+    :math:`(c(o, y) + m P(y \mid s)) / (c(o) + m)`.
 
     Parameters
     ----------

@@ -94,8 +94,8 @@ class GaussianEmission(VectorEmission):
         \Sigma_y = \frac{a I + \sum_i w_{iy} (o_i - \mu_y)(o_i - \mu_y)^\top}
         {\sum_i w_{iy}}
 
-    An observation is a vector of d numbers, or a number. It has a density for every
-    label that was observed in `fit`.
+    An observation is a vector of d numbers, or one number. Every label that occurs in
+    `fit` has a density.
 
     Parameters
     ----------
@@ -243,14 +243,14 @@ class GaussianEmission(VectorEmission):
 
 
 class PoissonEmission(VectorEmission):
-    r"""Poisson distributions: a rate for each label and each count of a vector.
+    r"""Poisson distributions: one rate for each label and each entry of a vector.
 
     .. math::
         \log p(o \mid y) = \sum_j o_j \log \lambda_{yj} - \lambda_{yj} - \log o_j!,
         \qquad
         \lambda_{yj} = \frac{a + \sum_i w_{iy} o_{ij}}{a + \sum_i w_{iy}}
 
-    An observation is a vector of counts, or a count.
+    An observation is a vector of counts, or one count.
 
     Parameters
     ----------

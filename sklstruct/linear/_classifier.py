@@ -81,7 +81,7 @@ def _has_probabilities(estimator):
 
 
 class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
-    r"""Linear classifier of many classes, all fitted together.
+    r"""Linear classifier with calibrated probabilities, for few or many classes.
 
     .. math::
         \min_{W, b}\ \tfrac12 \|W\|^2 + \tfrac12 \|b\|^2
@@ -95,23 +95,24 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         \text{ovr\_log\_loss:}\quad & \sum_k \ln(1 + e^{-\sigma_{ik} z_k}), \\
         \text{log\_loss:}\quad & \ln \sum_k e^{z_k} - z_{y_i},
 
-    :math:`\sigma_{ik}` being 1 for the class of sample i and -1 for others: the
-    problems of `LinearSVC`, of LIBLINEAR's logistic regression one-vs-rest, and of the
-    multinomial `LogisticRegression`. Two solvers reach the same optimum: dual
-    coordinate descent by single samples, and a quasi-Newton method (L-BFGS) over all.
+    :math:`\sigma_{ik}` is 1 for the class of sample i and -1 for the other classes.
+    These are the problems of `LinearSVC`, of LIBLINEAR's one-vs-rest logistic
+    regression, and of the multinomial `LogisticRegression`. Two solvers reach the same
+    optimum: dual coordinate descent, one sample after the other, and L-BFGS, a
+    quasi-Newton method that uses all samples in each iteration.
 
     Probabilities are :math:`P(k \mid x) \propto e^{w g(z_k)}`, where :math:`g(z)` is z
     (log_loss), :math:`-\ln(1 + e^{-z})` (ovr_log_loss) or :math:`-\max(0, 1 - z)^2`
     (squared_hinge), and w > 0 is chosen on samples that the model has not seen.
 
     With several labels per sample (y an indicator matrix) :math:`\sigma_{ik}` is 1 for
-    each label of sample i, every label is a separate yes/no question, and
+    each label of sample i, every label is a separate binary problem, and
 
     .. math::
         P(k \mid x) = \frac{1}{1 + e^{-w\, \mathrm{sign}(z_k) |z_k|^p - v}},
 
-    with w, v and p common to all labels, chosen on these samples too. Rows do not sum
-    to 1. The loss is squared_hinge or ovr_log_loss.
+    with w, v and p equal for all labels and chosen on the same samples as w above. Rows
+    do not sum to 1. The loss is squared_hinge or ovr_log_loss.
 
     Parameters
     ----------

@@ -40,9 +40,9 @@ class GroupLasso(BaseEstimator):
     r""":math:`\Omega(W) = \sum_g \omega_g \|W_g\|_2`, over groups of features.
 
     :math:`W_g` are the weights of the features of group g in all classes (or labels).
-    A group enters the model or stays out of it as a whole, for all classes at once: the
-    penalty for features that cost something, as a measurement or the entry of a
-    vocabulary does. With several labels, labels share features this way.
+    All weights of a group are zero, for all classes, or the model uses the whole group.
+    Use this penalty if each feature costs something, such as a measurement. With
+    several labels per sample, all labels use the same groups.
 
     Parameters
     ----------
@@ -247,10 +247,10 @@ class _Overlapping:
 class TreeNorm(BaseEstimator):
     r""":math:`\Omega(W) = \sum_k \sum_j a^{h(j)} \|W_{k,T(j)}\|`, over subtrees.
 
-    :math:`T(j)` are feature j and all features below it, h(j) the depth of j and a the
-    `depth_weight`. Every class k has its own weights: if those of a subtree vanish,
-    they do so together, so that a feature is in the model only with the features above
-    it. For features that extend each other, as n-grams do.
+    :math:`T(j)` are feature j and all features below j, h(j) is the depth of j, and a
+    the `depth_weight`. For every class k, the weights of whole subtrees become zero. A
+    feature therefore has a weight only if the features above it have weights. Use this
+    penalty if features extend each other, as n-grams do.
 
     Parameters
     ----------

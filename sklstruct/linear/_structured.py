@@ -174,14 +174,13 @@ class StructuredLogisticRegression(SparseFeatures):
     .. math::
         \min_{W, b}\ C \sum_i s_i\, \ell(W x_i + b, y_i) + \Omega(W),
 
-    with sample weights :math:`s_i` and the multinomial log-loss; for two classes the
-    binary one, with one row of weights for the second class against the first. With
+    with sample weights :math:`s_i` and the multinomial log-loss. For two classes the
+    loss is the binary log-loss, with one row of weights for the second class. With
     several labels per sample (y an indicator matrix) each label has a binary log-loss,
-    and all labels share X and the penalty. Strengths :math:`\lambda = 1 / C` are those
-    of the language models in `sklstruct.loglinear`: of the total loss.
+    and the penalty is common to all labels. As in `sklstruct.loglinear`, the loss is a
+    total over the samples, and the strength is :math:`\lambda = 1 / C`.
 
-    The result comes with a proof: `gap_` is at least the distance of the objective to
-    its minimum.
+    `gap_` is an upper bound of the distance of the objective from its minimum.
 
     Parameters
     ----------

@@ -31,9 +31,11 @@ from ._structured import (
 class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
     r"""`StructuredLogisticRegression` with C chosen by cross-validation.
 
-    One path of models for each fold, from the smallest C on, each begun where the last
-    one ended; then a fit of all samples with the chosen C. The fitted attributes of
-    ``best_estimator_`` are attributes of this estimator too, and it predicts alike.
+    For each fold the models of all C are fitted, from the smallest C to the largest.
+    Each fit starts from the fit before. Then a model with the chosen C is fitted to all
+    samples. This model is ``best_estimator_``; its fitted attributes are also
+    attributes of this estimator, and its predictions are the predictions of this
+    estimator.
 
     Parameters
     ----------

@@ -202,11 +202,11 @@ _SIGNED: dict[str, tuple[Callable[..., Any], float]] = {
 
 
 class LikelihoodScorer(BaseEstimator):
-    """Scorer for ``scoring=``; greater is better.
+    """Scorer by log-likelihood or perplexity, for the parameter ``scoring``.
 
-    It is a scikit-learn object for metadata routing: after
-    ``scorer.set_score_request(sample_weight=True)`` `GridSearchCV` and `cross_validate`
-    pass it weights.
+    A larger score is better. The scorer supports metadata routing: after
+    ``scorer.set_score_request(sample_weight=True)``, `GridSearchCV` and
+    `cross_validate` pass weights to the scorer.
 
     Parameters
     ----------

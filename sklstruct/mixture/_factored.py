@@ -212,8 +212,9 @@ class FactoredLM(ModelClassifier):
     .. math::
         P(y \mid x) = \prod_j P(v_{j+1} \mid v_j, x) .
 
-    Each node of the tree has a model over its children, so that rows sum to 1 exactly.
-    The probability of a word costs one look-up per level, a row one per node.
+    Each node of the tree has a model over its children, so the probabilities of all
+    words sum to 1. The probability of one word needs one look-up per level of the tree,
+    and the probabilities of all words need one look-up per node.
 
     Parameters
     ----------

@@ -142,8 +142,8 @@ class MixtureLM(NamedMembers, ModelClassifier):
         P(y \mid x) = \sum_k \pi_k(x)\, P_k(y \mid x), \qquad
         \pi_k(x) \ge 0,\ \sum_k \pi_k(x) = 1 .
 
-    The weights maximise the likelihood of held-out samples. They depend on the history
-    x alone, never on y, so that the mixture is a distribution.
+    The weights maximise the likelihood of held-out samples. The weights depend only on
+    the history x and not on y, so the mixture is a distribution.
 
     Parameters
     ----------

@@ -197,8 +197,8 @@ class DepthLossDisplay(Display):
 class WeightsByDepthDisplay(Display):
     """Number of parameters of language models, by the depth of their contexts.
 
-    Of a `StructuredLogLinearLM` the non-zero weights, of other models the explicit
-    probabilities of the back-off model.
+    For a `StructuredLogLinearLM` the display counts non-zero weights. For other models
+    it counts the stored probabilities of the back-off model.
 
     It is recommended to use `from_estimator`.
 

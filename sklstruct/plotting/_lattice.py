@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class LatticeDisplay(Display):
     r"""States per position of a sentence's lattice, before and after pruning.
 
-    Position i has one state for each stored context that some labelling of the first
-    i observations ends in; pruning leaves those that can still be on the best path.
+    Position i has one state for each stored context with which a labelling of the first
+    i observations can end. After pruning, only states that can be on the best path are
+    left.
 
     Use `from_estimator` to make one.
 

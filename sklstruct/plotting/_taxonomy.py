@@ -74,10 +74,10 @@ class TaxonomyDisplay(Display):
     r"""Dendrogram of a taxonomy, its nodes coloured by accuracy.
 
     It is recommended to use `from_estimator`, or ``TaxonomyDisplay(taxonomy).plot()``
-    for the tree alone.
-    The root is at the left, every class has one line at the right. A node that
-    decides something is a dot; its colour is the share of samples that belong below
-    it and that it sends to the right child.
+    for the tree alone. The root is at the left, and every class has one line at the
+    right. A node with several children is a dot. The colour of a dot is an accuracy: of
+    the samples whose class is below the node, the share for which the node chooses the
+    right child.
 
     Parameters
     ----------

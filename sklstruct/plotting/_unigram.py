@@ -17,9 +17,9 @@ class UnigramDiffusionDisplay(Display):
     r"""Probability of a class against its count, for one or several smoothers.
 
     For each smoother a curve of the mean probability of the classes that occurred j
-    times, j = 0, 1, 2, ..., next to the empirical line :math:`j / n`. Below the
-    line, probability was taken from seen classes; the point at 0 is the probability of
-    each unseen class.
+    times, j = 0, 1, 2, ..., next to the empirical line :math:`j / n`. Below the line, a
+    smoother reduces the probability of seen classes. The point at 0 is the probability
+    of each unseen class.
 
     Use `from_estimator` to make one.
 

@@ -56,10 +56,9 @@ def _check_labels(name, labels):
 class Labels:
     r"""Ids of a model: its classes, context symbols, start, end and unknown.
 
-    A *class* is what a model predicts, a *symbol* what its contexts hold; most words
-    are both. A *token* is either: tokens number the symbols first and then the
-    classes that are not symbols, so that a text has one numbering from the reader to
-    the tree,
+    A *class* can be predicted, and a *symbol* can be part of a context. Most words are
+    both. The ids of *tokens* number all of them: first the symbols, then the classes
+    that are not symbols,
 
     .. math::
         0 \le \text{symbol} < S \le \text{token} < S + |\text{classes} \setminus

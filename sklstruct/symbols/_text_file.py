@@ -40,9 +40,10 @@ class TextFile:
         \text{line} = w_1 \ldots w_L , \qquad
         w_i \text{ a longest run of characters without white space.}
 
-    Stands wherever sentences are asked for: ``LanguageModel.fit(TextFile(path))``.
-    The files are read in blocks and their words numbered by compiled code, without
-    a Python object for each line or word; iterating gives the lines as strings.
+    A `TextFile` can be passed instead of a list of sentences:
+    ``LanguageModel.fit(TextFile(path))``. Compiled code reads the files in blocks and
+    numbers the words, without a Python object for each line or word. Iteration over a
+    `TextFile` returns the lines as strings.
 
     Parameters
     ----------

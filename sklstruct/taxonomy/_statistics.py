@@ -38,7 +38,7 @@ _DIRECTIONS = 64
 
 
 class ClassStatistics:
-    r"""Statistics of one pass over the data: class weights, class sums, a Gram matrix.
+    r"""Statistics that builders need: class weights, class sums, a Gram matrix.
 
     Parameters
     ----------

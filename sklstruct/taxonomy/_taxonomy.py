@@ -41,8 +41,8 @@ class ClassSets(NamedTuple):
 class Taxonomy:
     r"""A rooted tree whose leaves partition the classes.
 
-    With C(v) the classes below node v, :math:`C(0)` are all classes and
-    :math:`C(v) = \bigcup_{c \in children(v)} C(c)`, a disjoint union. A leaf holds
+    Let C(v) be the classes below node v, and 0 the root. :math:`C(0)` are all classes,
+    and :math:`C(v) = \bigcup_{c \in children(v)} C(c)`, a disjoint union. A leaf holds
     one or several classes, and leaves may be on different levels.
 
     Parameters

@@ -62,9 +62,9 @@ _OURS = HierarchicalClassifier, LinearClassifier
 class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     r"""Classifier of texts: n-grams and a calibrated linear model.
 
-    A text becomes a row of the tf-idf of its n-grams (`NgramVectorizer` with
-    ``sublinear_tf=True``), and a `HierarchicalClassifier` gives the probabilities of
-    the classes.
+    Each text is transformed to a row of tf-idf values of its n-grams (`NgramVectorizer`
+    with ``sublinear_tf=True``). A `HierarchicalClassifier` computes the probabilities
+    of the classes from this row.
 
     Parameters
     ----------

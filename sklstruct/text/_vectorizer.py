@@ -60,13 +60,13 @@ def idf_of(n_texts: int, n_with: np.ndarray) -> np.ndarray:
 
 
 class NgramVectorizer(TransformerMixin, BaseEstimator):
-    r"""Turn texts into a sparse matrix of the tf-idf, or the counts, of their n-grams.
+    r"""Transforms texts to a sparse matrix of tf-idf values, or of counts, of n-grams.
 
-    The matrix is that of scikit-learn's
+    The matrix is equal to the matrix of scikit-learn's
     :class:`~sklearn.feature_extraction.text.TfidfVectorizer` with the same parameters,
-    computed several times as fast. With :math:`c_{tg}` for the number of occurrences of
-    n-gram g in text t, :math:`d_g` for the number of the n training texts that have g,
-    and natural logarithms,
+    and is computed several times as fast. With :math:`c_{tg}` for the number of
+    occurrences of n-gram g in text t, :math:`d_g` for the number of the n training
+    texts that contain g, and natural logarithms,
 
     .. math::
         x_{tg} = f(c_{tg}) \left(\log \frac{1 + n}{1 + d_g} + 1\right), \qquad

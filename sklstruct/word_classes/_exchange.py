@@ -32,17 +32,18 @@ _CALL = 1 << 28
 class ExchangeClustering(CallbackSupportMixin, WordClustering):
     r"""Word classes by the exchange algorithm.
 
-    The algorithm maximises the log-likelihood of the words' neighbours, given the
-    class of the word alone,
+    The algorithm maximises the log-likelihood of the neighbours of the words, given
+    only the class of each word,
 
     .. math::
         \ell = \sum_{w, f} N(w, f) \ln P(f \mid c(w))
         = \sum_{c, f} N(c, f) \ln N(c, f) - \sum_c N(c) \ln N(c),
 
     where the features f of a word w are the words at the places `offsets` around it.
-    N(w, f) is their count, N(c, f) the sum over the words of class c, and N(c) the sum
-    over all features. Every word in turn is moved to the class with the largest
-    :math:`\ell`, until no word moves.
+    N(w, f) is the number of times that f is a neighbour of w, N(c, f) is the sum of
+    N(w, f) over the words of class c, and N(c) the sum of N(c, f) over all features.
+    Every word in turn is moved to the class with the largest :math:`\ell`, until no
+    word moves.
 
     Parameters
     ----------

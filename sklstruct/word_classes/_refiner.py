@@ -48,13 +48,13 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
     .. math::
         (w_{-m}, \ldots, w_{-1}) \mapsto (g_d(w_{-p_d}), \ldots, g_1(w_{-p_1})),
 
-    where step j of the path :math:`(g_1, p_1), \ldots, (g_d, p_d)` is a map
-    :math:`g_j`, a clustering or the word itself, and a place :math:`p_j` counted back
-    from the newest word. The first step is the first symbol of a context, the last one
-    that a model backs off from first. A rare word then backs off to its class before
-    the context gets shorter. The output is windows, with the first step in the last
-    column, so that any model over a context tree can be fitted to it and is exactly
-    normalised.
+    where step j of the path :math:`(g_1, p_1), \ldots, (g_d, p_d)` consists of a map
+    :math:`g_j` (a clustering, or the word itself) and a position :math:`p_j`, counted
+    back from the newest word. A model over the refined contexts uses the longest
+    beginning of the path that occurred in training. So for a rare word a model uses the
+    class of the word and the other words of the context. The output is windows, with
+    the first step in the last column. Any model over a context tree can be fitted to
+    these windows, and its probabilities sum to 1.
 
     Parameters
     ----------

@@ -25,8 +25,8 @@ class TaxonomyClustering(WordClustering):
         g(w) = \text{the node at level } \mathtt{depth} \text{ above } w,
         \text{ or its leaf, if that is higher.}
 
-    Two cuts of one tree at different levels are nested: use them in a path from coarse
-    to fine classes.
+    Two cuts of one tree at different levels are nested, so a path of a `ContextRefiner`
+    can contain coarse and fine classes of one tree.
 
     Parameters
     ----------

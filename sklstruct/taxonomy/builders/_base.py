@@ -27,16 +27,17 @@ _with_parameters = dataclass(kw_only=True, repr=False, eq=False)
 class TaxonomyBuilder(BaseEstimator):
     """Base of all builders.
 
-    A subclass that learns implements ``_parents(X, codes, weight, rng)``. It gets float
-    X (dense or CSR), the class 0 ... K - 1 of each row (K >= 2, none empty), positive
-    weights and a RandomState, and returns ``parent`` (n_nodes,) in any numbering and
-    ``leaf_of_class`` (K,). A subclass that is given a tree returns it from
-    ``_tree(X, codes, weight, classes)``. Builders store no data.
+    A subclass that learns implements ``_parents(X, codes, weight, rng)``. The arguments
+    are float X (dense or CSR), the class 0 ... K - 1 of each row (K >= 2, every class
+    occurs), positive weights and a RandomState. The method returns ``parent``
+    (n_nodes,) in any numbering and ``leaf_of_class`` (K,). A subclass with a given tree
+    implements ``_tree(X, codes, weight, classes)``, which returns this tree. Builders
+    store no data.
 
     The parameters of a subclass are annotated attributes with their defaults
-    (``n_init: int = 4``). They are keywords of the constructor, beside those of the
-    base classes. Builders of this package with a `short_name` can be given by this name
-    (`TAXONOMY_BUILDERS`).
+    (``n_init: int = 4``). The parameters, and the parameters of the base classes, are
+    keywords of the constructor. Estimators accept the `short_name` of a builder of this
+    package instead of the builder (`TAXONOMY_BUILDERS`).
 
     Parameters
     ----------

@@ -27,17 +27,18 @@ _DEGENERATE = 1e-9
 class ConfusionSplit(TaxonomyBuilder):
     r"""Top-down bisection by the confusions of a surrogate classifier ("conf").
 
-    With C the confusion matrix on three held-out folds, each sample counted with its
-    weight, rows scaled to sum to one,
+    With C the weighted confusion matrix on three held-out folds, whose rows are scaled
+    to sum to 1,
 
     .. math::
 
         W = \tfrac12 (C + C^\top) + \mathrm{smoothing} / K, \qquad
         L = I - D^{-1/2} W D^{-1/2},
 
-    D the row sums of W at the node; the signs of the eigenvector of the second smallest
-    eigenvalue of L split the classes. If that eigenvector is not unique, as among
-    classes that are never confused, the split is random and balanced.
+    where D is the diagonal matrix of the row sums of W at the node. The signs of the
+    eigenvector of the second smallest eigenvalue of L split the classes. If this
+    eigenvector is not unique, for example because no classes are confused, the split is
+    random and balanced.
 
     Parameters
     ----------

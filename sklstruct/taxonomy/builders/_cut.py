@@ -25,10 +25,11 @@ class CutSplit(TopDownBuilder):
         \quad\text{by}\quad
         z \leftarrow \operatorname{sign}(A A^\top z),
 
-    in which the convex :math:`\|A^\top z\|^2` never decreases, from the signs of the
-    six leading eigenvectors and of the sums and differences of their pairs. The best
-    results are improved by flips of single signs and, up to 256 classes, of pairs.
-    Nodes of up to 10 classes are solved exactly.
+    where :math:`Q = N - AA^\top` (`ClassStatistics`) and :math:`\|A^\top z\|^2` never
+    decreases. The ascent starts at the signs of the six leading eigenvectors, and at
+    the signs of sums and differences of two of them. The best results are improved by
+    changes of single signs and, up to 256 classes, of pairs of signs. Nodes of up to 10
+    classes are solved exactly.
 
     Parameters
     ----------

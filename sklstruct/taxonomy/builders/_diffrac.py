@@ -20,14 +20,14 @@ class DiffracSplit(TopDownBuilder):
         \min_Z \operatorname{tr}(Z Q) \quad\text{s.t.}\quad
         \operatorname{diag} Z = 1,\; Z \succeq 0,
 
-    with Z = VVᵀ, V of at most 16 columns with rows on the unit sphere, by the
-    generalised power method V ← AAᵀV with rows scaled to norm one, in which
+    where Q = N - AAᵀ (`ClassStatistics`), and Z = VVᵀ with V of at most 16 columns and
+    rows of norm 1. The generalised power method V ← AAᵀV scales the rows to norm 1, and
     :math:`\|A^\top V\|_F` never decreases. The signs of the leading eigenvectors of Z,
-    and of the sums and differences of their pairs, are roundings of Z; the best one
-    after flips of single signs and pairs splits the classes (the source takes the signs
-    of the first eigenvector). Features are centred at
-    the node, so the constant vector has the largest objective, and the term κ11ᵀ of the
-    source is not needed.
+    and of sums and differences of two of them, are candidates for the split. The
+    candidates are improved by changes of single signs and of pairs of signs, and the
+    best candidate splits the classes. (The thesis uses the signs of the first
+    eigenvector.) Features are centred at the node, so the constant vector has the
+    largest objective, and the term κ11ᵀ of the thesis is not needed.
 
     Parameters
     ----------

@@ -21,8 +21,9 @@ class GreedyMerge(ProximityBuilder):
         (p, q) = \arg\min_{p \ne q} Q_{pq} = \arg\max_{p \ne q} a_p^\top a_q,
         \qquad a_{pq} = a_p + a_q :
 
-    each step merges the pair with the smallest off-diagonal entry of Q; the sum of the
-    two rows of A gives exactly the Q of the merged classes.
+    where Q = N - AAᵀ (`ClassStatistics`) and :math:`a_p` are the rows of A. Each step
+    merges the pair with the smallest off-diagonal entry of Q. The matrix Q of the
+    merged classes is computed exactly from the sum of the two rows of A.
 
     Parameters
     ----------

@@ -26,11 +26,11 @@ class HungarianMerge(ProximityBuilder):
         \qquad B \text{ an assignment of } K \text{ rows to } 1.1\,K
         \text{ columns,}
 
-    η large, so that no cluster is assigned to itself, and K/10 dummy columns for
-    clusters that are not paired on this level. Their cost 0 is that of two classes with
-    :math:`a_p^\top a_q = 0`. Assignments make cycles and chains; each is cut into as
-    many pairs as possible, of the least cost. A cycle or chain of odd length leaves one
-    cluster to the next level.
+    where Q = N - AAᵀ (`ClassStatistics`), η is large, so that no cluster is assigned to
+    itself, and K/10 additional columns with cost 0 are for clusters that are not merged
+    on this level. The assignment consists of cycles and chains. Each cycle or chain is
+    cut into as many pairs as possible, with the least cost, and the pairs are merged. A
+    cycle or chain of odd length leaves one cluster for the next level.
 
     Parameters
     ----------

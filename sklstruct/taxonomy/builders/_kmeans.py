@@ -31,7 +31,7 @@ class KMeansSplit(TaxonomyBuilder):
         \max_{A, B} \sum_{P \in \{A, B\}}
         \Bigl\|\sum_{c \in P} \mu_c / \|\mu_c\|\Bigr\| ,
 
-    by Lloyd's algorithm. If `balanced`, the classes are sorted by the difference of
+    by Lloyd's algorithm. With `balanced` the classes are sorted by the difference of
     their distances to the two centres, and the list is halved.
 
     Parameters

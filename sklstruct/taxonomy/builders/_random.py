@@ -11,7 +11,7 @@ from ._top_down import split_top_down
 
 
 class RandomSplit(TaxonomyBuilder):
-    """Balanced random bisection ("rand"), the baseline of comparisons.
+    """Balanced random bisection ("rand"), a baseline for comparisons.
 
     Parameters
     ----------

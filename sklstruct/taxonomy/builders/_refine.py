@@ -20,16 +20,16 @@ from ._named import named_builder
 
 
 class RefinedTaxonomy(TaxonomyBuilder):
-    r"""A given taxonomy, refined by another builder on the samples at hand.
+    r"""A given taxonomy, refined by another builder.
 
     With T the given tree restricted to the classes in y (see `as_taxonomy`) and
     :math:`\mathcal S(T)` the sets of classes below its nodes, `build` returns a tree R
-    with :math:`\mathcal S(T) \subseteq \mathcal S(R)`. The builder splits the leaves
-    with many classes, and groups the children of nodes with more than two by
-    intermediate nodes. It gets the samples of the node; their labels are the classes of
-    the leaf, or the children of the node. A classifier calls `build` in its `fit`, so
-    that in a cross-validation or a grid search the tree is learned from the training
-    samples only.
+    with :math:`\mathcal S(T) \subseteq \mathcal S(R)`. The parameter `builder` splits
+    leaves with many classes, and adds groups between a node and its children if there
+    are more than two children. `builder` is fitted to the samples of the node. The
+    labels are the classes of the leaf, or the children of the node. A classifier calls
+    `build` in its `fit`, so that in a cross-validation or a grid search the tree is
+    learned from the training samples only.
 
     Parameters
     ----------

@@ -20,10 +20,10 @@ class SpectralSplit(TopDownBuilder):
 
         \min_z z^\top Q z \quad\text{s.t.}\quad z^\top z = K,
 
-    solved by the eigenvector of the smallest eigenvalue of Q = N - AAᵀ; the signs of
-    its entries are the sides. With ``normalize=True`` it is that of
-    :math:`N^{-1/2} Q N^{-1/2}`, i.e. the leading left singular vector of
-    :math:`N^{-1/2}A`.
+    where Q = N - AAᵀ (`ClassStatistics`). The solution is the eigenvector of the
+    smallest eigenvalue of Q, and the signs of its entries split the classes. With
+    ``normalize=True`` the matrix is :math:`N^{-1/2} Q N^{-1/2}` instead, and the
+    solution is the leading left singular vector of :math:`N^{-1/2}A`.
 
     Parameters
     ----------

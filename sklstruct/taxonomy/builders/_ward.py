@@ -19,9 +19,9 @@ class WardMerge(TaxonomyBuilder):
 
         \arg\min_{A, B}\ \frac{|A|\,|B|}{|A| + |B|}\, \|m_A - m_B\|^2 ,
 
-    with :math:`m_A` the mean of the class means in cluster A: each step merges the pair
-    of clusters that adds least to the sum of squared distances of the class means from
-    the mean of their cluster.
+    with :math:`m_A` the mean of the class means in cluster A. Each step merges the pair
+    of clusters that increases the sum of squared distances of the class means from the
+    mean of their cluster by the smallest amount.
 
     Parameters
     ----------
