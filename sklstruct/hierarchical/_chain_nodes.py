@@ -234,9 +234,10 @@ class ChainNodes(NodeModels):
         # a search, because `rows` costs an exponential and a logarithm a class
         n, dense = X.shape[0], not sp.issparse(X)
         best, n_dots = np.full((n, 1), -1, dtype=np.int32), np.zeros(n, dtype=np.int64)
+        model = self._model()
         few = dense and n < self.coef.shape[0] // _ROWS_A_SAMPLE
         if self.forest.n_trees == 1 and self.coef.size and not few:
-            model, narrow = self._model(), (None, 0.0)
+            narrow = None, 0.0
             if dense:
                 narrow = narrow_rows(self.coef, self.intercept)
 
@@ -248,22 +249,21 @@ class ChainNodes(NodeModels):
         left = np.flatnonzero(best[:, 0] < 0)  # undecided in single precision
         if left.size:
             code = best[left]
-            n_dots[left] += self._search(X[left], "best", code, n_jobs)[1]
+            n_dots[left] += self._search(model, X[left], "best", code, n_jobs)[1]
             best[left] = code
         return best[:, 0], n_dots
 
     def search(self, X: Samples, k: int, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         best = np.zeros((X.shape[0], k), dtype=np.int32)
-        return best, self._search(X, "best", best, n_jobs)[0]
+        return best, self._search(self._model(), X, "best", best, n_jobs)[0]
 
     def target(self, X: Samples, code: NDArray, n_jobs: int | None) -> NDArray:
         code = code.astype(np.int32)[:, None]
-        return self._search(X, "given", code, n_jobs)[0][:, 0]
+        return self._search(self._model(), X, "given", code, n_jobs)[0][:, 0]
 
-    def _search(self, X, kind, code, n_jobs):
+    def _search(self, model, X, kind, code, n_jobs):
         """(log-probabilities, dot products) of the classes `code`, found or given."""
-        log_proba, model = np.empty(code.shape), self._model()
-        n_dots = np.zeros(X.shape[0], dtype=np.int64)
+        log_proba, n_dots = np.empty(code.shape), np.zeros(X.shape[0], dtype=np.int64)
 
         def block(part, stop):
             answers = code[part], log_proba[part], n_dots[part]
