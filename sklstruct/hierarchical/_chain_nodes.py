@@ -242,8 +242,8 @@ class ChainNodes(NodeModels):
                 narrow = narrow_rows(self.coef, self.intercept)
 
             def block(part, stop):
-                rows = *_arrays(X[part]), self._room()
-                walk(*model, *rows, *narrow, best[part, 0], n_dots[part], stop)
+                found = best[part, 0], n_dots[part]
+                walk(*model, *self._samples(X[part]), *narrow, *found, stop)
 
             self._blocks(block, n, _SEARCH_ROWS, n_jobs)
         left = np.flatnonzero(best[:, 0] < 0)  # undecided in single precision
@@ -267,7 +267,7 @@ class ChainNodes(NodeModels):
 
         def block(part, stop):
             answers = code[part], log_proba[part], n_dots[part]
-            rows = *_arrays(X[part]), self._room()
+            rows = self._samples(X[part])
             _check_scores(search(*model, *rows, kind, *answers, stop))
 
         self._blocks(block, X.shape[0], _SEARCH_ROWS, n_jobs)
@@ -276,15 +276,14 @@ class ChainNodes(NodeModels):
     def _model(self):
         return ForestArrays(*self.forest), self.coef, self.intercept
 
-    def _room(self):
-        return np.empty(max(self.coef.shape[0], 1), dtype=self.coef.dtype)
-
-
-def _arrays(X):
-    """(values, indices, pointers) of the samples; the last two are None if dense."""
-    if sp.issparse(X):
-        return X.data, narrow_indices(X), X.indptr.astype(np.int64)
-    return X.reshape(-1), None, None
+    def _samples(self, X):
+        """(values, indices, pointers, room for scores) of X; None, None if dense."""
+        if X.shape[1] != self.coef.shape[1]:
+            raise ValueError("coef of the pickled model does not fit its features")
+        room = np.empty(max(self.coef.shape[0], 1), dtype=self.coef.dtype)
+        if sp.issparse(X):
+            return X.data, narrow_indices(X), X.indptr.astype(np.int64), room
+        return X.reshape(-1), None, None, room
 
 
 def _check_scores(good):

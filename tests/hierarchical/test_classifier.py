@@ -1257,3 +1257,15 @@ def test_scale_of_the_weights_is_that_of_C(train):
         )
         model.fit(X, y, sample_weight=np.full(y.size, scale))
         assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [slice(0, -1), [*range(64), 0]])
+def test_weights_of_another_number_of_features(columns):
+    """As in a damaged pickle: the kernels would read beyond X."""
+    X, y = load_digits(return_X_y=True)
+    model = HierarchicalClassifier([[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]).fit(X / 16, y)
+    model.nodes_.coef = np.ascontiguousarray(model.nodes_.coef[:, columns])
+    for rows in (X, sp.csr_matrix(X)):
+        for ask in (model.predict, lambda Z: model.target_log_proba(Z, y)):
+            with pytest.raises(ValueError, match="coef of the pickled model"):
+                ask(rows)
