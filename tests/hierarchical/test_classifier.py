@@ -1269,3 +1269,10 @@ def test_weights_of_another_number_of_features(columns):
         for ask in (model.predict, lambda Z: model.target_log_proba(Z, y)):
             with pytest.raises(ValueError, match="coef of the pickled model"):
                 ask(rows)
+
+
+def test_samples_that_are_searched_again_count_both_searches():
+    model = HierarchicalClassifier().fit([[-1.0], [-2.0], [1.0], [2.0]], [0, 0, 1, 1])
+    model.nodes_.intercept[:] = 0  # a tie at 0, which single precision cannot decide
+    assert model.n_dot_products([[0.0], [1.0]]).tolist() == [2, 1]
+    assert model.predict([[0.0], [1.0]]).tolist() == [0, 1]
