@@ -41,7 +41,7 @@ models = {
 }
 model = models["by shape"]
 tree = model.taxonomy_
-for path, digit in zip(model.predict_at(X_test[:8], confidence=0.8), y_test[:8]):
+for path, digit in zip(model.predict_at(X_test[:8], threshold=0.8), y_test[:8]):
     print(f"true {digit}: {' / '.join(path[path != '']) or 'some digit'}")
 
 # %%

@@ -5,6 +5,8 @@ Predictions are compiled searches with bounds, which need few of the scores.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -51,60 +53,51 @@ def too_wide(estimator: LinearClassifier, data: TrainingSet) -> bool:
     return wide and sp.issparse(data.X) and not of_one_solver(estimator)
 
 
-class NodeSolvers:
-    """Fits of nodes at given C, with the solver of a `LinearClassifier`.
+def fit_nodes(
+    estimator: LinearClassifier,
+    seed: int,
+    parallel: ThreadMap,
+    problems: NodeProblems,
+    C: NDArray,
+    *,
+    start: tuple[NDArray, NDArray] | None = None,
+    nodes: NDArray | None = None,
+) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+    """Fit nodes at given C, with the solver of the estimator; as `NodeProblems.fit`.
 
     Nodes of L-BFGS alone are fitted in one call, in the precision of X: a call for each
     would take longer than a small node. Otherwise each node chooses its solver, in
     single precision.
     """
+    stop = np.zeros(1, dtype=np.int32)
+    settings = DescentSettings.of(estimator, "log_loss", 1.0, 0.0, stop)
+    if of_one_solver(estimator):
+        return problems.fit(
+            C, constant=settings.constant, tol=PER_TOL * estimator.tol,
+            max_iter=settings.iterations, start=start, nodes=nodes, parallel=parallel,
+        )  # fmt: skip
+    coef, intercept = problems.empty_coef() if start is None else start
+    n_iter, status = np.zeros((2, problems.n_nodes), dtype=np.int32)
+    nodes = np.arange(problems.n_nodes) if nodes is None else nodes
+    work = (problems.sizes * problems.n_rows)[nodes]
+    order = nodes[np.argsort(-work, kind="stable")].tolist()
 
-    def __init__(
-        self, estimator: LinearClassifier, seed: int, parallel: ThreadMap
-    ) -> None:
-        self._estimator, self._seed, self._parallel = estimator, seed, parallel
+    def fit(v, stop):
+        node = solver_of(problems, v)
+        mine = settings._replace(C=float(C[v]), stop=stop)
+        (block,) = node.blocks(mine)
+        return node.fit(block, mine, (seed + v) % INT32_MAX + 1)
 
-    def __call__(
-        self,
-        problems: NodeProblems,
-        C: NDArray,
-        *,
-        start: tuple[NDArray, NDArray] | None = None,
-        nodes: NDArray | None = None,
-    ) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-        """As `NodeProblems.fit`."""
-        estimator = self._estimator
-        stop = np.zeros(1, dtype=np.int32)
-        settings = DescentSettings.of(estimator, "log_loss", 1.0, 0.0, stop)
-        if of_one_solver(estimator):
-            return problems.fit(
-                C, constant=settings.constant, tol=PER_TOL * estimator.tol,
-                max_iter=settings.iterations, start=start, nodes=nodes,
-                parallel=self._parallel,
-            )  # fmt: skip
-        coef, intercept = problems.empty_coef() if start is None else start
-        n_iter = np.zeros(problems.n_nodes, dtype=np.int32)
-        status = np.zeros(problems.n_nodes, dtype=np.int32)
-        nodes = np.arange(problems.n_nodes) if nodes is None else nodes
-        work = (problems.sizes * problems.n_rows)[nodes]
-        order = nodes[np.argsort(-work, kind="stable")].tolist()
-
-        def fit(v, stop):
-            node = solver_of(problems, v)
-            mine = settings._replace(C=float(C[v]), stop=stop)
-            (block,) = node.blocks(mine)
-            return node.fit(block, mine, (self._seed + v) % INT32_MAX + 1)
-
-        with single_blas_thread(), stop_flag() as stop:
-            fits = self._parallel(lambda v: fit(v, stop), order)
-        for v, found in zip(order, fits):
-            rows = slice(*problems.row_ptr[v : v + 2].tolist())
-            piece, m = found.piece, found.piece.n_outcomes
-            coef[rows] = 0
-            coef[rows, piece.features.columns()] = piece.weights()[:, :m].T
-            intercept[rows] = piece.intercept[:m]
-            n_iter[v], status[v] = found.n_iter, not found.converged
-        return coef, intercept, n_iter, status
+    with single_blas_thread(), stop_flag() as stop:
+        fits = parallel(lambda v: fit(v, stop), order)
+    for v, found in zip(order, fits):
+        rows = slice(*problems.row_ptr[v : v + 2].tolist())
+        piece, m = found.piece, found.piece.n_outcomes
+        coef[rows] = 0
+        coef[rows, piece.features.columns()] = piece.weights()[:, :m].T
+        intercept[rows] = piece.intercept[:m]
+        n_iter[v], status[v] = found.n_iter, not found.converged
+    return coef, intercept, n_iter, status
 
 
 def of_one_solver(estimator: LinearClassifier) -> bool:
@@ -168,13 +161,13 @@ class ChainNodes(NodeModels):
         estimator, strength = self._settings
         C = float(estimator.C)
         seed = 0 if of_one_solver(estimator) else int(run.rng.randint(INT32_MAX))
-        solvers = NodeSolvers(estimator, seed, run.parallel)
+        solver = partial(fit_nodes, estimator, seed, run.parallel)
         if strength is None:
             each = np.full(problems.n_nodes, C)
-            found = fit_at(problems, each, solvers, run.progress)
+            found = fit_at(problems, each, solver, run.progress)
         else:
             own = clone(strength)
-            found = own.solve(problems, C, solvers, run)
+            found = own.solve(problems, C, solver, run)
             self.searches.append(own)
         dtype = problems.X.dtype
         self._fits.append(
@@ -239,65 +232,58 @@ class ChainNodes(NodeModels):
 
     def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         # a search, because `rows` costs an exponential and a logarithm a class
-        n = X.shape[0]
-        best, log_proba = np.zeros((n, 1), dtype=np.int32), np.empty((n, 1))
-        n_dots = np.zeros(n, dtype=np.int64)
+        n, dense = X.shape[0], not sp.issparse(X)
+        best, n_dots = np.full((n, 1), -1, dtype=np.int32), np.zeros(n, dtype=np.int64)
         model = self._model()
-        walks = self.forest.n_trees == 1 and self.coef.size > 0
-        narrow = None, 0.0
-        if walks and not sp.issparse(X):
-            walks = n >= self.coef.shape[0] // _ROWS_A_SAMPLE
-            narrow = narrow_rows(self.coef, self.intercept) if walks else narrow
+        few = dense and n < self.coef.shape[0] // _ROWS_A_SAMPLE
+        if self.forest.n_trees == 1 and self.coef.size and not few:
+            narrow = None, 0.0
+            if dense:
+                narrow = narrow_rows(self.coef, self.intercept)
 
-        def block(part, stop):
-            z, rows = self._room(), X[part]
-            if walks:
-                found = best[part, 0]
-                walk(*model, *_arrays(rows), z, *narrow, found, n_dots[part], stop)
-                part = part.start + np.flatnonzero(found < 0)
-                if part.size == 0:
-                    return
-                rows = X[part]  # undecided in single precision
-            answers = best[part], log_proba[part], n_dots[part]
-            _check_scores(search(*model, *_arrays(rows), z, "best", *answers, stop))
-            best[part], _, n_dots[part] = answers
+            def block(part, stop):
+                found = best[part, 0], n_dots[part]
+                walk(*model, *self._samples(X[part]), *narrow, *found, stop)
 
-        self._blocks(block, n, _SEARCH_ROWS, n_jobs)
+            self._blocks(block, n, _SEARCH_ROWS, n_jobs)
+        left = np.flatnonzero(best[:, 0] < 0)  # undecided in single precision
+        if left.size:
+            code = best[left]
+            n_dots[left] += self._search(model, X[left], "best", code, n_jobs)[1]
+            best[left] = code
         return best[:, 0], n_dots
 
     def search(self, X: Samples, k: int, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         best = np.zeros((X.shape[0], k), dtype=np.int32)
-        return best, self._search(X, "best", best, n_jobs)
+        return best, self._search(self._model(), X, "best", best, n_jobs)[0]
 
     def target(self, X: Samples, code: NDArray, n_jobs: int | None) -> NDArray:
         code = code.astype(np.int32)[:, None]
-        return self._search(X, "given", code, n_jobs)[:, 0]
+        return self._search(self._model(), X, "given", code, n_jobs)[0][:, 0]
 
-    def _search(self, X, kind, code, n_jobs):
-        """Log-probabilities of the classes `code`, found or given."""
-        log_proba, model = np.empty(code.shape), self._model()
-        n_dots = np.zeros(X.shape[0], dtype=np.int64)
+    def _search(self, model, X, kind, code, n_jobs):
+        """(log-probabilities, dot products) of the classes `code`, found or given."""
+        log_proba, n_dots = np.empty(code.shape), np.zeros(X.shape[0], dtype=np.int64)
 
         def block(part, stop):
             answers = code[part], log_proba[part], n_dots[part]
-            rows = *_arrays(X[part]), self._room()
+            rows = self._samples(X[part])
             _check_scores(search(*model, *rows, kind, *answers, stop))
 
         self._blocks(block, X.shape[0], _SEARCH_ROWS, n_jobs)
-        return log_proba
+        return log_proba, n_dots
 
     def _model(self):
         return ForestArrays(*self.forest), self.coef, self.intercept
 
-    def _room(self):
-        return np.empty(max(self.coef.shape[0], 1), dtype=self.coef.dtype)
-
-
-def _arrays(X):
-    """(values, indices, pointers) of the samples; the last two are None if dense."""
-    if sp.issparse(X):
-        return X.data, narrow_indices(X), X.indptr.astype(np.int64)
-    return X.reshape(-1), None, None
+    def _samples(self, X):
+        """(values, indices, pointers, room for scores) of X; None, None if dense."""
+        if X.shape[1] != self.coef.shape[1]:
+            raise ValueError("coef of the pickled model does not fit its features")
+        room = np.empty(max(self.coef.shape[0], 1), dtype=self.coef.dtype)
+        if sp.issparse(X):
+            return X.data, narrow_indices(X), X.indptr.astype(np.int64), room
+        return X.reshape(-1), None, None, room
 
 
 def _check_scores(good):

@@ -153,23 +153,17 @@ class DualNodes(DualFits):
     def of_chain(cls, chain: ChainNodes, estimator: LinearClassifier) -> DualNodes:
         """The same models and probabilities, to learn batches."""
         nodes, forest = cls(estimator, in_batches=True), chain.forest
-        every = Features.of(
-            np.arange(chain.coef.shape[1], dtype=np.int32), chain.coef.shape[1]
-        )
-        nothing, fits, held = np.empty(0, dtype=np.int32), [], []
+        d, pieces = chain.coef.shape[1], []
+        every = Features.of(np.arange(d, dtype=np.int32), d)
         for v in forest.model_nodes.tolist():
             m = int(forest.rows_of_node[v])
             rows = slice(forest.row[v], forest.row[v] + m)
-            W = np.zeros((every.size + 1, lanes_of(m)), dtype=np.float32)
+            W = np.zeros((d + 1, lanes_of(m)), dtype=np.float32)
             W[:-1, :m], W[-1, :m] = chain.coef[rows].T, chain.intercept[rows]
             cell = W[:-1].reshape(-1).view(np.uint32)
-            fits.append([_no_fit(Piece(every, None, cell, W[-1], m))])
-            held.append((nothing, Targets.one_each(nothing, int(forest.n_child[v]))))
-        X = np.empty((0, every.size), dtype=np.float32)
-        of_fold = Targets.one_each(nothing, forest.terminal.shape[1])
-        nodes._fold = nothing, X, of_fold, np.empty(0)
-        nodes._trees.append((fits, held))
-        nodes.join(forest)
+            pieces.append(Piece(every, None, cell, W[-1], m))
+        nodes.loss = "log_loss"
+        nodes._assemble(forest, NodeWeights(pieces, d), 1)
         return nodes
 
     @classmethod
@@ -184,23 +178,27 @@ class DualNodes(DualFits):
     ) -> DualNodes:
         """Nodes whose columns are their scores: score j is the number in column j."""
         nodes = cls(LinearClassifier(), several, threshold)
-        nodes.forest, nodes.role = forest, _roles(forest)
-        nodes.loss, nodes.numbers, nodes.n_leaves = loss, numbers, n_leaves
-        nodes.fold_log_loss = np.full(forest.n_trees, np.nan)
-        models = forest.model_nodes
         rows = forest.n_child if several else forest.rows_of_node
-        sizes = [runs(0, m, _WHOLE) for m in rows[models].tolist()]
-        nodes.model_ptr = np.zeros(forest.n_nodes + 1, dtype=np.int64)
-        nodes.model_ptr[models + 1] = [len(blocks) for blocks in sizes]
-        np.cumsum(nodes.model_ptr, out=nodes.model_ptr)
-        nodes.weights = NodeWeights.of_scores(
-            [b - a for blocks in sizes for a, b in blocks]
-        )
-        nodes.C = np.full(models.size, np.nan)
-        nodes.n_iter = nodes.status = np.zeros(models.size, dtype=np.int32)
-        del nodes._trees, nodes._fold, nodes._estimator
+        every = [runs(0, m, _WHOLE) for m in rows[forest.model_nodes].tolist()]
+        sizes = [b - a for blocks in every for a, b in blocks]
+        nodes._assemble(forest, NodeWeights.of_scores(sizes), [*map(len, every)])
+        nodes.loss, nodes.numbers, nodes.n_leaves = loss, numbers, n_leaves
         nodes._check_arrays()
         return nodes
+
+    def _assemble(self, forest: Forest, weights: NodeWeights, n_blocks: Any) -> None:
+        """Models that are not calibrated; n_blocks: the blocks of each node."""
+        models = forest.model_nodes
+        self.forest, self.role, self.weights = forest, _roles(forest), weights
+        self.learns_batches = not self.several and forest.n_trees == 1
+        self.model_ptr = np.zeros(forest.n_nodes + 1, dtype=np.int64)
+        self.model_ptr[models + 1] = n_blocks
+        np.cumsum(self.model_ptr, out=self.model_ptr)
+        self.C = np.full(models.size, self._C)
+        self.n_iter, self.status = np.zeros((2, models.size), dtype=np.int32)
+        self.numbers = np.tile(plain_numbers(self.several), (forest.n_trees, 1))
+        self.fold_log_loss = np.full(forest.n_trees, np.nan)
+        del self._trees, self._fold, self._estimator
 
     # ------------------------------------------------------------------ fitting
 
@@ -237,32 +235,18 @@ class DualNodes(DualFits):
         run.progress.step(f"fitted, {len(fits)} nodes, at most {most} epochs", "solve")
 
     def join(self, forest: Forest) -> None:
-        self.forest = forest
-        self.learns_batches = not self.several and forest.n_trees == 1
-        every = [fits for tree, _ in self._trees for fits in tree]
-        models = forest.model_nodes
-        per_node = np.zeros(forest.n_nodes, dtype=np.int64)
-        per_node[models] = [len(fits) for fits in every]
-        self.model_ptr = np.concatenate([[0], np.cumsum(per_node)])
-        fold = self._fold
-        n_features = fold[1].shape[1]
+        trees, (_, X, targets, weight) = self._trees, self._fold
+        every = [fits for tree, _ in trees for fits in tree]
         pieces = [f.piece for fits in every for f in fits]
-        self.weights = NodeWeights(pieces, n_features)
-        self.n_iter = np.array(
-            [max(f.n_iter for f in fits) for fits in every], dtype=np.int32
-        )
-        # 1 as in `NodeProblems.fit`: stopped at max_iter
-        self.status = np.array(
-            [not all(f.converged for f in fits) for fits in every], dtype=np.int32
-        )
-        self.C = np.full(len(every), self._C)
-        self.role = _roles(forest)
-        self.numbers = np.tile(plain_numbers(self.several), (forest.n_trees, 1))
-        self.fold_log_loss = np.full(forest.n_trees, np.nan)
-        _, X, targets, weight = fold
+        weights = NodeWeights(pieces, X.shape[1])
+        self._assemble(forest, weights, [*map(len, every)])
+        for v, fits in enumerate(every):
+            self.n_iter[v] = max(f.n_iter for f in fits)
+            # 1 as in `NodeProblems.fit`: stopped at max_iter
+            self.status[v] = not all(f.converged for f in fits)
         first, folds = 0, dict[int, NodeFold]()
-        for t, (tree, members) in enumerate(self._trees):
-            mine = models[first : first + len(tree)].tolist()
+        for t, (tree, members) in enumerate(trees):
+            mine = forest.model_nodes[first : first + len(tree)].tolist()
             unseen = {
                 v: _node_fold(held, fits) for v, held, fits in zip(mine, members, tree)
             }
@@ -278,7 +262,6 @@ class DualNodes(DualFits):
             self.threshold = choose_threshold(
                 lambda part: self._rows_of_fold(X, unseen, part), targets, weight
             )
-        del self._trees, self._fold, self._estimator
 
     def learn(
         self,
@@ -341,9 +324,7 @@ class DualNodes(DualFits):
         if self.several and not (self.numbers[:, [0, 2, 3, 5]] > 0).all():
             raise ValueError("w or p of the pickled model are not positive")
         n_outcomes = np.diff(first[self.model_ptr])
-        rows = forest.rows_of_node
-        if self.several:
-            rows = np.where(forest.n_child >= 2, forest.n_child, 0)
+        rows = forest.n_child if self.several else forest.rows_of_node
         if not np.array_equal(n_outcomes, rows):
             raise ValueError("n_outcomes of the pickled model does not fit its forest")
         if self.window is not None:

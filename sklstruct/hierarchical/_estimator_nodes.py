@@ -92,13 +92,10 @@ class EstimatorNodes(NodeModels):
     def _block(self, X):
         forest = self.forest
         total = np.zeros((X.shape[0], forest.n_nodes))
-        of_node = dict(zip(forest.model_nodes.tolist(), self.estimators))
-        for v in np.flatnonzero(forest.n_child).tolist():
+        for v, model in zip(forest.model_nodes.tolist(), self.estimators):
             a = forest.first_child[v]
             children = slice(a, a + forest.n_child[v])
-            total[:, children] = total[:, [v]]
-            if v in of_node:
-                total[:, children] += _conditional(of_node[v], X)
+            total[:, children] = total[:, [v]] + _conditional(model, X)
         out = total[:, forest.terminal[0]]
         for t in range(1, forest.n_trees):
             out = np.logaddexp(out, total[:, forest.terminal[t]])

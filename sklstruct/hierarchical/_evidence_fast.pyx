@@ -278,12 +278,9 @@ cdef class Posterior:
         """R of the children of a routing node."""
         cdef Py_ssize_t m = self.n_child[v], j, child = self.first_child[v]
         cdef double total = 0
-        if m == 1:
-            work.a[0] = 0
-        else:
-            self.outcomes(work, t, v)
-            if self.loss == 2 and not self.several:
-                total = self.log_total(work, m, 1)
+        self.outcomes(work, t, v)
+        if self.loss == 2 and not self.several:
+            total = self.log_total(work, m, 1)
         for j in range(m):
             work.route[child + j] = work.route[v] + work.a[j] - total
 

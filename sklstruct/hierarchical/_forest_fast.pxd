@@ -88,15 +88,13 @@ cdef inline double clip(double z) noexcept nogil:
 cdef inline bint log_probabilities(
     Py_ssize_t m, cython.floating* z, double* out,
 ) noexcept nogil:
-    """Conditional log-probabilities of m children from their scores.
+    """Conditional log-probabilities of m > 1 children from their scores.
 
     False if a score is not a number.
     """
     cdef Py_ssize_t k
     cdef double s, top, total
-    if m == 1:
-        out[0] = 0
-    elif m == 2:
+    if m == 2:
         s = clip(z[0])
         if s > 0:
             out[1] = -log1p(exp(-s))
@@ -105,21 +103,19 @@ cdef inline bint log_probabilities(
             out[0] = -log1p(exp(s))
             out[1] = out[0] + s
         return s == s
-    else:
-        top = clip(z[0])
-        for k in range(1, m):
-            if clip(z[k]) > top:
-                top = clip(z[k])
-        total = 0
-        for k in range(m):
-            # subtract the maximum first: beside a large score log(total) would be lost
-            out[k] = clip(z[k]) - top
-            total += exp(out[k])
-        top = log(total)
-        for k in range(m):
-            out[k] -= top
-        return top == top
-    return True
+    top = clip(z[0])
+    for k in range(1, m):
+        if clip(z[k]) > top:
+            top = clip(z[k])
+    total = 0
+    for k in range(m):
+        # subtract the maximum first: beside a large score log(total) would be lost
+        out[k] = clip(z[k]) - top
+        total += exp(out[k])
+    top = log(total)
+    for k in range(m):
+        out[k] -= top
+    return top == top
 
 
 cdef inline void take(
@@ -154,14 +150,13 @@ cdef inline Py_ssize_t node_scores(
     cython.floating* coef, cython.floating* intercept, cython.floating* z,
 ) noexcept nogil:
     """Scores of the rows of node v; returns their number."""
-    cdef Py_ssize_t k, m = f.node[v].n_child
-    cdef Py_ssize_t r = 0 if m == 1 else (1 if m == 2 else m)
+    cdef Py_ssize_t k, m = f.node[v].n_child, r = 1 if m == 2 else m
     cdef cython.floating* x = <cython.floating*>sample.x
     cdef cython.floating* w = coef + f.node[v].row * sample.d
     if sample.nnz >= 0 or r == 1:
         for k in range(r):
             z[k] = row_score(sample, w + k * sample.d)
-    elif r > 1:
+    else:
         gemv("T", <int>sample.d, <int>r, w, x, 1, z)
     for k in range(r):
         z[k] += intercept[f.node[v].row + k]

@@ -4,8 +4,8 @@ The trees ("forest") share one numbering of nodes: tree t has the nodes
 tree_ptr[t] ... tree_ptr[t + 1], its root first, parents before children, the children
 of a node consecutive. Node v has n_child[v] children from first_child[v] on; its model
 is the rows row[v] ... of coef, one row for two children (the logit of the second), one
-for each child otherwise, none for a single child. node_class[v] is the class of a
-terminal node, -1 otherwise; terminal[t, c] the inverse.
+for each child otherwise. node_class[v] is the class of a
+terminal node, -1 otherwise; terminal[t, c] the inverse. No node has a single child.
 
 The probability of a class is the mean over trees of the product along its path.
 Every probability that is returned is a sum of conditional log-probabilities from the
@@ -62,7 +62,7 @@ cdef class ForestArrays:
         self.view.depth = 0
         for v in range(self.n_nodes):
             if parent[v] >= 0:
-                depth[v] = depth[parent[v]] + (n_child[parent[v]] > 1)
+                depth[v] = depth[parent[v]] + 1
                 self.view.depth = max(self.view.depth, <Py_ssize_t>depth[v])
         for v in range(self.n_nodes - 1, -1, -1):
             node[v].parent = parent[v]

@@ -8,6 +8,7 @@ a range as in `NodeProblems`; they are copied while the node is fitted.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,22 @@ from numpy.typing import NDArray
 
 from ..linear._targets import Targets
 from ..taxonomy import Taxonomy
+
+
+def outcome_starts(taxonomy: Taxonomy) -> list[tuple[int, NDArray]]:
+    """(v, positions) of the nodes with a model, in the order of `Forest.model_nodes`.
+
+    The classes of outcome k of node v have the positions[k], ..., positions[k + 1] - 1
+    in ``taxonomy.class_sets.order``.
+    """
+    _, start, stop = taxonomy.class_sets
+    found = []
+    for v, (a, b) in enumerate(pairwise(taxonomy.child_ptr.tolist())):
+        if a < b:
+            found.append((v, np.append(start[a:b], stop[v])))
+        elif stop[v] - start[v] >= 2:
+            found.append((v, np.arange(start[v], stop[v] + 1)))
+    return found
 
 
 class LabelProblems:
@@ -49,7 +66,7 @@ class LabelProblems:
     ) -> None:
         self.X: Any = X
         self.weight, self.rows = weight, np.arange(weight.size)
-        order, start, stop = taxonomy.class_sets
+        order = taxonomy.class_sets.order
         position = np.empty(order.size, dtype=np.int64)
         position[order] = np.arange(order.size)
         place = position[targets.outcome]
@@ -57,13 +74,7 @@ class LabelProblems:
         self._place, self._sample = place[by_place], targets.sample[by_place]
         # first entry of _place from each position on
         self._first = np.searchsorted(self._place, np.arange(order.size + 1))
-        self._starts = []  # positions at which the children of each node start, and end
-        first, last = taxonomy.child_ptr[:-1].tolist(), taxonomy.child_ptr[1:].tolist()
-        for v, (a, b) in enumerate(zip(first, last)):
-            if b - a >= 2:
-                self._starts.append(np.append(start[a:b], stop[v]))
-            elif a == b and stop[v] - start[v] >= 2:
-                self._starts.append(np.arange(start[v], stop[v] + 1))
+        self._starts = [starts for _, starts in outcome_starts(taxonomy)]
         self.n_nodes = len(self._starts)
         self.n_outcomes = np.array([s.size - 1 for s in self._starts], dtype=np.int64)
         self.n_rows = self.n_outcomes

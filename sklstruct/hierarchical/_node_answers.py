@@ -169,12 +169,12 @@ class NodeAnswersMixin(LabelsMixin):
         return out
 
     def predict_at(
-        self, X: ArrayLike, confidence: float = 0.7, *, tree: int = 0
+        self, X: ArrayLike, threshold: float = 0.7, *, tree: int = 0
     ) -> NDArray:
-        r"""The path of most probable nodes with :math:`P(v \mid x) \ge` `confidence`.
+        r"""The path of most probable nodes with :math:`P(v \mid x) \ge` `threshold`.
 
         The path starts at the root and goes to the most probable child as long as this
-        child has at least the probability `confidence`. With a confidence above ½ its
+        child has at least the probability `threshold`. With a threshold above ½ its
         last node is the smallest one of that probability.
 
         Parameters
@@ -182,7 +182,7 @@ class NodeAnswersMixin(LabelsMixin):
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Features.
 
-        confidence : float, default=0.7
+        threshold : float, default=0.7
             Least probability of the last node, from 0 to 1.
 
         tree : int, default=0
@@ -198,7 +198,7 @@ class NodeAnswersMixin(LabelsMixin):
         Raises
         ------
         ValueError
-            If `confidence` or `tree` is out of its range, or y of `fit`
+            If `threshold` or `tree` is out of its range, or y of `fit`
             had several labels per sample.
 
         Examples
@@ -207,14 +207,14 @@ class NodeAnswersMixin(LabelsMixin):
         >>> from sklstruct import HierarchicalClassifier
         >>> X, y = load_iris(return_X_y=True)
         >>> model = HierarchicalClassifier({"short": [0], "long": [1, 2]}).fit(X, y)
-        >>> model.predict_at(X[[0, 50, 83]], confidence=0.8)
+        >>> model.predict_at(X[[0, 50, 83]], threshold=0.8)
         array([['0', ''],
                ['long', '1'],
                ['long', '']], dtype='<U4')
         """
         taxonomy = self._tree(tree)
         self._one_label("predict_at", "predict_node_proba")
-        _check_share("confidence", confidence, closed=True)
+        _check_share("threshold", threshold, closed=True)
         samples, forest = self._read(X), self.forest_
         root, end = forest.tree_ptr[tree : tree + 2].tolist()
         first, n_child = forest.first_child[root:end] - root, forest.n_child[root:end]
@@ -226,7 +226,7 @@ class NodeAnswersMixin(LabelsMixin):
             mass = np.empty((len(proba), end - root))
             mass[:, : taxonomy.n_nodes] = taxonomy.node_sums(proba)
             mass[:, terminal] = proba
-            place[part] = walk_down(first, n_child, mass, float(confidence))
+            place[part] = walk_down(first, n_child, mass, float(threshold))
 
         self.nodes_.rows(samples, use, self.n_jobs)
         return self._paths(place + root, tree)

@@ -13,7 +13,7 @@ from ..linear._quasi_newton import NodeProblems
 from ..linear._solver import NodeSolver
 from ..taxonomy import Taxonomy
 from ..taxonomy._node_answers import lowest_nodes
-from ._label_problems import LabelProblems
+from ._label_problems import LabelProblems, outcome_starts
 from ._nodes import TrainingSet
 
 Problems = NodeProblems | LabelProblems
@@ -120,7 +120,7 @@ def outcome_bounds(
     first. The nodes are those of `Forest.model_nodes`, in order; a node of m outcomes
     has m + 1 boundaries.
     """
-    order, start, stop = taxonomy.class_sets
+    order, _, stop = taxonomy.class_sets
     ends = np.concatenate([[0], np.cumsum(counts[order])])
     behind = np.zeros(taxonomy.n_nodes, dtype=np.int64)
     if stopped is not None:
@@ -130,16 +130,10 @@ def outcome_bounds(
         for v in range(1, taxonomy.n_nodes):
             if stop[v] == stop[taxonomy.parent[v]]:
                 behind[v] += behind[taxonomy.parent[v]]
-    first, last = taxonomy.child_ptr[:-1].tolist(), taxonomy.child_ptr[1:].tolist()
     bounds = []
-    for v, (a, b) in enumerate(zip(first, last)):
-        if b - a >= 2:
-            starts = ends[start[a:b]]
-        elif a == b and stop[v] - start[v] >= 2:
-            starts = ends[start[v] : stop[v]]
-        else:
-            continue
-        bounds.append(np.append(starts, ends[stop[v]] - behind[v]))
+    for v, starts in outcome_starts(taxonomy):
+        bounds.append(ends[starts])
+        bounds[-1][-1] -= behind[v]
     return bounds
 
 

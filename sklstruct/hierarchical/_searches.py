@@ -5,7 +5,7 @@ scikit-learn's terms is :math:`C_v = 1 / (2 \\lambda_v)`. A search is an object 
 own parameters, one of them the `LinearClassifier` of the nodes, and a method
 ``solve(problems, C, fit, run)`` that returns a `NodeFit`: `problems` the
 `NodeProblems` of a tree, `C` that of the classifier, ``fit(problems, C, ...)`` its
-solver (`NodeSolvers`), and `run` the `Run` of the tree. A new search is a class here.
+solver (`fit_nodes`), and `run` the `Run` of the tree. A new search is a class here.
 """
 
 from __future__ import annotations

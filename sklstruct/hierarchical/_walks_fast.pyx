@@ -116,13 +116,6 @@ cdef struct SampleWalks:
     Py_ssize_t n_free
 
 
-cdef inline int32_t below(ForestView* f, int32_t v) noexcept nogil:
-    """The first node from v on that has a model or is a class."""
-    while f.node[v].n_child == 1:
-        v = f.node[v].first_child
-    return v
-
-
 cdef inline void arrive(
     ForestView* f, SampleWalks* walks, int32_t s, int32_t v, float p,
 ) noexcept nogil:
@@ -174,7 +167,7 @@ cdef bint begin(
     walk.slack = <float>slack
     walk.i, walk.size, walks.n_dots[s] = i, 0, 0
     walk.least, walk.best_p, walk.best = 0, 0, UNSURE
-    arrive(f, walks, s, below(f, f.tree_ptr[0]), 1)
+    arrive(f, walks, s, f.tree_ptr[0], 1)
     return True
 
 
@@ -322,7 +315,6 @@ cdef void next_pending(
         v, p = walks.child[s], walks.p[s]
         while True:
             if p >= walk.least:
-                v = below(f, v)
                 if f.node[v].n_child > 0:
                     break
                 if not meet(f, walk, v, p):

@@ -17,9 +17,9 @@ class Forest(NamedTuple):
 
     The nodes of tree t are ``tree_ptr[t]`` to ``tree_ptr[t + 1]``: first those of the
     taxonomy, in its numbering, then one for each class of a leaf that holds several, so
-    that every class has one terminal node in each tree. A node v with m children has
-    a model with the weight vectors ``row[v]``, ``row[v] + 1``, ...: m of them if m > 2,
-    one if m = 2, none if m < 2.
+    that every class has one terminal node in each tree. No node has a single child. A
+    node v with m > 0 children has a model with the weight vectors ``row[v]``,
+    ``row[v] + 1``, ...: one if m = 2, else m of them.
 
     Examples
     --------
@@ -69,13 +69,13 @@ class Forest(NamedTuple):
 
     @property
     def rows_of_node(self) -> NDArray:
-        """Weight vectors of each node: one for two children, none for fewer."""
+        """Weight vectors of each node: one for two children, else one for each."""
         return _n_rows(self.n_child)
 
     @property
     def model_nodes(self) -> NDArray:
-        """The nodes that have a model: those with at least two children."""
-        return np.flatnonzero(self.n_child >= 2).astype(np.int32)
+        """The nodes that have a model: those with children."""
+        return np.flatnonzero(self.n_child).astype(np.int32)
 
     def check(self) -> None:
         """ValueError if the arrays of a damaged pickle contradict each other."""
@@ -152,7 +152,7 @@ class Forest(NamedTuple):
 
 
 def _n_rows(n_child: NDArray) -> NDArray:
-    return np.where(n_child <= 1, 0, np.where(n_child == 2, 1, n_child))
+    return np.where(n_child == 2, 1, n_child)
 
 
 def _tree_arrays(taxonomy: Taxonomy) -> tuple[NDArray, ...]:

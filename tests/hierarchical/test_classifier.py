@@ -1257,3 +1257,22 @@ def test_scale_of_the_weights_is_that_of_C(train):
         )
         model.fit(X, y, sample_weight=np.full(y.size, scale))
         assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [slice(0, -1), [*range(64), 0]])
+def test_weights_of_another_number_of_features(columns):
+    """As in a damaged pickle: the kernels would read beyond X."""
+    X, y = load_digits(return_X_y=True)
+    model = HierarchicalClassifier([[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]).fit(X / 16, y)
+    model.nodes_.coef = np.ascontiguousarray(model.nodes_.coef[:, columns])
+    for rows in (X, sp.csr_matrix(X)):
+        for ask in (model.predict, lambda Z: model.target_log_proba(Z, y)):
+            with pytest.raises(ValueError, match="coef of the pickled model"):
+                ask(rows)
+
+
+def test_samples_that_are_searched_again_count_both_searches():
+    model = HierarchicalClassifier().fit([[-1.0], [-2.0], [1.0], [2.0]], [0, 0, 1, 1])
+    model.nodes_.intercept[:] = 0  # a tie at 0, which single precision cannot decide
+    assert model.n_dot_products([[0.0], [1.0]]).tolist() == [2, 1]
+    assert model.predict([[0.0], [1.0]]).tolist() == [0, 1]

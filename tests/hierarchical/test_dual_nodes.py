@@ -458,13 +458,17 @@ def test_the_fold_is_scored_by_models_that_have_not_seen_it(monkeypatch, data):
     X, y = data
     caught = {}
 
-    def evidence_of(self, *args):
+    def join(self, forest):
         caught["held"] = self._fold[0]
+        real_join(self, forest)
+
+    def evidence_of(self, *args):
         caught["fold"] = real(self, *args)
         return caught["fold"]
 
-    real = DualNodes._evidence
+    real, real_join = DualNodes._evidence, DualNodes.join
     monkeypatch.setattr(DualNodes, "_evidence", evidence_of)
+    monkeypatch.setattr(DualNodes, "join", join)
     node = dual(tol=1e-5, max_iter=5000)
     with leaves(4):
         HierarchicalClassifier(ONE_LEVEL, estimator=node, random_state=0).fit(X, y)

@@ -90,7 +90,7 @@ def test_deepest_sure_node_is_the_end_of_a_walk(model, digits, confidence):
     Z = digits[2]
     P = model.predict_proba(Z)
     for t, tree in enumerate(model.taxonomies_):
-        found = model.predict_at(Z, confidence, tree=t)
+        found = model.predict_at(Z, threshold=confidence, tree=t)
         of_node = tree.node_paths()
         depths = set()
         for p, path in zip(P, found):
@@ -288,7 +288,7 @@ def test_bad_questions(digits):
     X, y, Z, _ = digits
     model = HierarchicalClassifier(GIVEN, estimator=logistic(C=0.01)).fit(X, y)
     for bad in (-0.1, 1.1, "much", None, True):
-        with pytest.raises(ValueError, match="confidence"):
+        with pytest.raises(ValueError, match="^threshold must be a number"):
             model.predict_at(Z, bad)
     for bad in (0, 1, -1, "x"):
         with pytest.raises(ValueError, match="alpha"):

@@ -190,13 +190,13 @@ def test_partial_labels_and_folds(estimator):
 def test_partial_labels_are_not_in_the_fold(monkeypatch):
     """Sparse nodes calibrate on samples whose class is known."""
     held = []
-    real = DualNodes._choose_leaves
+    real = DualNodes.join
 
-    def choose(self, t, window):
+    def join(self, forest):
         held.append(self._fold[0])
-        return real(self, t, window)
+        real(self, forest)
 
-    monkeypatch.setattr(DualNodes, "_choose_leaves", choose)
+    monkeypatch.setattr(DualNodes, "join", join)
     X, y, group, level = partial_digits()
     X, known = normalize(sp.csr_matrix(X)), (level == 2) | (group == "lone")
     model = HierarchicalClassifier(GROUPS, random_state=0)
