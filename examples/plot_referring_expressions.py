@@ -114,8 +114,7 @@ spot = [(i, height[m["referent"]]) for i, m in enumerate(mentions)]
 fig, ax = plt.subplots(
     figsize=(0.8 * len(mentions) + 1.5, 0.9 * len(people) + 0.8), layout="constrained"
 )
-graph = new[shown].to_networkx(y_test[shown])
-for u, v, kind in graph.edges(data="type"):
+for u, v, kind, *_ in X_test[shown]["edges"]:
     if kind == "next":
         ax.plot(*zip(spot[u], spot[v]), color="0.7", zorder=0)
     elif kind == "entity 1":
