@@ -133,8 +133,7 @@ spot = [(i, height[m["person"]]) for i, m in enumerate(mentions)]
 fig, ax = plt.subplots(
     figsize=(0.8 * len(mentions) + 1.5, 0.9 * len(people) + 0.8), layout="constrained"
 )
-graph = new[0].to_networkx(wanted)
-for u, v, kind in graph.edges(data="type"):
+for u, v, kind, *_ in shown["edges"]:
     if kind == "next":
         ax.plot(*zip(spot[u], spot[v]), color="0.7", zorder=0)
     elif kind == "person":

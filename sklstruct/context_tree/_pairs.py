@@ -86,8 +86,6 @@ class Pairs:
             check_sorted_groups("target", target, ptr, "classes are sorted")
         self._set(tree, ptr, target, None)
 
-    whole = True  # False in a shard, which has some of the branches; see `total`
-
     def _set(self, tree, ptr, target, parent):
         self.tree, self.ptr, self.target = tree, ptr, target
         self.n_classes = int(ptr[1])
@@ -342,10 +340,6 @@ class Pairs:
         total : float or ndarray
             Of the same shape.
         """
-        return x
-
-    def largest(self, x: np.ndarray) -> np.ndarray:
-        """A maximum over the branches, taken over the whole tree; see `total`."""
         return x
 
     # ----------------------------------------------------------- object model

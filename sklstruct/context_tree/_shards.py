@@ -25,16 +25,13 @@ from ._tree import check_size, tree_of_arrays
 
 
 class Exchange(Protocol):
-    """Sums and maxima over the shards of a tree.
+    """Sums over the shards of a tree.
 
     All shards call the same methods in the same order.
     """
 
     def total(self, x: np.ndarray) -> np.ndarray:
         """The sum of the arrays of all shards, in the order of the shards."""
-
-    def largest(self, x: np.ndarray) -> np.ndarray:
-        """The entry-wise maximum of the arrays of all shards."""
 
 
 class PairShard(Pairs):
@@ -49,7 +46,7 @@ class PairShard(Pairs):
         Number of levels of the whole tree; the last ones may be empty here.
 
     exchange : Exchange
-        Computes sums and maxima over all shards.
+        Computes sums over all shards.
     """
 
     def __init__(self, pairs: Pairs, n_levels: int, exchange: Exchange) -> None:
@@ -60,14 +57,9 @@ class PairShard(Pairs):
         self._set(tree, pairs.ptr, pairs.target, pairs.parent)
         self._exchange = exchange
 
-    whole = False
-
     def total(self, x: Any) -> Any:
         whole = self._exchange.total(np.atleast_1d(np.asarray(x, dtype=np.float64)))
         return whole if np.ndim(x) else float(whole[0])
-
-    def largest(self, x: np.ndarray) -> np.ndarray:
-        return self._exchange.largest(np.asarray(x, dtype=np.float64))
 
     def terminal_counts(self, count: np.ndarray) -> np.ndarray:
         terminal = super().terminal_counts(count)

@@ -1,8 +1,8 @@
 """Fits of estimators on the shards of a tree.
 
-The fit of such an estimator runs on every shard at once. It needs only sums and maxima
-over all shards, by `Pairs.total` and `Pairs.largest`. `FITS` lists these estimators;
-subclasses are not included, because they may need more.
+The fit of such an estimator runs on every shard at once. It needs only sums over all
+shards, by `Pairs.total`. `FITS` lists these estimators; subclasses are not included,
+because they may need more.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class LogLinearFit(ShardedFit):
             raise ValueError(
                 f"penalty={estimator.penalty!r} cannot work on the shards of a tree "
                 "(its bound penalty has not sharded=True); use one of "
-                f"{sorted(PENALTIES)}"
+                f"{sorted(name for name in PENALTIES if PENALTIES[name].bound.sharded)}"
             )
         whole_tree = {"gap_tol": solver.gap_tol, "prior": estimator.prior}
         for name, value in whole_tree.items():

@@ -497,47 +497,6 @@ class FactorGraph:
             )
         return state
 
-    # -------------------------------------------------------------------- networkx
-
-    def to_networkx(self, y: Sequence[Any] | None = None) -> Any:
-        """The graph of the variables, for drawing and for graph algorithms.
-
-        Parameters
-        ----------
-        y : array-like of shape (n_variables,), default=None
-            Values to attach to the nodes.
-
-        Returns
-        -------
-        graph : networkx.MultiDiGraph
-            A node for each variable, 0 ... n_variables - 1, with the attributes
-            ``candidates`` and, if y is given, ``value``; an edge for each edge with
-            the attribute ``type``.
-
-        Raises
-        ------
-        ImportError
-            If networkx is not installed.
-        """
-        try:
-            import networkx as nx
-        except ImportError as exc:
-            raise ImportError(
-                "to_networkx needs networkx: pip install networkx"
-            ) from exc
-        graph = nx.MultiDiGraph(name=self.name or "")
-        values = None if y is None else self.decode(self.encode(y)).tolist()
-        for i, candidates in enumerate(self.candidates):
-            graph.add_node(i, candidates=candidates)
-            if values is not None:
-                graph.nodes[i]["value"] = values[i]
-        types = np.repeat(np.array(self.edge_types, object), self.n_edges_of_type)
-        for u, v, kind in zip(
-            self.edge_u.tolist(), self.edge_v.tolist(), types.tolist()
-        ):
-            graph.add_edge(u, v, type=kind)
-        return graph
-
 
 class Forest(NamedTuple):
     """Breadth-first order of each instance, parents (-1: a root), whether a forest."""

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._compat import BaseEstimator
 from .._parallel import ThreadMap
-from ..symbols import LabelLists, is_missing
+from ..symbols import LabelLists, check_pairs, is_missing, items
 from ._graph import FactorGraph, as_labels
 from ._inference import BlockInference, over_blocks
 from ._observations import chains, find_columns, learn_columns
@@ -355,37 +355,19 @@ def check_labels(y: Any, lengths: list[int], unknown: bool = False) -> list[list
 
     unknown: whether labels may be None, and so a whole sequence.
     """
-    rows = as_label_rows(y)
-    if len(rows) != len(lengths):
-        raise ValueError(
-            f"y must have labels for each sequence: X has {len(lengths)}, y has "
-            f"{len(rows)}"
-        )
-    labels = []
-    for i, row in enumerate(rows):
-        if unknown and row is None:
-            row = [None] * lengths[i]
-        if isinstance(row, (str, bytes)):
-            raise ValueError(f"y[{i}] must be a list of labels, got {row!r:.60}")
+    _, rows = check_pairs([range(n) for n in lengths], y)
+    labels = list(map(items, rows))
+    for i, row in enumerate(labels):
         try:
-            values = [v.item() if isinstance(v, np.generic) else v for v in row]
-            set(values)
+            set(row)
         except TypeError as exc:
             raise ValueError(f"y[{i}] must be a list of hashable labels") from exc
-        if len(values) != lengths[i]:
-            raise ValueError(
-                f"y[{i}] must have a label for each of the {lengths[i]} observations "
-                f"of X[{i}], got {len(values)}"
-            )
-        for t, value in enumerate(values):
-            if is_missing(value):
-                if value is None and unknown:
-                    continue
+        for t, value in enumerate(row):
+            if is_missing(value) and not (unknown and value is None):
                 remedy = "; an unknown label is None" if unknown else ""
                 raise ValueError(
                     f"y[{i}] has no label at item {t}, but {value!r}{remedy}"
                 )
-        labels.append(values)
     return labels
 
 

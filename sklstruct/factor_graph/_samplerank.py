@@ -519,7 +519,7 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
 
 
 def _checked(loss: Any, i: int) -> float:
-    """What a loss in Python returned for instance i."""
+    """The number that a loss in Python returned for instance i."""
     try:
         number = float(loss)
     except (TypeError, ValueError):

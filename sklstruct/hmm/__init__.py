@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ._hmm import HighOrderHMM as HighOrderHMM
     from ._lattice import LatticeTooLargeError
     from ._max_arpa import write_max_arpa as write_max_arpa
-    from ._sequences import split_sequences as split_sequences
     from ._suffix_emission import SuffixEmission as SuffixEmission
     from ._vector_emissions import GaussianEmission as GaussianEmission
     from ._vector_emissions import PoissonEmission as PoissonEmission

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -12,11 +10,10 @@ from sklearn.base import clone
 
 from .._checks import as_floats
 from .._compat import HasMethods, Interval
-from ..symbols import is_unknown
-from ._emissions import Emission, weight_option
+from ._emissions import RowsEmission, weight_option
 
 
-class ClassifierEmission(Emission):
+class ClassifierEmission(RowsEmission):
     r"""Probabilities of any classifier, divided by the frequencies of the labels.
 
     .. math::
@@ -96,39 +93,21 @@ class ClassifierEmission(Emission):
         self.prior_weight = prior_weight
         self.min_proba = min_proba
 
-    def _fit(self, X, ids, n_labels, weight):
-        flat = [o for sequence in X for o in sequence]
-        labels = np.concatenate(ids) if len(ids) else np.empty(0, dtype=np.int32)
-        keep = np.array([not is_unknown(o) for o in flat], dtype=bool) & (labels >= 0)
-        if weight is not None:
-            weight = np.concatenate(weight)
-            keep &= weight > 0
-            weight = weight[keep]
-        if not keep.any():
-            raise ValueError("X holds no observation to learn emissions from")
-        observations, labels = list(itertools.compress(flat, keep)), labels[keep]
+    def _learn(self, observations, label, weight, n_labels):
         self.estimator_ = clone(self.estimator)
         options = {} if weight is None else weight_option(self.estimator_, weight)
-        self.estimator_.fit(_stack(observations), labels.tolist(), **options)
+        self.estimator_.fit(_stack(observations), label.tolist(), **options)
         self._ids = np.asarray(self.estimator_.classes_, dtype=np.int32)
-        counts = np.bincount(labels, weight, minlength=n_labels)[self._ids]
+        counts = np.bincount(label, weight, minlength=n_labels)[self._ids]
         self._log_prior = np.log(counts / counts.sum())
         self.approximate_ = self.min_proba > 0
 
-    def candidates(self, X: Sequence) -> list:
-        """(label ids, log-factors) of every observation; None if it is missing."""
-        flat = [o for sequence in X for o in sequence if not is_unknown(o)]
-        rows = iter(())
-        if flat:
-            log_proba = self._log_proba(_stack(flat))
-            factor = self.weight * (log_proba - self.prior_weight * self._log_prior)
-            if self.min_proba > 0:
-                factor[log_proba < np.log(self.min_proba)] = -np.inf
-            rows = iter(factor)
-        return [
-            [None if is_unknown(o) else (self._ids, next(rows)) for o in sequence]
-            for sequence in X
-        ]
+    def _rows(self, observations):
+        log_proba = self._log_proba(_stack(observations))
+        factor = self.weight * (log_proba - self.prior_weight * self._log_prior)
+        if self.min_proba > 0:
+            factor[log_proba < np.log(self.min_proba)] = -np.inf
+        return factor
 
     def _log_proba(self, samples):
         """(n_samples, n_classes) as the classifier gives them, checked."""

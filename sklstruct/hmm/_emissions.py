@@ -16,6 +16,8 @@ from .._docs import shared_docs
 from ..symbols import is_unknown
 
 # A block of the docstrings of `sample`; see `shared_docs`.
+NOTHING = "X holds no observation to learn emissions from"
+
 DRAWN_IDS = """
 ids : int ndarray of shape (n,)
     Label ids that `fit` has observed.
@@ -61,10 +63,20 @@ class Emission(BaseEstimator):
         self : object
         """
         self._validate_params()
-        self._fit(X, ids, n_labels, weight)
+        label = np.concatenate(ids) if len(ids) else np.empty(0, dtype=np.int32)
+        keep = label >= 0
+        flat = None if weight is None else np.concatenate(weight)
+        if flat is not None:
+            keep &= flat > 0
+            flat = flat[keep]
+        observations = list(itertools.chain.from_iterable(X))
+        if not keep.all():
+            observations = list(itertools.compress(observations, keep.tolist()))
+        self._fit(observations, label[keep], flat, n_labels)
         return self
 
-    def _fit(self, X, ids, n_labels, weight):
+    def _fit(self, observations, label, weight, n_labels):
+        """Learn from observations, of which some may be missing, and their labels."""
         raise NotImplementedError
 
     def candidates(self, X: Sequence) -> list:
@@ -95,6 +107,38 @@ class Emission(BaseEstimator):
     def _random_shares(self, observations, n_labels, rng):
         """(n_observations, n_labels) to start from where no label is known."""
         return rng.dirichlet(np.ones(n_labels), size=len(observations))
+
+
+class RowsEmission(Emission):
+    """Base of emissions that give the factors of many observations at once."""
+
+    _ids: np.ndarray  # labels that were observed; only these are candidates
+
+    def _fit(self, observations, label, weight, n_labels):
+        keep = ~np.fromiter(map(is_unknown, observations), bool)
+        if not keep.any():
+            raise ValueError(NOTHING)
+        known = list(itertools.compress(observations, keep.tolist()))
+        self._learn(
+            known, label[keep], None if weight is None else weight[keep], n_labels
+        )
+
+    def _learn(self, observations, label, weight, n_labels):
+        """Learn from observations that are not missing."""
+        raise NotImplementedError
+
+    def candidates(self, X: Sequence) -> list:
+        """(label ids, log-factors) of every observation; None if it is missing."""
+        flat = [o for sequence in X for o in sequence if not is_unknown(o)]
+        rows = iter(self._rows(flat) if flat else ())
+        return [
+            [None if is_unknown(o) else (self._ids, next(rows)) for o in sequence]
+            for sequence in X
+        ]
+
+    def _rows(self, observations):
+        """(n_observations, n_observed_labels) log-factors."""
+        raise NotImplementedError
 
 
 class CategoricalEmission(Emission):
@@ -139,8 +183,8 @@ class CategoricalEmission(Emission):
     def __init__(self, floor: float = 0.0):
         self.floor = floor
 
-    def _fit(self, X, ids, n_labels, weight):
-        code, table = count_symbols(X, ids, n_labels, weight)
+    def _fit(self, observations, label, weight, n_labels):
+        code, table = count_symbols(observations, label, weight, n_labels)
         self.label_counts_ = table.sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.nan_to_num(table / self.label_counts_)
@@ -225,18 +269,9 @@ def hashable(observation: Any) -> Any:
 
 
 def count_symbols(
-    X: list, ids: list, n_labels: int, weight: Any
+    observations: list, label: np.ndarray, weight: Any, n_labels: int
 ) -> tuple[dict, np.ndarray]:
     """(row of each symbol, counts of labels); missing observations do not count."""
-    label = np.concatenate(ids) if len(ids) else np.empty(0, dtype=np.int32)
-    keep = label >= 0
-    if weight is not None:
-        weight = np.concatenate(weight)
-        keep &= weight > 0
-        weight = weight[keep]
-    observations = list(itertools.chain.from_iterable(X))
-    if not keep.all():
-        observations = list(itertools.compress(observations, keep.tolist()))
     try:
         code = dict.fromkeys(observations)
     except TypeError:
@@ -246,13 +281,13 @@ def count_symbols(
     # -1: missing. One test for each symbol is faster than one for each position.
     known = [o for o in code if not is_unknown(o)]
     if not known:
-        raise ValueError("X holds no observation to learn emissions from")
+        raise ValueError(NOTHING)
     code.update(dict.fromkeys(code, -1))
     code.update(zip(known, range(len(known))))
     at = np.array([code[o] for o in observations], dtype=np.int64)
     kept = slice(None) if len(known) == len(code) else at >= 0
     table = np.bincount(
-        at[kept] * n_labels + label[keep][kept],
+        at[kept] * n_labels + label[kept],
         None if weight is None else weight[kept],
         minlength=len(known) * n_labels,
     )

@@ -100,8 +100,8 @@ class SuffixEmission(Emission):
         self.min_proba = min_proba
         self.guess = guess
 
-    def _fit(self, X, ids, n_labels, weight):
-        code, table = count_symbols(X, ids, n_labels, weight)
+    def _fit(self, observations, label, weight, n_labels):
+        code, table = count_symbols(observations, label, weight, n_labels)
         # Expected counts are positive for every label; nearly all labels of a word have
         # one close to 0, and are ruled out.
         share = table / table.sum(axis=1, keepdims=True)

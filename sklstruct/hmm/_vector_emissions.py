@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -15,53 +13,37 @@ from sklearn.cluster import KMeans
 
 from .._compat import Interval, StrOptions
 from .._docs import shared_docs
-from ..symbols import is_unknown
-from ._emissions import DRAWN_IDS, Emission
+from ._emissions import DRAWN_IDS, RowsEmission
 
 _LARGEST = 1e150  # sums of many squares stay finite
 
 
-class VectorEmission(Emission):
+class VectorEmission(RowsEmission):
     """Base of densities of vectors: a number is a vector of length 1."""
 
-    _ids: NDArray  # labels that were observed; only these are candidates
     n_features_in_: int
 
-    def _fit(self, X, ids, n_labels, weight):
-        flat = [o for sequence in X for o in sequence]
-        label = np.concatenate(ids) if len(ids) else np.empty(0, dtype=np.int32)
-        w = np.ones(len(flat)) if weight is None else np.concatenate(weight)
-        keep = (label >= 0) & (w > 0) & ~np.fromiter(map(is_unknown, flat), bool)
-        if not keep.any():
-            raise ValueError("X holds no observation to learn emissions from")
-        x = _vectors([*itertools.compress(flat, keep)])
+    def _learn(self, observations, label, weight, n_labels):
+        x = _vectors(observations)
         self.n_features_in_ = x.shape[1]
         share = np.zeros((len(x), n_labels))
-        share[np.arange(len(x)), label[keep]] = w[keep]
+        share[np.arange(len(x)), label] = 1.0 if weight is None else weight
         total = share.sum(axis=0)
         self._ids = np.flatnonzero(total > 0).astype(np.int32)
-        self._learn(x, share[:, self._ids].T, total[self._ids, None])
+        self._estimate(x, share[:, self._ids].T, total[self._ids, None])
 
-    def _learn(self, x, share, total):
+    def _estimate(self, x, share, total):
         """Learn from vectors and their weights with each observed label."""
         raise NotImplementedError
 
-    def candidates(self, X: Sequence) -> list:
-        """(label ids, log-densities) of every observation; None if it is missing."""
-        flat = [o for sequence in X for o in sequence if not is_unknown(o)]
-        rows = iter(())
-        if flat:
-            x = _vectors(flat)
-            if x.shape[1] != self.n_features_in_:
-                raise ValueError(
-                    f"X has observations of {x.shape[1]} numbers, but fit saw vectors "
-                    f"of {self.n_features_in_}"
-                )
-            rows = iter(self._log_density(x))
-        return [
-            [None if is_unknown(o) else (self._ids, next(rows)) for o in sequence]
-            for sequence in X
-        ]
+    def _rows(self, observations):
+        x = _vectors(observations)
+        if x.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has observations of {x.shape[1]} numbers, but fit saw vectors of "
+                f"{self.n_features_in_}"
+            )
+        return self._log_density(x)
 
     def _log_density(self, x):
         """(n_observations, n_observed_labels)."""
@@ -149,7 +131,7 @@ class GaussianEmission(VectorEmission):
         self.covariance = covariance
         self.prior = prior
 
-    def _learn(self, x, share, total):
+    def _estimate(self, x, share, total):
         self.means_ = share @ x / total
         d = x.shape[1]
         full = self.covariance == "full"
@@ -288,7 +270,7 @@ class PoissonEmission(VectorEmission):
     def __init__(self, prior: float = 0.01):
         self.prior = prior
 
-    def _learn(self, x, share, total):
+    def _estimate(self, x, share, total):
         _check_counts(x)
         self.rates_ = (self.prior + share @ x) / (self.prior + total)
 

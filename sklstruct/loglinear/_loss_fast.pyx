@@ -25,13 +25,14 @@ time; the C library's scalar exp alone would double the cost).
 """
 
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
 
 
 cdef void _forward(Py_ssize_t lo, Py_ssize_t hi, bint top,
                    const int32_t *parent, const int32_t *pair_ptr,
                    const int32_t *pair_parent, double z_root,
-                   double *es, double *grad, double *z,
-                   double *a) noexcept nogil:
+                   double *es, double *z) noexcept nogil:
+    """exp(score) and Z of one level; es holds exp(beta w)."""
     cdef Py_ssize_t n, p
     cdef double s, above, here
     for n in range(lo, hi):
@@ -41,9 +42,7 @@ cdef void _forward(Py_ssize_t lo, Py_ssize_t hi, bint top,
             here = es[p] * above
             es[p] = here
             s += here - above
-            grad[p] = 0.0
         z[n] = s + (z_root if top else z[parent[n]])
-        a[n] = 0.0
 
 
 cdef void _backward(Py_ssize_t lo, Py_ssize_t hi, const int32_t *parent,
@@ -107,7 +106,7 @@ def block_gradient(const int64_t[::1] lo, const int64_t[::1] hi,
     exp(beta w) of the deepest level's pairs. beta has one entry per level, or one per
     node. a_root (1) and e_root (V) accumulate the sums that the root needs.
     """
-    cdef Py_ssize_t k, deepest = lo.shape[0] - 1
+    cdef Py_ssize_t k, n, deepest = lo.shape[0] - 1
     cdef bint per_node = beta.shape[0] != lo.shape[0]
     cdef const double *b
     cdef double *a_above
@@ -115,7 +114,10 @@ def block_gradient(const int64_t[::1] lo, const int64_t[::1] hi,
     with nogil:
         for k in range(1, deepest):
             _forward(lo[k], hi[k], k == 1, &parent[0], &pair_ptr[0],
-                     &pair_parent[0], z_root, &es[0], &grad[0], &z[0], &a[0])
+                     &pair_parent[0], z_root, &es[0], &z[0])
+            n = pair_ptr[hi[k]] - pair_ptr[lo[k]]
+            memset(&grad[0] + pair_ptr[lo[k]], 0, n * sizeof(double))
+            memset(&a[0] + lo[k], 0, (hi[k] - lo[k]) * sizeof(double))
         for k in range(deepest, 0, -1):
             if lo[k] == hi[k]:
                 continue
@@ -137,18 +139,11 @@ def block_normalisers(const int64_t[::1] lo, const int64_t[::1] hi,
                       const int32_t[::1] pair_parent, double z_root,
                       double[::1] es, double[::1] z):
     """exp(score) and Z of the block, for every level; es holds exp(beta w)."""
-    cdef Py_ssize_t k, n, p
-    cdef double s, above, here
+    cdef Py_ssize_t k
     with nogil:
         for k in range(1, lo.shape[0]):
-            for n in range(lo[k], hi[k]):
-                s = z_root if k == 1 else z[parent[n]]
-                for p in range(pair_ptr[n], pair_ptr[n + 1]):
-                    above = es[pair_parent[p]]
-                    here = es[p] * above
-                    es[p] = here
-                    s += here - above
-                z[n] = s
+            _forward(lo[k], hi[k], k == 1, &parent[0], &pair_ptr[0],
+                     &pair_parent[0], z_root, &es[0], &z[0])
 
 
 def dot(const double[::1] a, const double[::1] b):

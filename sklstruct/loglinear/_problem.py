@@ -335,10 +335,10 @@ class Problem:
         """True if two arrays beside the pairs are equal."""
         return self.sum_over(lambda _, lo, hi: float((a[lo:hi] != b[lo:hi]).any())) == 0
 
-    def share_root(self, of_pairs: np.ndarray, largest: bool = False) -> None:
-        """Sum the root's entries over the shards of a tree, or take the largest."""
+    def share_root(self, of_pairs: np.ndarray) -> None:
+        """Sum the root's entries over the shards of a tree."""
         root = of_pairs[: self.n_classes]
-        root[:] = self.pairs.largest(root) if largest else self.pairs.total(root)
+        root[:] = self.pairs.total(root)
 
     def upward(
         self,

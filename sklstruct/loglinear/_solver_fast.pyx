@@ -199,34 +199,3 @@ def forest_centres(Py_ssize_t lo, Py_ssize_t hi, bint positive,
             else:
                 group_kappa[p] = group_kappa[p] / metric[p]
                 rho[p] = -1.0
-
-
-def excess(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] target,
-           const double[::1] metric, const double[::1] v,
-           const double[::1] level, double[:, ::1] over):
-    """The part of a class above its level: over[0, y] += D (|v| - level[y])_+,
-    over[1, y] += D of these pairs."""
-    cdef Py_ssize_t p, ms = 0 if metric.shape[0] == 1 else 1
-    cdef int32_t y
-    cdef double x
-    with nogil:
-        for p in range(lo, hi):
-            y = target[p]
-            x = fabs(v[p]) - level[y]
-            if x > 0.0:
-                over[0, y] += metric[p * ms] * x
-                over[1, y] += metric[p * ms]
-
-
-def clip(Py_ssize_t lo, Py_ssize_t hi, const int32_t[::1] target,
-         const double[::1] level, double[::1] v):
-    """|v| at most the level of its class."""
-    cdef Py_ssize_t p
-    cdef double cap
-    with nogil:
-        for p in range(lo, hi):
-            cap = level[target[p]]
-            if v[p] > cap:
-                v[p] = cap
-            elif v[p] < -cap:
-                v[p] = 0.0 - cap       # never -0.0

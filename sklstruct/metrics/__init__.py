@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ._likelihood import log_likelihood as log_likelihood
     from ._likelihood import perplexity as perplexity
     from ._ranked_labels import label_propensities as label_propensities
-    from ._ranked_labels import make_ranking_scorer as make_ranking_scorer
     from ._ranked_labels import ndcg_at_k as ndcg_at_k
     from ._ranked_labels import precision_at_k as precision_at_k
     from ._ranked_labels import (

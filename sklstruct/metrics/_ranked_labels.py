@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +10,6 @@ from sklearn.utils import check_array
 from .._checks import as_indicator, check_sparse, check_top_k
 from .._compat import _check_sample_weight
 from .._docs import shared_docs
-from .._likelihood import last_step
 
 _BLOCKS = {
     "shared_parameters": """
@@ -303,55 +298,3 @@ def propensity_scored_precision_at_k(
     ideal = np.bincount(row[first], value[order][first], minlength=Y.shape[0])
     total = float(share @ ideal)
     return float(share @ gain) / total if total > 0 else 0.0
-
-
-def make_ranking_scorer(metric: Callable[..., float], **params: Any) -> Callable:
-    """Scorer for ``scoring=`` of a metric of ranked labels.
-
-    The first k labels come from `predict_top_k` if the estimator has it, else from
-    `decision_function` or `predict_proba`. In pipelines and searches the last step is
-    used.
-
-    Parameters
-    ----------
-    metric : callable
-        `precision_at_k`, `ndcg_at_k` or `propensity_scored_precision_at_k`.
-
-    **params : dict
-        Its parameters, such as k.
-
-    Returns
-    -------
-    scorer : callable (estimator, X, y, sample_weight=None) -> float
-        Greater is better.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_multilabel_classification
-    >>> from sklearn.model_selection import cross_val_score
-    >>> from sklstruct.linear import LinearClassifier
-    >>> from sklstruct.metrics import make_ranking_scorer, precision_at_k
-    >>> X, Y = make_multilabel_classification(random_state=0)
-    >>> scorer = make_ranking_scorer(precision_at_k, k=1)
-    >>> model = LinearClassifier(random_state=0)
-    >>> cross_val_score(model, X / 50, Y, scoring=scorer).shape
-    (5,)
-    """
-    return partial(_score, metric, params)
-
-
-def _score(metric, params, estimator, X, y, sample_weight=None):
-    k = params.get("k", 5)
-    last, Z = last_step(estimator, X)
-    if getattr(last, "multilabel_", False) and hasattr(last, "predict_top_k"):
-        score = last.predict_top_k(Z, k)
-    elif hasattr(last, "decision_function"):
-        score = last.decision_function(Z)
-    elif hasattr(last, "predict_proba"):
-        score = last.predict_proba(Z)
-    else:
-        raise TypeError(
-            f"{type(last).__name__} has neither predict_top_k, decision_function nor "
-            "predict_proba: it ranks no labels"
-        )
-    return metric(y, score, sample_weight=sample_weight, **params)

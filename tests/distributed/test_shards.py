@@ -232,13 +232,9 @@ MODELS = {
         penalty=ElasticNet(gamma=0.5, count_weight=[1.0, 1.4, 1.0]), lam=0.17
     ),
     "tree_l2": loglinear(penalty="tree_l2", lam=0.3),
-    "tree_linf": loglinear(penalty="tree_linf", lam=0.3, alpha=0.8),
     "diagonal": loglinear(penalty="l2", lam=0.1, solver="diagonal"),
     "diagonal elastic_net": loglinear(lam=0.3, solver="diagonal"),
     "signed": loglinear(penalty="l2", lam=0.2, positive=False),
-    "free root": loglinear(
-        penalty="tree_linf", lam=0.3, depth_weight=[0.0, 1.0, 1.0, 1.0, 1.0]
-    ),
     "fista": loglinear(penalty="l2", lam=1.0, solver="fista", tol=1e-2),
 }
 
@@ -261,7 +257,7 @@ def test_log_linear_models_are_those_of_the_whole_tree(name, n_shards):
         np.testing.assert_allclose(a, getattr(whole.backoff_model_, part), atol=1e-7)
 
 
-@pytest.mark.parametrize("name", ["l2", "tree_l2", "tree_linf"])
+@pytest.mark.parametrize("name", ["l2", "tree_l2"])
 def test_exchanges_are_of_the_size_of_the_vocabulary(name):
     pairs, count = random_pairs(5, n=3000)
     fitted, _, log = fit_sharded(MODELS[name], pairs, count, 3)
@@ -340,6 +336,9 @@ def test_what_cannot_be_sharded_is_refused():
     other = KneserNeyLM(discount=0.5, padding=-1).fit([[0], [1], [1]], [1, 0, 1])
     with pytest.raises(ValueError, match="prior is not possible on the shards"):
         sharded_fit(StructuredLogLinearLM(prior=other.backoff_model_))
+
+    with pytest.raises(ValueError, match="cannot work on the shards.*'tree_l2'.$"):
+        sharded_fit(StructuredLogLinearLM(penalty="tree_linf"))
 
     class Own(L1):
         class bound(L1.bound):

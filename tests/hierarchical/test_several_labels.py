@@ -12,6 +12,7 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -37,7 +38,7 @@ from sklstruct.linear._calibration import (
 )
 from sklstruct.linear._targets import Targets
 from sklstruct.linear._weights import NodeWeights
-from sklstruct.metrics import make_ranking_scorer, precision_at_k
+from sklstruct.metrics import precision_at_k
 
 NEST = [[[0, 1, 2], [3, 4]], [5, 6, 7], [8, [9, 10, 11]]]
 SHAPES = {
@@ -628,15 +629,22 @@ def test_a_million_labels_of_which_few_are_used(data):
     assert fitted.predict(X).shape == wide.shape
 
 
-def test_search_over_parameters_with_a_ranking_scorer(data):
+@pytest.mark.parametrize("way", ["function", "make_scorer"])
+def test_search_over_parameters_by_ranked_labels(data, way):
     X, Y = data
     node = LinearClassifier("auto")
     model = HierarchicalClassifier(estimator=node, random_state=0)
     pipe = make_pipeline(Normalizer(), model)
+
+    def scoring(model, X, Y):
+        return precision_at_k(Y, model[-1].predict_top_k(model[0].transform(X), 1), k=1)
+
+    if way == "make_scorer":
+        scoring = make_scorer(precision_at_k, response_method="predict_proba", k=1)
     search = GridSearchCV(
         pipe,
         {"hierarchicalclassifier__estimator__C": [1e-4, 1.0]},
-        scoring=make_ranking_scorer(precision_at_k, k=1),
+        scoring=scoring,
         cv=2,
     ).fit(X, Y)
     assert search.best_params_ == {"hierarchicalclassifier__estimator__C": 1.0}

@@ -36,7 +36,6 @@ from sklstruct.hmm import (
     LatticeTooLargeError,
     NoisyChannelDecoder,
     SuffixEmission,
-    split_sequences,
     write_max_arpa,
 )
 from sklstruct.hmm._automaton import ContextAutomaton
@@ -539,13 +538,8 @@ def test_parameters_of_parts_are_checked_before_work():
         NoisyChannelDecoder(model, EditDistanceChannel(-1)).fit(TEXT)
 
 
-def test_split_sequences():
-    assert split_sequences([1, 2, 3], [1, 0, 2]) == [[1], [], [2, 3]]
-    with pytest.raises(ValueError, match="add up to 2, but X has 3"):
-        split_sequences([1, 2, 3], [2])
-    with pytest.raises(ValueError, match="negative"):
-        split_sequences([1, 2, 3], [4, -1])
-    X = split_sequences(np.array([[0], [2], [1]]), [2, 1])
+def test_columns_are_not_symbols():
+    X = np.split(np.array([[0], [2], [1]]), [2])
     with pytest.raises(TypeError, match=r"X holds array\(\[0\]\).*the column X.ravel"):
         HighOrderHMM(2).fit(X, [["a", "b"], ["b"]])
 

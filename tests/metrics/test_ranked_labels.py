@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import ndcg_score
-from sklearn.multiclass import OneVsRestClassifier
 
 from sklstruct.metrics import (
     label_propensities,
-    make_ranking_scorer,
     ndcg_at_k,
     precision_at_k,
     propensity_scored_precision_at_k,
@@ -125,12 +122,3 @@ def test_bad_input(case):
         label_propensities(Y[:2])
     with pytest.raises(ValueError, match="B > -1"):
         label_propensities(Y, B=-1)
-
-
-def test_scorer_of_other_classifiers(case):
-    Y, score, _ = case
-    model = OneVsRestClassifier(LogisticRegression()).fit(score, Y)
-    found = make_ranking_scorer(precision_at_k, k=2)(model, score, Y)
-    assert found == precision_at_k(Y, model.decision_function(score), k=2)
-    with pytest.raises(TypeError, match="ranks no labels"):
-        make_ranking_scorer(precision_at_k)(object(), score, Y)

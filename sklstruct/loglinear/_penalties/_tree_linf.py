@@ -9,21 +9,16 @@ import numpy as np
 from ..._docs import shared_docs
 from ..._penalties import DEPTH_WEIGHT, DepthWeighted, Penalty
 from ...prox import _tree_prox_fast as _prox
-from .. import _solver_fast as _fast
 from ._base import ProximalPenalty
 
 if TYPE_CHECKING:
     from .._problem import Problem
-
-# Newton steps; the piecewise linear functions of real data have fewer pieces.
-MAX_NEWTON = 100
 
 
 class BoundTreeLinf(ProximalPenalty):
     """Its operator clips subtrees to a common level, which composes over nested
     groups in any diagonal metric."""
 
-    sharded = True
     coupling = 1.0
 
     def __init__(self, penalty: Penalty, problem: Problem) -> None:
@@ -45,7 +40,6 @@ class BoundTreeLinf(ProximalPenalty):
 
         def push(lo, hi):
             _prox.tree_linf_norm_push(parent, state, lo, hi)
-            problem.share_root(state, largest=True)
 
         return problem.upward(up, push, clear=state)
 
@@ -66,59 +60,8 @@ class BoundTreeLinf(ProximalPenalty):
         def down(k, lo, hi):
             _prox.tree_linf_down(parent, out, slots, lo, hi)
 
-        if not problem.pairs.whole:
-            return self._prox_of_shard(up, down, metric, out)
         problem.upward(up, push)
         problem.downward(down)
-        return out
-
-    def _prox_of_shard(self, up, down, metric, out):
-        """The inner groups first, then the root's, whose pairs are in all shards.
-
-        Inside the root's group of a class the operator lowers what is above a level r
-        to it, sum D (|v| - r)_+ being the strength: a convex falling function of r, and
-        piecewise linear, so that Newton's method ends at its zero. A step needs two
-        sums per class.
-        """
-        problem, target = self.problem, self.problem.pairs.target
-        V = problem.n_classes
-
-        def up_branches(k, lo, hi, push):
-            if k > 0:
-                up(k, lo, hi, push)
-
-        self._slots["value"][:V], self._slots["mass"][:V] = np.inf, 0.0
-        self._slots["child"][:V] = -1
-        problem.upward(up_branches, lambda lo, hi: None)
-        problem.downward(down)
-
-        strength = float(problem.strength.at(0)[0])
-        if strength == 0.0:
-            return out
-        # The level that the root's pair alone would have: Newton's steps start there,
-        # at most at the solution, and rise to it.
-        level = np.maximum(np.abs(out[:V]) - strength / metric[:V], 0.0)
-
-        def above(chunks):
-            over = np.zeros((2, V))
-            for k, lo, hi in chunks:
-                if k > 0:
-                    _fast.excess(lo, hi, target, metric, out, level, over)
-            return over
-
-        for _ in range(MAX_NEWTON):
-            below = sum(problem.map(above, problem.chunks), np.zeros((2, V)))
-            over = problem.pairs.total(below.ravel()).reshape(2, V)
-            _fast.excess(0, V, target, metric, out, level, over)
-            left, slope = over[0] - strength, over[1]
-            found = level + np.divide(left, slope, out=-level, where=slope > 0.0)
-            np.maximum(found, 0.0, out=found)
-            moved = np.abs(found - level) > 1e-15 * found
-            level[:] = found
-            if not moved.any():
-                break
-
-        problem.sum_over(lambda _, lo, hi: _fast.clip(lo, hi, target, level, out))
         return out
 
 
