@@ -1,9 +1,8 @@
 """ARPA files: parsing lines, formatting lines.
 
-Reading. `WordTable` maps the bytes of a word to its id (open addressing, FNV-1a
-hash, words stored one after the other). `parse_block` takes whole lines out of a byte
-buffer and writes word ids and values to the caller's arrays: about 100 ns a line plus
-a hash probe a word.
+Reading. `parse_block` takes whole lines out of a byte buffer, looks the words up in the
+arrays of a `WordTable`, and writes word ids and values to the caller's arrays: about
+100 ns a line plus a hash probe a word.
 
 Writing. `format_block` fills a byte buffer with lines: the words of a node are found
 by walking to the root, which yields them oldest first. Values are written by integer
@@ -12,8 +11,9 @@ arithmetic, with a fixed number of decimals or with the digits that they need.
 
 from libc.math cimport INFINITY, fabs, floor, isinf, isnan, log10, pow
 from libc.stdint cimport int64_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
+
+from ..symbols._words_fast cimport Words, add_word, find_word, hash_byte, words_of
 
 cdef enum:
     SPARE = 16
@@ -21,7 +21,7 @@ cdef enum:
 # Bytes that text and buffer of `format_block` have beyond what is used.
 SPARE_BYTES = SPARE
 
-# Results of parse_block. MORE and DONE are not errors.
+# Results of parse_block. MORE, DONE, BLANK and FULL are not errors.
 cpdef enum:
     MORE = 0
     DONE = 1
@@ -33,106 +33,8 @@ cpdef enum:
     UNKNOWN_WORD = 7
     BAD_BACKOFF = 8
     HIGHEST_BACKOFF = 9
-    NO_MEMORY = 10
+    FULL = 10
     HUGE_BACKOFF = 11
-
-
-cdef class WordTable:
-    """Ids 0, 1, ... of byte strings in the order they were added."""
-
-    cdef unsigned char* text
-    cdef int64_t* start      # n_words + 1 offsets into text
-    cdef int* slot           # id or -1
-    cdef int64_t text_capacity, n_words, word_capacity, n_slots
-
-    def __cinit__(self):
-        self.text_capacity = 1 << 16
-        self.word_capacity = 1 << 12
-        self.n_slots = 1 << 14
-        self.text = <unsigned char*>malloc(self.text_capacity)
-        self.start = <int64_t*>malloc((self.word_capacity + 1) * sizeof(int64_t))
-        self.slot = <int*>malloc(self.n_slots * sizeof(int))
-        if not self.text or not self.start or not self.slot:
-            raise MemoryError
-        cdef int64_t i
-        for i in range(self.n_slots):
-            self.slot[i] = -1
-        self.start[0] = 0
-
-    def __dealloc__(self):
-        free(self.text)
-        free(self.start)
-        free(self.slot)
-
-    def __len__(self):
-        return self.n_words
-
-    def words(self):
-        """All words as bytes, in the order of their ids."""
-        cdef int64_t i
-        return [
-            self.text[self.start[i]:self.start[i + 1]] for i in range(self.n_words)
-        ]
-
-    cdef int64_t probe(self, const unsigned char* word, int64_t size) noexcept nogil:
-        """The slot that holds the word, or the free slot for it."""
-        cdef uint64_t h = 14695981039346656037ULL
-        cdef int64_t i, at
-        cdef int known
-        for i in range(size):
-            h = (h ^ word[i]) * 1099511628211ULL
-        at = <int64_t>((h ^ (h >> 32)) & <uint64_t>(self.n_slots - 1))
-        while True:
-            known = self.slot[at]
-            if known < 0:
-                return at
-            if (
-                self.start[known + 1] - self.start[known] == size
-                and memcmp(self.text + self.start[known], word, size) == 0
-            ):
-                return at
-            at = (at + 1) & (self.n_slots - 1)
-
-    cdef int add(self, const unsigned char* word, int64_t size) noexcept nogil:
-        """Id of a word, which may be there already; -1 without memory."""
-        cdef int64_t i, at
-        cdef void* grown
-        if 2 * (self.n_words + 1) > self.n_slots:
-            grown = realloc(self.slot, 2 * self.n_slots * sizeof(int))
-            if not grown:
-                return -1
-            self.slot = <int*>grown
-            self.n_slots *= 2
-            for i in range(self.n_slots):
-                self.slot[i] = -1
-            for i in range(self.n_words):
-                at = self.probe(
-                    self.text + self.start[i], self.start[i + 1] - self.start[i]
-                )
-                self.slot[at] = <int>i
-        at = self.probe(word, size)
-        if self.slot[at] >= 0:
-            return self.slot[at]
-        if self.n_words == self.word_capacity:
-            grown = realloc(
-                self.start, (2 * self.word_capacity + 1) * sizeof(int64_t)
-            )
-            if not grown:
-                return -1
-            self.start = <int64_t*>grown
-            self.word_capacity *= 2
-        if self.start[self.n_words] + size > self.text_capacity:
-            i = 2 * (self.text_capacity + size)
-            grown = realloc(self.text, i)
-            if not grown:
-                return -1
-            self.text = <unsigned char*>grown
-            self.text_capacity = i
-        memcpy(self.text + self.start[self.n_words], word, size)
-        self.slot[at] = <int>self.n_words
-        self.n_words += 1
-        self.start[self.n_words] = self.start[self.n_words - 1] + size
-        return <int>(self.n_words - 1)
 
 
 cdef inline bint same(const unsigned char* a, const char* b, int64_t n) noexcept nogil:
@@ -214,7 +116,7 @@ cdef inline bint separates(unsigned char byte) noexcept nogil:
 
 
 def parse_block(
-    WordTable words,
+    table,
     const unsigned char[::1] buffer,
     Py_ssize_t start,
     Py_ssize_t stop,
@@ -226,6 +128,8 @@ def parse_block(
 ):
     """Read whole lines buffer[start:stop] into rows row.. of ids and values.
 
+    table : `WordTable`, whose arena has room for the buffer. FULL: the table has to
+    grow before the line is read.
     ids : (rows, order) word ids; with add_words the words of unigrams are added, and a
     word that occurs again has the id of its first line.
     values : (rows, 2) log10 probability and back-off weight (0 where absent). At the
@@ -238,8 +142,12 @@ def parse_block(
     cdef Py_ssize_t n_rows = ids.shape[0]
     cdef Py_ssize_t line = start, pos, end, begin = start, after = start
     cdef int code = MORE, field, word
-    cdef int64_t at
+    cdef uint64_t h, at, seed = table.seed
     cdef double value
+    # Pointers into arrays that `table` holds.
+    cdef Words words = words_of(
+        table.slots, table.hashes, table.ends, table.arena, table.n_words
+    )
     with nogil:
         while line < stop:
             if row == n_rows:
@@ -261,7 +169,9 @@ def parse_block(
                 if pos == end:
                     break
                 begin = pos
+                h = seed
                 while pos < end and not separates(buffer[pos]):
+                    h = hash_byte(h, buffer[pos])
                     pos += 1
                 if field == 0:
                     if buffer[begin] == c'\\':
@@ -276,13 +186,12 @@ def parse_block(
                     values[row, 0] = value
                 elif field <= order:
                     if add_words:
-                        word = words.add(&buffer[begin], pos - begin)
+                        word = add_word(&words, &buffer[begin], pos - begin, h)
                         if word < 0:
-                            code = NO_MEMORY
+                            code = FULL
                             break
                     else:
-                        at = words.probe(&buffer[begin], pos - begin)
-                        word = words.slot[at]
+                        word = find_word(&words, &buffer[begin], pos - begin, h, &at)
                         if word < 0:
                             # A number here is the back-off weight of an n-gram that
                             # is too short.
@@ -321,6 +230,7 @@ def parse_block(
             line = after
         if code == MORE and row == n_rows:
             code = DONE
+    table.n_words = words.n
     return row, line, code, begin, pos if code > BLANK else begin
 
 

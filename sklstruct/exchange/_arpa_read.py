@@ -19,6 +19,7 @@ from ..backoff import BackoffModel
 from ..context_tree import ContextTree, Histories, pairs_of_arrays
 from ..context_tree._links import pair_pointers
 from ..symbols import Labels
+from ..symbols._text import WordTable
 from . import _arpa_fast
 from ._words import MARKS
 
@@ -130,7 +131,7 @@ class _Source:
 
     def parse(
         self,
-        words: _arpa_fast.WordTable,
+        words: WordTable,
         highest: bool,
         ids: np.ndarray,
         values: np.ndarray,
@@ -145,12 +146,14 @@ class _Source:
             if stop > self._at:
                 first = row
                 self._filler = 0
+                new = ids.shape[1] == 1  # unigrams make the words known
+                words.reserve(stop - self._at if new else 0)
                 row, at, code, *span = _arpa_fast.parse_block(
                     words,
                     self._rest,
                     self._at,
                     stop,
-                    ids.shape[1] == 1,  # unigrams make the words known
+                    new,
                     highest,
                     ids,
                     values,
@@ -158,6 +161,9 @@ class _Source:
                 )
                 self.line += row - first
                 self._at = at
+                if code == _arpa_fast.FULL:
+                    words.grow()
+                    continue
                 if code == _arpa_fast.DONE:
                     return row, True
                 if code == _arpa_fast.BLANK:
@@ -174,8 +180,6 @@ class _Source:
         text = repr(rest[span[0] : span[1]][:80].decode("utf-8", "replace"))
         gram = f"{order}-gram"
         words = f"{order} word{'s' if order > 1 else ''}"
-        if code == _arpa_fast.NO_MEMORY:
-            raise MemoryError
         return {
             _arpa_fast.BAD_PROB: f"{text} is not a log10-probability",
             _arpa_fast.POSITIVE: f"the log10-probability {text} is positive",
@@ -252,7 +256,7 @@ class Section(NamedTuple):
 def _read_section(
     source: _Source,
     header: bytes | None,
-    words: _arpa_fast.WordTable,
+    words: WordTable,
     order: int,
     count: int,
     highest: bool,
@@ -310,12 +314,12 @@ def read_arpa(file: Any, label: str) -> BackoffModel:
     if counts[0] == 0:
         raise source.fail("the file has no unigrams", lines[0])
     order = len(counts)
-    words = _arpa_fast.WordTable()
+    words = WordTable()
     sections = []
     for k, count in enumerate(counts, 1):
         section, header = _read_section(source, header, words, k, count, k == order)
         if k == 1:
-            section, line_of = _each_once(source, words.words(), section)
+            section, line_of = _each_once(source, words.spelling(), section)
         sections.append(section)
     if header is None:
         raise source.fail("the file is cut short: \\end\\ is missing")
@@ -325,7 +329,7 @@ def read_arpa(file: Any, label: str) -> BackoffModel:
             "it",
             source.line - 1,
         )
-    raw = _fold_unknown(source, words.words(), sections, line_of)
+    raw = _fold_unknown(source, words.spelling(), sections, line_of)
     spelt, roles = decode_words(source, raw, sections[0].first_line)
     return build_model(source, spelt, roles, sections)
 

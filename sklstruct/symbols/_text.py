@@ -186,7 +186,7 @@ class NumberedText:
 
 
 class WordTable:
-    """The table of `number_words`, which grows."""
+    """The words of a text, numbered in the order of appearance: a table that grows."""
 
     def __init__(self, analyzer: str = "word") -> None:
         self.analyzer = analyzer
@@ -207,6 +207,16 @@ class WordTable:
     def n_words(self) -> int:
         return int(self.state[_fast.WORDS])
 
+    @n_words.setter
+    def n_words(self, n: int) -> None:
+        self.state[_fast.WORDS] = n
+
+    def reserve(self, n_bytes: int) -> None:
+        """Make room for the bytes of further words."""
+        used = int(self.ends[self.n_words - 1]) if self.n_words else 0
+        if used + n_bytes > self.arena.size:
+            self.arena = _grown(self.arena, used + n_bytes)
+
     def add(
         self,
         text: Any,
@@ -222,9 +232,7 @@ class WordTable:
         n_bytes = len(text)
         if self._tokens.size <= n_bytes:
             self._tokens = np.empty(n_bytes + 1, dtype=np.int32)
-        used = int(self.ends[self.n_words - 1]) if self.n_words else 0
-        if used + n_bytes > self.arena.size:
-            self.arena = _grown(self.arena, used + n_bytes)
+        self.reserve(n_bytes)
         while True:
             code = _fast.number_words(
                 np.frombuffer(text, dtype=np.uint8), strict, _RULES[self.analyzer],
@@ -233,7 +241,7 @@ class WordTable:
             )  # fmt: skip
             if code != _fast.FULL:
                 break
-            self._grow()
+            self.grow()
         n = int(state[_fast.TOKENS])
         self.chunks.append(self._tokens[:n].copy())
         self.n_tokens += n
@@ -254,7 +262,8 @@ class WordTable:
         """White space on which the rules for words differ; none for characters."""
         return OddSpaces(int(self.state[_fast.N_ODD]), tuple(self._examples))
 
-    def _grow(self):
+    def grow(self) -> None:
+        """Make room for as many words again."""
         n = self.n_words
         if n >= INT32_MAX // 4:
             raise ValueError(f"the text has more than {n} distinct words")
@@ -263,14 +272,15 @@ class WordTable:
         self.ends = _grown(self.ends, 2 * self.ends.size)
         _fast.rehash(self.hashes, n, self.slots)
 
-    def symbols(self) -> list[str]:
-        """The words, in the order of their numbers."""
+    def spelling(self) -> list[bytes]:
+        """The bytes of the words, in the order of their numbers."""
         ends = self.ends[: self.n_words].tolist()
         arena = self.arena[: ends[-1] if ends else 0].tobytes()
-        return [
-            arena[a:b].decode("utf-8", "surrogatepass")
-            for a, b in zip([0, *ends], ends)
-        ]
+        return [arena[a:b] for a, b in zip([0, *ends], ends)]
+
+    def symbols(self) -> list[str]:
+        """The words, in the order of their numbers."""
+        return [word.decode("utf-8", "surrogatepass") for word in self.spelling()]
 
     def take(self) -> np.ndarray:
         """The tokens since the last call."""

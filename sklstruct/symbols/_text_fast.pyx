@@ -11,7 +11,8 @@ asked for), nothing above U+10FFFF.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
-from libc.string cimport memcmp, memcpy
+
+from ._words_fast cimport Words, add_word, hash_byte, words_of
 
 # Entries of `state`, and what `number_words` returns.
 POSITION, WORDS, TOKENS, LINES, IN_LINE, LINE_START, N_ODD, ODD_AT = range(8)
@@ -38,8 +39,6 @@ cdef enum:
     R_NUL = 3
     R_LONG = 4
     R_NEWLINE = 5
-
-cdef uint64_t PRIME = 0x9E3779B97F4A7C15
 
 
 cdef inline bint kenlm_space(uint8_t c) noexcept nogil:
@@ -141,18 +140,17 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
     cdef const uint8_t *end
     cdef const uint8_t *p
     cdef const uint8_t *word
-    cdef int64_t n_words = state[N_WORDS], n_tokens = state[N_TOKENS], start
+    cdef int64_t n_tokens = state[N_TOKENS]
     cdef int64_t line_start = state[FIRST], n_lines = state[N_LINES]
     cdef int64_t n_odd = state[ODD], first_odd = state[FIRST_ODD]
     cdef int64_t odd_before = n_odd, first_before = first_odd
     cdef bint begun = state[BEGUN]
-    cdef uint64_t h, mask = <uint64_t> (slots.shape[0] - 1), at
-    cdef int64_t limit = slots.shape[0] // 2, length
+    cdef uint64_t h
+    cdef int64_t length
     cdef int step, result = R_DONE
     cdef int32_t w
     cdef uint8_t c
-    if limit > hashes.shape[0]:
-        limit = hashes.shape[0]
+    cdef Words words = words_of(slots, hashes, ends, arena, state[N_WORDS])
     if text.shape[0] == 0:
         return R_DONE
     base = &text[0]
@@ -192,7 +190,7 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
                     result = R_UTF8
                     break
                 while step > 0:
-                    h = (h ^ p[0]) * PRIME
+                    h = hash_byte(h, p[0])
                     p += 1
                     step -= 1
             else:
@@ -216,7 +214,7 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
                                 if first_odd < 0:
                                     first_odd = p - base
                                 n_odd += 1
-                        h = (h ^ c) * PRIME
+                        h = hash_byte(h, c)
                         p += 1
                     else:
                         step = sequence_length(p, end, not strict)
@@ -234,7 +232,7 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
                                 word = p
                                 break
                         while step > 0:
-                            h = (h ^ p[0]) * PRIME
+                            h = hash_byte(h, p[0])
                             p += 1
                             step -= 1
             if result:
@@ -242,32 +240,13 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
             length = p - word
             if length == 0:
                 continue
-            h ^= h >> 32
-            at = h & mask
-            while True:
-                w = slots[at]
-                if w < 0:
-                    break
-                if hashes[w] == h:
-                    start = ends[w - 1] if w > 0 else 0
-                    if ends[w] - start == length and memcmp(
-                            &arena[start], word, length) == 0:
-                        break
-                at = (at + 1) & mask
+            w = add_word(&words, word, length, h)
             if w < 0:
-                if n_words >= limit:
-                    result = R_FULL
-                    p = word
-                    # The word is read again.
-                    n_odd, first_odd = odd_before, first_before
-                    break
-                w = <int32_t> n_words
-                start = ends[w - 1] if w > 0 else 0
-                memcpy(&arena[start], word, length)
-                ends[w] = start + length
-                hashes[w] = h
-                slots[at] = w
-                n_words += 1
+                result = R_FULL
+                p = word
+                # The word is read again.
+                n_odd, first_odd = odd_before, first_before
+                break
             if not begun:
                 tokens[n_tokens] = -1
                 n_tokens += 1
@@ -284,7 +263,7 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
             begun = False
             n_lines += 1
     state[AT] = p - base
-    state[N_WORDS] = n_words
+    state[N_WORDS] = words.n
     state[N_TOKENS] = n_tokens
     state[N_LINES] = n_lines
     state[BEGUN] = begun

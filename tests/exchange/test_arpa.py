@@ -5,6 +5,7 @@ import gzip
 import io
 import lzma
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from sklstruct.exchange import _arpa_fast, _arpa_read
 from sklstruct.exchange._arpa_write import NgramRows, format_rows
 from sklstruct.exchange._words import FileWords
 from sklstruct.symbols import Labels
+from sklstruct.symbols._text import WordTable
 
 LN10 = np.log(10.0)
 
@@ -1026,7 +1028,7 @@ def test_random_bytes_never_crash():
     ],
 )
 def test_numbers_are_parsed_to_the_last_digits(text):
-    words = _arpa_fast.WordTable()
+    words = WordTable()
     ids, values = np.zeros((1, 1), np.int32), np.zeros((1, 2))
     row, _, code, *_ = _arpa_fast.parse_block(
         words,
@@ -1041,7 +1043,7 @@ def test_numbers_are_parsed_to_the_last_digits(text):
     )
     assert (row, code) == (1, _arpa_fast.DONE)
     assert values[0] == pytest.approx([float(text)] * 2, rel=1e-15, abs=1e-322)
-    assert words.words() == [b"w"]
+    assert words.spelling() == [b"w"]
 
 
 @pytest.mark.parametrize("precision", [6, 7, 8])
@@ -1074,3 +1076,20 @@ def test_numbers_and_words_to_the_last_byte(precision):
     for line, value, w in zip(lines, values, last):
         shown = number(value)
         assert line == f"{shown}\t{words[w].decode()}\t{shown}"
+
+
+def test_the_table_of_words_grows():
+    """More words than its first arrays hold, long ones too; a word is found again."""
+    words = [f"w{i}" + "x" * (i % 40) for i in range(5000)]
+    lines = ["\\data\\", f"ngram 1={len(words)}", f"ngram 2={len(words) - 1}", ""]
+    lines += ["\\1-grams:", *(f"-1.5\t{w}\t-0.25" for w in words), ""]
+    lines += ["\\2-grams:", *(f"-0.5\t{a} {b}" for a, b in pairwise(words))]
+    text = "\n".join([*lines, "", "\\end\\", ""]).encode()
+    model = exchange.read(io.BytesIO(text), format="arpa")
+    assert model.labels.classes.tolist() == sorted(words)
+    node = model.locate(model.labels.encode_contexts([[w] for w in words[:-1]]))
+    target = model.labels.encode_targets(words[1:])
+    assert model.target(node, target) == pytest.approx(-0.5 * np.log(10))
+    twice = text.replace(words[4000].encode() + b"\t", words[17].encode() + b"\t", 1)
+    with pytest.raises(ValueError, match=f"unigram '{words[17]}' occurs twice"):
+        exchange.read(io.BytesIO(twice), format="arpa")

@@ -1,4 +1,4 @@
-"""What a `Trainer` tells: lines, the events that they belong to, and figures."""
+"""Messages of a `Trainer`: lines, the events that they belong to, and figures."""
 
 from __future__ import annotations
 
