@@ -24,6 +24,7 @@ def cases():
         {"texts": "letters", "features": "letters", "min_df": 2, "slow": True},
         {"texts": "letters", "features": "letters", "min_df": 20, "slow": True},
         {"texts": "words", "features": "words", "min_df": 2, "slow": True},
+        {"texts": "words", "features": "both", "min_df": 2, "slow": True},
     ]
 
 

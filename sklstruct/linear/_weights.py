@@ -75,8 +75,9 @@ class LocalRows(NamedTuple):
             return cls(Features.of(np.arange(d, dtype=np.int32), d), as_rows(X))
         index, indptr = narrow_indices(X), X.indptr.astype(np.int64)
         features = Features.of(index, d)
-        rows = kernels.FloatRows.sparse(X.data, features.rows(index), indptr)
-        return cls(features, rows)
+        if features.size < d:  # else each column is its own row
+            index = features.rows(index)
+        return cls(features, kernels.FloatRows.sparse(X.data, index, indptr))
 
 
 class Piece(NamedTuple):

@@ -33,12 +33,12 @@ from ..linear import LinearClassifier
 from ..linear._labels import check_labels
 from ..symbols import encode, object_array
 from ..taxonomy import Taxonomy
-from ._prior import texts_for, with_prior, without_ngrams
-from ._reduced import ReducedMixin, joined, parts_of
+from ._prior import with_prior, without_ngrams
+from ._reduced import ReducedMixin, equal_parts, joined
 from ._scores import text_scores
 from ._targets import are_lists, label_shares, learn_names, rows_are_equal
 from ._texts import Texts, as_texts
-from ._vectorizer import NgramVectorizer
+from ._vectorizer import NgramVectorizer, parts_of, rows_of
 
 # Analyzer and n-gram range of the vectorizers of a name of features.
 _NAMED: dict[str, dict[str, tuple[Any, tuple[int, int]]]] = {
@@ -319,7 +319,11 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     def _fitted(self, features, texts, y, weight):
         """The vectorizer and the classifier, fitted."""
         vectorizer, classifier = self._vectorizer(features), self._classifier()
-        rows = vectorizer.fit_transform(texts_for(vectorizer, texts))
+        parts = parts_of(vectorizer)
+        if parts:
+            rows = rows_of(parts, texts, fit=True)
+        else:
+            rows = vectorizer.fit_transform(list(texts))
         given = {} if weight is None else {"sample_weight": weight}
         return vectorizer, classifier.fit(rows, y, **given)
 
@@ -360,9 +364,13 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     def _rows(self, texts: Texts) -> tuple[Any, NDArray]:
         """The rows of texts, for `estimator_`, and which texts have no known n-gram."""
         if self.reduced_ is None:
-            rows = self.features_.transform(texts_for(self.features_, texts))
+            parts = parts_of(self.features_)
+            if parts:
+                rows = rows_of(parts, texts)
+            else:
+                rows = self.features_.transform(list(texts))
             return rows, without_ngrams(self.features_, rows)
-        vectorizers = list(parts_of(self.features_).values())
+        vectorizers = list(equal_parts(self.features_).values())
         return text_scores(vectorizers, self.reduced_.weights, texts, self.n_jobs)
 
     def _answer(self, method: str, X: Any, *args: Any, **options: Any) -> Any:

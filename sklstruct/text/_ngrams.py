@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from .._checks import INT32_MAX, CheckedState, as_ids, check_ids
 from .._lazy import stored
@@ -32,6 +33,9 @@ NORMS = {None: 0, "l1": 1, "l2": 2}
 
 # Letters below have a place in the array of the children of the root.
 _ROOTS = 1 << 16
+
+# Blocks of texts for each thread whose rows are made before they are put together.
+_AT_ONCE = 16
 
 
 class _Learner:
@@ -351,39 +355,85 @@ class NgramTrie(CheckedState):
         indices.resize(end, refcheck=False)
         return data, indices, ends
 
-    def rows(
-        self,
-        texts: Texts,
-        *,
-        n_jobs: int | None = None,
-        read: list[Symbols] | None = None,
-        **options: Any,
+
+class Columns(NamedTuple):
+    """The columns of a trie: how their values are computed, and a factor of these.
+
+    options: those of `NgramTrie.block_rows`. read: the symbols of the texts, by block,
+    if they are known; each is dropped once it is used.
+    """
+
+    trie: NgramTrie
+    options: dict[str, Any]
+    factor: float = 1.0
+    read: list[Any] | None = None
+
+    def block_rows(
+        self, texts: Texts, i: int, part: slice, stop: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Data, indices and indptr of the rows of texts; options: of `block_rows`.
+        """Data, indices and ends of the rows of block i."""
+        if self.read is None:
+            read = self.trie.reader.read(texts[part])
+        else:
+            read, self.read[i] = self.read[i], None
+        data, indices, ends = self.trie.block_rows(read, stop, **self.options)
+        if self.factor != 1:
+            data *= self.factor
+        return data, indices, ends
 
-        read: the symbols of the texts, by block, if they are known.
-        """
-        reader = self.reader
-        self.make_tables()
 
-        def block(part: slice | Symbols) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            read = reader.read(texts[part]) if isinstance(part, slice) else part
-            return self.block_rows(read, stop, **options)
+def side_by_side(
+    parts: Sequence[Columns], texts: Texts, n_jobs: int | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Data, indices and indptr of the rows of texts, with the columns of all parts."""
+    for part in parts:
+        part.trie.make_tables()
+    every = list(enumerate(blocks(texts)))
+    dtype = np.result_type(*(part.options.get("dtype", np.float64) for part in parts))
+    data, indices = np.empty(0, dtype), np.empty(0, np.int32)
+    indptr = np.zeros(len(texts) + 1, dtype=np.int64)
+    row = at = 0
 
-        with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
-            done = parallel(block, blocks(texts) if read is None else read)
-        sizes = [int(ends[-1]) for _, _, ends in done]
-        total = sum(sizes)
-        pointer = np.int32 if total <= INT32_MAX else np.int64
-        indptr = np.zeros(len(texts) + 1, dtype=pointer)
-        data = np.empty(total, options.get("dtype", np.float64))
-        indices = np.empty(total, pointer)
-        row = at = 0
-        # A block is freed once it is copied: the peak is the matrix and one block.
-        done.reverse()
-        for size in sizes:
-            part, columns, ends = done.pop()
-            data[at : at + size], indices[at : at + size] = part, columns
-            indptr[row + 1 : row + 1 + ends.size] = ends + at
-            row, at = row + ends.size, at + size
-        return data, indices, indptr
+    def block(numbered: tuple[int, slice]) -> tuple[np.ndarray, ...]:
+        found = [part.block_rows(texts, *numbered, stop) for part in parts]
+        if len(found) == 1:
+            return found[0]
+        rows = sp.hstack(
+            [
+                sp.csr_array(
+                    (data, indices, np.append(0, ends).astype(np.int32)),
+                    shape=(ends.size, part.trie.n_columns),
+                )
+                for part, (data, indices, ends) in zip(parts, found)
+            ],
+            format="csr",
+        )
+        return rows.data, rows.indices, rows.indptr[1:]
+
+    with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
+        step = _AT_ONCE * parallel.n_threads
+        for first in range(0, len(every), step):
+            batch = every[first : first + step]
+            done = parallel(block, batch)
+            end = at + sum(int(ends[-1]) for _, _, ends in done)
+            n = batch[-1][1].stop
+            if end > data.size:
+                # With room for the other texts, if they are like these. The largest
+                # arrays grow without a copy, so that the peak is about the matrix.
+                room = end if n == len(texts) else int(1.05 * end * len(texts) / n)
+                data.resize(room, refcheck=False)
+                indices.resize(room, refcheck=False)
+            for some, columns, ends in done:
+                stop_at = at + some.size
+                data[at:stop_at], indices[at:stop_at] = some, columns
+                indptr[row + 1 : row + 1 + ends.size] = ends + at
+                row, at = row + ends.size, stop_at
+            done.clear()  # before the next ones are made
+    data.resize(at, refcheck=False)
+    indices.resize(at, refcheck=False)
+    pointer = np.int32 if at <= INT32_MAX else np.int64
+    return (
+        data,
+        indices.astype(pointer, copy=False),
+        indptr.astype(pointer, copy=False),
+    )

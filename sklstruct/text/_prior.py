@@ -10,20 +10,7 @@ from numpy.typing import NDArray
 
 from .._compat import _align_api_if_sparse
 from ._scores import empty_rows
-from ._texts import Texts
-from ._vectorizer import NgramVectorizer
-
-
-def vectorizers_of(features: Any) -> list[NgramVectorizer]:
-    """The vectorizers whose rows are side by side; none if some are of another kind."""
-    steps = getattr(features, "transformer_list", [("", features)])
-    found = [one for _, one in steps if isinstance(one, NgramVectorizer)]
-    return found if len(found) == len(steps) else []
-
-
-def texts_for(features: Any, texts: Texts) -> Any:
-    """Texts in the form that a vectorizer takes."""
-    return texts if vectorizers_of(features) else list(texts)
+from ._vectorizer import parts_of
 
 
 def without_ngrams(features: Any, rows: Any) -> NDArray:
@@ -31,7 +18,7 @@ def without_ngrams(features: Any, rows: Any) -> NDArray:
     if not sp.issparse(rows):
         return np.logical_not(np.asarray(rows).any(axis=1))
     spaces, first = [], 0
-    for one in vectorizers_of(features):
+    for one, _ in parts_of(features).values():
         spaces.append(first + one.trie_.spaces)
         first += one.trie_.n_columns
     rows = sp.csr_matrix(rows)

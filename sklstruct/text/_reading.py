@@ -212,7 +212,8 @@ class Words(CheckedState):
                 self.known[0] = grown(table)
                 self.known[2] = np.append(word_ends, np.zeros(len(table), np.int64))
         self.n_words = int(state[N_IDS])
-        return out[: state[N_OUT]], out_ends
+        out.resize(int(state[N_OUT]), refcheck=False)
+        return out, out_ends
 
 
 class Symbols(NamedTuple):
@@ -249,7 +250,10 @@ class Reader(NamedTuple):
             segments = np.empty(letters.size, dtype=np.int64)
             text_ends = np.empty_like(ends)
             n = pad_words(letters, ends, _classes(), symbols, segments, text_ends)
-            return Symbols(symbols, segments[:n], text_ends)
+            # What is left of the room is given back: the symbols may be kept.
+            symbols.resize(int(segments[n - 1]) if n else 0, refcheck=False)
+            segments.resize(n, refcheck=False)
+            return Symbols(symbols, segments, text_ends)
         symbols, out_ends = np.empty_like(letters), np.empty_like(ends)
         squeeze_spaces(letters, ends, _classes(), symbols, out_ends)
         return Symbols(symbols, out_ends, np.arange(1, ends.size + 1))

@@ -19,7 +19,7 @@ from ._file import TEXT_MODEL, model_of, write_model
 from ._scores import ByteWeights
 from ._targets import log_loss_of
 from ._texts import as_texts
-from ._vectorizer import NgramVectorizer
+from ._vectorizer import NgramVectorizer, parts_of
 
 # Parts of the largest weight that are tried, and the most that the log-loss of texts
 # may rise by.
@@ -38,19 +38,16 @@ def joined(parts: dict[str, NgramVectorizer]) -> Any:
     )
 
 
-def parts_of(features: Any) -> dict[str, NgramVectorizer]:
-    """The parts of `joined`; ValueError for vectorizers of another kind."""
-    parts = {"": features}
-    if isinstance(features, FeatureUnion):
-        parts = dict(features.transformer_list)
-        if features.transformer_weights != joined(parts).transformer_weights:
-            parts = {"": features}
-    if not all(isinstance(one, NgramVectorizer) for one in parts.values()):
+def equal_parts(features: Any) -> dict[str, NgramVectorizer]:
+    """The vectorizers of `joined`; ValueError for others."""
+    parts = parts_of(features)
+    shares = np.array([share for _, share in parts.values()])
+    if not parts or not np.allclose(shares, 1 / np.sqrt(len(parts))):
         raise ValueError(
             f"features: a {type(features).__name__} cannot be reduced or saved; use a "
             "name or an NgramVectorizer"
         )
-    return parts
+    return {name: one for name, (one, _) in parts.items()}
 
 
 class Reduced(NamedTuple):
@@ -128,7 +125,7 @@ class ReducedMixin:
             raise ValueError(
                 f"weight_threshold must be in [0, 1), got {weight_threshold!r}"
             )
-        parts_of(self.features_)
+        equal_parts(self.features_)
         parts: tuple[ScoreModel, sp.csr_matrix, NDArray]
         if self.reduced_ is None:
             parts = ScoreModel.of(self.estimator_)
@@ -180,7 +177,7 @@ class ReducedMixin:
         assert model.reduced_ is not None
         store = write_model(
             model.get_params(deep=False),  # type: ignore[attr-defined]
-            parts_of(model.features_),
+            equal_parts(model.features_),
             *model.reduced_,
             model.classes_,
             model.class_prior_,

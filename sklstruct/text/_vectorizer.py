@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from sklearn.pipeline import FeatureUnion
 from sklearn.utils.validation import check_is_fitted
 
 from .._compat import (
@@ -20,9 +21,13 @@ from .._compat import (
     _fit_context,
 )
 from ..symbols import object_array, plain_list
-from ._ngrams import CountedNgrams, NgramTrie
+from ._ngrams import Columns, CountedNgrams, NgramTrie, side_by_side
 from ._reading import Reader, Symbols, Words, is_word
 from ._texts import Texts, as_texts
+
+# Bytes of texts whose symbols are kept from the first pass to the second. To read texts
+# again takes a fifth of the second pass, or less.
+_MOST_KEPT = 1 << 25
 
 
 def _as_terms(vocabulary: Any) -> list[str]:
@@ -146,7 +151,8 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
     -----
     `fit_transform` goes through the texts twice, first to learn the n-grams, then to
     compute the rows. Memory is the matrix, the different n-grams of the training texts
-    before `min_df` is applied, and 4 bytes for each letter or, with words, each word.
+    before `min_df` is applied, and less than 500 MB more. Strings that are not ASCII
+    keep their UTF-8, which Python makes at the first call.
 
     The idf is always that of TfidfVectorizer with ``smooth_idf=True``, its default. Its
     `preprocessor`, `tokenizer`, `token_pattern` and `strip_accents` are not offered:
@@ -266,8 +272,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         ValueError
             As `fit`.
         """
-        texts = as_texts(X)
-        return self._rows(texts, self._fit(texts, keep=True))
+        return rows_of({"": (self, 1.0)}, as_texts(X), fit=True)
 
     def transform(self, X: Any) -> Any:
         """Rows of texts.
@@ -290,7 +295,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             If X is one string, or holds something else than strings.
         """
         check_is_fitted(self)
-        return self._rows(as_texts(X))
+        return rows_of({"": (self, 1.0)}, as_texts(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """N-grams of the columns.
@@ -369,7 +374,8 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             self.terms_: list[str] | None = _as_terms(self.vocabulary)
             self.trie_ = NgramTrie.of_terms(reader, self.terms_)
             if self.use_idf:
-                _, columns, _ = self.trie_.rows(texts, n_jobs=self.n_jobs)
+                every = [Columns(self.trie_, {})]
+                _, columns, _ = side_by_side(every, texts, self.n_jobs)
                 n_texts = np.bincount(columns, minlength=len(self.terms_))
         else:
             self.terms_ = None
@@ -433,9 +439,31 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             "dtype": np.dtype(dtype),
         }
 
-    def _rows(self, texts: Texts, read: list[Symbols] | None = None) -> Any:
-        parts = self.trie_.rows(
-            texts, n_jobs=self.n_jobs, read=read, **self.row_options(self.dtype)
-        )
-        shape = len(texts), self.trie_.n_columns
-        return _align_api_if_sparse(sp.csr_array(parts, shape=shape))
+
+# The vectorizers whose columns are side by side, by name, with a factor of each.
+Parts = dict[str, tuple[NgramVectorizer, float]]
+
+
+def parts_of(features: Any) -> Parts:
+    """The parts of a vectorizer of texts; none if one of them is of another kind."""
+    parts = {"": (features, 1.0)}
+    if isinstance(features, FeatureUnion):
+        factors = features.transformer_weights or {}
+        names, steps = zip(*features.transformer_list)
+        if len(set(names)) < len(names) or not set(factors) <= set(names):
+            return {}  # of which FeatureUnion says what is wrong
+        parts = {n: (one, factors.get(n, 1.0)) for n, one in zip(names, steps)}
+    ours = all(isinstance(one, NgramVectorizer) for one, _ in parts.values())
+    return parts if ours else {}
+
+
+def rows_of(parts: Parts, texts: Texts, fit: bool = False) -> Any:
+    """The rows of texts, from which the vectorizers learn first if `fit`."""
+    columns, keep = [], int(texts.sizes.sum()) <= _MOST_KEPT
+    for one, factor in parts.values():
+        read: Any = one._fit(texts, keep) if fit else None
+        options = one.row_options(one.dtype)
+        columns.append(Columns(one.trie_, options, factor, read))
+    shape = len(texts), sum(part.trie.n_columns for part in columns)
+    arrays = side_by_side(columns, texts, one.n_jobs)
+    return _align_api_if_sparse(sp.csr_array(arrays, shape=shape))

@@ -11,7 +11,7 @@ from sklearn.feature_extraction import text as sklearn_text
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from sklstruct._compat import _align_api_if_sparse
-from sklstruct.text._ngrams import CountedNgrams, NgramTrie
+from sklstruct.text._ngrams import Columns, CountedNgrams, NgramTrie, side_by_side
 from sklstruct.text._reading import Reader, Words, is_word
 from sklstruct.text._texts import as_texts
 
@@ -73,7 +73,7 @@ def count_vocab(vectorizer, raw_documents, fixed_vocab):
             )
         trie, read = counted.trie(nodes)
         vocabulary = {name: j for j, name in enumerate(trie.names())}
-    data, *places = trie.rows(texts, read=read)
+    data, *places = side_by_side([Columns(trie, {}, read=read)], texts, None)
     data = data.astype(vectorizer.dtype)
     rows = sp.csr_array((data, *places), shape=(len(texts), len(vocabulary)))
     return vocabulary, _align_api_if_sparse(rows)

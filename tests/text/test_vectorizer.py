@@ -12,13 +12,21 @@ from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 
 from sklstruct.linear import ngram_parents
-from sklstruct.text import NgramVectorizer, _ngrams, _reading, _texts
-from sklstruct.text._ngrams import NgramTrie
+from sklstruct.text import (
+    NgramVectorizer,
+    TextClassifier,
+    _ngrams,
+    _reading,
+    _texts,
+    _vectorizer,
+)
+from sklstruct.text._ngrams import Columns, NgramTrie, side_by_side
 from sklstruct.text._reading import Reader, Words
 from sklstruct.text._texts import as_texts
+from sklstruct.text._vectorizer import parts_of, rows_of
 
 # Letters of one, two and four bytes, letters whose lower case is longer or depends on
 # the place, combining marks, and what only Unicode takes for a space.
@@ -436,7 +444,7 @@ def test_damaged_pickles_are_refused(analyzer):
         | {"symbol": np.ones_like(trie.symbol), "parent": np.zeros_like(trie.parent)}
     )
     with pytest.raises(ValueError, match="symbol must differ"):
-        twins.rows(as_texts(TEXTS))
+        twins.make_tables()
 
 
 def test_damaged_words_are_refused():
@@ -477,7 +485,8 @@ def test_terms_of_a_trie_have_the_columns_of_their_places():
     reader = Reader("word", 1, 2, True, Words.of(["the"]))
     trie = NgramTrie.of_terms(reader, ["cat sat", "the cat", "x", "cat"])
     assert trie.names() == ["cat sat", "", "", "cat"]
-    data, columns, ends = trie.rows(as_texts(["the cat the sat"]))
+    texts = as_texts(["the cat the sat"])
+    data, columns, ends = side_by_side([Columns(trie, {})], texts, None)
     assert (columns.tolist(), data.tolist(), ends.tolist()) == ([0, 3], [1, 1], [0, 2])
 
 
@@ -526,3 +535,36 @@ def test_rows_after_the_flag_are_empty(monkeypatch):
     data, indices, ends = trie.block_rows(read, np.ones(1, np.int32))
     assert ends.tolist() == [0] * len(TEXTS)
     assert data.size == indices.size == 0
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_columns_side_by_side_are_those_of_a_union(n_jobs, monkeypatch):
+    monkeypatch.setattr(_texts, "_BLOCK", 50)
+    monkeypatch.setattr(_ngrams, "_AT_ONCE", 2)
+    texts = long_texts() + ODD_TEXTS
+    union = FeatureUnion(
+        [
+            ("a", NgramVectorizer(ngram_range=(1, 2), dtype=np.float32, n_jobs=n_jobs)),
+            ("b", NgramVectorizer(analyzer="char_wb", use_idf=False, dtype=np.float32)),
+        ],
+        transformer_weights={"b": 0.3},
+    )
+    expected = union.fit_transform(texts)
+    for most in (0, 1 << 20):  # texts are read twice, and their symbols are kept
+        monkeypatch.setattr(_vectorizer, "_MOST_KEPT", most)
+        parts = parts_of(clone(union))
+        for fit in (True, False):
+            found = rows_of(parts, as_texts(texts), fit=fit)
+            assert found.dtype == np.float32
+            check_equal(found, expected, rtol=0)
+
+
+def test_unions_that_are_wrong_are_not_taken_apart():
+    one = NgramVectorizer()
+    assert parts_of(FeatureUnion([("a", one), ("b", TfidfVectorizer())])) == {}
+    twice = FeatureUnion([("a", one), ("a", one)])
+    unknown = FeatureUnion([("a", one)], transformer_weights={"b": 1.0})
+    for union, message in ((twice, "not unique"), (unknown, "not present in")):
+        assert parts_of(union) == {}
+        with pytest.raises(ValueError, match=message):
+            TextClassifier(union).fit(["the cat", "a dog"] * 4, [0, 1] * 4)
