@@ -279,11 +279,16 @@ cdef class Backoff(Model):
         if self.tree.path is not None:
             at[0] = self.tree.find(
                 tokens, i, <int*> (place + self.kept) if self.kept else NULL)
-            return 0
-        at.node, at.depth, at.up = tokens[i - 1], -1, 0
-        if self.node_of is not None:
-            at.node = self.node_of[at.node]
+        else:
+            self.read_node(at, tokens[i - 1])
         return 0
+
+    cdef void read_node(self, Node* at, int token) noexcept nogil:
+        """The node that the last token of a history is."""
+        at.node, at.depth, at.up = token, -1, 0
+        if self.node_of is not None:
+            at.node = self.node_of[token]
+        prefetch(&self.ptr[at.node], 1)
 
     cdef int locate_many(
         self, const int* tokens, const int64_t* position, Py_ssize_t n, char* place,
@@ -299,7 +304,9 @@ cdef class Backoff(Model):
         cdef int j, a, child, step = 0, left = <int> n
         cdef Edges edges
         if self.tree.path is None:
-            return Model.locate_many(self, tokens, position, n, place, stride)
+            for j in range(left):
+                self.read_node(<Node*> (place + j * stride), tokens[position[j] - 1])
+            return 0
         edges = edges_of(self.tree)
         for j in range(left):
             at = <Node*> (place + j * stride)
@@ -564,24 +571,27 @@ cdef class Backoff(Model):
         The symbols of the context, the oldest first, are read on the way up to the
         root, and walked again in the opposite order below the new symbol.
         """
-        cdef Step brief[SHORT]
-        cdef int n, child
-        cdef double total
-        cdef Step* steps
+        cdef int brief[SHORT]
+        cdef int n = 0, child
+        cdef int* context = brief
         cdef Edges edges = edges_of(self.tree)
         if symbol < 0:
             return 0
-        steps = self.climb(node, brief, &n, &total)
-        node = 0
+        if self.max_depth > SHORT:
+            context = <int*> room_for(self.max_depth, sizeof(int))
+        while node:
+            context[n] = edges.symbol[node]
+            node = self.parent[node]
+            n += 1
         child = child_of(&edges, 0, symbol)
         while child >= 0:
             node = child
             if n == 0:
                 break
             n -= 1
-            child = child_of(&edges, node, edges.symbol[steps[n].node])
-        if steps != brief:
-            free(steps)
+            child = child_of(&edges, node, context[n])
+        if context != brief:
+            free(context)
         return node
 
     def follow(self, const int[::1] nodes, const int[::1] symbols):
