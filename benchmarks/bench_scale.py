@@ -115,7 +115,6 @@ from sklearn.pipeline import make_pipeline
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct.context_tree._runs import Run
-from sklstruct.context_tree._shards import pairs_by_symbol
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import L2
@@ -338,7 +337,10 @@ def memory_of_workers():
             path, _ = sampled_words(words, folder)
             figures, native = on_workers(path, folder, 2)
             pairs = LanguageModel.load(native).backoff_model_.pairs
-            figures["branch"] = pairs_by_symbol(pairs).max() / pairs.n_pairs
+            run = Run.of_pairs(pairs, np.zeros(pairs.n_pairs), folder)
+            starts = run.starts(np.arange(pairs.tree.n_symbols + 1))[:, 1]
+            branches = np.diff(starts.sum(axis=0))
+            figures["branch"] = branches.max() / pairs.n_pairs
             figures["pairs"] = pairs.n_pairs
             found.append(figures)
     small, large = found
@@ -385,7 +387,7 @@ def limits(case):
         "pairs": pairs,
         "classes": classes,
         **used,
-        "tasks": 4 * n_parts + 2 * MACHINES**2,
+        "tasks": 3 * n_parts + MACHINES,
         "exchange_gb": 2 * 8 * classes * MACHINES / 1e9,
         "arpa_tb": pairs * measured["arpa_bytes"] / 1e12,
         "beyond": ", ".join(too_large) or "nothing",

@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from ._core_fast import Model
     from ._counted import Counted as Counted
     from ._counted import DeferredCounts, HeldOutSplit
-    from ._counting import bytes_per_token, count_paths, count_text, count_windows
+    from ._counting import (
+        bytes_per_token,
+        count_parts,
+        count_paths,
+        count_text,
+        count_windows,
+    )
     from ._distribution import Distribution as Distribution
     from ._distribution import single_precision
     from ._estimator import BackoffClassifier

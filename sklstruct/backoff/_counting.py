@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ _BYTES_PER_TOKEN, _BYTES_PER_DEPTH = 64, 32
 # Tokens that are counted at once where counts are merged: more take more memory, and no
 # less time, because the sort jumps about all of them.
 _PIECE = 1 << 20
+_LEAST_PIECE = 1 << 12
 
 
 def count_text(
@@ -112,6 +114,7 @@ def count_parts(
     *,
     skip: int = -1,
     folder: str | None = None,
+    memory: float = math.inf,
 ) -> Run:
     """Count every position of the parts of a text; the counts are in files.
 
@@ -122,21 +125,25 @@ def count_parts(
 
     labels, depth, skip, folder
         As of `count_text`.
+
+    memory : float, default=math.inf
+        Bytes for counting; parts that need more are counted in pieces.
     """
+    most = int(min(_PIECE, max(_LEAST_PIECE, memory / bytes_per_token(depth))))
     sizes = labels.known_symbols("counting").size, labels.n_classes
     runs = CountRuns(folder)
     for part in tokens:
-        for piece in _pieces(part):
+        for piece in _pieces(part, most):
             runs.add(*count_tokens(piece, depth, *sizes, skip=skip))
         del part, piece
     return runs.finish()
 
 
-def _pieces(tokens):
+def _pieces(tokens, n_tokens):
     """Runs of whole sentences, one at least."""
     first = np.flatnonzero(tokens < 0)
-    wanted = np.arange(_PIECE, tokens.size, _PIECE)
-    cuts = first[np.searchsorted(first, wanted[: first[-1] // _PIECE])]
+    wanted = np.arange(n_tokens, first.max(initial=0) + 1, n_tokens)
+    cuts = first[np.searchsorted(first, wanted)]
     return np.split(tokens, np.unique(cuts))
 
 

@@ -66,15 +66,21 @@ cdef int32_t merge_pairs(
         n += 1
 
 
-def merge(Streams s, Py_ssize_t n_runs, Py_ssize_t n_levels, bint indexed):
+def merge(
+    Streams s, Py_ssize_t n_runs, Py_ssize_t n_levels, const int64_t[::1] first,
+    bint indexed,
+):
     """Merge the trees, the pairs and the counts of some runs.
 
     Inputs: nodes, classes of pairs and counts of each level, level by level, of the
     first run; then those of the second, and so on; runs have equally many levels, of
-    which the last may be empty. Outputs: the same of the result. If `indexed`, then the
-    number, within its level, of each node of each level of each run.
+    which the last may be empty. first: the number of the first node of each level of
+    each run, which is not 0 in a range of branches. Outputs: the same of the result. If
+    `indexed`, then the number, within its level, of each node of each level of each
+    run.
     """
-    cdef int64_t[::1] number = np.full(n_runs * n_levels, -1, dtype=np.int64)
+    # The number of the last node of each level that was read.
+    cdef int64_t[::1] number = np.asarray(first) - 1
     cdef int64_t[::1] n_out = np.zeros(n_levels, dtype=np.int64)
     # The runs that have the current context of each depth.
     cdef int32_t[:, ::1] active = np.empty((n_levels, n_runs), dtype=np.int32)

@@ -91,7 +91,8 @@ def _merged(trees, parts):
         (lambda block, kept=kept: kept.append(block.copy()), dtype)
         for kept, dtype in zip(out, dtypes)
     ]
-    _merge.merge(Streams(sources, sinks, _BLOCK), len(trees), n_levels, True)
+    first = np.zeros(len(trees) * n_levels, dtype=np.int64)
+    _merge.merge(Streams(sources, sinks, _BLOCK), len(trees), n_levels, first, True)
     nodes, columns = out[: 3 * n_levels : 3], out[3 * n_levels :]
     sizes = [sum(block.size for block in level) for level in nodes]
     level_ptr = np.concatenate([[0], np.cumsum(sizes)])

@@ -12,7 +12,8 @@ out:  the pairs and counts of the whole text, which do not depend on the parts
 from __future__ import annotations
 
 import tempfile
-from bisect import bisect_right
+import threading
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -42,9 +43,15 @@ class Spill:
 
     def __init__(self, folder: str | None) -> None:
         self._folder = tempfile.gettempdir() if folder is None else folder
-        # It goes with the last of its columns.
         self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
         self._size = 0
+        # Threads read the columns of a file at once, each at its position.
+        self._lock = threading.Lock()
+
+    def __del__(self) -> None:
+        # It goes with the last of its columns. There is no file if the folder is gone.
+        if "_file" in vars(self):
+            self._file.close()
 
     def column(self, dtype: Any, arrays: Iterable[np.ndarray] = ()) -> Column:
         """A new column, of the entries of some arrays."""
@@ -76,12 +83,15 @@ class Spill:
 
     def read_into(self, at: int, data: memoryview) -> None:
         """Fill a buffer with the bytes at a position."""
-        self._file.seek(at)
-        while len(data):
-            n = self._file.readinto(data)
-            if not n:
-                raise OSError(f"a temporary file of counts in {self._folder} is cut")
-            data = data[n:]
+        with self._lock:
+            self._file.seek(at)
+            while len(data):
+                n = self._file.readinto(data)
+                if not n:
+                    raise OSError(
+                        f"a temporary file of counts in {self._folder} is cut"
+                    )
+                data = data[n:]
 
 
 class Column:
@@ -120,6 +130,20 @@ class Column:
             at, piece = last, piece + 1
         return out
 
+    def part(self, start: int, stop: int) -> Column:
+        """The entries from `start` to `stop`, in the same file."""
+        part, width = Column(self._file, self.dtype), self.dtype.itemsize
+        first, last = (
+            bisect_right(self._before, start) - 1,
+            bisect_left(self._before, stop),
+        )
+        if start < stop:
+            part._at = self._at[first:last]
+            part._at[0] += (start - self._before[first]) * width
+            part._before = [0, *(b - start for b in self._before[first + 1 : last])]
+            part._before.append(stop - start)
+        return part
+
     def blocks(self, n_bytes: int = _BLOCK) -> Iterator[np.ndarray]:
         """The entries in order, in blocks that share their memory."""
         n = max(1, n_bytes // self.dtype.itemsize)
@@ -135,6 +159,14 @@ class Level(NamedTuple):
     nodes: Column  # of NODE
     target: Column  # of int32
     counts: Column  # of float64
+    # Number of the first node, which is not 0 in a range of branches: parents have the
+    # numbers of the whole run.
+    first: int = 0
+
+    @classmethod
+    def empty(cls, file: Spill, first: int = 0) -> Level:
+        """A level without nodes."""
+        return cls(*map(file.column, (NODE, np.int32, np.float64)), first)
 
 
 class Run(NamedTuple):
@@ -157,6 +189,40 @@ class Run(NamedTuple):
         ]
         return cls(levels, pairs.tree.n_symbols)
 
+    def columns(self) -> list[Column]:
+        """The columns, level by level."""
+        return [column for level in self.levels for column in level[:3]]
+
+    def starts(self, symbols: np.ndarray) -> np.ndarray:
+        """(n_levels, 2, n) numbers of nodes and of pairs before branches.
+
+        symbols: (n,), rising; the newest symbols of the contexts of the branches.
+        """
+        starts = np.zeros((len(self.levels), 2, symbols.size), dtype=np.int64)
+        for k, level in enumerate(self.levels[1:], 1):
+            key, before = ("parent", starts[k - 1, 0]) if k > 1 else ("symbol", symbols)
+            for block in level.nodes.blocks():
+                n_nodes = np.searchsorted(block[key], before)
+                n_pairs = np.cumsum(block["n_pairs"], dtype=np.int64)
+                starts[k, 0] += n_nodes
+                starts[k, 1] += np.append(0, n_pairs)[n_nodes]
+        return starts
+
+    def branches(self, start: np.ndarray, stop: np.ndarray) -> Run:
+        """A range of branches below the root.
+
+        start, stop: (n_levels, 2), of `starts`.
+        """
+        levels = self.levels[:1]
+        for level, (a, p), (b, q) in zip(
+            self.levels[1:], start[1:].tolist(), stop[1:].tolist()
+        ):
+            if a == b:
+                break
+            slots = level.target.part(p, q), level.counts.part(p, q)
+            levels.append(Level(level.nodes.part(a, b), *slots, a))
+        return Run(levels, self.n_symbols)
+
     def pairs(self) -> tuple[Pairs, np.ndarray]:
         """The pairs and counts, in memory."""
         sizes = [level.nodes.size for level in self.levels]
@@ -171,10 +237,10 @@ class Run(NamedTuple):
         count = np.empty(pair_ptr[-1])
         at = 0
         for k, level in enumerate(self.levels):
-            above = level_ptr[max(k - 1, 0)]
+            above, first = level_ptr[max(k - 1, 0)], self.levels[max(k - 1, 0)].first
             for block in level.nodes.blocks():
                 here = slice(at, at + block.size)
-                parent[here] = block["parent"] + above
+                parent[here] = block["parent"] + (above - first)
                 symbol[here] = block["symbol"]
                 ptr[1:][here] = block["n_pairs"]
                 at += block.size
@@ -206,9 +272,13 @@ class CountRuns:
 
     def add(self, pairs: Pairs, count: np.ndarray) -> None:
         """Write the counts of a part."""
+        self.take(Run.of_pairs(pairs, count, self._folder))
+
+    def take(self, run: Run) -> None:
+        """Add the counts of a part that are in a file."""
         if len(self._runs) == _MOST_RUNS:
             self._runs = [self._merged()]
-        self._runs.append(Run.of_pairs(pairs, count, self._folder))
+        self._runs.append(run)
 
     def finish(self) -> Run:
         """The counts of all parts."""
@@ -217,21 +287,17 @@ class CountRuns:
         return run
 
     def _merged(self):
-        n_levels = max(len(run.levels) for run in self._runs)
+        n_runs, n_levels = len(self._runs), max(len(run.levels) for run in self._runs)
         file = Spill(self._folder)
-        merged = [
-            Level(*map(file.column, (NODE, np.int32, np.float64)))
-            for _ in range(n_levels)
-        ]
-        columns = [
-            [column for level in run.levels for column in level]
-            + [None] * (3 * (n_levels - len(run.levels)))
-            for run in self._runs
-        ]
-        flat = [column for level in merged for column in level]
-        columns = [column for part in columns for column in part]
-        streams = column_streams(columns, flat)
-        _merge.merge(streams, len(self._runs), n_levels, False)
+        merged = [Level.empty(file) for _ in range(n_levels)]
+        columns: list = [None] * (3 * n_runs * n_levels)
+        first = np.zeros((n_runs, n_levels), dtype=np.int64)
+        for i, run in enumerate(self._runs):
+            at = 3 * i * n_levels
+            columns[at : at + 3 * len(run.levels)] = run.columns()
+            first[i, : len(run.levels)] = [level.first for level in run.levels]
+        streams = column_streams(columns, Run(merged, 0).columns())
+        _merge.merge(streams, n_runs, n_levels, first.ravel(), False)
         return Run(merged, self._runs[0].n_symbols)
 
 

@@ -4,7 +4,7 @@ All contexts that end in the same symbol are one branch below the root, and no s
 contexts crosses branches except at the root's pairs. A shard is a run of branches, in
 the order of their symbols, below a root that has all classes. In the canonical order a
 run of branches is one range of nodes, and of pairs, on every level: cutting takes
-slices, and joining concatenates them.
+slices (`Run.branches`), and joining concatenates them.
 
 `Pairs.total` sums over the branches; in a shard it sums over those of all shards. Every
 shard has the same pairs of the root. Code that uses `total` for such sums works on a
@@ -95,21 +95,6 @@ class PairShard(Pairs):
         raise TypeError("a shard cannot be pickled: it belongs to a running fit")
 
 
-def pairs_by_symbol(pairs: Pairs) -> np.ndarray:
-    """(n_symbols,) number of pairs in the branch of each symbol."""
-    tree = pairs.tree
-    tree.check_trie("pairs_by_symbol")
-    first = np.arange(*tree.level_ptr[1:3]) if tree.n_levels > 1 else np.arange(0)
-    sizes = np.zeros(first.size, dtype=np.int64)
-    start, stop = first, first + 1
-    for _ in range(1, tree.n_levels):
-        sizes += pairs.ptr[stop].astype(np.int64) - pairs.ptr[start]
-        start, stop = tree.child_ptr[start], tree.child_ptr[stop]
-    out = np.zeros(tree.n_symbols, dtype=np.int64)
-    out[tree.symbol[first]] = sizes
-    return out
-
-
 def shard_bounds(sizes: np.ndarray, n_shards: int) -> list[tuple[int, int]]:
     """n_shards ranges of symbols of about equal sums of `sizes`; some may be empty."""
     # A branch goes to the shard that holds its middle.
@@ -118,65 +103,6 @@ def shard_bounds(sizes: np.ndarray, n_shards: int) -> list[tuple[int, int]]:
     owner = np.minimum(middle * n_shards / total, n_shards - 1).astype(np.int64)
     cuts = np.searchsorted(owner, np.arange(n_shards + 1))
     return [(int(a), int(b)) for a, b in pairwise(cuts)]
-
-
-def cut_pairs(
-    pairs: Pairs, count: np.ndarray, first: int, last: int
-) -> tuple[Pairs, np.ndarray]:
-    """The branches of a range of symbols, below a root with all its counts.
-
-    Parameters
-    ----------
-    pairs : Pairs
-        Over a trie.
-
-    count : float64 ndarray of shape (n_pairs,)
-        The counts of the pairs.
-
-    first, last : int
-        The first symbol of the range on the first level, and the one after the last.
-
-    Returns
-    -------
-    pairs, count : Pairs, ndarray
-        Of the range.
-    """
-    pairs.tree.check_trie("cut_pairs")
-    tree = pairs.tree
-    lo, hi = [0], [1]
-    if tree.n_levels > 1:
-        here = tree.level(1)
-        symbol = tree.symbol[here]
-        lo.append(here.start + int(np.searchsorted(symbol, first)))
-        hi.append(here.start + int(np.searchsorted(symbol, last)))
-    while lo[-1] < hi[-1] and len(lo) < tree.n_levels:
-        lo.append(int(tree.child_ptr[lo[-1]]))
-        hi.append(int(tree.child_ptr[hi[-1]]))
-    if lo[-1] == hi[-1]:
-        del lo[-1], hi[-1]
-    level_ptr = np.concatenate([[0], np.cumsum(np.subtract(hi, lo))]).astype(np.int64)
-    ranges = list(zip(lo, hi))
-    pair_ranges = [(int(pairs.ptr[a]), int(pairs.ptr[b])) for a, b in ranges]
-    starts = np.concatenate([[0], np.cumsum([b - a for a, b in pair_ranges])])
-    parent, ptr = [], [np.zeros(1, dtype=np.int32)]
-    for k, ((a, b), (p, _)) in enumerate(zip(ranges, pair_ranges)):
-        up = level_ptr[k - 1] - lo[k - 1] if k else 0
-        parent.append(tree.parent[a:b] + np.int32(up))
-        ptr.append(pairs.ptr[a + 1 : b + 1] + np.int32(starts[k] - p))
-    part = tree_of_arrays(
-        np.concatenate(parent),
-        np.concatenate([tree.symbol[a:b] for a, b in ranges]),
-        level_ptr,
-        tree.n_symbols,
-    )
-    return (
-        pairs_of_arrays(
-            part,
-            np.concatenate(ptr),
-            np.concatenate([pairs.target[p:q] for p, q in pair_ranges]),
-        ),
-        np.concatenate([count[p:q] for p, q in pair_ranges]),
-    )
 
 
 class ShardPlaces:

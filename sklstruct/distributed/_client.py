@@ -88,6 +88,24 @@ class SchedulerLost(RuntimeError):
     """The scheduler of the cluster is lost, during a fit or with a model on workers."""
 
 
+class PartLost(RuntimeError):
+    """The worker of the counts of a part is lost, which a shard needs."""
+
+
+def is_lost(future: Any, error: Exception) -> bool:
+    """True if the result of a task is lost with its worker, not its own error.
+
+    future: of the task, which has ended. error: raised on the way to its result.
+    """
+    if future.status != "error":
+        return future.status != "finished" or isinstance(error, OSError)
+    # Dask has no special class for the loss of an actor.
+    return isinstance(error, (killed_worker(), PartLost)) or (
+        isinstance(error, RuntimeError)
+        and str(error).startswith("Worker holding Actor was lost")
+    )
+
+
 def check_scheduler(client: Any) -> None:
     """Raise an error if a client has lost its scheduler."""
     if client.status != "running":

@@ -2,28 +2,30 @@
 
 in:   parts of a text, in any order
 1.    words of each part, merged by the client into one vocabulary
-2.    counts of each part, with the ids of this vocabulary, merged in groups of parts
-3.    counts of each shard, merged from the counts of the groups
+2.    counts of each part, with the ids of this vocabulary, in a file of its worker
+3.    counts of each shard, merged from ranges of the files of all parts
 4.    the fits of the shards, in lockstep: requests in, one answer out
 out:  the numbers of the model, shard by shard
 
-Steps 1 to 3 are tasks of the cluster, which runs them again if a worker is lost. A
-shard that is lost in step 4 is counted by the same tasks, and its state restored by the
-answers to all shards since the last checkpoint.
+No step needs memory that grows with the text but for the tree of a shard. Tasks of step
+1 are run again by the cluster if a worker is lost. The counts of parts are lost with
+their worker, and are counted again when a shard asks for them. A shard that is lost in
+step 4 is merged again, and its state restored by the answers to all shards since the
+last checkpoint.
 """
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from ..backoff import BackoffClassifier
+from ..backoff import Counted
 from ..context_tree._shards import shard_bounds
 from ..symbols import Labels
 from . import _client
@@ -32,6 +34,7 @@ from ._client import (
     SchedulerLost,
     WorkersWatch,
     check_scheduler,
+    is_lost,
     killed_worker,
     wait_for,
 )
@@ -51,16 +54,22 @@ class Cluster:
 
     analyzer : {"word", "kenlm", "char"}, default="word"
         The rule by which the workers split strings.
+
+    memory : float, default=math.inf
+        Bytes in which a worker counts.
     """
 
     def __init__(
-        self, client: Any, parts: Callable[[], list], analyzer: str = "word"
+        self,
+        client: Any,
+        parts: Callable[[], list],
+        analyzer: str = "word",
+        memory: float = math.inf,
     ) -> None:
-        self.client, self._analyzer = client, analyzer
+        self.client, self._analyzer, self._memory = client, analyzer, memory
         self._parts = parts
         self._check_workers()
         self._texts: list | None = None
-        self._counted: list | None = None
 
     def _check_workers(self):
         if not self.client.nthreads():
@@ -92,10 +101,10 @@ class Cluster:
                 check_scheduler(self.client)
                 time.sleep(_client.PATIENCE / 10)
 
-    def submit(self, function: Callable, *args: Any) -> Any:
-        """A new task; if its result is lost the cluster runs it again."""
+    def submit(self, function: Callable, *args: Any, actor: bool = False) -> Any:
+        """A new task; if its result is lost the cluster runs it again, but an actor."""
         name = f"sklstruct-{function.__name__}-{uuid.uuid4().hex}"
-        return self.client.submit(function, *args, key=name)
+        return self.client.submit(function, *args, key=name, actor=actor)
 
     def give(self, x: Any) -> Any:
         """A task with the result x, which is sent once for all tasks that take it."""
@@ -128,6 +137,7 @@ class Cluster:
     def read(self) -> Iterator[tasks.PartWords]:
         """Number the words of every part; yields the words of each."""
         self._texts = self._read_parts()
+        self._n_parts = len(self._texts)
         words = [self.submit(tasks.count_words, text) for text in self._texts]
         for part in range(len(words)):
             try:
@@ -143,40 +153,66 @@ class Cluster:
 
     def count(
         self,
-        estimator: BackoffClassifier,
         labels: Labels,
+        sizes: np.ndarray,
         max_depth: int,
+        depth: int | None,
         n_shards: int,
     ) -> None:
-        """Count every part, and set the `bounds` of the shards."""
-        self._how, self._n_shards = (labels, estimator, max_depth), n_shards
-        sizes, self.n_levels = np.zeros(labels.known_symbols("counting").size), 1
-        counted = self._count_groups()
-        for future in [self.submit(tasks.measure_part, c) for c in counted]:
-            part_sizes, n_levels = self.result(future)
-            sizes += part_sizes
-            self.n_levels = max(self.n_levels, n_levels)
-        self.bounds = shard_bounds(sizes, n_shards)
+        """Count every part, and set the `bounds` of the shards.
 
-    def _count_groups(self):
-        """Counts of as many groups of parts as there are shards.
+        Parameters
+        ----------
+        labels : Labels
+            Of the text.
 
-        Each group is cut for each shard. To cut and to merge 8000 parts for 50 shards
-        takes 13 000 tasks; without groups it would take 800 000.
+        sizes : ndarray of shape (n_symbols,)
+            Occurrences of each symbol.
+
+        max_depth, depth : int
+            Columns of the windows, and the longest contexts; None: all columns.
+
+        n_shards : int
+            Number of shards.
         """
-        if self._counted is None:
-            labels, *how = self._how
-            given = self.give(labels)
-            parts = [
-                self.submit(tasks.count_part, text, given, *how)
-                for text in self.take_texts()
-            ]
-            cuts = np.linspace(0, len(parts), min(len(parts), self._n_shards) + 1)
-            self._counted = [
-                self.add_up(tasks.merge_counted, parts[a:b])
-                for a, b in pairwise(cuts.astype(np.int64).tolist())
-            ]
-        return self._counted
+        self._labels, self.bounds = labels, shard_bounds(sizes, n_shards)
+        self._depth = max_depth, min(max_depth, depth or max_depth)
+        self._counted: list = [None] * self._n_parts
+        self._address: list[str | None] = [None] * self._n_parts
+        self._count_parts()
+
+    def _count_parts(self):
+        """(address, key) of the counts of each part; lost ones are counted again."""
+        workers = self.client.nthreads()
+        lost = [
+            i
+            for i, (address, future) in enumerate(zip(self._address, self._counted))
+            if address not in workers or future.status not in ("finished", "pending")
+        ]
+        while lost:
+            texts, given = self.take_texts(), self.give(self._labels)
+            for i in lost:
+                self._counted[i] = self.submit(
+                    tasks.PartCounts, texts[i], given, *self._depth, self.bounds,
+                    self._memory, actor=True,
+                )  # fmt: skip
+            del texts, given
+            for i in lost:
+                self._address[i] = self._place(self._counted[i])
+            lost = [i for i in lost if self._address[i] is None]
+        return [(a, counted.key) for a, counted in zip(self._address, self._counted)]
+
+    def _place(self, future):
+        """The address of the worker that has counted a part, None if it is lost."""
+        try:
+            self.result(future)
+            return next(iter(self.client.who_has([future])[future.key]), None)
+        except SchedulerLost:
+            raise
+        except Exception as exc:
+            if not is_lost(future, exc):
+                raise
+            return None
 
     def take_texts(self) -> list:
         """Futures of the numbered parts, which are freed when their tasks have run."""
@@ -189,21 +225,14 @@ class Cluster:
         rule = self._analyzer
         return [self.submit(tasks.read_part, part, rule) for part in self._parts()]
 
-    def release(self) -> None:
-        """Free the counts of the groups; lost shards count them again."""
-        self._counted = None
-
     def close(self) -> None:
-        """Free the counts of the groups."""
-        self.release()
+        """Free the counts."""
+        self._counted = []
 
-    def shard(self, k: int) -> Any:
-        """A future of the counts of a shard, merged two by two."""
-        found = [
-            self.submit(tasks.cut_part, counted, self.bounds[k])
-            for counted in self._count_groups()
-        ]
-        return self.add_up(tasks.merge_counted, found)
+    def shard(self, k: int) -> tuple[Callable[..., Counted], list]:
+        """See `Shards`."""
+        ids = Labels.of_ids(self._labels.n_classes, self._labels.n_symbols)
+        return tasks.merge_parts, [self._count_parts(), k, ids, *self._depth]
 
     def add_up(self, add: Callable, found: list) -> Any:
         """A future of the sum of some results, two by two."""

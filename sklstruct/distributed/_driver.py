@@ -20,12 +20,12 @@ from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 from .._checkpoint import Checkpoint, Keeper
-from ..backoff import BackoffClassifier
+from ..backoff import BackoffClassifier, Counted
 from ..context_tree._shards import Joined
 from ..symbols import Labels
 from . import _client
 from . import _tasks as tasks
-from ._client import SchedulerLost, WorkersWatch, killed_worker, wait_for
+from ._client import SchedulerLost, WorkersWatch, is_lost, wait_for
 from ._lockstep import DONE, ERROR, KEEP, REPORT, TOTAL, Request, answer
 from ._models import gather
 
@@ -43,16 +43,6 @@ _PIECE = 1 << 22
 
 # The result of a call to a shard whose worker is lost.
 _LOST = Request("lost")
-
-
-def _is_loss(error):
-    """True if the error of a task means that its workers were lost."""
-    if isinstance(error, killed_worker()):
-        return True
-    # Dask has no special class for this error.
-    return isinstance(error, RuntimeError) and str(error).startswith(
-        "Worker holding Actor was lost"
-    )
 
 
 @contextmanager
@@ -157,20 +147,13 @@ class Shards(Protocol):
 
     bounds : list of (int, int)
         The newest symbols of the contexts of each shard.
-
-    n_levels : int
-        Number of levels of the whole tree.
     """
 
     client: Any
     bounds: list[tuple[int, int]]
-    n_levels: int
 
-    def shard(self, k: int) -> Any:
-        """A future of the counts of a shard."""
-
-    def release(self) -> None:
-        """Free the memory; lost shards are counted again."""
+    def shard(self, k: int) -> tuple[Callable[..., Counted], list]:
+        """A function that returns the counts of a shard, and its arguments."""
 
     def close(self) -> None:
         """Free what is needed to count lost shards again."""
@@ -476,14 +459,11 @@ class ShardDriver:
         if self._manifest is not None:
             checkpoint = self._manifest.path, self._manifest.number
         wanted = tasks.versions()
-        counts = {k: self._shards.shard(k) for k in which}
         for k in which:
             self._futures[k] = self.client.submit(
-                tasks.ShardFit, counts[k], self._estimator, k, self._shards.n_levels,
+                tasks.ShardFit, *self._shards.shard(k), self._estimator, k,
                 checkpoint, wanted, self._facts, actor=True, pure=False,
             )  # fmt: skip
-        del counts
-        self._shards.release()
         for k in which:
             self._actors[k] = self._place(k)
 
@@ -500,11 +480,8 @@ class ShardDriver:
             actor = answer.result()
             where = self.client.who_has([future])
         except Exception as exc:
-            if future.status == "error":
-                if not _is_loss(exc):
-                    raise  # of counting, or of making the shard
-            elif future.status == "finished" and not isinstance(exc, OSError):
-                raise
+            if not is_lost(future, exc):
+                raise  # of counting, or of making the shard
             self._workers()
             return None
         self._addresses[k] = next(iter(where[future.key]), None)

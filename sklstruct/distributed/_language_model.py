@@ -47,7 +47,6 @@ class Remote(NamedTuple):
     lm: LanguageModel  # not fitted
     estimator: BackoffClassifier  # not fitted
     labels: Labels
-    n_levels: int
 
 
 class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator):
@@ -60,12 +59,13 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
 
     All contexts that end in the same symbol are one branch below the empty context, and
     no sum over contexts crosses branches except at the root. Each worker counts the
-    parts of the text that it reads. The branches are divided into shards of about equal
-    numbers of (context, class) pairs, and the program that fits a model in one process
-    runs on all shards at the same time. In an iteration the shards exchange the sums at
-    the root: a few arrays with one number for each class. For any number of workers,
-    the result is equal to the result of `LanguageModel`: exactly for models of counts,
-    and up to rounding for log-linear models.
+    parts of the text that it reads, in pieces that fit its memory, and writes the
+    counts to its disk. The branches are divided into shards of about equal numbers of
+    samples. A shard merges the counts of its branches from the disks. The program that
+    fits a model in one process runs on all shards at the same time. In an iteration the
+    shards exchange the sums at the root: a few arrays with one number for each class.
+    For any number of workers, the result is equal to the result of `LanguageModel`:
+    exactly for models of counts, and up to rounding for log-linear models.
 
     After `fit` the model is on the workers, and can be larger than the memory of one
     machine. `compute` copies the model to this process, as a `LanguageModel`. `save`
@@ -135,8 +135,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
 
     Notes
     -----
-    If a worker is lost, the cluster counts its shards again on other workers, from the
-    text, and repeats the answers to all shards since the last checkpoint, or since the
+    If a worker is lost, other workers count its parts of the text again, merge its
+    shards, and repeat the answers to all shards since the last checkpoint, or since the
     beginning; the other shards wait. Shards of contexts in `folder` are made from its
     files. The result is the same bit by bit. If the
     scheduler is lost, the fit ends with an error; with a checkpoint the same fit on
@@ -195,9 +195,9 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         X : Dask collection, list of Delayed, TextFile or iterable of sentences
             The elements of a bag, such as the lines of ``dask.bag.read_text``, of a
             Dask series or an array are sentences; a Delayed gives a list of them. All
-            workers must see text files under the same names, which are cut so that
-            counting a part takes a quarter of a worker's memory, and no more than
-            `memory` of the `TextFile`. Other sentences are sent to them.
+            workers must see text files under the same names. Counting takes a quarter
+            of a worker's memory, and no more than `memory` of the `TextFile`. Other
+            sentences are sent to the workers.
 
         y : None
             Ignored.
@@ -250,8 +250,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         self._drop()  # the workers have one model at a time
 
         rule = lm.analyzer
-        parts = text_parts(X, client, rule, lm.max_depth)
-        cluster = Cluster(client, parts, rule)
+        parts, memory = text_parts(X, client, rule)
+        cluster = Cluster(client, parts, rule, memory)
         text = Vocabulary(cluster.read())
         text.odd.warn(rule)
         if rule != "char":
@@ -273,7 +273,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         ):
             inner.call_on_fit_task_begin(estimator=self, X=X, y=None)
             if isinstance(estimator, BackoffClassifier):
-                self._fit_shards(lm, estimator, labels, cluster, checkpoint)
+                self._fit_shards(lm, estimator, labels, cluster, text, checkpoint)
             else:
                 self._fit_composed(lm, estimator, labels, cluster, X_val)
             inner.call_on_fit_task_end(estimator=self, X=X, y=None)
@@ -303,7 +303,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         self._set_figures([driver for driver, _ in rows.fits])
         self.shard_sizes_ = [size for _, sizes in rows.fits for size in sizes]
 
-    def _fit_shards(self, lm, estimator, labels, cluster, checkpoint):
+    def _fit_shards(self, lm, estimator, labels, cluster, text, checkpoint):
         remote = for_workers(estimator)
         shards: Any = cluster
         if estimator.least_context > 1:
@@ -311,7 +311,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
             shards = rows.words(remote).shards(remote)
         else:
             n_shards = self._count_shards(cluster)
-            cluster.count(remote, labels, lm.max_depth, n_shards)
+            longest = remote.max_depth
+            cluster.count(labels, text.sizes(labels), lm.max_depth, longest, n_shards)
         driver = ShardDriver(shards, remote, checkpoint)
         try:
             with sharded_fit(estimator).reporting(estimator) as report:
@@ -322,7 +323,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
             raise
         for message, category in notes:
             warnings.warn(message, category, stacklevel=3)
-        self._remote = Remote(driver, lm, estimator, labels, shards.n_levels)
+        self._remote = Remote(driver, lm, estimator, labels)
         self._set_figures([driver])
 
     def _set_figures(self, drivers):
@@ -356,7 +357,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         check_is_fitted(self, "shard_sizes_")
         if not self._on_workers():
             return self.model_
-        driver, lm, estimator, labels, _ = self._remote
+        driver, lm, estimator, labels = self._remote
         ids = Labels.of_ids(labels.n_classes, labels.n_symbols)
         with driver.client.as_current():
             driver.gather(estimator, lm.max_depth, ids)
@@ -411,9 +412,9 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         if not self._on_workers():
             self.model_.save(path, format=format, **options)
             return
-        driver, _, _, labels, n_levels = self._remote
+        driver, _, _, labels = self._remote
         with driver.client.as_current():
-            save_shards(driver, labels, n_levels, path, format, **options)
+            save_shards(driver, labels, path, format, **options)
 
     def __sklearn_clone__(self):
         # A client is a connection: copies share it.

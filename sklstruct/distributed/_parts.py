@@ -6,37 +6,35 @@ import math
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
 
 from ..symbols import (
+    Labels,
     NumberedText,
+    SentenceEncoder,
     TextFile,
     number_sentences,
 )
 from ..symbols._text import OddSpaces
 
-# Sizes of a part of a text file: many parts with their counts must fit in the memory of
-# a worker, and a part must have fewer counts than tokens.
+# Sizes of a part of a text file, whose numbers are in the memory of a worker.
 _MOST_BYTES = 1 << 26
 _LEAST_BYTES = 1 << 16
-# Memory of a worker after its imports; the share of the rest that counting
-# a part may take; what it takes for a byte of text and each order (measured: 18 to
-# 25 bytes at order 5).
+# Memory of a worker after its imports; the share of the rest that counting may take;
+# bytes in which a byte of text is numbered.
 _IMPORTED = 250e6
 _SHARE = 0.25
-_COUNTED = 5
+_NUMBERED = 2
 
 # Size of a part of sentences, which is sent: Dask warns of messages above 10 MB.
 _MOST_TOKENS = 1 << 20
 
 
-def text_parts(
-    X: Any, client: Any, analyzer: str, max_depth: int
-) -> Callable[[], list]:
-    """A function that gives the parts of a text, or futures of them, for `read_part`.
+def text_parts(X: Any, client: Any, analyzer: str) -> tuple[Callable[[], list], float]:
+    """The parts of a text, and the memory in which a worker counts.
 
     Parameters
     ----------
@@ -50,9 +48,15 @@ def text_parts(
     analyzer : {"word", "kenlm", "char"}
         The rule by which strings in this process are split.
 
-    max_depth : int
-        Length of the longest contexts that are counted.
+    Returns
+    -------
+    parts : callable
+        Returns the parts for `read_part`, or futures of them.
+
+    memory : float
+        In bytes.
     """
+    memory = _memory_of_a_thread(client)
     # Enough parts for all threads, and no more: their counts have to be merged.
     n_threads = max(1, sum(client.nthreads().values()))
     if _of_dask(X) and hasattr(X, "to_delayed"):
@@ -63,11 +67,11 @@ def text_parts(
         X = np.ravel(X.to_delayed()).tolist()
     if isinstance(X, list) and X and all(map(_of_dask, X)):
         partitions = X
-        return lambda: client.compute(partitions)
+        return lambda: client.compute(partitions), memory
     if isinstance(X, TextFile):
         size = sum(os.path.getsize(path) for path in X.paths)
-        room = min(_memory_of_a_thread(client), X.memory or math.inf)
-        most = min(_MOST_BYTES, room / (_COUNTED * (max_depth + 1)))
+        memory = min(memory, X.memory or math.inf)
+        most = min(_MOST_BYTES, memory / _NUMBERED)
         n_parts = _round_up(size / max(most, _LEAST_BYTES), n_threads)
         size = max(size // n_parts + 1, _LEAST_BYTES)
         state = X.state()
@@ -80,12 +84,12 @@ def text_parts(
                 )
             return X.split(size)
 
-        return split
+        return split, memory
     text = number_sentences(X, analyzer=analyzer)
     n_parts = _round_up(text.tokens.size / _MOST_TOKENS, n_threads)
     cuts = np.linspace(0, text.n_sentences, n_parts + 1).astype(np.int64)
     parts = [_part(text, a, b) for a, b in pairwise(cuts.tolist()) if a < b]
-    return lambda: parts
+    return lambda: parts, memory
 
 
 def _memory_of_a_thread(client):
@@ -161,3 +165,13 @@ class Vocabulary:
     def counts(self) -> np.ndarray:
         """(n_symbols,) occurrences of each word."""
         return self._count
+
+    def sizes(self, labels: Labels) -> np.ndarray:
+        """(n_symbols,) occurrences of each context symbol of some labels."""
+        n, encoder = labels.known_symbols("counting").size, SentenceEncoder(labels)
+        codes = map(labels.token_code.get, self.symbols, repeat(encoder.unknown))
+        ids = np.fromiter(codes, np.int32, len(self.symbols))
+        sizes = np.bincount(ids, self._count, minlength=n)[:n]
+        if labels.start is not None:
+            sizes[encoder.start] = self.n_sentences
+        return sizes

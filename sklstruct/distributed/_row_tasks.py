@@ -220,8 +220,3 @@ def count_shard(
     # Every shard has the root of all samples.
     counted.count[: totals.size] = totals
     return counted
-
-
-def count_levels(counted: Counted) -> int:
-    """Number of levels."""
-    return counted.pairs.tree.n_levels

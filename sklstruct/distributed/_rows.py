@@ -27,7 +27,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from ..backoff import BackoffClassifier, BackoffModel
+from ..backoff import BackoffClassifier, BackoffModel, Counted
 from ..context_tree._shards import shard_bounds
 from ..mixture import MixtureLM
 from ..mixture._base import one_group
@@ -129,7 +129,7 @@ class RowShards:
 
     Attributes
     ----------
-    client, bounds, n_levels
+    client, bounds
         As those of `Shards`.
     """
 
@@ -145,7 +145,7 @@ class RowShards:
         folder: str | None,
     ) -> None:
         assert reader.symbols is not None  # it gives ids
-        self._cluster, self.client = cluster, cluster.client
+        self.client = cluster.client
         self._folder = tempfile.TemporaryDirectory(
             prefix="sklstruct-", dir=folder, ignore_cleanup_errors=True
         )
@@ -167,25 +167,13 @@ class RowShards:
             for pieces, (first, last) in zip(self._pieces, self.bounds):
                 piece = tasks.Piece(path, int(start[first]), int(start[last]))
                 pieces.append(piece)
-        self._counted: list = [self._count(k) for k in range(n_shards)]
-        levels = [cluster.submit(tasks.count_levels, c) for c in self._counted]
-        self.n_levels = max(cluster.result(future) for future in levels)
 
-    def _count(self, k):
-        return self._cluster.submit(tasks.count_shard, self._pieces[k], *self._how)
-
-    def shard(self, k: int) -> Any:
-        """A future of the counts of a shard."""
-        counted = self._counted[k]
-        return self._count(k) if counted is None else counted
-
-    def release(self) -> None:
-        """Free the counts; lost shards are counted again from the files."""
-        self._counted = [None] * len(self.bounds)
+    def shard(self, k: int) -> tuple[Callable[..., Counted], list]:
+        """See `Shards`."""
+        return tasks.count_shard, [self._pieces[k], *self._how]
 
     def close(self) -> None:
         """Remove the files."""
-        self.release()
         self._folder.cleanup()
 
 

@@ -37,7 +37,6 @@ Ask = Callable[..., list]
 def save_shards(
     driver: ShardDriver,
     labels: Labels,
-    n_levels: int,
     path: Any,
     format: str | None,
     **options: Any,
@@ -52,9 +51,6 @@ def save_shards(
     labels : Labels
         Of the model.
 
-    n_levels : int
-        Number of levels of the whole tree.
-
     path, format, options
         As of `DaskLanguageModel.save`.
     """
@@ -65,6 +61,7 @@ def save_shards(
             f"path={path!r} must be a regular file: all shards write to it"
         )
     if format == "arpa":
+        n_levels = max(driver.ask_all("n_levels"))
         plan: Any = ArpaPlan(labels, driver.bounds, n_levels, path, **options)
         save: Callable = save_arpa
     elif format == "native":

@@ -12,16 +12,16 @@ import pickle
 import platform
 import traceback
 from collections import OrderedDict
-from dataclasses import replace
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._checkpoint import NO_KEEPER, Checkpoint, FitKeeper, Keeper
-from ..backoff import BackoffClassifier, Counted, count_text
-from ..context_tree import Pairs, merge_counts, pairs_of_arrays
-from ..context_tree._shards import PairShard, cut_pairs, pairs_by_symbol
+from ..backoff import BackoffClassifier, Counted, count_parts
+from ..context_tree import CountRuns, Level, Pairs, Run, Spill, pairs_of_arrays
+from ..context_tree._shards import PairShard
 from ..symbols import (
     Labels,
     NumberedText,
@@ -30,12 +30,15 @@ from ..symbols import (
     number_sentences,
 )
 from ..symbols._text import OddSpaces
+from ._client import PartLost, import_distributed
 from ._lockstep import DONE, ERROR, KEEP, KEPT, Lockstep, Meeting, Request
 from ._models import ShardModel, fit_shard
 
 # Last answers of a shard that are stored, in case that the client could not receive
 # them: more than the running calls to one shard.
 _KEPT_ANSWERS = 4
+# Bytes of the records that are sent at once from a part to a shard.
+_BATCH = 1 << 22
 # Name of the file, in the folder of a file that shards write, that says how.
 PLAN = "plan"
 
@@ -52,6 +55,11 @@ def versions() -> dict[str, str]:
 def as_given(x: Any) -> Any:
     """x, as a task whose result other tasks share."""
     return x
+
+
+def get_worker() -> Any:
+    """The worker that runs this task."""
+    return import_distributed().get_worker()
 
 
 def _process_name():
@@ -89,38 +97,141 @@ def count_words(text: NumberedText) -> PartWords:
     return PartWords(text.n_sentences, text.symbols, counts, text.odd)
 
 
-def count_part(
-    text: NumberedText, labels: Labels, estimator: BackoffClassifier, max_depth: int
+class PartCounts:
+    """The counts of a part of a text, in a file of the worker that counted them.
+
+    It is an actor of Dask: it stays on its worker, and the file, which has no name, is
+    gone with it.
+
+    Parameters
+    ----------
+    text : NumberedText
+        The part.
+
+    labels : Labels
+        Of the whole text.
+
+    max_depth, depth : int
+        Columns of the windows of the text, and the longest contexts that are counted.
+
+    bounds : list of (int, int)
+        The newest symbols of the contexts of each shard.
+
+    memory : float
+        Bytes for counting.
+    """
+
+    def __init__(
+        self,
+        text: NumberedText,
+        labels: Labels,
+        max_depth: int,
+        depth: int,
+        bounds: list[tuple[int, int]],
+        memory: float,
+    ) -> None:
+        encoder = SentenceEncoder(labels)
+        tokens = encoder.encode_known(text, front=max_depth - 1)
+        del text
+        self._run = count_parts(
+            iter([tokens]), labels, depth, skip=encoder.start,
+            folder=get_worker().local_directory, memory=memory,
+        )  # fmt: skip
+        self._starts = self._run.starts(np.array([0, *(last for _, last in bounds)]))
+
+    def _of_shard(self, shard):
+        starts = self._starts
+        return self._run.branches(starts[..., shard], starts[..., shard + 1])
+
+    def sizes(self, shard: int) -> list[tuple[int, int]]:
+        """(number of the first node, nodes, pairs) of each level of a shard."""
+        levels = self._of_shard(shard).levels
+        return [(level.first, level.nodes.size, level.target.size) for level in levels]
+
+    def read(self, shard: int, wanted: list[tuple[int, int, int]]) -> list[np.ndarray]:
+        """Entries of columns of a shard: (column, start, stop)."""
+        columns = self._of_shard(shard).columns()
+        return [columns[j].read(start, stop) for j, start, stop in wanted]
+
+
+def merge_parts(
+    parts: list[tuple[str, str]], shard: int, labels: Labels, max_depth: int, depth: int
 ) -> Counted:
-    """The pairs of a part of a text and their counts."""
-    encoder = SentenceEncoder(labels)
-    tokens = encoder.encode_known(text, front=max_depth - 1)
-    counted = count_text(
-        tokens, labels, max_depth, depth=estimator.max_depth, skip=encoder.start
-    )
-    # Words are not sent with the counts of each part, nor the parents of pairs: they
-    # are found after parts are merged.
-    pairs = counted.pairs
-    bare = pairs_of_arrays(pairs.tree, pairs.ptr, pairs.target)
-    return replace(counted.with_ids(), pairs=bare)
+    """The counts of a shard, merged from those of all parts.
+
+    They are copied to the disk of this worker, a batch of records after the other, and
+    merged from there.
+
+    Parameters
+    ----------
+    parts : list of (str, str)
+        The address of the worker and the key of the `PartCounts` of each part.
+
+    shard : int
+        Which shard.
+
+    labels, max_depth, depth
+        Of the counts.
+
+    Raises
+    ------
+    PartLost
+        If the worker of a part is lost.
+    """
+    folder = get_worker().local_directory
+    runs = CountRuns(folder)
+    for address, key in parts:
+        runs.take(_copy_part(address, key, shard, labels.n_symbols, folder))
+    pairs, count = runs.finish().pairs()
+    return Counted(pairs, count, labels, max_depth, depth)
 
 
-def measure_part(counted: Counted) -> tuple[np.ndarray, int]:
-    """(pairs by the newest symbol, number of levels)."""
-    pairs = counted.pairs
-    return pairs_by_symbol(pairs), pairs.tree.n_levels
+def _copy_part(address, key, shard, n_symbols, folder):
+    """The counts of a shard in a part of the text, in a file of this worker."""
+    worker, sync = get_worker(), import_distributed().utils.sync
+
+    def ask(method, *arguments):
+        # As `distributed.Actor` does, which waits forever for some lost workers.
+        async def call():
+            return await worker.rpc(address).actor_execute(
+                actor=key, function=method, args=[shard, *arguments]
+            )
+
+        try:
+            found = sync(worker.loop, call)
+        except (OSError, KeyError) as exc:
+            raise PartLost(f"counts on the worker {address} are lost") from exc
+        if found["status"] != "OK":
+            raise found["exception"]
+        return found["result"]
+
+    file = Spill(folder)
+    sizes = ask("sizes")
+    levels = [Level.empty(file, first) for first, _, _ in sizes]
+    run = Run(levels, n_symbols)
+    columns = run.columns()
+    n_entries = [n for _, nodes, pairs in sizes for n in (nodes, pairs, pairs)]
+    for batch in _batches(n_entries, [column.dtype.itemsize for column in columns]):
+        for (j, _, _), entries in zip(batch, ask("read", batch)):
+            columns[j].append(entries)
+    return run
 
 
-def cut_part(counted: Counted, symbols: tuple[int, int]) -> Counted:
-    """The counts of a shard in some parts of the text."""
-    pairs, count = cut_pairs(counted.pairs, counted.count, *symbols)
-    return replace(counted, pairs=pairs, count=count)
-
-
-def merge_counted(a: Counted, b: Counted) -> Counted:
-    """The sum of two counts."""
-    merged = merge_counts([(a.pairs, a.count), (b.pairs, b.count)])
-    return replace(a, pairs=merged.pairs, count=merged.total)
+def _batches(sizes, widths):
+    """(column, start, stop) of all entries of some columns, about _BATCH bytes each."""
+    batch, room = [], _BATCH
+    for j, (size, width) in enumerate(zip(sizes, widths)):
+        start = 0
+        while start < size:
+            stop = min(size, start + max(1, room // width))
+            batch.append((j, start, stop))
+            room -= (stop - start) * width
+            if room < width:
+                yield batch
+                batch, room = [], _BATCH
+            start = stop
+    if batch:
+        yield batch
 
 
 # -------------------------------------------------------------------- fitting
@@ -233,14 +344,17 @@ class ShardFit:
 
     Parameters
     ----------
-    counted : Counted
-        The branches, and the counts.
+    count : callable
+        Returns the branches and their counts, a `Counted`.
+
+    arguments : list
+        Of `count`.
 
     estimator : BackoffClassifier
         Not fitted.
 
-    shard, n_levels : int
-        Which shard, and the number of levels of the whole tree.
+    shard : int
+        Which shard.
 
     checkpoint : (str, int or None) or None
         Path of the states, and the number of the state to continue from.
@@ -254,10 +368,10 @@ class ShardFit:
 
     def __init__(
         self,
-        counted: Counted,
+        count: Callable[..., Counted],
+        arguments: list,
         estimator: BackoffClassifier,
         shard: int,
-        n_levels: int,
         checkpoint: tuple[str, int | None] | None,
         wanted: dict[str, str],
         facts: bool = False,
@@ -265,13 +379,12 @@ class ShardFit:
         here = versions()
         if here != wanted:
             raise RuntimeError(version_error(wanted, {"a worker": here}))
+        counted = count(*arguments)
         pairs = counted.pairs
         self._pairs = pairs
         self._shard = shard
         self._model: ShardModel | None = None
         self._writer: tuple[str, Any] | None = None
-        if not counted.count.flags.writeable:  # it came over the network
-            counted = replace(counted, count=counted.count.copy())
 
         # The thread must not refer to this object, whose deletion ends the thread.
         def run(meeting):
@@ -281,12 +394,18 @@ class ShardFit:
                 path, number = checkpoint
                 return ShardKeeper(meeting, path, shard, number, identity())
 
-            branches = PairShard(pairs, n_levels, meeting)
+            # Those of the whole tree; the last ones may be empty here.
+            [n_levels] = meeting.largest(np.array([pairs.tree.n_levels]))
+            branches = PairShard(pairs, int(n_levels), meeting)
             return fit_shard(estimator, branches, counted, keep, meeting.report, facts)
 
         self._lockstep = Lockstep(run)
         self._answers: OrderedDict[int, Request] = OrderedDict()
         self._packed = b""
+
+    def n_levels(self) -> int:
+        """Number of levels."""
+        return self._pairs.tree.n_levels
 
     def describe(self) -> tuple[str, int, int]:
         """(process, numbers of nodes and pairs)."""

@@ -61,7 +61,7 @@ def adjust_counts(
     count = [file.column(np.float64) for _ in run.levels]
     n_with = np.zeros((n_levels, 5), dtype=np.int64)
     n_kept = np.zeros(n_levels, dtype=np.int64)
-    streams = column_streams([x for level in run.levels for x in level], count)
+    streams = column_streams([*run.columns()], count)
     _fast.adjust(
         streams, least, stays.astype(np.uint8), known.astype(np.uint8), n_with, n_kept
     )

@@ -1,6 +1,7 @@
 """Counts in files: what was written is read, and merged counts are the whole."""
 
 import os
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from _cases import all_pairs
 from _texts import random_tokens
 
 from sklstruct.context_tree import _runs, merge_counts
-from sklstruct.context_tree._runs import CountRuns, Spill
+from sklstruct.context_tree._runs import CountRuns, Run, Spill
 from sklstruct.context_tree._tokens import count_tokens
 
 
@@ -68,6 +69,39 @@ def test_merged_parts_are_the_whole(n_parts, most, depth, n_bytes, end, monkeypa
     for (part, _), nodes in zip(counts, index):
         found = [contexts[node] for node in nodes]
         assert found == [tuple(c) for c in part.tree.contexts()]
+
+
+@pytest.mark.parametrize(
+    *all_pairs(
+        n_parts=[1, 4], depth=[0, 1, 4], n_bytes=[64, 1 << 16], n_ranges=[1, 2, 9]
+    )
+)
+def test_merged_ranges_are_those_of_the_whole(
+    n_parts, depth, n_bytes, n_ranges, monkeypatch
+):
+    """Also if a range has none of the branches of a part."""
+    monkeypatch.setattr(_runs, "_BLOCK", n_bytes)
+    rng = np.random.default_rng(n_parts + 10 * depth)
+    parts = [random_tokens(rng, 12, 5, rng.integers(1, 9)) for _ in range(n_parts)]
+    sizes = {"n_symbols": 7, "n_classes": 6, "skip": 6}
+    whole, total = count_tokens(np.concatenate(parts), depth, **sizes)
+    bounds = np.sort(rng.integers(0, 8, n_ranges + 1))
+    bounds[[0, -1]] = 0, 7
+    runs = [Run.of_pairs(*count_tokens(part, depth, **sizes), None) for part in parts]
+    starts = [run.starts(bounds) for run in runs]
+    context = [tuple(c) for c in whole.tree.contexts()]
+    for k, (first, last) in enumerate(pairwise(bounds)):
+        merge = CountRuns()
+        for run, start in zip(runs, starts):
+            merge.take(run.branches(start[..., k], start[..., k + 1]))
+        pairs, count = merge.finish().pairs()
+        found = [tuple(c) for c in pairs.tree.contexts()]
+        wanted = [i for i, c in enumerate(context) if not c or first <= c[-1] < last]
+        assert found == [context[i] for i in wanted]
+        assert pairs.tree.n_levels == max(map(len, found)) + 1
+        slots = np.concatenate([np.arange(*whole.ptr[i : i + 2]) for i in wanted])
+        np.testing.assert_array_equal(pairs.target, whole.target[slots])
+        np.testing.assert_array_equal(count, total[slots])
 
 
 def test_an_error_of_the_disk_passes_the_kernel(monkeypatch):

@@ -185,19 +185,17 @@ def test_tasks_grow_with_parts_and_shards_not_with_their_product(client, monkeyp
 
     submit, names = Cluster.submit, []
 
-    def counted(self, function, *arguments):
+    def counted(self, function, *arguments, **options):
         names.append(function.__name__)
-        return submit(self, function, *arguments)
+        return submit(self, function, *arguments, **options)
 
     monkeypatch.setattr(Cluster, "submit", counted)
     n_parts, n_shards, text = 37, 5, sentences(200)
     parts = bag.from_sequence(text, npartitions=n_parts)
     n_parts = parts.npartitions
     model = on_cluster(WittenBellLM(), n_shards=n_shards).fit(parts)
-    assert names.count("count_part") == n_parts > 5 * n_shards
-    assert names.count("cut_part") == n_shards**2
-    merges = n_parts - n_shards + n_shards * (n_shards - 1)
-    assert names.count("merge_counted") == merges
+    assert names.count("PartCounts") == n_parts > 5 * n_shards
+    assert len(names) <= 3 * n_parts + 2
     same_model(LanguageModel(WittenBellLM()).fit(text), model, exact=True)
 
 
@@ -314,6 +312,49 @@ def test_a_lost_shard_is_made_again(client, monkeypatch, tmp_path, at, checkpoin
     assert model.n_lost_shards_ == 1
     np.testing.assert_array_equal(got.coef_, want.coef_)
     np.testing.assert_array_equal(got.objective_, want.objective_)
+
+
+def test_a_lost_shard_is_merged_without_the_text(client, monkeypatch, tmp_path):
+    path, text = tmp_path / "text.txt", [s for s in sentences(50) if s]
+    path.write_text("\n".join(text))
+
+    def lose_text_and_actor(driver):
+        path.unlink()
+        lose_actor(driver)
+
+    Chaos(monkeypatch, 1, lose_text_and_actor)
+    lm = LanguageModel(WittenBellLM())
+    model = on_cluster(WittenBellLM(), n_shards=2).fit(TextFile(path))
+    assert model.n_lost_shards_ == 1
+    same_model(lm.fit(text), model, exact=True)
+
+
+def test_a_lost_part_is_counted_again(client, monkeypatch):
+    """While a shard is merged from all parts; the other parts are not counted again."""
+    from sklstruct.distributed._cluster import Cluster
+
+    count, counted = Cluster.submit, []
+    shard, text = Cluster.shard, sentences()
+
+    def submit(cluster, function, *arguments, **options):
+        counted.append(function.__name__)
+        return count(cluster, function, *arguments, **options)
+
+    def losing(cluster, k):
+        found = shard(cluster, k)
+        if k == 1 and "lost" not in counted:
+            client.cancel([cluster._counted[3]])
+            until(lambda: cluster._counted[3].key not in stored(client))
+            counted.append("lost")
+        return found
+
+    monkeypatch.setattr(Cluster, "submit", submit)
+    monkeypatch.setattr(Cluster, "shard", losing)
+    parts = bag.from_sequence(text, npartitions=5)
+    model = on_cluster(WittenBellLM(), n_shards=2).fit(parts)
+    assert counted.count("PartCounts") == 6
+    assert model.n_lost_shards_ >= 1
+    same_model(LanguageModel(WittenBellLM()).fit(text), model, exact=True)
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -521,12 +562,13 @@ def test_calls_that_do_not_arrive(client, monkeypatch):
 
 
 def test_errors_of_counting_again_reach_the_caller(client, monkeypatch, tmp_path):
-    """A shard is lost, and the text to count it from is gone: no loss of a worker."""
+    """Counts of parts are lost, and the text is gone: no loss of a worker."""
     path = tmp_path / "text.txt"
     path.write_text("\n".join(s for s in sentences(50) if s))
 
     def lose_text_and_actor(driver):
         path.rename(tmp_path / "elsewhere.txt")
+        driver._shards._address[0] = None
         lose_actor(driver)
 
     Chaos(monkeypatch, 1, lose_text_and_actor)
@@ -1177,21 +1219,23 @@ def test_parts_are_cut_to_the_memory_of_the_workers(tmp_path):
 
     client = SimpleNamespace(scheduler_info=info, nthreads=lambda: {"x": 1, "y": 1})
 
-    def sizes(max_depth=4, **settings):
+    def sizes(**settings):
         text = TextFile(path, **settings)
-        parts = text_parts(text, client, "word", max_depth)()
-        assert sum(len(list(part)) for part in parts) == 300_000
-        return len(parts)
+        parts, memory = text_parts(text, client, "word")
+        assert sum(len(list(part)) for part in parts()) == 300_000
+        return len(parts()), memory
 
-    assert sizes() == 2
-    limits["x"] = 350e6, 1
-    assert 4.8e6 / sizes() <= 100e6 / 4 / 25 < 4.8e6 / (sizes() - 2)
-    assert sizes(max_depth=1) < sizes() < sizes(max_depth=9)
-    assert sizes(memory=10**6) > sizes()
-    limits["x"] = 350e6, 4
-    assert 4.8e6 / sizes() <= 100e6 / 16 / 25
+    assert sizes() == (2, (8e9 - 250e6) / 4)
+    limits["x"] = 254e6, 1
+    n, memory = sizes()
+    assert memory == 1e6 and n == 10
+    assert sizes(memory=10**5) == (74, 10**5)
+    limits["x"] = 254e6, 4
+    n, memory = sizes()
+    assert memory == 250e3 and n == 40
     limits["x"] = 1e6, 1
-    assert sizes() <= 4.8e6 / 2**16 + 2
+    n, memory = sizes()
+    assert memory == 0 and n <= 4.8e6 / 2**16 + 2
 
 
 def test_a_part_in_another_encoding(client, tmp_path):

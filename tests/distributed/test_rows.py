@@ -395,7 +395,7 @@ def test_processes(text_file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["learn_rows", "write_rows", "count_shard", "answer"])
+@pytest.mark.parametrize("task", ["learn_rows", "write_rows", "shard", "answer"])
 def test_a_worker_process_that_is_killed(text_file, monkeypatch, task):
     """Tokens, files and shards that were on it are made again."""
     killed = []
@@ -407,6 +407,12 @@ def test_a_worker_process_that_is_killed(text_file, monkeypatch, task):
             os.kill(pid, signal.SIGKILL)
 
     submit, answer = Cluster.submit, ShardDriver._answer
+    place = ShardDriver._place
+
+    def placing(driver, k):
+        if task == "shard":
+            kill(driver.client)
+        return place(driver, k)
 
     def submitting(cluster, function, *arguments):
         future = submit(cluster, function, *arguments)
@@ -421,6 +427,7 @@ def test_a_worker_process_that_is_killed(text_file, monkeypatch, task):
 
     monkeypatch.setattr(Cluster, "submit", submitting)
     monkeypatch.setattr(ShardDriver, "_answer", answering)
+    monkeypatch.setattr(ShardDriver, "_place", placing)
     with local_client(processes=True) as client:
         many = on_cluster(mixture(), max_depth=3, client=client).fit(text_file)
     assert killed

@@ -12,12 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct._checkpoint import NO_KEEPER
 from sklstruct.backoff import Counted
-from sklstruct.context_tree import ContextTree, Pairs
+from sklstruct.context_tree import ContextTree, Pairs, Run
 from sklstruct.context_tree._shards import (
     Joined,
     PairShard,
-    cut_pairs,
-    pairs_by_symbol,
     shard_bounds,
 )
 from sklstruct.context_tree._tokens import count_tokens
@@ -82,9 +80,24 @@ def counted_of(pairs, count, max_depth=3):
     return Counted(pairs, count, labels, max_depth, max_depth)
 
 
+def cut(pairs, count, n_shards):
+    """(range of newest symbols, pairs, counts) of each shard."""
+    tree, sizes = pairs.tree, np.zeros(pairs.tree.n_symbols)
+    if tree.n_levels > 1:
+        newest = tree.level(1)
+        sizes[tree.symbol[newest]] = pairs.node_sums(count)[newest]
+    bounds = shard_bounds(sizes, n_shards)
+    run = Run.of_pairs(pairs, count, None)
+    starts = run.starts(np.array([0, *(last for _, last in bounds)]))
+    parts = [
+        run.branches(starts[..., k], starts[..., k + 1]).pairs()
+        for k in range(n_shards)
+    ]
+    return bounds, parts
+
+
 def fit_sharded(model, pairs, count, n_shards, max_depth=3, stop_after=None):
-    bounds = shard_bounds(pairs_by_symbol(pairs), n_shards)
-    parts = [cut_pairs(pairs, count, *range_) for range_ in bounds]
+    _, parts = cut(pairs, count, n_shards)
 
     def function(part, numbers):
         def run(meeting):
@@ -120,12 +133,9 @@ def fit_whole(model, pairs, count, max_depth=3):
 @pytest.mark.parametrize("depth", [0, 1, 4])
 def test_joined_shards_are_the_tree(n_shards, depth):
     pairs, count = random_pairs(depth=depth)
-    sizes = pairs_by_symbol(pairs)
-    assert sizes.sum() == pairs.n_pairs - pairs.n_classes
-    bounds = shard_bounds(sizes, n_shards)
+    bounds, parts = cut(pairs, count, n_shards)
     assert [a for a, _ in bounds[1:]] == [b for _, b in bounds[:-1]]
     assert (bounds[0][0], bounds[-1][1]) == (0, pairs.tree.n_symbols)
-    parts = [cut_pairs(pairs, count, *range_) for range_ in bounds]
     for part, numbers in parts:  # as the public constructors check them
         tree = ContextTree(part.tree.parent, part.tree.symbol, pairs.tree.n_symbols)
         assert tree == part.tree
@@ -158,8 +168,7 @@ def test_shards_are_of_about_equal_sizes():
 def test_counts_of_shards(weighted):
     """Terminal and adjusted counts at the root need all branches."""
     pairs, count = random_pairs(1, weighted=weighted)
-    bounds = shard_bounds(pairs_by_symbol(pairs), 3)
-    parts = [cut_pairs(pairs, count, *range_) for range_ in bounds]
+    _, parts = cut(pairs, count, 3)
 
     def function(part, numbers):
         def run(meeting):
@@ -285,8 +294,7 @@ def test_an_early_end_is_told():
 def test_a_lost_shard_is_made_again_by_the_same_answers():
     pairs, count = random_pairs(7, n=2000)
     model = clone(MODELS["tree_l2"])
-    bounds = shard_bounds(pairs_by_symbol(pairs), 2)
-    parts = [cut_pairs(pairs, count, *range_) for range_ in bounds]
+    _, parts = cut(pairs, count, 2)
 
     def make(k):
         def run(meeting):
