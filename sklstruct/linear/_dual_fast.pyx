@@ -50,8 +50,10 @@ Mathematical Programming 155, 2016 (steps on all duals of a sample).
 """
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
 
 from .._watch cimport Watch, over, propagate, watch_of
+from ._blas cimport gemm, sgemm
 from ._weights_fast cimport FloatRows
 
 cdef extern from "_dual.h" nogil:
@@ -65,20 +67,11 @@ cdef extern from "_dual.h" nogil:
         Py_ssize_t n_y
 
     enum:
-        SKLSTRUCT_BLOCK
         SKLSTRUCT_LOCAL
         SKLSTRUCT_HINGE
         SKLSTRUCT_LOGISTIC
         SKLSTRUCT_MULTINOMIAL
 
-    float sklstruct_product(
-        Py_ssize_t n, const float* x, const float* y) noexcept
-    void sklstruct_block_scores(
-        Py_ssize_t n, const float** x, const float* W, Py_ssize_t M,
-        float* z) noexcept
-    void sklstruct_block_spread(
-        Py_ssize_t n, const float** x, const float* step, Py_ssize_t M,
-        float* W) noexcept
     void sklstruct_prefetch_rows(
         Py_ssize_t n, const int32_t* index, const float* W, Py_ssize_t M) noexcept
     void sklstruct_prefetch_run(Py_ssize_t n, const void* start) noexcept
@@ -96,6 +89,8 @@ cdef extern from "_dual.h" nogil:
 cdef enum:
     # Epochs whose multinomial steps are corrected.
     CORRECTED = 2
+    # Samples of a block.
+    BLOCK = 8
 
 LOSS_CODES = {
     "squared_hinge": SKLSTRUCT_HINGE, "ovr_log_loss": SKLSTRUCT_LOGISTIC,
@@ -106,12 +101,13 @@ cdef enum:
     # Arrays of M floats that `descend` works in: scores and steps of a block of
     # samples, two more, and the lanes in use.
     SCORES = 0
-    STEPS = SKLSTRUCT_BLOCK
-    OLD = 2 * SKLSTRUCT_BLOCK
+    STEPS = BLOCK
+    OLD = 2 * BLOCK
     MOVE = OLD + 1
     LIVE = OLD + 2
 
-ROOM = LIVE + 1
+# Rows of the two arrays that `descend` works in.
+ROOM, SAMPLES = LIVE + 1, BLOCK
 
 # Changes of scores up to this are skipped: no pass over the weights.
 cdef float NEGLIGIBLE = 1e-7
@@ -145,17 +141,6 @@ cdef class DescentProblem:
         self.rows, self.q = rows, q
         self.lane_ptr, self.lane, self.cost = lane_ptr, lane, cost
         self.loss, self.constant = loss, constant
-
-
-def squares(FloatRows rows, float constant, float[::1] q):
-    """q[i] = the sum of the squares of sample i and of the constant."""
-    cdef Py_ssize_t i, n
-    cdef const float* x = NULL
-    cdef const int32_t* index = NULL
-    with nogil:
-        for i in range(rows.n):
-            n = rows.row(i, &x, &index)
-            q[i] = sklstruct_product(n, x, x) + constant * constant
 
 
 cdef inline uint64_t draw(uint64_t* state) noexcept nogil:
@@ -211,55 +196,58 @@ cdef inline void prefetch(
 
 cdef double block_steps(
     DescentProblem problem, const int32_t* samples, float[:, ::1] W,
-    float[:, ::1] dual, float[:, ::1] room, bint correct,
+    float[:, ::1] dual, float[:, ::1] room, float[:, ::1] x, bint correct,
 ) noexcept nogil:
-    """Multinomial steps on SKLSTRUCT_BLOCK dense samples, one after the other.
+    """Multinomial steps on BLOCK dense samples, one after the other.
 
     Their scores are those before the first step, plus the products of a sample with the
     earlier ones times the steps on these: W is read and written once for all.
+    x (BLOCK, features): room.
     """
-    cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, n = W.shape[0] - 1, b, c, j
-    cdef sklstruct_sample[SKLSTRUCT_BLOCK] found
-    cdef (const float*)[SKLSTRUCT_BLOCK] x
-    cdef float[SKLSTRUCT_BLOCK] product
-    cdef float constant = problem.constant
+    cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, b, c, j
+    cdef sklstruct_sample[BLOCK] found
+    cdef float[BLOCK * BLOCK] product
+    cdef float constant = problem.constant, unit = 1
     cdef float* z
     cdef float* step
     cdef double change, total = 0
-    cdef bint any_moved = False
-    for b in range(SKLSTRUCT_BLOCK):
+    cdef int lanes = <int>M, width = <int>last, size = BLOCK
+    for b in range(BLOCK):
         found[b].x, found[b].index = NULL, NULL
         read_sample(problem, samples[b], &found[b])
-        x[b] = found[b].x
-        for j in range(M):
-            room[SCORES + b, j] = constant * W[last, j]
-    sklstruct_block_scores(n, x, &W[0, 0], M, &room[SCORES, 0])
-    for b in range(SKLSTRUCT_BLOCK):
+        memcpy(&x[b, 0], found[b].x, last * sizeof(float))
+    gemm("N", "N", lanes, size, width, &W[0, 0], lanes, &x[0, 0], width,
+         &room[SCORES, 0])
+    gemm("T", "N", size, size, width, &x[0, 0], width, &x[0, 0], width, product)
+    for b in range(BLOCK):
         z, step = &room[SCORES + b, 0], &room[STEPS + b, 0]
+        for j in range(M):
+            z[j] += constant * W[last, j]
         for c in range(b):
-            product[c] = sklstruct_product(n, x[b], x[c]) + constant * constant
-        sklstruct_scores(b, product, NULL, &room[STEPS, 0], M, z)
+            product[BLOCK * b + c] += constant * constant
+        sklstruct_scores(b, product + BLOCK * b, NULL, &room[STEPS, 0], M, z)
         change = sklstruct_multinomial_step(
             M, z, &room[LIVE, 0], found[b].y[0], found[b].C, found[b].q, correct,
             &dual[samples[b], 0], step, &room[OLD, 0], &room[MOVE, 0],
         )
         total += change
-        if change * found[b].q > NEGLIGIBLE:
-            any_moved = True
-        else:
+        if change * found[b].q <= NEGLIGIBLE:
             for j in range(M):
                 step[j] = 0
-    if any_moved:
-        sklstruct_block_spread(n, x, &room[STEPS, 0], M, &W[0, 0])
-        for b in range(SKLSTRUCT_BLOCK):
-            for j in range(M):
-                W[last, j] += constant * room[STEPS + b, j]
+    sgemm(
+        "N", "T", &lanes, &width, &size, &unit, &room[STEPS, 0], &lanes, &x[0, 0],
+        &width, &unit, &W[0, 0], &lanes,
+    )
+    for b in range(BLOCK):
+        for j in range(M):
+            W[last, j] += constant * room[STEPS + b, j]
     return total
 
 
 cdef double epoch(
     DescentProblem problem, const int32_t[::1] order, float[:, ::1] W,
-    float[:, ::1] dual, float[:, ::1] room, bint correct, Watch* watch,
+    float[:, ::1] dual, float[:, ::1] room, float[:, ::1] x, bint correct,
+    Watch* watch,
 ) noexcept nogil:
     """One step on each sample; returns the sum of the absolute changes of the duals."""
     cdef Py_ssize_t M = W.shape[1], last = W.shape[0] - 1, position = 0, i
@@ -269,13 +257,13 @@ cdef double epoch(
     sample.x, sample.index, sample.y = NULL, NULL, NULL
     if (
         problem.loss == SKLSTRUCT_MULTINOMIAL and M > SKLSTRUCT_LOCAL
-        and not problem.rows.is_sparse
+        and not problem.rows.is_sparse and W.shape[0] > 1
     ):
-        in_blocks = order.shape[0] - order.shape[0] % SKLSTRUCT_BLOCK
+        in_blocks = order.shape[0] - order.shape[0] % BLOCK
     while position < in_blocks:
-        total += block_steps(problem, &order[position], W, dual, room, correct)
-        position += SKLSTRUCT_BLOCK
-        if over(watch, 2 * SKLSTRUCT_BLOCK * (W.shape[0] + 8) * M):
+        total += block_steps(problem, &order[position], W, dual, room, x, correct)
+        position += BLOCK
+        if over(watch, 2 * BLOCK * (W.shape[0] + 8) * M):
             return total
     for position in range(in_blocks, order.shape[0]):
         prefetch(problem, order, position, W, dual)
@@ -292,17 +280,17 @@ cdef double epoch(
 
 def descend(
     DescentProblem problem, float[:, ::1] W, float[:, ::1] dual, float[:, ::1] room,
-    int32_t[::1] order, uint64_t[::1] state, double first, double tol,
+    float[:, ::1] x, int32_t[::1] order, uint64_t[::1] state, double first, double tol,
     Py_ssize_t max_iter, Py_ssize_t before, int32_t[::1] stop,
 ):
     """Epochs over the samples `order`; `order`, W and dual are changed in place.
 
     W: (columns + 1, M), for all samples so far: a later call may add samples,
     whose duals are 0 until then. room: (ROOM, M), its last row 1 at the outcomes and 0
-    at the padding. first: the change of the first epoch, to which `tol` is relative;
-    negative: the first epoch is one of this call. before: the epochs over `order` in
-    earlier calls, which this one continues. Returns (epochs, change of the last
-    one, `first`).
+    at the padding; x: (SAMPLES, features). first: the change of the first epoch, to
+    which `tol` is relative; negative: the first epoch is one of this call. before: the
+    epochs over `order` in earlier calls, which this one continues. Returns (epochs,
+    change of the last one, `first`).
     """
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t done = 0
@@ -311,7 +299,7 @@ def descend(
         while done < max_iter:
             shuffle(order, &state[0])
             change = epoch(
-                problem, order, W, dual, room, before + done < CORRECTED, &watch
+                problem, order, W, dual, room, x, before + done < CORRECTED, &watch,
             )
             done += 1
             if first < 0:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import as_ids
+from .._checks import as_ids, check_length
 from .._compat import BaseEstimator, Interval, StrOptions
 from .._penalties import L1, ElasticNet
 from ..prox import _overlapping_fast as overlapping
@@ -311,7 +311,7 @@ class TreeNorm(BaseEstimator):
         value : float
         """
         W = np.asarray(W, dtype=np.float64)
-        return self._bound(W.shape).value(W)
+        return self._bound(W.shape[1]).value(W)
 
     def prox(self, W: ArrayLike, kappa: float) -> NDArray:
         r"""argmin over U of :math:`\tfrac12 \|U - W\|^2 + \kappa\, \Omega(U)`.
@@ -329,7 +329,7 @@ class TreeNorm(BaseEstimator):
         U : ndarray of shape (n_rows, n_features)
         """
         W = np.asarray(W, dtype=np.float64)
-        return self._bound(W.shape).prox(W, kappa)
+        return self._bound(W.shape[1]).prox(W, kappa)
 
     def bind(self, problem: FeatureProblem) -> ProximalTerm:
         """This penalty on the features of a problem.
@@ -350,71 +350,36 @@ class TreeNorm(BaseEstimator):
             If the parents are not those of a forest of the features; the message names
             a column.
         """
-        return ProximalTerm(self._bound((problem.n_lanes, problem.n_features)), 1.0)
+        return ProximalTerm(self._bound(problem.n_features), 1.0)
 
-    def _bound(self, shape):
+    def _bound(self, n_features):
         self._validate_params()
-        parents = forest(self.parents, shape[1])
-        return _Forests(parents, self.norm, float(self.depth_weight), shape)
+        parents = as_ids("parents", self.parents, 1, np.int64)
+        check_length("parents", parents, n_features, "one per column of X")
+        return _Tree(parents, self.norm, float(self.depth_weight))
 
 
-class _Forests:
-    """A copy of the forest for each row of weights, as one forest."""
+class _Tree:
+    """A checked `TreeNorm`."""
 
-    def __init__(self, parents, norm, depth_weight, shape):
-        n_rows, d = shape
-        of_rows = d * np.arange(n_rows)[:, None]
-        self.shape = shape
-        self.parents = np.where(parents < 0, -1, of_rows + parents).ravel()
-        self.weights = np.tile(depth_weight ** depths(parents), n_rows)
+    def __init__(self, parents, norm, depth_weight):
         linf = norm == "linf"
         self._norm = norm_tree_linf if linf else norm_tree_l2
         self._prox = prox_tree_linf if linf else prox_tree_l2
+        self._norm(np.zeros(parents.size), parents)  # checks that there is no cycle
+        self._parents, depth = parents, np.zeros(parents.size, dtype=np.int64)
+        above = parents
+        while (above >= 0).any():
+            depth += above >= 0
+            above = np.where(above < 0, -1, parents[above])
+        self._weights = depth_weight**depth
 
     def value(self, W):
-        return self._norm(W.ravel(), self.parents, self.weights)
+        return sum(self._norm(row, self._parents, self._weights) for row in W)
 
     def prox(self, W, kappa):
-        found = self._prox(W.ravel(), self.parents, kappa * self.weights)
-        return found.reshape(self.shape)
-
-
-def forest(parents: Any, n_features: int) -> NDArray:
-    """Parents of columns, checked; a ValueError names the column that is wrong."""
-    parents = as_ids("parents", parents, 1, np.int64)
-    if parents.size != n_features:
-        raise ValueError(
-            f"parents must have one entry for each of the {n_features} columns of X, "
-            f"got {parents.size}"
-        )
-    bad = np.flatnonzero((parents < -1) | (parents >= n_features))
-    if bad.size:
-        raise ValueError(
-            f"parents[{bad[0]}] = {parents[bad[0]]} is not a column of X: give a "
-            f"number from 0 to {n_features - 1}, or -1 for a root"
-        )
-    above = parents.copy()
-    for _ in range(int(n_features).bit_length()):  # jumps of 1, 2, 4, ... levels
-        above = np.where(above < 0, -1, above[above])
-    cyclic = np.flatnonzero(above >= 0)
-    if cyclic.size:
-        raise ValueError(
-            f"parents must be a forest, and column {cyclic[0]} leads into a cycle: "
-            "follow its parents, and set one of them to -1"
-        )
-    return parents
-
-
-def depths(parents: NDArray) -> NDArray:
-    """The depth of each node of a forest, 0 for a root."""
-    depth = np.zeros(parents.size, dtype=np.int64)
-    at = np.flatnonzero(parents >= 0)
-    above = parents[at]
-    while at.size:
-        depth[at] += 1
-        above = parents[above]
-        at, above = at[above >= 0], above[above >= 0]
-    return depth
+        strength = kappa * self._weights
+        return np.array([self._prox(row, self._parents, strength) for row in W])
 
 
 def ngram_parents(vectorizer: Any, drop: Literal["first", "last"] = "last") -> NDArray:

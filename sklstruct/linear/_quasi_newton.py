@@ -2,17 +2,16 @@
 
 A scikit-learn fit takes milliseconds even for few samples, and a tree may have a
 thousand small nodes. Here the samples are sorted by outcome (of a tree: by its leaf
-order), every node is a range of rows, and a compiled loop (`_quasi_newton_fast`) fits
-one node after the other without returning to Python; threads share the nodes. The
-alternative, all nodes of a level padded to one array, copies the samples and wastes
-most of its work: nodes of a level differ in size and in iterations.
+order), every node is a range of rows that one call of a kernel (`_quasi_newton_fast`)
+fits; threads share the nodes. The alternative, all nodes of a level padded to one
+array, copies the samples and wastes most of its work: nodes of a level differ in size
+and in iterations.
 
 At large dense nodes of three outcomes and more, L-BFGS starts from a metric of the
 features (the formulas are in `_quasi_newton_fast`). Its moments and eigenvectors take
 n d² + d³ multiplications in the BLAS. `metric_pays` allows it if this is
 estimated at five iterations or less and n >= 4 d; with fewer samples they are
 separable, and the products with the eigenvectors are not small beside those with X.
-It is not used where the curvatures hardly differ (`SPREAD`).
 """
 
 from __future__ import annotations
@@ -31,20 +30,12 @@ from ._samples import Samples, is_sparse, narrow_indices
 from ._targets import Targets
 from ._weights import Features, FittedStrip, lanes_of
 
-# `spread` below which the identity is about as good a metric. White features with
-# outcomes of equal size have 1 + d / n.
-SPREAD = 1.6
-
 # Tolerance of `NodeProblems.fit` in units of that of `LinearClassifier`. At the same
 # `tol` the objectives of both solvers then exceed the optimum by about as much.
 PER_TOL = 0.03
 
 # Tolerance without the fold, in units of that of the whole.
 _ROUGH = 2.0
-
-# Features from which the eigenvectors of a moment matrix take a considerable part of a
-# second.
-_LONG_EIGH = 500
 
 
 def moments(
@@ -71,32 +62,11 @@ def moments(
     return moment, mean
 
 
-def eigh(moment: NDArray) -> tuple[NDArray, NDArray]:
-    """`numpy.linalg.eigh` that Ctrl-C interrupts, also in the minutes it may take."""
-    if moment.shape[0] < _LONG_EIGH:
-        return np.linalg.eigh(moment)
-    return interruptible(np.linalg.eigh, moment)
-
-
-def spread(moment: NDArray, share: NDArray, lam: float) -> float:
-    """Mean square of the curvatures v_j share_k + lam, by the square of their mean.
-
-    v are the eigenvalues of `moment`; their two sums are its trace and squared norm.
-    """
-    average = np.trace(moment) / moment.shape[0] / share.size + lam
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        scaled = moment / average
-        square = (scaled**2).sum() / moment.shape[0] * (share**2).mean()
-    flat = lam / average
-    return square + flat * (2 - flat)
-
-
-def metric_pays(n: Any, d: int, n_rows: Any) -> Any:
+def metric_pays(n: int, d: int, n_rows: int) -> bool:
     """Whether the metric's set-up is cheap beside the solve (module docstring)."""
-    n, r = np.asarray(n, dtype=np.float64), np.asarray(n_rows)
     setup = (n + 800 + d) * float(d) ** 2 + 2e6
-    iteration = n * (d * (2 * r + 25) + 130 * r)
-    return (r > 1) & (n >= 4 * d) & (setup <= 5 * iteration)
+    iteration = n * (d * (2.0 * n_rows + 25) + 130 * n_rows)
+    return n_rows > 1 and n >= 4 * d and setup <= 5 * iteration
 
 
 class NodeProblems:
@@ -144,7 +114,7 @@ class NodeProblems:
         self.first = self.bounds[self.ptr[:-1]]
         self.last = self.bounds[self.ptr[1:] - 1]
         if is_sparse(X):
-            self.indptr = X.indptr.astype(np.int64)
+            self.indptr, self.index = X.indptr.astype(np.int64), narrow_indices(X)
 
     @property
     def n_nodes(self) -> int:
@@ -207,87 +177,98 @@ class NodeProblems:
         n = int(self.row_ptr[-1])
         return np.zeros((n, self.X.shape[1])), np.zeros(n)
 
-    def _costs(self):
-        """Multiplications of one product with X, by node."""
-        return self.n_entries * self.n_rows + 1
-
     def _metric(self, v, C, constant):
-        """The `Moments` of the node; None if they hardly help or are not finite."""
+        """Eigenvectors, eigenvalues and mean of the features of a node.
+
+        None, three times, if they take too long or are not finite.
+        """
         rows = slice(self.first[v], self.last[v])
         weight = self.weight[rows]
+        nothing = None, None, None
+        if sp.issparse(self.X) or not metric_pays(
+            weight.size, self.X.shape[1], self.n_rows[v]
+        ):
+            return nothing
         moment, mean = moments(self.X[rows], weight, constant > 0)
-        lam = 1 / (C[v] * weight.sum())
-        if 0 < constant < np.inf:
+        if constant > 0:
             # eliminating an intercept of curvature 1 / m and its penalty takes out a
             # part of the mean
+            lam = 1 / (C * weight.sum())
             part = 1 / (1 + self.n_outcomes[v] * lam / constant**2)
             with np.errstate(over="ignore", invalid="ignore"):
                 moment += (1 - part) * np.outer(mean, mean)
             mean *= part
         if not np.isfinite(moment).all():
-            return None
-        share = np.add.reduceat(weight, self.bounds_of(v)[:-1] - self.first[v])
-        # not (>=): an overflow makes it nan
-        if not spread(moment, share / weight.sum(), lam) >= SPREAD:
-            return None
+            return nothing
         try:
-            variance, basis = eigh(moment)
+            variance, basis = interruptible(np.linalg.eigh, moment)
         except np.linalg.LinAlgError:
-            return None
+            return nothing
         if not (np.isfinite(variance).all() and np.isfinite(basis).all()):
-            return None
+            return nothing
         # eigenvalues 0 of dependent features may be negative by rounding
-        return kernels.Moments(
-            np.ascontiguousarray(basis), np.maximum(variance, 0), mean
-        )
+        return np.ascontiguousarray(basis), np.maximum(variance, 0), mean
 
-    def _solve(self, todo, options, C, constant):
-        X = self.X
-        samples = self.last[todo] - self.first[todo]
-        rows = self.n_rows[todo]
-        width = np.full(todo.size, X.shape[1], dtype=np.int64)
-        local = columns = index = np.empty(1, dtype=np.int32)
-        if sp.issparse(X):
-            nnz = self.indptr[self.last[todo]] - self.indptr[self.first[todo]]
-            width = np.minimum(width, nnz)
-            local = np.full(X.shape[1], -1, dtype=np.int32)
-            columns = np.empty(int(width.max()) + 1, dtype=np.int32)
-            index = np.empty(int(nnz.max()) + 1, dtype=np.int32)
-        size = rows * (width + 1)
-        if size.max() > INT32_MAX:
+    def _solve(self, v, C, constant, tol, max_iter, warm, stop, coef, intercept):
+        """Fit node v into the weights of all; (iterations, status)."""
+        X, lo, hi, r = self.X, self.first[v], self.last[v], int(self.n_rows[v])
+        lanes = slice(self.row_ptr[v], self.row_ptr[v + 1])
+        bound, weight = self.bounds_of(v) - lo, self.weight[lo:hi]
+        index = indptr = None
+        columns: Any = slice(None)
+        d = X.shape[1]
+        if is_sparse(X):
+            # the weights of columns that the samples lack are 0
+            ends = slice(self.indptr[lo], self.indptr[hi])
+            features = Features.of(self.index[ends], d)
+            index, indptr = features.rows(self.index[ends]), self.indptr[lo : hi + 1]
+            indptr, data = indptr - indptr[0], X.data[ends]
+            columns, d = features.columns(), features.size
+        else:
+            data = X[lo:hi].reshape(-1)
+        n_free = r if constant > 0 else 0
+        p, unit = d * r + n_free, min(constant, 1.0) if n_free else 1.0
+        w = np.zeros(p)
+        if np.isinf(constant):  # the best ones without weights
+            best = np.log(np.add.reduceat(weight, bound[:-1]))
+            w[d * r :] = best - best.mean() if r > 1 else best[1] - best[0]
+        zero = w.copy() if warm else None
+        if warm:
+            w[: d * r] = coef[lanes, columns].T.ravel()
+            w[d * r :] = intercept[lanes][:n_free] / unit
+        metric = self._metric(v, C, constant)
+        if metric[0] is not None:  # all steps sum to 0 over the outcomes
+            w -= np.repeat(w.reshape(-1, r).mean(axis=1), r)
+        n_iter = status = 0
+        if p:
+            size = (2 * kernels.MEMORY + 4) * p + (hi - lo + 2) * r
+            room = np.empty(size), np.empty(2 * (hi - lo) * r + p, dtype=X.dtype)
+            n_iter, status = kernels.minimise(
+                data, index, indptr, bound, weight, w, zero, C, constant, tol, max_iter,
+                *metric, *room, stop,
+            )  # fmt: skip
+        coef[lanes] = 0
+        coef[lanes, columns] = w[: d * r].reshape(d, r).T
+        intercept[lanes][:n_free] = unit * w[d * r :]
+        return n_iter, status
+
+    def _check_size(self):
+        """Raise an error if the largest node is too large."""
+        r, n = self.n_rows.astype(float), self.sizes
+        p = r * (np.minimum(self.n_entries, self.X.shape[1]) + 1)
+        if p.max() > INT32_MAX:
             raise ValueError(
-                f"a node has {int(size.max())} weights, more than 2^31 - 1; use a "
+                f"a node has {int(p.max())} weights, more than 2^31 - 1; use a "
                 "deeper taxonomy (max_depth) or fewer features"
             )
-        work = size * (2 * kernels.MEMORY + 3) + (samples + 1) * rows + width
-        if not sp.issparse(X):  # the metric's, if any
-            work += 2 * size + 3 * (rows + width)
-        scores = 2 * samples * rows + size
-        largest = int(scores.argmax())
+        needed = 8 * (2 * kernels.MEMORY + 4) * p + 8 * (n + 2) * r
+        needed += self.X.dtype.itemsize * (2 * n * r + p)
+        v = int(needed.argmax())
         check_memory(
-            8.0 * work.max() + float(X.dtype.itemsize) * scores.max(), None,
-            f"the fit of a node with {samples[largest]} samples and {rows[largest]} "
-            "vectors of weights",
+            needed[v], None,
+            f"the fit of a node with {n[v]} samples and {int(r[v])} vectors of weights",
             'use a deeper taxonomy (max_depth), or solver="dual"',
         )  # fmt: skip
-        space = kernels.LbfgsWorkspace(
-            np.empty(int(work.max()) + 1), local, columns, index
-        )
-        fwork = np.empty(int(scores.max()) + 1, dtype=X.dtype)
-        shared = self._kernel_samples(), options
-        large = metric_pays(samples, X.shape[1], rows) & (not sp.issparse(X))
-        for v in todo[large]:
-            moments = self._metric(v, C, constant)
-            kernels.solve(*shared, np.array([v]), space, fwork, moments)
-        kernels.solve(*shared, todo[~large], space, fwork, None)
-
-    def _kernel_samples(self):
-        X = self.X
-        if sp.issparse(X):
-            X = X.data, narrow_indices(X), self.indptr
-        return kernels.SortedSamples(
-            X, self.X.shape[1], self.weight, self.bounds, self.ptr, self.row_ptr
-        )
 
     def fit(
         self,
@@ -353,39 +334,31 @@ class NodeProblems:
         coef, intercept = self.empty_coef() if start is None else start
         n_iter = np.zeros(self.n_nodes, dtype=np.int32)
         status = np.zeros(self.n_nodes, dtype=np.int32)
-        C = np.ascontiguousarray(C, dtype=np.float64)
-        solution = coef, intercept, n_iter, status
+        nodes = np.arange(self.n_nodes) if nodes is None else nodes
+        if nodes.size:
+            self._check_size()
+        work = (self.n_entries * self.n_rows)[nodes]
+        order = nodes[np.argsort(-work, kind="stable")].tolist()
         parallel = ThreadMap(1) if parallel is None else parallel
         with ExitStack() as context:
             if stop is None:
                 context.enter_context(single_blas_thread())
                 stop = context.enter_context(stop_flag())
-            options = kernels.LbfgsTask(
-                C, constant, start is not None, tol, max_iter, stop, solution
-            )
 
-            def run(chunk):
-                self._solve(chunk, options, C, constant)
+            def run(v):
+                n_iter[v], status[v] = self._solve(
+                    v, float(C[v]), constant, tol, max_iter, start is not None, stop,
+                    coef, intercept,
+                )  # fmt: skip
 
-            parallel(run, self._chunks(parallel.n_threads, nodes))
+            parallel(run, order)
         if (status == 2).any():
             raise FloatingPointError(
                 f"the weights of {int((status == 2).sum())} nodes diverged: the "
                 "objective is no longer finite. Scale the features (StandardScaler) "
                 "or use a smaller C"
             )
-        return solution
-
-    def _chunks(self, n_threads, nodes):
-        """Nodes by falling cost, in shares of at most about 1 / (8 n_threads)."""
-        nodes = np.arange(self.n_nodes) if nodes is None else nodes
-        if nodes.size == 0:
-            return []
-        cost = self._costs()[nodes]
-        order = np.argsort(-cost, kind="stable")
-        share = np.cumsum(cost[order]) * (8 * n_threads) // (cost.sum() + 1)
-        cuts = np.flatnonzero(np.diff(share)) + 1
-        return np.split(nodes[order], cuts)
+        return coef, intercept, n_iter, status
 
 
 class QuasiNewton:

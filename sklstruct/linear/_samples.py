@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.extmath import row_norms
 
 from .._checks import INT32_MAX, check_squares
 from .._compat import _check_sample_weight
@@ -116,8 +117,7 @@ def costs(C: float, weight: NDArray) -> NDArray:
 
 def warn_uneven(X: Samples, stacklevel: int) -> None:
     """Warn if rows are far from unit length, or one much longer than another."""
-    data = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
-    length = np.sqrt(np.asarray(data, dtype=np.float64).ravel())
+    length = row_norms(X)
     length = length[length > 0]
     # dense rows of d standardised features have length sqrt(d), so only long sparse
     # rows, counts that were not scaled, are uneven

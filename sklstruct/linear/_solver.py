@@ -39,10 +39,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils.extmath import row_norms
 
 from . import _dual_fast as kernels
 from ._quasi_newton import QuasiNewton, metric_pays
-from ._samples import Samples, costs
+from ._samples import Samples, costs, is_sparse
 from ._targets import Targets
 from ._weights import (
     Features,
@@ -180,6 +181,7 @@ class Descent:
         self.W = _zeros(local.features.size + 1, M)
         self.dual = _zeros(n, M)
         self._room = _zeros(kernels.ROOM, M)
+        self._x = _zeros(kernels.SAMPLES, 0 if is_sparse(node.X) else local.features.size)
         self._room[-1, :m] = 1
         self._state = np.array([seed], dtype=np.uint64)
         self._others = np.delete(np.arange(n, dtype=np.int32), self.held)
@@ -191,7 +193,7 @@ class Descent:
 
     def _descend(self, order, tol, most):
         done, self._change, self._reference = kernels.descend(
-            self._task, self.W, self.dual, self._room, order, self._state,
+            self._task, self.W, self.dual, self._room, self._x, order, self._state,
             self._reference, tol, most, self.n_iter, self.settings.stop,
         )  # fmt: skip
         self.n_iter += done
@@ -387,15 +389,10 @@ class NodeSolver:
         # the dual's steps cost the same for one outcome as for all of its lanes
         share = self.n_rows / lanes_of(self.n_rows)
         if n >= self.n_rows * d and metric_pays(n, d, self.n_rows):
-            strength = float(self._squares(0.0) @ (settings.C * self.weight))
+            strength = float(row_norms(self.X, True) @ (settings.C * self.weight))
             if strength >= STRONG * share * n:
                 return "quasi_newton"
         return "relay" if settings.max_iter > PATIENCE else "dual"
-
-    def _squares(self, constant):
-        q = np.empty(self.targets.n_samples, dtype=np.float32)
-        kernels.squares(self.local.rows, constant, q)
-        return q
 
     def descents(
         self, block: tuple[int, int], settings: DescentSettings, seed: int
@@ -409,7 +406,7 @@ class NodeSolver:
         if solver == "quasi_newton":
             yield quasi_newton()
             return
-        q = self._squares(settings.constant)
+        q = row_norms(self.X, squared=True) + np.float32(settings.constant) ** 2
         if solver == "relay":
             brief = settings._replace(
                 max_iter=min(PATIENCE + WATCHED, settings.max_iter)

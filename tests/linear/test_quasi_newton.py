@@ -14,7 +14,6 @@ from sklearn.linear_model import LogisticRegression
 from sklstruct._parallel import ThreadMap
 from sklstruct.hierarchical._problems import NodeProblems, warn_not_converged
 from sklstruct.linear import _quasi_newton
-from sklstruct.linear._quasi_newton import metric_pays
 
 
 @pytest.fixture(scope="module")
@@ -28,8 +27,9 @@ def digits():
 
 def with_metric(monkeypatch, curved):
     """Start from the metric of the features at all dense nodes, or at none."""
-    monkeypatch.setattr(_quasi_newton, "metric_pays", lambda n, d, n_rows: n_rows > 1)
-    monkeypatch.setattr(_quasi_newton, "SPREAD", 0.0 if curved else np.inf)
+    monkeypatch.setattr(
+        _quasi_newton, "metric_pays", lambda n, d, n_rows: curved and n_rows > 1
+    )
 
 
 def intercepts(fit_intercept):
@@ -177,7 +177,7 @@ def test_warm_start_from_the_optimum_stops_at_once(digits):
     coef, intercept, _, _ = problems.fit(np.ones(2), tol=1e-6)
     again = problems.fit(np.ones(2), tol=1e-5, start=(coef.copy(), intercept.copy()))
     assert_array_equal(again[2], 0)
-    assert_array_equal(again[0], coef)
+    assert_allclose(again[0], coef, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
@@ -257,9 +257,10 @@ def test_first_step_is_newtons(r, singular, fit_intercept, monkeypatch):
     # (the same number added to all intercepts) taken out by the pseudo-inverse
     rng = np.random.default_rng(r)
     X, y = sorted_classes(rng, 60, r, [2.0, 0.5, 1.0], signal=0.05)
+    y = np.repeat(np.arange(r), 60 // r)  # the metric is exact for equal shares
     if singular:
         X = np.ascontiguousarray(np.c_[X, X[:, 0] + X[:, 1], np.ones(60)])
-    weight = rng.uniform(0.5, 2, 60)
+    weight = np.tile(rng.uniform(0.5, 2, 60 // r), r)
     C = 0.01
     lam = 1 / (C * weight.sum())
     coef, intercept, _, _ = NodeProblems(X, weight, [class_bounds(y)]).fit(
@@ -358,17 +359,6 @@ def test_the_metric_saves_iterations_where_it_is_chosen(monkeypatch):
     assert 2 * with_ < problems.fit(np.ones(1), tol=1e-6)[2][0]
 
 
-def test_white_features_keep_the_plain_metric(monkeypatch):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(2000, 40)), np.repeat(np.arange(10), 200)
-    problems = NodeProblems(X, np.ones(y.size), [class_bounds(y)])
-    assert metric_pays(2000, 40, 10)
-    found = problems.fit(np.ones(1))
-    with_metric(monkeypatch, False)
-    for one, two in zip(found, problems.fit(np.ones(1))):
-        assert_array_equal(one, two)
-
-
 def test_warm_start_with_the_metric(digits, monkeypatch):
     with_metric(monkeypatch, True)
     X, y = digits
@@ -422,4 +412,4 @@ def test_features_whose_squares_overflow_do_without_the_metric():
     problems = NodeProblems(X * 1e160, np.ones(200), [class_bounds(y)])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert problems._metric(0, np.ones(1), np.inf) is None
+        assert problems._metric(0, 1.0, np.inf) == (None, None, None)
