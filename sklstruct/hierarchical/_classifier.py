@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.metadata_routing import (
     MetadataRouter,
     MethodMapping,
@@ -54,7 +54,7 @@ from ._dual_nodes import DualNodes
 from ._estimator_nodes import EstimatorNodes
 from ._inner_labels import InnerLabels
 from ._node_answers import NodeAnswersMixin
-from ._nodes import NodeModels, Run, TrainingSet, tags_of_input
+from ._nodes import NodeModels, Run, TrainingSet
 from ._problems import mark_known, problems_of
 from ._searches import StrengthSearch, is_chain, plain_logistic
 from ._trees import Limits, flat_pays, tree_sources
@@ -800,10 +800,10 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # another classifier says itself what it makes of NaN and sparse X
-        return (
-            tags_of_input(tags, self.estimator) if self._third_party_nodes() else tags
-        )
+        if self._third_party_nodes():  # which say what they make of NaN and sparse X
+            inner, mine = get_tags(self.estimator).input_tags, tags.input_tags
+            mine.sparse, mine.allow_nan = inner.sparse, inner.allow_nan
+        return tags
 
 
 def _batch_classes(classes, known):

@@ -457,12 +457,6 @@ cdef class Posterior:
             self.evaluate(work, t, v)
         return work.mass[v] + work.value[self.terminal[t, y]]
 
-    cdef inline void expand(self, Scratch work) noexcept nogil:
-        """Expand all trees."""
-        cdef Py_ssize_t t
-        for t in range(self.terminal.shape[0]):
-            self.expand_tree(work, t)
-
     cdef inline void read(
         self, FloatRows rows, Py_ssize_t i, Scratch work
     ) noexcept nogil:
@@ -698,9 +692,7 @@ cdef class Posterior:
         cdef double top = -INFINITY, total = 0
         if n_trees == 1:
             return self.exact(work, 0, y)
-        for t in range(n_trees):
-            work.e[t] = self.exact(work, t, y)
-        # `exact` may have used work.e: again, now that all leaves are evaluated
+        self.probability(work, y)  # evaluates leaves, which uses work.e
         for t in range(n_trees):
             work.e[t] = self.exact(work, t, y)
             if work.e[t] > top:
@@ -722,7 +714,7 @@ cdef class Posterior:
         classes; "nodes", that of the first nodes of a tree, for yes/no questions.
         """
         cdef Watch watch = watch_of(stop)
-        cdef Py_ssize_t i, y
+        cdef Py_ssize_t i, t, y
         cdef int what = KINDS[kind]
         work.begin(rows, unseen)
         with nogil:
@@ -731,7 +723,8 @@ cdef class Posterior:
                 if what == NODES:
                     self.nodes_of_tree(work, tree, log_proba[i])
                 else:
-                    self.expand(work)
+                    for t in range(self.terminal.shape[0]):
+                        self.expand_tree(work, t)
                 if what == BEST:
                     self.best(work, code[i], log_proba[i])
                 elif what == LABELS:

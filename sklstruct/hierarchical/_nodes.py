@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
-from sklearn.utils import get_tags
 
 from .._checks import INT32_MAX, CheckedState
 from .._parallel import ThreadMap, row_blocks, single_blas_thread, stop_flag
@@ -159,11 +158,3 @@ def seeded(estimator: Any, rng: RandomState, replace: bool = False) -> Any:
         if seeds:
             estimator.set_params(**seeds)
     return estimator
-
-
-def tags_of_input(tags: Any, estimator: Any) -> Any:
-    """The tags of a meta-estimator that passes X on to this estimator."""
-    inner = get_tags(estimator).input_tags
-    tags.input_tags.sparse = inner.sparse
-    tags.input_tags.allow_nan = inner.allow_nan
-    return tags
