@@ -40,7 +40,8 @@ class _ChoosingSolver(Solver):
 
 @shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
 class AutoSolver(_ChoosingSolver):
-    """The first of `TreeMetricSolver`, `DiagonalSolver`, `FistaSolver` that fits.
+    """Chooses the first of `TreeMetricSolver`, `DiagonalSolver`, `FistaSolver` that can
+    fit.
 
     Parameters
     ----------
