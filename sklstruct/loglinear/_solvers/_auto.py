@@ -40,8 +40,7 @@ class _ChoosingSolver(Solver):
 
 @shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
 class AutoSolver(_ChoosingSolver):
-    """Chooses the first of `TreeMetricSolver`, `DiagonalSolver`, `FistaSolver` that can
-    fit.
+    """The first of `TreeMetricSolver`, `DiagonalSolver`, `FistaSolver` that can fit.
 
     Parameters
     ----------
