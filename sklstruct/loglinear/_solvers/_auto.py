@@ -22,7 +22,7 @@ CANDIDATES: tuple[type[Solver], ...] = (TreeMetricSolver, DiagonalSolver, FistaS
 
 @shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
 class AutoSolver(Solver):
-    """The first of `TreeMetricSolver`, `DiagonalSolver`, `FistaSolver` that fits.
+    """The first of `TreeMetricSolver`, `DiagonalSolver`, `FistaSolver` that can fit.
 
     Parameters
     ----------

@@ -35,18 +35,17 @@ EPSILON, EPSILON_DECAY, EPSILON_MIN = 0.3, 0.7, 1e-5
 
 @shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
 class DiagonalSolver(Solver):
-    r"""FISTA in the diagonal metric kappa * scale * count, with restarts.
+    r"""Accelerated proximal gradient steps (FISTA) with one step size per weight.
 
-    - kappa begins at 0.6. It is raised whenever the loss curves more between two
-      successive points than the metric allows (the Bregman distance, free once both
-      gradients are known).
+    - The metric is the diagonal matrix kappa * scale * count. kappa begins at 0.6, and
+      is raised if the curvature of the loss between two successive points is larger
+      than the metric allows.
     - The momentum restarts when it points uphill [1]_.
-    - A smoothed penalty (tree_l2) is first majorised with a smoothing epsilon that
-      is driven down; once that has converged the steps are exact (epsilon = 0), so
-      that zeros are exact and the residual is that of the penalty itself.
-    - A point above the start is refused: the next step leaves from the best point,
-      without smoothing or with a larger kappa. When the iterations end early, the best
-      point is returned.
+    - The norms of tree_l2 are first smoothed, with an epsilon that falls to 0. The last
+      steps are exact (epsilon = 0), so zeros are exact.
+    - If the objective is larger than at the start, the next step begins at the best
+      point, without smoothing or with a larger kappa. When the iterations end early,
+      the best point is returned.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ from ._base import (
 
 @shared_docs(tol=TOL, rest=REST)
 class FistaSolver(Solver):
-    r"""FISTA in the metric L * identity, with L found by backtracking [1]_.
+    r"""FISTA with one step size for all weights, found by backtracking [1]_.
 
     Parameters
     ----------

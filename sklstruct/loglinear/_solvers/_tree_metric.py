@@ -53,43 +53,43 @@ COMMON_STEPS = 10
 
 @shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
 class TreeMetricSolver(Solver):
-    r"""Proximal Newton steps in a metric in which a path is one coordinate.
+    r"""Proximal Newton steps that solve a linear system along the tree of contexts.
 
-    The weights of one class on one path act only through the score of the deepest
-    pair. With :math:`e_p = E_p - \sum_{r} E_r`, r the child pairs of p, the expected
-    count of the samples whose deepest pair of its class is p,
+    The weights of one class on one path of contexts enter the loss only through the
+    score of the deepest pair. Let :math:`e_p = E_p - \sum_{r} E_r`, with r the child
+    pairs of p, be the expected count of the samples whose deepest pair of the class is
+    p. The Hessian is bounded by
 
     .. math::
         \nabla^2 f \preceq B^\top \mathrm{diag}(e)\, B, \qquad
         (B d)_p = \sigma_p = \sum_{a \text{ above or } = p} \beta_a d_a ,
 
-    since the covariance of a class indicator is below its diagonal, sample by sample.
-    Scores that all move alike, by s, change no probability, so that no curvature is
-    needed along the unigrams of all classes, which would be the largest. The model of
-    the objective in this metric,
+    because the covariance matrix of the class indicators of a sample is bounded by its
+    diagonal. If all scores change by the same number s, the probabilities do not
+    change, so s is free. The solver minimises
 
     .. math::
         \min_{s,\ y + d \ge 0}\ \sum_p \tfrac{\kappa}{2} h_p (\sigma_p + s)^2
         + \tfrac{1}{2} r_p d_p^2 + G_p d_p ,
 
-    with G the gradient and r the curvature of the penalty's part, is minimised by Gauss
-    elimination: a pass up and a pass down the forest of pairs, O(pairs), as a tree
-    fills nothing in. The pass up decides which bounds bind, and the pass down corrects
-    it. h is e, or the geometric mean of e and its observed counterpart where that is
-    larger, so that a step that raises e to its observed value does not overshoot.
+    with G the gradient and r the curvature of the penalty, by Gauss elimination: one
+    pass up and one pass down the forest of pairs, in the time O(pairs). The pass up
+    decides which weights are at their bound 0, and the pass down corrects these
+    decisions. h is e. If the observed count is larger than e, h is the geometric mean
+    of the two, so that the step is not too long.
 
-    - FISTA's momentum, restarted where it points uphill [1]_.
-    - A point above the last one is left for one between the two; the metric is made
-      stiffer (:math:`\kappa`, and a Levenberg term on r). The same is done where the
-      loss curves more than the metric.
-    - A smoothed penalty (tree_l2) gives r by its majoriser, for six iterations
-      with a smoothing that is driven down. Afterwards its groups near zero move by the
-      exact operator in a diagonal metric, and the others around them.
+    - The momentum is that of FISTA, and restarts when it points uphill [1]_.
+    - If a step increases the objective, the next point is between the last two points,
+      and the metric is increased (:math:`\kappa`, and a Levenberg term on r). The
+      metric is also increased if the curvature of the loss is larger than the metric.
+    - The norms of tree_l2 are smoothed and replaced by quadratic upper bounds, which
+      give r, for six iterations with decreasing smoothing. Afterwards groups near zero
+      take exact proximal steps in a diagonal metric.
 
-    It stops where the residual is at most `tol` and the decrease that a full step
-    promises (the Newton decrement, :math:`-G d / 2`) at most :math:`0.1\,tol^2` of the
-    objective: the residual alone underrates flat directions. Needs non-negative
-    weights.
+    The solver stops when the residual is at most `tol` and the predicted decrease of a
+    full step (the Newton decrement, :math:`-G d / 2`) is at most :math:`0.1\,tol^2` of
+    the objective. The residual alone underestimates flat directions. The solver needs
+    non-negative weights.
 
     Parameters
     ----------

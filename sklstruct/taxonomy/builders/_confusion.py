@@ -25,10 +25,10 @@ _DEGENERATE = 1e-9
 
 
 class ConfusionSplit(TaxonomyBuilder):
-    r"""Top-down bisection by the confusions of a surrogate classifier ("conf").
+    r"""Splits the classes into two groups with few confusions ("conf").
 
-    With C the weighted confusion matrix on three held-out folds, whose rows are scaled
-    to sum to 1,
+    With C the weighted confusion matrix of a classifier (parameter `estimator`) on
+    three held-out folds, whose rows are scaled to sum to 1,
 
     .. math::
 

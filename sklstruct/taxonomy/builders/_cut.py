@@ -17,7 +17,7 @@ _EXHAUSTIVE = 10
 
 
 class CutSplit(TopDownBuilder):
-    r"""Top-down bisection by sign ascent ("cut").
+    r"""Splits the classes into two groups that a linear model separates ("cut").
 
     .. math::
 

@@ -13,7 +13,7 @@ _RANK = 16
 
 
 class DiffracSplit(TopDownBuilder):
-    r"""Top-down bisection by the semidefinite relaxation of the cut ("diff").
+    r"""Splits by the criterion of "cut", with a semidefinite relaxation ("diff").
 
     .. math::
 

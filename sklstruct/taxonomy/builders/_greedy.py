@@ -14,7 +14,7 @@ _BLOCK = 1024
 
 
 class GreedyMerge(ProximityBuilder):
-    r"""Bottom-up merging of one pair after another ("obyo").
+    r"""Merges the two closest groups of classes, one pair at a time ("obyo").
 
     .. math::
 

@@ -18,7 +18,7 @@ _DUMMIES = 0.1
 
 
 class HungarianMerge(ProximityBuilder):
-    r"""Bottom-up merging of all pairs of a level at once ("hung").
+    r"""Merges close groups of classes, all pairs of a level at once ("hung").
 
     .. math::
 

@@ -19,7 +19,7 @@ from ._top_down import leading_vectors, sides, split_top_down
 
 
 class KMeansSplit(TaxonomyBuilder):
-    r"""Bisecting 2-means of the class means ("kmeans").
+    r"""Splits the class means into two clusters by k-means ("kmeans").
 
     With :math:`\mu_c` the mean of class c, every node is divided into A and B so that
 

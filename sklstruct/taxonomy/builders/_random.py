@@ -11,7 +11,7 @@ from ._top_down import split_top_down
 
 
 class RandomSplit(TaxonomyBuilder):
-    """Balanced random bisection ("rand"), a baseline for comparisons.
+    """Splits the classes at random into two halves, for comparisons ("rand").
 
     Parameters
     ----------

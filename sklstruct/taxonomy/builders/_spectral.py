@@ -14,7 +14,7 @@ _DENSE = 2048
 
 
 class SpectralSplit(TopDownBuilder):
-    r"""Top-down bisection by an eigenvector ("spec").
+    r"""Splits by the criterion of "cut", with an eigenvector ("spec").
 
     .. math::
 

@@ -13,7 +13,7 @@ from ._bottom_up import N_ROUNDS, merges_in_rounds, parents_of_merges
 
 
 class WardMerge(TaxonomyBuilder):
-    r"""Ward's agglomerative clustering of the class means ("ward").
+    r"""Merges groups of classes by Ward's criterion on the class means ("ward").
 
     .. math::
 
