@@ -22,9 +22,10 @@ from scipy.optimize import minimize
 from ..linear._calibration import prior_part
 from . import _numbers_fast as kernels
 
-# Nats in all for (log w_r)², (log w_l)², (eta - 1/2)², c² and c'². The numbers are not
-# identified if routing is perfect or the evidence of leaves is constant.
-_PRIOR = np.array([1.0, 1.0, 4.0, 2e-3, 2e-3])
+# Weights of priors (eta - 1/2)² and c². The numbers are not identified if routing is
+# perfect or the evidence of leaves is constant.
+_ETA_PRIOR = 2e-3
+_C_PRIOR = 1e-6
 
 _BOUNDS = [(-8.0, 8.0), (-8.0, 8.0), (0.0, 1.0), (-30.0, 30.0), (-30.0, 30.0)]
 
@@ -84,7 +85,8 @@ def fit_numbers(
 ) -> tuple[tuple[float, ...], float]:
     """((w_r, w_l, eta, c, c'), mean log-loss of the fold)."""
     log_loss = log_loss_of(fold)
-    strength = prior_part(fold.weight / fold.weight.sum()) * _PRIOR
+    scale_prior = prior_part(fold.weight / fold.weight.sum())
+    strength = np.array([scale_prior] * 2 + [_ETA_PRIOR] + [_C_PRIOR] * 2)
 
     def numbers_of(theta):
         return np.concatenate([np.exp(theta[:2]), theta[2:]])
