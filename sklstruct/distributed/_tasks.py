@@ -157,6 +157,12 @@ class PartCounts:
 def merge_parts(
     parts: list[tuple[str, str]], shard: int, labels: Labels, max_depth: int, depth: int
 ) -> Counted:
+    """The counts of a shard, in memory; see `merge_runs`."""
+    run = merge_runs(parts, shard, labels.n_symbols)
+    return Counted(*run.pairs(), labels, max_depth, depth)
+
+
+def merge_runs(parts: list[tuple[str, str]], shard: int, n_symbols: int) -> Run:
     """The counts of a shard, merged from those of all parts.
 
     They are copied to the disk of this worker, a batch of records after the other, and
@@ -167,11 +173,8 @@ def merge_parts(
     parts : list of (str, str)
         The address of the worker and the key of the `PartCounts` of each part.
 
-    shard : int
-        Which shard.
-
-    labels, max_depth, depth
-        Of the counts.
+    shard, n_symbols : int
+        Which shard, and the number of symbols.
 
     Raises
     ------
@@ -181,9 +184,8 @@ def merge_parts(
     folder = get_worker().local_directory
     runs = CountRuns(folder)
     for address, key in parts:
-        runs.take(_copy_part(address, key, shard, labels.n_symbols, folder))
-    pairs, count = runs.finish().pairs()
-    return Counted(pairs, count, labels, max_depth, depth)
+        runs.take(_copy_part(address, key, shard, n_symbols, folder))
+    return runs.finish()
 
 
 def _copy_part(address, key, shard, n_symbols, folder):
