@@ -143,7 +143,7 @@ class PartCounts:
         starts = self._starts
         return self._run.branches(starts[..., shard], starts[..., shard + 1])
 
-    def sizes(self, shard: int) -> list[tuple[int, int]]:
+    def sizes(self, shard: int) -> list[tuple[int, int, int]]:
         """(number of the first node, nodes, pairs) of each level of a shard."""
         levels = self._of_shard(shard).levels
         return [(level.first, level.nodes.size, level.target.size) for level in levels]
@@ -158,7 +158,8 @@ def merge_parts(
     parts: list[tuple[str, str]], shard: int, labels: Labels, max_depth: int, depth: int
 ) -> Counted:
     """The counts of a shard, in memory; see `merge_runs`."""
-    run = merge_runs(parts, shard, labels.n_symbols)
+    n_symbols = labels.known_symbols("counting").size
+    run = merge_runs(parts, shard, n_symbols)
     return Counted(*run.pairs(), labels, max_depth, depth)
 
 
