@@ -57,8 +57,9 @@ iteration (or, for models of counts, in all); differences those of the two model
 Cases "shards": modified Kneser-Ney of the first words of `SKLSTRUCT_SAMPLED`. The model
 stays on one or two workers, which are processes of one thread, and is written from the
 workers as a native file and as an ARPA file. The native file is compared with the file
-of one process. Seconds are CPU seconds. Pages of mapped files are not counted as
-memory. The scheduler is a thread of the client's process.
+of one process. Seconds are CPU seconds, those of the client its own thread's. Pages of
+mapped files are not counted as memory. The scheduler is a thread of the client's
+process: "loop_share" is what the other threads there take of the time by the clock.
 
 Cases "limits": what larger texts would take on 50 workers of 64 GB, from the bytes of a
 worker for each pair, measured on two workers with 1 M and 4 M words, and those of the
@@ -271,12 +272,13 @@ def on_workers(path, folder, n_workers):
         pids = client.run(os.getpid)
         before = client.run(time.process_time)
         with OwnMemory(pids.values()) as watch:
-            start_mb = watch.now_mb()
+            start_mb, start = watch.now_mb(), time.thread_time()
             fit = timed(lm.fit, TextFile(path), repeats=1)
             fitted = client.run(time.process_time)
             fit_mb = max(watch.peaks[1:])
             write = timed(lambda: (lm.save(native), lm.save(arpa)), repeats=1)
             written = client.run(time.process_time)
+            client_seconds = time.thread_time() - start
     shards = [n_pairs for _, _, n_pairs in lm.shard_sizes_]
     figures = {
         "larger_shard": max(shards),
@@ -284,7 +286,8 @@ def on_workers(path, folder, n_workers):
         "client_mb": watch.peak_mb,
         "worker_fit_mb": fit_mb,
         "worker_mb": max(watch.peaks[1:]),
-        "client_seconds": fit.cpu + write.cpu,
+        "client_seconds": client_seconds,
+        "loop_share": (fit.cpu + write.cpu - client_seconds) / (fit.wall + write.wall),
         "worker_seconds": sum(fitted[k] - before[k] for k in before),
         "write_seconds": sum(written[k] - fitted[k] for k in before),
         "native_gb": native.stat().st_size / 1e9,
@@ -303,6 +306,8 @@ def shards(case):
         whole = Path(folder, "one.sklm")
         one.save(whole)
         same = filecmp.cmp(native, whole, shallow=False)
+        if "lmplz" in options.peers:
+            figures |= lmplz(path, folder, "500M")
     return {
         "read_words": n_words,
         "pairs": one.backoff_model_.n_pairs,

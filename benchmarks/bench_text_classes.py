@@ -3,8 +3,9 @@
 The sets are those of SKLSTRUCT_DATA: the language of a paragraph of the Universal
 Declaration of Human Rights (429 languages) by its first 20, 40 or 100 letters; the
 intent of a question of clinc150; the section and the tags of a Debian package by its
-one-line description, with all packages of a source on one side. A part of the texts is
-the test part, on which nothing is chosen; a seventh of the others (for clinc150 the
+one-line description, with all packages of a source on one side. The tags have further
+divisions into parts, by other hashes of the sources. A part of the texts is the test
+part, on which nothing is chosen; a seventh of the others (for clinc150 the
 part that the set has) is the validation part.
 
 default: `TextClassifier` without a parameter, but that tags have ``threshold="f1"``.
@@ -32,6 +33,8 @@ from sklstruct import LinearClassifier
 from sklstruct.text import TextClassifier
 
 SETS = ("udhr20", "udhr40", "udhr100", "clinc150", "sections", "tags")
+# Other divisions of the sources of "tags", to see how much the figures depend on them.
+N_DIVISIONS = 8
 # Chosen on validation parts among 4 to 14 settings of each set.
 FASTTEXT = {
     "udhr20": "minn=1 maxn=5 dim=64 lr=1 epoch=100",
@@ -58,6 +61,9 @@ def cases():
         if name in FASTTEXT:
             slow = {"set": name, "model": "fastText", "needs": "fasttext"}
             made.append(slow | {"slow": True})
+    for i in range(1, N_DIVISIONS + 1):
+        made.append({"set": "tags", "model": f"default, {N_DIVISIONS} divisions"})
+        made[-1]["division"] = str(i)
     return made
 
 
@@ -67,7 +73,7 @@ def hashed(text: str) -> float:
 
 
 @functools.cache
-def parts_of(name: str) -> list[tuple[list[str], list]]:
+def parts_of(name: str, division: str = "") -> list[tuple[list[str], list]]:
     """(texts, classes or tags) of the training, validation and test part."""
     parts: list[tuple[list, list]] = [([], []), ([], []), ([], [])]
 
@@ -92,7 +98,7 @@ def parts_of(name: str) -> list[tuple[list[str], list]]:
     for section, source, tags, text in lines("text-classes", "debian"):
         if name == "tags" and not tags:
             continue
-        place = hashed(source)
+        place = hashed(division + source)
         label = tags.split(",") if name == "tags" else section
         put(2 if place < 0.2 else int(place < 0.32), text, label)
     trained, fewest = parts[0][1] + parts[1][1], FEWEST[name]
@@ -136,7 +142,7 @@ def tag_figures(names, best, predicted, tags) -> dict:
 
 
 def run(case):
-    train, valid, test = parts_of(case["set"])
+    train, valid, test = parts_of(case["set"], case.get("division", ""))
     every = train[0] + valid[0], train[1] + valid[1]
     figures = {"n_train": len(every[0]), "n_test": len(test[0])}
     if case["model"] == "fastText":

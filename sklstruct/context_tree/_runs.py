@@ -166,7 +166,8 @@ class Level(NamedTuple):
     @classmethod
     def empty(cls, file: Spill, first: int = 0) -> Level:
         """A level without nodes."""
-        return cls(*map(file.column, (NODE, np.int32, np.float64)), first)
+        columns = file.column(NODE), file.column(np.int32), file.column(np.float64)
+        return cls(*columns, first)
 
 
 class Run(NamedTuple):

@@ -116,7 +116,12 @@ class Cluster:
 
     def result(self, future: Any) -> Any:
         """The result of a task."""
-        answer = wait_for(self.client, future, WorkersWatch(self.client).look)
+        return self._result(future, self._wait(future))
+
+    def _wait(self, future):
+        return wait_for(self.client, future, WorkersWatch(self.client).look)
+
+    def _result(self, future, answer):
         error = answer.exception()
         if error is None:
             return answer.result()
@@ -204,8 +209,9 @@ class Cluster:
 
     def _place(self, future):
         """The address of the worker that has counted a part, None if it is lost."""
+        answer = self._wait(future)
         try:
-            self.result(future)
+            self._result(future, answer)
             return next(iter(self.client.who_has([future])[future.key]), None)
         except SchedulerLost:
             raise

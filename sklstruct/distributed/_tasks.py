@@ -143,7 +143,7 @@ class PartCounts:
         starts = self._starts
         return self._run.branches(starts[..., shard], starts[..., shard + 1])
 
-    def sizes(self, shard: int) -> list[tuple[int, int]]:
+    def sizes(self, shard: int) -> list[tuple[int, int, int]]:
         """(number of the first node, nodes, pairs) of each level of a shard."""
         levels = self._of_shard(shard).levels
         return [(level.first, level.nodes.size, level.target.size) for level in levels]
@@ -157,6 +157,13 @@ class PartCounts:
 def merge_parts(
     parts: list[tuple[str, str]], shard: int, labels: Labels, max_depth: int, depth: int
 ) -> Counted:
+    """The counts of a shard, in memory; see `merge_runs`."""
+    n_symbols = labels.known_symbols("counting").size
+    run = merge_runs(parts, shard, n_symbols)
+    return Counted(*run.pairs(), labels, max_depth, depth)
+
+
+def merge_runs(parts: list[tuple[str, str]], shard: int, n_symbols: int) -> Run:
     """The counts of a shard, merged from those of all parts.
 
     They are copied to the disk of this worker, a batch of records after the other, and
@@ -167,11 +174,8 @@ def merge_parts(
     parts : list of (str, str)
         The address of the worker and the key of the `PartCounts` of each part.
 
-    shard : int
-        Which shard.
-
-    labels, max_depth, depth
-        Of the counts.
+    shard, n_symbols : int
+        Which shard, and the number of symbols.
 
     Raises
     ------
@@ -181,9 +185,8 @@ def merge_parts(
     folder = get_worker().local_directory
     runs = CountRuns(folder)
     for address, key in parts:
-        runs.take(_copy_part(address, key, shard, labels.n_symbols, folder))
-    pairs, count = runs.finish().pairs()
-    return Counted(pairs, count, labels, max_depth, depth)
+        runs.take(_copy_part(address, key, shard, n_symbols, folder))
+    return runs.finish()
 
 
 def _copy_part(address, key, shard, n_symbols, folder):

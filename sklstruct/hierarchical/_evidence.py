@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from ..linear._calibration import SCALE_PRIOR
+from ..linear._calibration import prior_part
 from . import _numbers_fast as kernels
 
 # Weights of priors (eta - 1/2)² and c². The numbers are not identified if routing is
@@ -85,6 +85,8 @@ def fit_numbers(
 ) -> tuple[tuple[float, ...], float]:
     """((w_r, w_l, eta, c, c'), mean log-loss of the fold)."""
     log_loss = log_loss_of(fold)
+    scale_prior = prior_part(fold.weight / fold.weight.sum())
+    strength = np.array([scale_prior] * 2 + [_ETA_PRIOR] + [_C_PRIOR] * 2)
 
     def numbers_of(theta):
         return np.concatenate([np.exp(theta[:2]), theta[2:]])
@@ -94,7 +96,6 @@ def fit_numbers(
         value, gradient = log_loss(numbers)
         gradient[:2] *= numbers[:2]
         away = theta - np.array([0.0, 0.0, 0.5, 0.0, 0.0])
-        strength = np.array([SCALE_PRIOR] * 2 + [_ETA_PRIOR] + [_C_PRIOR] * 2)
         return value + strength @ away**2, gradient + 2 * strength * away
 
     theta = np.array([0.0, 0.0, 0.5, 0.0, 0.0])

@@ -3,7 +3,9 @@
 The evidence g(z) of an outcome with score z is minus the loss of the sample if it has
 this outcome: z for the multinomial loss (up to a term common to all outcomes),
 log sigma(z) for the logistic one, -max(0, 1 - z)² for the squared hinge. Probabilities
-are the softmax of w g; the number w > 0 is fitted to a fold. If each outcome is a
+are the softmax of w g; the number w > 0 is fitted to a fold. A prior of (log w)² nats
+in all keeps w near 1 where the fold has few samples: two samples that are right would
+give certain probabilities, and two that are wrong equal ones. If each outcome is a
 separate yes/no question, its probability is sigma(w sign(z) |z|^p + b). With p = 1 this
 is the sigmoid of Platt. Whether a label is there may stay uncertain between the scores
 of samples that surely have it and of those that surely do not: with p > 1 the
@@ -35,13 +37,9 @@ _MOST_HELD = 2000
 # Size below which a tenth of the samples is too small a fold.
 _FEW_HELD = 100
 
-# Weight of a prior (log w)², in nats. It keeps w finite if the fold has no errors, and
-# hardly changes w otherwise.
-SCALE_PRIOR = 5e-4
-
 _LOG_SCALES = -8.0, 8.0
 
-# Bounds of b and log p of a sigmoid, and weights of the prior on (log w, b, log p).
+# Bounds of b and log p of a sigmoid, and nats in all for (log w)², b² and (log p)².
 _OFFSETS = -30.0, 30.0
 _LOG_POWERS = -np.log(2.0), np.log(4.0)
 _SIGMOID_PRIOR = np.array([1.0, 1e-2, 1.0])
@@ -78,6 +76,11 @@ def both_outcomes(scores: NDArray, loss: str) -> NDArray:
     return np.hstack([-scores, scores])
 
 
+def prior_part(share: NDArray) -> float:
+    """A nat in all as nats per sample: 1 / n for n samples of equal weight."""
+    return float(share @ share)
+
+
 def fit_scale(g: NDArray, target: NDArray, weight: NDArray) -> tuple[float, float]:
     """(w, mean log-loss of the fold at w), g (n, outcomes) being the evidence."""
     if target.size == 0:
@@ -90,7 +93,7 @@ def fit_scale(g: NDArray, target: NDArray, weight: NDArray) -> tuple[float, floa
         return float(share @ (np.log(np.exp(w * less).sum(axis=1)) + w * gap))
 
     found = minimize_scalar(
-        lambda t: loss(t) + SCALE_PRIOR * t**2,
+        lambda t: loss(t) + prior_part(share) * t**2,
         bounds=_LOG_SCALES,
         method="bounded",
         options={"xatol": 1e-4},
@@ -117,6 +120,7 @@ def sigmoid_loss(
     z = scores.astype(np.float64)
     sign, share = np.where(yes, 1.0, -1.0), weight / weight.sum()
     side, log_z = np.sign(z), np.log(np.maximum(np.abs(z), 1e-300))
+    strength = prior_part(share) * _SIGMOID_PRIOR
 
     def loss(theta):
         w, b, p = np.exp(theta[0]), theta[1], np.exp(theta[2])
@@ -124,8 +128,8 @@ def sigmoid_loss(
         t = sign * (u + b)
         slope = -share * sign * expit(-t)
         gradient = np.array([slope @ u, slope.sum(), p * (slope @ (u * log_z))])
-        gradient += 2 * SCALE_PRIOR * theta * _SIGMOID_PRIOR
-        prior = SCALE_PRIOR * (theta * theta) @ _SIGMOID_PRIOR
+        gradient += 2 * strength * theta
+        prior = strength @ (theta * theta)
         return float(share @ np.logaddexp(0.0, -t)) + prior, gradient
 
     return loss

@@ -15,11 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._checks import (
-    INT32_MAX,
-    check_memory,
-    check_sparse,
-)
+from .._checks import INT32_MAX, check_memory, check_sparse
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,

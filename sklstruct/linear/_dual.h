@@ -51,10 +51,6 @@ static inline void sklstruct_prefetch_run(ptrdiff_t n, const void *start)
 #define SKLSTRUCT_INLINE static inline
 #endif
 
-#ifdef SKLSTRUCT_VECTORS
-typedef int32_t sklstruct_i16 __attribute__((vector_size(64), aligned(4), may_alias));
-#endif
-
 /* z += sum_k x[k] W[index[k]] for `vectors` times 16 lanes from i on, which stay in
  * registers for the whole row. Two running sums for each lane, because an addition waits
  * for the one before. */
@@ -97,7 +93,7 @@ typedef int32_t sklstruct_i16 __attribute__((vector_size(64), aligned(4), may_al
 
 /* z += sum_k x[k] W[index[k]]; a dense row has index NULL, for 0, 1, 2, ... The order of
  * additions does not depend on M. */
-SKLSTRUCT_INLINE void sklstruct_add_scores(
+SKLSTRUCT_WIDE static void sklstruct_scores(
     ptrdiff_t n, const float *x, const int32_t *index, const float *W, ptrdiff_t M,
     float *z)
 {
@@ -121,13 +117,6 @@ SKLSTRUCT_INLINE void sklstruct_add_scores(
         for (j = 0; j < M; j++)
             z[j] += x[k] * SKLSTRUCT_ROW(k)[j];
 #endif
-}
-
-SKLSTRUCT_WIDE static void sklstruct_scores(
-    ptrdiff_t n, const float *x, const int32_t *index, const float *W, ptrdiff_t M,
-    float *z)
-{
-    sklstruct_add_scores(n, x, index, W, M, z);
 }
 
 /* W[index[k]] += x[k] step. */
@@ -195,24 +184,11 @@ SKLSTRUCT_INLINE float sklstruct_total(const float *sum)
                 }                                                                   \
     } while (0)
 
-/* a += step; returns the sum of |step|. Vectors, because the compiler would add up few
- * lanes one by one. */
+/* a += step; returns the sum of |step|. */
 SKLSTRUCT_INLINE float sklstruct_move(ptrdiff_t M, const float *step, float *a)
 {
     float sum[16] = {0};
     ptrdiff_t i, j;
-#ifdef SKLSTRUCT_VECTORS
-    if (M > 1) {
-        sklstruct_v16 total = {0};
-        for (i = 0; i < M; i += 16) {
-            const sklstruct_v16 move = *(const sklstruct_v16 *)(step + i);
-            *(sklstruct_v16 *)(a + i) += move;
-            total += (sklstruct_v16)((sklstruct_i16)move & 0x7fffffff);
-        }
-        *(sklstruct_v16 *)sum = total;
-        return sklstruct_total(sum);
-    }
-#endif
     SKLSTRUCT_LANES({
         a[i + j] += step[i + j];
         sum[j] += fabsf(step[i + j]);
@@ -321,7 +297,7 @@ SKLSTRUCT_INLINE float sklstruct_logf(float x)
 
 /* Multinomial loss; as sklstruct_hinge, y >= 0 and M >= 16. `old` and `d` are room.
  * `correct`: a secant correction of the length of the step. */
-SKLSTRUCT_INLINE double sklstruct_multinomial(
+SKLSTRUCT_WIDE static double sklstruct_multinomial(
     ptrdiff_t M, const float *restrict z, const float *restrict live, ptrdiff_t y,
     float C, float q, int correct, float *restrict a, float *restrict step,
     float *restrict old, float *restrict d)
@@ -386,18 +362,13 @@ SKLSTRUCT_INLINE double sklstruct_multinomial(
     return sklstruct_move(M, step, a);
 }
 
-/* The step alone, for a caller that has the scores. */
-SKLSTRUCT_WIDE static double sklstruct_multinomial_step(
-    ptrdiff_t M, const float *z, const float *live, ptrdiff_t y, float C, float q,
-    int correct, float *a, float *step, float *old, float *d)
-{
-    return sklstruct_multinomial(M, z, live, y, C, q, correct, a, step, old, d);
-}
-
 /* Lanes up to which a step has its room on the stack. */
 enum { SKLSTRUCT_LOCAL = 128 };
 
-SKLSTRUCT_INLINE double sklstruct_step_of(
+/* A step on one sample: its duals a, W and `last`, the weights of the constant. Changes
+ * of scores up to `rest` are skipped. Returns the sum of |change of the duals|. room:
+ * (4 M,). */
+SKLSTRUCT_WIDE static double sklstruct_step(
     int loss, ptrdiff_t M, const sklstruct_sample *s, float constant, float rest,
     int correct, const float *live, float *W, float *last, float *a, float *room)
 {
@@ -408,7 +379,7 @@ SKLSTRUCT_INLINE double sklstruct_step_of(
     ptrdiff_t j;
     for (j = 0; j < M; j++)
         z[j] = constant * last[j];
-    sklstruct_add_scores(s->n, s->x, s->index, W, M, z);
+    sklstruct_scores(s->n, s->x, s->index, W, M, z);
     if (loss == SKLSTRUCT_HINGE)
         total = sklstruct_hinge(
             M, z, live, s->y, s->n_y, s->C, s->q, a, step);
@@ -424,33 +395,6 @@ SKLSTRUCT_INLINE double sklstruct_step_of(
             last[j] += constant * step[j];
     }
     return total;
-}
-
-/* A step on one sample: its duals a, W and `last`, the weights of the constant. Changes
- * of scores up to `rest` are skipped. Returns the sum of |change of the duals|. room:
- * (4 M,). For few lanes, whose number the compiler knows, all of them stay in registers
- * from the scores to the change of W. */
-SKLSTRUCT_WIDE static double sklstruct_step(
-    int loss, ptrdiff_t M, const sklstruct_sample *s, float constant, float rest,
-    int correct, const float *live, float *W, float *last, float *a, float *room)
-{
-#define SKLSTRUCT_LANES_OF(loss, M)                                                 \
-    return sklstruct_step_of(                                                       \
-        loss, M, s, constant, rest, correct, live, W, last, a, room)
-    if (loss == SKLSTRUCT_HINGE) {
-        if (M == 16)
-            SKLSTRUCT_LANES_OF(SKLSTRUCT_HINGE, 16);
-        if (M == 32)
-            SKLSTRUCT_LANES_OF(SKLSTRUCT_HINGE, 32);
-        SKLSTRUCT_LANES_OF(SKLSTRUCT_HINGE, M);
-    }
-    if (loss == SKLSTRUCT_LOGISTIC)
-        SKLSTRUCT_LANES_OF(SKLSTRUCT_LOGISTIC, M);
-    if (M == 16)
-        SKLSTRUCT_LANES_OF(SKLSTRUCT_MULTINOMIAL, 16);
-    if (M == 32)
-        SKLSTRUCT_LANES_OF(SKLSTRUCT_MULTINOMIAL, 32);
-    SKLSTRUCT_LANES_OF(SKLSTRUCT_MULTINOMIAL, M);
 }
 
 #endif

@@ -82,7 +82,7 @@ cdef extern from "_dual.h" nogil:
         int loss, Py_ssize_t M, const sklstruct_sample* sample, float constant,
         float rest, int correct, const float* live, float* W, float* last, float* a,
         float* room) noexcept
-    double sklstruct_multinomial_step(
+    double sklstruct_multinomial(
         Py_ssize_t M, const float* z, const float* live, Py_ssize_t y, float C,
         float q, int correct, float* a, float* step, float* old, float* d) noexcept
 
@@ -226,7 +226,7 @@ cdef double block_steps(
         for c in range(b):
             product[BLOCK * b + c] += constant * constant
         sklstruct_scores(b, product + BLOCK * b, NULL, &room[STEPS, 0], M, z)
-        change = sklstruct_multinomial_step(
+        change = sklstruct_multinomial(
             M, z, &room[LIVE, 0], found[b].y[0], found[b].C, found[b].q, correct,
             &dual[samples[b], 0], step, &room[OLD, 0], &room[MOVE, 0],
         )

@@ -7,7 +7,7 @@ on a working set, `ProximalTerm` is for FISTA.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,6 @@ from numpy.typing import NDArray
 # A working set grows by this factor, and by at least so many weights per lane, or
 # groups.
 _GROWTH, _LEAST_WEIGHTS, _LEAST_GROUPS = 2, 30, 50
-
-
-class Geometry(Protocol):
-    """The part of a `FeatureProblem` that the bounds of duals need."""
-
-    coupled: bool
-    squares: NDArray
 
 
 def largest(excess: NDArray, most: int) -> NDArray:
@@ -76,7 +69,7 @@ class SeparableTerm:
         return np.where(w != 0, np.abs(g + self.l1 * np.sign(w)), away)
 
     def duals(
-        self, problem: Geometry, columns: NDArray, G: NDArray
+        self, problem: Any, columns: NDArray, G: NDArray
     ) -> Iterator[tuple[NDArray, float]]:
         """(share, conjugate of the penalty there) of some dual points.
 
@@ -91,7 +84,7 @@ class SeparableTerm:
             yield np.ones(1), float(np.vdot(over, over)) / (2 * self.l2)
 
     def may_act(
-        self, problem: Geometry, columns: NDArray, pull: NDArray, gap: float
+        self, problem: Any, columns: NDArray, pull: NDArray, gap: float
     ) -> NDArray:
         """Whether columns may have a weight; pull: x_j' theta, with a gap."""
         radius = np.sqrt(0.5 * gap * problem.squares[columns])
@@ -159,13 +152,13 @@ class GroupTerm:
         return np.where(size > 0, at, away)
 
     def duals(
-        self, problem: Geometry, columns: NDArray, G: NDArray
+        self, problem: Any, columns: NDArray, G: NDArray
     ) -> Iterator[tuple[NDArray, float]]:
         top = (self._sizes(columns, G) / self.strength).max(initial=0.0)
         yield np.minimum(1.0, 1 / np.maximum(top, [1e-300])), 0.0
 
     def may_act(
-        self, problem: Geometry, columns: NDArray, pull: NDArray, gap: float
+        self, problem: Any, columns: NDArray, pull: NDArray, gap: float
     ) -> NDArray:
         group = self.group[columns]
         # the norm of a group of columns is at most that of their lengths

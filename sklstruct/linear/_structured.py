@@ -34,12 +34,7 @@ from .._compat import (
     with_callbacks,
 )
 from .._docs import shared_docs
-from .._parallel import (
-    row_blocks,
-    rows_per_block,
-    single_blas_thread,
-    stop_flag,
-)
+from .._parallel import row_blocks, rows_per_block, single_blas_thread, stop_flag
 from .._progress import Progress
 from ._feature_bounds import ProximalTerm
 from ._feature_problem import FeatureProblem, Found, Report

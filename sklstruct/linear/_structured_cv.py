@@ -173,20 +173,22 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
             model._warn_uneven(problem)
             solver, term = model._solver(problem)
             lam_max = solver.largest_lam(term)
-            self.Cs_ = strengths(self.Cs, lam_max)
+            Cs = strengths(self.Cs, lam_max)
             results = parallel(
-                lambda fold: self._fold(samples, labels, fold, stop), folds
+                lambda fold: self._fold(samples, labels, fold, Cs, stop), folds
             )
-            self.scores_ = np.array([scores for scores, _ in results])
-            for i, scores in enumerate(self.scores_):
-                progress.step(f"fold {i}: best score {scores.max():.4g}", "fold")
-            self.C_ = float(self.Cs_[self._choose()])
-            (found,) = model._solve(solver, term, [1 / self.C_], silent)
+            scores = np.array([each for each, _ in results])
+            for i, each in enumerate(scores):
+                progress.step(f"fold {i}: best score {each.max():.4g}", "fold")
+            C = float(Cs[self._choose(scores)])
+            (found,) = model._solve(solver, term, [1 / C], silent)
             model._keep(found, lam_max)
         gaps = [(gap, 1.0) for _, gap in results] + [(found.gap, problem.total)]
         if any(gap > model.tol * total for gap, total in gaps):
             model._warn_gap(*zip(*gaps))
-        self.best_estimator_ = model.set_params(C=self.C_)
+        # all at the end: a fit that fails leaves the earlier one whole
+        self.Cs_, self.scores_, self.C_ = Cs, scores, C
+        self.best_estimator_ = model.set_params(C=C)
         fitted = {k: v for k, v in vars(model).items() if k.endswith("_")}
         self.__dict__.update(fitted)
         return self
@@ -214,7 +216,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
             raise ValueError("cv has no folds")
         return folds
 
-    def _fold(self, samples, labels, fold, stop):
+    def _fold(self, samples, labels, fold, Cs, stop):
         """(score of each C, largest gap per sample) of a fold."""
         train, test = fold
         # the weights of the samples hold those of the classes
@@ -229,7 +231,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
             scorer = check_scoring(model, scoring=self.scoring)
         problem = model._problem(part, stop)
         scores, worst = [], 0.0
-        for found in model._solve(*model._solver(problem), 1 / self.Cs_, silent):
+        for found in model._solve(*model._solver(problem), 1 / Cs, silent):
             model._keep(found, np.nan)
             worst = max(worst, found.gap / problem.total)
             if scorer is not None:
@@ -250,12 +252,12 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
         known = ~np.isnan(log_proba)
         return float(np.average(log_proba[known], weights=weight[known]))
 
-    def _choose(self):
+    def _choose(self, scores):
         """The index of the C chosen."""
-        mean = self.scores_.mean(axis=0)
+        mean = scores.mean(axis=0)
         best = int(mean.argmax())
-        if not self.one_standard_error or self.scores_.shape[0] == 1:
+        if not self.one_standard_error or scores.shape[0] == 1:
             return best
-        n = self.scores_.shape[0]
-        error = self.scores_[:, best].std(ddof=1) / np.sqrt(n)
+        n = scores.shape[0]
+        error = scores[:, best].std(ddof=1) / np.sqrt(n)
         return int(np.flatnonzero(mean >= mean[best] - error)[0])

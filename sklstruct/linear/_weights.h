@@ -44,22 +44,6 @@ static inline ptrdiff_t sklstruct_row(
     return rank[feature >> 6] + sklstruct_ones(word & (bit - 1));
 }
 
-/* How many of n weights w are larger than least. */
-SKLSTRUCT_WIDE static ptrdiff_t sklstruct_above(
-    ptrdiff_t n, const float *w, const float *least)
-{
-    int32_t count[16] = {0};
-    ptrdiff_t total = 0, i, j;
-    for (i = 0; i + 16 <= n; i += 16)
-        for (j = 0; j < 16; j++)
-            count[j] += fabsf(w[i + j]) > least[i + j];
-    for (; i < n; i++)
-        total += fabsf(w[i]) > least[i];
-    for (j = 0; j < 16; j++)
-        total += count[j];
-    return total;
-}
-
 enum { SKLSTRUCT_AHEAD = 64 };
 
 /* The rows of weights of up to SKLSTRUCT_AHEAD features of a sample in a node. `full`
@@ -153,10 +137,7 @@ SKLSTRUCT_WIDE static void sklstruct_add_up(
     const ptrdiff_t M = node->M;
     float weight[SKLSTRUCT_READY + 16], factor[SKLSTRUCT_READY + 16];
     uint16_t lane[SKLSTRUCT_READY + 16];
-    ptrdiff_t i, k, r, ready = 0;
-#ifndef SKLSTRUCT_VECTORS
-    ptrdiff_t j;
-#endif
+    ptrdiff_t i, j, k, r, ready = 0;
     if (M == 1) {
         for (k = 0; k < hits->n; k++)
             z[0] += hits->value[k] * *(const float *)hits->cell[k];
@@ -175,12 +156,8 @@ SKLSTRUCT_WIDE static void sklstruct_add_up(
         for (;;) {
             memcpy(weight + ready, w, 16 * sizeof(float));
             memcpy(lane + ready, to, 16 * sizeof(uint16_t));
-#ifdef SKLSTRUCT_VECTORS
-            *(sklstruct_v16 *)(factor + ready) = value - (sklstruct_v16){0};
-#else
             for (j = 0; j < 16; j++)
                 factor[ready + j] = value;
-#endif
             ready += left < 16 ? left : 16;
             if (ready > SKLSTRUCT_READY - 16) {
                 for (i = 0; i < ready; i++)

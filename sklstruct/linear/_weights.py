@@ -56,9 +56,9 @@ class Features(NamedTuple):
 
     def columns(self) -> NDArray:
         """The columns, ascending."""
-        out = np.empty(self.size, dtype=np.int32)
-        kernels.features_of(self.words, out)
-        return out
+        octets = self.words.astype("<u8", copy=False).view(np.uint8)
+        bits = np.unpackbits(octets, bitorder="little")
+        return np.flatnonzero(bits).astype(np.int32)
 
 
 class LocalRows(NamedTuple):
@@ -164,7 +164,7 @@ def packed(
         least = np.maximum(W.max(axis=0, initial=0), -W.min(axis=0, initial=0))
         least *= np.float32(threshold)
         least[m:] = np.inf  # padding
-        kernels.count_above(W, least, count)
+        count += np.count_nonzero((W > least) | (W < -least), axis=1).astype(np.uint32)
         parts.append((W, first, least))
         first += m
     length = np.minimum(count + (count + 1) // 2, np.uint32(M))

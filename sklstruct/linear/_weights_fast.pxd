@@ -17,8 +17,6 @@ cdef extern from "_weights.h" nogil:
     Py_ssize_t sklstruct_ones(uint64_t x) noexcept
     Py_ssize_t sklstruct_row(
         const uint64_t* words, const int32_t* rank, int32_t feature) noexcept
-    Py_ssize_t sklstruct_above(
-        Py_ssize_t n, const float* w, const float* least) noexcept
     void sklstruct_node_scores(
         const sklstruct_weights* node, Py_ssize_t n, const float* x,
         const int32_t* index, float* z) noexcept

@@ -42,29 +42,6 @@ def localise(
             local[k] = <int32_t>sklstruct_row(&words[0], &rank[0], index[k])
 
 
-def features_of(const uint64_t[::1] words, int32_t[::1] feature):
-    """feature[r] = the feature of row r."""
-    cdef Py_ssize_t w, r = 0, bit
-    with nogil:
-        for w in range(words.shape[0]):
-            if words[w] == 0:
-                continue
-            for bit in range(64):
-                if (words[w] >> bit) & 1:
-                    feature[r] = <int32_t>(64 * w + bit)
-                    r += 1
-
-
-def count_above(
-    const float[:, ::1] W, const float[::1] least, uint32_t[::1] count,
-):
-    """count[r] += the number of weights of row r above least[k] in size."""
-    cdef Py_ssize_t r
-    with nogil:
-        for r in range(W.shape[0]):
-            count[r] += <uint32_t>sklstruct_above(W.shape[1], &W[r, 0], &least[0])
-
-
 def pack(
     const float[:, ::1] W, Py_ssize_t first, Py_ssize_t M, const float[::1] least,
     const uint32_t[::1] at, const uint32_t[::1] count, uint32_t[::1] filled,
@@ -90,20 +67,17 @@ cdef inline Py_ssize_t write(
     Py_ssize_t count, Py_ssize_t filled, float* value,
 ) noexcept nogil:
     """Write the weights w of L lanes to a row of cells; their number."""
-    cdef Py_ssize_t k, n = sklstruct_above(L, w, least), left = n
+    cdef Py_ssize_t k, n = 0
     cdef uint16_t* lane = <uint16_t*>(value + count)
     cdef bint full = count + (count + 1) // 2 >= M
-    k = 0
-    while left:
+    for k in range(L):
         if fabsf(w[k]) > least[k]:
             if full:
                 value[first + k] = w[k]
             else:
-                value[filled] = w[k]
-                lane[filled] = <uint16_t>(first + k)
-                filled += 1
-            left -= 1
-        k += 1
+                value[filled + n] = w[k]
+                lane[filled + n] = <uint16_t>(first + k)
+            n += 1
     return n
 
 

@@ -261,40 +261,33 @@ cdef class Mixture(Composed):
         return found
 
     cdef int proba(self, char *place, double *out) except -1 nogil:
-        cdef double *row = <double *> room_for(self.n_classes, sizeof(double))
-        cdef double *into = out
-        cdef int k, y
-        cdef double weight
-        try:
-            for k in range(self.n):
-                weight = exp((<double *> place)[k])
-                into = row if k else out
-                (<Model> self.part[k]).proba(place + self.offset[k], into)
-                if k == 0:
-                    for y in range(self.n_classes):
-                        out[y] *= weight
-                else:
-                    for y in range(self.n_classes):
-                        out[y] += weight * row[y]
-        finally:
-            free(row)
-        return 0
+        return self.mix(place, NULL, self.n_classes, out)
 
     cdef int groups(
         self, char *place, const int *group, int n, double *out
     ) except -1 nogil:
-        cdef double *sums = <double *> room_for(n, sizeof(double))
-        cdef int k, g
+        return self.mix(place, group, n, out)
+
+    cdef int mix(
+        self, char *place, const int *group, int n, double *out
+    ) except -1 nogil:
+        """P of n groups of classes; NULL: of the classes."""
+        cdef double *row = <double *> room_for(n, sizeof(double))
+        cdef char *at
+        cdef int k, y
         cdef double weight
         memset(out, 0, n * sizeof(double))
         try:
             for k in range(self.n):
-                weight = exp((<double *> place)[k])
-                (<Model> self.part[k]).groups(place + self.offset[k], group, n, sums)
-                for g in range(n):
-                    out[g] += weight * sums[g]
+                weight, at = exp((<double *> place)[k]), place + self.offset[k]
+                if group == NULL:
+                    (<Model> self.part[k]).proba(at, row)
+                else:
+                    (<Model> self.part[k]).groups(at, group, n, row)
+                for y in range(n):
+                    out[y] += weight * row[y]
         finally:
-            free(sums)
+            free(row)
         return 0
 
     cdef int draw_once(self, char *place, double uniform) except -2 nogil:

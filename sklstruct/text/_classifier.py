@@ -140,9 +140,6 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     ``class_prior_``, whatever the classifier. A score of the classifier for a row of
     zeros is an extrapolation: few or no training texts have such a row.
 
-    The probabilities of a set of a few texts are often too close to 0 and 1: the fold
-    that calibrates them has a quarter of the texts, or less.
-
     Examples
     --------
     >>> from sklstruct.text import TextClassifier

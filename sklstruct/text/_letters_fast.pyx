@@ -94,32 +94,6 @@ cdef inline int put_letter(uint32_t c, uint8_t *out) noexcept nogil:
     return 4
 
 
-def read_letters(const uint8_t[::1] text, const int64_t[::1] ends,
-                 const uint32_t[::1] lower, uint32_t[::1] letters,
-                 int64_t[::1] letter_ends):
-    """The code points of texts in UTF-8, and the end of each text among them.
-
-    text : the texts, one after the other; ends : the end of each text in `text`.
-    lower : (0x110000,) the letter that is read for each code point; empty: the same.
-    letters : room for a letter for each byte.
-    """
-    cdef int64_t i = 0, k = 0
-    cdef Py_ssize_t t
-    cdef uint32_t c
-    cdef bint same = lower.shape[0] == 0
-    with nogil:
-        for t in range(ends.shape[0]):
-            while i < ends[t]:
-                c = text[i]
-                if c < 0x80:
-                    i += 1
-                else:
-                    c = next_letter(&text[0], &i, ends[t])
-                letters[k] = c if same else lower[c]
-                k += 1
-            letter_ends[t] = k
-
-
 def has_pair(const uint8_t[::1] text, uint8_t first, uint8_t second):
     """Whether a byte stands before another one somewhere in a text."""
     cdef Py_ssize_t i
@@ -130,59 +104,58 @@ def has_pair(const uint8_t[::1] text, uint8_t first, uint8_t second):
     return found != 0
 
 
-def squeeze_spaces(const uint32_t[::1] letters, const int64_t[::1] ends,
-                   const uint8_t[::1] classes, uint32_t[::1] out,
-                   int64_t[::1] out_ends):
-    """Copy the letters, with one space for each run of two or more spaces.
+def read_symbols(const uint8_t[::1] text, const int64_t[::1] ends,
+                 const uint8_t[::1] classes, const uint32_t[::1] lower, bint padded,
+                 uint32_t[::1] out, int64_t[::1] segment_ends, int64_t[::1] text_ends):
+    """The letters of texts in UTF-8, in segments that hold whole n-grams.
 
-    letters : the texts, one after the other; ends : the end of each text in letters.
+    If `padded`, each run without spaces is a segment, between two spaces. Otherwise a
+    text is a segment, with one space for each run of two or more spaces.
+
+    text : the texts, one after the other; ends : the end of each text in `text`.
     classes : (0x110000,) bits SPACE and WORD of each code point.
-    """
-    cdef int64_t i = 0, k = 0, j
-    cdef Py_ssize_t t
-    with nogil:
-        for t in range(ends.shape[0]):
-            while i < ends[t]:
-                j = i
-                while j < ends[t] and classes[letters[j]] & IS_SPACE:
-                    j += 1
-                if j - i > 1:
-                    out[k] = 32
-                    i = j
-                else:
-                    out[k] = letters[i]
-                    i += 1
-                k += 1
-            out_ends[t] = k
-
-
-def pad_words(const uint32_t[::1] letters, const int64_t[::1] ends,
-              const uint8_t[::1] classes, uint32_t[::1] out,
-              int64_t[::1] segment_ends, int64_t[::1] text_ends):
-    """Copy each run without spaces between two spaces: a segment for each of them.
-
-    out, segment_ends : room for 2 n + 1 symbols of n letters, n segments.
+    lower : (0x110000,) the letter that is read for each code point; empty: the same.
+    out : room for a letter for each byte, or for three if `padded`.
+    segment_ends : room for a segment for each byte if `padded`, else for each text.
     text_ends : (n_texts,) number of segments up to the end of each text.
 
     Returns the number of segments.
     """
     cdef int64_t i = 0, k = 0, n = 0
     cdef Py_ssize_t t
+    cdef uint32_t c
+    cdef bint same = lower.shape[0] == 0, inside, after_space
     with nogil:
         for t in range(ends.shape[0]):
-            while True:
-                while i < ends[t] and classes[letters[i]] & IS_SPACE:
+            inside = after_space = False
+            while i < ends[t]:
+                c = text[i]
+                if c < 0x80:
                     i += 1
-                if i >= ends[t]:
-                    break
-                out[k] = 32
-                k += 1
-                while i < ends[t] and not classes[letters[i]] & IS_SPACE:
-                    out[k] = letters[i]
+                else:
+                    c = next_letter(&text[0], &i, ends[t])
+                if not same:
+                    c = lower[c]
+                if not classes[c] & IS_SPACE:
+                    if padded and not inside:
+                        out[k], inside = 32, True
+                        k += 1
+                    out[k], after_space = c, False
                     k += 1
-                    i += 1
+                elif inside:
+                    out[k], inside = 32, False
+                    k += 1
+                    segment_ends[n] = k
+                    n += 1
+                elif not padded and after_space:
+                    out[k - 1] = 32
+                elif not padded:
+                    out[k], after_space = c, True
+                    k += 1
+            if inside:
                 out[k] = 32
                 k += 1
+            if inside or not padded:
                 segment_ends[n] = k
                 n += 1
             text_ends[t] = n
@@ -257,7 +230,7 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
     """The numbers of the words of texts in UTF-8, from 1; stop words are left out.
 
     A word is a longest run of letters of the class WORD that has `shortest` letters.
-    lower : as for `read_letters`.
+    lower : as for `read_symbols`.
     word : room for four bytes for each byte of the longest text, and 16.
     table : the key is that of `key_of_word`.
     arena : the words in UTF-8, one after the other.

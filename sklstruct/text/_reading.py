@@ -22,9 +22,7 @@ from ._letters_fast import (
     has_pair,
     move_slots,
     number_words,
-    pad_words,
-    read_letters,
-    squeeze_spaces,
+    read_symbols,
 )
 from ._texts import ERRORS, Texts
 
@@ -242,18 +240,14 @@ class Reader(NamedTuple):
         if self.words is not None:
             symbols, ends = self.words.number(text, byte_ends, lower, learn)
             return Symbols(symbols, ends, np.arange(1, ends.size + 1))
-        letters, ends = np.empty(text.size, np.uint32), np.empty_like(byte_ends)
-        read_letters(text, byte_ends, lower, letters, ends)
-        letters = letters[: ends[-1] if ends.size else 0]
-        if self.padded:
-            symbols = np.empty(3 * letters.size, dtype=np.uint32)
-            segments = np.empty(letters.size, dtype=np.int64)
-            text_ends = np.empty_like(ends)
-            n = pad_words(letters, ends, _classes(), symbols, segments, text_ends)
-            # What is left of the room is given back: the symbols may be kept.
-            symbols.resize(int(segments[n - 1]) if n else 0, refcheck=False)
-            segments.resize(n, refcheck=False)
-            return Symbols(symbols, segments, text_ends)
-        symbols, out_ends = np.empty_like(letters), np.empty_like(ends)
-        squeeze_spaces(letters, ends, _classes(), symbols, out_ends)
-        return Symbols(symbols, out_ends, np.arange(1, ends.size + 1))
+        symbols = np.empty((3 if self.padded else 1) * text.size, np.uint32)
+        segments = np.empty(text.size if self.padded else byte_ends.size, np.int64)
+        text_ends = np.empty_like(byte_ends)
+        n = read_symbols(
+            text, byte_ends, _classes(), lower, self.padded, symbols, segments,
+            text_ends,
+        )  # fmt: skip
+        # What is left of the room is given back: the symbols may be kept.
+        symbols.resize(int(segments[n - 1]) if n else 0, refcheck=False)
+        segments.resize(n, refcheck=False)
+        return Symbols(symbols, segments, text_ends)

@@ -35,8 +35,10 @@ from sklstruct import HierarchicalClassifier, KneserNeyLM, StructuredLogLinearLM
 from sklstruct.distributed import _driver
 from sklstruct.distributed._cluster import Cluster
 from sklstruct.distributed._driver import ShardDriver
+from sklstruct.distributed._parts import Vocabulary, text_parts
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import WittenBellLM
+from sklstruct.symbols import TextFile, VocabularyRules
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -366,6 +368,45 @@ def test_memory_of_the_client_does_not_grow_with_the_model(tmp_path):
     assert float(large[0]) - float(small[0]) < 0.1 * (file_mb[1] - file_mb[0])
 
 
+def peak_of_memory(dask_worker=None):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(x.split()[1]) for x in lines if x.startswith("VmHWM")) * 1024
+
+
+def bytes_of_counts(*parts):
+    """Of a shard that is merged on the disk; its model would be in memory."""
+    from sklstruct.distributed._tasks import merge_runs
+
+    columns = merge_runs(*parts).columns()
+    return sum(column.size * column.dtype.itemsize for column in columns)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_memory_of_counting_on_workers_does_not_grow_with_the_text(tmp_path):
+    """Until the model of a shard is made; 50 MB for counting, 180 MB of counts."""
+    rng, peaks, counts = np.random.default_rng(0), [], []
+    with local_client(processes=True, memory_limit=450_000_000) as client:
+        for n in (1_000_000, 4_000_000):
+            words = np.concatenate([np.arange(1000), rng.integers(1000, size=n)])
+            path = tmp_path / f"{n}.txt"
+            lines = [" ".join(map(str, row)) for row in words.reshape(-1, 20)]
+            path.write_text("\n".join(lines) + "\n")
+            parts, memory = text_parts(TextFile(path), client, "word")
+            assert memory == 50e6
+            cluster = Cluster(client, parts, memory=memory)
+            text = Vocabulary(cluster.read())
+            labels = VocabularyRules().find_labels(text)
+            cluster.count(labels, text.sizes(labels), 3, None, 2)
+            counts.append(0)
+            for k in range(2):
+                found = cluster._count_parts(), k, labels.n_symbols
+                counts[-1] += cluster.result(cluster.submit(bytes_of_counts, *found))
+            peaks.append(max(client.run(peak_of_memory).values()))
+            cluster.close()
+    assert counts[1] - counts[0] > 120e6
+    assert peaks[1] - peaks[0] < 45e6
+
+
 # --------------------------------------------------------------------- versions
 
 
@@ -430,8 +471,8 @@ class Events:
             patch.setattr(kind, name, self._counted(getattr(kind, name)))
 
     def _counted(self, method):
-        def counted(*arguments):
-            found = method(*arguments)
+        def counted(*arguments, **options):
+            found = method(*arguments, **options)
             if self.n in self._at:
                 self._kill()
             self.n += 1

@@ -414,8 +414,8 @@ def test_a_worker_process_that_is_killed(text_file, monkeypatch, task):
             kill(driver.client)
         return place(driver, k)
 
-    def submitting(cluster, function, *arguments):
-        future = submit(cluster, function, *arguments)
+    def submitting(cluster, function, *arguments, **options):
+        future = submit(cluster, function, *arguments, **options)
         if function.__name__ == task:
             kill(cluster.client)
         return future

@@ -30,7 +30,7 @@ from sklstruct.hierarchical._dual_nodes import DualNodes
 from sklstruct.hierarchical._evidence_fast import STATES
 from sklstruct.hierarchical._label_fold import unseen_scores
 from sklstruct.linear import LinearClassifier, _trial
-from sklstruct.linear._calibration import evidence
+from sklstruct.linear._calibration import evidence, fit_scale
 from sklstruct.linear._weights import as_rows
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "linear"))
@@ -429,9 +429,21 @@ def test_scale_of_one_leaf_minimises_the_fold(n_classes):
     assert (w_r, rest) == (1.0, [0.0, 0.0, 0.0])
     assert nodes.fold_log_loss[0] == pytest.approx(log_loss(w), rel=1e-12)
     scales = w * np.geomspace(0.25, 4, 101)
-    prior = numbers.SCALE_PRIOR * np.log(scales) ** 2
+    prior = np.log(scales) ** 2 / member.size
     values = np.array([log_loss(s) for s in scales]) + prior
     assert abs(values.argmin() - 50) <= 1
+
+
+@pytest.mark.parametrize("weight", [1.0, 1e-9, 1e9])
+def test_the_scale_of_few_samples_stays_near_one(weight):
+    """Neither samples that are all right nor all wrong make probabilities certain."""
+    target, g = np.zeros(2, dtype=int), np.array([[3.0, 0.0], [2.0, 0.0]])
+    weights = np.full(2, weight)
+    right, wrong = (fit_scale(side, target, weights)[0] for side in (g, g[:, ::-1]))
+    assert 1 < right < 2
+    assert 0.2 < wrong < 1
+    many = np.tile(g, (1000, 1)), np.zeros(2000, dtype=int), np.full(2000, weight)
+    assert fit_scale(*many)[0] > 3
 
 
 @pytest.mark.parametrize("best", ["squared_hinge", "log_loss"])

@@ -575,6 +575,20 @@ def searched(tol=1e-4, **params):
     return StructuredLogisticRegressionCV(model, **params)
 
 
+def test_a_search_that_fails_leaves_the_earlier_one():
+    X, y = SAMPLES
+    search = StructuredLogisticRegressionCV(StructuredLogisticRegression(), Cs=3, cv=2)
+    before = vars(search.fit(X, y)).copy()
+
+    def fails(model, X, y):
+        raise RuntimeError("no score")
+
+    with pytest.raises(RuntimeError, match="no score"):
+        search.set_params(Cs=[1.0, 2.0], scoring=fails).fit(X, y)
+    assert search.C_ == before["C_"]
+    assert search.Cs_ is before["Cs_"] and search.scores_ is before["scores_"]
+
+
 def test_cross_validation_is_paths_of_folds():
     X, y = load_iris(return_X_y=True)
     cv = KFold(3, shuffle=True, random_state=0)
