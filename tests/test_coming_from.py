@@ -99,7 +99,8 @@ VECTORS = [np.arange(8.0).reshape(4, 2) % 5, np.arange(6.0).reshape(3, 2)] * 3
 NUMBERS = [["DNV".index(tag) for tag in row] for row in TAGS]
 NAMES = [[(f"word={w}",) for w in row] for row in WORDS]
 POINTS = np.random.RandomState(0).normal(size=(60, 4))
-PATHS = np.array([["animal", "cat"], ["animal", "dog"], ["tool", "axe"]] * 20)
+PATHS = np.array(["animal/cat", "animal/dog", "tool/axe"] * 20)
+TREE = {path: path.split("/") for path in PATHS.tolist()}
 CLASSES = np.array(list("abcdef") * 10)
 
 # (page, heading) -> X and y of the calls in the right column of its table
@@ -156,7 +157,8 @@ def test_every_row_runs(page, heading, tmp_path, monkeypatch):
         for found in re.findall(r"``(.+?)``|:(?:func|class):`~(.+?)`", right)
     ]
     models, keyword, n_run = [], None, 0
-    names = Names(models, X=X, y=y, V=VECTORS, np=np, sklearn=sklearn)
+    known = {"X": X, "y": y, "V": VECTORS, "tree": TREE}
+    names = Names(models, np=np, sklearn=sklearn, **known)
     for (literal, role), of_matrix in codes:
         target = (
             (np.asarray(y)[:, None] == np.unique(y)).astype(int) if of_matrix else y
