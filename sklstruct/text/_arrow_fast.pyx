@@ -194,8 +194,8 @@ cdef void places_of(const ArrowArray *array, int layout, uint64_t *address,
 def string_places(list texts, uint64_t[::1] address, int64_t[::1] size):
     """The address of the UTF-8 of each string, and its size.
 
-    The bytes belong to the strings, which keep their UTF-8 once it is asked for. One
-    with lone surrogates has none: it is replaced by its bytes in the list.
+    The bytes belong to the strings, which keep their UTF-8 once it is asked for. A
+    string with lone surrogates has no UTF-8: bytes replace the string in the list.
 
     Returns the number of the strings up to the first entry that is something else.
     """

@@ -282,7 +282,7 @@ def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                         break
                     v = 0
                     end = longest if longest < n - i else n - i
-                    # Where rows of words wait for memory: the first slot, and the idf.
+                    # Rows of words wait for memory at the first slot and at the idf.
                     if begin + i + AHEAD < symbols.shape[0]:
                         symbol = symbols[begin + i + AHEAD]
                         if symbol < n_roots:
