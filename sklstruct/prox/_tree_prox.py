@@ -42,11 +42,12 @@ class _NodeOrder:
             self.parent, np.zeros(self.n, dtype=np.int32), order
         )
         if reached < self.n:
-            node = np.setdiff1d(np.arange(self.n), order[:reached])[0]
+            # the nodes that were reached are at the end
+            node = np.setdiff1d(np.arange(self.n), order[self.n - reached :])[0]
             raise ValueError(
                 f"parents must describe a forest, but {self.n - reached} of the "
-                f"{self.n} nodes, the first of them {node}, lead into or lie on a "
-                "cycle; every node must reach a root (-1)"
+                f"{self.n} nodes, the first of them {node}, lie on a cycle; every node "
+                "must reach a root (-1)"
             )
         new = np.empty(self.n + 1, dtype=np.int32)
         new[order] = np.arange(self.n, dtype=np.int32)
