@@ -51,10 +51,10 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
     where step j of the path :math:`(g_1, p_1), \ldots, (g_d, p_d)` consists of a map
     :math:`g_j` (a clustering, or the word itself) and a position :math:`p_j`, counted
     back from the newest word. A model over the refined contexts uses the longest
-    beginning of the path that occurred in training. So for a rare word a model uses the
-    class of the word and the other words of the context. The output is windows, with
-    the first step in the last column. Any model over a context tree can be fitted to
-    these windows, and its probabilities sum to 1.
+    beginning of the path that occurred in training. If the class of a word comes before
+    the word, a model uses at least the class of a rare word. The output is windows,
+    with the first step in the last column. Any model over a context tree can be fitted
+    to these windows, and its probabilities sum to 1.
 
     Parameters
     ----------
