@@ -26,7 +26,7 @@ from ..symbols import Labels
 from . import _client
 from . import _tasks as tasks
 from ._client import SchedulerLost, WorkersWatch, is_lost, wait_for
-from ._lockstep import DONE, ERROR, KEEP, REPORT, TOTAL, Request, answer
+from ._lockstep import DONE, ERROR, KEEP, LARGEST, REPORT, TOTAL, Request, answer
 from ._models import gather
 
 # Largest number of losses of a shard without an answer in between; beyond it the shard
@@ -249,7 +249,7 @@ class ShardDriver:
 
     def _answer(self, kinds, requests, report):
         kind = requests[0].kind
-        if len(kinds) > 1 or kind == TOTAL:
+        if len(kinds) > 1 or kind in (TOTAL, LARGEST):
             reply = answer(requests)
             self.n_exchanges += 1
             self.n_bytes += self.n_shards * reply.nbytes

@@ -23,7 +23,7 @@ from .._warnings import collect_warnings
 
 # Kinds of requests: the answers of the first two combine the arrays of all shards, the
 # driver decides about the next three, and the last two are the end of a fit.
-TOTAL = "total"
+TOTAL, LARGEST = "total", "largest"
 REPORT, KEEP, KEPT = "report", "keep", "kept"
 DONE, ERROR = "done", "error"
 
@@ -62,6 +62,10 @@ class Meeting:
     def total(self, x: np.ndarray) -> np.ndarray:
         """The sum of the arrays of all shards."""
         return np.array(self.ask(TOTAL, x))
+
+    def largest(self, x: np.ndarray) -> np.ndarray:
+        """The entry-wise maximum of the arrays of all shards."""
+        return np.array(self.ask(LARGEST, x))
 
     def report(self, iteration: int, objective: float, optimality: float) -> bool:
         """Report an iteration to the driver; True: stop."""
@@ -113,7 +117,7 @@ def _run(function, meeting):
 
 
 def answer(requests: list[Request]) -> Any:
-    """The sum of the arrays of all requests, in the order of the shards.
+    """The sum or maximum of the arrays of all requests, in the order of the shards.
 
     Raises
     ------
@@ -128,4 +132,5 @@ def answer(requests: list[Request]) -> Any:
             f"{', '.join(sorted(kinds))}. All workers must have the same processor, "
             "numpy and package, because rounding decides the number of iterations"
         )
-    return reduce(np.add, values)
+    combine = np.add if kinds == {TOTAL} else np.maximum
+    return reduce(combine, values)
