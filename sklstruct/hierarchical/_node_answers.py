@@ -160,10 +160,12 @@ class NodeAnswersMixin(LabelsMixin):
             out[part] = taxonomy.node_sums(np.exp(log_proba))
 
         def use_nodes(part, log_proba):
-            np.exp(log_proba[:, : taxonomy.n_nodes], out=out[part])
+            np.exp(log_proba, out=out[part])
 
         if self.multilabel_:
-            self.nodes_.node_rows(samples, int(tree), use_nodes, self.n_jobs)
+            self.nodes_.node_rows(
+                samples, int(tree), taxonomy.n_nodes, use_nodes, self.n_jobs
+            )
         else:
             self.nodes_.rows(samples, use, self.n_jobs)
         return out

@@ -187,7 +187,12 @@ def test_nodes_of_several_labels(n_taxonomies):
         300, 40, n_classes=9, n_labels=2, random_state=0
     )
     X = sp.csr_matrix(normalize(X))
-    nest = {"a": {"b": [0, 1, 2], "c": [3, 4]}, "d": [5, 6, 7], "e": [8]}
+    # all children of "f" are nodes of one class
+    nest = {
+        "a": {"b": [0, 1, 2], "c": [3, 4]},
+        "d": {"f": {"g": [5], "h": [6]}, "i": [7]},
+        "e": [8],
+    }
     model = HierarchicalClassifier(
         (nest, "cut")[:n_taxonomies], n_taxonomies=n_taxonomies, random_state=0
     ).fit(X, Y)
