@@ -70,7 +70,8 @@ class NodeAnswersMixin(LabelsMixin):
             who = np.arange(code.size)
         else:
             who, code = self.nodes_.labels(samples, self.n_jobs)
-        offset, blocks = 0, []
+        offset = 0
+        blocks: list[Any] = [np.empty((2, 0), dtype=np.int64)]  # also without labels
         for taxonomy in self.taxonomies_:
             node, sample = taxonomy.leaf_of_class[code].astype(np.int64), who
             while sample.size:
