@@ -470,9 +470,10 @@ class DualNodes(DualFits):
 
         self._each(X, "all", self.forest.terminal.shape[1], raise_rows, n_jobs)
 
-    def node_rows(self, X: Samples, tree: int, use: Use, n_jobs: int | None) -> None:
-        """use(slice, log P of all nodes of a tree), for several labels per sample."""
-        n_nodes = int(self.forest.tree_ptr[tree + 1] - self.forest.tree_ptr[tree])
+    def node_rows(
+        self, X: Samples, tree: int, n_nodes: int, use: Use, n_jobs: int | None
+    ) -> None:
+        """use(slice, log P of the first nodes of a tree), for several labels."""
         self._each(
             X, "nodes", n_nodes, lambda part, _, out: use(part, out), n_jobs, tree=tree
         )

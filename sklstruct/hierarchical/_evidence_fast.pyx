@@ -488,12 +488,19 @@ cdef class Posterior:
         self, Scratch work, Py_ssize_t t, double[::1] out,
     ) noexcept nogil:
         """log P of the first nodes of a tree, for yes/no questions."""
-        cdef Py_ssize_t j, n_items = self.expand_tree(work, t)
+        cdef Py_ssize_t j, v, leaf, n_items = self.expand_tree(work, t)
         for j in range(n_items):
             if work.state[work.items[j]] == PENDING:
                 self.share_out(work, t, work.items[j])
         for j in range(out.shape[0]):
-            out[j] = work.route[self.tree_ptr[t] + j]
+            v = self.tree_ptr[t] + j
+            if self.role[v] == CLASS:  # a node of one class, below a node of classes
+                leaf = self.parent[v]
+                if work.state[leaf] < EVALUATED:
+                    self.evaluate(work, t, leaf)
+                out[j] = work.mass[leaf] + work.value[v]
+            else:
+                out[j] = work.route[v]
 
     cdef inline (Py_ssize_t, Py_ssize_t) classes_below(
         self, Py_ssize_t v

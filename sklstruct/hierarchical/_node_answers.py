@@ -70,7 +70,8 @@ class NodeAnswersMixin(LabelsMixin):
             who = np.arange(code.size)
         else:
             who, code = self.nodes_.labels(samples, self.n_jobs)
-        offset, blocks = 0, []
+        offset = 0
+        blocks: list[Any] = [np.empty((2, 0), dtype=np.int64)]  # also without labels
         for taxonomy in self.taxonomies_:
             node, sample = taxonomy.leaf_of_class[code].astype(np.int64), who
             while sample.size:
@@ -160,10 +161,12 @@ class NodeAnswersMixin(LabelsMixin):
             out[part] = taxonomy.node_sums(np.exp(log_proba))
 
         def use_nodes(part, log_proba):
-            np.exp(log_proba[:, : taxonomy.n_nodes], out=out[part])
+            np.exp(log_proba, out=out[part])
 
         if self.multilabel_:
-            self.nodes_.node_rows(samples, int(tree), use_nodes, self.n_jobs)
+            self.nodes_.node_rows(
+                samples, int(tree), taxonomy.n_nodes, use_nodes, self.n_jobs
+            )
         else:
             self.nodes_.rows(samples, use, self.n_jobs)
         return out

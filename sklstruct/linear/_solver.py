@@ -181,9 +181,8 @@ class Descent:
         self.W = _zeros(local.features.size + 1, M)
         self.dual = _zeros(n, M)
         self._room = _zeros(kernels.ROOM, M)
-        self._x = _zeros(
-            kernels.SAMPLES, 0 if is_sparse(node.X) else local.features.size
-        )
+        width = 0 if is_sparse(node.X) else local.features.size
+        self._x = _zeros(kernels.SAMPLES, width)
         self._room[-1, :m] = 1
         self._state = np.array([seed], dtype=np.uint64)
         self._others = np.delete(np.arange(n, dtype=np.int32), self.held)

@@ -350,7 +350,7 @@ class NodeWeights(CheckedState):
 
         Of the nodes first to last; None: to the end.
         """
-        blocks = []
+        blocks = [sp.csr_matrix((0, self.n_features), dtype=np.float32)]
         for v in range(first, self.n_nodes if last is None else last):
             column, outcome, weight = self._entries(v)
             shape = int(self.n_outcomes[v]), self.n_features

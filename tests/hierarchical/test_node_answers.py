@@ -187,7 +187,12 @@ def test_nodes_of_several_labels(n_taxonomies):
         300, 40, n_classes=9, n_labels=2, random_state=0
     )
     X = sp.csr_matrix(normalize(X))
-    nest = {"a": {"b": [0, 1, 2], "c": [3, 4]}, "d": [5, 6, 7], "e": [8]}
+    # all children of "f" are nodes of one class
+    nest = {
+        "a": {"b": [0, 1, 2], "c": [3, 4]},
+        "d": {"f": {"g": [5], "h": [6]}, "i": [7]},
+        "e": [8],
+    }
     model = HierarchicalClassifier(
         (nest, "cut")[:n_taxonomies], n_taxonomies=n_taxonomies, random_state=0
     ).fit(X, Y)
@@ -211,6 +216,10 @@ def test_nodes_of_several_labels(n_taxonomies):
     for method in (model.predict_at, model.predict_set):
         with pytest.raises(ValueError, match="one label per sample"):
             method(X)
+    model.nodes_.threshold = 1.0  # no label of any sample
+    n_nodes = sum(tree.n_nodes for tree in model.taxonomies_)
+    assert model.decision_path(X).shape == (300, n_nodes)
+    assert model.decision_path(X).nnz == 0
 
 
 # ------------------------------------------------------------- features of nodes
@@ -310,6 +319,8 @@ def test_bad_questions(digits):
     assert one.predict_at(Z[:2]).tolist() == [["0.0"], ["0.0"]]
     assert one.predict_set(Z[:2]).toarray().tolist() == [[1], [1]]
     np.testing.assert_array_equal(one.predict_node_proba(Z[:2]), [[1], [1]])
+    sparse = HierarchicalClassifier().fit(sp.csr_matrix(X), np.zeros(len(X)))
+    assert sparse.coef_.shape == (0, X.shape[1])
 
 
 def test_no_call_makes_all_rows_of_many_classes(digits, monkeypatch):
