@@ -71,60 +71,54 @@ def _merged(trees, parts):
     for tree in trees:
         tree.check_trie("a merge")
     n_levels = max(tree.n_levels for tree in trees)
+    index = [np.empty(tree.n_nodes, dtype=np.int32) for tree in trees]
     sources: list = []
+    n_nodes, n_pairs = np.zeros((2, n_levels), dtype=np.int64)
     for i, tree in enumerate(trees):
         for k in range(n_levels):
+            n_nodes[k] += index[i][tree.level(k)].size
             if parts is None:
                 sources += [node_blocks(tree, k), (), ()]
                 continue
             pairs, count = parts[i]
             here = pairs.level(k)
+            n_pairs[k] += here.stop - here.start
             sources += [
                 node_blocks(tree, k, pairs.ptr),
                 [np.ascontiguousarray(pairs.target[here])],
                 [np.ascontiguousarray(count[here], dtype=np.float64)],
             ]
-    dtypes = [NODE, np.int32, np.float64] * n_levels
-    dtypes += [np.int32] * (n_levels * len(trees))
-    out: list[list[np.ndarray]] = [[np.empty(0, dtype)] for dtype in dtypes]
-    sinks = [
-        (lambda block, kept=kept: kept.append(block.copy()), dtype)
-        for kept, dtype in zip(out, dtypes)
-    ]
+    # One block of each output has room for all records of the inputs.
+    blocks = []
+    for k in range(n_levels):
+        blocks += [np.empty(n_nodes[k], dtype=NODE)]
+        blocks += [
+            np.empty(n_pairs[k], dtype=dtype) for dtype in (np.int32, np.float64)
+        ]
+    for tree, numbers in zip(trees, index):
+        blocks += [numbers[tree.level(k)] for k in range(n_levels)]
+    out: list[np.ndarray] = []
     first = np.zeros(len(trees) * n_levels, dtype=np.int64)
-    _merge.merge(Streams(sources, sinks, _BLOCK), len(trees), n_levels, first, True)
-    nodes, columns = out[: 3 * n_levels : 3], out[3 * n_levels :]
-    sizes = [sum(block.size for block in level) for level in nodes]
-    level_ptr = np.concatenate([[0], np.cumsum(sizes)])
+    streams = Streams(sources, [(out.append, block) for block in blocks])
+    _merge.merge(streams, len(trees), n_levels, first, True)
+    nodes, targets, totals = (out[j : 3 * n_levels : 3] for j in range(3))
+    level_ptr = np.concatenate([[0], np.cumsum([level.size for level in nodes])])
     check_size(level_ptr[-1], "contexts")
-    for k, level in enumerate(nodes):
-        for block in level:
-            block["parent"] += level_ptr[max(k - 1, 0)]
-    node = np.concatenate([block for level in nodes for block in level])
-    del nodes
-    tree = tree_of_arrays(
-        node["parent"].astype(np.int32), node["symbol"].copy(), level_ptr,
-        max(tree.n_symbols for tree in trees),
-    )  # fmt: skip
-    n_pairs = node["n_pairs"].copy()
-    del node
-    check_size(n_pairs.sum(dtype=np.int64), "(context, class) pairs")
-    index = [
+    for tree, numbers in zip(trees, index):
+        for k in range(1, n_levels):
+            numbers[tree.level(k)] += np.int32(level_ptr[k])
+    for k in range(2, n_levels):
+        nodes[k]["parent"] += level_ptr[k - 1]
+    parent, symbol, n_pairs = (
         np.concatenate(
-            [
-                block + np.int32(level_ptr[k])
-                for k in range(n_levels)
-                for block in columns[i * n_levels + k]
-            ]
+            [level[name] for level in nodes], dtype=np.int32, casting="unsafe"
         )
-        for i in range(len(trees))
-    ]
-    target, total = (
-        np.concatenate(
-            [block for level in out[j : 3 * n_levels : 3] for block in level]
-        )
-        for j in (1, 2)
+        for name in ("parent", "symbol", "n_pairs")
     )
+    check_size(n_pairs.sum(dtype=np.int64), "(context, class) pairs")
+    n_symbols = max(tree.n_symbols for tree in trees)
+    tree = tree_of_arrays(parent, symbol, level_ptr, n_symbols)
+    target, total = np.concatenate(targets), np.concatenate(totals)
     return tree, pointers(n_pairs), target, total, index
 
 
@@ -137,10 +131,10 @@ def node_blocks(
     for at in range(here.start, here.stop, size):
         last = min(at + size, here.stop)
         block = np.zeros(last - at, dtype=NODE)
-        block["parent"] = tree.parent[at:last] - above
+        np.subtract(tree.parent[at:last], above, out=block["parent"])
         block["symbol"] = tree.symbol[at:last]
         if ptr is not None:
-            block["n_pairs"] = np.diff(ptr[at : last + 1])
+            np.subtract(ptr[at + 1 : last + 1], ptr[at:last], out=block["n_pairs"])
         yield block
 
 

@@ -307,6 +307,8 @@ def column_streams(sources: list[Column | None], sinks: list[Column]) -> Streams
     n_bytes = max(64, min(_BLOCK, _BLOCKS // max(1, len(sources) + len(sinks))))
     return Streams(
         [() if column is None else column.blocks(n_bytes) for column in sources],
-        [(column.append, column.dtype) for column in sinks],
-        n_bytes,
+        [
+            (c.append, np.empty(max(1, n_bytes // c.dtype.itemsize), c.dtype))
+            for c in sinks
+        ],
     )

@@ -23,31 +23,27 @@ cdef class Streams:
         The blocks of each input, contiguous. A block may be overwritten when the next
         one is asked for.
 
-    sinks : list of (callable, dtype)
-        Called with each full block of an output, whose memory is used again.
-
-    n_bytes : int
-        Size of a block of an output, at least that of one record.
+    sinks : list of (callable, ndarray)
+        The block of each output, and what is called with its records whenever it is
+        full, and at the end. The block is used again.
     """
 
-    def __cinit__(self, list sources, list sinks, Py_ssize_t n_bytes):
+    def __cinit__(self, list sources, list sinks):
         cdef Py_ssize_t i
         cdef unsigned char[::1] view
         self._sources = [iter(source) for source in sources]
         self.keep = [None] * len(sources)
         self._sinks = [sink for sink, _ in sinks]
-        self._arrays = []
+        self._arrays = [block for _, block in sinks]
         self.ins = <Buffer*> calloc(max(len(sources), 1), sizeof(Buffer))
         self.outs = <Buffer*> calloc(max(len(sinks), 1), sizeof(Buffer))
         if not self.ins or not self.outs:
             raise MemoryError
-        for i, (_, dtype) in enumerate(sinks):
-            dtype = np.dtype(dtype)
-            array = np.empty(max(1, n_bytes // dtype.itemsize), dtype=dtype)
-            view = array.view(np.uint8)
-            self._arrays.append(array)
-            self.outs[i].data = <char*> &view[0]
-            self.outs[i].n = array.size
+        for i, block in enumerate(self._arrays):
+            if block.size:
+                view = block.view(np.uint8)
+                self.outs[i].data = <char*> &view[0]
+                self.outs[i].n = block.size
 
     def __dealloc__(self):
         free(self.ins)

@@ -37,11 +37,7 @@ def is_missing(value: Any) -> bool:
 
 def object_array(symbols: Any) -> np.ndarray:
     """1-D object array of any symbols; numpy would take tuples for rows."""
-    symbols = list(symbols)
-    out = np.empty(len(symbols), dtype=object)
-    for i, s in enumerate(symbols):
-        out[i] = s
-    return out
+    return np.fromiter(symbols, dtype=object)
 
 
 class LabelLists(list):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import repeat
+from itertools import compress, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -181,8 +181,7 @@ class VocabularyRules(NamedTuple):
         check_symbols(text, counts)
         if self.vocabulary is None:
             frequent = (counts > 0.0) & (counts >= least_weight(self.min_count))
-            pairs = zip(text.symbols, frequent.tolist())
-            words = sort_symbols(word for word, stays in pairs if stays)
+            words = sort_symbols(compress(text.symbols, frequent.tolist()))
         else:
             words = read_vocabulary(self.vocabulary, self.analyzer)
         words = [word for word in words if word not in known]
