@@ -131,7 +131,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         (also for ovr_log_loss). With K classes, and r = K over the next multiple of 16,
         it is "quasi_newton" if :math:`n \ge K d`, second moments of the columns cost
         less than five iterations, and the mean of :math:`C s_i \|x_i\|^2` is at least
-        40 r. Other dense X get five to ten epochs of "dual", and "quasi_newton" from
+        50 r^2. Other dense X get five to ten epochs of "dual", and "quasi_newton" from
         there unless their rate promises `tol` within 40.
 
     intercept_scaling : float, default=1.0

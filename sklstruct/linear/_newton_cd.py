@@ -38,6 +38,7 @@ Screening
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -307,13 +308,11 @@ class Blocks(Model):
         self.starts = np.append(first, self.columns.size).astype(np.int64)
         self.g = problem.gradient(self.columns, self.P)
         self.h = block_curvatures(problem, self.columns, self.starts, self.P)
-        per_group = np.maximum.reduceat(self.damping, first) if first.size else first
-        self.damping = np.repeat(per_group, np.diff(self.starts))
-        self.damping_at = np.ascontiguousarray(per_group, dtype=np.float64)
+        self.h += self.damping
         self.strength = np.ascontiguousarray(penalty.strength[self.group])
         self.active = np.ones(self.group.size, dtype=np.uint8)
         self.room = np.empty(
-            (int(np.diff(self.starts).max(initial=0)) + 1, self.w.shape[1])
+            (int(np.diff(self.starts).max(initial=0)) + 1, self.w.shape[1] + 1)
         )
         self.violation = float(
             penalty.violations(self.columns, self.g, self.w).max(initial=0.0)
@@ -329,7 +328,7 @@ class Blocks(Model):
         problem = self.problem
         moved = kernels.sweep_blocks(
             *problem.columns, self.starts, self.columns, *self.by_sample,
-            problem.coupled, self.g, self.h, self.damping_at, self.strength, self.w,
+            problem.coupled, self.g, self.h, self.damping, self.strength, self.w,
             full, self.u, self.active, self.D.T, self.Q, self.room, self.stop,
         )  # fmt: skip
         return moved + self._sweep_intercepts()
@@ -356,44 +355,45 @@ class Blocks(Model):
 
     def metric(self) -> NDArray:
         """The diagonal of the model, for the norm of an extrapolation."""
-        h = np.repeat(self.h + self.damping_at, np.diff(self.starts))
         of_b = self.V.sum(axis=1)
         if self.problem.coupled:
             of_b -= (self.V * self.P).sum(axis=1)
-        return np.concatenate([np.repeat(h, self.w.shape[1]), of_b])
+        return np.concatenate([np.repeat(self.h, self.w.shape[1]), of_b])
 
 
 def block_curvatures(
     problem: FeatureProblem, columns: NDArray, starts: NDArray, P: NDArray
 ) -> NDArray:
-    """Bounds of the largest eigenvalues of the Hessians of blocks of columns.
+    """A number for each column: as a diagonal, no less than the Hessian of its block.
 
     The Hessian of the scores of a sample, diag(p) - p p' or diag(p (1 - p)), has no
-    eigenvalue above 1/2 nor above 2 max p (1 - p), the latter of Gershgorin's circles;
-    with t the bound of each sample, that of a block is the largest eigenvalue of X_g'
-    diag(s t) X_g, one number for a single column.
+    eigenvalue above 1/2 nor above 2 max p (1 - p), the latter of Gershgorin's circles.
+    With t the bound of each sample and D the diagonal of X_g' diag(s t) X_g, the
+    numbers of a block are D times the largest eigenvalue of D^-1/2 X_g' diag(s t) X_g
+    D^-1/2. One number for a whole block would make steps along short columns tiny.
     """
     t = P * (1 - P)
     t = np.minimum(0.5, 2 * t.max(axis=0)) if problem.coupled else t.max(axis=0)
     t *= problem.weight
     ptr, row, x = problem.columns
-    out = np.empty(starts.size - 1)
-    for b in range(out.size):
-        lo, hi = starts[b], starts[b + 1]
+    out = np.empty(columns.size)
+    for lo, hi in itertools.pairwise(starts):
         parts = [slice(ptr[j], ptr[j + 1]) for j in columns[lo:hi]]
+        out[lo:hi] = [x[part] ** 2 @ t[row[part]] for part in parts]
         if hi - lo == 1:
-            out[b] = x[parts[0]] ** 2 @ t[row[parts[0]]]
             continue
         length = [part.stop - part.start for part in parts]
         at = np.repeat(np.arange(hi - lo), length)
         i = np.concatenate([row[part] for part in parts])
         value = np.concatenate([x[part] for part in parts]) * np.sqrt(t[i])
-        if min(hi - lo, problem.n_samples) > _LARGEST_BLOCK:
-            out[b] = value @ value  # the trace
-            continue
+        value /= np.sqrt(out[lo:hi] + 1e-300)[at]
         A = sp.csr_matrix((value, (at, i)), shape=(hi - lo, problem.n_samples))
+        if min(A.shape) > _LARGEST_BLOCK:
+            A = abs(A)  # no eigenvalue is above the largest sum of a row
+            out[lo:hi] *= (A @ A.sum(axis=0).A1).max()
+            continue
         A = A @ A.T if hi - lo <= problem.n_samples else A.T @ A
-        out[b] = np.linalg.eigvalsh(A.toarray())[-1] * (1 + 1e-10)
+        out[lo:hi] *= np.linalg.eigvalsh(A.toarray())[-1] * (1 + 1e-10)
     return out
 
 

@@ -200,46 +200,60 @@ def sweep_blocks(
 ):
     """One pass over blocks of columns start[b]:start[b + 1], all lanes of each.
 
-    P, V, D are (samples, lanes) here. h bounds the largest eigenvalue of the Hessian
-    of a block. The penalty of a block is l1 times the Euclidean norm of all of its
-    weights. room: (largest block + 1, lanes). Otherwise as `sweep`.
+    P, V, D are (samples, lanes) here. The diagonal of h, damping included, is no less
+    than the Hessian of a block. The penalty of a block is l1 times the Euclidean norm
+    of all of its weights. room: (largest block + 1, lanes + 1). Otherwise as `sweep`.
+
+    With r_c = h_c u_c less the gradient, the minimum is u_c = n r_c / (n h_c + l1),
+    where n = ||u|| solves f(n) = sum_c ||r_c||^2 / (n h_c + l1)^2 = 1. If f(0) <= 1,
+    the minimum is 0. f^-1/2 is concave and increases: the steps of Newton's method
+    from 0 never pass the root, and one step is enough if all h_c are equal.
     """
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t b, c, a, i, j, k, lo, n_entries, K = P.shape[1]
-    cdef double curvature, size, factor, change, total = 0, value, q
+    cdef double size, step, factor, moved, change, total = 0, value, q, f, slope
     cdef const double* p
     cdef const double* v
     cdef double* d
     cdef double* t
     cdef double* last = &room[room.shape[0] - 1, 0]
     with nogil:
-        for b in range(h.shape[0]):
+        for b in range(l1.shape[0]):
             if not full and not active[b]:
                 continue
-            lo, n_entries, size = start[b], 0, 0
-            curvature = h[b] * (1 + 1e-12) + damping[b] + TINY
+            lo, n_entries, size, step = start[b], 0, 0, 1
             for c in range(lo, start[b + 1]):
                 j, t = column[c], &room[c - lo, 0]
                 for k in range(K):
-                    t[k] = g[c, k] + damping[b] * (u[c, k] - w[c, k])
+                    t[k] = g[c, k] + damping[c] * (u[c, k] - w[c, k])
                 for a in range(ptr[j], ptr[j + 1]):
                     i, value = row[a], x[a]
                     v, d, q = &V[i, 0], &D[i, 0], Q[i]
                     for k in range(K):
                         t[k] += value * v[k] * (d[k] - q)
                 n_entries += ptr[j + 1] - ptr[j]
+                t[K] = 0
                 for k in range(K):
-                    t[k] = u[c, k] - t[k] / curvature
-                    size += t[k] * t[k]
-            size = curvature * sqrt(size)
-            factor = 1 - l1[b] / size if size > l1[b] else 0
+                    t[k] = h[c] * u[c, k] - t[k]
+                    t[K] += t[k] * t[k]
+            while step > 1e-9 * size:
+                f = slope = 0
+                for c in range(lo, start[b + 1]):
+                    factor = 1 / (size * h[c] + l1[b])
+                    q = room[c - lo, K] * factor * factor
+                    f += q
+                    slope += q * factor * h[c]
+                step = f * (sqrt(f) - 1) / slope if f > 1 else 0
+                size += step
             change = 0
             for c in range(lo, start[b + 1]):
-                j, t = column[c], &room[c - lo, 0]
+                j, t, moved = column[c], &room[c - lo, 0], 0
+                factor = size / (size * h[c] + l1[b])
                 for k in range(K):
                     last[k] = factor * t[k] - u[c, k]
                     u[c, k] = factor * t[k]
-                    change += last[k] * last[k]
+                    moved += last[k] * last[k]
+                change += moved * h[c]
                 for a in range(ptr[j], ptr[j + 1]):
                     i, value, q = row[a], x[a], 0
                     p, d = &P[i, 0], &D[i, 0]
@@ -248,8 +262,8 @@ def sweep_blocks(
                         q += p[k] * last[k]
                     if coupled:
                         Q[i] += value * q
-            active[b] = factor > 0 or change > 0
-            total += change * curvature
+            active[b] = size > 0 or change > 0
+            total += change
             if over(&watch, 4 * (n_entries + 8) * K):
                 break
     propagate()

@@ -207,8 +207,10 @@ def wine():
 def test_the_choice():
     X, y = digits(1797)
     # 10 samples for each of 64 columns are needed; rows of length 1, 10 / 16 lanes
-    assert chosen(X, y, C=26.0) == "quasi_newton"
-    assert chosen(X, y, C=24.0, max_iter=29) == "dual"
+    assert chosen(X, y, C=20.0) == "quasi_newton"
+    assert chosen(X, y, C=19.0, max_iter=29) == "dual"
+    assert chosen(X[y < 4], y[y < 4], C=3.2) == "quasi_newton"
+    assert chosen(X[y < 4], y[y < 4], C=3.0, max_iter=29) == "dual"
     assert chosen(X[:650], y[:650], C=55.0, max_iter=29) == "quasi_newton"
     assert chosen(X[:630], y[:630], C=55.0, max_iter=29) == "dual"
     assert chosen(*noise(600, 130, 3), C=1.0, max_iter=29) == "dual"  # many moments

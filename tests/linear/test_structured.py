@@ -272,6 +272,36 @@ def test_flat_directions_do_not_slow_the_solver():
     assert model.n_iter_ <= 20  # 60 rounds do not do without the shift
 
 
+@pytest.mark.parametrize(("n_classes", "n_rows"), [(2, 200), (4, 200), (3, 20)])
+def test_columns_of_unequal_length_share_a_group(n_classes, n_rows, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 24)) + 2 * rng.normal(size=(n_rows, 6)).repeat(4, 1)
+    W = rng.normal(size=(24, n_classes)) * (np.arange(24) < 12)[:, None]
+    y = (X @ W + 2 * rng.gumbel(size=(n_rows, n_classes))).argmax(axis=1)
+    X *= np.tile(np.geomspace(1e-3, 1, 4), 6)
+    group = np.arange(24) // 4
+    model = StructuredLogisticRegression(GroupLasso(group), C=10.0, tol=1e-7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(X, y)
+        assert model.gap_ <= 1e-7 * n_rows and model.n_iter_ <= 30
+        monkeypatch.setattr(_newton_cd, "_LARGEST_BLOCK", 1)  # a looser bound
+        loose = clone(model).fit(X, y)
+    assert loose.objective_[-1] == pytest.approx(model.objective_[-1], abs=2e-6)
+    # At the minimum the gradient of a group is minus its direction, or is short.
+    P, coef = model.predict_proba(X), model.coef_.toarray()
+    G = (P - np.eye(n_classes)[y]).T @ X
+    G = G[-len(coef) :] * 10
+    for g in range(6):
+        at = coef[:, group == g]
+        size = np.linalg.norm(at)
+        if size:
+            pull = -2 * at / size  # sqrt(4 columns)
+            np.testing.assert_allclose(G[:, group == g], pull, atol=2e-2)
+        else:
+            assert np.linalg.norm(G[:, group == g]) <= 2 * (1 + 1e-6)
+
+
 @pytest.mark.parametrize("dense", [False, True])
 def test_conditions_of_the_optimum_hold(dense):
     X, y = load_digits(return_X_y=True)
