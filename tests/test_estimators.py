@@ -153,12 +153,6 @@ _DRAWS_SPARSE = {
         "not the same draw"
     )
 }
-# (of sparse X the C that is chosen is the same)
-_FOLDS = {
-    "check_sample_weight_equivalence_on_dense_data": (
-        "a weight of 2 is in one fold, a repetition in two"
-    )
-}
 _NAIVE_BAYES = {
     "check_sample_weight_equivalence_on_dense_data": (
         "GaussianNB smooths by the variance of X without weights, which logarithms of "
@@ -271,7 +265,6 @@ TABLE = [
         ),
         "features",
         draws=True,
-        fails=_FOLDS,
     ),
 ]
 

@@ -20,8 +20,26 @@ if TYPE_CHECKING:
 CANDIDATES: tuple[type[Solver], ...] = (TreeMetricSolver, DiagonalSolver, FistaSolver)
 
 
+class _ChoosingSolver(Solver):
+    """Base of the solvers that are the first of `CANDIDATES` that fits."""
+
+    resumable = True
+
+    def chosen(self, penalty: Penalty, positive: bool, prior: bool = False) -> Solver:
+        fitting = (k for k in CANDIDATES if k().fits(penalty, positive, prior))
+        # For a penalty that no solver fits, the error of DiagonalSolver names what the
+        # penalty lacks.
+        return next(fitting, DiagonalSolver)(**self.get_params(deep=False))
+
+    def solve(self, job: Job, w: np.ndarray) -> Result:
+        problem = job.problem
+        prior = problem.offset is not None
+        kind = self.chosen(job.penalty.penalty, problem.positive, prior)
+        return kind.solve(job, w)
+
+
 @shared_docs(tol=TOL, evaluations=EVALUATIONS, rest=REST)
-class AutoSolver(Solver):
+class AutoSolver(_ChoosingSolver):
     """The first of `TreeMetricSolver`, `DiagonalSolver`, `FistaSolver` that can fit.
 
     Parameters
@@ -40,23 +58,9 @@ class AutoSolver(Solver):
     AutoSolver(max_iter=1000, tol=1e-05)
     """
 
-    resumable = True
-
-    def chosen(self, penalty: Penalty, positive: bool, prior: bool = False) -> Solver:
-        fitting = (k for k in CANDIDATES if k().fits(penalty, positive, prior))
-        # For a penalty that no solver fits, the error of DiagonalSolver names what the
-        # penalty lacks.
-        return next(fitting, DiagonalSolver)(**self.get_params(deep=False))
-
-    def solve(self, job: Job, w: np.ndarray) -> Result:
-        problem = job.problem
-        prior = problem.offset is not None
-        kind = self.chosen(job.penalty.penalty, problem.positive, prior)
-        return kind.solve(job, w)
-
 
 @shared_docs(tol=TOL, rest=REST)
-class ActiveSetSolver(AutoSolver):
+class ActiveSetSolver(_ChoosingSolver):
     """A solver that builds only the part of the tree that can have non-zero weights.
 
     The children of a pair are counted only if the optimality condition of their group
