@@ -56,11 +56,11 @@ for title, tree in {"experts": experts, "learned": "auto"}.items():
 
 # %%
 # Two binary trees with one category per leaf are compared with the blocks of the
-# experts. The first tree is learned from the leading directions of the words, and the
-# second is random. For each block of at least three categories, the picture shows the
-# node whose categories match the block best. The Jaccard index is the number of common
-# categories divided by the number of categories that are in the block or below the
-# node.
+# experts. The first tree is learned from the word vectors of the titles, reduced to 100
+# dimensions by a singular value decomposition. The second tree is random. For each
+# block of at least three categories, the picture shows the node whose categories match
+# the block best. The Jaccard index is the number of common categories divided by the
+# number of categories that are in the block or below the node.
 reduced = make_pipeline(TruncatedSVD(100, random_state=0), Normalizer())
 Z = reduced.fit_transform(X_train)
 trees = {

@@ -67,9 +67,9 @@ for pair in np.argsort(entered, kind="stable")[:10]:
 # The upper pictures show the forty largest weights for each length of the context. The
 # lower pictures show the number of non-zero weights for each length, and the
 # perplexity. With l1 the cost of a weight does not depend on the length of its context,
-# so long contexts have weights as large as short contexts. With tree_l2 a weight of a
-# long context is part of more groups and costs more, so most of the large weights
-# belong to short contexts.
+# so long contexts have weights as large as short contexts. The penalty tree_l2 adds the
+# norm of the weights in each subtree of contexts. A weight of a long context is in more
+# subtrees and costs more, so most of the large weights belong to short contexts.
 
 fig, axes = plt.subplots(
     2, 2, figsize=(9.6, 6.4), sharex="col", layout="constrained", height_ratios=(3, 2)

@@ -79,7 +79,7 @@ for word in ("string", "called", "defines", "each", "if"):
 # The tree is learned by merging two classes at a time, such that the likelihood
 # decreases by the smallest amount. A cut of the tree near the root has few, coarse
 # classes (:class:`~sklstruct.word_classes.TaxonomyClustering`). The picture shows the
-# most frequent words in a tree above 150 classes.
+# most frequent words in a tree whose leaves are 150 word classes.
 
 fine = ExchangeClustering(n_clusters=150, offsets=(-1, 1)).fit(sentences)
 tree = class_taxonomy(fine, sentences)

@@ -57,9 +57,10 @@ display.ax_.set_title("Test perplexity by order")
 # -------------------
 # The order has a larger effect than the penalty. Except for l1, the perplexities of all
 # penalties and of Kneser-Ney smoothing differ by about one percent. The perplexity of
-# l1 is some percent higher, and l1 keeps a third of the weights. From order to order,
-# the tree penalties still improve where the other penalties do not. Models with word
-# classes and mixtures have lower perplexities on this text
+# l1 is some percent higher, and l1 has about a third as many non-zero weights as the
+# other penalties. At the higher orders, a longer context still lowers the perplexity
+# with the tree penalties, but not with the others. Models with word classes and
+# mixtures have lower perplexities on this text
 # (:ref:`sphx_glr_auto_examples_language_models_plot_language_ladder.py`).
 
 print(f"{'':12s}" + "".join(f"{f'order {n}':>18s}" for n in orders))

@@ -2,12 +2,12 @@
 Pruning n-grams
 ===============
 
-For most n-grams of a language model, the probability is close to the back-off
-probability. Such n-grams can be removed. This page makes a modified Kneser-Ney model
-smaller in three ways: by the counts of the n-grams, by relative entropy (the change of
-the model if an n-gram is removed), and by
-:class:`~sklstruct.smoothing.PrunedKneserNeyLM`, which returns the counts of removed
-n-grams to the lower orders.
+For most n-grams of a language model, the probability is close to the :term:`back-off`
+probability, which the model computes from the shorter n-gram without the oldest word.
+Such n-grams can be removed. This page makes a modified Kneser-Ney model smaller in
+three ways: by the counts of the n-grams, by relative entropy (the change of the model
+if an n-gram is removed), and by :class:`~sklstruct.smoothing.PrunedKneserNeyLM`, which
+returns the counts of removed n-grams to the lower orders.
 
 The text is Python's own help, so nothing is downloaded.
 """

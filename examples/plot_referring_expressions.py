@@ -178,7 +178,7 @@ ax.spines[:].set_visible(False)
 # %%
 # The picture shows the learned weights of pairs of kinds, for two successive mentions
 # of one person at any distance. Red pairs are preferred, and blue pairs are avoided.
-# The weights rank states and are not probabilities.
+# The weights rank the possible choices for a text and are not probabilities.
 names = vectorizer.edge_feature_names_["person"].tolist()
 weights = model.edge_coef_["person"][names.index("any")]
 kinds = [str(kind) for kind in model.kinds_]

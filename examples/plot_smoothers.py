@@ -18,7 +18,8 @@ counts of one half are compared with the counts of the other half.
 # half is smaller than r. The difference grows much more slowly than r. Therefore
 # *absolute discounts* are accurate, and modified discounts have one number for r = 1,
 # one for r = 2 and one for larger counts. The other curves are r minus the count that a
-# model of two words expects, :math:`c(h) P(w \mid h)`.
+# model of two words expects, :math:`c(h) P(w \mid h)`, where h is the first word of the
+# pair, w the second word and c(h) the count of h.
 #
 # A model returns a part of the discount to the pair, because the model is mixed with
 # the shorter context, in which frequent words are more probable. Witten-Bell and

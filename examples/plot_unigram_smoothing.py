@@ -59,8 +59,8 @@ def bits(model, counts=test):
 # Diffusion over the graph of counts is a random walk, in which words with about equal
 # counts exchange probability. Diffusion is about as good as Good-Turing smoothing,
 # which needs a threshold, and as absolute discounting. All three are better than adding
-# one to each count. The paper uses one step of diffusion. On this text three steps are
-# better.
+# one to each count. The paper that :class:`~sklstruct.smoothing.GraphDiffusionUnigram`
+# cites uses one step of diffusion. On this text three steps are better.
 
 models = {
     "add one": AdditiveUnigram(),
