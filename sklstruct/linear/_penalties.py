@@ -210,7 +210,7 @@ class _Overlapping:
 
     def _shrink(self, v, kappa):
         """v less its dual vectors, each in the ball of its group."""
-        w = v - np.bincount(self.entry, self.dual, v.size)
+        w = np.empty(v.size)
         enough = 0.5 * _OVERLAP_TOL**2 * float(v @ v)
         for _ in range(_OVERLAP_CALLS):
             gap = overlapping.rounds(
