@@ -248,8 +248,9 @@ class ChainNodes(NodeModels):
             self._blocks(block, n, _SEARCH_ROWS, n_jobs)
         left = np.flatnonzero(best[:, 0] < 0)  # undecided in single precision
         if left.size:
+            rows = X if left.size == n else X[left]  # without a copy of all
             code = best[left]
-            n_dots[left] += self._search(model, X[left], "best", code, n_jobs)[1]
+            n_dots[left] += self._search(model, rows, "best", code, n_jobs)[1]
             best[left] = code
         return best[:, 0], n_dots
 
