@@ -77,7 +77,11 @@ def both_outcomes(scores: NDArray, loss: str) -> NDArray:
 
 
 def prior_part(share: NDArray) -> float:
-    """A nat in all as nats per sample: 1 / n for n samples of equal weight."""
+    """A nat in all as nats per sample: 1 / n for n samples of equal weight.
+
+    A sample of weight 0 is as if absent, and the scale of the weights does not matter:
+    it is that of C, and 1 over the sum of the weights would depend on it.
+    """
     return float(share @ share)
 
 
@@ -87,13 +91,14 @@ def fit_scale(g: NDArray, target: NDArray, weight: NDArray) -> tuple[float, floa
         return 1.0, np.nan
     share, top = weight / weight.sum(), g.max(axis=1)
     less, gap = g - top[:, None], top - g[np.arange(target.size), target]
+    strength = prior_part(share)
 
     def loss(log_scale):
         w = np.exp(log_scale)
         return float(share @ (np.log(np.exp(w * less).sum(axis=1)) + w * gap))
 
     found = minimize_scalar(
-        lambda t: loss(t) + prior_part(share) * t**2,
+        lambda t: loss(t) + strength * t**2,
         bounds=_LOG_SCALES,
         method="bounded",
         options={"xatol": 1e-4},

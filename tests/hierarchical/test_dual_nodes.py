@@ -442,6 +442,8 @@ def test_the_scale_of_few_samples_stays_near_one(weight):
     right, wrong = (fit_scale(side, target, weights)[0] for side in (g, g[:, ::-1]))
     assert 1 < right < 2
     assert 0.2 < wrong < 1
+    absent = np.vstack([g, g]), np.zeros(4, dtype=int), np.append(weights, [0, 0])
+    assert fit_scale(*absent)[0] == pytest.approx(right, rel=1e-3)
     many = np.tile(g, (1000, 1)), np.zeros(2000, dtype=int), np.full(2000, weight)
     assert fit_scale(*many)[0] > 3
 
