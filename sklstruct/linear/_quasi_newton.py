@@ -191,10 +191,10 @@ class NodeProblems:
             return nothing
         moment, mean = moments(self.X[rows], weight, constant > 0)
         if constant > 0:
-            # eliminating an intercept of curvature 1 / m and its penalty takes out a
+            # eliminating an intercept of curvature 1 / r and its penalty takes out a
             # part of the mean
             lam = 1 / (C * weight.sum())
-            part = 1 / (1 + self.n_outcomes[v] * lam / constant**2)
+            part = 1 / (1 + self.n_rows[v] * lam / constant**2)
             with np.errstate(over="ignore", invalid="ignore"):
                 moment += (1 - part) * np.outer(mean, mean)
             mean *= part
