@@ -849,8 +849,8 @@ def test_weights_of_groups_that_do_not_fit(weights):
     [
         ([-1, 0, 1], r"parents must have 8 entries \(one per column of X\), got 3"),
         ([-1, 0, 1, 4, 5, 3, 0, 0], "the first of them 3, lie on a cycle"),
-        ([-1, 0, 1, 8, 0, 0, 0, 0], r"parents must hold node .* got parents\[3\] = 8"),
-        ([-1, 0, 1, -2, 0, 0, 0, 0], r"parents must hold node .* got parents\[3\] = -2"),
+        ([-1, 0, 1, 8, 0, 0, 0, 0], r"parents must hold .* got parents\[3\] = 8"),
+        ([-1, 0, 1, -2, 0, 0, 0, 0], r"parents must hold .* got parents\[3\] = -2"),
         ([1, 0, -1, -1, -1, -1, -1, 7], "the first of them 0, lie on a cycle"),
         ([-1.0] * 8, "parents must hold integers"),
     ],
