@@ -302,6 +302,39 @@ def test_columns_of_unequal_length_share_a_group(n_classes, n_rows, monkeypatch)
             assert np.linalg.norm(G[:, group == g]) <= 2 * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("largest", [64, 1])
+@pytest.mark.parametrize(
+    ("coupled", "K", "n"), [(True, 2, 30), (True, 4, 30), (False, 3, 30), (True, 2, 2)]
+)
+def test_curvatures_of_blocks_bound_their_hessians(coupled, K, n, largest, monkeypatch):
+    monkeypatch.setattr(_newton_cd, "_LARGEST_BLOCK", largest)
+    rng = np.random.default_rng(K)
+    X = rng.normal(size=(n, 6)) * np.geomspace(1e-3, 10, 6)
+    X[rng.random(X.shape) < 0.2] = 0
+    X[0] = 1
+    weight, starts = rng.uniform(0.2, 3, n), np.array([0, 1, 3, 6])
+    Y = np.eye(K, dtype=bool)[:, np.arange(n) % K]
+    problem = FeatureProblem(
+        sp.csr_matrix(X), Y, coupled, weight, False, np.zeros(1, np.int32)
+    )
+    uneven, half = rng.random((K, n)) ** 3, np.full((K, n), 0.5)
+    for P in (uneven / uneven.sum(axis=0) if coupled else uneven, half):
+        h = _newton_cd.block_curvatures(problem, np.arange(6), starts, P)
+        for lo, hi in zip(starts, starts[1:]):
+            H = sum(
+                s * np.kron(np.outer(x, x), np.diag(p) - np.outer(p, p))
+                if coupled
+                else s * np.kron(np.outer(x, x), np.diag(p * (1 - p)))
+                for s, x, p in zip(weight, X[:, lo:hi], P.T)
+            )
+            root = 1 / np.sqrt(np.repeat(h[lo:hi], K))
+            top = np.linalg.eigvalsh(H * root * root[:, None])[-1]
+            assert top <= 1 + 1e-9
+            # the bound of a sample is exact here
+            if P is half and (K == 2 or not coupled) and (largest > 1 or hi - lo == 1):
+                assert top == pytest.approx(1)
+
+
 @pytest.mark.parametrize("dense", [False, True])
 def test_conditions_of_the_optimum_hold(dense):
     X, y = load_digits(return_X_y=True)
