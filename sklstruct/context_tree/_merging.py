@@ -6,7 +6,7 @@ The result does not depend on the order of the parts, but for the rounding of su
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from . import _merge_fast as _merge
 from ._pairs import Pairs, pairs_of_arrays
 from ._streams_fast import NODE, Streams
-from ._tree import ContextTree, check_size, pointers, tree_of_arrays
+from ._tree import ContextTree, check_size, tree_of_arrays
 
 # Bytes of a block of records.
 _BLOCK = 1 << 16
@@ -102,24 +102,15 @@ def _merged(trees, parts):
     streams = Streams(sources, [(out.append, block) for block in blocks])
     _merge.merge(streams, len(trees), n_levels, first, True)
     nodes, targets, totals = (out[j : 3 * n_levels : 3] for j in range(3))
-    level_ptr = np.concatenate([[0], np.cumsum([level.size for level in nodes])])
-    check_size(level_ptr[-1], "contexts")
+    sizes = [level.size for level in nodes]
+    n_symbols = max(tree.n_symbols for tree in trees)
+    merged, ptr = read_nodes(
+        ([level] for level in nodes), sizes, [0] * n_levels, n_symbols
+    )
     for tree, numbers in zip(trees, index):
         for k in range(1, n_levels):
-            numbers[tree.level(k)] += np.int32(level_ptr[k])
-    for k in range(2, n_levels):
-        nodes[k]["parent"] += level_ptr[k - 1]
-    parent, symbol, n_pairs = (
-        np.concatenate(
-            [level[name] for level in nodes], dtype=np.int32, casting="unsafe"
-        )
-        for name in ("parent", "symbol", "n_pairs")
-    )
-    check_size(n_pairs.sum(dtype=np.int64), "(context, class) pairs")
-    n_symbols = max(tree.n_symbols for tree in trees)
-    tree = tree_of_arrays(parent, symbol, level_ptr, n_symbols)
-    target, total = np.concatenate(targets), np.concatenate(totals)
-    return tree, pointers(n_pairs), target, total, index
+            numbers[tree.level(k)] += np.int32(merged.level_ptr[k])
+    return merged, ptr, np.concatenate(targets), np.concatenate(totals), index
 
 
 def node_blocks(
@@ -136,6 +127,34 @@ def node_blocks(
         if ptr is not None:
             np.subtract(ptr[at + 1 : last + 1], ptr[at:last], out=block["n_pairs"])
         yield block
+
+
+def read_nodes(
+    levels: Iterable[Iterable[np.ndarray]],
+    sizes: Sequence[int],
+    first: Sequence[int],
+    n_symbols: int,
+) -> tuple[ContextTree, np.ndarray]:
+    """The tree of the records of each level, block by block, and pointers to its pairs.
+
+    sizes, first: of each level the number of nodes, and the number of the first node,
+    from which parents are numbered.
+    """
+    level_ptr = np.concatenate([[0], np.cumsum(sizes)])
+    n, at = check_size(level_ptr[-1], "contexts"), 0
+    parent, symbol = np.empty((2, n), dtype=np.int32)
+    ptr = np.zeros(n + 1, dtype=np.int32)
+    for k, blocks in enumerate(levels):
+        above = level_ptr[max(k - 1, 0)] - first[max(k - 1, 0)]
+        for block in blocks:
+            here = slice(at, at + block.size)
+            parent[here] = block["parent"] + above
+            symbol[here] = block["symbol"]
+            ptr[1:][here] = block["n_pairs"]
+            at += block.size
+    check_size(ptr.sum(dtype=np.int64), "(context, class) pairs")
+    np.cumsum(ptr, out=ptr)
+    return tree_of_arrays(parent, symbol, level_ptr, n_symbols), ptr
 
 
 def renumber_pairs(

@@ -21,10 +21,9 @@ import numpy as np
 
 from .._files import raise_if_full
 from . import _merge_fast as _merge
-from ._merging import node_blocks
+from ._merging import node_blocks, read_nodes
 from ._pairs import Pairs, pairs_of_arrays
 from ._streams_fast import NODE, Streams
-from ._tree import check_size, tree_of_arrays
 
 # Bytes of a block that is written, and of all blocks that a kernel reads or writes at
 # once; runs that are merged at once, each of which is an open file.
@@ -226,30 +225,17 @@ class Run(NamedTuple):
 
     def pairs(self) -> tuple[Pairs, np.ndarray]:
         """The pairs and counts, in memory."""
-        sizes = [level.nodes.size for level in self.levels]
-        level_ptr = np.concatenate([[0], np.cumsum(sizes)])
-        n_pairs = [level.target.size for level in self.levels]
-        pair_ptr = np.concatenate([[0], np.cumsum(n_pairs)])
-        n = check_size(level_ptr[-1], "contexts")
-        check_size(pair_ptr[-1], "(context, class) pairs")
-        parent, symbol = np.empty((2, n), dtype=np.int32)
-        ptr = np.zeros(n + 1, dtype=np.int32)
-        target = np.empty(pair_ptr[-1], dtype=np.int32)
-        count = np.empty(pair_ptr[-1])
-        at = 0
-        for k, level in enumerate(self.levels):
-            above, first = level_ptr[max(k - 1, 0)], self.levels[max(k - 1, 0)].first
-            for block in level.nodes.blocks():
-                here = slice(at, at + block.size)
-                parent[here] = block["parent"] + (above - first)
-                symbol[here] = block["symbol"]
-                ptr[1:][here] = block["n_pairs"]
-                at += block.size
-            slots = slice(pair_ptr[k], pair_ptr[k + 1])
+        tree, ptr = read_nodes(
+            (level.nodes.blocks() for level in self.levels),
+            [level.nodes.size for level in self.levels],
+            [level.first for level in self.levels],
+            self.n_symbols,
+        )
+        target, count = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
+        for level, start in zip(self.levels, ptr[tree.level_ptr].tolist()):
+            slots = slice(start, start + level.target.size)
             level.target.read(0, level.target.size, target[slots])
             level.counts.read(0, level.counts.size, count[slots])
-        np.cumsum(ptr, out=ptr)
-        tree = tree_of_arrays(parent, symbol, level_ptr, self.n_symbols)
         return pairs_of_arrays(tree, ptr, target), count
 
 

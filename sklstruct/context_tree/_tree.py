@@ -13,8 +13,6 @@ from . import _tree_fast as _fast
 from ._find_fast import find_nodes
 from ._histories import Columns, Histories
 
-# Nodes that are checked at once.
-
 
 class ContextTree:
     r"""Tree of contexts; a parent is the context without its oldest symbol.

@@ -26,7 +26,7 @@ from ..symbols import Labels
 from . import _client
 from . import _tasks as tasks
 from ._client import SchedulerLost, WorkersWatch, is_lost, wait_for
-from ._lockstep import DONE, ERROR, KEEP, LARGEST, REPORT, TOTAL, Request, answer
+from ._lockstep import DONE, ERROR, KEEP, REPORT, TOTAL, Request, answer
 from ._models import gather
 
 # Largest number of losses of a shard without an answer in between; beyond it the shard
@@ -192,8 +192,11 @@ class ShardDriver:
     bounds : list of (int, int)
         The newest symbols of the contexts of each shard.
 
+    n_levels : int
+        Number of levels of the whole tree, after `run`.
+
     n_exchanges : int
-        Number of sums and maxima over all shards.
+        Number of sums over all shards.
 
     n_bytes : int
         Bytes of the arrays that the shards sent and received for them.
@@ -224,7 +227,6 @@ class ShardDriver:
         self._losses = [0] * self.n_shards
         self._numbers = count(1)  # of calls
         self._log = AnswerLog()
-        self._log.add(None)  # starts the fit
         self._started = False  # True after the first KEEP request
         self.n_exchanges = self.n_bytes = self.n_losses = 0
 
@@ -235,7 +237,9 @@ class ShardDriver:
     ) -> list[tuple[str, type[Warning]]]:
         """Drive the fits to their end; the warnings of the first shard."""
         self._make(range(self.n_shards))
-        last = [None]
+        self.n_levels = max(self.ask_all("n_levels"))
+        self._log.add(self.n_levels)  # starts the fit
+        last = [self.n_levels]
         while True:
             requests = self._round(last)
             kinds = {request.kind for request in requests}
@@ -249,7 +253,7 @@ class ShardDriver:
 
     def _answer(self, kinds, requests, report):
         kind = requests[0].kind
-        if len(kinds) > 1 or kind in (TOTAL, LARGEST):
+        if len(kinds) > 1 or kind == TOTAL:
             reply = answer(requests)
             self.n_exchanges += 1
             self.n_bytes += self.n_shards * reply.nbytes
@@ -411,7 +415,7 @@ class ShardDriver:
 
     def _replay(self, k):
         """The request of a new shard after all answers so far; _LOST if it is lost."""
-        request = _LOST
+        request = None
         for reply in self._log:
             request = self._wait(k, self.begin(k, "advance", [reply]))
             if request is _LOST:

@@ -21,9 +21,9 @@ import numpy as np
 
 from .._warnings import collect_warnings
 
-# Kinds of requests: the answers of the first two combine the arrays of all shards, the
-# driver decides about the next three, and the last two are the end of a fit.
-TOTAL, LARGEST = "total", "largest"
+# Kinds of requests: the answer of the first is a sum over all shards, the driver
+# decides about the next three, and the last two are the end of a fit.
+TOTAL = "total"
 REPORT, KEEP, KEPT = "report", "keep", "kept"
 DONE, ERROR = "done", "error"
 
@@ -34,18 +34,21 @@ class Request(NamedTuple):
     kind: str
     value: Any = None
 
-    @property
-    def ended(self) -> bool:
-        """True if the fit has ended."""
-        return self.kind in (DONE, ERROR)
-
 
 class Abandoned(BaseException):
     """Raised in the thread of a shard to end it."""
 
 
 class Meeting:
-    """The fit's end of the connection: makes requests and waits for the answers."""
+    """The fit's end of the connection: makes requests and waits for the answers.
+
+    Attributes
+    ----------
+    given : object
+        What `Lockstep.advance` was called with first.
+    """
+
+    given: Any = None
 
     def __init__(self) -> None:
         self.requests: queue.SimpleQueue = queue.SimpleQueue()
@@ -62,10 +65,6 @@ class Meeting:
     def total(self, x: np.ndarray) -> np.ndarray:
         """The sum of the arrays of all shards."""
         return np.array(self.ask(TOTAL, x))
-
-    def largest(self, x: np.ndarray) -> np.ndarray:
-        """The entry-wise maximum of the arrays of all shards."""
-        return np.array(self.ask(LARGEST, x))
 
     def report(self, iteration: int, objective: float, optimality: float) -> bool:
         """Report an iteration to the driver; True: stop."""
@@ -93,7 +92,7 @@ class Lockstep:
         if self._started:
             self._meeting.answers.put(answer)
         else:
-            self._started = True
+            self._started, self._meeting.given = True, answer
             self._thread.start()
         return self._meeting.requests.get()
 
@@ -117,7 +116,7 @@ def _run(function, meeting):
 
 
 def answer(requests: list[Request]) -> Any:
-    """The sum or maximum of the arrays of all requests, in the order of the shards.
+    """The sum of the arrays of all requests, in the order of the shards.
 
     Raises
     ------
@@ -132,5 +131,4 @@ def answer(requests: list[Request]) -> Any:
             f"{', '.join(sorted(kinds))}. All workers must have the same processor, "
             "numpy and package, because rounding decides the number of iterations"
         )
-    combine = np.add if kinds == {TOTAL} else np.maximum
-    return reduce(combine, values)
+    return reduce(np.add, values)

@@ -61,8 +61,7 @@ def save_shards(
             f"path={path!r} must be a regular file: all shards write to it"
         )
     if format == "arpa":
-        n_levels = max(driver.ask_all("n_levels"))
-        plan: Any = ArpaPlan(labels, driver.bounds, n_levels, path, **options)
+        plan: Any = ArpaPlan(labels, driver.bounds, driver.n_levels, path, **options)
         save: Callable = save_arpa
     elif format == "native":
         plan, save = NativePlan(labels, **options), save_native

@@ -397,9 +397,8 @@ class ShardFit:
                 path, number = checkpoint
                 return ShardKeeper(meeting, path, shard, number, identity())
 
-            # Those of the whole tree; the last ones may be empty here.
-            [n_levels] = meeting.largest(np.array([pairs.tree.n_levels]))
-            branches = PairShard(pairs, int(n_levels), meeting)
+            # The number of levels of the whole tree is given.
+            branches = PairShard(pairs, meeting.given, meeting)
             return fit_shard(estimator, branches, counted, keep, meeting.report, facts)
 
         self._lockstep = Lockstep(run)

@@ -17,6 +17,7 @@ from ..context_tree import ContextTree, Pairs
 from ..symbols import Labels
 from ._container import Container, WrongFile, labels_of, put_labels
 
+# Nodes that are checked at once.
 _BLOCK = 1 << 16
 
 NATIVE = Container(b"sklstruct model\n", 4, "a native file")

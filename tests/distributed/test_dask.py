@@ -314,6 +314,22 @@ def test_a_lost_shard_is_made_again(client, monkeypatch, tmp_path, at, checkpoin
     np.testing.assert_array_equal(got.objective_, want.objective_)
 
 
+def test_a_shard_that_is_lost_before_its_fit_is_made_again(client, monkeypatch):
+    from sklstruct.distributed._driver import ShardDriver
+
+    ask_all, text = ShardDriver.ask_all, sentences()
+
+    def losing(driver, method, *arguments):
+        if method == "n_levels":
+            lose_actor(driver)
+        return ask_all(driver, method, *arguments)
+
+    monkeypatch.setattr(ShardDriver, "ask_all", losing)
+    model = on_cluster(WittenBellLM(), n_shards=2).fit(text)
+    assert model.n_lost_shards_ == 1
+    same_model(LanguageModel(WittenBellLM()).fit(text), model, exact=True)
+
+
 def test_a_lost_shard_is_merged_without_the_text(client, monkeypatch, tmp_path):
     path, text = tmp_path / "text.txt", [s for s in sentences(50) if s]
     path.write_text("\n".join(text))
