@@ -449,9 +449,15 @@ def parts_of(features: Any) -> dict[str, tuple[NgramVectorizer, float]]:
     if isinstance(features, FeatureUnion):
         factors = features.transformer_weights or {}
         names, steps = zip(*features.transformer_list)
-        if len(set(names)) < len(names) or not set(factors) <= set(names):
+        taken = features.get_params(deep=False)
+        if (
+            len(set(names)) < len(names)
+            or not set(factors) <= set(names)
+            or any("__" in name or name in taken for name in names)
+        ):
             return {}  # of which FeatureUnion says what is wrong
-        parts = {n: (one, factors.get(n, 1.0)) for n, one in zip(names, steps)}
+        share = {name: 1.0 if x is None else x for name, x in factors.items()}
+        parts = {n: (one, share.get(n, 1.0)) for n, one in zip(names, steps)}
     ours = all(isinstance(one, NgramVectorizer) for one, _ in parts.values())
     return parts if ours else {}
 

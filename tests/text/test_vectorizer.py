@@ -549,7 +549,7 @@ def test_columns_side_by_side_are_those_of_a_union(n_jobs, monkeypatch):
             ("a", NgramVectorizer(ngram_range=(1, 2), **same)),
             ("b", NgramVectorizer(analyzer="char_wb", use_idf=False, **same)),
         ],
-        transformer_weights={"b": 0.3},
+        transformer_weights={"a": None, "b": 0.3},
     )
     expected = union.fit_transform(texts)
     for most in (0, 1 << 20):  # texts are read twice, and their symbols are kept
@@ -566,7 +566,12 @@ def test_unions_that_are_wrong_are_not_taken_apart():
     assert parts_of(FeatureUnion([("a", one), ("b", TfidfVectorizer())])) == {}
     twice = FeatureUnion([("a", one), ("a", one)])
     unknown = FeatureUnion([("a", one)], transformer_weights={"b": 1.0})
-    for union, message in ((twice, "not unique"), (unknown, "not present in")):
+    joined, own = (FeatureUnion([(name, one)]) for name in ("a__b", "n_jobs"))
+    wrong = {
+        "not unique": twice, "not present in": unknown, "must not contain __": joined,
+        "conflict with constructor": own,
+    }  # fmt: skip
+    for message, union in wrong.items():
         assert parts_of(union) == {}
         with pytest.raises(ValueError, match=message):
             TextClassifier(union).fit(["the cat", "a dog"] * 4, [0, 1] * 4)
