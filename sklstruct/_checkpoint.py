@@ -440,10 +440,10 @@ def check_like(state: State, like: State) -> str:
 
     like : dict
         The names that `state` must have, with an example of each value. An array
-        stands for arrays of its type and shape; a dtype for vectors of any length; an
-        int for non-negative ints; a float, str, bool, dict or None for values of its
-        type. A list of one example stands for lists of any length, a longer list for
-        lists of its length, and a tuple for alternatives.
+        stands for arrays of its type and shape; an int for non-negative ints; a float,
+        str, bool, dict or None for values of its type. A list of one example stands for
+        lists of any length, a longer list for lists of its length, and a tuple for
+        alternatives.
     """
     for name, example in like.items():
         if name not in state:
@@ -456,8 +456,6 @@ def check_like(state: State, like: State) -> str:
 def _is_like(value, like):
     if isinstance(like, tuple):
         return any(_is_like(value, one) for one in like)
-    if isinstance(like, np.dtype):
-        return isinstance(value, np.ndarray) and (value.dtype, value.ndim) == (like, 1)
     if isinstance(like, np.ndarray):
         return isinstance(value, np.ndarray) and (
             (value.dtype, value.shape) == (like.dtype, like.shape)

@@ -21,36 +21,10 @@ from ._parallel import row_blocks, rows_per_block
 from .symbols import encode
 
 
-class LabelsClassifierMixin(ClassifierMixin):
-    """ClassifierMixin whose `score` reads labels as `fit` does."""
-
-    def score(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> float:
-        """Accuracy: the share of the samples whose label is predicted.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            Samples, in the form that `fit` was given.
-
-        y : array-like of shape (n_samples,), or (n_samples, n_labels)
-            True labels. With several labels per sample all of them must be right.
-
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the samples.
-
-        Returns
-        -------
-        accuracy : float
-        """
-        return super().score(X, strings_as_objects(y), sample_weight)
-
-
-class TopKMixin(LabelsClassifierMixin):
+class TopKMixin(ClassifierMixin):
     """Mixin of the classifiers that find the most probable classes of each sample.
 
-    Subclasses define `_find_top_k`.
+    Subclasses define `_find_top_k`. `score` reads labels as `fit` does.
     """
 
     classes_: np.ndarray
@@ -103,54 +77,27 @@ class TopKMixin(LabelsClassifierMixin):
         labels = self.classes_[best]
         return (labels, log_proba) if return_log_proba else labels
 
-
-class LogProbaMixin(LabelsClassifierMixin):
-    """Logarithms of `predict_proba`, of all classes and of given labels."""
-
-    @abstractmethod
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """P(y | x) for every class."""
-
-    @abstractmethod
-    def _label_codes(self, y: Any, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
-        """(number of each label in ``classes_``, whether it is there)."""
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Natural logarithm of `predict_proba`.
+    def score(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Accuracy: the share of the samples whose label is predicted.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            Samples, in the form that `fit` was given.
+
+        y : array-like of shape (n_samples,), or (n_samples, n_labels)
+            True labels. With several labels per sample all of them must be right.
+
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples.
 
         Returns
         -------
-        log_proba : ndarray of shape (n_samples, n_classes)
+        accuracy : float
         """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def target_log_proba(self, X: Any, y: ArrayLike) -> np.ndarray:
-        r"""Natural logarithm of :math:`P(y_i \mid x_i)` for given labels.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
-
-        y : array-like
-            Labels, in the form that `fit` was given.
-
-        Returns
-        -------
-        log_proba : ndarray of shape (n_samples,)
-            NaN for labels that are not in ``classes_``.
-        """
-        log_proba = self.predict_log_proba(X)
-        code, known = self._label_codes(y, len(log_proba))
-        found = log_proba[np.arange(code.size), code]
-        found[~known] = np.nan
-        return found
+        return super().score(X, strings_as_objects(y), sample_weight)
 
 
 def reads_history(estimator: Any) -> bool:

@@ -116,19 +116,6 @@ QUESTIONS = {
 }  # fmt: skip
 
 
-class Halves:
-    """Two groups of words, by their order: a clustering that is not ours."""
-
-    def get_params(self, deep=True):
-        return {}
-
-    def fit(self, X, y=None):
-        return self
-
-    def classes_of(self, words):
-        return np.arange(len(words)) % 2
-
-
 def ask(model, kind, X, y=None):
     """Every question once; an answer or an exception, both are allowed."""
     answers = {}

@@ -16,6 +16,7 @@ from _fitted import GROUPS, fitted
 from _loglinear import loglinear
 from _nodes import logistic
 from sklearn.base import clone
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
@@ -396,8 +397,14 @@ def test_mixtures_of_frozen_models_are_their_mean(text, weights):
 
 SEQUENCES = st.lists(st.lists(WORD, min_size=1, max_size=5), min_size=1, max_size=8)
 TAGGERS = {
-    # Steps of the classifier of spellings depend on the order of the labels.
     "HighOrderHMM": HighOrderHMM(3, emission="categorical"),
+    # The steps of the default guess depend on the order of the labels.
+    "hmm of spellings": HighOrderHMM(
+        3,
+        emission=SuffixEmission(
+            guess=make_pipeline(CountVectorizer(analyzer="char"), MultinomialNB())
+        ),
+    ),
     "hmm of frequencies": estimator_of("hmm of frequencies"),
     "hmm of a classifier": HighOrderHMM(
         2, emission=ClassifierEmission(MultinomialNB())
@@ -555,7 +562,6 @@ def test_data_are_drawn_for_every_public_estimator():
     drawn |= {FactorGraphVectorizer, LikelihoodScorer, DaskLanguageModel}
     drawn |= {NgramVectorizer, TextClassifier}  # tests/text
     drawn |= {GaussianEmission, PoissonEmission}  # tests/hmm/test_vector_emissions.py
-    drawn.add(SuffixEmission)  # its steps depend on the order: tests/hmm/test_hmm.py
     drawn.add(Checkpoint)  # a file: tests/test_fuzz.py, tests/loglinear
     missing = [kind for kind in public_estimators() if kind not in drawn]
     missing = [kind.__name__ for kind in missing if not kind.__subclasses__()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -331,11 +331,8 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
         cost[packed.cand_ptr[:-1] + truth] = 0.0
         scan = np.empty(int(np.diff(packed.var_ptr).max()), dtype=np.int32)
         score = np.empty(int(np.diff(packed.cand_ptr).max()))
-        proposal, budget, loss = (
-            _PROPOSALS[self.proposal],
-            _BUDGET,
-            cast(Any, self.loss),
-        )
+        proposal, budget = _PROPOSALS[self.proposal], _BUDGET
+        loss: Any = self.loss
         if callable(loss):
             budget = 1  # the costs of each variable are computed before its visit
             var_ptr, cand_ptr = packed.var_ptr.tolist(), packed.cand_ptr.tolist()
@@ -344,6 +341,8 @@ class SampleRankClassifier(CallbackSupportMixin, GraphPredictor):
 
         def put_costs(i: int, v: int) -> None:
             start, end = cand_ptr[v : v + 2]
+            if end - start == 1:  # without a choice, nothing is compared
+                return
             value_scores(kernel, learner, state, v, score)
             now = state[v]
             for a in np.flatnonzero(score[: end - start] > -np.inf).tolist():

@@ -15,9 +15,9 @@ from .._compat import BaseEstimator, Interval
 from .._docs import shared_docs
 from ..symbols import is_unknown
 
-# A block of the docstrings of `sample`; see `shared_docs`.
 NOTHING = "X holds no observation to learn emissions from"
 
+# A block of the docstrings of `sample`; see `shared_docs`.
 DRAWN_IDS = """
 ids : int ndarray of shape (n,)
     Label ids that `fit` has observed.

@@ -38,7 +38,7 @@ from ._reduced import ReducedMixin, equal_parts, joined
 from ._scores import text_scores
 from ._targets import are_lists, label_shares, learn_names, rows_are_equal
 from ._texts import Texts, as_texts
-from ._vectorizer import NgramVectorizer, parts_of, rows_of
+from ._vectorizer import NgramVectorizer, rows_of
 
 # Analyzer and n-gram range of the vectorizers of a name of features.
 _NAMED: dict[str, dict[str, tuple[Any, tuple[int, int]]]] = {
@@ -316,11 +316,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     def _fitted(self, features, texts, y, weight):
         """The vectorizer and the classifier, fitted."""
         vectorizer, classifier = self._vectorizer(features), self._classifier()
-        parts = parts_of(vectorizer)
-        if parts:
-            rows = rows_of(parts, texts, fit=True)
-        else:
-            rows = vectorizer.fit_transform(list(texts))
+        rows = rows_of(vectorizer, texts, fit=True)
         given = {} if weight is None else {"sample_weight": weight}
         return vectorizer, classifier.fit(rows, y, **given)
 
@@ -361,11 +357,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     def _rows(self, texts: Texts) -> tuple[Any, NDArray]:
         """The rows of texts, for `estimator_`, and which texts have no known n-gram."""
         if self.reduced_ is None:
-            parts = parts_of(self.features_)
-            if parts:
-                rows = rows_of(parts, texts)
-            else:
-                rows = self.features_.transform(list(texts))
+            rows = rows_of(self.features_, texts)
             return rows, without_ngrams(self.features_, rows)
         vectorizers = list(equal_parts(self.features_).values())
         return text_scores(vectorizers, self.reduced_.weights, texts, self.n_jobs)

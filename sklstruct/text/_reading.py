@@ -78,7 +78,8 @@ def _read_text(
     """Texts in UTF-8, the end of each, and the letters that are read for others."""
     text, ends = texts.packed()
     if lowercase and any(has_pair(text, *letter) for letter in _BY_TEXT):
-        text, ends = pack_strings([t.lower() for t in texts], ERRORS)
+        strings = unpack_strings("X", (text, ends), ERRORS).tolist()
+        text, ends = pack_strings([t.lower() for t in strings], ERRORS)
         lowercase = False
     return text, ends, _lower() if lowercase else _SAME
 

@@ -34,6 +34,7 @@ class Texts:
     @classmethod
     def of_list(cls, texts: list[Any]) -> Texts:
         """Of strings; a ValueError with the place of what is not a string."""
+        texts = list(texts)  # no other code can take a string out of it
         address, sizes = np.empty(len(texts), np.uint64), np.empty(len(texts), np.int64)
         i = string_places(texts, address, sizes)
         if i < len(texts):

@@ -272,7 +272,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         ValueError
             As `fit`.
         """
-        return rows_of({"": (self, 1.0)}, as_texts(X), fit=True)
+        return rows_of(self, as_texts(X), fit=True)
 
     def transform(self, X: Any) -> Any:
         """Rows of texts.
@@ -295,7 +295,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             If X is one string, or holds something else than strings.
         """
         check_is_fitted(self)
-        return rows_of({"": (self, 1.0)}, as_texts(X))
+        return rows_of(self, as_texts(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """N-grams of the columns.
@@ -440,25 +440,33 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         }
 
 
-# The vectorizers whose columns are side by side, by name, with a factor of each.
-Parts = dict[str, tuple[NgramVectorizer, float]]
+def parts_of(features: Any) -> dict[str, tuple[NgramVectorizer, float]]:
+    """The vectorizers whose columns are side by side, by name, with a factor of each.
 
-
-def parts_of(features: Any) -> Parts:
-    """The parts of a vectorizer of texts; none if one of them is of another kind."""
+    The dict is empty if one of them is of another kind.
+    """
     parts = {"": (features, 1.0)}
     if isinstance(features, FeatureUnion):
         factors = features.transformer_weights or {}
         names, steps = zip(*features.transformer_list)
-        if len(set(names)) < len(names) or not set(factors) <= set(names):
+        taken = features.get_params(deep=False)
+        if (
+            len(set(names)) < len(names)
+            or not set(factors) <= set(names)
+            or any("__" in name or name in taken for name in names)
+        ):
             return {}  # of which FeatureUnion says what is wrong
-        parts = {n: (one, factors.get(n, 1.0)) for n, one in zip(names, steps)}
+        share = {name: 1.0 if x is None else x for name, x in factors.items()}
+        parts = {n: (one, share.get(n, 1.0)) for n, one in zip(names, steps)}
     ours = all(isinstance(one, NgramVectorizer) for one, _ in parts.values())
     return parts if ours else {}
 
 
-def rows_of(parts: Parts, texts: Texts, fit: bool = False) -> Any:
-    """The rows of texts, from which the vectorizers learn first if `fit`."""
+def rows_of(features: Any, texts: Texts, fit: bool = False) -> Any:
+    """The rows of texts, from which the vectorizer learns first if `fit`."""
+    parts = parts_of(features)
+    if not parts:
+        return (features.fit_transform if fit else features.transform)(list(texts))
     columns, keep = [], int(texts.sizes.sum()) <= _MOST_KEPT
     for one, factor in parts.values():
         read: Any = one._fit(texts, keep) if fit else None

@@ -320,6 +320,20 @@ def test_a_loss_sees_allowed_states_alone(tools, proposal):
     assert any(graph.constrained for graph in graphs) and all(seen) and len(seen) > 50
 
 
+@pytest.mark.parametrize("proposal", ["gibbs", "uniform"])
+def test_a_loss_is_called_for_variables_with_a_choice(proposal):
+    graph = FactorGraph([["a"], ["a", "b"], ["c"]], features=np.ones((3, 1)))
+    seen = []
+
+    def loss(y_true, y, graph):
+        seen.append(y.tolist())
+        return (y_true != y).sum()
+
+    model = SampleRankClassifier(loss, proposal=proposal, epochs=2, random_state=0)
+    model.fit([graph], [["a", "b", "c"]])
+    assert seen == [["a", "a", "c"], ["a", "b", "c"]] * 2
+
+
 def test_another_loss_teaches_something_else():
     """A loss that only counts the first variable leaves the second one's weights 0."""
     rng = np.random.default_rng(0)

@@ -1,5 +1,6 @@
 """NgramVectorizer: the matrix of scikit-learn, in blocks and threads; bad input."""
 
+import gc
 import pickle
 import random
 import re
@@ -542,19 +543,20 @@ def test_columns_side_by_side_are_those_of_a_union(n_jobs, monkeypatch):
     monkeypatch.setattr(_texts, "_BLOCK", 50)
     monkeypatch.setattr(_ngrams, "_AT_ONCE", 2)
     texts = long_texts() + ODD_TEXTS
+    same = {"dtype": np.float32, "n_jobs": n_jobs}
     union = FeatureUnion(
         [
-            ("a", NgramVectorizer(ngram_range=(1, 2), dtype=np.float32, n_jobs=n_jobs)),
-            ("b", NgramVectorizer(analyzer="char_wb", use_idf=False, dtype=np.float32)),
+            ("a", NgramVectorizer(ngram_range=(1, 2), **same)),
+            ("b", NgramVectorizer(analyzer="char_wb", use_idf=False, **same)),
         ],
-        transformer_weights={"b": 0.3},
+        transformer_weights={"a": None, "b": 0.3},
     )
     expected = union.fit_transform(texts)
     for most in (0, 1 << 20):  # texts are read twice, and their symbols are kept
         monkeypatch.setattr(_vectorizer, "_MOST_KEPT", most)
-        parts = parts_of(clone(union))
+        other = clone(union)
         for fit in (True, False):
-            found = rows_of(parts, as_texts(texts), fit=fit)
+            found = rows_of(other, as_texts(texts), fit=fit)
             assert found.dtype == np.float32
             check_equal(found, expected, rtol=0)
 
@@ -564,7 +566,49 @@ def test_unions_that_are_wrong_are_not_taken_apart():
     assert parts_of(FeatureUnion([("a", one), ("b", TfidfVectorizer())])) == {}
     twice = FeatureUnion([("a", one), ("a", one)])
     unknown = FeatureUnion([("a", one)], transformer_weights={"b": 1.0})
-    for union, message in ((twice, "not unique"), (unknown, "not present in")):
+    joined, own = (FeatureUnion([(name, one)]) for name in ("a__b", "n_jobs"))
+    wrong = {
+        "not unique": twice, "not present in": unknown, "must not contain __": joined,
+        "conflict with constructor": own,
+    }  # fmt: skip
+    for message, union in wrong.items():
         assert parts_of(union) == {}
         with pytest.raises(ValueError, match=message):
             TextClassifier(union).fit(["the cat", "a dog"] * 4, [0, 1] * 4)
+
+
+class OwnList:
+    """Has a list of texts, which it also gives away."""
+
+    def __init__(self, texts):
+        self.texts = texts
+
+    def __iter__(self):
+        return iter(self.texts)
+
+    def tolist(self):
+        return self.texts
+
+
+class OtherEncode(str):
+    """A string whose method `encode` returns something else."""
+
+    __slots__ = ()
+
+    def encode(self, *_):
+        return None
+
+
+def test_strings_belong_to_the_texts():
+    plain = ["a \ud800 b", "é", "the cat"]
+
+    class Listed(list):
+        pass
+
+    for kind in (list, Listed):
+        given = OwnList(kind(map(OtherEncode, plain)))
+        texts = as_texts(given)
+        assert given.texts == plain  # no bytes in it
+        given.texts.clear()
+        gc.collect()
+        assert list(texts) == plain

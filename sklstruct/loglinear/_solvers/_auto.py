@@ -23,8 +23,6 @@ CANDIDATES: tuple[type[Solver], ...] = (TreeMetricSolver, DiagonalSolver, FistaS
 class _ChoosingSolver(Solver):
     """Base of the solvers that are the first of `CANDIDATES` that fits."""
 
-    resumable = True
-
     def chosen(self, penalty: Penalty, positive: bool, prior: bool = False) -> Solver:
         fitting = (k for k in CANDIDATES if k().fits(penalty, positive, prior))
         # For a penalty that no solver fits, the error of DiagonalSolver names what the
@@ -57,6 +55,8 @@ class AutoSolver(_ChoosingSolver):
     >>> model.set_params(solver__tol=1e-5).solver
     AutoSolver(max_iter=1000, tol=1e-05)
     """
+
+    resumable = True
 
 
 @shared_docs(tol=TOL, rest=REST)
@@ -102,7 +102,6 @@ class ActiveSetSolver(_ChoosingSolver):
 
     needs = ("alone", "coupling")
     signed = False
-    resumable = False
     grows = True
 
     def refusal(self, penalty: Penalty, positive: bool) -> str | None:
