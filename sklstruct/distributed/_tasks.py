@@ -100,8 +100,8 @@ def count_words(text: NumberedText) -> PartWords:
 class PartCounts:
     """The counts of a part of a text, in a file of the worker that counted them.
 
-    It is an actor of Dask: it stays on its worker, and the file, which has no name, is
-    gone with it.
+    The object is an actor of Dask and stays on its worker. The file does not have a
+    name, and is removed together with the object.
 
     Parameters
     ----------
@@ -164,10 +164,10 @@ def merge_parts(
 
 
 def merge_runs(parts: list[tuple[str, str]], shard: int, n_symbols: int) -> Run:
-    """The counts of a shard, merged from those of all parts.
+    """The counts of a shard, merged from the counts of all parts.
 
-    They are copied to the disk of this worker, a batch of records after the other, and
-    merged from there.
+    The counts are copied to the disk of this worker in batches of records, and merged
+    from there.
 
     Parameters
     ----------
@@ -397,7 +397,7 @@ class ShardFit:
                 path, number = checkpoint
                 return ShardKeeper(meeting, path, shard, number, identity())
 
-            # Those of the whole tree; the last ones may be empty here.
+            # Levels of the whole tree; the last levels of this shard may be empty.
             [n_levels] = meeting.largest(np.array([pairs.tree.n_levels]))
             branches = PairShard(pairs, int(n_levels), meeting)
             return fit_shard(estimator, branches, counted, keep, meeting.report, facts)

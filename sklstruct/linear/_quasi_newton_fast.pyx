@@ -17,7 +17,7 @@ Weight j alone lowers the objective by g_j^2 / (2 h_j) at least, h_j the bound o
 second derivative, sum_i s_i x_ij^2 / (4 S) + lam. A node is done when the largest such
 promise is at most tol^2 times that of the weights at W = 0 (with the best intercepts).
 The gradient itself depends on the scales of the features: a column of large numbers
-would hide the others.
+would hide the other columns.
 
 One iteration needs two products with X, whatever the number of trial steps: scores
 are linear along a direction d, so X d is made once and every trial step costs
@@ -510,8 +510,8 @@ cdef int descend(
             stored, node.basis = 0, NULL
         fresh = stored == 0 and node.basis == NULL
         if fresh:
-            # The Hessian is at most d times its diagonal, so that this step descends
-            # whatever the scales of the features are; a longer one may go too far.
+            # The Hessian is at most d times its diagonal, so this step descends for
+            # every scale of the features. A longer step may not descend.
             for i in range(p):
                 step[i] = -g[i] / (bound[i] * (node.d + 1))
             slope_old = dot(<int>p, step, g)
@@ -584,8 +584,8 @@ def minimise(
 ):
     """Fit a node: w (p,) in place; returns (iterations, status).
 
-    X: (n d,) numbers, or those of a CSR matrix with `index` and `indptr`. bound: where
-    the samples of outcomes begin, and their end. w: weights (d, r), then intercepts
+    X: (n d,) numbers, or the numbers of a CSR matrix with `index` and `indptr`. bound:
+    the first sample of each outcome, and the number of samples. w: weights (d, r), then intercepts
     divided by unit. zero: no weights, to which `tol` refers; None: w is this.
     constant: value of the feature whose weight is the intercept; 0: no intercepts, inf:
     they are not penalised. basis, variance, mean: eigenvectors (d, d) and eigenvalues

@@ -445,13 +445,13 @@ Parts = dict[str, tuple[NgramVectorizer, float]]
 
 
 def parts_of(features: Any) -> Parts:
-    """The parts of a vectorizer of texts; none if one of them is of another kind."""
+    """The parts of a vectorizer of texts; empty if a part is of another kind."""
     parts = {"": (features, 1.0)}
     if isinstance(features, FeatureUnion):
         factors = features.transformer_weights or {}
         names, steps = zip(*features.transformer_list)
         if len(set(names)) < len(names) or not set(factors) <= set(names):
-            return {}  # of which FeatureUnion says what is wrong
+            return {}  # FeatureUnion raises the error
         parts = {n: (one, factors.get(n, 1.0)) for n, one in zip(names, steps)}
     ours = all(isinstance(one, NgramVectorizer) for one, _ in parts.values())
     return parts if ours else {}
