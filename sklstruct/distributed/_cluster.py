@@ -102,7 +102,7 @@ class Cluster:
                 time.sleep(_client.PATIENCE / 10)
 
     def submit(self, function: Callable, *args: Any, actor: bool = False) -> Any:
-        """A new task. If the result is lost, the cluster repeats it, except an actor."""
+        """A new task. If the result is lost, the task runs again, except an actor."""
         name = f"sklstruct-{function.__name__}-{uuid.uuid4().hex}"
         return self.client.submit(function, *args, key=name, actor=actor)
 

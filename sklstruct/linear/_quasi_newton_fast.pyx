@@ -585,8 +585,8 @@ def minimise(
     """Fit a node: w (p,) in place; returns (iterations, status).
 
     X: (n d,) numbers, or the numbers of a CSR matrix with `index` and `indptr`. bound:
-    the first sample of each outcome, and the number of samples. w: weights (d, r), then intercepts
-    divided by unit. zero: no weights, to which `tol` refers; None: w is this.
+    the first sample of each outcome, and the number of samples. w: weights (d, r), then
+    intercepts divided by unit. zero: no weights, to which `tol` refers; None: it is w.
     constant: value of the feature whose weight is the intercept; 0: no intercepts, inf:
     they are not penalised. basis, variance, mean: eigenvectors (d, d) and eigenvalues
     (d,) of the second moment of dense features, and their mean; None: the metric is
