@@ -41,10 +41,10 @@ and the caller makes a start do so. a_k is mean(p_k (1 - p_k)) r / (r - 1) over 
 which is 1 / r at W = 0 and outcomes of equal shares, taken at the start and after 1, 2,
 4, 8 ... iterations, and H0 is multiplied by the usual scalar s'y / y'H0 y. Both matter:
 with the first a throughout and no scalar, separable data needs several times the
-iterations. The same a for all outcomes needs 1.2 to 1.3 times as many. Separate
-variances for every outcome, sum_i p (1 - p) (x_i q_j)^2, save iterations on few data
-sets only, for another product with X. An iteration costs three products of r d d more,
-beside 2 n d r; memory r d.
+iterations. The same a for all outcomes needs more iterations. Separate variances for
+every outcome, sum_i p (1 - p) (x_i q_j)^2, save iterations on few data sets only, for
+another product with X. An iteration costs three products of r d d more, beside 2 n d r;
+memory r d.
 
 With a penalty of the intercepts the mean that is taken out is a part of the mean, and M
 the moment that is left (`_quasi_newton`).

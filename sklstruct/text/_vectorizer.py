@@ -151,8 +151,8 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
     -----
     `fit_transform` goes through the texts twice, first to learn the n-grams, then to
     compute the rows. Memory is the matrix, the different n-grams of the training texts
-    before `min_df` is applied, and less than 500 MB more. Strings that are not ASCII
-    keep their UTF-8, which Python makes at the first call.
+    before `min_df` is applied, and buffers of a bounded size. Strings that are not
+    ASCII keep their UTF-8, which Python makes at the first call.
 
     The idf is always that of TfidfVectorizer with ``smooth_idf=True``, its default. Its
     `preprocessor`, `tokenizer`, `token_pattern` and `strip_accents` are not offered:
