@@ -57,9 +57,10 @@ iteration (or, for models of counts, in all); differences those of the two model
 Cases "shards": modified Kneser-Ney of the first words of `SKLSTRUCT_SAMPLED`. The model
 stays on one or two workers, which are processes of one thread, and is written from the
 workers as a native file and as an ARPA file. The native file is compared with the file
-of one process. Seconds are CPU seconds, those of the client its own thread's. Pages of
-mapped files are not counted as memory. The scheduler is a thread of the client's
-process: "loop_share" is what the other threads there take of the time by the clock.
+of one process. Seconds are CPU seconds. For the client only the thread that calls `fit`
+and `save` is counted. The other threads of this process run the scheduler and the event
+loop of Dask; "loop_share" is their CPU time divided by the elapsed time. Pages of
+mapped files are not counted as memory.
 
 Cases "limits": what larger texts would take on 50 workers of 64 GB, from the bytes of a
 worker for each pair, measured on two workers with 1 M and 4 M words, and those of the

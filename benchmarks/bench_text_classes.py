@@ -5,8 +5,8 @@ Declaration of Human Rights (429 languages) by its first 20, 40 or 100 letters; 
 intent of a question of clinc150; the section and the tags of a Debian package by its
 one-line description, with all packages of a source on one side. The tags have further
 divisions into parts, by other hashes of the sources. A part of the texts is the test
-part, on which nothing is chosen; a seventh of the others (for clinc150 the
-part that the set has) is the validation part.
+part, on which nothing is chosen. A seventh of the other texts is the validation part
+(clinc150 has its own validation part).
 
 default: `TextClassifier` without a parameter, but that tags have ``threshold="f1"``.
 small: ``LinearClassifier("log_loss", C=30)`` over 1 to 3 letters, reduced with the

@@ -210,7 +210,7 @@ def _number(
     text.odd.warn("kenlm", arguments.text)
     if text.n_sentences == 0:
         source = "standard input" if arguments.text == "-" else arguments.text
-        raise ValueError(f"{source} is empty: there is no sentence to learn from")
+        raise ValueError(f"{source} is empty: give at least one sentence")
     marks = [i for i, word in enumerate(text.symbols) if word in _MARKS]
     if not marks:
         return text

@@ -284,7 +284,7 @@ cdef class Backoff(Model):
         return 0
 
     cdef void read_node(self, Node* at, int token) noexcept nogil:
-        """The node that the last token of a history is."""
+        """The node of a history, which its last token stores."""
         at.node, at.depth, at.up = token, -1, 0
         if self.node_of is not None:
             at.node = self.node_of[token]
@@ -524,8 +524,8 @@ cdef class Backoff(Model):
         return 0
 
     cdef const double* row_of(self, char* place, int node, int depth) noexcept nogil:
-        """P of all classes, or of all groups, after a node, from those after its
-        parent."""
+        """Probabilities of all classes, or of all groups, after a node, computed from
+        the probabilities after its parent."""
         cdef int* nodes = <int*> (place + self.row_nodes) - 1
         cdef double* explicit = <double*> (place + self.rows)
         cdef double* row = explicit + depth * self.n_values

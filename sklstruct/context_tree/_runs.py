@@ -48,7 +48,8 @@ class Spill:
         self._lock = threading.Lock()
 
     def __del__(self) -> None:
-        # It goes with the last of its columns. There is no file if the folder is gone.
+        # The last column closes the file. `_file` is missing if `__init__` failed, as
+        # in a folder that was removed.
         if "_file" in vars(self):
             self._file.close()
 

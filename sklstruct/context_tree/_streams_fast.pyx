@@ -24,8 +24,9 @@ cdef class Streams:
         one is asked for.
 
     sinks : list of (callable, ndarray)
-        The block of each output, and what is called with its records whenever it is
-        full, and at the end. The block is used again.
+        The block of each output, and a function. The function is called with the
+        records of the block whenever the block is full, and at the end. The block is
+        used again.
     """
 
     def __cinit__(self, list sources, list sinks):

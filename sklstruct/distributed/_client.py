@@ -61,8 +61,8 @@ def find_client(client: Any) -> Any:
             found = distributed.get_client()
         except ValueError as exc:
             raise ValueError(
-                "client: there is no Dask client; make one before fit, "
-                "distributed.Client(address), or pass it as client"
+                "client: a Dask client was not found; call distributed.Client(address) "
+                "before fit, or pass a client"
             ) from exc
     else:
         raise TypeError(
@@ -89,11 +89,11 @@ class SchedulerLost(RuntimeError):
 
 
 class PartLost(RuntimeError):
-    """The worker of the counts of a part is lost, which a shard needs."""
+    """A shard needs the counts of a part, whose worker is lost."""
 
 
 def is_lost(future: Any, error: Exception) -> bool:
-    """True if the result of a task is lost with its worker, not its own error.
+    """Whether a task failed by the loss of a worker, and not by an error of the task.
 
     future: of the task, which has ended. error: raised on the way to its result.
     """

@@ -102,7 +102,7 @@ class Cluster:
                 time.sleep(_client.PATIENCE / 10)
 
     def submit(self, function: Callable, *args: Any, actor: bool = False) -> Any:
-        """A new task; if its result is lost the cluster runs it again, but an actor."""
+        """A new task. If the result is lost, the task runs again, except an actor."""
         name = f"sklstruct-{function.__name__}-{uuid.uuid4().hex}"
         return self.client.submit(function, *args, key=name, actor=actor)
 
@@ -187,7 +187,7 @@ class Cluster:
         self._count_parts()
 
     def _count_parts(self):
-        """(address, key) of the counts of each part; lost ones are counted again."""
+        """(address, key) of the counts of each part; counts lost parts again."""
         workers = self.client.nthreads()
         lost = [
             i
@@ -208,7 +208,7 @@ class Cluster:
         return [(a, counted.key) for a, counted in zip(self._address, self._counted)]
 
     def _place(self, future):
-        """The address of the worker that has counted a part, None if it is lost."""
+        """Address of the worker that has counted a part; None if the worker is lost."""
         answer = self._wait(future)
         try:
             self._result(future, answer)

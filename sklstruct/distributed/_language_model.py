@@ -77,7 +77,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         Not fitted; it is cloned. Its `estimator` is a
         :class:`~sklstruct.loglinear.StructuredLogLinearLM` (None: with its defaults),
         with one of the solvers that run on shards ("auto", "tree_metric", "diagonal",
-        "fista") and any of the penalties of this package; or
+        "fista") and one of the penalties "l1", "l2", "elastic_net" and "tree_l2"; or
         :class:`~sklstruct.smoothing.KneserNeyLM`,
         :class:`~sklstruct.smoothing.AbsoluteDiscountLM`,
         :class:`~sklstruct.smoothing.WittenBellLM` or
@@ -196,7 +196,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
             The elements of a bag, such as the lines of ``dask.bag.read_text``, of a
             Dask series or an array are sentences; a Delayed gives a list of them. All
             workers must see text files under the same names. Counting takes a quarter
-            of a worker's memory, and no more than `memory` of the `TextFile`. Other
+            of a worker's memory, and at most `memory` of the `TextFile`. Other
             sentences are sent to the workers.
 
         y : None
@@ -257,7 +257,7 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         if rule != "char":
             warn_of_unsplit(text)
         if not text.n_sentences:
-            raise ValueError(f"X is empty: there is no sentence to learn from in {X!r}")
+            raise ValueError(f"X is empty: give at least one sentence in {X!r}")
         labels = vocabulary_rules(lm).find_labels(text)
         if isinstance(lm.estimator, str):
             estimator = lm._check_parameters(labels.n_classes)
@@ -379,9 +379,10 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
     ) -> None:
         """Write the model to a file, from the workers if it is there.
 
-        Each shard writes its part of the file, all at once, and nothing passes through
-        this process. The file is that of the computed model, byte by byte (if it is
-        packed, when it is unpacked). A lost worker is replaced as in `fit`.
+        All shards write their parts of the file at the same time, and the numbers of
+        the model do not pass through this process. The file has the same bytes as a
+        file of the computed model (a compressed file after decompression). A lost
+        worker is replaced as in `fit`.
 
         Parameters
         ----------

@@ -100,8 +100,8 @@ def count_words(text: NumberedText) -> PartWords:
 class PartCounts:
     """The counts of a part of a text, in a file of the worker that counted them.
 
-    It is an actor of Dask: it stays on its worker, and the file, which has no name, is
-    gone with it.
+    The object is an actor of Dask and stays on its worker. The file does not have a
+    name, and is removed together with the object.
 
     Parameters
     ----------
@@ -164,10 +164,10 @@ def merge_parts(
 
 
 def merge_runs(parts: list[tuple[str, str]], shard: int, n_symbols: int) -> Run:
-    """The counts of a shard, merged from those of all parts.
+    """The counts of a shard, merged from the counts of all parts.
 
-    They are copied to the disk of this worker, a batch of records after the other, and
-    merged from there.
+    The counts are copied to the disk of this worker in batches of records, and merged
+    from there.
 
     Parameters
     ----------

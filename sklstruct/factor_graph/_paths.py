@@ -67,11 +67,10 @@ class Tree:
             self.step[v] = table
 
     def sums(self, weight: float | None, belief: Any, pair_total: Any) -> float:
-        """log of the total of all states, in logarithms, in which nothing is lost.
+        """Logarithm of the total of all states, without underflow (`numpy.logaddexp`).
 
-        With a weight the probabilities of the values are put into belief, and weight
-        times those of pairs are added to pair_total. The totals are those of
-        `numpy.logaddexp`.
+        With a weight, belief gets the probabilities of the values, and the
+        probabilities of pairs times the weight are added to pair_total.
         """
         roots = [self.step[v] for v in self.order if self.parent[v] < 0]
         log_z = float(sum(np.logaddexp.reduce(table[:, 0]) for table in roots))

@@ -329,7 +329,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             warning.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; weight 0 is as if absent.
+            Non-negative weights. Samples of weight 0 are left out.
 
         known_levels : array-like of int of shape (n_samples,), default=None
             For samples of which only a group of classes is known: the level of the
@@ -453,7 +453,7 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             All labels that any batch will have; needed in the first call.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; weight 0 is as if absent.
+            Non-negative weights. Samples of weight 0 are left out.
 
         Returns
         -------

@@ -63,7 +63,7 @@ def encode_held_out(lm: Any, encoder: SentenceEncoder, X_val: Iterable) -> NDArr
     """The tokens of held-out sentences."""
     text = number(X_val, encoder.labels.analyzer, "X_val")
     if not text.n_sentences:
-        raise ValueError("X_val is empty: there is no sentence to choose on")
+        raise ValueError("X_val is empty: give at least one sentence")
     warn_of_unknown(text, encoder, "X_val")
     return encoder.encode_known(text, front=width_of(lm) - 1, name="X_val")
 
@@ -101,7 +101,7 @@ def encode(
             )
     if not text.n_sentences:
         where = f" in {X!r}" if isinstance(X, TextFile) else ""
-        raise ValueError(f"X is empty: there is no sentence to learn from{where}")
+        raise ValueError(f"X is empty: give at least one sentence{where}")
     if sample_weight is not None:
         sample_weight = sentence_weights(sample_weight, text.n_sentences)
         keep = sample_weight > 0

@@ -39,7 +39,8 @@ _FEW_HELD = 100
 
 _LOG_SCALES = -8.0, 8.0
 
-# Bounds of b and log p of a sigmoid, and nats in all for (log w)², b² and (log p)².
+# Bounds of b and log p of a sigmoid, and the prior of (log w)², b² and (log p)², in
+# nats in total.
 _OFFSETS = -30.0, 30.0
 _LOG_POWERS = -np.log(2.0), np.log(4.0)
 _SIGMOID_PRIOR = np.array([1.0, 1e-2, 1.0])
@@ -77,10 +78,10 @@ def both_outcomes(scores: NDArray, loss: str) -> NDArray:
 
 
 def prior_part(share: NDArray) -> float:
-    """A nat in all as nats per sample: 1 / n for n samples of equal weight.
+    """One nat in total, in nats per sample: 1 / n for n samples of equal weight.
 
-    A sample of weight 0 is as if absent, and the scale of the weights does not matter:
-    it is that of C, and 1 over the sum of the weights would depend on it.
+    A sample of weight 0 is as if absent. The scale of the weights does not matter: the
+    scale is part of C, and 1 over the sum of the weights would depend on the scale.
     """
     return float(share @ share)
 

@@ -323,8 +323,8 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
             other; if a y of several columns is not an indicator matrix or has no
             positive.
         MemoryError
-            If the weights and dual variables need more than this machine's memory;
-            says how much.
+            If the weights and dual variables need more than this machine's memory. The
+            message names the size.
         """
         self._check_solver()
         rows, targets, weight = self._read_training(X, y, sample_weight)

@@ -337,11 +337,11 @@ class Blocks(Model):
         return float((self.g * change).sum() + self.gb @ self.db)
 
     def vector(self) -> NDArray:
-        """All that a sweep moves, in one vector."""
+        """The variables that a sweep changes, in one vector."""
         return np.concatenate([self.u.ravel(), self.db])
 
     def load(self, vector: NDArray) -> None:
-        """Move to such a vector."""
+        """Set the variables to such a vector."""
         problem, db = self.problem, vector[self.u.size :]
         self.u = vector[: self.u.size].reshape(self.u.shape).copy()
         # The common shift is a null direction, along which combinations run away.
@@ -364,7 +364,7 @@ class Blocks(Model):
 def block_curvatures(
     problem: FeatureProblem, columns: NDArray, starts: NDArray, P: NDArray
 ) -> NDArray:
-    """A number for each column: as a diagonal, no less than the Hessian of its block.
+    """One number for each column: a diagonal that bounds the Hessians of the blocks.
 
     The Hessian of the scores of a sample, diag(p) - p p' or diag(p (1 - p)), has no
     eigenvalue above 1/2 nor above 2 max p (1 - p), the latter of Gershgorin's circles.

@@ -200,9 +200,10 @@ def sweep_blocks(
 ):
     """One pass over blocks of columns start[b]:start[b + 1], all lanes of each.
 
-    P, V, D are (samples, lanes) here. The diagonal of h, damping included, is no less
-    than the Hessian of a block. The penalty of a block is l1 times the Euclidean norm
-    of all of its weights. room: (largest block + 1, lanes + 1). Otherwise as `sweep`.
+    P, V, D have the shape (samples, lanes). The Hessian of a block is at most the
+    diagonal matrix of h plus damping. The penalty of a block is l1 times the Euclidean
+    norm of all of its weights. room: (largest block + 1, lanes + 1). Otherwise as
+    `sweep`.
 
     With r_c = h_c u_c less the gradient, the minimum is u_c = n r_c / (n h_c + l1),
     where n = ||u|| solves f(n) = sum_c ||r_c||^2 / (n h_c + l1)^2 = 1. If f(0) <= 1,

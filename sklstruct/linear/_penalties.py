@@ -366,7 +366,7 @@ class _Tree:
         linf = norm == "linf"
         self._norm = norm_tree_linf if linf else norm_tree_l2
         self._prox = prox_tree_linf if linf else prox_tree_l2
-        self._norm(np.zeros(parents.size), parents)  # checks that there is no cycle
+        self._norm(np.zeros(parents.size), parents)  # raises an error for a cycle
         self._parents, depth = parents, np.zeros(parents.size, dtype=np.int64)
         above = parents
         while (above >= 0).any():

@@ -210,7 +210,7 @@ class NodeProblems:
         return np.ascontiguousarray(basis), np.maximum(variance, 0), mean
 
     def _solve(self, v, C, constant, tol, max_iter, warm, stop, coef, intercept):
-        """Fit node v into the weights of all; (iterations, status)."""
+        """Fit node v and write its weights; returns (iterations, status)."""
         X, lo, hi, r = self.X, self.first[v], self.last[v], int(self.n_rows[v])
         lanes = slice(self.row_ptr[v], self.row_ptr[v + 1])
         bound, weight = self.bounds_of(v) - lo, self.weight[lo:hi]

@@ -17,7 +17,7 @@ Weight j alone lowers the objective by g_j^2 / (2 h_j) at least, h_j the bound o
 second derivative, sum_i s_i x_ij^2 / (4 S) + lam. A node is done when the largest such
 promise is at most tol^2 times that of the weights at W = 0 (with the best intercepts).
 The gradient itself depends on the scales of the features: a column of large numbers
-would hide the others.
+would hide the other columns.
 
 One iteration needs two products with X, whatever the number of trial steps: scores
 are linear along a direction d, so X d is made once and every trial step costs
@@ -41,10 +41,10 @@ and the caller makes a start do so. a_k is mean(p_k (1 - p_k)) r / (r - 1) over 
 which is 1 / r at W = 0 and outcomes of equal shares, taken at the start and after 1, 2,
 4, 8 ... iterations, and H0 is multiplied by the usual scalar s'y / y'H0 y. Both matter:
 with the first a throughout and no scalar, separable data needs several times the
-iterations. The same a for all outcomes needs 1.2 to 1.3 times as many. Separate
-variances for every outcome, sum_i p (1 - p) (x_i q_j)^2, save iterations on few data
-sets only, for another product with X. An iteration costs three products of r d d more,
-beside 2 n d r; memory r d.
+iterations. The same a for all outcomes needs more iterations. Separate variances for
+every outcome, sum_i p (1 - p) (x_i q_j)^2, save iterations on few data sets only, for
+another product with X. An iteration costs three products of r d d more, beside 2 n d r;
+memory r d.
 
 With a penalty of the intercepts the mean that is taken out is a part of the mean, and M
 the moment that is left (`_quasi_newton`).
@@ -510,8 +510,8 @@ cdef int descend(
             stored, node.basis = 0, NULL
         fresh = stored == 0 and node.basis == NULL
         if fresh:
-            # The Hessian is at most d times its diagonal, so that this step descends
-            # whatever the scales of the features are; a longer one may go too far.
+            # The Hessian is at most d times its diagonal, so this step descends for
+            # every scale of the features. A longer step may not descend.
             for i in range(p):
                 step[i] = -g[i] / (bound[i] * (node.d + 1))
             slope_old = dot(<int>p, step, g)
@@ -584,9 +584,9 @@ def minimise(
 ):
     """Fit a node: w (p,) in place; returns (iterations, status).
 
-    X: (n d,) numbers, or those of a CSR matrix with `index` and `indptr`. bound: where
-    the samples of outcomes begin, and their end. w: weights (d, r), then intercepts
-    divided by unit. zero: no weights, to which `tol` refers; None: w is this.
+    X: (n d,) numbers, or the numbers of a CSR matrix with `index` and `indptr`. bound:
+    the first sample of each outcome, and the number of samples. w: weights (d, r), then
+    intercepts divided by unit. zero: no weights, to which `tol` refers; None: it is w.
     constant: value of the feature whose weight is the intercept; 0: no intercepts, inf:
     they are not penalised. basis, variance, mean: eigenvectors (d, d) and eigenvalues
     (d,) of the second moment of dense features, and their mean; None: the metric is

@@ -59,7 +59,7 @@ y : array-like of shape (n_samples,) or indicator of (n_samples, n_labels)
     Labels; several per sample as a dense or sparse matrix of 0 and 1.
 
 sample_weight : array-like of shape (n_samples,), default=None
-    Non-negative weights; weight 0 is as if absent.
+    Non-negative weights. Samples of weight 0 are left out.
 """
 FIT_ERRORS = """
 Raises
@@ -70,12 +70,13 @@ ValueError
     names the column.
 
 MemoryError
-    If the working arrays need more than this machine's memory; says how much.
+    If the working arrays need more than this machine's memory. The message names
+    the size.
 
 Warns
 -----
 ConvergenceWarning
-    If `max_iter` rounds do not reach `tol`; says the gap.
+    If `max_iter` rounds do not reach `tol`. The message names the gap.
 """
 
 
@@ -477,7 +478,7 @@ class StructuredLogisticRegression(SparseFeatures):
             1 / `lam_max_`, where weights enter, to 1000 / `lam_max_`.
 
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; weight 0 is as if absent.
+            Non-negative weights. Samples of weight 0 are left out.
 
         Returns
         -------

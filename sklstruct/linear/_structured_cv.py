@@ -186,7 +186,7 @@ class StructuredLogisticRegressionCV(MetaEstimatorMixin, SparseFeatures):
         gaps = [(gap, 1.0) for _, gap in results] + [(found.gap, problem.total)]
         if any(gap > model.tol * total for gap, total in gaps):
             model._warn_gap(*zip(*gaps))
-        # all at the end: a fit that fails leaves the earlier one whole
+        # set at the end: if a fit fails, the attributes of the fit before stay
         self.Cs_, self.scores_, self.C_ = Cs, scores, C
         self.best_estimator_ = model.set_params(C=C)
         fitted = {k: v for k, v in vars(model).items() if k.endswith("_")}

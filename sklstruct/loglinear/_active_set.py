@@ -131,7 +131,7 @@ class _Growth:
         self.parent = np.array([-1], dtype=np.int32)
         self.symbol = np.array([-1], dtype=np.int32)
         self.level_ptr = np.array([0, 1], dtype=np.int64)
-        # Of the pairs. `rest` is no less than the count of any child that is unbuilt.
+        # Of the pairs. `rest` is an upper bound of the counts of unbuilt children.
         self.of_node = np.zeros(n_classes, dtype=np.int32)
         self.of_class = np.arange(n_classes, dtype=np.int32)
         self.pair_parent = np.full(n_classes, -1, dtype=np.int32)

@@ -271,7 +271,7 @@ cdef class Mixture(Composed):
     cdef int mix(
         self, char *place, const int *group, int n, double *out
     ) except -1 nogil:
-        """P of n groups of classes; NULL: of the classes."""
+        """Probabilities of n groups of classes; with NULL of the classes."""
         cdef double *row = <double *> room_for(n, sizeof(double))
         cdef char *at
         cdef int k, y

@@ -137,7 +137,7 @@ class DepthLossDisplay(Display):
         _check_models(models, baseline)
         text = baseline.number_text(X)
         if not text.n_sentences:
-            raise ValueError("X is empty: there is no sentence to score")
+            raise ValueError("X is empty: give at least one sentence")
         depth = _context_depths(baseline, text)
         reference = _finite_losses(baseline_name, baseline.token_log_proba(text))
         n = baseline.backoff_model_.max_depth + 1
@@ -168,7 +168,7 @@ class DepthLossDisplay(Display):
         """
         n_tokens = np.asarray(self.n_tokens)
         if not self.gain:
-            raise ValueError("gain is empty: there is no model to plot")
+            raise ValueError("gain is empty: give at least one model")
         for name, values in self.gain.items():
             if np.shape(values) != n_tokens.shape or n_tokens.ndim != 1:
                 raise ValueError(
@@ -289,7 +289,7 @@ class WeightsByDepthDisplay(Display):
             If there are no models, or a number is negative.
         """
         if not self.n_weights:
-            raise ValueError("n_weights is empty: there is no model to plot")
+            raise ValueError("n_weights is empty: give at least one model")
         curves = {k: np.asarray(v, dtype=np.float64) for k, v in self.n_weights.items()}
         for name, curve in curves.items():
             if curve.ndim != 1 or not (curve >= 0).all():

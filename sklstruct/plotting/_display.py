@@ -52,7 +52,7 @@ class Display:
         raise NotImplementedError
 
     def _axes(self, ax: Any, figsize: tuple[float, float] = (6.4, 4.2)) -> Any:
-        """Axes to draw on, None: those of a new figure (inches); sets ax_, figure_."""
+        """The axes `ax`, or of a new figure (size in inches); sets ax_ and figure_."""
         plt = import_pyplot()
         if ax is None:
             _, ax = plt.subplots(figsize=figsize, layout="constrained")

@@ -109,7 +109,7 @@ class PerplexityDisplay(Display):
             perplexity is below 1.
         """
         if not self.perplexity:
-            raise ValueError("perplexity is empty: there is no model to plot")
+            raise ValueError("perplexity is empty: give at least one model")
         for name, curve in self.perplexity.items():
             for order, value in curve.items():
                 if order != int(order) or order < 1 or not value >= 1:

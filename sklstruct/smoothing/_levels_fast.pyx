@@ -63,7 +63,7 @@ cdef class Descent:
             free(self.at)
 
     cdef int descend(self, Streams s) except -1 nogil:
-        """Go to the next child of the current context; 0 if none is left.
+        """Go to the next child of the current context; 0 after the last child.
 
         Input 3 k has the nodes of level k.
         """

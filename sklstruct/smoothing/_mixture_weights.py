@@ -114,9 +114,9 @@ class Mixtures(NamedTuple):
     def __call__(self, g: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """(value, kept, reached) for weights g of the buckets.
 
-        The sum of log P over the samples, but for those folded into the top; and the
-        posterior mass that came to each bucket, and that stayed there: the numbers of
-        one iteration of EM.
+        value is the sum of log P over the samples, without the samples that are folded
+        into the top. reached is the posterior mass that came to each bucket, and kept
+        the part that stayed there, as in one iteration of EM.
         """
         weights = [row[level.bucket] for row, level in zip(g, self.levels)]
         shares = [(w * at.share, 1.0 - w) for w, at in zip(weights, self.levels)]

@@ -263,7 +263,7 @@ class WordTable:
         return OddSpaces(int(self.state[_fast.N_ODD]), tuple(self._examples))
 
     def grow(self) -> None:
-        """Make room for as many words again."""
+        """Make room for twice as many words."""
         n = self.n_words
         if n >= INT32_MAX // 4:
             raise ValueError(f"the text has more than {n} distinct words")

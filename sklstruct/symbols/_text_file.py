@@ -171,7 +171,7 @@ class TextFile:
                 else:
                     self.paths.append(path)
         if not self.paths:
-            raise ValueError("files is empty: there is no file to read")
+            raise ValueError("files is empty: give at least one file")
         self.skip_blank_lines = bool(skip_blank_lines)
         # (start, stop) where only the lines that begin in there are meant.
         self._part: tuple[int, int] | None = None

@@ -1,6 +1,6 @@
 # A table of words: 32-bit ids in the order of appearance, by open addressing with
-# linear probing. The bytes of the words follow each other in an arena. The arrays are
-# those of `WordTable`, which grows them.
+# linear probing. The bytes of the words follow each other in an arena. `WordTable` owns
+# the arrays and makes them longer.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy

@@ -19,7 +19,7 @@ class Forest(NamedTuple):
     taxonomy, in its numbering, then one for each class of a leaf that holds several, so
     that every class has one terminal node in each tree. No node has a single child. A
     node v with m > 0 children has a model with the weight vectors ``row[v]``,
-    ``row[v] + 1``, ...: one if m = 2, else m of them.
+    ``row[v] + 1``, ...: one vector if m = 2, otherwise m vectors.
 
     Examples
     --------
@@ -69,12 +69,12 @@ class Forest(NamedTuple):
 
     @property
     def rows_of_node(self) -> NDArray:
-        """Weight vectors of each node: one for two children, else one for each."""
+        """Number of weight vectors of each node: 1 for two children, m for m > 2."""
         return _n_rows(self.n_child)
 
     @property
     def model_nodes(self) -> NDArray:
-        """The nodes that have a model: those with children."""
+        """The nodes with children. Each of these nodes has a model."""
         return np.flatnonzero(self.n_child).astype(np.int32)
 
     def check(self) -> None:

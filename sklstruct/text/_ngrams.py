@@ -357,9 +357,9 @@ class NgramTrie(CheckedState):
 
 
 class Columns(NamedTuple):
-    """The columns of a trie: how their values are computed, and a factor of these.
+    """The columns of a trie, the options of their values, and a factor of the values.
 
-    options: those of `NgramTrie.block_rows`. read: the symbols of the texts, by block,
+    options: as of `NgramTrie.block_rows`. read: the symbols of the texts, by block,
     if they are known; each is dropped once it is used.
     """
 

@@ -26,7 +26,7 @@ cdef enum:
     AS_LOGARITHM = 2
     # A lookup takes as long as about so many multiplications.
     LOOKUP = 16
-    # Symbols between the one that is looked up and the one whose slot is asked for.
+    # Symbols between the looked up symbol and the symbol whose slot is prefetched.
     AHEAD = 8
 
 ctypedef fused Real:

@@ -248,7 +248,7 @@ class Reader(NamedTuple):
             text, byte_ends, _classes(), lower, self.padded, symbols, segments,
             text_ends,
         )  # fmt: skip
-        # What is left of the room is given back: the symbols may be kept.
+        # The unused memory is freed, because the symbols may be kept.
         symbols.resize(int(segments[n - 1]) if n else 0, refcheck=False)
         segments.resize(n, refcheck=False)
         return Symbols(symbols, segments, text_ends)

@@ -33,7 +33,7 @@ class Texts:
 
     @classmethod
     def of_list(cls, texts: list[Any]) -> Texts:
-        """Of strings; a ValueError with the place of what is not a string."""
+        """Texts of a list; a ValueError names the first entry that is not a string."""
         texts = list(texts)  # no other code can take a string out of it
         address, sizes = np.empty(len(texts), np.uint64), np.empty(len(texts), np.int64)
         i = string_places(texts, address, sizes)
@@ -105,7 +105,7 @@ class Texts:
 
 
 def as_texts(X: Any) -> Texts:
-    """X as texts, or a ValueError with the place of what is not a string."""
+    """X as texts; a ValueError names the first entry that is not a string."""
     if isinstance(X, Texts):
         return X
     if isinstance(X, str | bytes):

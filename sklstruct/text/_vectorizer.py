@@ -151,8 +151,8 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
     -----
     `fit_transform` goes through the texts twice, first to learn the n-grams, then to
     compute the rows. Memory is the matrix, the different n-grams of the training texts
-    before `min_df` is applied, and less than 500 MB more. Strings that are not ASCII
-    keep their UTF-8, which Python makes at the first call.
+    before `min_df` is applied, and buffers of a bounded size. Strings that are not
+    ASCII keep their UTF-8, which Python makes at the first call.
 
     The idf is always that of TfidfVectorizer with ``smooth_idf=True``, its default. Its
     `preprocessor`, `tokenizer`, `token_pattern` and `strip_accents` are not offered:
@@ -443,7 +443,9 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
 def parts_of(features: Any) -> dict[str, tuple[NgramVectorizer, float]]:
     """The vectorizers whose columns are side by side, by name, with a factor of each.
 
-    The dict is empty if one of them is of another kind.
+    """The parts of a vectorizer of texts, by name, with the factor of each part.
+
+    The dict is empty if a part is of another kind.
     """
     parts = {"": (features, 1.0)}
     if isinstance(features, FeatureUnion):
@@ -455,7 +457,7 @@ def parts_of(features: Any) -> dict[str, tuple[NgramVectorizer, float]]:
             or not set(factors) <= set(names)
             or any("__" in name or name in taken for name in names)
         ):
-            return {}  # of which FeatureUnion says what is wrong
+            return {}  # FeatureUnion raises the error
         share = {name: 1.0 if x is None else x for name, x in factors.items()}
         parts = {n: (one, share.get(n, 1.0)) for n, one in zip(names, steps)}
     ours = all(isinstance(one, NgramVectorizer) for one, _ in parts.values())

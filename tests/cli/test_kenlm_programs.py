@@ -199,7 +199,7 @@ def test_empty_text(order):
     code, out, err = run_ours(*given)
     assert (code, out) == (1, "")
     assert err == (
-        "sklstruct lmplz: standard input is empty: there is no sentence to learn from\n"
+        "sklstruct lmplz: standard input is empty: give at least one sentence\n"
     )
     assert run_ours(*given, stdin=b"\n")[0] == 0  # one empty sentence
 

@@ -512,7 +512,7 @@ def test_messages_and_held_out_data(tmp_path):
 
 
 def test_python_crfsuite_reads_our_messages(tmp_path):
-    """Its parser finds the figures that our log has, rounded."""
+    """The parser of python-crfsuite finds the rounded figures of our log."""
     parser = pytest.importorskip("pycrfsuite._logparser", reason="python-crfsuite")
     trainer = ours.Trainer("lbfgs", {"max_iterations": 4}, verbose=False)
     for i, (row, labels) in enumerate(zip(*sequences(0))):

@@ -79,7 +79,7 @@ def test_merged_parts_are_the_whole(n_parts, most, depth, n_bytes, end, monkeypa
 def test_merged_ranges_are_those_of_the_whole(
     n_parts, depth, n_bytes, n_ranges, monkeypatch
 ):
-    """Also if a range has none of the branches of a part."""
+    """The ranges include ranges without any branch of a part."""
     monkeypatch.setattr(_runs, "_BLOCK", n_bytes)
     rng = np.random.default_rng(n_parts + 10 * depth)
     parts = [random_tokens(rng, 12, 5, rng.integers(1, 9)) for _ in range(n_parts)]

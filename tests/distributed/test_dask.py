@@ -346,7 +346,7 @@ def test_a_lost_shard_is_merged_without_the_text(client, monkeypatch, tmp_path):
 
 
 def test_a_lost_part_is_counted_again(client, monkeypatch):
-    """While a shard is merged from all parts; the other parts are not counted again."""
+    """The part is lost while a shard is merged. Only this part is counted again."""
     from sklstruct.distributed._cluster import Cluster
 
     count, counted = Cluster.submit, []
@@ -578,7 +578,7 @@ def test_calls_that_do_not_arrive(client, monkeypatch):
 
 
 def test_errors_of_counting_again_reach_the_caller(client, monkeypatch, tmp_path):
-    """Counts of parts are lost, and the text is gone: no loss of a worker."""
+    """Counts of parts are lost, and the text was removed, but every worker lives."""
     path = tmp_path / "text.txt"
     path.write_text("\n".join(s for s in sentences(50) if s))
 
@@ -1109,7 +1109,7 @@ def test_refusals(client, tmp_path):
 def test_no_client():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distributed, "get_client", raise_no_client)
-        with pytest.raises(ValueError, match="client: there is no Dask client"):
+        with pytest.raises(ValueError, match="client: a Dask client was not found"):
             on_cluster().fit(["a"])
 
 

@@ -374,7 +374,7 @@ def peak_of_memory(dask_worker=None):
 
 
 def bytes_of_counts(*parts):
-    """Of a shard that is merged on the disk; its model would be in memory."""
+    """Bytes of a shard that is merged on the disk; a model would be in memory."""
     from sklstruct.distributed._tasks import merge_runs
 
     columns = merge_runs(*parts).columns()
@@ -383,7 +383,7 @@ def bytes_of_counts(*parts):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 def test_memory_of_counting_on_workers_does_not_grow_with_the_text(tmp_path):
-    """Until the model of a shard is made; 50 MB for counting, 180 MB of counts."""
+    """Counting gets 50 MB for 180 MB of counts. The model of a shard is not made."""
     rng, peaks, counts = np.random.default_rng(0), [], []
     with local_client(processes=True, memory_limit=450_000_000) as client:
         for n in (1_000_000, 4_000_000):

@@ -1079,7 +1079,7 @@ def test_numbers_and_words_to_the_last_byte(precision):
 
 
 def test_the_table_of_words_grows():
-    """More words than its first arrays hold, long ones too; a word is found again."""
+    """The text has more words than the first arrays hold; each word is found again."""
     words = [f"w{i}" + "x" * (i % 40) for i in range(5000)]
     lines = ["\\data\\", f"ngram 1={len(words)}", f"ngram 2={len(words) - 1}", ""]
     lines += ["\\1-grams:", *(f"-1.5\t{w}\t-0.25" for w in words), ""]

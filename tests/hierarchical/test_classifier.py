@@ -1261,7 +1261,7 @@ def test_scale_of_the_weights_is_that_of_C(train):
 
 @pytest.mark.parametrize("columns", [slice(0, -1), [*range(64), 0]])
 def test_weights_of_another_number_of_features(columns):
-    """As in a damaged pickle: the kernels would read beyond X."""
+    """A damaged pickle has such weights. The kernels would read beyond X."""
     X, y = load_digits(return_X_y=True)
     model = HierarchicalClassifier([[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]).fit(X / 16, y)
     model.nodes_.coef = np.ascontiguousarray(model.nodes_.coef[:, columns])

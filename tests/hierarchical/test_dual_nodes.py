@@ -436,7 +436,7 @@ def test_scale_of_one_leaf_minimises_the_fold(n_classes):
 
 @pytest.mark.parametrize("weight", [1.0, 1e-9, 1e9])
 def test_the_scale_of_few_samples_stays_near_one(weight):
-    """Neither samples that are all right nor all wrong make probabilities certain."""
+    """If all samples are right, or all wrong, the probabilities stay below 1."""
     target, g = np.zeros(2, dtype=int), np.array([[3.0, 0.0], [2.0, 0.0]])
     weights = np.full(2, weight)
     right, wrong = (fit_scale(side, target, weights)[0] for side in (g, g[:, ::-1]))

@@ -273,7 +273,7 @@ def test_a_named_pipe_is_copied(tmp_path):
 @pytest.mark.parametrize("raw", [b"", b"\n \n\t\n", b"\xef\xbb\xbf"])
 def test_files_without_a_sentence(tmp_path, raw):
     text = TextFile(write(tmp_path / "text", raw))
-    with pytest.raises(ValueError, match="no sentence to learn from in TextFile"):
+    with pytest.raises(ValueError, match="give at least one sentence in TextFile"):
         LanguageModel().fit(text)
     with pytest.raises(ValueError, match="empty"):
         context_windows(text)

@@ -351,7 +351,7 @@ class BaseTrainer:
         )  # fmt: skip
         if not any(labels for _, labels, _ in train):
             self._tell("featgen_end", "Seconds required: 0.000\n", featgen_seconds=0.0)
-            problem = "L-BFGS terminated with error: there are no items\n"
+            problem = "L-BFGS terminated with error: the training set is empty\n"
             self._tell("prepare_error", *head, problem)
             total = "Total seconds required for training: 0.000\n"
             self._tell("optimization_end", total, "\n", training_seconds=0.0)
