@@ -157,7 +157,7 @@ cdef inline Py_ssize_t node_scores(
         for k in range(r):
             z[k] = row_score(sample, w + k * sample.d)
     else:
-        gemv("T", <int>sample.d, <int>r, w, x, 1, z)
+        gemv("T", <int>sample.d, <int>r, w, x, z)
     for k in range(r):
         z[k] += intercept[f.node[v].row + k]
     return r

@@ -38,16 +38,16 @@ cdef inline cython.floating dot(
 
 
 cdef inline void gemv(
-    char* trans, int m, int n, cython.floating* A, cython.floating* x, int step,
+    char* trans, int m, int n, cython.floating* A, cython.floating* x,
     cython.floating* y,
 ) noexcept nogil:
-    """y = A x or A' x, A (m, n) column-major, the entries of x `step` apart."""
+    """y = A x or A' x, A (m, n) column-major."""
     cdef int one = 1
     cdef cython.floating unit = 1, zero = 0
     if cython.floating is double:
-        dgemv(trans, &m, &n, &unit, A, &m, x, &step, &zero, y, &one)
+        dgemv(trans, &m, &n, &unit, A, &m, x, &one, &zero, y, &one)
     else:
-        sgemv(trans, &m, &n, &unit, A, &m, x, &step, &zero, y, &one)
+        sgemv(trans, &m, &n, &unit, A, &m, x, &one, &zero, y, &one)
 
 
 cdef inline void gemm(

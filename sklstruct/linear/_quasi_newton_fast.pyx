@@ -30,9 +30,10 @@ over moments of the features (`_quasi_newton` says when), from the inverse H0 of
 
     H(a) = diag(a) (x) M + lam I,       lam = 1 / (C S),
 
-on the weights that sum to zero over the outcomes. With a the probabilities this is the
-Hessian where all samples have the same ones, (diag(a) - a a') (x) M + lam I, as the
-second term vanishes there; M is the second moment of the features. An intercept
+on the weights that sum to zero over the outcomes; M is the second moment of the
+features. Where all samples have the same probabilities p, the Hessian is
+(diag(p) - p p') (x) M + lam I. If p is 1 / r, the second term vanishes on these weights
+and a = p is exact; otherwise H is an approximation without this term. An intercept
 turns M into the covariance: in b + W mean in place of b the Hessian is block-diagonal,
 so that gradients (g_w - g_b mean', g_b) are mapped to steps (s_w, s_b - s_w mean). In
 M's eigenbasis, variances v_j, it falls apart into one problem of r numbers for each j:
@@ -233,7 +234,7 @@ cdef void scores(
         while i < n:
             step = slice_of(i, n, d * r)
             if r == 1:
-                gemv("T", <int>d, <int>step, X + i * d, cast, 1, Z + i)
+                gemv("T", <int>d, <int>step, X + i * d, cast, Z + i)
             else:
                 gemm(
                     "N", "N", <int>r, <int>step, <int>d, cast, <int>r, X + i * d,
@@ -272,7 +273,7 @@ cdef void gradient(
             step = slice_of(j, d, n * r)
             if r == 1:
                 step = d
-                gemv("N", <int>d, <int>n, X, R, 1, cast)
+                gemv("N", <int>d, <int>n, X, R, cast)
             else:
                 gemm(
                     "N", "T", <int>r, <int>step, <int>n, R, <int>r, X + j, <int>d,
