@@ -1,5 +1,6 @@
 import signal
 
+import numpy as np
 import pytest
 
 
@@ -27,6 +28,12 @@ def pytest_collection_modifyitems(config, items):
         (kept if keep else dropped).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=dropped)
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    """Estimators with random_state=None draw the same numbers in every run."""
+    np.random.seed(0)  # noqa: NPY002, the generator of random_state=None
 
 
 @pytest.fixture

@@ -227,6 +227,6 @@ def test_a_random_field_in_meta_estimators():
     scores = cross_validate(crf, sequences, tags, cv=KFold(3), error_score="raise")
     assert scores["test_score"].tolist() == [1.0] * 3
     halving = HalvingGridSearchCV(
-        crf, {"c2": [0.1, 10.0]}, cv=2, min_resources=8, error_score="raise"
+        crf, {"c2": [0.1, 10.0]}, cv=2, min_resources=8, random_state=0
     )
     assert halving.fit(sequences, tags).best_params_ == {"c2": 0.1}

@@ -45,7 +45,7 @@ class Meeting:
     Attributes
     ----------
     given : object
-        What `Lockstep.advance` was called with first.
+        The argument of the first call of `Lockstep.advance`.
     """
 
     given: Any = None

@@ -31,9 +31,9 @@ over moments of the features (`_quasi_newton` says when), from the inverse H0 of
     H(a) = diag(a) (x) M + lam I,       lam = 1 / (C S),
 
 on the weights that sum to zero over the outcomes; M is the second moment of the
-features. Where all samples have the same probabilities p, the Hessian is
-(diag(p) - p p') (x) M + lam I. If p is 1 / r, the second term vanishes on these weights
-and a = p is exact; otherwise H is an approximation without this term. An intercept
+features. The Hessian is (diag(p) - p p') (x) M + lam I if all samples have the same
+probabilities p. If p is 1 / r, the second term vanishes on these weights and a = p is
+exact; otherwise H is an approximation without this term. An intercept
 turns M into the covariance: in b + W mean in place of b the Hessian is block-diagonal,
 so that gradients (g_w - g_b mean', g_b) are mapped to steps (s_w, s_b - s_w mean). In
 M's eigenbasis, variances v_j, it falls apart into one problem of r numbers for each j:

@@ -441,8 +441,6 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
 
 
 def parts_of(features: Any) -> dict[str, tuple[NgramVectorizer, float]]:
-    """The vectorizers whose columns are side by side, by name, with a factor of each.
-
     """The parts of a vectorizer of texts, by name, with the factor of each part.
 
     The dict is empty if a part is of another kind.

@@ -211,7 +211,7 @@ def test_misuse_of_sentences():
     lm = LanguageModel(AdditiveLM(delta=0.1))
     with pytest.raises(ValueError, match="fitted by fit"):
         clone(lm).fit(TEXT).partial_fit(TEXT)
-    with pytest.raises(ValueError, match="no sentence"):
+    with pytest.raises(ValueError, match="X is empty: give at least one sentence"):
         clone(lm).partial_fit([])
     with pytest.raises(TypeError, match="partial_fit needs a model over contexts"):
         LanguageModel(DummyClassifier()).partial_fit(TEXT)

@@ -347,8 +347,8 @@ def test_a_killed_fit_leaves_no_files(path, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "no sentence"),
-        (b"\n\n\n", "no sentence"),
+        (b"", "at least one sentence in"),
+        (b"\n\n\n", "at least one sentence in"),
         (b"a b\n\x00\x01\n", "line 2: a NUL byte"),
         ("a b\nc d\n".encode("utf-16"), "binary file or UTF-16|invalid UTF-8"),
         (b"a b\n\xff\xfe\n", "line 2: invalid UTF-8"),
