@@ -45,7 +45,10 @@ def estimate_discounts(
     """
     n = np.zeros(5)
     counts_of_counts(adjusted, n)
-    n = n if total is None else total(n)
+    return _estimated(n if total is None else total(n), kind, strict)
+
+
+def _estimated(n, kind, strict):
     needed = (1, 2) if kind == "single" else (1, 2, 3)
     for i in needed:
         if n[i] <= 0:
@@ -135,11 +138,15 @@ def find_discounts(
         given = np.atleast_2d(np.asarray(discount, dtype=np.float64))
         depths = first_depth + np.arange(len(levels))
         return given[np.minimum(depths, len(given) - 1)]
+    n = np.zeros((len(levels), 5))
+    for row, adjusted in zip(n, levels):
+        counts_of_counts(adjusted, row)
+    if total is not None:  # the unigrams are those of the whole tree already
+        deep = slice(int(first_depth == 0), None)
+        n[deep] = total(n[deep])
     rows, problems = [], []
-    for depth, adjusted in enumerate(levels, start=first_depth):
-        row, problem = estimate_discounts(
-            adjusted, discount, strict, total if depth else None
-        )
+    for depth, of_depth in enumerate(n, start=first_depth):
+        row, problem = _estimated(of_depth, discount, strict)
         if problem:
             problems.append(f"depth {depth}: {problem}")
         rows.append(row)

@@ -11,6 +11,7 @@ out:  the pairs and counts of the whole text, which do not depend on the parts
 
 from __future__ import annotations
 
+import pickle
 import tempfile
 import threading
 from bisect import bisect_left, bisect_right
@@ -151,6 +152,33 @@ class Column:
         for at in range(0, self.size, n):
             last = min(at + n, self.size)
             yield self.read(at, last, block[: last - at])
+
+
+class Stored:
+    """An object that can be pickled, with its arrays in a temporary file.
+
+    Parameters
+    ----------
+    x : object
+        The object.
+
+    folder : str or None
+        Folder of the file.
+    """
+
+    def __init__(self, x: Any, folder: str | None) -> None:
+        arrays: list[pickle.PickleBuffer] = []
+        self._rest = pickle.dumps(x, protocol=5, buffer_callback=arrays.append)
+        file = Spill(folder)
+        self._arrays = [
+            file.column(np.uint8, [np.frombuffer(array.raw(), dtype=np.uint8)])
+            for array in arrays
+        ]
+
+    def load(self) -> Any:
+        """A copy of the object in memory."""
+        arrays = [column.read(0, column.size) for column in self._arrays]
+        return pickle.loads(self._rest, buffers=arrays)
 
 
 class Level(NamedTuple):

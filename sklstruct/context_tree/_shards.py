@@ -54,7 +54,7 @@ class PairShard(Pairs):
         level_ptr = np.full(n_levels + 1, tree.n_nodes, dtype=np.int64)
         level_ptr[: tree.level_ptr.size] = tree.level_ptr
         tree = tree_of_arrays(tree.parent, tree.symbol, level_ptr, tree.n_symbols)
-        self._set(tree, pairs.ptr, pairs.target, pairs.parent)
+        self._set(tree, pairs.ptr, pairs.target, pairs._parent)
         self._exchange = exchange
 
     def total(self, x: Any) -> Any:

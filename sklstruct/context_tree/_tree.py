@@ -224,7 +224,9 @@ class ContextTree:
             here = self.level(k)
             keep[self.parent[here][keep[here]]] = True
         index = np.where(keep, np.cumsum(keep) - 1, -1).astype(np.int32)
-        sizes = np.add.reduceat(keep, self.level_ptr[:-1], dtype=np.int64)
+        # The last levels of a shard may be empty.
+        levels = map(self.level, range(self.n_levels))
+        sizes = np.array([np.count_nonzero(keep[here]) for here in levels])
         sizes = sizes[: int(np.flatnonzero(sizes)[-1]) + 1]
         parent = self.parent[keep]
         parent[1:] = index[parent[1:]]

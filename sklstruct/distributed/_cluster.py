@@ -5,9 +5,11 @@ in:   parts of a text, in any order
 2.    counts of each part, with the ids of this vocabulary, in a file of its worker
 3.    counts of each shard, merged from ranges of the files of all parts
 4.    the fits of the shards, in lockstep: requests in, one answer out
-out:  the numbers of the model, shard by shard
+out:  the numbers of the model, shard by shard, in files of the workers
 
-No step needs memory that grows with the text but for the tree of a shard. Tasks of step
+No step needs memory that grows with the text but for the tree of a shard: a worker has
+one of its shards in memory at a time, but all of them for a log-linear model, whose
+fit makes hundreds of requests. Tasks of step
 1 are run again by the cluster if a worker is lost. The counts of parts are lost with
 their worker, and are counted again when a shard asks for them. A shard that is lost in
 step 4 is merged again, and its state restored by the answers to all shards since the
@@ -25,7 +27,6 @@ from typing import Any
 
 import numpy as np
 
-from ..backoff import Counted
 from ..context_tree._shards import shard_bounds
 from ..symbols import Labels
 from . import _client
@@ -38,6 +39,11 @@ from ._client import (
     killed_worker,
     wait_for,
 )
+
+# Bytes for a pair in the fit of a model of counts; a shard may take so many times the
+# memory in which a part is counted.
+_BYTES_OF_A_PAIR = 40
+_SHARE = 2
 
 
 class Cluster:
@@ -235,7 +241,14 @@ class Cluster:
         """Free the counts."""
         self._counted = []
 
-    def shard(self, k: int) -> tuple[Callable[..., Counted], list]:
+    def shards_in_memory(self, n_pairs: int) -> int:
+        """The number of shards by which the memory of a worker has room for one.
+
+        n_pairs: an upper bound of the number of pairs in all shards.
+        """
+        return math.ceil(n_pairs * _BYTES_OF_A_PAIR / (_SHARE * self._memory))
+
+    def shard(self, k: int) -> tuple[Callable[..., tasks.ShardCounts], list]:
         """See `Shards`."""
         ids = Labels.of_ids(self._labels.n_classes, self._labels.n_symbols)
         return tasks.merge_parts, [self._count_parts(), k, ids, *self._depth]

@@ -20,8 +20,7 @@ from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 from .._checkpoint import Checkpoint, Keeper
-from ..backoff import BackoffClassifier, Counted
-from ..context_tree._shards import Joined
+from ..backoff import BackoffClassifier
 from ..symbols import Labels
 from . import _client
 from . import _tasks as tasks
@@ -38,7 +37,8 @@ _MOST_LOSSES = 3
 _DOUBT = 20.0
 _NEVER_ARRIVED = 300.0
 
-# Bytes of a piece of an answer that did not arrive as a whole.
+# Bytes of a piece of an answer that did not arrive as a whole, and of answers that are
+# repeated at once.
 _PIECE = 1 << 22
 
 # The result of a call to a shard whose worker is lost.
@@ -76,15 +76,18 @@ class AnswerLog:
         """Drop the answers after `mark_start`: a state has been written."""
         self._file.truncate(self._restart)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[list]:
+        """The answers in order, a few megabytes at a time."""
         self._file.seek(0, os.SEEK_END)
         end = self._file.tell()
         at = 0
         while at < end:
             self._file.seek(at)
-            value = pickle.load(self._file)
-            at = self._file.tell()
-            yield value
+            first, some = at, []
+            while at < end and at < first + _PIECE:
+                some.append(pickle.load(self._file))
+                at = self._file.tell()
+            yield some
 
     def close(self) -> None:
         """Delete the file."""
@@ -152,7 +155,7 @@ class Shards(Protocol):
     client: Any
     bounds: list[tuple[int, int]]
 
-    def shard(self, k: int) -> tuple[Callable[..., Counted], list]:
+    def shard(self, k: int) -> tuple[Callable[..., tasks.ShardCounts], list]:
         """A function that returns the counts of a shard, and its arguments."""
 
     def close(self) -> None:
@@ -191,9 +194,6 @@ class ShardDriver:
 
     bounds : list of (int, int)
         The newest symbols of the contexts of each shard.
-
-    n_levels : int
-        Number of levels of the whole tree, after `run`.
 
     n_exchanges : int
         Number of sums over all shards.
@@ -237,9 +237,8 @@ class ShardDriver:
     ) -> list[tuple[str, type[Warning]]]:
         """Drive the fits to their end; the warnings of the first shard."""
         self._make(range(self.n_shards))
-        self.n_levels = max(self.ask_all("n_levels"))
-        self._log.add(self.n_levels)  # starts the fit
-        last = [self.n_levels]
+        last = [max(self.ask_all("n_levels"))]
+        self._log.add(last[0])  # starts the fit
         while True:
             requests = self._round(last)
             kinds = {request.kind for request in requests}
@@ -398,8 +397,7 @@ class ShardDriver:
         self, estimator: BackoffClassifier, max_depth: int, labels: Labels
     ) -> None:
         """Copy the model from the shards into an estimator; see `gather`."""
-        joined = Joined(self.ask_all("pairs"))
-        gather(estimator, joined, partial(self.ask_all, "model"), max_depth, labels)
+        gather(estimator, partial(self.ask_all, "model"), max_depth, labels)
 
     def _round(self, answers):
         """The requests of all shards after the answers; lost shards are restored."""
@@ -416,8 +414,8 @@ class ShardDriver:
     def _replay(self, k):
         """The request of a new shard after all answers so far; _LOST if it is lost."""
         request = None
-        for reply in self._log:
-            request = self._wait(k, self.begin(k, "advance", [reply]))
+        for replies in self._log:
+            request = self._wait(k, self.begin(k, "advance", replies))
             if request is _LOST:
                 break
         return request

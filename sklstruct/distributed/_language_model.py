@@ -310,9 +310,13 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
             rows = self._rows(cluster, lm, labels, False)
             shards = rows.words(remote).shards(remote)
         else:
+            longest, sizes = remote.max_depth, text.sizes(labels)
             n_shards = self._count_shards(cluster)
-            longest = remote.max_depth
-            cluster.count(labels, text.sizes(labels), lm.max_depth, longest, n_shards)
+            if self.n_shards is None and sharded_fit(estimator).restarts:
+                depth = lm.max_depth if longest is None else longest
+                n_pairs = (depth + 1) * int(sizes.sum())
+                n_shards = max(n_shards, cluster.shards_in_memory(n_pairs))
+            cluster.count(labels, sizes, lm.max_depth, longest, n_shards)
         driver = ShardDriver(shards, remote, checkpoint)
         try:
             with sharded_fit(estimator).reporting(estimator) as report:

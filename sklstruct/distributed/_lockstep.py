@@ -6,7 +6,8 @@ requests of all shards and gives all of them the same answer (`Lockstep.advance`
 threads of one process or over a network.
 
 The state of a shard depends only on its data and the answers so far. A lost shard is
-therefore restored by giving a new one the same answers.
+therefore restored by giving a new one the same answers. A shard of few requests need
+not stay in memory between them: it is restored in the same way for the next answer.
 """
 
 from __future__ import annotations
@@ -58,8 +59,10 @@ class Meeting:
         """The answer to a request."""
         self.requests.put(Request(kind, value))
         answer = self.answers.get()
-        if isinstance(answer, Abandoned):
-            raise answer
+        if answer is Abandoned:
+            # Not an object that this frame knows: it would keep the frame, and with it
+            # the arrays of the fit.
+            raise Abandoned
         return answer
 
     def total(self, x: np.ndarray) -> np.ndarray:
@@ -98,7 +101,12 @@ class Lockstep:
 
     def close(self) -> None:
         """End the thread at its request."""
-        self._meeting.answers.put(Abandoned())
+        self._meeting.answers.put(Abandoned)
+
+    def end(self) -> None:
+        """End the thread at its request, and wait until its memory is free."""
+        self.close()
+        self._thread.join()
 
     def __del__(self) -> None:
         self.close()

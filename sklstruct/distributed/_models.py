@@ -17,6 +17,7 @@ import numpy as np
 from .._parallel import ThreadMap
 from ..backoff import BackoffClassifier, BackoffModel, Counted, single_precision
 from ..backoff._estimator import check_parameters
+from ..context_tree import Pairs, merge_trees, pairs_of_arrays
 from ..context_tree._shards import Joined, PairShard
 from ..loglinear import PENALTIES, StructuredLogLinearLM
 from ..loglinear._estimator import reporting, set_result
@@ -40,6 +41,7 @@ Keep = Callable[[Callable[[], dict[str, Any]]], Any]
 class ShardModel(NamedTuple):
     """The part of a model that belongs to a shard."""
 
+    pairs: Pairs
     log_prob: np.ndarray  # (n_pairs,)
     log_backoff: np.ndarray  # (n_nodes,)
     of_pairs: dict[str, np.ndarray]  # fitted attributes with an entry per pair
@@ -53,15 +55,12 @@ class ShardedFit:
 
     # Fitted attributes with an entry for each pair.
     of_pairs: tuple[str, ...] = ()
+    # Whether a fit makes so few requests that it can begin anew for each answer, so
+    # that the shards of a worker are in memory one after the other.
+    restarts = True
 
     def check(self, estimator: Any) -> None:
         """ValueError for parameters that are not possible on shards."""
-        min_count = getattr(estimator, "min_count", 1)
-        if np.max(min_count) > 1:
-            raise ValueError(
-                f"min_count={min_count!r} of {type(estimator).__name__} is not "
-                "possible on the shards of a tree; leave it 1, and prune the model"
-            )
         if estimator.held_out_share is not None:
             raise ValueError(
                 "discount='tuned' needs held-out samples of all shards together; tune "
@@ -75,10 +74,10 @@ class ShardedFit:
 
     def fit(
         self, estimator: Any, counted: Counted, keep: Keep, report: Report
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(log_prob, log_backoff) of a shard."""
+    ) -> tuple[Pairs, np.ndarray, np.ndarray]:
+        """(pairs, log_prob, log_backoff) of a shard; there may be fewer pairs."""
         model = estimator.fit_counted(counted, overwrite=True).backoff_model_
-        return model.log_prob, model.log_backoff
+        return model.pairs, model.log_prob, model.log_backoff
 
     def reporting(self, estimator: Any) -> AbstractContextManager[Report]:
         """The context of a whole fit; yields the function that iterations report to."""
@@ -92,6 +91,7 @@ class LogLinearFit(ShardedFit):
     """The fit of a log-linear model on shards."""
 
     of_pairs = ("coef_",)
+    restarts = False
 
     def check(self, estimator: StructuredLogLinearLM) -> None:
         penalty, solver = penalty_of(estimator), solver_of(estimator)
@@ -119,7 +119,7 @@ class LogLinearFit(ShardedFit):
         counted: Counted,
         keep: Keep,
         report: Report,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[Pairs, np.ndarray, np.ndarray]:
         with ThreadMap(estimator.n_jobs) as parallel:
             problem = bind(estimator, counted.pairs, counted.count, parallel)
             fit = Fit(estimator, problem)
@@ -127,7 +127,7 @@ class LogLinearFit(ShardedFit):
             result = fit.solve(fit.start(), report)
             _, log_prob, log_backoff = backoff_numbers(problem, result.w)
         set_result(estimator, fit, result)
-        return log_prob, log_backoff
+        return counted.pairs, log_prob, log_backoff
 
     def reporting(
         self, estimator: StructuredLogLinearLM
@@ -207,19 +207,24 @@ def fit_shard(
     how, weight = FITS[type(estimator)], None
     if facts:
         weight = single_precision(shard.node_sums(counted.count))
-    numbers = how.fit(estimator, replace(counted, pairs=shard), keep, report)
+    pairs, *numbers = how.fit(estimator, replace(counted, pairs=shard), keep, report)
+    tree = pairs.tree
+    if pairs is shard:
+        tree = counted.pairs.tree  # without empty levels
+    elif weight is not None:  # the model has fewer contexts
+        weight = weight[merge_trees([counted.pairs.tree, tree])[1][1]]
+    pairs = pairs_of_arrays(tree, pairs.ptr, pairs.target)
     fitted = {
         name: value
         for name, value in vars(estimator).items()
         if name.endswith("_") and name not in ("backoff_model_", "classes_")
     }
     of_pairs = {name: fitted.pop(name) for name in how.of_pairs}
-    return ShardModel(*numbers, of_pairs, fitted, weight)
+    return ShardModel(pairs, *numbers, of_pairs, fitted, weight)
 
 
 def gather(
     estimator: BackoffClassifier,
-    joined: Joined,
     models: Callable[[str], list],
     max_depth: int,
     labels: Labels,
@@ -231,9 +236,6 @@ def gather(
     estimator : BackoffClassifier
         Not fitted; it is fitted afterwards.
 
-    joined : Joined
-        The whole tree.
-
     models : callable
         Called with the name of a field of `ShardModel`; returns those of all shards.
 
@@ -244,9 +246,7 @@ def gather(
         The meaning of the ids.
     """
     # One array after the other: those of all shards take as much memory as the whole.
-    how = FITS[type(estimator)]
-    for name, value in models("fitted")[0].items():
-        setattr(estimator, name, value)
+    how, joined = FITS[type(estimator)], Joined(models("pairs"))
     of_pairs = models("of_pairs")
     for name in how.of_pairs:
         setattr(estimator, name, joined.of_pairs([part[name] for part in of_pairs]))
@@ -258,5 +258,7 @@ def gather(
     if weights[0] is not None:
         model.node_weight = joined.of_nodes(weights)
     estimator.adopt(model, max_depth)
+    for name, value in models("fitted")[0].items():
+        setattr(estimator, name, value)
     how.finish(estimator)
     return estimator

@@ -13,12 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._files import open_write
-from ..backoff import Counted, count_windows
+from ..backoff import count_windows
 from ..context_tree import Columns
 from ..mixture._transforms import Reader
 from ..symbols import Labels, NumberedText, SentenceEncoder, encode, learn_symbols
 from ..word_classes import ExchangeClustering
 from ..word_classes._counts import count_features, neighbour_ids
+from ._tasks import ShardCounts
 
 _NOT_THERE = (
     "folder: all workers and the client must see it under this name; give "
@@ -180,7 +181,7 @@ def count_shard(
     n_symbols: int,
     depth: int,
     min_count: int,
-) -> Counted:
+) -> ShardCounts:
     """The counts of a shard, from the files of all parts.
 
     Parameters
@@ -219,4 +220,4 @@ def count_shard(
         raise
     # Every shard has the root of all samples.
     counted.count[: totals.size] = totals
-    return counted
+    return ShardCounts.of_counted(counted)

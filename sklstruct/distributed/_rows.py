@@ -27,7 +27,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
-from ..backoff import BackoffClassifier, BackoffModel, Counted
+from ..backoff import BackoffClassifier, BackoffModel
 from ..context_tree._shards import shard_bounds
 from ..mixture import MixtureLM
 from ..mixture._base import one_group
@@ -41,6 +41,7 @@ from . import _row_tasks as tasks
 from ._cluster import Cluster
 from ._driver import ShardDriver
 from ._models import sharded_fit
+from ._tasks import ShardCounts
 
 
 def check_composed(estimator: Any, n_columns: int) -> None:
@@ -168,7 +169,7 @@ class RowShards:
                 piece = tasks.Piece(path, int(start[first]), int(start[last]))
                 pieces.append(piece)
 
-    def shard(self, k: int) -> tuple[Callable[..., Counted], list]:
+    def shard(self, k: int) -> tuple[Callable[..., ShardCounts], list]:
         """See `Shards`."""
         return tasks.count_shard, [self._pieces[k], *self._how]
 

@@ -61,7 +61,8 @@ def save_shards(
             f"path={path!r} must be a regular file: all shards write to it"
         )
     if format == "arpa":
-        plan: Any = ArpaPlan(labels, driver.bounds, driver.n_levels, path, **options)
+        n_levels = max(driver.ask_all("n_levels"))
+        plan: Any = ArpaPlan(labels, driver.bounds, n_levels, path, **options)
         save: Callable = save_arpa
     elif format == "native":
         plan, save = NativePlan(labels, **options), save_native
@@ -77,7 +78,6 @@ def save_shards(
             with open(os.path.join(folder, PLAN), "wb") as out:
                 pickle.dump(plan, out, protocol=5)
             save(partial(driver.ask_all, "write", folder), plan, folder, file)
-            driver.ask_all("end_write")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -6,6 +6,7 @@ them again if a worker is lost. A fit is an object with a state, one for each sh
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import pickle
@@ -17,10 +18,11 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from .._checkpoint import NO_KEEPER, Checkpoint, FitKeeper, Keeper
 from ..backoff import BackoffClassifier, Counted, count_parts
-from ..context_tree import CountRuns, Level, Pairs, Run, Spill, pairs_of_arrays
+from ..context_tree import CountRuns, Level, Run, Spill, Stored
 from ..context_tree._shards import PairShard
 from ..symbols import (
     Labels,
@@ -30,9 +32,10 @@ from ..symbols import (
     number_sentences,
 )
 from ..symbols._text import OddSpaces
+from . import _client
 from ._client import PartLost, import_distributed
 from ._lockstep import DONE, ERROR, KEEP, KEPT, Lockstep, Meeting, Request
-from ._models import ShardModel, fit_shard
+from ._models import FITS, ShardModel, fit_shard
 
 # Last answers of a shard that are stored, in case that the client could not receive
 # them: more than the running calls to one shard.
@@ -154,13 +157,33 @@ class PartCounts:
         return [columns[j].read(start, stop) for j, start, stop in wanted]
 
 
+class ShardCounts(NamedTuple):
+    """The counts of a shard, in a file of its worker."""
+
+    run: Run
+    labels: Labels
+    max_depth: int
+    depth: int
+
+    @classmethod
+    def of_counted(cls, counted: Counted) -> ShardCounts:
+        """Write counts to a file of this worker."""
+        folder = get_worker().local_directory
+        run = Run.of_pairs(counted.pairs, counted.count, folder)
+        return cls(run, counted.labels, counted.max_depth, counted.depth)
+
+    def load(self) -> Counted:
+        """The counts in memory."""
+        return Counted(*self.run.pairs(), self.labels, self.max_depth, self.depth)
+
+
 def merge_parts(
     parts: list[tuple[str, str]], shard: int, labels: Labels, max_depth: int, depth: int
-) -> Counted:
-    """The counts of a shard, in memory; see `merge_runs`."""
+) -> ShardCounts:
+    """The counts of a shard; see `merge_runs`."""
     n_symbols = labels.known_symbols("counting").size
     run = merge_runs(parts, shard, n_symbols)
-    return Counted(*run.pairs(), labels, max_depth, depth)
+    return ShardCounts(run, labels, max_depth, depth)
 
 
 def merge_runs(parts: list[tuple[str, str]], shard: int, n_symbols: int) -> Run:
@@ -196,9 +219,17 @@ def _copy_part(address, key, shard, n_symbols, folder):
     def ask(method, *arguments):
         # As `distributed.Actor` does, which waits forever for some lost workers.
         async def call():
-            return await worker.rpc(address).actor_execute(
-                actor=key, function=method, args=[shard, *arguments]
+            asked = asyncio.ensure_future(
+                worker.rpc(address).actor_execute(
+                    actor=key, function=method, args=[shard, *arguments]
+                )
             )
+            # Dask tries for half a minute to reach a worker that is gone.
+            while not (await asyncio.wait([asked], timeout=_client.PATIENCE))[0]:
+                if not (await worker.scheduler.who_has(keys=[key]))[key]:
+                    asked.cancel()
+                    raise KeyError(key)
+            return await asked
 
         try:
             found = sync(worker.loop, call)
@@ -345,10 +376,13 @@ class ShardKeeper(FitKeeper):
 class ShardFit:
     """The fit of one shard on a worker, driven from outside; see `Lockstep`.
 
+    The counts and the fitted model are in files of the worker, and in memory only while
+    a method needs them. A fit that `restarts` has ended when `advance` returns.
+
     Parameters
     ----------
     count : callable
-        Returns the branches and their counts, a `Counted`.
+        Returns the branches and their counts, a `ShardCounts`.
 
     arguments : list
         Of `count`.
@@ -371,7 +405,7 @@ class ShardFit:
 
     def __init__(
         self,
-        count: Callable[..., Counted],
+        count: Callable[..., ShardCounts],
         arguments: list,
         estimator: BackoffClassifier,
         shard: int,
@@ -382,12 +416,10 @@ class ShardFit:
         here = versions()
         if here != wanted:
             raise RuntimeError(version_error(wanted, {"a worker": here}))
-        counted = count(*arguments)
-        pairs = counted.pairs
-        self._pairs = pairs
+        self._counts = counts = count(*arguments)
+        self._restarts = FITS[type(estimator)].restarts
         self._shard = shard
-        self._model: ShardModel | None = None
-        self._writer: tuple[str, Any] | None = None
+        self._model: Stored | None = None
 
         # The thread must not refer to this object, whose deletion ends the thread.
         def run(meeting):
@@ -397,25 +429,28 @@ class ShardFit:
                 path, number = checkpoint
                 return ShardKeeper(meeting, path, shard, number, identity())
 
+            counted, model = counts.load(), clone(estimator)
             # The number of levels of the whole tree is given.
-            branches = PairShard(pairs, meeting.given, meeting)
-            return fit_shard(estimator, branches, counted, keep, meeting.report, facts)
+            branches = PairShard(counted.pairs, meeting.given, meeting)
+            return fit_shard(model, branches, counted, keep, meeting.report, facts)
 
-        self._lockstep = Lockstep(run)
+        self._run = run
+        self._lockstep: Lockstep | None = None
+        self._given: list = []  # all answers, if the fit restarts
         self._answers: OrderedDict[int, Request] = OrderedDict()
         self._packed = b""
 
     def n_levels(self) -> int:
-        """Number of levels."""
-        return self._pairs.tree.n_levels
+        """Number of levels of the fitted model; before, of the counts."""
+        if self._model is None:
+            return len(self._counts.run.levels)
+        return self._fitted().pairs.tree.n_levels
 
     def describe(self) -> tuple[str, int, int]:
-        """(process, numbers of nodes and pairs)."""
-        return (
-            _process_name(),
-            self._pairs.tree.n_nodes,
-            self._pairs.n_pairs,
-        )
+        """(process, numbers of counted nodes and pairs)."""
+        levels = self._counts.run.levels
+        n_nodes, n_pairs = (sum(level[i].size for level in levels) for i in range(2))
+        return _process_name(), n_nodes, n_pairs
 
     def do(self, number: int, method: str, *arguments: Any) -> Request:
         """The result of a method, for the call of this number.
@@ -452,52 +487,46 @@ class ShardFit:
 
     def advance(self, answers: list) -> Request:
         """Continue with one answer after the other; the request after the last."""
+        if self._lockstep is None:
+            self._lockstep = Lockstep(self._run)
+        if self._restarts:
+            self._given = answers = self._given + answers
         for answer in answers:
             request = self._lockstep.advance(answer)
+        if self._restarts or request.kind == DONE:
+            self._lockstep.end()
+            self._lockstep = None
         if request.kind == DONE:
-            self._model, notes = request.value
+            model, notes = request.value
+            self._model = Stored(model, get_worker().local_directory)
             return Request(DONE, notes)
         if request.kind == ERROR:
             return Request(ERROR, Failure.of(request.value))
         return request
 
-    def pairs(self) -> Pairs:
-        """The pairs, without their parents."""
-        pairs = self._pairs
-        return pairs_of_arrays(pairs.tree, pairs.ptr, pairs.target)
-
     def model(self, name: str) -> Any:
         """A field of the fitted model."""
         return getattr(self._fitted(), name)
 
-    def _fitted(self):
+    def _fitted(self) -> ShardModel:
         if self._model is None:
             raise RuntimeError("the fit of this shard has not ended")
-        return self._model
+        return self._model.load()
 
     def write(self, folder: str, step: str, *arguments: Any) -> Any:
         """A step of writing a file, by the plan in a folder that all workers see."""
-        if self._writer is None or self._writer[0] != folder:
-            path = os.path.join(folder, PLAN)
-            try:
-                with open(path, "rb") as file:
-                    plan = pickle.load(file)
-            except FileNotFoundError as exc:
-                exc.add_note(
-                    "path: the folder of the file must be one that this process and "
-                    "all workers see under the same name"
-                )
-                raise
-            model = self._fitted()
-            writer = plan.of_shard(
-                self._shard, self._pairs, model.log_prob, model.log_backoff
+        try:
+            with open(os.path.join(folder, PLAN), "rb") as file:
+                plan = pickle.load(file)
+        except FileNotFoundError as exc:
+            exc.add_note(
+                "path: the folder of the file must be one that this process and "
+                "all workers see under the same name"
             )
-            self._writer = folder, writer
-        return getattr(self._writer[1], step)(*arguments)
-
-    def end_write(self) -> None:
-        """Free what the steps need."""
-        self._writer = None
+            raise
+        pairs, log_prob, log_backoff, *_ = self._fitted()
+        writer = plan.of_shard(self._shard, pairs, log_prob, log_backoff)
+        return getattr(writer, step)(*arguments)
 
 
 def version_error(wanted: dict[str, str], found: dict[str, Any]) -> str:

@@ -135,6 +135,15 @@ def test_every_gate(client, weights):
         same_mixture(one, on_cluster(estimator, max_depth=3).fit(text))
 
 
+def test_a_gate_over_models_without_rare_ngrams(client):
+    """The training weights of the contexts that stay."""
+    text = sentences()
+    models = [("kn", KneserNeyLM(min_count=[1, 2, 3])), ("wb", WittenBellLM())]
+    estimator = MixtureLM(models, weights="logistic")
+    one = LanguageModel(estimator, max_depth=3).fit(text)
+    same_mixture(one, on_cluster(estimator, max_depth=3).fit(text))
+
+
 def test_a_named_model(client):
     text = sentences()
     one, many = LanguageModel("fast").fit(text), on_cluster("fast").fit(text)
@@ -235,7 +244,7 @@ def test_contexts_of_few_samples_are_left_out(client, least, n_shards, tmp_path)
         assert shards.read_bytes() == here.read_bytes()
 
 
-def test_shards_count_what_files_hold(tmp_path):
+def test_shards_count_what_files_hold(client, tmp_path):
     """Against the counts of the same columns in memory; a shard has some of them."""
     from sklstruct.backoff import count_windows
 
@@ -249,7 +258,7 @@ def test_shards_count_what_files_hold(tmp_path):
     cut = int((columns[1] < 2).sum())
     for first, last in ((0, 300), (0, cut), (cut, 300), (9, 9)):
         piece = Piece(str(tmp_path / "part"), first, last)
-        got = count_shard([piece], totals, 5, 3, 4)
+        got = client.submit(count_shard, [piece], totals, 5, 3, 4).result().load()
         here = np.ascontiguousarray(columns[:, order[first:last]])
         want = count_windows(
             Columns(lambda k, here=here: here[k], last - first, 3), here[0],

@@ -28,9 +28,7 @@ from sklstruct.distributed._models import (
     sharded_fit,
 )
 from sklstruct.loglinear import L1, ElasticNet, Penalty
-from sklstruct.smoothing import (
-    WittenBellLM,
-)
+from sklstruct.smoothing import AbsoluteDiscountLM, WittenBellLM
 from sklstruct.symbols import Labels
 
 warnings_expected = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -113,12 +111,11 @@ def fit_sharded(model, pairs, count, n_shards, max_depth=3, stop_after=None):
         [function(*part) for part in parts], stop_after
     )
     labels = Labels.of_ids(pairs.n_classes, pairs.tree.n_symbols)
-    joined = Joined([part for part, _ in parts])
 
     def fields(name):
         return [getattr(one, name) for one in models]
 
-    fitted = gather(clone(model), joined, fields, max_depth, labels)
+    fitted = gather(clone(model), fields, max_depth, labels)
     return fitted, notes, log
 
 
@@ -198,6 +195,10 @@ def test_counts_of_shards(weighted):
         *(kind() for kind, way in FITS.items() if type(way) is ShardedFit),
         KneserNeyLM(discount="single", interpolate=False),
         KneserNeyLM(discount=[0.4, 0.9]),
+        KneserNeyLM(min_count=[1, 2, 3]),
+        KneserNeyLM(min_count=1000),
+        KneserNeyLM(min_count=2, interpolate=False, discount=0.5),
+        AbsoluteDiscountLM(min_count=[1, 1, 4]),
         WittenBellLM(interpolate=False),
     ],
     ids=str,

@@ -170,11 +170,12 @@ class KatzLM(_engine.NGramSmoother):
         self.discount_ratios_ = np.full((n_levels, self.k), np.nan)
         discounts = np.zeros((n_levels, self.k + 1))
         problems = []
+        n = np.zeros((n_levels, self.k + 2))
         for depth in range(first_level, n_levels):
-            n = np.zeros(self.k + 2)
-            counts_of_counts(count[pairs.level(depth)], n)
-            n = pairs.total(n) if depth else n
-            ratios, problem = katz_ratios(n)
+            counts_of_counts(count[pairs.level(depth)], n[depth])
+        n[1:] = pairs.total(n[1:])
+        for depth in range(first_level, n_levels):
+            ratios, problem = katz_ratios(n[depth])
             if problem:
                 problems.append(f"depth {depth}: {problem}; k={ratios.size}")
             self.discount_ratios_[depth] = 1.0
