@@ -62,14 +62,16 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
     parts of the text that it reads, in pieces that fit its memory, and writes the
     counts to its disk. The branches are divided into shards of about equal numbers of
     samples. A shard merges the counts of its branches from the disks. The program that
-    fits a model in one process runs on all shards at the same time. In an iteration the
-    shards exchange the sums at the root: a few arrays with one number for each class.
-    For any number of workers, the result is equal to the result of `LanguageModel`:
-    exactly for models of counts, and up to rounding for log-linear models.
+    fits a model in one process runs on all shards, and stops at each sum over the
+    shards. A worker has one shard of a smoother in memory at a time, and all its shards
+    of a log-linear model. In an iteration the shards exchange the sums at the root: a
+    few arrays with one number for each class. For any number of workers, the result is
+    equal to the result of `LanguageModel`: exactly for models of counts, and up to
+    rounding for log-linear models.
 
-    After `fit` the model is on the workers, and can be larger than the memory of one
-    machine. `compute` copies the model to this process, as a `LanguageModel`. `save`
-    writes a file from the workers.
+    After `fit` the model is in files on the disks of the workers, and can be larger
+    than their memory. `compute` copies the model to this process, as a `LanguageModel`.
+    `save` writes a file from the workers.
 
     Parameters
     ----------
@@ -96,7 +98,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
     n_shards : int, default=None
         Number of shards, at least 1; it may exceed that of the workers. The same number
         gives the same model, bit by bit, on any number of workers. None: the number of
-        workers when `fit` is called. A fit continues from a checkpoint with the same
+        workers when `fit` is called; for a smoother more, if a shard would not fit into
+        half of a worker's memory. A fit continues from a checkpoint with the same
         number only, so give the number with a checkpoint.
 
     folder : str or os.PathLike, default=None
@@ -113,8 +116,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         put together in this process, and is there after `fit`.
 
     shard_sizes_ : list of tuple (str, int, int)
-        For each shard the process that fitted it, and its numbers of contexts and of
-        pairs, the root included. Those of all fits, if the models of a mixture were
+        For each shard the process that fitted it, and its numbers of counted contexts
+        and pairs, the root included. Those of all fits, if the models of a mixture were
         fitted one after the other.
 
     n_exchanges_ : int

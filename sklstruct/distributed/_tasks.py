@@ -417,6 +417,7 @@ class ShardFit:
         if here != wanted:
             raise RuntimeError(version_error(wanted, {"a worker": here}))
         self._counts = counts = count(*arguments)
+        self._n_levels = len(counts.run.levels)
         self._restarts = FITS[type(estimator)].restarts
         self._shard = shard
         self._model: Stored | None = None
@@ -442,9 +443,7 @@ class ShardFit:
 
     def n_levels(self) -> int:
         """Number of levels of the fitted model; before, of the counts."""
-        if self._model is None:
-            return len(self._counts.run.levels)
-        return self._fitted().pairs.tree.n_levels
+        return self._n_levels
 
     def describe(self) -> tuple[str, int, int]:
         """(process, numbers of counted nodes and pairs)."""
@@ -499,6 +498,7 @@ class ShardFit:
         if request.kind == DONE:
             model, notes = request.value
             self._model = Stored(model, get_worker().local_directory)
+            self._n_levels = model.pairs.tree.n_levels
             return Request(DONE, notes)
         if request.kind == ERROR:
             return Request(ERROR, Failure.of(request.value))
