@@ -141,9 +141,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
     If a worker is lost, other workers count its parts of the text again, merge its
     shards, and repeat the answers to all shards since the last checkpoint, or since the
     beginning; the other shards wait. Shards of contexts in `folder` are made from its
-    files. The result is the same bit by bit. If the
-    scheduler is lost, the fit ends with an error; with a checkpoint the same fit on
-    another cluster continues from it.
+    files. The result is the same bit by bit. If the scheduler is lost, the fit ends
+    with an error; with a checkpoint the same fit on another cluster continues from it.
 
     For many small fits, such as `GridSearchCV` over `LanguageModel`, this class is not
     needed: ``joblib.parallel_config("dask")`` sends whole fits to the workers.

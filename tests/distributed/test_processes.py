@@ -1,5 +1,6 @@
 """On clusters of real processes: searches, signals, losses, answers, versions."""
 
+import filecmp
 import gc
 import os
 import pickle
@@ -35,10 +36,9 @@ from sklstruct import HierarchicalClassifier, KneserNeyLM, StructuredLogLinearLM
 from sklstruct.distributed import _driver
 from sklstruct.distributed._cluster import Cluster
 from sklstruct.distributed._driver import ShardDriver
-from sklstruct.distributed._parts import Vocabulary, text_parts
 from sklstruct.language_model import LanguageModel
 from sklstruct.smoothing import WittenBellLM
-from sklstruct.symbols import TextFile, VocabularyRules
+from sklstruct.symbols import TextFile
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -373,38 +373,26 @@ def peak_of_memory(dask_worker=None):
     return next(int(x.split()[1]) for x in lines if x.startswith("VmHWM")) * 1024
 
 
-def bytes_of_counts(*parts):
-    """Bytes of a shard that is merged on the disk; a model would be in memory."""
-    from sklstruct.distributed._tasks import merge_runs
-
-    columns = merge_runs(*parts).columns()
-    return sum(column.size * column.dtype.itemsize for column in columns)
-
-
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
-def test_memory_of_counting_on_workers_does_not_grow_with_the_text(tmp_path):
-    """Counting gets 50 MB for 180 MB of counts. The model of a shard is not made."""
-    rng, peaks, counts = np.random.default_rng(0), [], []
+def test_memory_of_workers_does_not_grow_with_the_text(tmp_path):
+    """Counting gets 50 MB, and a shard 100 MB, for models of 70 MB and of 250 MB."""
+    rng, peaks, sizes = np.random.default_rng(0), [], []
+    path, model = tmp_path / "text.txt", tmp_path / "model.sklm"
     with local_client(processes=True, memory_limit=450_000_000) as client:
+        trainer = on_cluster(KneserNeyLM(discount=0.5), max_depth=3, client=client)
         for n in (1_000_000, 4_000_000):
             words = np.concatenate([np.arange(1000), rng.integers(1000, size=n)])
-            path = tmp_path / f"{n}.txt"
             lines = [" ".join(map(str, row)) for row in words.reshape(-1, 20)]
             path.write_text("\n".join(lines) + "\n")
-            parts, memory = text_parts(TextFile(path), client, "word")
-            assert memory == 50e6
-            cluster = Cluster(client, parts, memory=memory)
-            text = Vocabulary(cluster.read())
-            labels = VocabularyRules().find_labels(text)
-            cluster.count(labels, text.sizes(labels), 3, None, 2)
-            counts.append(0)
-            for k in range(2):
-                found = cluster._count_parts(), k, labels.n_symbols
-                counts[-1] += cluster.result(cluster.submit(bytes_of_counts, *found))
+            trainer.fit(TextFile(path)).save(model)
+            assert trainer.n_lost_shards_ == 0
+            sizes.append(model.stat().st_size)
             peaks.append(max(client.run(peak_of_memory).values()))
-            cluster.close()
-    assert counts[1] - counts[0] > 120e6
+    assert sizes[1] - sizes[0] > 150e6
     assert peaks[1] - peaks[0] < 45e6
+    one = LanguageModel(KneserNeyLM(discount=0.5), max_depth=3).fit(TextFile(path))
+    one.save(tmp_path / "one.sklm")
+    assert filecmp.cmp(model, tmp_path / "one.sklm", shallow=False)
 
 
 # --------------------------------------------------------------------- versions
