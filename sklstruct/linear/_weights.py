@@ -330,13 +330,19 @@ class NodeWeights(CheckedState):
         padding = np.repeat(self.lane_ptr[:-1] - _ptr(size)[:-1], size)
         return self.intercept[padding + np.arange(padding.size)]
 
+    def whole(self) -> list[NDArray] | None:
+        """Weights (n_features, outcomes) of each node; None if any are not stored."""
+        lanes, cell = np.diff(self.lane_ptr), self.cell.view(np.float32)
+        if self.start.size or (np.diff(self.cell_ptr) < lanes * self.n_features).any():
+            return None
+        each = zip(self.cell_ptr[:-1], self.cell_ptr[1:], lanes, self.n_outcomes)
+        return [cell[a:b].reshape(-1, M)[:, :m] for a, b, M, m in each]
+
     def dense(self) -> NDArray:
         """Weights (all outcomes, n_features); a view if it can be one."""
-        if self.n_nodes == 1 and self.start.size == 0:
-            M, m = int(self.lane_ptr[1]), int(self.n_outcomes[0])
-            rows = self.cell.view(np.float32).reshape(-1, M)
-            if rows.shape[0] == self.n_features:
-                return rows[:, :m].T
+        whole = self.whole()
+        if whole is not None and self.n_nodes == 1:
+            return whole[0].T
         out = np.zeros((int(self.n_outcomes.sum()), self.n_features), dtype=np.float32)
         at = 0
         for v, m in enumerate(self.n_outcomes.tolist()):
