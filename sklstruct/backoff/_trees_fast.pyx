@@ -237,6 +237,12 @@ cdef class Backoff(Model):
     def grouped(self, group):
         return Backoff(self.model, self.source, group)
 
+    def finds_as(self, Backoff other):
+        """Whether another model finds the same node of each context."""
+        return self.tree.path is not None and self.tree.path is other.tree.path and (
+            np.array_equal(self.parent, other.parent)
+            and np.array_equal(self.tree.symbol, other.tree.symbol))
+
     def keep_path(self, bint rows):
         """Let a place keep its last path, where contexts are not located in blocks, and
         the rows of probabilities along it. Before the first place is made."""
