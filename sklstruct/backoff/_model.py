@@ -268,6 +268,11 @@ class BackoffModel(Distribution):
         """The compiled model whose contexts are nodes."""
         return Backoff(self)
 
+    @cached_property
+    def of_symbols(self) -> Backoff:
+        """The compiled model whose contexts are symbols."""
+        return Backoff(self, Path(self.max_depth, self.n_symbols))
+
     def compiled(self, source: Any) -> Model:
         """As `Distribution.compiled`; contexts may also be read along a `Path`."""
         if isinstance(source, np.ndarray):
