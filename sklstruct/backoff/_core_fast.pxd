@@ -33,8 +33,7 @@
 #
 # Python asks about many contexts by the loop of the base: `targets`, `rows`, `best_of`,
 # `draws`, `group_sums`, `all_facts`; `prepare` comes before a `best` or `draw`.
-# For a single context take a place from the pool: place = self.borrow(); ...;
-# self.places.append(place).
+# For a single context: place = self.borrow(); ...; self.spare = place.
 from libc.stdint cimport int64_t
 
 
@@ -63,7 +62,7 @@ cdef class Model:
     cdef readonly bint by_proba
     cdef readonly bint sorted_is_faster  # than the order of a text
     cdef public list arrays  # the `ArrayModel`s inside
-    cdef list places
+    cdef Place spare
 
     cdef void open(self, char* place) noexcept nogil
     cdef int locate(

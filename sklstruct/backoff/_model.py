@@ -24,7 +24,7 @@ from ..context_tree._links import drop_newest
 from ..symbols import Labels, check_sizes
 from . import _backoff_fast
 from ._core_fast import Model
-from ._distribution import Distribution
+from ._distribution import Distribution, class_ids
 from ._trees_fast import Backoff, Path
 
 # A probability computed as a sum may pass 1 by rounding.
@@ -268,6 +268,11 @@ class BackoffModel(Distribution):
         """The compiled model whose contexts are nodes."""
         return Backoff(self)
 
+    @cached_property
+    def of_symbols(self) -> Backoff:
+        """The compiled model whose contexts are symbols."""
+        return Backoff(self, Path(self.max_depth, self.n_symbols))
+
     def compiled(self, source: Any) -> Model:
         """As `Distribution.compiled`; contexts may also be read along a `Path`."""
         if isinstance(source, np.ndarray):
@@ -311,6 +316,12 @@ class BackoffModel(Distribution):
             If `contexts` does not hold integers in -1..n_symbols-1.
         """
         return self.tree.find_windows(contexts)
+
+    def target(self, at: ArrayLike, y: ArrayLike) -> NDArray:
+        """As `Distribution.target`."""
+        nodes, ids = self._check_nodes(at), class_ids(y, self.n_classes)
+        check_length("y", ids, len(nodes), "one per context")
+        return self.of_nodes.scores(nodes, ids)
 
     def depth(self, nodes: ArrayLike) -> np.ndarray:
         """Depth (length of the context) of each node.

@@ -89,7 +89,9 @@ cdef class Backoff(Model):
     cdef keep_rows(self, const double[::1] root_row)
     cdef int copy_row(self, char* place, double* out) noexcept nogil
     cdef const double* row_of(self, char* place, int node, int depth) noexcept nogil
-    cdef bint is_held(self, const Step* steps, int n, int y) noexcept nogil
+    cdef bint is_held(
+        self, const Step* steps, int n, int y, const int* label, int size
+    ) noexcept nogil
     cdef int after(self, int node, int symbol) except -1 nogil
 
 

@@ -237,6 +237,12 @@ cdef class Backoff(Model):
     def grouped(self, group):
         return Backoff(self.model, self.source, group)
 
+    def finds_as(self, Backoff other):
+        """Whether another model finds the same node of each context."""
+        return self.tree.path is not None and self.tree.path is other.tree.path and (
+            np.array_equal(self.parent, other.parent)
+            and np.array_equal(self.tree.symbol, other.tree.symbol))
+
     def keep_path(self, bint rows):
         """Let a place keep its last path, where contexts are not located in blocks, and
         the rows of probabilities along it. Before the first place is made."""
@@ -440,7 +446,7 @@ cdef class Backoff(Model):
             above = steps[s].total
             for p in range(self.ptr[steps[s].node], self.ptr[steps[s].node + 1]):
                 v = log_prob[p] + above
-                if v >= least and not self.is_held(steps, s, cls[p]):
+                if v >= least and not self.is_held(steps, s, cls[p], label, size):
                     size = offer(value, label, size, k, v, cls[p])
                     least = value[0] if size == k else least
         for r in range(self.n_classes):
@@ -448,7 +454,7 @@ cdef class Backoff(Model):
             v = log_prob[y] + total
             if v < least:
                 break
-            if not self.is_held(steps, n, y):
+            if not self.is_held(steps, n, y, label, size):
                 size = offer(value, label, size, k, v, y)
                 least = value[0] if size == k else least
         in_order(value, label, k)
@@ -456,10 +462,18 @@ cdef class Backoff(Model):
             free(steps)
         return 0
 
-    cdef bint is_held(self, const Step* steps, int n, int y) noexcept nogil:
+    cdef inline bint is_held(
+        self, const Step* steps, int n, int y, const int* label, int size
+    ) noexcept nogil:
         """Whether one of the first n nodes has a pair for a class; the last of them
-        have the most pairs."""
+        have the most pairs. Classes of theirs that have been offered before are mostly
+        still among the labels of the heap."""
         cdef int s
+        if n == 0:
+            return False
+        for s in range(min(size, 16)):
+            if label[s] == y:
+                return True
         for s in range(n - 1, -1, -1):
             if find_pair(&self.ptr[0], &self.cls[0], steps[s].node, y) >= 0:
                 return True
@@ -593,6 +607,17 @@ cdef class Backoff(Model):
         if context != brief:
             free(context)
         return node
+
+    def scores(self, const int[::1] nodes, const int[::1] y):
+        """`target` of many nodes."""
+        cdef Py_ssize_t j
+        cdef int up
+        found = np.empty(nodes.shape[0])
+        cdef double[::1] out = found
+        with nogil:
+            for j in range(nodes.shape[0]):
+                out[j] = self.score(nodes[j], y[j], &up)
+        return found
 
     def follow(self, const int[::1] nodes, const int[::1] symbols):
         """`after` of many."""

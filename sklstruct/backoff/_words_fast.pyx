@@ -289,5 +289,5 @@ cdef class Words:
         cdef double found = self.model.target(place.at, y)
         if sums is not None:
             self.model.groups(place.at, &self.group[0], <int> sums.shape[0], &sums[0])
-        self.model.places.append(place)
+        self.model.spare = place
         return found

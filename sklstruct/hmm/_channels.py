@@ -9,7 +9,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from .._checks import (
     CheckedState,
@@ -326,8 +325,8 @@ class _BoundEdits(CheckedState):
         at[at == self.letters.size] = 0
         n = self.letters.size
         known = self.letters[at] == code if n else np.zeros(code.size, dtype=bool)
-        letters = np.where(known, at, n)
-        before = [-1] * (_LETTER_CONTEXT - 1), [self.spelling.labels.start_id], letters
-        windows = sliding_window_view(np.concatenate(before), _LETTER_CONTEXT)
-        nodes = self.spelling.locate(windows)
-        return float(self.spelling.target(nodes, np.append(letters, n + 1)).sum())
+        letters = np.where(known, at, n).astype(np.int32)
+        before = np.insert(letters, 0, self.spelling.labels.start_id)
+        end = np.arange(1, before.size + 1)
+        y = np.append(letters, np.int32(n + 1))
+        return float(self.spelling.of_symbols.targets(before, end, y).sum())

@@ -19,7 +19,7 @@ from ..backoff._core_fast cimport (
     Model, draw_from, hashed, padded, room_for,
 )
 from ..backoff._core_fast import arrays_of
-from ..backoff._trees_fast cimport Backoff
+from ..backoff._trees_fast cimport Backoff, Node
 from ..symbols import TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
 
@@ -193,9 +193,12 @@ cdef class Mixture(Composed):
 
     cdef GateTable gate
     cdef object weights
+    cdef const int32_t[::1] first  # model that has the node of each one for a context
 
     def __init__(self, models, gate):
         self.gate, self.weights = gate.table(), gate
+        self.first = np.array([first_alike(models, k) for k in range(len(models))],
+                              dtype=np.int32)
         self.n_classes = models[0].n_classes
         self.n_facts = sum([m.n_facts for m in models])
         if self.gate.n != len(models) or {m.n_classes for m in models} != {
@@ -212,24 +215,24 @@ cdef class Mixture(Composed):
         self.gate.weigh(weights + self.n, weights)
 
     cdef int locate(self, const int *tokens, Py_ssize_t i, char *place) except -1 nogil:
-        cdef int k
-        for k in range(self.n):
-            (<Model> self.part[k]).locate(tokens, i, place + self.offset[k])
-        if self.gate.reads_facts:
-            self.facts(place, <double *> place + self.n)
-        self.weigh(place)
-        return 0
+        cdef int64_t position = i
+        return self.locate_many(tokens, &position, 1, place, 0)
 
     cdef int locate_many(
         self, const int *tokens, const int64_t *position, Py_ssize_t n, char *place,
         Py_ssize_t stride
     ) except -1 nogil:
-        cdef Py_ssize_t _j
+        cdef Py_ssize_t j
         cdef int k
         for k in range(self.n):
-            (<Model> self.part[k]).locate_many(
-                tokens, position, n, place + self.offset[k], stride)
-        for _j in range(n):
+            if self.first[k] == k:
+                (<Model> self.part[k]).locate_many(
+                    tokens, position, n, place + self.offset[k], stride)
+        for j in range(n):
+            for k in range(self.n):
+                if self.first[k] != k:
+                    (<Node *> (place + self.offset[k]))[0] = (
+                        <Node *> (place + self.offset[self.first[k]]))[0]
             if self.gate.reads_facts:
                 self.facts(place, <double *> place + self.n)
             self.weigh(place)
@@ -302,6 +305,15 @@ cdef class Mixture(Composed):
             return -1
         uniform = hashed(uniform, OF_MIXTURE)
         return (<Model> self.part[k]).draw(place + self.offset[k], uniform, -1)
+
+
+def first_alike(models, k):
+    """The first model that finds the same node of each context as model k."""
+    for j in range(k):
+        if isinstance(models[j], Backoff) and isinstance(models[k], Backoff):
+            if (<Backoff> models[j]).finds_as(models[k]):
+                return j
+    return k
 
 
 cdef struct Here:

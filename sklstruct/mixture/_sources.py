@@ -30,6 +30,7 @@ class TokenSources:
     def __init__(self, n_tokens: int, depth: int) -> None:
         self.tokens, self.depth = np.arange(n_tokens, dtype=np.int32), depth
         self._arrays: dict[bytes, NDArray] = {}
+        self._paths: dict[tuple, Path | None] = {}
 
     def windows(self, tokens: NDArray, end: NDArray) -> TextWindows:
         """The windows of the histories before ``tokens[end]``."""
@@ -58,10 +59,16 @@ class TokenSources:
         return None
 
     def of_steps(self, steps: list, symbols: NDArray | None) -> Path | None:
-        """The path of a tree of these symbols after some transformers; None if they
-        are not on a path."""
+        """The path of a tree of these symbols after some transformers, one object for
+        equal paths; None if the symbols are not on a path."""
         if symbols is None or len(steps) > 1:
             return None
+        key = (*steps, symbols.tobytes())
+        if key not in self._paths:
+            self._paths[key] = self._path_of(steps, symbols)
+        return self._paths[key]
+
+    def _path_of(self, steps, symbols):
         if not steps:
             table = encode(self.tokens[:, None], symbols)[:, 0]
             if np.array_equal(table[: symbols.size], self.tokens[: symbols.size]) and (

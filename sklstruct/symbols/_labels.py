@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -245,9 +246,8 @@ class Labels:
     def symbol_of_class(self) -> np.ndarray:
         """(n_classes,) int32: the context symbol of each class, or -1."""
         code = self._symbol_index.code
-        return np.array(
-            [code.get(c, -1) for c in self.classes.tolist()], dtype=np.int32
-        )
+        found = map(code.get, self.classes.tolist(), repeat(-1))
+        return np.fromiter(found, np.int32, self.n_classes)
 
     @property
     def class_of_symbol(self) -> np.ndarray:
@@ -280,9 +280,9 @@ class Labels:
     @cached_property
     def token_code(self) -> dict:
         """label -> token, for every label of the model."""
-        code = dict(self._symbol_index.code)
-        code.update(zip(self.classes.tolist(), self.token_of_class.tolist()))
-        return code
+        new = self.symbol_of_class < 0
+        tokens = self.token_of_class[new].tolist()
+        return self._symbol_index.code | dict(zip(self.classes[new].tolist(), tokens))
 
     # --------------------------------------------------------------- encoding
 

@@ -96,7 +96,7 @@ def _symbols(name: str, i: int, sentence: Any) -> Any:
         sentence = plain_list(sentence)
     if isinstance(sentence, bytes) or not isinstance(sentence, Iterable):
         raise not_symbols(f"{name}: sentence {i}", sentence)
-    return sentence if isinstance(sentence, str) else list(sentence)
+    return sentence if isinstance(sentence, str | list) else list(sentence)
 
 
 def _warn_of_words(text: NumberedText, name: str) -> None:

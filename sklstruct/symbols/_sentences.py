@@ -53,12 +53,12 @@ class ContextWindows(NamedTuple):
 
 def check_symbols(text: NumberedText, counts: np.ndarray) -> None:
     """ValueError if a symbol that occurs is None or NaN; says where."""
-    for number, symbol in enumerate(text.symbols):
-        if is_missing(symbol) and counts[number] > 0:
-            raise ValueError(
-                f"X: {text.where_is(number)} holds the missing value {symbol!r}; drop "
-                "it or replace it by a symbol"
-            )
+    missing = np.fromiter(map(is_missing, text.symbols), bool, len(text.symbols))
+    for number in np.flatnonzero(missing & (counts > 0)).tolist():
+        raise ValueError(
+            f"X: {text.where_is(number)} holds the missing value "
+            f"{text.symbols[number]!r}; drop it or replace it by a symbol"
+        )
 
 
 class VocabularyRules(NamedTuple):
