@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     )
     from ._ids import prepare_for_ids
     from ._labels import Labels as Labels
-    from ._labels import check_sizes, read_vocabulary, sort_symbols, union_labels
+    from ._labels import (
+        Strings,
+        check_sizes,
+        read_vocabulary,
+        sort_symbols,
+        union_labels,
+    )
     from ._number import number_sentences
     from ._sentences import (
         DEEPEST,
@@ -44,6 +50,7 @@ if TYPE_CHECKING:
         known_labels,
         label_ids,
     )
+    from ._strings_fast import StringTable
     from ._text import (
         NumberedText,
         join_symbols,

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import check_length
+from .._checks import as_ids, check_ids
 from ._encoding import (
+    Packed,
     SymbolIndex,
+    code_ids,
     is_missing,
     label_array,
     object_array,
     pack_strings,
-    unpack_strings,
+    string_list,
 )
+from ._strings_fast import StringTable
 from ._text import ANALYZERS, Analyzer, plain_list
 from ._text_file import TextFile
 
-_FIELDS = ("classes", "symbols", "start", "end", "unknown", "analyzer")
+_MARKS = ("start", "end", "unknown", "analyzer")
 
 
 def _check_labels(name, labels):
@@ -51,6 +54,53 @@ def _check_labels(name, labels):
             twice = next(v for v in labels.tolist() if v in seen or seen.add(v))
             raise ValueError(f"{name} holds {twice!r} twice")
     return labels
+
+
+class Strings(NamedTuple):
+    """Classes and symbols that are all strings, as files and pickles hold them.
+
+    Python's strings take ten times the memory, and processes cannot share them.
+    """
+
+    table: StringTable  # of the tokens
+    token_of_class: np.ndarray  # (n_classes,) int32
+    n_symbols: int | None  # None: not known; the tokens are the classes
+
+    @classmethod
+    def of(cls, classes: np.ndarray, symbols: np.ndarray | None) -> Strings | None:
+        """Those of two arrays; None if the arrays hold other labels too."""
+        tokens = []
+        for array in (classes, symbols):
+            if array is not None:
+                values = array.tolist() if array.dtype == object else [None]
+                if not set(map(type, values)) <= {str}:
+                    return None
+                tokens.append(values)
+        table = StringTable(*pack_strings(tokens[-1], "surrogatepass"))
+        token = table.ids(tokens[0])
+        new = np.flatnonzero(token < 0)
+        if new.size:
+            token[new] = len(table) + np.arange(new.size, dtype=np.int32)
+            tokens[-1] += [tokens[0][i] for i in new.tolist()]
+            table = StringTable(*pack_strings(tokens[-1], "surrogatepass"))
+        return cls(table, token, None if symbols is None else symbols.size)
+
+    def check(self) -> Strings:
+        """The same with arrays of the right types; ValueError if they do not fit."""
+        n_tokens, token = len(self.table), as_ids("token_of_class", self[1], 1)
+        # Without symbols each token is a new class.
+        n_symbols = 0 if self.n_symbols is None else self.n_symbols
+        if type(n_symbols) is not int or not 0 <= n_symbols <= n_tokens:
+            raise ValueError(f"n_symbols={n_symbols!r} of {n_tokens} tokens")
+        check_ids("token_of_class", token, 0, n_tokens, "token")
+        seen = np.zeros(n_tokens, dtype=bool)
+        seen[token] = True
+        new = token[token >= n_symbols]
+        if np.count_nonzero(seen) != token.size or not np.array_equal(
+            new, np.arange(n_symbols, n_tokens)
+        ):
+            raise ValueError("token_of_class does not number the classes")
+        return self._replace(token_of_class=token)
 
 
 class Labels:
@@ -131,13 +181,19 @@ class Labels:
         unknown: Any = None,
         analyzer: Analyzer = "word",
     ):
+        names = _check_labels("classes", classes), symbols
+        if symbols is not None:
+            names = names[0], _check_labels("symbols", symbols)
+        self._begin(Strings.of(*names) or names, start, end, unknown, analyzer)
+
+    def _begin(self, names, start, end, unknown, analyzer):
+        # Strings, or a tuple of the two arrays.
+        self._names = names
         if analyzer not in ANALYZERS:
             raise ValueError(
                 f"analyzer must be one of {', '.join(ANALYZERS)}, got {analyzer!r}"
             )
         self.analyzer = analyzer
-        self.classes = _check_labels("classes", classes)
-        self.symbols = None if symbols is None else _check_labels("symbols", symbols)
         for name, mark in (("start", start), ("end", end), ("unknown", unknown)):
             try:
                 hash(mark)
@@ -154,7 +210,7 @@ class Labels:
                 f"end={end!r} is not one of classes: a sentence end is predicted like "
                 "any class"
             )
-        if self.symbols is None:
+        if self.n_symbols is None:
             return
         if start is not None and self.symbol_id(start) < 0:
             raise ValueError(
@@ -183,48 +239,109 @@ class Labels:
             None if n_symbols is None else np.arange(n_symbols, dtype=np.int32),
         )
 
-    # ------------------------------------------------------------------ sizes
+    @classmethod
+    def of_strings(cls, strings: Strings, **marks: Any) -> Labels:
+        """Labels of a table, which is kept as it is.
+
+        Parameters
+        ----------
+        strings : Strings
+            Classes and symbols.
+
+        **marks
+            `start`, `end`, `unknown` and `analyzer`.
+        """
+        labels = cls.__new__(cls)
+        labels._begin(strings.check(), *(marks[name] for name in _MARKS))
+        return labels
+
+    # ------------------------------------------------------------------ names
+
+    @property
+    def strings(self) -> Strings | None:
+        """The table of the labels, None if they are not strings alone."""
+        return self._names if isinstance(self._names, Strings) else None
+
+    @cached_property
+    def classes(self) -> np.ndarray:
+        """(n_classes,) labels."""
+        if (strings := self.strings) is None:
+            return self._names[0]
+        return object_array(strings.table.strings(strings.token_of_class.tolist()))
+
+    @cached_property
+    def symbols(self) -> np.ndarray | None:
+        """(n_symbols,) labels."""
+        if (strings := self.strings) is None:
+            return self._names[1]
+        if strings.n_symbols is None:
+            return None
+        return object_array(strings.table.strings(range(strings.n_symbols)))
 
     @property
     def n_classes(self) -> int:
         """Number of classes."""
-        return self.classes.size
+        return (self._names[0] if self.strings is None else self._names[1]).size
 
     @property
     def n_symbols(self) -> int | None:
         """Number of context symbols, None where they are not known."""
-        return None if self.symbols is None else self.symbols.size
+        if (strings := self.strings) is not None:
+            return strings.n_symbols
+        return None if self._names[1] is None else self._names[1].size
 
     # --------------------------------------------------------- derived tables
 
     def forget_tables(self) -> None:
         """Free what is derived from the labels; it is made again when it is needed."""
-        self.__dict__ = {name: vars(self)[name] for name in _FIELDS}
+        self.__dict__ = {name: vars(self)[name] for name in ("_names", *_MARKS)}
 
     @cached_property
     def _class_index(self) -> SymbolIndex:
-        return SymbolIndex(self.classes)
+        if (strings := self.strings) is None:
+            return SymbolIndex(self.classes)
+        if strings.n_symbols is None:
+            return SymbolIndex(strings.table)
+        return SymbolIndex(strings.table, self.class_of_token)
 
     @cached_property
     def _symbol_index(self) -> SymbolIndex:
-        return SymbolIndex(self.known_symbols("the encoding of contexts"))
+        self.need_symbols("the encoding of contexts")
+        if (strings := self.strings) is None:
+            return SymbolIndex(self.symbols)
+        if strings.n_symbols == len(strings.table):
+            return SymbolIndex(strings.table)
+        number = np.arange(len(strings.table) + 1, dtype=np.int32)
+        number[strings.n_symbols :] = -1
+        return SymbolIndex(strings.table, number)
 
-    def known_symbols(self, what: str) -> np.ndarray:
-        """`symbols`, or a ValueError that says what needs them."""
-        if self.symbols is None:
+    def need_symbols(self, what: str) -> int:
+        """`n_symbols`, or a ValueError that says what needs the symbols."""
+        if self.n_symbols is None:
             raise ValueError(
                 f"labels: {what} needs the context symbols, but the labels were made "
                 "with symbols=None; give symbols to Labels"
             )
+        return self.n_symbols
+
+    def known_symbols(self, what: str) -> np.ndarray:
+        """`symbols`, or a ValueError that says what needs them."""
+        self.need_symbols(what)
         return self.symbols
 
     def class_id(self, label: Any) -> int:
         """Class id of one label, -1 if it is not a class."""
-        return self._class_index.code.get(label, -1)
+        return self._class_index.id(label)
 
     def symbol_id(self, label: Any) -> int:
         """Symbol id of one label, -1 if it is not a context symbol."""
-        return self._symbol_index.code.get(label, -1)
+        return self._symbol_index.id(label)
+
+    def class_labels(self, ids: np.ndarray) -> list:
+        """The labels of some class ids, without `classes` of a table."""
+        if (strings := self.strings) is None:
+            return self.classes[ids].tolist()
+        return strings.table.strings(strings.token_of_class[ids].tolist())
 
     @property
     def start_id(self) -> int:
@@ -244,23 +361,25 @@ class Labels:
     @cached_property
     def symbol_of_class(self) -> np.ndarray:
         """(n_classes,) int32: the context symbol of each class, or -1."""
-        code = self._symbol_index.code
-        return np.array(
-            [code.get(c, -1) for c in self.classes.tolist()], dtype=np.int32
-        )
+        if (strings := self.strings) is not None:
+            n_symbols = self.need_symbols("the encoding of contexts")
+            token = strings.token_of_class
+            return np.where(token < n_symbols, token, np.int32(-1))
+        return code_ids(self._symbol_index.code, self.classes.tolist())
 
     @property
     def class_of_symbol(self) -> np.ndarray:
         """(n_symbols,) int32: the class of each context symbol, or -1."""
-        n_symbols = 0 if self.symbols is None else self.symbols.size
-        return self.class_of_token[:n_symbols]
+        return self.class_of_token[: self.n_symbols or 0]
 
     @cached_property
     def token_of_class(self) -> np.ndarray:
         """(n_classes,) int32: the token of each class."""
+        n_symbols = self.need_symbols("tokens")
+        if (strings := self.strings) is not None:
+            return strings.token_of_class
         token = self.symbol_of_class.copy()
         new = token < 0
-        n_symbols = self.known_symbols("tokens").size
         token[new] = n_symbols + np.arange(new.sum(), dtype=np.int32)
         return token
 
@@ -270,19 +389,30 @@ class Labels:
 
         The last entry is the token of a word that the labels do not know, -2.
         """
-        n_symbols = self.known_symbols("tokens").size
-        new = int(np.count_nonzero(self.symbol_of_class < 0))
+        n_symbols = self.need_symbols("tokens")
+        token = self.token_of_class
+        new = int(np.count_nonzero(token >= n_symbols))
         table = np.full(n_symbols + new + 1, -1, dtype=np.int32)
-        table[self.token_of_class] = np.arange(self.n_classes, dtype=np.int32)
+        table[token] = np.arange(self.n_classes, dtype=np.int32)
         table[-1] = -2
         return table
 
     @cached_property
-    def token_code(self) -> dict:
+    def token_code(self) -> dict | StringTable:
         """label -> token, for every label of the model."""
+        if (strings := self.strings) is not None:
+            return strings.table
         code = dict(self._symbol_index.code)
         code.update(zip(self.classes.tolist(), self.token_of_class.tolist()))
         return code
+
+    def tokens(self, words: list | Packed, unknown: int) -> np.ndarray:
+        """(n_words,) int32: the tokens of words; `unknown` for unknown ones."""
+        if isinstance(words, list):
+            return code_ids(self.token_code, words, unknown)
+        if self.strings is not None:
+            return self.strings.table.packed_ids(*words, unknown)
+        return code_ids(self.token_code, string_list(words), unknown)
 
     # --------------------------------------------------------------- encoding
 
@@ -301,7 +431,7 @@ class Labels:
             without such a symbol, -1, which ends the history.
         """
         index = self._symbol_index
-        unknown = -1 if self.unknown is None else index.code.get(self.unknown, -1)
+        unknown = -1 if self.unknown is None else index.id(self.unknown)
         return _ids(index, X, unknown)
 
     def encode_targets(self, y: ArrayLike) -> np.ndarray:
@@ -325,60 +455,59 @@ class Labels:
     def __eq__(self, other):
         if not isinstance(other, Labels):
             return NotImplemented
-        return (
-            (self.symbols is None) == (other.symbols is None)
-            and self.settings == other.settings
-            and self.classes.tolist() == other.classes.tolist()
-            and (
-                self.symbols is None or self.symbols.tolist() == other.symbols.tolist()
+        if self.settings != other.settings or self.n_symbols != other.n_symbols:
+            return False
+        if self.strings is not None and other.strings is not None:
+            return self.strings.table == other.strings.table and np.array_equal(
+                self.strings.token_of_class, other.strings.token_of_class
             )
+        return self.classes.tolist() == other.classes.tolist() and (
+            self.n_symbols is None or self.symbols.tolist() == other.symbols.tolist()
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __getstate__(self):
-        state = {name: vars(self)[name] for name in _FIELDS}
-        # One string per label takes a hundred times the time of two arrays.
-        for name in ("classes", "symbols"):
-            values = state[name]
-            if values is not None and values.dtype == object:
-                values = values.tolist()
-                if all(type(value) is str for value in values):
-                    state[name] = pack_strings(values, "surrogatepass")
-        return state
+        names = self._names
+        if (strings := self.strings) is not None:
+            names = (strings.table.text, strings.table.ends, *strings[1:])
+        return {"names": names, **self.settings}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take pickled labels; ValueError if the state is not that of labels."""
-        arrays = []
-        for name in ("classes", "symbols"):
-            values = state[name]
-            if isinstance(values, tuple):
-                values = unpack_strings(name, values, "surrogatepass")
-            arrays.append(values)
-        settings = {name: state[name] for name in _FIELDS[2:]}
-        Labels.__init__(self, *arrays, **settings)
+        names, marks = state["names"], {name: state[name] for name in _MARKS}
+        if len(names) == 2:
+            Labels.__init__(self, *names, **marks)
+        else:
+            strings = Strings(StringTable(*names[:2]), *names[2:])
+            self._begin(strings.check(), **marks)
         self.forget_tables()
 
     @property
     def settings(self) -> dict[str, Any]:
         """The marks and the analyzer by name, for labels of other words."""
-        return {name: vars(self)[name] for name in _FIELDS[2:]}
+        return {name: vars(self)[name] for name in _MARKS}
 
     def __repr__(self):
-        symbols = "unknown" if self.symbols is None else self.symbols.size
+        symbols = "unknown" if self.n_symbols is None else self.n_symbols
         settings = "".join(
             f", {name}={value!r}"
             for name, value in self.settings.items()
             if value not in (None, "word")
         )
-        return f"Labels(n_classes={self.classes.size}, n_symbols={symbols}{settings})"
+        return f"Labels(n_classes={self.n_classes}, n_symbols={symbols}{settings})"
 
 
 def check_sizes(labels: Labels, n_classes: int, n_symbols: int) -> None:
     """ValueError unless the labels fit a model of these sizes."""
-    check_length("labels.classes", labels.classes, n_classes, "one per class")
-    if labels.symbols is not None:
-        check_length("labels.symbols", labels.symbols, n_symbols, "one per symbol")
+    for name, n, wanted, why in (
+        ("classes", labels.n_classes, n_classes, "class"),
+        ("symbols", labels.n_symbols, n_symbols, "symbol"),
+    ):
+        if n not in (None, wanted):
+            raise ValueError(
+                f"labels.{name} must have {wanted} entries (one per {why}), got {n}"
+            )
 
 
 def _ids(index, values, unknown):
