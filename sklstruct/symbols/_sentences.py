@@ -383,12 +383,10 @@ class SentenceEncoder:
         """Tokens of all sentences, -1 before each; see `token_stream`."""
         labels = self.labels
         table = labels.tokens(text.words, self.unknown)
-        for mark in (labels.start, labels.end):
-            if mark is None:
-                continue
-            for number in np.flatnonzero(table == labels.token_code[mark]).tolist():
-                if (text.tokens == number).any():
-                    self._raise_mark(text, number)
+        marked = (table == self.start) | (table == self.end)
+        for number in np.flatnonzero(marked).tolist():
+            if (text.tokens == number).any():
+                self._raise_mark(text, number)
         return token_stream(
             text,
             table,
