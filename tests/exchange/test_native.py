@@ -38,6 +38,10 @@ NAMES = [f"w{i}" for i in range(50)]
 MODELS = {
     "marks": fitted(),
     "fixed strings": relabelled(np.array(NAMES), np.array(NAMES)),
+    "some strings": relabelled(
+        np.array(NAMES, dtype=object), np.array(NAMES[::-1], dtype=object)
+    ),
+    "strings, no symbols": relabelled(np.array(NAMES, dtype=object), None),
     "integers": relabelled(np.arange(50, dtype=np.int16), np.arange(50)),
     "no symbols": relabelled(np.arange(50), None),
 }
