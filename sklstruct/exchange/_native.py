@@ -129,7 +129,7 @@ def _labels_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Labels:
         parts = [arrays[name] for name in _TABLE]
         table = StringTable(*parts, kinds["seed"], strict=True)
         strings = Strings(table, arrays["token_of_class"], kinds["n_symbols"])
-        return Labels.of_strings(strings, **marks)
+        return Labels(strings, **marks)
     if "classes" not in kinds:
         raise WrongFile("damaged: the classes are missing")
     classes, symbols = labels_of("classes", kinds["classes"], arrays), None

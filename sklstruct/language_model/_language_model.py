@@ -52,6 +52,7 @@ from ..symbols import (
     NumberedText,
     SentenceEncoder,
     TextFile,
+    need_symbols,
     object_array,
     prepare_for_ids,
 )
@@ -890,7 +891,7 @@ class LanguageModel(
         """
         check_model(model)
         labels = model.labels
-        labels.need_symbols("a model over sentences")
+        need_symbols(labels, "a model over sentences")
         out = cls(
             max_depth=model.max_depth,
             unknown=labels.unknown,
@@ -903,10 +904,10 @@ class LanguageModel(
         # Words as Python strings, as `fit` leaves them. The model itself, where its
         # labels are these: it may be pickled as its file.
         are_objects = labels.strings is not None or (
-            labels.classes.dtype == labels.symbols.dtype == object
+            labels.classes.dtype == labels.known_symbols("").dtype == object
         )
         if not are_objects or labels.analyzer != out.analyzer:
-            names = [labels.classes.tolist(), labels.symbols.tolist()]
+            names = [labels.classes.tolist(), labels.known_symbols("").tolist()]
             if out.analyzer == "char" and labels.analyzer != "char":
                 names = [[" " if w == BLANK else w for w in one] for one in names]
             settings = labels.settings | {"analyzer": out.analyzer}

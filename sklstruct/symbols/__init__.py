@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ._ids import prepare_for_ids
     from ._labels import Labels as Labels
     from ._labels import (
-        Strings,
         check_sizes,
+        need_symbols,
         read_vocabulary,
         sort_symbols,
         union_labels,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         known_labels,
         label_ids,
     )
+    from ._strings import Strings
     from ._strings_fast import StringTable
     from ._text import (
         NumberedText,

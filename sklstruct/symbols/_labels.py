@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import as_ids, check_ids
+from .._lazy import stored
 from ._encoding import (
     Packed,
     SymbolIndex,
@@ -16,9 +16,9 @@ from ._encoding import (
     is_missing,
     label_array,
     object_array,
-    pack_strings,
     string_list,
 )
+from ._strings import Strings
 from ._strings_fast import StringTable
 from ._text import ANALYZERS, Analyzer, plain_list
 from ._text_file import TextFile
@@ -56,53 +56,6 @@ def _check_labels(name, labels):
     return labels
 
 
-class Strings(NamedTuple):
-    """Classes and symbols that are all strings, as files and pickles hold them.
-
-    Python's strings take ten times the memory, and processes cannot share them.
-    """
-
-    table: StringTable  # of the tokens
-    token_of_class: np.ndarray  # (n_classes,) int32
-    n_symbols: int | None  # None: not known; the tokens are the classes
-
-    @classmethod
-    def of(cls, classes: np.ndarray, symbols: np.ndarray | None) -> Strings | None:
-        """Those of two arrays; None if the arrays hold other labels too."""
-        tokens = []
-        for array in (classes, symbols):
-            if array is not None:
-                values = array.tolist() if array.dtype == object else [None]
-                if not set(map(type, values)) <= {str}:
-                    return None
-                tokens.append(values)
-        table = StringTable(*pack_strings(tokens[-1], "surrogatepass"))
-        token = table.ids(tokens[0])
-        new = np.flatnonzero(token < 0)
-        if new.size:
-            token[new] = len(table) + np.arange(new.size, dtype=np.int32)
-            tokens[-1] += [tokens[0][i] for i in new.tolist()]
-            table = StringTable(*pack_strings(tokens[-1], "surrogatepass"))
-        return cls(table, token, None if symbols is None else symbols.size)
-
-    def check(self) -> Strings:
-        """The same with arrays of the right types; ValueError if they do not fit."""
-        n_tokens, token = len(self.table), as_ids("token_of_class", self[1], 1)
-        # Without symbols each token is a new class.
-        n_symbols = 0 if self.n_symbols is None else self.n_symbols
-        if type(n_symbols) is not int or not 0 <= n_symbols <= n_tokens:
-            raise ValueError(f"n_symbols={n_symbols!r} of {n_tokens} tokens")
-        check_ids("token_of_class", token, 0, n_tokens, "token")
-        seen = np.zeros(n_tokens, dtype=bool)
-        seen[token] = True
-        new = token[token >= n_symbols]
-        if np.count_nonzero(seen) != token.size or not np.array_equal(
-            new, np.arange(n_symbols, n_tokens)
-        ):
-            raise ValueError("token_of_class does not number the classes")
-        return self._replace(token_of_class=token)
-
-
 class Labels:
     r"""Ids of a model: its classes, context symbols, start, end and unknown.
 
@@ -117,7 +70,8 @@ class Labels:
     Parameters
     ----------
     classes : array-like of shape (n_classes,)
-        The labels that are predicted, distinct and hashable; position = class id.
+        The labels that are predicted, distinct and hashable; position = class id. Or a
+        `Strings`, the classes and symbols of a file.
 
     symbols : array-like of shape (n_symbols,), default=None
         The labels that a context can hold; position = symbol id. None: not known;
@@ -173,7 +127,7 @@ class Labels:
 
     def __init__(
         self,
-        classes: ArrayLike,
+        classes: ArrayLike | Strings,
         symbols: ArrayLike | None = None,
         *,
         start: Any = None,
@@ -181,19 +135,30 @@ class Labels:
         unknown: Any = None,
         analyzer: Analyzer = "word",
     ):
-        names = _check_labels("classes", classes), symbols
-        if symbols is not None:
-            names = names[0], _check_labels("symbols", symbols)
-        self._begin(Strings.of(*names) or names, start, end, unknown, analyzer)
-
-    def _begin(self, names, start, end, unknown, analyzer):
-        # Strings, or a tuple of the two arrays.
-        self._names = names
         if analyzer not in ANALYZERS:
             raise ValueError(
                 f"analyzer must be one of {', '.join(ANALYZERS)}, got {analyzer!r}"
             )
         self.analyzer = analyzer
+        # Labels are arrays, or a table if they are strings alone.
+        self._arrays: tuple[Any, Any] = None, None
+        self.strings: Strings | None
+        self.n_symbols: int | None
+        if isinstance(classes, Strings):
+            self.strings = classes.check()
+        else:
+            known = _check_labels("classes", classes)
+            of_contexts = None
+            if symbols is not None:
+                of_contexts = _check_labels("symbols", symbols)
+            self.strings = Strings.of(known, of_contexts)
+        if self.strings is None:
+            self._arrays = known, of_contexts
+            self.n_classes = known.size
+            self.n_symbols = None if of_contexts is None else of_contexts.size
+        else:
+            self.n_classes = self.strings.token_of_class.size
+            self.n_symbols = self.strings.n_symbols
         for name, mark in (("start", start), ("end", end), ("unknown", unknown)):
             try:
                 hash(mark)
@@ -205,11 +170,13 @@ class Labels:
                 f"start={start!r} is one of classes: a sentence start is never "
                 "predicted. Give start a symbol that is not a class"
             )
-        if end is not None and self.class_id(end) < 0:
+        self.end_id = -1 if end is None else self.class_id(end)
+        if end is not None and self.end_id < 0:
             raise ValueError(
                 f"end={end!r} is not one of classes: a sentence end is predicted like "
                 "any class"
             )
+        self.unknown_id = -1 if unknown is None else self.class_id(unknown)
         if self.n_symbols is None:
             return
         if start is not None and self.symbol_id(start) < 0:
@@ -239,94 +206,49 @@ class Labels:
             None if n_symbols is None else np.arange(n_symbols, dtype=np.int32),
         )
 
-    @classmethod
-    def of_strings(cls, strings: Strings, **marks: Any) -> Labels:
-        """Labels of a table, which is kept as it is.
-
-        Parameters
-        ----------
-        strings : Strings
-            Classes and symbols.
-
-        **marks
-            `start`, `end`, `unknown` and `analyzer`.
-        """
-        labels = cls.__new__(cls)
-        labels._begin(strings.check(), *(marks[name] for name in _MARKS))
-        return labels
-
-    # ------------------------------------------------------------------ names
-
-    @property
-    def strings(self) -> Strings | None:
-        """The table of the labels, None if they are not strings alone."""
-        return self._names if isinstance(self._names, Strings) else None
+    # --------------------------------------------------------- derived tables
 
     @cached_property
     def classes(self) -> np.ndarray:
         """(n_classes,) labels."""
-        if (strings := self.strings) is None:
-            return self._names[0]
-        return object_array(strings.table.strings(strings.token_of_class.tolist()))
+        if self.strings is None:
+            return self._arrays[0]
+        return object_array(self.class_labels(np.arange(self.n_classes)))
 
     @cached_property
     def symbols(self) -> np.ndarray | None:
         """(n_symbols,) labels."""
-        if (strings := self.strings) is None:
-            return self._names[1]
-        if strings.n_symbols is None:
-            return None
-        return object_array(strings.table.strings(range(strings.n_symbols)))
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return (self._names[0] if self.strings is None else self._names[1]).size
-
-    @property
-    def n_symbols(self) -> int | None:
-        """Number of context symbols, None where they are not known."""
-        if (strings := self.strings) is not None:
-            return strings.n_symbols
-        return None if self._names[1] is None else self._names[1].size
-
-    # --------------------------------------------------------- derived tables
+        if self.strings is None or self.n_symbols is None:
+            return self._arrays[1]
+        return object_array(self.strings.table.strings(range(self.n_symbols)))
 
     def forget_tables(self) -> None:
         """Free what is derived from the labels; it is made again when it is needed."""
-        self.__dict__ = {name: vars(self)[name] for name in ("_names", *_MARKS)}
+        self.__dict__ = stored(self)
 
     @cached_property
     def _class_index(self) -> SymbolIndex:
-        if (strings := self.strings) is None:
+        if self.strings is None:
             return SymbolIndex(self.classes)
-        if strings.n_symbols is None:
-            return SymbolIndex(strings.table)
-        return SymbolIndex(strings.table, self.class_of_token)
+        # Without symbols the tokens are the classes.
+        number = None if self.n_symbols is None else self.class_of_token
+        return SymbolIndex(self.strings.table, number)
 
     @cached_property
     def _symbol_index(self) -> SymbolIndex:
-        self.need_symbols("the encoding of contexts")
-        if (strings := self.strings) is None:
-            return SymbolIndex(self.symbols)
-        if strings.n_symbols == len(strings.table):
-            return SymbolIndex(strings.table)
-        number = np.arange(len(strings.table) + 1, dtype=np.int32)
-        number[strings.n_symbols :] = -1
-        return SymbolIndex(strings.table, number)
-
-    def need_symbols(self, what: str) -> int:
-        """`n_symbols`, or a ValueError that says what needs the symbols."""
-        if self.n_symbols is None:
-            raise ValueError(
-                f"labels: {what} needs the context symbols, but the labels were made "
-                "with symbols=None; give symbols to Labels"
-            )
-        return self.n_symbols
+        n_symbols = need_symbols(self, "the encoding of contexts")
+        if self.strings is None:
+            return SymbolIndex(self.known_symbols(""))
+        number = None
+        if n_symbols < len(self.strings.table):
+            number = np.arange(len(self.strings.table) + 1, dtype=np.int32)
+            number[n_symbols:] = -1
+        return SymbolIndex(self.strings.table, number)
 
     def known_symbols(self, what: str) -> np.ndarray:
         """`symbols`, or a ValueError that says what needs them."""
-        self.need_symbols(what)
+        need_symbols(self, what)
+        assert self.symbols is not None
         return self.symbols
 
     def class_id(self, label: Any) -> int:
@@ -338,34 +260,23 @@ class Labels:
         return self._symbol_index.id(label)
 
     def class_labels(self, ids: np.ndarray) -> list:
-        """The labels of some class ids, without `classes` of a table."""
-        if (strings := self.strings) is None:
+        """The labels of some class ids; those of a table without `classes`."""
+        if self.strings is None:
             return self.classes[ids].tolist()
-        return strings.table.strings(strings.token_of_class[ids].tolist())
+        return self.strings.table.strings(self.strings.token_of_class[ids].tolist())
 
     @property
     def start_id(self) -> int:
         """Symbol id of the sentence start, -1 without start mark."""
         return -1 if self.start is None else self.symbol_id(self.start)
 
-    @property
-    def end_id(self) -> int:
-        """Class id of the sentence end, -1 without end mark."""
-        return -1 if self.end is None else self.class_id(self.end)
-
-    @property
-    def unknown_id(self) -> int:
-        """Class id of the unknown word, -1 without unknown word."""
-        return -1 if self.unknown is None else self.class_id(self.unknown)
-
     @cached_property
     def symbol_of_class(self) -> np.ndarray:
         """(n_classes,) int32: the context symbol of each class, or -1."""
-        if (strings := self.strings) is not None:
-            n_symbols = self.need_symbols("the encoding of contexts")
-            token = strings.token_of_class
-            return np.where(token < n_symbols, token, np.int32(-1))
-        return code_ids(self._symbol_index.code, self.classes.tolist())
+        if self.strings is None:
+            return code_ids(self._symbol_index.code, self.classes.tolist())
+        token, n_symbols = self.token_of_class, self.n_symbols
+        return np.where(token < n_symbols, token, np.int32(-1))
 
     @property
     def class_of_symbol(self) -> np.ndarray:
@@ -375,9 +286,9 @@ class Labels:
     @cached_property
     def token_of_class(self) -> np.ndarray:
         """(n_classes,) int32: the token of each class."""
-        n_symbols = self.need_symbols("tokens")
-        if (strings := self.strings) is not None:
-            return strings.token_of_class
+        n_symbols = need_symbols(self, "tokens")
+        if self.strings is not None:
+            return self.strings.token_of_class
         token = self.symbol_of_class.copy()
         new = token < 0
         token[new] = n_symbols + np.arange(new.sum(), dtype=np.int32)
@@ -389,7 +300,7 @@ class Labels:
 
         The last entry is the token of a word that the labels do not know, -2.
         """
-        n_symbols = self.need_symbols("tokens")
+        n_symbols = need_symbols(self, "tokens")
         token = self.token_of_class
         new = int(np.count_nonzero(token >= n_symbols))
         table = np.full(n_symbols + new + 1, -1, dtype=np.int32)
@@ -400,19 +311,18 @@ class Labels:
     @cached_property
     def token_code(self) -> dict | StringTable:
         """label -> token, for every label of the model."""
-        if (strings := self.strings) is not None:
-            return strings.table
+        if self.strings is not None:
+            return self.strings.table
         code = dict(self._symbol_index.code)
         code.update(zip(self.classes.tolist(), self.token_of_class.tolist()))
         return code
 
     def tokens(self, words: list | Packed, unknown: int) -> np.ndarray:
         """(n_words,) int32: the tokens of words; `unknown` for unknown ones."""
-        if isinstance(words, list):
-            return code_ids(self.token_code, words, unknown)
-        if self.strings is not None:
+        if self.strings is not None and not isinstance(words, list):
             return self.strings.table.packed_ids(*words, unknown)
-        return code_ids(self.token_code, string_list(words), unknown)
+        words = words if isinstance(words, list) else string_list(words)
+        return code_ids(self.token_code, words, unknown)
 
     # --------------------------------------------------------------- encoding
 
@@ -458,9 +368,7 @@ class Labels:
         if self.settings != other.settings or self.n_symbols != other.n_symbols:
             return False
         if self.strings is not None and other.strings is not None:
-            return self.strings.table == other.strings.table and np.array_equal(
-                self.strings.token_of_class, other.strings.token_of_class
-            )
+            return self.strings.equal(other.strings)
         return self.classes.tolist() == other.classes.tolist() and (
             self.n_symbols is None or self.symbols.tolist() == other.symbols.tolist()
         )
@@ -468,19 +376,15 @@ class Labels:
     __hash__ = None  # type: ignore[assignment]
 
     def __getstate__(self):
-        names = self._names
-        if (strings := self.strings) is not None:
-            names = (strings.table.text, strings.table.ends, *strings[1:])
+        names = self._arrays if self.strings is None else self.strings.packed()
         return {"names": names, **self.settings}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take pickled labels; ValueError if the state is not that of labels."""
         names, marks = state["names"], {name: state[name] for name in _MARKS}
-        if len(names) == 2:
-            Labels.__init__(self, *names, **marks)
-        else:
-            strings = Strings(StringTable(*names[:2]), *names[2:])
-            self._begin(strings.check(), **marks)
+        if len(names) == 4:
+            names = (Strings(StringTable(*names[:2]), *names[2:]),)
+        Labels.__init__(self, *names, **marks)
         self.forget_tables()
 
     @property
@@ -496,6 +400,16 @@ class Labels:
             if value not in (None, "word")
         )
         return f"Labels(n_classes={self.n_classes}, n_symbols={symbols}{settings})"
+
+
+def need_symbols(labels: Labels, what: str) -> int:
+    """The number of symbols, or a ValueError that says what needs them."""
+    if labels.n_symbols is None:
+        raise ValueError(
+            f"labels: {what} needs the context symbols, but the labels were made "
+            "with symbols=None; give symbols to Labels"
+        )
+    return labels.n_symbols
 
 
 def check_sizes(labels: Labels, n_classes: int, n_symbols: int) -> None:

@@ -177,9 +177,8 @@ def test_labels_of_a_table_are_those_of_arrays(seed):
 )  # fmt: skip
 def test_numbers_of_a_table_are_checked(token_of_class, n_symbols):
     strings = Strings(table_of(["a", "b", "c"]), np.array(token_of_class), n_symbols)
-    marks = dict.fromkeys(("start", "end", "unknown")) | {"analyzer": "word"}
     with pytest.raises(ValueError):
-        Labels.of_strings(strings, **marks)
+        Labels(strings)
 
 
 def test_words_of_a_text_are_found_by_their_bytes():
