@@ -7,6 +7,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 import numpy as np
 
+from ..symbols._strings_fast cimport StringTable
 from ._core_fast cimport Model, Place
 from ._trees_fast cimport Backoff
 
@@ -210,7 +211,8 @@ cdef class Words:
     cdef Model model
     cdef Backoff tree
     cdef const int[::1] group
-    cdef dict code
+    cdef dict code  # of the labels, None where `table` is theirs
+    cdef StringTable table
     cdef const int[::1] class_of_token
     cdef int unknown, end, lost, n_nodes
     cdef object begin
@@ -221,7 +223,11 @@ cdef class Words:
         if type(begin) is int:
             self.tree = self.model
             self.n_nodes = self.tree.model.n_nodes
-        self.code = encoder.labels.token_code
+        code = encoder.labels.token_code
+        if isinstance(code, dict):
+            self.code = code
+        else:
+            self.table = code
         self.class_of_token = encoder.labels.class_of_token
         self.unknown, self.end, self.lost = encoder.unknown, encoder.end, encoder.lost
 
@@ -234,10 +240,15 @@ cdef class Words:
         if type(state) is not (Cursor if self.tree is None else int):
             return None
         try:
-            known = self.code.get(word)
+            if self.table is not None:
+                token = self.table.find(word)
+            else:
+                known = self.code.get(word)
+                token = -1 if known is None else known
         except TypeError:  # not hashable
             return None
-        token = self.unknown if known is None else known
+        if token < 0:
+            token = self.unknown
         y = self.class_of_token[token]
         if y < 0:
             return None

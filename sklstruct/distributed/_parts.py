@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import pairwise, repeat
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -169,8 +169,7 @@ class Vocabulary:
     def sizes(self, labels: Labels) -> np.ndarray:
         """(n_symbols,) occurrences of each context symbol of some labels."""
         n, encoder = labels.known_symbols("counting").size, SentenceEncoder(labels)
-        codes = map(labels.token_code.get, self.symbols, repeat(encoder.unknown))
-        ids = np.fromiter(codes, np.int32, len(self.symbols))
+        ids = labels.tokens(self.symbols, encoder.unknown)
         sizes = np.bincount(ids, self._count, minlength=n)[:n]
         if labels.start is not None:
             sizes[encoder.start] = self.n_sentences

@@ -26,7 +26,7 @@ HEAD = struct.Struct("<IQQ")  # version, length of the header, hash of it
 _ALIGNED = 64
 # Bytes of an array that are hashed at once.
 BLOCK = 1 << 24
-_TYPES = {"|u1", "|i1", "<u2", "<u4", "<i4", "<i8", "<f4", "<f8"}
+_TYPES = {"|u1", "|i1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f4", "<f8"}
 
 
 class WrongFile(ValueError):

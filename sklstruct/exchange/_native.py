@@ -14,13 +14,15 @@ import numpy as np
 from .._checks import check_ids, check_length
 from ..backoff import BackoffModel
 from ..context_tree import ContextTree, Pairs
-from ..symbols import Labels
+from ..symbols import Labels, Strings, StringTable
 from ._container import Container, WrongFile, labels_of, put_labels
 
 # Nodes that are checked at once.
 _BLOCK = 1 << 16
+# Arrays of the table of the words.
+_TABLE = ("text", "ends", "hashes", "slots")
 
-NATIVE = Container(b"sklstruct model\n", 4, "a native file")
+NATIVE = Container(b"sklstruct model\n", 5, "a native file")
 
 
 def write_native(
@@ -59,9 +61,20 @@ def header_of_labels(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """(header, arrays) of the labels of a file."""
     arrays: dict[str, np.ndarray] = {}
-    kinds = {"classes": put_labels("classes", labels.classes, arrays)}
-    if labels.symbols is not None:
-        kinds["symbols"] = put_labels("symbols", labels.symbols, arrays)
+    kinds: dict[str, Any] = {}
+    if (strings := labels.strings) is not None:
+        table = strings.table
+        try:
+            table.text.tobytes().decode()
+        except UnicodeDecodeError as exc:
+            raise ValueError(f"a label cannot be encoded as UTF-8: {exc}") from exc
+        kinds = {"n_symbols": strings.n_symbols, "seed": table.seed}
+        arrays |= {name: getattr(table, name) for name in _TABLE}
+        arrays["token_of_class"] = strings.token_of_class
+    else:
+        kinds["classes"] = put_labels("classes", labels.classes, arrays)
+        if labels.symbols is not None:
+            kinds["symbols"] = put_labels("symbols", labels.symbols, arrays)
     marks = {name: _plain_mark(name, labels) for name in ("start", "end", "unknown")}
     header = {
         "labels": kinds,
@@ -85,18 +98,7 @@ def _reopen(path: str) -> BackoffModel:
 
 
 def _model_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BackoffModel:
-    kinds = header["labels"]
-    if "classes" not in kinds:
-        raise WrongFile("damaged: the classes are missing")
-    classes, symbols = labels_of("classes", kinds["classes"], arrays), None
-    if "symbols" in kinds:
-        symbols = labels_of("symbols", kinds["symbols"], arrays)
-        if symbols.dtype == classes.dtype == object:
-            # One string for a word that is both.
-            held = {word: word for word in classes.tolist()}
-            symbols[:] = [held.get(word, word) for word in symbols.tolist()]
-    marks = {name: header["marks"][name] for name in ("start", "end", "unknown")}
-    labels = Labels(classes, symbols, analyzer=header["analyzer"], **marks)
+    labels = _labels_of(header, arrays)
     # The constructors check every pointer and id: no query of a damaged file leaves
     # its arrays.
     tree = ContextTree(arrays["parent"], arrays["symbol"], header["n_symbols"])
@@ -117,6 +119,23 @@ def _model_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> BackoffM
             )
         model.file_ngrams = node, log_prob
     return model
+
+
+def _labels_of(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Labels:
+    kinds = header["labels"]
+    marks = {name: header["marks"][name] for name in ("start", "end", "unknown")}
+    marks["analyzer"] = header["analyzer"]
+    if "seed" in kinds:
+        parts = [arrays[name] for name in _TABLE]
+        table = StringTable(*parts, kinds["seed"], strict=True)
+        strings = Strings(table, arrays["token_of_class"], kinds["n_symbols"])
+        return Labels(strings, **marks)
+    if "classes" not in kinds:
+        raise WrongFile("damaged: the classes are missing")
+    classes, symbols = labels_of("classes", kinds["classes"], arrays), None
+    if "symbols" in kinds:
+        symbols = labels_of("symbols", kinds["symbols"], arrays)
+    return Labels(classes, symbols, **marks)
 
 
 def take_children(tree: ContextTree, child_ptr: np.ndarray) -> None:

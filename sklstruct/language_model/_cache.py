@@ -75,7 +75,7 @@ class CacheModel(Distribution):
 
     def __init__(self, model: CacheLM) -> None:
         self.model = model
-        self.n_classes = model.vocabulary_.size
+        self.n_classes = model.base_.predictor.encoder.labels.n_classes
 
     def rows(self, at: NDArray) -> NDArray:
         """As `Distribution.rows`."""
@@ -376,7 +376,8 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         vars(self).pop("_compiled", None)
         self.class_of_ = _fit.classes_of_words(self.word_classes, self.base_, text)
         self._counted = settings._replace(
-            n_classes=self.vocabulary_.size, class_of=self.class_of_
+            n_classes=self.base_.predictor.encoder.labels.n_classes,
+            class_of=self.class_of_,
         )
 
     def _fit_weights(self, held):
@@ -759,7 +760,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             for _ in range(max_length):
                 uniform = rng.random_sample(1)
                 drawn = self.distribution_.draw(_one(cursor), uniform, skip)
-                word = self.vocabulary_[drawn[0]]
+                (word,) = labels.class_labels(drawn)
                 _, cursor = self._step(cursor, word)
                 if drawn[0] == labels.end_id:
                     break
@@ -794,9 +795,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         """
         k = check_count("k", k, 1)
         cursor = self._after(context, state)
-        k = min(k, self.vocabulary_.size)
+        k = min(k, self.distribution_.n_classes)
         best, log_prob = self.distribution_.best(_one(cursor), k)
-        words = self.vocabulary_[best[0]].tolist()
+        words = self.base_.predictor.encoder.labels.class_labels(best[0])
         return list(zip(words, np.exp(log_prob[0]).tolist()))
 
     def __sklearn_tags__(self):

@@ -111,7 +111,7 @@ def encode(
     if large:
         parts = encoder.encode_parts(text, text.part_size(size), front=front)
         return encoder, parts, None, None
-    if len(encoder.labels.classes) < len(text.symbols):
+    if encoder.labels.n_classes < text.n_symbols:
         warn_of_unknown(
             text, encoder, hint=_rare_words(lm), otherwise="vocabulary leaves them out"
         )

@@ -20,7 +20,6 @@ class CursorMixin:
     """A model of sentences as a cursor: the words after a state."""
 
     if TYPE_CHECKING:
-        vocabulary_: NDArray
         out_of_vocabulary: str
         _labels: Labels
 
@@ -145,10 +144,9 @@ class CursorMixin:
     def _tokens(self, word, n):
         """The token of a word, or of each of n."""
         encoder, labels = self.predictor.encoder, self._labels
-        code = labels.token_code
         try:
             words = [word] if n is None else list(word)
-            token = np.array([code.get(w, encoder.unknown) for w in words], np.int32)
+            token = labels.tokens(words, encoder.unknown)
         except TypeError as exc:
             what = "a symbol" if n is None else f"a sequence of {n} symbols"
             raise TypeError(f"word must be {what}, got {word!r} ({exc})") from exc
@@ -193,14 +191,13 @@ class CursorMixin:
             Most probable first; the end mark and `unknown` may be among them.
         """
         check_is_fitted(self)
-        k = min(check_count("k", k, 1), self.vocabulary_.size)
+        k = min(check_count("k", k, 1), self._labels.n_classes)
         predictor = self.predictor
         history = self._read_context(context)[1]
         at = predictor.locate(predictor.read(history[None]))
         best, log_prob = predictor.model.best(at, k)
-        return list(
-            zip(self.vocabulary_[best[0]].tolist(), np.exp(log_prob[0]).tolist())
-        )
+        words = self._labels.class_labels(best[0])
+        return list(zip(words, np.exp(log_prob[0]).tolist()))
 
     def sample(
         self,
@@ -282,7 +279,7 @@ class CursorMixin:
             drawn = model.draw(at, uniform, skip)
             going = drawn != labels.end_id
             live, drawn = live[going], drawn[going]
-            for i, word in zip(live.tolist(), self.vocabulary_[drawn].tolist()):
+            for i, word in zip(live.tolist(), labels.class_labels(drawn)):
                 sentences[i].append(word)
             states = predictor.follow(states[going], labels.token_of_class[drawn])
         if labels.analyzer == "char":

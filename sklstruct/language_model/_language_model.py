@@ -52,6 +52,7 @@ from ..symbols import (
     NumberedText,
     SentenceEncoder,
     TextFile,
+    need_symbols,
     object_array,
     prepare_for_ids,
 )
@@ -566,7 +567,6 @@ class LanguageModel(
 
     def _set_fitted(self, estimator, labels, model=None):
         self.estimator_ = estimator
-        self.vocabulary_ = labels.classes
         self._labels = labels
         self._read_model, self._from_file = model, model is not None
         if estimator is not None:
@@ -592,6 +592,13 @@ class LanguageModel(
         if model is None:
             return TextPredictor(self.estimator_, encoder, self.max_depth)
         return TreePredictor(model, encoder)
+
+    @property
+    def vocabulary_(self) -> np.ndarray:
+        """The words that are predicted."""
+        if not self.__sklearn_is_fitted__():
+            raise AttributeError("vocabulary_ is there after fit")
+        return self._labels.classes
 
     @property
     def backoff_model_(self) -> BackoffModel:
@@ -621,17 +628,16 @@ class LanguageModel(
         # The labels of a model that was read are its own.
         left_out = {"predictor"}
         if state.get("_read_model") is not None:
-            left_out |= {"vocabulary_", "_labels"}
+            left_out |= {"_labels"}
         return {k: v for k, v in state.items() if k not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if state.get("_read_model") is not None:
             self._labels = self._read_model.labels
-            self.vocabulary_ = self._labels.classes
 
     def __sklearn_is_fitted__(self):
-        return hasattr(self, "vocabulary_")
+        return hasattr(self, "_labels")
 
     def __sklstruct_over_ids__(self, labels: Labels, name: str) -> WindowClassifier:
         """This fitted model as a classifier of windows of the ids of other labels."""
@@ -722,7 +728,7 @@ class LanguageModel(
             description |= predictor.distribution.describe()
         else:
             description["order"] = self.max_depth + 1
-            description |= {"n_words": int(labels.classes.size), **labels.settings}
+            description |= {"n_words": labels.n_classes, **labels.settings}
             description["bytes"] = pickled_bytes(predictor.distribution)
         discounts = getattr(model, "discounts_", None)
         if discounts is not None:
@@ -885,6 +891,7 @@ class LanguageModel(
         """
         check_model(model)
         labels = model.labels
+        need_symbols(labels, "a model over sentences")
         out = cls(
             max_depth=model.max_depth,
             unknown=labels.unknown,
@@ -896,10 +903,11 @@ class LanguageModel(
         out._validate_params()
         # Words as Python strings, as `fit` leaves them. The model itself, where its
         # labels are these: it may be pickled as its file.
-        symbols = labels.known_symbols("a model over sentences")
-        are_objects = labels.classes.dtype == symbols.dtype == object
+        are_objects = labels.strings is not None or (
+            labels.classes.dtype == labels.known_symbols("").dtype == object
+        )
         if not are_objects or labels.analyzer != out.analyzer:
-            names = [labels.classes.tolist(), symbols.tolist()]
+            names = [labels.classes.tolist(), labels.known_symbols("").tolist()]
             if out.analyzer == "char" and labels.analyzer != "char":
                 names = [[" " if w == BLANK else w for w in one] for one in names]
             settings = labels.settings | {"analyzer": out.analyzer}

@@ -376,11 +376,9 @@ class WindowClassifier(DistributionClassifier, BaseEstimator):
         self.distribution_ = WiderModel(
             predictor.model, ids, Labels.of_ids(labels.n_classes)
         )
-        code, encoder = own.token_code, predictor.encoder
-        token = [
-            code.get(w, encoder.unknown) for w in labels.known_symbols("").tolist()
-        ]
-        self._token = np.array([*token, -1], dtype=np.int32)
+        words = labels.known_symbols("").tolist()
+        token = own.tokens(words, predictor.encoder.unknown)
+        self._token = np.append(token, np.int32(-1))
 
     @property
     def reads_history(self) -> bool:

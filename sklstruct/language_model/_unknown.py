@@ -37,10 +37,9 @@ class UnknownWords(NamedTuple):
     @classmethod
     def of(cls, text: NumberedText, encoder: SentenceEncoder) -> UnknownWords:
         """Those of a text."""
-        code, unknown = encoder.labels.token_code, encoder.labels.unknown
-        lost = np.array(
-            [s not in code or s == unknown for s in text.symbols], dtype=bool
-        )
+        # The unknown word itself is unknown too.
+        token = encoder.labels.tokens(text.words, encoder.unknown)
+        lost = token == encoder.unknown
         counts = text.counts()
         which = np.flatnonzero(lost & (counts > 0))
         which = which[np.argsort(-counts[which], kind="stable")[:_MOST_WORDS]]
@@ -141,7 +140,7 @@ def _cause(unknown: dict, encoder: SentenceEncoder) -> str:
     cause does."""
     labels = encoder.labels
     marks = {labels.start, labels.end, labels.unknown}
-    known = {w for w in labels.classes.tolist() if isinstance(w, str)} - marks
+    known = {w for w in labels.token_code if isinstance(w, str)} - marks
     words = {w: n for w, n in unknown.items() if isinstance(w, str) and w not in marks}
     if not known or not words:
         return ""

@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     )
     from ._ids import prepare_for_ids
     from ._labels import Labels as Labels
-    from ._labels import check_sizes, read_vocabulary, sort_symbols, union_labels
+    from ._labels import (
+        check_sizes,
+        need_symbols,
+        read_vocabulary,
+        sort_symbols,
+        union_labels,
+    )
     from ._number import number_sentences
     from ._sentences import (
         DEEPEST,
@@ -44,6 +50,8 @@ if TYPE_CHECKING:
         known_labels,
         label_ids,
     )
+    from ._strings import Strings
+    from ._strings_fast import StringTable
     from ._text import (
         NumberedText,
         join_symbols,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from .._checks import INT32_MAX, as_ids, check_ids, strings_as_objects
 from .._parallel import row_blocks
+from ._strings_fast import StringTable
 
 Packed = tuple[np.ndarray, np.ndarray]
 
@@ -77,6 +79,11 @@ def unpack_strings(name: str, packed: Packed, errors: str = "strict") -> np.ndar
     out = np.empty(ends.size, dtype=object)
     out[:] = [text[a:b] for a, b in zip([0, *stop], stop)]
     return out
+
+
+def string_list(strings: Packed) -> list[str]:
+    """The strings of a text, which may hold surrogates."""
+    return unpack_strings("words", strings, "surrogatepass").tolist()
 
 
 def label_array(values: Any) -> np.ndarray:
@@ -219,24 +226,41 @@ def _is_padding(value, padding):
     return padding is not None and value == padding
 
 
+def code_ids(code: dict | StringTable, values: list, unknown: int = -1) -> np.ndarray:
+    """(n_values,) int32: the numbers of labels in a mapping."""
+    if isinstance(code, StringTable):
+        return code.ids(values, unknown)
+    return np.fromiter(map(code.get, values, repeat(unknown)), np.int32, len(values))
+
+
 class SymbolIndex:
     """Ids of symbols: the position of each in an array of distinct labels.
 
     Three ways to look up: a table over the range of small integers (for the ids 0, 1,
-    ... no more than a check), bisection in sorted numbers or strings, a dictionary for
+    ... no more than a check), bisection in sorted numbers or strings, a mapping for
     objects and for values of another kind than the labels.
 
     Parameters
     ----------
-    symbols : ndarray of shape (n_symbols,)
+    symbols : ndarray of shape (n_symbols,) or StringTable
         Distinct, hashable, in any order.
+
+    number : int32 ndarray of shape (n_strings + 1,), default=None
+        The id of each string of a table, negative: it has none; the last entry is that
+        of all other labels. None: its position.
     """
 
-    def __init__(self, symbols: np.ndarray):
-        self.symbols = symbols
-        self._code: dict | None = None
+    def __init__(
+        self, symbols: np.ndarray | StringTable, number: np.ndarray | None = None
+    ):
+        self._code: dict | StringTable | None = None
         self._order: np.ndarray | None = None
         self._table: np.ndarray | None = None
+        self._number = number
+        if isinstance(symbols, StringTable):
+            self._code = symbols
+            return
+        self.symbols = symbols
         kind = symbols.dtype.kind
         if kind in "biu" and symbols.size:
             low, high = int(symbols.min()), int(symbols.max())
@@ -248,11 +272,16 @@ class SymbolIndex:
                 )
 
     @property
-    def code(self) -> dict:
-        """label -> id."""
+    def code(self) -> dict | StringTable:
+        """label -> position."""
         if self._code is None:
             self._code = dict(zip(self.symbols.tolist(), range(self.symbols.size)))
         return self._code
+
+    def id(self, label: Any) -> int:
+        """Id of one label, -1 if it has none."""
+        at = self.code.get(label, -1)
+        return at if self._number is None or at < 0 else max(int(self._number[at]), -1)
 
     def ids(self, values: np.ndarray, unknown: int = -1) -> np.ndarray:
         """Ids of an array of labels, of its shape; a sliding view stays one.
@@ -260,8 +289,12 @@ class SymbolIndex:
         None and NaN become -1, labels that are not known become `unknown`.
         """
         flat = _flat(values)
-        if flat.dtype.kind == "O" or self.symbols.dtype.kind == "O":
-            ids = self._from_dict(flat, unknown)
+        if (
+            flat.dtype.kind == "O"
+            or isinstance(self._code, StringTable)
+            or self.symbols.dtype.kind == "O"
+        ):
+            ids = self._from_code(flat, unknown)
         else:
             _check_kind(flat)
             ids = np.empty(flat.size, dtype=np.int32)
@@ -273,27 +306,25 @@ class SymbolIndex:
             return ids.reshape(values.shape)
         return np.lib.stride_tricks.sliding_window_view(ids, values.shape[1])
 
-    def _from_dict(self, flat, unknown):
-        code = self.code
+    def _from_code(self, flat, unknown):
+        inverse = None
         if flat.dtype.kind != "O":
             _check_kind(flat)
-            distinct, inverse = np.unique(flat, return_inverse=True)
-            ids = [-1 if is_missing(v) else code.get(v, unknown)
-                   for v in distinct.tolist()]  # fmt: skip
-            return np.array(ids, dtype=np.int32)[inverse.ravel()]
+            flat, inverse = np.unique(flat, return_inverse=True)
         values = flat.tolist()
         try:
-            ids = np.fromiter(
-                (code.get(v, unknown) for v in values), np.int32, len(values)
-            )
+            ids = code_ids(self.code, values, unknown if self._number is None else -1)
         except TypeError as exc:
             raise TypeError(
                 "the argument must be an array of string or of number symbols; "
                 f"an element of X cannot be one ({exc})"
             ) from exc
+        if self._number is not None:
+            ids = self._number[ids]
+            ids[ids < 0] = unknown
         if unknown != -1:
             ids[np.fromiter(map(is_missing, values), bool, len(values))] = -1
-        return ids
+        return ids if inverse is None else ids[inverse.ravel()]
 
     def _from_array(self, flat, unknown):
         symbols = self.symbols
@@ -302,7 +333,7 @@ class SymbolIndex:
         if symbols.size == 0 or flat.dtype.kind != symbols.dtype.kind:
             # NumPy would compare numbers of two kinds as float64, which merges
             # neighbours above 2**53; Python compares them exactly.
-            return self._from_dict(flat, unknown)
+            return self._from_code(flat, unknown)
         ids = self._bisect(flat, symbols, unknown)
         if flat.dtype.kind == "f":
             ids[np.isnan(flat)] = -1

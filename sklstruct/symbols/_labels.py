@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import check_length
+from .._lazy import stored
 from ._encoding import (
+    Packed,
     SymbolIndex,
+    code_ids,
     is_missing,
     label_array,
     object_array,
-    pack_strings,
-    unpack_strings,
+    string_list,
 )
+from ._strings import Strings
+from ._strings_fast import StringTable
 from ._text import ANALYZERS, Analyzer, plain_list
 from ._text_file import TextFile
 
-_FIELDS = ("classes", "symbols", "start", "end", "unknown", "analyzer")
+_MARKS = ("start", "end", "unknown", "analyzer")
 
 
 def _check_labels(name, labels):
@@ -68,7 +70,8 @@ class Labels:
     Parameters
     ----------
     classes : array-like of shape (n_classes,)
-        The labels that are predicted, distinct and hashable; position = class id.
+        The labels that are predicted, distinct and hashable; position = class id. Or a
+        `Strings`, the classes and symbols of a file.
 
     symbols : array-like of shape (n_symbols,), default=None
         The labels that a context can hold; position = symbol id. None: not known;
@@ -124,7 +127,7 @@ class Labels:
 
     def __init__(
         self,
-        classes: ArrayLike,
+        classes: ArrayLike | Strings,
         symbols: ArrayLike | None = None,
         *,
         start: Any = None,
@@ -137,8 +140,25 @@ class Labels:
                 f"analyzer must be one of {', '.join(ANALYZERS)}, got {analyzer!r}"
             )
         self.analyzer = analyzer
-        self.classes = _check_labels("classes", classes)
-        self.symbols = None if symbols is None else _check_labels("symbols", symbols)
+        # Labels are arrays, or a table if they are strings alone.
+        self._arrays: tuple[Any, Any] = None, None
+        self.strings: Strings | None
+        self.n_symbols: int | None
+        if isinstance(classes, Strings):
+            self.strings = classes.check()
+        else:
+            known = _check_labels("classes", classes)
+            of_contexts = None
+            if symbols is not None:
+                of_contexts = _check_labels("symbols", symbols)
+            self.strings = Strings.of(known, of_contexts)
+        if self.strings is None:
+            self._arrays = known, of_contexts
+            self.n_classes = known.size
+            self.n_symbols = None if of_contexts is None else of_contexts.size
+        else:
+            self.n_classes = self.strings.token_of_class.size
+            self.n_symbols = self.strings.n_symbols
         for name, mark in (("start", start), ("end", end), ("unknown", unknown)):
             try:
                 hash(mark)
@@ -150,12 +170,14 @@ class Labels:
                 f"start={start!r} is one of classes: a sentence start is never "
                 "predicted. Give start a symbol that is not a class"
             )
-        if end is not None and self.class_id(end) < 0:
+        self.end_id = -1 if end is None else self.class_id(end)
+        if end is not None and self.end_id < 0:
             raise ValueError(
                 f"end={end!r} is not one of classes: a sentence end is predicted like "
                 "any class"
             )
-        if self.symbols is None:
+        self.unknown_id = -1 if unknown is None else self.class_id(unknown)
+        if self.n_symbols is None:
             return
         if start is not None and self.symbol_id(start) < 0:
             raise ValueError(
@@ -184,83 +206,91 @@ class Labels:
             None if n_symbols is None else np.arange(n_symbols, dtype=np.int32),
         )
 
-    # ------------------------------------------------------------------ sizes
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return self.classes.size
-
-    @property
-    def n_symbols(self) -> int | None:
-        """Number of context symbols, None where they are not known."""
-        return None if self.symbols is None else self.symbols.size
-
     # --------------------------------------------------------- derived tables
+
+    @cached_property
+    def classes(self) -> np.ndarray:
+        """(n_classes,) labels."""
+        if self.strings is None:
+            return self._arrays[0]
+        return object_array(self.class_labels(np.arange(self.n_classes)))
+
+    @cached_property
+    def symbols(self) -> np.ndarray | None:
+        """(n_symbols,) labels."""
+        if self.strings is None or self.n_symbols is None:
+            return self._arrays[1]
+        return object_array(self.strings.table.strings(range(self.n_symbols)))
 
     def forget_tables(self) -> None:
         """Free what is derived from the labels; it is made again when it is needed."""
-        self.__dict__ = {name: vars(self)[name] for name in _FIELDS}
+        self.__dict__ = stored(self)
 
     @cached_property
     def _class_index(self) -> SymbolIndex:
-        return SymbolIndex(self.classes)
+        if self.strings is None:
+            return SymbolIndex(self.classes)
+        # Without symbols the tokens are the classes.
+        number = None if self.n_symbols is None else self.class_of_token
+        return SymbolIndex(self.strings.table, number)
 
     @cached_property
     def _symbol_index(self) -> SymbolIndex:
-        return SymbolIndex(self.known_symbols("the encoding of contexts"))
+        n_symbols = need_symbols(self, "the encoding of contexts")
+        if self.strings is None:
+            return SymbolIndex(self.known_symbols(""))
+        number = None
+        if n_symbols < len(self.strings.table):
+            number = np.arange(len(self.strings.table) + 1, dtype=np.int32)
+            number[n_symbols:] = -1
+        return SymbolIndex(self.strings.table, number)
 
     def known_symbols(self, what: str) -> np.ndarray:
         """`symbols`, or a ValueError that says what needs them."""
-        if self.symbols is None:
-            raise ValueError(
-                f"labels: {what} needs the context symbols, but the labels were made "
-                "with symbols=None; give symbols to Labels"
-            )
+        need_symbols(self, what)
+        assert self.symbols is not None
         return self.symbols
 
     def class_id(self, label: Any) -> int:
         """Class id of one label, -1 if it is not a class."""
-        return self._class_index.code.get(label, -1)
+        return self._class_index.id(label)
 
     def symbol_id(self, label: Any) -> int:
         """Symbol id of one label, -1 if it is not a context symbol."""
-        return self._symbol_index.code.get(label, -1)
+        return self._symbol_index.id(label)
+
+    def class_labels(self, ids: np.ndarray) -> list:
+        """The labels of some class ids; those of a table without `classes`."""
+        if self.strings is None:
+            return self.classes[ids].tolist()
+        return self.strings.table.strings(self.strings.token_of_class[ids].tolist())
 
     @property
     def start_id(self) -> int:
         """Symbol id of the sentence start, -1 without start mark."""
         return -1 if self.start is None else self.symbol_id(self.start)
 
-    @property
-    def end_id(self) -> int:
-        """Class id of the sentence end, -1 without end mark."""
-        return -1 if self.end is None else self.class_id(self.end)
-
-    @property
-    def unknown_id(self) -> int:
-        """Class id of the unknown word, -1 without unknown word."""
-        return -1 if self.unknown is None else self.class_id(self.unknown)
-
     @cached_property
     def symbol_of_class(self) -> np.ndarray:
         """(n_classes,) int32: the context symbol of each class, or -1."""
-        code = self._symbol_index.code
-        found = map(code.get, self.classes.tolist(), repeat(-1))
-        return np.fromiter(found, np.int32, self.n_classes)
+        if self.strings is None:
+            return code_ids(self._symbol_index.code, self.classes.tolist())
+        token, n_symbols = self.token_of_class, self.n_symbols
+        return np.where(token < n_symbols, token, np.int32(-1))
 
     @property
     def class_of_symbol(self) -> np.ndarray:
         """(n_symbols,) int32: the class of each context symbol, or -1."""
-        n_symbols = 0 if self.symbols is None else self.symbols.size
-        return self.class_of_token[:n_symbols]
+        return self.class_of_token[: self.n_symbols or 0]
 
     @cached_property
     def token_of_class(self) -> np.ndarray:
         """(n_classes,) int32: the token of each class."""
+        n_symbols = need_symbols(self, "tokens")
+        if self.strings is not None:
+            return self.strings.token_of_class
         token = self.symbol_of_class.copy()
         new = token < 0
-        n_symbols = self.known_symbols("tokens").size
         token[new] = n_symbols + np.arange(new.sum(), dtype=np.int32)
         return token
 
@@ -270,19 +300,29 @@ class Labels:
 
         The last entry is the token of a word that the labels do not know, -2.
         """
-        n_symbols = self.known_symbols("tokens").size
-        new = int(np.count_nonzero(self.symbol_of_class < 0))
+        n_symbols = need_symbols(self, "tokens")
+        token = self.token_of_class
+        new = int(np.count_nonzero(token >= n_symbols))
         table = np.full(n_symbols + new + 1, -1, dtype=np.int32)
-        table[self.token_of_class] = np.arange(self.n_classes, dtype=np.int32)
+        table[token] = np.arange(self.n_classes, dtype=np.int32)
         table[-1] = -2
         return table
 
     @cached_property
-    def token_code(self) -> dict:
+    def token_code(self) -> dict | StringTable:
         """label -> token, for every label of the model."""
+        if self.strings is not None:
+            return self.strings.table
         new = self.symbol_of_class < 0
         tokens = self.token_of_class[new].tolist()
         return self._symbol_index.code | dict(zip(self.classes[new].tolist(), tokens))
+
+    def tokens(self, words: list | Packed, unknown: int) -> np.ndarray:
+        """(n_words,) int32: the tokens of words; `unknown` for unknown ones."""
+        if self.strings is not None and not isinstance(words, list):
+            return self.strings.table.packed_ids(*words, unknown)
+        words = words if isinstance(words, list) else string_list(words)
+        return code_ids(self.token_code, words, unknown)
 
     # --------------------------------------------------------------- encoding
 
@@ -301,7 +341,7 @@ class Labels:
             without such a symbol, -1, which ends the history.
         """
         index = self._symbol_index
-        unknown = -1 if self.unknown is None else index.code.get(self.unknown, -1)
+        unknown = -1 if self.unknown is None else index.id(self.unknown)
         return _ids(index, X, unknown)
 
     def encode_targets(self, y: ArrayLike) -> np.ndarray:
@@ -325,60 +365,63 @@ class Labels:
     def __eq__(self, other):
         if not isinstance(other, Labels):
             return NotImplemented
-        return (
-            (self.symbols is None) == (other.symbols is None)
-            and self.settings == other.settings
-            and self.classes.tolist() == other.classes.tolist()
-            and (
-                self.symbols is None or self.symbols.tolist() == other.symbols.tolist()
-            )
+        if self.settings != other.settings or self.n_symbols != other.n_symbols:
+            return False
+        if self.strings is not None and other.strings is not None:
+            return self.strings.equal(other.strings)
+        return self.classes.tolist() == other.classes.tolist() and (
+            self.n_symbols is None or self.symbols.tolist() == other.symbols.tolist()
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __getstate__(self):
-        state = {name: vars(self)[name] for name in _FIELDS}
-        # One string per label takes a hundred times the time of two arrays.
-        for name in ("classes", "symbols"):
-            values = state[name]
-            if values is not None and values.dtype == object:
-                values = values.tolist()
-                if all(type(value) is str for value in values):
-                    state[name] = pack_strings(values, "surrogatepass")
-        return state
+        names = self._arrays if self.strings is None else self.strings.packed()
+        return {"names": names, **self.settings}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take pickled labels; ValueError if the state is not that of labels."""
-        arrays = []
-        for name in ("classes", "symbols"):
-            values = state[name]
-            if isinstance(values, tuple):
-                values = unpack_strings(name, values, "surrogatepass")
-            arrays.append(values)
-        settings = {name: state[name] for name in _FIELDS[2:]}
-        Labels.__init__(self, *arrays, **settings)
+        names, marks = state["names"], {name: state[name] for name in _MARKS}
+        if len(names) == 4:
+            names = (Strings(StringTable(*names[:2]), *names[2:]),)
+        Labels.__init__(self, *names, **marks)
         self.forget_tables()
 
     @property
     def settings(self) -> dict[str, Any]:
         """The marks and the analyzer by name, for labels of other words."""
-        return {name: vars(self)[name] for name in _FIELDS[2:]}
+        return {name: vars(self)[name] for name in _MARKS}
 
     def __repr__(self):
-        symbols = "unknown" if self.symbols is None else self.symbols.size
+        symbols = "unknown" if self.n_symbols is None else self.n_symbols
         settings = "".join(
             f", {name}={value!r}"
             for name, value in self.settings.items()
             if value not in (None, "word")
         )
-        return f"Labels(n_classes={self.classes.size}, n_symbols={symbols}{settings})"
+        return f"Labels(n_classes={self.n_classes}, n_symbols={symbols}{settings})"
+
+
+def need_symbols(labels: Labels, what: str) -> int:
+    """The number of symbols, or a ValueError that says what needs them."""
+    if labels.n_symbols is None:
+        raise ValueError(
+            f"labels: {what} needs the context symbols, but the labels were made "
+            "with symbols=None; give symbols to Labels"
+        )
+    return labels.n_symbols
 
 
 def check_sizes(labels: Labels, n_classes: int, n_symbols: int) -> None:
     """ValueError unless the labels fit a model of these sizes."""
-    check_length("labels.classes", labels.classes, n_classes, "one per class")
-    if labels.symbols is not None:
-        check_length("labels.symbols", labels.symbols, n_symbols, "one per symbol")
+    for name, n, wanted, why in (
+        ("classes", labels.n_classes, n_classes, "class"),
+        ("symbols", labels.n_symbols, n_symbols, "symbol"),
+    ):
+        if n not in (None, wanted):
+            raise ValueError(
+                f"labels.{name} must have {wanted} entries (one per {why}), got {n}"
+            )
 
 
 def _ids(index, values, unknown):

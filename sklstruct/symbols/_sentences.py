@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import compress, repeat
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -345,8 +345,8 @@ class TextWindows:
 class SentenceEncoder:
     """Maps sentences to one int32 array of the tokens of some labels.
 
-    Two tokens follow those of the labels: a word that is neither class nor symbol, in
-    labels without unknown word (`lost`), and a mark that occurs as a word, which is an
+    One token follows those of the labels: that of a word that is neither class nor
+    symbol, in labels without unknown word (`lost`). A mark that occurs as a word is an
     error.
 
     Parameters
@@ -363,38 +363,35 @@ class SentenceEncoder:
         self.end = -1 if labels.end is None else int(token[labels.end_id])
         self.unknown = self.lost
         if labels.unknown is not None:
-            self.unknown = int(labels.token_code[labels.unknown])
+            self.unknown = labels.token_code[labels.unknown]
 
     @cached_property
     def longest(self) -> int:
         """Characters of the longest word but the marks; 0 without strings."""
         labels = self.labels
         marks = {labels.start, labels.end, labels.unknown}
+        if labels.strings is not None:
+            lengths = labels.strings.table.lengths()
+            lengths[[labels.token_code[m] for m in marks if m is not None]] = 0
+            return int(lengths.max(initial=0))
         words = (w for w in labels.token_code if isinstance(w, str) and w not in marks)
         return max(map(len, words), default=0)
-
-    @cached_property
-    def _code(self):
-        code = dict(self.labels.token_code)
-        for mark in (self.labels.start, self.labels.end):
-            if mark is not None:
-                code[mark] = self.lost + 1
-        return code
 
     def encode(
         self, text: NumberedText, *, end: bool = True, front: int = 0
     ) -> np.ndarray:
         """Tokens of all sentences, -1 before each; see `token_stream`."""
-        codes = map(self._code.get, text.symbols, repeat(self.unknown))
-        table = np.fromiter(codes, np.int32, len(text.symbols))
-        for number in np.flatnonzero(table > self.lost).tolist():
+        labels = self.labels
+        table = labels.tokens(text.words, self.unknown)
+        marked = (table == self.start) | (table == self.end)
+        for number in np.flatnonzero(marked).tolist():
             if (text.tokens == number).any():
                 self._raise_mark(text, number)
         return token_stream(
             text,
             table,
-            start=None if self.labels.start is None else self.start,
-            end=self.end if end and self.labels.end is not None else None,
+            start=None if labels.start is None else self.start,
+            end=self.end if end and labels.end is not None else None,
             front=front,
         )
 
@@ -464,7 +461,7 @@ class SentenceEncoder:
 
     def first_lost(self, text: NumberedText) -> tuple[str, Any] | None:
         """(where, symbol) of the first symbol that has no token."""
-        lost = np.array([s not in self._code for s in text.symbols], dtype=bool)
+        lost = self.labels.tokens(text.words, -1) < 0
         words = text.tokens[text.tokens >= 0]
         found = words[lost[words]]
         if not found.size:

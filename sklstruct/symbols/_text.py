@@ -21,7 +21,7 @@ import numpy as np
 from .._checks import INT32_MAX
 from .._warnings import warn
 from . import _text_fast as _fast
-from ._encoding import object_array
+from ._encoding import Packed, object_array, string_list
 
 # Tokens of a text in one array, with the marks around its sentences, of which there may
 # be three times as many: their positions are 32-bit numbers.
@@ -108,8 +108,9 @@ class NumberedText:
     tokens : int32 ndarray of shape (n_sentences + n_words,)
         -1 before each sentence, then the numbers of its symbols.
 
-    symbols : list
-        The distinct symbols, in the order of appearance; position = number.
+    words : list or tuple of ndarrays
+        The distinct symbols, in the order of appearance; position = number. Strings may
+        be given as their text and the end of each, as of `pack_strings`.
 
     where : callable
         Name, for messages, of the sentence with a number.
@@ -121,16 +122,26 @@ class NumberedText:
     def __init__(
         self,
         tokens: np.ndarray,
-        symbols: list,
+        words: list | Packed,
         where: Callable[[int], str],
         odd: OddSpaces | None = None,
     ) -> None:
-        self.tokens, self.symbols, self.where = tokens, symbols, where
+        self.tokens, self.words, self.where = tokens, words, where
         self.odd = odd or OddSpaces()
 
     def __sizeof__(self) -> int:
         # The scheduler of a cluster reads it to plan memory; a symbol is some 60 bytes.
-        return object.__sizeof__(self) + self.tokens.nbytes + 60 * len(self.symbols)
+        return object.__sizeof__(self) + self.tokens.nbytes + 60 * self.n_symbols
+
+    @cached_property
+    def symbols(self) -> list:
+        """The distinct symbols; position = number."""
+        return self.words if isinstance(self.words, list) else string_list(self.words)
+
+    @property
+    def n_symbols(self) -> int:
+        """Number of distinct symbols."""
+        return len(self.words if isinstance(self.words, list) else self.words[1])
 
     @cached_property
     def starts(self) -> np.ndarray:
@@ -155,7 +166,7 @@ class NumberedText:
         if sample_weight is not None:
             sample_weight = np.repeat(sample_weight, self.lengths)
         words = self.tokens[self.tokens >= 0]
-        return np.bincount(words, sample_weight, minlength=len(self.symbols))
+        return np.bincount(words, sample_weight, minlength=self.n_symbols)
 
     def where_is(self, number: int) -> str:
         """Name, for messages, of the first sentence that holds a symbol."""
@@ -165,7 +176,7 @@ class NumberedText:
     def without(self, numbers: list[int]) -> NumberedText:
         """The text without some of its symbols, which occur no more."""
         mask = ~np.isin(self.tokens, numbers)
-        return NumberedText(self.tokens[mask], self.symbols, self.where, self.odd)
+        return NumberedText(self.tokens[mask], self.words, self.where, self.odd)
 
     def sentences(self) -> list[list]:
         """The symbols of each sentence."""
@@ -179,7 +190,7 @@ class NumberedText:
         mask = np.repeat(keep, self.lengths + 1)
         return NumberedText(
             self.tokens[mask],
-            self.symbols,
+            self.words,
             lambda i: self.where(int(kept[i])),
             self.odd,
         )
@@ -274,13 +285,14 @@ class WordTable:
 
     def spelling(self) -> list[bytes]:
         """The bytes of the words, in the order of their numbers."""
-        ends = self.ends[: self.n_words].tolist()
-        arena = self.arena[: ends[-1] if ends else 0].tobytes()
-        return [arena[a:b] for a, b in zip([0, *ends], ends)]
+        arena, ends = self.packed()
+        text, stop = arena.tobytes(), ends.tolist()
+        return [text[a:b] for a, b in zip([0, *stop], stop)]
 
-    def symbols(self) -> list[str]:
-        """The words, in the order of their numbers."""
-        return [word.decode("utf-8", "surrogatepass") for word in self.spelling()]
+    def packed(self) -> Packed:
+        """The text of the words and the end of each; not those of later words."""
+        ends = self.ends[: self.n_words]
+        return self.arena[: ends[-1] if ends.size else 0], ends
 
     def take(self) -> np.ndarray:
         """The tokens since the last call."""
@@ -290,7 +302,7 @@ class WordTable:
         return tokens
 
     def finish(self, where: Callable[[int], str]) -> NumberedText:
-        return NumberedText(self.take(), self.symbols(), where, self.odd())
+        return NumberedText(self.take(), self.packed(), where, self.odd())
 
 
 def _odd_runs(text: bytes, at: int) -> list[str]:

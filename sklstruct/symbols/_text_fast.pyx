@@ -12,7 +12,7 @@ asked for), nothing above U+10FFFF.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from ._words_fast cimport Words, add_word, hash_byte, words_of
+from ._words_fast cimport Words, add_word, hash_byte, sequence_length, words_of
 
 # Entries of `state`, and what `number_words` returns.
 POSITION, WORDS, TOKENS, LINES, IN_LINE, LINE_START, N_ODD, ODD_AT = range(8)
@@ -53,32 +53,6 @@ cdef inline bint ascii_space(uint8_t c) noexcept nogil:
 cdef inline bint separates(uint8_t c, int rule) noexcept nogil:
     """Whether a byte of ASCII separates words."""
     return kenlm_space(c) if rule == BY_KENLM else ascii_space(c)
-
-
-cdef inline int sequence_length(const uint8_t *p, const uint8_t *end,
-                                bint surrogates) noexcept nogil:
-    """Bytes of the valid sequence at p, whose first byte is not ASCII; 0: invalid."""
-    cdef uint8_t a = p[0], b
-    if a < 0xC2 or end - p < 2:
-        return 0
-    b = p[1]
-    if b & 0xC0 != 0x80:
-        return 0
-    if a < 0xE0:
-        return 2
-    if end - p < 3 or p[2] & 0xC0 != 0x80:
-        return 0
-    if a < 0xF0:
-        if a == 0xE0 and b < 0xA0:
-            return 0
-        if a == 0xED and b >= 0xA0 and not surrogates:
-            return 0
-        return 3
-    if end - p < 4 or p[3] & 0xC0 != 0x80 or a > 0xF4:
-        return 0
-    if (a == 0xF0 and b < 0x90) or (a == 0xF4 and b >= 0x90):
-        return 0
-    return 4
 
 
 cdef inline bint wide_space(const uint8_t *p) noexcept nogil:

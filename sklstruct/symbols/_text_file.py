@@ -22,6 +22,7 @@ import numpy as np
 from .._checks import check_count, physical_memory
 from .._files import COMPRESSIONS, DamagedData, open_read, raise_if_full
 from . import _text_fast as _fast
+from ._encoding import string_list
 from ._text import MOST_TOKENS, NumberedText, WordTable, split_string
 
 # Bytes of a file between two looks at signals.
@@ -436,7 +437,8 @@ class LargeText:
     def __init__(
         self, file: TextFile, words: WordTable, count: np.ndarray, n_sentences: int
     ) -> None:
-        self.file, self.symbols = file, words.symbols()
+        self.file, self._packed = file, words.packed()
+        self.symbols = string_list(self._packed)
         self.n_sentences, self.n_tokens = n_sentences, words.n_tokens
         self._words, self._count = words, count
         self._state = file.state()
@@ -485,7 +487,7 @@ class LargeText:
             )
         first = 0
         for tokens in self.file.chunks(self._words, min(n_tokens, MOST_TOKENS // 4)):
-            part = NumberedText(tokens, self.symbols, partial(self._where, first))
+            part = NumberedText(tokens, self._packed, partial(self._where, first))
             first += part.n_sentences
             yield part.without(self._gone) if self._gone else part
         if self._words.n_words != len(self.symbols):

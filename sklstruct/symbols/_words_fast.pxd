@@ -34,6 +34,32 @@ cdef inline uint64_t hash_byte(uint64_t h, uint8_t c) noexcept nogil:
     return (h ^ c) * <uint64_t> 0x9E3779B97F4A7C15
 
 
+cdef inline int sequence_length(const uint8_t *p, const uint8_t *end,
+                                bint surrogates) noexcept nogil:
+    """Bytes of the valid sequence at p, whose first byte is not ASCII; 0: invalid."""
+    cdef uint8_t a = p[0], b
+    if a < 0xC2 or end - p < 2:
+        return 0
+    b = p[1]
+    if b & 0xC0 != 0x80:
+        return 0
+    if a < 0xE0:
+        return 2
+    if end - p < 3 or p[2] & 0xC0 != 0x80:
+        return 0
+    if a < 0xF0:
+        if a == 0xE0 and b < 0xA0:
+            return 0
+        if a == 0xED and b >= 0xA0 and not surrogates:
+            return 0
+        return 3
+    if end - p < 4 or p[3] & 0xC0 != 0x80 or a > 0xF4:
+        return 0
+    if (a == 0xF0 and b < 0x90) or (a == 0xF4 and b >= 0x90):
+        return 0
+    return 4
+
+
 cdef inline int32_t find_word(
     const Words *words, const uint8_t *word, int64_t length, uint64_t h, uint64_t *at
 ) noexcept nogil:

@@ -4,7 +4,6 @@ import io
 import json
 import mmap
 import pickle
-import struct
 import warnings
 
 import numpy as np
@@ -39,6 +38,10 @@ NAMES = [f"w{i}" for i in range(50)]
 MODELS = {
     "marks": fitted(),
     "fixed strings": relabelled(np.array(NAMES), np.array(NAMES)),
+    "some strings": relabelled(
+        np.array(NAMES, dtype=object), np.array(NAMES[::-1], dtype=object)
+    ),
+    "strings, no symbols": relabelled(np.array(NAMES, dtype=object), None),
     "integers": relabelled(np.arange(50, dtype=np.int16), np.arange(50)),
     "no symbols": relabelled(np.arange(50), None),
 }
@@ -208,9 +211,8 @@ def test_wrong_content_with_right_checksums_is_found():
         for value in (-7, 10**8, 2):
             other, changed = json.loads(json.dumps(header)), bytearray(body)
             place = at + width * int(rng.integers(n))
-            number = {"<i4": "<i", "<i8": "<q", "<f8": "<d", "|u1": "<B"}[dtype]
-            value = value % 256 if dtype == "|u1" else value
-            struct.pack_into(number, changed, place, value)
+            number = np.array(value).astype(np.dtype(dtype))
+            changed[place : place + width] = number.tobytes()
             hashed = hash_of([hash_bytes(changed[at : at + n * width])])
             other["arrays"][name][3] = f"{hashed:016x}"
             for verify in (True, False):
