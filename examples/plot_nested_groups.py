@@ -9,8 +9,8 @@ the same place. The classifier tells threes from eights, with the plain :math:`\
 penalty and with nested groups (:class:`sklstruct.linear.TreeNorm`). The plain penalty
 needs fewer wavelets, because it can use a fine wavelet alone. Nested groups choose
 wavelets from coarse to fine, and the chosen wavelets form a picture that can be read.
-Use nested groups if the features have such an order, and not to have few features.
-"""
+Use nested groups if the features have such an order. If you only want few features, use
+the plain penalty."""
 
 import matplotlib.pyplot as plt
 import numpy as np
