@@ -4,10 +4,9 @@ A tree made by experts and a learned tree
 
 Physicians have arranged the diagnoses of ICD-10-CM in chapters, blocks and categories.
 This page asks two questions. Does a classifier along the experts' tree have better
-probabilities than a classifier along a learned tree? And which blocks of the experts
-does a tree find that is learned from the words of the diagnoses? The texts are in the
-package simple-icd-10-cm (public domain).
-"""
+probabilities than a classifier along a learned tree? And if a tree is learned from the
+words of the diagnoses, which blocks of the experts are also in this tree? The texts are
+in the package simple-icd-10-cm (public domain)."""
 
 # %%
 # The texts are the titles of the codes of up to five characters. The class of a text is

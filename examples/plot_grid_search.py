@@ -4,10 +4,10 @@ Tuning language models with GridSearchCV
 
 A :class:`~sklstruct.language_model.LanguageModel` learns from sentences and has a
 method ``score``, so ``GridSearchCV`` needs neither targets nor a scorer. An estimator
-without a language model learns from windows of symbols and needs a scorer of
+such as :class:`~sklstruct.StructuredLogLinearLM` can also be tuned alone. It learns
+from windows, the last symbols before each symbol, and needs a scorer of
 :mod:`sklstruct.metrics`, because ``neg_log_loss`` of scikit-learn fails if a fold does
-not contain all classes.
-"""
+not contain all classes."""
 
 import numpy as np
 from sklearn.model_selection import GridSearchCV, KFold

@@ -95,13 +95,14 @@ for line in decoder.sample_posterior([sentence], 3, random_state=0)[0]:
 # %%
 # Time and memory
 # ---------------
-# A state is one choice of the last words up to a position, as many words as the model
-# uses. The left picture shows the number of states at each position, and the number of
-# states that can still be on the best path when an upper bound is known. The right
-# picture shows a second solver, which computes an upper bound of the score of every
-# path. The solver refines the bound until, for the path with the highest bound, the
-# bound equals the score. This path is the best path of the model. If this solver is
-# stopped early, the distance between the two lines bounds the error.
+# A state consists of the last words up to a position, as many words as the contexts of
+# the language model. The left picture shows the number of states at each position, and
+# the number of states that can still be on the best path when an upper bound is known.
+# The right picture shows a second solver, which computes an upper bound of the score of
+# every path. The solver refines the bound until, for the path with the highest bound,
+# the bound equals the score. This path is the best path of the model. If this solver is
+# stopped early, the error is at most the distance between the two lines, the bound and
+# the score of the best path so far.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 display = LatticeDisplay.from_estimator(decoder, sentence, ax=axes[0])

@@ -9,8 +9,8 @@ the same place. The classifier tells threes from eights, with the plain :math:`\
 penalty and with nested groups (:class:`sklstruct.linear.TreeNorm`). The plain penalty
 needs fewer wavelets, because it can use a fine wavelet alone. Nested groups choose
 wavelets from coarse to fine, and the chosen wavelets form a picture that can be read.
-Use nested groups if the features have such an order, and not to have few features.
-"""
+Use nested groups if the features have such an order. If you only want few features, use
+the plain penalty."""
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -61,8 +61,10 @@ parts = train_test_split(features, y == 3, test_size=0.5, random_state=0)
 train, test, train_y, test_y = parts
 
 # %%
-# Two paths
-# ---------
+# Twelve strengths of each penalty
+# ---------------------------------
+# The models are fitted with decreasing strength (increasing C). Every third model is
+# printed.
 
 
 def fit(penalty, C):
@@ -84,7 +86,7 @@ for name, path in paths.items():
 # %%
 # The chosen wavelets
 # -------------------
-# The two pictures show the weights of the models with about 17 wavelets, as weights of
+# The two pictures show the weights of the models with about 16 wavelets, as weights of
 # pixels. Red pixels speak for a three, and blue pixels for an eight, which has ink at
 # the left.
 
@@ -95,7 +97,7 @@ for name, path in paths.items():
 axes[0].set(xlabel="wavelets", ylabel="accuracy on test pictures", ylim=(0.85, 1.0))
 axes[0].legend()
 shown = {
-    name: min(path, key=lambda found: abs(np.count_nonzero(found[0]) - 17))
+    name: min(path, key=lambda found: abs(np.count_nonzero(found[0]) - 16))
     for name, path in paths.items()
 }
 pictures = {name: (pixels @ w).reshape(8, 8) for name, (w, _) in shown.items()}

@@ -28,8 +28,8 @@ train, valid, test = parts
 # %%
 # Tuned penalties
 # ---------------
-# The search changes the strength and the weight of long contexts in turn. Each fit
-# starts from the weights of the fit before.
+# The search changes the strength `lam` and the factor `alpha` of long contexts in turn.
+# Each fit starts from the weights of the fit before.
 
 orders = [2, 3, 4, 5]
 begin = {"l1": (0.5, 0.8), "l2": (0.1, 0.7), "elastic_net": (0.2, 1.0)}

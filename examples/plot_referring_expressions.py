@@ -107,8 +107,9 @@ print(f"{len(train)} texts to learn from")
 
 # %%
 # A text is transformed to a graph. Neighbouring mentions are joined by an edge, and
-# each mention is joined with the last mentions of the same person. Candidates of one
-# kind have the same weights.
+# each mention is joined with the previous mention of the same person. The features of a
+# mention have one weight for each kind of expression, so the candidates "he" and "she"
+# have the same weights.
 vectorizer = FactorGraphVectorizer()
 graphs = vectorizer.fit_transform([instance(text) for text in train])
 y = [[m["text"] for m in text] for text in train]

@@ -121,8 +121,8 @@ for i in np.argsort(-counts)[:4]:
 # if labels depend on labels some positions before, *and* if the text is large enough to
 # contain long contexts more than once. For part-of-speech tags of a tree bank, the
 # words contain nearly all information. On the :ref:`benchmark page <benchmark_hmm>` the
-# accuracy of tags falls from order 5 on. A high order takes little additional time in
-# both cases, so choose the order by cross-validation.
+# tags of orders above 4 are less accurate than the tags of order 4. A high order takes
+# little additional time in both cases, so choose the order by cross-validation.
 
 
 def hide(lines):

@@ -47,7 +47,8 @@ print(f"{train.size} paragraphs of {np.unique(y_train).size} topics")
 
 # %%
 # Building the tree, fitting and predicting use sparse matrices. With so few classes the
-# flat model is more accurate. The tree is used here to be shown.
+# flat model is more accurate. This page uses a tree because the whole tree can be
+# shown.
 tfidf = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
 X_train, X_test = tfidf.fit_transform(train), tfidf.transform(test)
 

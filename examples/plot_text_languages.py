@@ -229,8 +229,8 @@ figure.colorbar(image, ax=right, label="share of the pieces of a language")
 figure.tight_layout()
 
 # %%
-# Most errors are between languages of the same branch: between the Scandinavian
-# languages, between Czech and Slovak, and from Spanish to Italian.
+# Most errors are between languages of the same branch: the Scandinavian languages are
+# confused with each other, Czech with Slovak, and Spanish with Italian.
 
 place = {label: i for i, label in enumerate(order)}
 wrong = [(place[a], place[b]) for a, b in zip(y_test, model.predict(test)) if a != b]

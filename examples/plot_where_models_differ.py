@@ -59,7 +59,8 @@ DepthLossDisplay.from_estimator(
 #
 # `surprisal` gives the log-loss of each token. Each point is a word of the vocabulary,
 # coloured by its frequency in training. Below the diagonal the log-linear model is
-# better. There are many rare words, at the top right.
+# better. Most points are rare words. Rare words have a large log-loss and are at the
+# top right.
 tables = {
     name: model.surprisal(test, unit="nats")
     for name, model in {"Kneser-Ney": baseline, **models}.items()

@@ -57,7 +57,7 @@ LAYERS = [
 FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
 
 # Three wings stand on the other packages; `compat` has names of other libraries,
-# over two wings. Each wing can be tested alone, by its folders of tests/,
+# over all three. Each wing can be tested alone, by its folders of tests/,
 # with the commands of docs/development.rst.
 WINGS = {
     "language models": [

@@ -139,21 +139,21 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     max_depth : int, default=None
-        Longest context m, in symbols; at least 1. Of more columns of X only the last
-        `max_depth` are read; with fewer columns contexts have at most that length.
-        None: all columns.
+        Longest context m, in symbols; at least 1. Only the last `max_depth` columns of
+        X are read. If X has fewer columns, contexts have at most as many symbols as X
+        has columns. None: all columns.
 
     collapse : bool, default=False
-        If True, a context and its only extension share one column when every
-        occurrence of the context has that extension (the suffix tree; the trie
-        otherwise). The value of such a column is the number of suffixes of the row
-        that are merged in it.
+        If True, a context shares one column with the context that is one symbol longer,
+        if all its occurrences have the same symbol before (a suffix tree; False is a
+        trie). The value of such a column is the number of suffixes of the row that are
+        merged in it.
 
     padding : object, default=None
-        The symbol that marks missing history. Columns left of the most recent
-        padding are not read. The default, None, is found in object arrays only, where
-        it also stands for pandas' NA; use e.g. ``padding=""``, ``-1`` or ``np.nan``
-        (also for pandas' NaN and NA) for others.
+        The symbol that marks missing history. Columns left of the most recent padding
+        are not read. The default, None, marks missing history in object arrays only, as
+        pandas' NA does; for other arrays use e.g. ``padding=""``, ``-1`` or ``np.nan``
+        (also for pandas' NaN and NA).
 
     dtype : dtype, default=numpy.float64
         Type of the output's values.
@@ -167,7 +167,7 @@ class SuffixTreeVectorizer(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     tree_ : ContextTree
-        The contexts, as flat arrays; node = column.
+        The contexts, as flat arrays. Node k is column k.
 
     categories_ : ndarray of shape (n_symbols,)
         The symbols seen in training, sorted.

@@ -77,12 +77,12 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     min_count : int or tuple of two int, default=1
         A feature of a variable or an edge has a weight for a kind of value (or a pair
         of kinds) if the two occur together at least so often in training; the other
-        weights are 0. 0 gives a weight to all, which costs memory and time. Of two
-        numbers the first is for variables, the second for edges: 0 is then CRFsuite's
-        ``all_possible_states`` or ``all_possible_transitions``. Weights of
-        `candidate_features` and `pair_features` are always learned. In an observation a
-        feature that is named occurs, as in CRFsuite, even if its value is 0 or False; a
-        0 in the features of a graph does not occur.
+        weights are 0. 0 gives a weight to all, which costs memory and time. With two
+        numbers the first is for variables (0: CRFsuite's ``all_possible_states``) and
+        the second for edges (0: ``all_possible_transitions``). Weights of
+        `candidate_features` and `pair_features` are always learned. In a dict of
+        features every key counts as an occurrence, as in CRFsuite, even if its value is
+        0 or False. In a feature matrix of a graph zeros do not count.
 
     tol : float, default=1e-3
         Stop when the bound `gap_` says that the objective is within `tol` nats per
@@ -94,8 +94,8 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         Most iterations of L-BFGS, at least 1.
 
     n_jobs : int, default=None
-        Threads over the instances, in `fit` as in prediction. None is 1 unless in a
-        `joblib.parallel_config` context. Results do not depend on it.
+        Threads over the instances, in `fit` and in prediction. None is 1 unless in a
+        `joblib.parallel_config` context. The results do not depend on `n_jobs`.
 
     verbose : int, default=0
         Print the objective after every `verbose` iterations; 0 is silent.
@@ -105,7 +105,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     {attributes}
 
     objective_ : ndarray of shape (`n_iter_` + 1,)
-        Penalised negative log-likelihood, total, in nats: of the zero weights and after
+        Penalised negative log-likelihood, total, in nats, at zero weights and after
         each iteration.
 
     gap_ : float
@@ -127,20 +127,20 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
     edges of the same potentials share one table. L-BFGS keeps 35 vectors of the
     weights.
 
-    Sums are scaled at each variable; where they would underflow they are made of
-    logarithms, so that probabilities are right for scores of any size.
+    Sums are scaled at each variable. If a scaled sum would underflow, the sum is
+    computed from logarithms, so probabilities are right for scores of any size.
 
-    Of paths of equal score `predict` takes that of the first label of `classes_` at the
-    end, then before it, as CRFsuite does.
+    If several paths have the largest score, `predict` chooses the path whose last label
+    is first in `classes_`, then by the label before, as CRFsuite does.
 
-    With c1 the steps of L-BFGS are those of the weights that are not 0, and of those
-    whose sign the slope tells; the weights are scaled by powers of the curvature at 0.
+    With c1 a step of L-BFGS changes the non-zero weights, and the zero weights that the
+    gradient moves away from 0. Weights are scaled by powers of the curvature at 0.
 
     Unknown labels are summed over: the loss of an instance is
     :math:`-\log \sum_{y \in Y} p_w(y \mid x)`, Y the states that agree with the known
-    labels. It is then not convex, has no `gap_`, and the fit stops when ten iterations
-    together lower the objective by less than `tol` per variable. An instance without
-    any known label has the loss 0.
+    labels. This loss is not convex, so `gap_` is infinite, and the fit stops when ten
+    iterations together lower the objective by less than `tol` per variable. An instance
+    without any known label has the loss 0.
 
     There is no `partial_fit`: the weights are the minimum for all the data, and steps
     by part of the data would neither find that minimum nor have a bound for the

@@ -20,11 +20,11 @@ from ._rows import FeatureRows
 # For `shared_docs`.
 ATTRIBUTES = """
     coef_ : ndarray of shape (n_weights,)
-        All weights; the following are views of it.
+        All weights. The other arrays of weights below are views of `coef_`.
 
     kinds_ : ndarray of shape (n_kinds,)
-        Kinds of values in the training instances, sorted; empty if no feature is
-        crossed with them.
+        Kinds of values in the training instances, sorted; empty if no weight depends on
+        the kind.
 
     feature_coef_ : ndarray of shape (n_features, n_kinds)
         Weights of `features`.
@@ -33,15 +33,14 @@ ATTRIBUTES = """
         Weights of `candidate_features`.
 
     edge_coef_ : dict from str to ndarray of shape (n_edge_features, n_kinds, n_kinds)
-        Weights of `edge_features` by type of edge; the kind of an edge's first
-        variable comes first. Of sequences ``edge_coef_["next"][0]`` has the
-        transitions.
+        Weights of `edge_features` by type of edge; the kind of an edge's first variable
+        comes first. If X were sequences, ``edge_coef_["next"][0]`` has the transitions.
 
     pair_coef_ : dict from str to ndarray of shape (n_pair_features,)
         Weights of `pair_features` by type of edge.
 
     classes_ : ndarray of shape (n_classes,)
-        Labels, sorted, if X were sequences of observations. Of a model read by
+        Labels, sorted, if X were sequences of observations. In a model that was read by
         ``load`` labels and names of features have the order of the file.
 
     feature_names_ : ndarray of shape (n_features,)

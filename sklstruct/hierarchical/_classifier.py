@@ -138,8 +138,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
           `Taxonomy`, nested lists of labels, nested dicts, a map to parents or a table
           of paths. The tree must contain every class of y. Classes that do not occur in
           y are left out. With several labels per sample columns of y may be parents:
-          labels above a positive label are positive, and no label is less probable than
-          one below.
+          labels above a positive label are positive, and a label is at least as
+          probable as each label below.
         - A tuple of these: a tree for each entry. If `n_taxonomies` is larger than the
           number of entries, the entries are used again from the first one.
 
@@ -149,8 +149,8 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     max_leaf : int, default=None
         Nodes with at most `max_leaf` classes become leaves, with a multinomial model
-        over these classes; at least 1. None: the shape of "auto", or the leaves of the
-        tree.
+        over these classes; at least 1. None: as "auto" chooses, or the leaves of a
+        given tree.
 
     estimator : classifier, search or None, default=None
         Model of a node.
@@ -158,9 +158,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         - A `LinearClassifier` at all nodes; its solver is chosen node by node. Nodes
           are *plain* with ``loss="log_loss"``, `calibration` None and
           `weight_threshold` 0: the probability of a class is the product along its
-          path. All others are *calibrated*: the scores of the classes of a leaf enter
-          the probability of the leaf (see Notes), and so are those of sparse X with
-          more than :math:`2^{24}` classes times columns, unless L-BFGS fits all nodes.
+          path. All other nodes are *calibrated*: the scores of the classes of a leaf
+          enter the probability of the leaf (see Notes). So are nodes of sparse X if
+          classes times columns exceed :math:`2^{24}`, unless L-BFGS fits all nodes.
         - `PerNodeC` or `GammaPrior`: plain nodes, with a search for C of each node.
         - Another classifier with `predict_proba`: cloned for each node. NaN in X is
           passed on to the classifier, if the tree is given: builders need finite X.
@@ -202,31 +202,32 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         Sorted labels; the numbers of the columns of y if it was an indicator matrix.
 
     label_columns_ : LabelColumns or None
-        With several labels the columns of y: ``known`` are those with a positive, the
-        classes of the trees; others have probability 0.
+        With several labels the columns of y. ``known`` are the columns with a positive
+        value, the classes of the trees; other columns have probability 0.
 
     taxonomy_, taxonomies_, builders_ : Taxonomy, list of Taxonomy, list
         The first tree, all trees, and the builder of each, None for a given tree.
 
     forest_, model_nodes_, nodes_ : Forest, ndarray, object
-        The nodes of all trees as flat arrays; those that have a model; the models.
+        The nodes of all trees as flat arrays; the nodes that have a model; the models.
 
     coef_, intercept_, C_, n_iter_, node_n_iter_ : ndarray or CSR matrix, int
-        Of nodes of a `LinearClassifier`: weight vectors in the order of ``forest_.row``
-        (with several labels one for each child of ``model_nodes_``), C and iterations
-        of each model, and the most iterations.
+        If the nodes are `LinearClassifier`: weight vectors in the order of
+        ``forest_.row`` (with several labels, of the children of ``model_nodes_``), C of
+        each model, the largest number of iterations, and the iterations of each model.
 
     estimators_, searches_, n_leaves_, threshold_ : list, list, int, float
         Node models of another `estimator`; the search that was fitted to each tree;
-        leaves that calibrated nodes evaluate for each sample; threshold of `predict`.
+        leaves that a prediction evaluates (calibrated nodes); threshold of `predict`.
 
     n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
         Number of columns of X, and their names if they were strings.
 
     Notes
     -----
-    With calibrated nodes the ``n_leaves_`` leaves l of largest :math:`R_l`, the sum of
-    the evidence g of the outcomes on the path to l, are evaluated for each sample:
+    Let :math:`R_l` be the sum of g (of `LinearClassifier`) over the nodes on the path
+    to leaf l. With calibrated nodes ``n_leaves_`` leaves of largest :math:`R_l` are
+    evaluated:
 
     .. math::
         P(l \mid x) &= \mathrm{softmax}_l\bigl(w_r R_l(x)
@@ -234,10 +235,10 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         P(y \mid x) &= P(l \mid x)\, e^{a_y - E_l},
         \qquad a_y = w_l\, g(z_y),\ E_l = \ln \sum_{y \in l} e^{a_y}.
 
-    The numbers and ``n_leaves_`` minimise the log-loss of a fold of the training
-    samples. Of a level of more than 4 ``n_leaves_`` routing nodes the others have a
-    constant c' for the leaves below. ``nodes_.numbers`` are w_r, w_l, :math:`\eta`, c
-    and c' of each tree. With one class in y the model predicts it with probability 1.
+    ``nodes_.numbers`` are w_r, w_l, :math:`\eta`, c and c' of each tree. These numbers
+    and ``n_leaves_`` minimise the log-loss of a fold of the training samples. On each
+    level at most 4 ``n_leaves_`` nodes are evaluated; leaves below the other nodes have
+    the constant c'. With one class in y the model predicts it with probability 1.
 
     References
     ----------

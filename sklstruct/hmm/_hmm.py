@@ -145,22 +145,23 @@ class HighOrderHMM(SequenceInference):
     .. math::
         F = \sum_s w_s \log \sum_{y \in Y_s} P(y, o_s) + R ,
 
-    :math:`Y_s` the labellings that agree with the known labels of sequence s. The
-    weight :math:`w_s` is its `sample_weight` times the mean over its positions of 1 for
-    a known label and 0.1 for an unknown label, so that many sequences without labels do
-    not give the classes another meaning. If no label is known at all, the weight is the
-    `sample_weight`. The fit ends when an iteration gains at most 1e-5 of F.
+    with :math:`Y_s` the labellings that agree with the known labels of sequence s, and
+    R the prior of `smoothing` (see below). The weight :math:`w_s` is its
+    `sample_weight` times the mean over its positions of 1 for a known label and 0.1 for
+    an unknown label, so that many sequences without labels do not give the classes
+    another meaning. If no label is known at all, the weight is the `sample_weight`. The
+    fit ends when an iteration gains at most 1e-5 of F.
 
     Expected n-grams and emissions are sums over the exact lattice, whose states are all
-    histories of n - 1 labels; `smoothing` and `emission` learn from them as they learn
-    from counts. With ``AdditiveLM`` R is the logarithm of its Dirichlet prior and every
-    iteration with ``CategoricalEmission()`` raises F. Other smoothers do not maximise
-    such an objective; R is 0, and an iteration that would lower F is dropped and ends
-    the fit. The factors of `SuffixEmission` and `ClassifierEmission` are
+    histories of n - 1 labels; `smoothing` and `emission` learn from these sums as from
+    counts. With ``AdditiveLM`` R is the logarithm of its Dirichlet prior, and with
+    ``CategoricalEmission()`` every iteration then raises F. Other smoothers do not
+    maximise such an objective; R is 0, and an iteration that would lower F is dropped
+    and ends the fit. The factors of `SuffixEmission` and `ClassifierEmission` are
     :math:`p(o \mid y)` up to a number that depends on o alone.
 
-    Labels of a corpus of some hundred thousand tokens support an order of three or
-    four; accuracy is flat or falls beyond it. See the user guide.
+    With some hundred thousand labelled tokens, order 3 or 4 is most often the best, and
+    higher orders are not more accurate. See the user guide.
 
     References
     ----------

@@ -129,8 +129,8 @@ class LanguageModel(
         inside a mixture may have shorter contexts. ``max_depth=0``, for unigrams, needs
         a smoother or log-linear model, such as
         :class:`~sklstruct.smoothing.KneserNeyLM`. A
-        :class:`~sklstruct.mixture.FactoredLM` with `concentration` counts words of the
-        sentence beyond `max_depth`.
+        :class:`~sklstruct.mixture.FactoredLM` with `concentration` also uses earlier
+        words of the sentence.
 
     min_count : int, default=1
         Words that occur less often in training become `unknown`; at least 1.
@@ -148,9 +148,9 @@ class LanguageModel(
         `unknown`. Ties are kept in sorted order. None: no limit.
 
     vocabulary : array-like of shape (n_words,) or TextFile, default=None
-        All words that can be predicted (without marks); others become
-        `unknown`. A text file gives its words. None: those of the training text that
-        reach `min_count`.
+        All words that can be predicted (without marks); others become `unknown`. A
+        TextFile stands for the words in the file. None: the words of the training text
+        that reach `min_count`.
 
     analyzer : {"word", "kenlm", "char"}, default="word"
         The rule by which strings and lines of files are split, in training and
@@ -179,8 +179,8 @@ class LanguageModel(
 
     backoff_model_ : BackoffModel
         The model over the symbols, if the estimator, alone or in a pipeline after a
-        SuffixTreeVectorizer, fits a BackoffModel; arrays are shared. It is absent after
-        a ContextRefiner, as contexts are not histories of words.
+        SuffixTreeVectorizer, fits a BackoffModel. Arrays are shared. After a
+        ContextRefiner the attribute is missing, as contexts are not histories of words.
 
     vocabulary_ : object ndarray of shape (n_classes,)
         The symbols that are predicted: words in sorted order, `unknown`, `end`.
@@ -188,8 +188,8 @@ class LanguageModel(
     See Also
     --------
     sklstruct.StructuredLogLinearLM : Log-linear model, the default.
-    sklstruct.smoothing.KneserNeyLM : Count-based model.
-    sklstruct.metrics.perplexity : The same of any classifier.
+    sklstruct.smoothing.KneserNeyLM : Count-based model. sklstruct.metrics.perplexity :
+    Perplexity of any classifier.
 
     Notes
     -----
@@ -198,8 +198,8 @@ class LanguageModel(
     Do not tune `min_count` or `vocabulary` by it: the fewer words are known, the
     easier the task.
 
-    A `backoff_model_`, or one after a ContextRefiner, scores in compiled code. Other
-    estimators predict rows in blocks of about 64 MB.
+    Estimators that fit a BackoffModel are scored in compiled code. Other estimators
+    predict rows in blocks of about 64 MB.
 
     References
     ----------

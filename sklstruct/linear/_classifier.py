@@ -126,13 +126,13 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     solver : {"auto", "dual", "quasi_newton"}, default="auto"
         "dual": coordinate descent, for all losses. "quasi_newton": L-BFGS, for
-        log_loss. "auto": "dual" for sparse X and for the other losses. For log_loss
-        and dense X of n samples and d columns it is "quasi_newton" with two classes
-        (also for ovr_log_loss). With K classes, and r = K over the next multiple of 16,
-        it is "quasi_newton" if :math:`n \ge K d`, second moments of the columns cost
-        less than five iterations, and the mean of :math:`C s_i \|x_i\|^2` is at least
-        50 r^2. Other dense X get five to ten epochs of "dual", and "quasi_newton" from
-        there unless their rate promises `tol` within 40.
+        log_loss. "auto": "dual" for sparse X and for the other losses. For log_loss and
+        dense X of n samples and d columns it is "quasi_newton" with two classes (also
+        for ovr_log_loss). With K classes, and r = K over the next multiple of 16, it is
+        "quasi_newton" if :math:`n \ge K d`, second moments of the columns take less
+        time than five iterations, and the mean of :math:`C s_i \|x_i\|^2` is at least
+        50 r^2. For other dense X "dual" runs for five to ten epochs. If it would not
+        reach `tol` within 40 at this rate, "quasi_newton" continues.
 
     intercept_scaling : float, default=1.0
         Value a of the feature whose weight is the intercept: 0, for no intercepts, or
@@ -141,10 +141,10 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         `sklearn.linear_model.LogisticRegression`.
 
     calibration : {"fold", None}, default="fold"
-        How w is chosen. "fold": a tenth of the samples is held out, at most 2000; of
-        less than 1000 samples up to a quarter. The model is fitted to the others and
-        scores the fold; then the fit continues with all samples. None: w = 1, and no
-        probabilities with the squared hinge.
+        How w is chosen. "fold": a tenth of the samples, at most 2000, is held out as a
+        fold; with fewer than 1000 samples up to a quarter. The model is fitted to the
+        other samples and scores the fold; then the fit continues with all samples.
+        None: w = 1, and no probabilities with the squared hinge.
 
     weight_threshold : float, default=0.0
         Weights of at most this part of the largest weight of their class are set to 0,
@@ -162,13 +162,13 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
 
     tol : float, default=0.01
         Tolerance relative to the start of the fit, > 0. "dual" ends after an epoch
-        whose change of the dual variables is at most `tol` times that of the first
-        epoch. "quasi_newton" ends when no single weight promises a decrease of the
-        objective above :math:`(0.03\, tol)^2` times the largest at zero weights.
+        whose change of the dual variables is at most `tol` times the change in the
+        first epoch. "quasi_newton" ends when the predicted decrease by a change of one
+        weight is at most :math:`(0.03\, tol)^2` times the largest at zero weights.
 
     max_iter : int, default=None
-        Largest number of epochs or of L-BFGS iterations, at least 1; with
-        `calibration` of each of two fits. None: 200 epochs or 1000 iterations.
+        Largest number of epochs or of L-BFGS iterations, at least 1. With `calibration`
+        there are two fits, each with this limit. None: 200 epochs or 1000 iterations.
 
     n_jobs : int, default=None
         Threads over blocks of classes in `fit` (not with log_loss) and over samples in
@@ -183,8 +183,8 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         Sorted labels; the numbers of the columns of y if it was an indicator matrix.
 
     label_columns_ : LabelColumns or None
-        With several labels the columns of y: ``known`` are those with a positive, to
-        which rows of ``coef_`` belong; others have probability 0.
+        With several labels the columns of y. ``known`` are the columns with a positive
+        value, to which rows of ``coef_`` belong; other columns have probability 0.
 
     coef_, intercept_ : ndarray or CSR matrix of shape (n_classes, n_features), ndarray
         Weights, float32; one row with two classes. Sparse with a `weight_threshold`.
@@ -193,17 +193,17 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         The loss, its C, and the solver of the fit.
 
     scale_, offset_, power_ : float
-        w of the probabilities, and v and p of several labels, else 0 and 1.
+        w, v and p of the probabilities; v is 0 and p is 1 with one label per sample.
 
     threshold_ : float
         Threshold of `predict` with several labels.
 
     fold_log_loss_ : float
-        Mean log-loss (nats per sample) of the fold by the model fitted without it; of
-        several labels the sum over all of them. NaN without a fold.
+        Mean log-loss of the fold (nats per sample), of the model fitted without the
+        fold; with several labels the sum over the labels. NaN without a fold.
 
     n_iter_ : int
-        Largest number of epochs of a class, or of L-BFGS iterations; the sum of both.
+        Largest number of epochs of a class, plus the number of L-BFGS iterations.
 
     n_features_in_, feature_names_in_ : int, ndarray of shape (`n_features_in_`,)
         Number of columns of X, and their names if they were strings.

@@ -181,12 +181,13 @@ class StructuredLogisticRegression(SparseFeatures):
     Parameters
     ----------
     penalty : {"l1", "elastic_net", "group_lasso"} or object, default="l1"
-        :math:`\Omega`: `L1`, `ElasticNet`, `GroupLasso`, `L2` or `TreeNorm`; the names
-        are those with default parameters. Or an object with ``value(W)`` and
-        ``prox(W, kappa)`` for W of shape (n_rows, n_features), the latter the minimiser
-        over U of :math:`\tfrac12 \|U - W\|^2 + \kappa\, \Omega(U)`, for a norm. For a
-        convex :math:`\Omega` that is not a norm it also has ``conjugate(V)``, the
-        largest :math:`\langle V, W \rangle - \Omega(W)`.
+        :math:`\Omega`: `L1`, `ElasticNet`, `GroupLasso`, `L2` or `TreeNorm`; a name is
+        the penalty with default parameters. Or an object of your own for a norm, with
+        the methods ``value(W)`` and ``prox(W, kappa)`` for W of shape (n_rows,
+        n_features). ``prox`` returns the U that minimises
+        :math:`\tfrac12 \|U - W\|^2 + \kappa\, \Omega(U)`. If :math:`\Omega` is convex
+        but not a norm, the object also has ``conjugate(V)``, the largest
+        :math:`\langle V, W \rangle - \Omega(W)`.
 
     C : float, default=1.0
         Inverse of the strength, positive and finite. Below 1 / `lam_max_` all weights
@@ -219,14 +220,14 @@ class StructuredLogisticRegression(SparseFeatures):
         Whether y was an indicator matrix.
 
     label_columns_ : LabelColumns or None
-        With several labels the columns of y: ``known`` are those with a positive, to
-        which rows of ``coef_`` belong; others have probability 0.
+        With several labels the columns of y. ``known`` are the columns with a positive
+        value, to which rows of ``coef_`` belong; other columns have probability 0.
 
     coef_ : CSR array or matrix of shape (n_classes, n_features)
-        Weights; (1, n_features) with two classes or one.
+        Weights. With one or two classes the shape is (1, n_features).
 
     intercept_ : ndarray of shape (n_classes,)
-        Intercepts, or (1,).
+        Intercepts. With one or two classes the shape is (1,).
 
     gap_ : float
         Duality gap in nats, of all samples together.

@@ -111,7 +111,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     Parameters
     ----------
     max_depth : int, default=None
-        Longest context m, at least 0. None: that of X.
+        Longest context m, at least 0. None: the number of columns, or the depth, of X.
 
     penalty : name or Penalty, default="elastic_net"
         The shape :math:`\Omega` of the penalty: "l1" (`L1`), "l2" (`L2`), "elastic_net"
@@ -128,16 +128,16 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     alpha : float or array-like of shape (depth + 1,), default=1.0
         Weight of the features by depth: :math:`\beta_k = \alpha^k` for a number, or the
         :math:`\beta_k` themselves, in order of depth; positive, and no :math:`\beta_k`
-        above 1e50. 1 is unweighted. Smaller values charge deep contexts more.
+        above 1e50. 1: no weights by depth. Smaller values penalise deep contexts more.
 
     positive : bool, default=True
         Whether weights are non-negative. With a `prior` they have either sign.
 
     min_count : int, default=1
-        Contexts whose samples weigh less in sum have no weights, and a history ends at
-        the last one that has; at least 1, which keeps all that occur. Most contexts of
-        a text occur once: 2 takes less memory and time. Not with a `prior`, an active
-        set or `partial_fit`, nor for collapsed paths.
+        Contexts are left out if the sum of the weights of their samples is less; at
+        least 1, which keeps all contexts. Most contexts of a text occur once, so a fit
+        with 2 takes less memory and time. `min_count` cannot be combined with a
+        `prior`, an active set, `partial_fit` or collapsed paths.
 
     solver : name or Solver, default="auto"
         The method and its stopping rules, as a name or as an object with `tol`,
@@ -147,14 +147,14 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         0 if the objective is lower there).
 
     prior : BackoffModel, default=None
-        Another model of the same classes and context symbols, of more text or of other
-        text: then
+        Another model of the same classes and context symbols, for example of a larger
+        text. Then
 
         .. math::
             P(y \mid x) \propto P_{\text{prior}}(y \mid x) \exp s(x, y) ,
 
-        so that the penalty is on the difference from the weights of the prior; any
-        back-off model has such weights. For "diagonal", "fista".
+        so the penalty is on the difference from the weights of the prior. Any back-off
+        model can be a prior. For "auto", "diagonal" and "fista".
 
     checkpoint : str, os.PathLike or Checkpoint, default=None
         A file such as ``fit.ckpt``, or a folder for many fits: `fit` writes its state
@@ -170,18 +170,18 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         y lacks get the probability of score 0.
 
     n_jobs : int, default=None
-        Number of threads for the sweeps. None is 1 unless in a
-        `joblib.parallel_config` context, -1 all processors. Results are the same.
+        Number of threads. None is 1 unless in a `joblib.parallel_config` context, -1
+        all processors. The results do not depend on `n_jobs`.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Sorted.
+        The classes, sorted.
 
     coef_ : ndarray of shape (n_pairs,)
-        Weight of each pair, in the order of the context tree; with a `prior` the
-        difference from it, 0 at pairs that the prior alone has. Of an active set it is
-        0 at pairs that only lead to contexts in which others have a weight.
+        Weight of each pair, in the order of the context tree. With a `prior` the weight
+        is the difference from the prior, and 0 for pairs that only the prior has. With
+        an active set some pairs have weight 0: parents of other pairs.
 
     n_parameters_ : int
         Number of non-zero weights.
@@ -190,11 +190,12 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         Evaluations of loss and gradient.
 
     n_pairs_built_, n_nodes_built_ : int
-        Of an active set: pairs and contexts that were ever made.
+        With an active set: pairs and contexts that were built during the fit.
 
     objective_ : ndarray of shape (`n_iter_`,)
         Penalised loss of the best weights, in nats, total over the samples: at the
-        start and after each iteration; of an active set, after each round of growth.
+        start and after each iteration, or with an active set after each round of
+        growth.
 
     optimality_ : float
         Optimality residual :math:`\sqrt{\sum_p r_p^2 / c_p \,/\, \sum_i \omega_i}`,
@@ -207,7 +208,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         if a callback stopped an active set, and on the shards of a tree.
 
     backoff_model_ : BackoffModel
-        The fitted model: queries, sampling, ARPA.
+        The fitted model, with methods for queries, sampling and ARPA files.
 
     depth_ : int
         Longest context of the fitted tree.
@@ -227,8 +228,8 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
     Notes
     -----
     With `collapse=True` in the vectorizer, merged suffixes share one weight. With alpha
-    = 1 and a `depth_weight` of 1 the optimum is that of the trie. With other values it
-    is another model, whose probabilities can differ much: a UserWarning says so.
+    = 1 and a `depth_weight` of 1 the optimum is the optimum on the trie. With other
+    values the probabilities can differ much from the trie, and a UserWarning says so.
     `TreeL2` is refused.
 
     References

@@ -77,12 +77,12 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
           Both parts of a row have the length :math:`1/\sqrt2`.
         - "auto": "letters" or "both", whichever has the smaller log-loss on the fold of
           the estimator, or "letters" if the texts are too few for a fold or hold no
-          n-gram of "both". Of more than 5000 texts so many are drawn for the choice.
+          n-gram of "both". The choice uses at most 5000 texts, drawn at random.
         - An `NgramVectorizer`, or another transformer of texts; it is cloned.
 
     ngram_range : tuple (shortest, longest), default=None
-        Lengths of the n-grams of "letters" or "words"; for "both" those of the letters.
-        None: those above. 1 <= shortest <= longest.
+        Lengths of the n-grams of "letters" or "words"; for "both" the lengths of the
+        n-grams of letters. None: the lengths above. 1 <= shortest <= longest.
 
     min_df : int or float, default=2
         Fewest training texts that have an n-gram. An int of at least 1 is a number of
@@ -101,8 +101,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     threshold : float or "f1", default=0.5
         With several labels per text, labels of a larger probability are predicted; in
-        (0, 1). "f1": the threshold of largest micro-averaged F1 on the fold. Of the
-        default estimator.
+        (0, 1). "f1": the threshold of largest micro-averaged F1 on the fold. Only for
+        the default estimator.
 
     n_jobs : int, default=None
         Threads over texts, and over nodes of the default estimator. None is 1 unless in
@@ -126,8 +126,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         The share of the training texts, by weight, that have each label.
 
     weight_threshold_ : float
-        Of a reduced model (`reduce`, `load`), the part of the largest weight of its
-        class that all weights exceed.
+        Only after `reduce` or `load`: every weight that was kept is larger than this
+        share of the largest weight of its class.
 
     See Also
     --------

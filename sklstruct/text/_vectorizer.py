@@ -100,7 +100,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         texts; a float from 0 to 1 is a share.
 
     max_df : int or float, default=1.0
-        Most training texts that have an n-gram, given as `min_df`.
+        N-grams in more training texts are left out; a number or a share, as `min_df`.
 
     max_features : int or None, default=None
         Keep only so many n-grams, the most frequent in the training texts. At least 1.
@@ -113,8 +113,8 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         Whether all counts above 0 are set to 1.
 
     use_idf : bool, default=True
-        Whether to multiply by the inverse document frequency. The matrix of counts is
-        that of ``use_idf=False, norm=None``.
+        Whether to multiply by the inverse document frequency. For the matrix of counts
+        use ``use_idf=False, norm=None``.
 
     sublinear_tf : bool, default=False
         Whether f(c) is 1 + log c.
@@ -133,7 +133,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     vocabulary_ : dict
-        Column of each n-gram. Made at each access.
+        Column of each n-gram. Each access makes a new dict.
 
     idf_ : ndarray of shape (n_features,)
         Inverse document frequency of each column. Only with ``use_idf=True``.
@@ -150,13 +150,13 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
     Notes
     -----
     `fit_transform` goes through the texts twice, first to learn the n-grams, then to
-    compute the rows. Memory is the matrix, the different n-grams of the training texts
-    before `min_df` is applied, and buffers of a bounded size. Strings that are not
-    ASCII keep their UTF-8, which Python makes at the first call.
+    compute the rows. The memory holds the matrix, all different n-grams of the training
+    texts (before `min_df` is applied), and buffers of a bounded size. For strings that
+    are not ASCII Python makes and keeps a copy in UTF-8.
 
-    The idf is always that of TfidfVectorizer with ``smooth_idf=True``, its default. Its
-    `preprocessor`, `tokenizer`, `token_pattern` and `strip_accents` are not offered:
-    change the texts before they are passed, or use TfidfVectorizer, which fits into the
+    The idf is always that of TfidfVectorizer with ``smooth_idf=True``, its default. The
+    parameters `preprocessor`, `tokenizer`, `token_pattern` and `strip_accents` do not
+    exist here: change the texts before they are passed, or use TfidfVectorizer in the
     same pipelines.
 
     Examples
