@@ -207,7 +207,8 @@ def fit_shard(
     how, weight = FITS[type(estimator)], None
     if facts:
         weight = single_precision(shard.node_sums(counted.count))
-    pairs, *numbers = how.fit(estimator, replace(counted, pairs=shard), keep, report)
+    of_shard = replace(counted, pairs=shard)
+    pairs, log_prob, log_backoff = how.fit(estimator, of_shard, keep, report)
     tree = pairs.tree
     if pairs is shard:
         tree = counted.pairs.tree  # without empty levels
@@ -220,7 +221,7 @@ def fit_shard(
         if name.endswith("_") and name not in ("backoff_model_", "classes_")
     }
     of_pairs = {name: fitted.pop(name) for name in how.of_pairs}
-    return ShardModel(pairs, *numbers, of_pairs, fitted, weight)
+    return ShardModel(pairs, log_prob, log_backoff, of_pairs, fitted, weight)
 
 
 def gather(

@@ -448,8 +448,8 @@ class ShardFit:
     def describe(self) -> tuple[str, int, int]:
         """(process, numbers of counted nodes and pairs)."""
         levels = self._counts.run.levels
-        n_nodes, n_pairs = (sum(level[i].size for level in levels) for i in range(2))
-        return _process_name(), n_nodes, n_pairs
+        n_nodes = sum(level.nodes.size for level in levels)
+        return _process_name(), n_nodes, sum(level.target.size for level in levels)
 
     def do(self, number: int, method: str, *arguments: Any) -> Request:
         """The result of a method, for the call of this number.
@@ -486,15 +486,15 @@ class ShardFit:
 
     def advance(self, answers: list) -> Request:
         """Continue with one answer after the other; the request after the last."""
-        if self._lockstep is None:
-            self._lockstep = Lockstep(self._run)
+        lockstep = self._lockstep or Lockstep(self._run)
         if self._restarts:
             self._given = answers = self._given + answers
         for answer in answers:
-            request = self._lockstep.advance(answer)
-        if self._restarts or request.kind == DONE:
-            self._lockstep.end()
-            self._lockstep = None
+            request = lockstep.advance(answer)
+        ended = self._restarts or request.kind == DONE
+        if ended:
+            lockstep.end()
+        self._lockstep = None if ended else lockstep
         if request.kind == DONE:
             model, notes = request.value
             self._model = Stored(model, get_worker().local_directory)
