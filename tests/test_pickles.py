@@ -134,17 +134,25 @@ def test_the_longest_edge_of_a_collapsed_tree():
 def test_labels_are_pickled_as_bytes_and_checked():
     labels = language_model().backoff_model_.labels
     state = labels.__getstate__()
-    text, ends = state["classes"]
-    assert bytes(text) == b"".join(w.encode() for w in labels.classes)
-    for odd in (labels, Labels(["ä", "", "\ud800"], [1, 2]), Labels(["a", 1], None)):
+    text, ends, token_of_class, n_symbols = state["names"]
+    assert bytes(text) == b"".join(w.encode() for w in labels.symbols)
+    for odd in (
+        labels,
+        Labels(["ä", "", "\ud800"], [1, 2]),
+        Labels(["a", 1], None),
+        Labels(np.array(["ä", "", "\ud800"], dtype=object)),
+    ):
         again = pickle.loads(pickle.dumps(odd))
         assert again == odd and again.classes.dtype == odd.classes.dtype
         assert odd.symbols is None or again.symbols.dtype == odd.symbols.dtype
-    wrong = [(text, ends[:1] * 0 + e) for e in (-1, 10**6)]
-    wrong += [(text, ends * 0), (text, ends / 2), (text.astype(float), ends)]
-    for packed in wrong:
+    wrong = [(text, ends[:1] * 0 + e, token_of_class) for e in (-1, 10**6)]
+    wrong += [(text, ends * 0, token_of_class), (text, ends / 2, token_of_class)]
+    wrong += [(text.astype(float), ends, token_of_class)]
+    wrong += [(text, ends, token_of_class * 0), (text, ends, token_of_class + 1)]
+    for some in wrong:
         with pytest.raises(ValueError):
-            object.__new__(Labels).__setstate__({**state, "classes": packed})
+            names = (*some, n_symbols)
+            object.__new__(Labels).__setstate__({**state, "names": names})
     with pytest.raises(ValueError, match="start"):
         object.__new__(Labels).__setstate__({**state, "start": labels.classes[0]})
 

@@ -246,8 +246,8 @@ class SymbolIndex:
         Distinct, hashable, in any order.
 
     number : int32 ndarray of shape (n_strings + 1,), default=None
-        The id of each string of a table, negative: it has none; the last entry is that
-        of all other labels. None: its position.
+        The id of each string of a table, negative: no id; the last entry is that of all
+        other labels. None: its position.
     """
 
     def __init__(
@@ -279,7 +279,7 @@ class SymbolIndex:
         return self._code
 
     def id(self, label: Any) -> int:
-        """Id of one label, -1 if it has none."""
+        """Id of one label, -1 if it is not a symbol."""
         at = self.code.get(label, -1)
         return at if self._number is None or at < 0 else max(int(self._number[at]), -1)
 

@@ -58,7 +58,7 @@ class Strings(NamedTuple):
         return self._replace(token_of_class=token)
 
     def packed(self) -> tuple:
-        """What `StringTable` and `Strings` are made of again."""
+        """The arrays of a pickle: two of a `StringTable`, the rest of `Strings`."""
         return self.table.text, self.table.ends, self.token_of_class, self.n_symbols
 
     def equal(self, other: Strings) -> bool:

@@ -59,6 +59,10 @@ cdef class StringTable:
     ):
         cdef bint made = slots is None
         cdef Py_ssize_t n
+        cdef const uint8_t[::1] bytes_of
+        cdef const int64_t[::1] end_of
+        cdef const uint64_t[::1] hash_of
+        cdef const int32_t[::1] slot_of
         self.text = as_ids("the text of the strings", text, 1, np.uint8)
         self.ends = as_ids("the ends of the strings", ends, 1, np.int64)
         n = self.ends.size
@@ -76,25 +80,26 @@ cdef class StringTable:
         if n_slots < 2 * n or n_slots < 8 or n_slots & (n_slots - 1):
             raise ValueError(f"{n_slots} slots are not a table of {n} strings")
         check_ids("the slots of the strings", self.slots, -1, n, "string")
-        self._text, self._ends = self.text, self.ends
-        self._hashes, self._slots = self.hashes, self.slots
-        # `find_word` reads them alone.
-        self.words.slots = <int32_t*> &self._slots[0]
+        bytes_of, end_of, hash_of, slot_of = (
+            self.text, self.ends, self.hashes, self.slots)
+        self.keep = bytes_of, end_of, hash_of, slot_of
+        # `find_word` only reads.
+        self.words.slots = <int32_t*> &slot_of[0]
         self.words.mask = <uint64_t> (n_slots - 1)
         self.words.n = n
         self.words.ends, self.words.hashes = NULL, NULL
         self.words.arena = <uint8_t*> self.words.slots  # where all strings are empty
         if n:
-            self.words.ends = <int64_t*> &self._ends[0]
-            self.words.hashes = <uint64_t*> &self._hashes[0]
-        if self._text.shape[0]:
-            self.words.arena = <uint8_t*> &self._text[0]
+            self.words.ends = <int64_t*> &end_of[0]
+            self.words.hashes = <uint64_t*> &hash_of[0]
+        if bytes_of.shape[0]:
+            self.words.arena = <uint8_t*> &bytes_of[0]
         self._check(made, strict)
 
     def _check(self, bint made, bint strict):
         """Look each string up, and enter it where the table is to be made."""
         cdef Words words = self.words
-        cdef Py_ssize_t w = 0, n = words.n, size = self._text.shape[0], used = 0
+        cdef Py_ssize_t w = 0, n = words.n, size = self.text.size, used = 0
         cdef int64_t start = 0
         cdef uint64_t h, at
         cdef int32_t found

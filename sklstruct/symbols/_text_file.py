@@ -437,8 +437,7 @@ class LargeText:
     def __init__(
         self, file: TextFile, words: WordTable, count: np.ndarray, n_sentences: int
     ) -> None:
-        self.file, self._packed = file, words.packed()
-        self.symbols = string_list(self._packed)
+        self.file, self.symbols = file, string_list(words.packed())
         self.n_sentences, self.n_tokens = n_sentences, words.n_tokens
         self._words, self._count = words, count
         self._state = file.state()
@@ -487,7 +486,9 @@ class LargeText:
             )
         first = 0
         for tokens in self.file.chunks(self._words, min(n_tokens, MOST_TOKENS // 4)):
-            part = NumberedText(tokens, self._packed, partial(self._where, first))
+            # `packed` has the words of a file that has grown, too.
+            where = partial(self._where, first)
+            part = NumberedText(tokens, self._words.packed(), where)
             first += part.n_sentences
             yield part.without(self._gone) if self._gone else part
         if self._words.n_words != len(self.symbols):

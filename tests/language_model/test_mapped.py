@@ -86,7 +86,8 @@ def test_arrays_that_another_process_finds_changed(path):
     model = LanguageModel.load(path)
     data = pickle.dumps(model)
     content = bytearray(path.read_bytes())
-    content[-40:-20] = bytes(20)
+    half = len(content) // 2
+    content[half : half + 100] = bytes(255 - b for b in content[half : half + 100])
     with open(path, "r+b") as file:
         file.write(content)
     _files._reopened.cache_clear()  # as in another process
