@@ -237,11 +237,6 @@ class BackoffModel(Distribution):
     # --------------------------------------------------------- derived tables
 
     @cached_property
-    def _root_order(self) -> NDArray:
-        first = self.log_prob[: self.n_classes]
-        return np.argsort(-first, kind="stable").astype(np.int32)
-
-    @cached_property
     def _root_prob(self) -> NDArray:
         return np.exp(self.log_prob[: self.n_classes])
 
