@@ -232,9 +232,13 @@ cdef class Backoff(Model):
     def grouped(self, group):
         return Backoff(self.model, self.source, group)
 
-    def finds_as(self, Backoff other):
+    def finds_as(self, model):
         """Whether another model finds the same node of each context."""
-        return self.tree.path is not None and self.tree.path is other.tree.path and (
+        cdef Backoff other
+        if not isinstance(model, Backoff) or self.tree.path is None:
+            return False
+        other = model
+        return self.tree.path is other.tree.path and (
             np.array_equal(self.parent, other.parent)
             and np.array_equal(self.tree.symbol, other.tree.symbol))
 
