@@ -193,7 +193,8 @@ cdef class Mixture(Composed):
 
     cdef GateTable gate
     cdef object weights
-    cdef const int32_t[::1] first  # model that has the node of each one for a context
+    # The first model that finds the same nodes as each one.
+    cdef readonly const int32_t[::1] first
 
     def __init__(self, models, gate):
         self.gate, self.weights = gate.table(), gate
