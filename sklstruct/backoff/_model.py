@@ -312,7 +312,7 @@ class BackoffModel(Distribution):
         """
         return self.tree.find_windows(contexts)
 
-    def target(self, at: ArrayLike, y: ArrayLike) -> NDArray:
+    def target(self, at: Any, y: NDArray) -> NDArray:
         """As `Distribution.target`."""
         nodes, ids = self._check_nodes(at), class_ids(y, self.n_classes)
         check_length("y", ids, len(nodes), "one per context")

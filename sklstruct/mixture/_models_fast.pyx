@@ -219,14 +219,14 @@ cdef class Mixture(Composed):
         self, const int *tokens, const int64_t *position, Py_ssize_t n, char *place,
         Py_ssize_t stride
     ) except -1 nogil:
-        cdef Py_ssize_t j
+        cdef Py_ssize_t _j
         cdef int k
         cdef double *facts
         for k in range(self.n):
             if self.first[k] == k:
                 (<Model> self.part[k]).locate_many(
                     tokens, position, n, place + self.offset[k], stride)
-        for j in range(n):
+        for _j in range(n):
             for k in range(self.n):
                 if self.first[k] != k:
                     (<Node *> (place + self.offset[k]))[0] = (
