@@ -226,7 +226,10 @@ class Distribution:
         -------
         proba : ndarray of shape (n_samples, n_groups)
         """
-        return self._ask(at, "group_sums", group_ids(group, self.n_classes))[0]
+        group = np.ascontiguousarray(group, dtype=np.int32)
+        check_length("group", group, self.n_classes, "one per class")
+        check_ids("group", group, 0, self.n_classes, "group")
+        return self._ask(at, "group_sums", group)[0]
 
     def facts(self, at: Any) -> NDArray:
         """Numbers about the histories, which do not depend on the class.
@@ -327,11 +330,3 @@ def class_ids(y: NDArray, n_classes: int) -> NDArray:
     y = as_ids("y", y, 1)
     check_ids("y", y, 0, n_classes, "class id")
     return y
-
-
-def group_ids(group: NDArray, n_classes: int) -> NDArray:
-    """The groups of classes as kernels take them; ValueError for others."""
-    group = np.ascontiguousarray(group, dtype=np.int32)
-    check_length("group", group, n_classes, "one per class")
-    check_ids("group", group, 0, n_classes, "group")
-    return group

@@ -237,11 +237,6 @@ class BackoffModel(Distribution):
     # --------------------------------------------------------- derived tables
 
     @cached_property
-    def _root_order(self) -> NDArray:
-        first = self.log_prob[: self.n_classes]
-        return np.argsort(-first, kind="stable").astype(np.int32)
-
-    @cached_property
     def _root_prob(self) -> NDArray:
         return np.exp(self.log_prob[: self.n_classes])
 
@@ -317,7 +312,7 @@ class BackoffModel(Distribution):
         """
         return self.tree.find_windows(contexts)
 
-    def target(self, at: ArrayLike, y: ArrayLike) -> NDArray:
+    def target(self, at: Any, y: NDArray) -> NDArray:
         """As `Distribution.target`."""
         nodes, ids = self._check_nodes(at), class_ids(y, self.n_classes)
         check_length("y", ids, len(nodes), "one per context")

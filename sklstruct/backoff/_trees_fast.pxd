@@ -80,7 +80,6 @@ cdef class Backoff(Model):
     cdef int max_depth, n_values
     cdef Py_ssize_t kept, row_nodes, rows
 
-    cdef void read_node(self, Node* at, int token) noexcept nogil
     cdef double score(self, int node, int y, int* up) noexcept nogil
     cdef int depth_of(self, Node* at) noexcept nogil
     cdef Step* climb(

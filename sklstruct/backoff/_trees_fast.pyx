@@ -156,41 +156,36 @@ cdef class Tree:
         kept: `kept_size` numbers, the first 0 at the beginning: the length of the last
         path of this place, how many of the tokens that it was read from are known,
         these, and the node of each step. The steps that read equal tokens are not
-        looked up. NULL: no path is kept.
+        looked up.
         """
         cdef Node out
-        cdef int s, n, child, known = 0
-        cdef int* nodes = NULL
+        cdef int s = 0, n, child, known = 0
+        cdef int* nodes = kept + 2 + self.n_kept
         # The compiler does not know that `kept` is apart from this object.
         cdef Edges edges = edges_of(self)
         out.node = out.depth = out.up = 0
         i = self.path.begin(&tokens, i)
-        if kept != NULL:
-            nodes = kept + 2 + self.n_kept
-            n, s = <int> min(i, <Py_ssize_t> self.n_kept), 0
-            while s < min(n, kept[1]) and kept[2 + s] == tokens[i - 1 - s]:
-                s += 1
-            out.depth = min(self.path.within[s], kept[0])
-            if out.depth:
-                out.node = nodes[out.depth - 1]
-                known = self.path.reach[out.depth - 1]
-            if out.depth < self.path.within[s]:  # the same end
-                return out
-            kept[1] = n
-            while s < n:
-                kept[2 + s] = tokens[i - 1 - s]
-                s += 1
+        n = <int> min(i, <Py_ssize_t> self.n_kept)
+        while s < min(n, kept[1]) and kept[2 + s] == tokens[i - 1 - s]:
+            s += 1
+        out.depth = min(self.path.within[s], kept[0])
+        if out.depth:
+            out.node = nodes[out.depth - 1]
+            known = self.path.reach[out.depth - 1]
+        if out.depth < self.path.within[s]:  # the same end
+            return out
+        kept[1] = n
+        while s < n:
+            kept[2 + s] = tokens[i - 1 - s]
+            s += 1
         while True:
             s = self.path.symbol(out.depth, tokens, i, &known)
             child = child_of(&edges, out.node, s)
             if child < 0:
                 break
-            if kept != NULL:
-                nodes[out.depth] = child
-            out.node = child
+            out.node = nodes[out.depth] = child
             out.depth += 1
-        if kept != NULL:
-            kept[0] = out.depth
+        kept[0] = out.depth
         return out
 
 
@@ -237,9 +232,13 @@ cdef class Backoff(Model):
     def grouped(self, group):
         return Backoff(self.model, self.source, group)
 
-    def finds_as(self, Backoff other):
+    def finds_as(self, model):
         """Whether another model finds the same node of each context."""
-        return self.tree.path is not None and self.tree.path is other.tree.path and (
+        cdef Backoff other
+        if not isinstance(model, Backoff) or self.tree.path is None:
+            return False
+        other = model
+        return self.tree.path is other.tree.path and (
             np.array_equal(self.parent, other.parent)
             and np.array_equal(self.tree.symbol, other.tree.symbol))
 
@@ -264,12 +263,14 @@ cdef class Backoff(Model):
         cdef const int[::1] order
         cdef const double[::1] sums
         # Once: another thread may read the table now, and a memoryview is NULL while
-        # another takes its place. Nothing between `is None` and `=` gives up the GIL.
-        if what == BEST:
-            order = self.model._root_order
+        # another takes its place. Nothing between the last `is None` and `=` gives up
+        # the GIL.
+        if what == BEST and self.root_order is None:
+            falling = -self.model.log_prob[:self.n_classes]
+            order = np.argsort(falling, kind="stable").astype(np.int32)
             if self.root_order is None:
                 self.root_order = order
-        else:
+        elif what != BEST:
             sums = self.model.row_sums
             if self.row_sum is None:
                 self.row_sum = sums
@@ -281,20 +282,11 @@ cdef class Backoff(Model):
             memset(place + self.kept, 0, 8)
 
     cdef int locate(self, const int* tokens, Py_ssize_t i, char* place) except -1 nogil:
-        cdef Node* at = <Node*> place
-        if self.tree.path is not None:
-            at[0] = self.tree.find(
-                tokens, i, <int*> (place + self.kept) if self.kept else NULL)
-        else:
-            self.read_node(at, tokens[i - 1])
+        cdef int64_t position = i
+        if not self.kept:
+            return self.locate_many(tokens, &position, 1, place, 0)
+        (<Node*> place)[0] = self.tree.find(tokens, i, <int*> (place + self.kept))
         return 0
-
-    cdef void read_node(self, Node* at, int token) noexcept nogil:
-        """The node of a history, which its last token stores."""
-        at.node, at.depth, at.up = token, -1, 0
-        if self.node_of is not None:
-            at.node = self.node_of[token]
-        prefetch(&self.ptr[at.node], 1)
 
     cdef int locate_many(
         self, const int* tokens, const int64_t* position, Py_ssize_t n, char* place,
@@ -310,8 +302,12 @@ cdef class Backoff(Model):
         cdef int j, a, child, step = 0, left = <int> n
         cdef Edges edges
         if self.tree.path is None:
-            for j in range(left):
-                self.read_node(<Node*> (place + j * stride), tokens[position[j] - 1])
+            for j in range(left):  # the last token stores the node
+                at = <Node*> (place + j * stride)
+                at.node, at.depth, at.up = tokens[position[j] - 1], -1, 0
+                if self.node_of is not None:
+                    at.node = self.node_of[at.node]
+                prefetch(&self.ptr[at.node], 1)
             return 0
         edges = edges_of(self.tree)
         for j in range(left):

@@ -193,13 +193,6 @@ def _expand(tree):
     return trie, index
 
 
-def merged_nodes(tree: ContextTree, index: np.ndarray) -> np.ndarray:
-    """The node of the collapsed tree that each node of its trie is merged in."""
-    source = np.empty(index.size, dtype=np.int32)
-    source[index] = np.repeat(np.arange(tree.n_nodes, dtype=np.int32), tree.spans())
-    return source
-
-
 def expand_pairs(pairs: Pairs) -> tuple[Pairs, np.ndarray]:
     """The pairs of the trie: every merged context has the same ones.
 
@@ -221,7 +214,9 @@ def expand_pairs(pairs: Pairs) -> tuple[Pairs, np.ndarray]:
     if tree.span is None:
         return pairs, np.arange(pairs.n_pairs, dtype=np.int32)
     trie, index = expand_tree(tree)
-    node = merged_nodes(tree, index)
+    # The node of the collapsed tree that each node of its trie is merged in.
+    node = np.empty(index.size, dtype=np.int32)
+    node[index] = np.repeat(np.arange(tree.n_nodes, dtype=np.int32), tree.spans())
     sizes = np.diff(pairs.ptr)[node]
     check_size(int(sizes.sum(dtype=np.int64)), "(context, class) pairs")
     ptr = pointers(sizes)

@@ -259,7 +259,10 @@ class ArpaShard:
         sections: list[Iterator] = [
             self._lines(order) for order in range(1, self._plan.order + 1)
         ]
-        sections.insert(1, self._lines_never_predicted())
+        # The unigrams that have only a back-off weight.
+        weights = log10_backoffs(self._log_backoff[self._never])
+        unigrams = self._plan.unigrams(self._last_words(), weights)
+        sections.insert(1, self._format(unigrams))
         sizes = []
         with open(_lines(folder, self._shard), "wb") as raw:
             for section in sections:
@@ -304,11 +307,6 @@ class ArpaShard:
             yield from self._format(
                 NgramRows(node, pairs.target[slots], log_prob, weight)
             )
-
-    def _lines_never_predicted(self) -> Iterator[memoryview]:
-        """The unigrams that have only a back-off weight."""
-        weights = log10_backoffs(self._log_backoff[self._never])
-        return self._format(self._plan.unigrams(self._last_words(), weights))
 
     def _last_words(self):
         """The words of the contexts that end in one that is never predicted."""

@@ -66,11 +66,6 @@ def check_optional(name: str, value: Any, least: int, most: int) -> int | None:
     return int(value)
 
 
-def zero_of(closed: ClosedModel) -> float:
-    """log10 of 0 in the file of a model."""
-    return _ZERO if closed.file_ngrams is None else -np.inf
-
-
 def log10_probs(log_prob: np.ndarray, zero: float = _ZERO) -> np.ndarray:
     """The first column of a file."""
     out = log10_backoffs(log_prob, zero)
@@ -118,7 +113,8 @@ class Sections:
         self, closed: ClosedModel, words: FileWords, single: bool = False
     ) -> None:
         tree = closed.tree
-        self.closed, self.zero = closed, zero_of(closed)
+        self.closed = closed
+        self.zero = _ZERO if closed.file_ngrams is None else -np.inf
         # Contexts of the greatest depth without pairs still need their own section; and
         # KenLM does not load a file of unigrams only.
         self.order = max(2, tree.n_levels)

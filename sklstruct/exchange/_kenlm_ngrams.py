@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from .._checks import check_byte_order
-from ..backoff import BackoffModel, ClosedModel
+from ..backoff import BackoffModel
 from ._arpa_write import NgramRows, sections_of
 from ._kenlm_fast import MOST_ORDER
 from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Layout, put_header
@@ -89,18 +89,17 @@ class NGrams:
         begins[0] = False  # the node of an n-gram that is not a context
         ends = closed.suffixes().astype(bool)
         # "h w" with w never predicted ends "x h w", if that is there.
-        longer = [*(_suffixes(rows, closed) for rows in sections.never[1:]), set()]
+        parent = closed.tree.parent
+        longer = [
+            set(zip(parent[rows.node].tolist(), rows.last.tolist()))
+            for rows in sections.never[1:]
+        ] + [set()]
         for k, (never, more) in enumerate(zip(sections.never, longer)):
             for rows, pairs in sections.pairs(k):
                 yield k + 1, rows, *_numbers(rows, begins[rows.own], ends[pairs])
             both = zip(never.node.tolist(), never.last.tolist())
             ending = np.array([row in more for row in both], dtype=bool)
             yield k + 1, never, *_numbers(never, begins[never.own], ending)
-
-
-def _suffixes(rows: NgramRows, closed: ClosedModel) -> set[tuple[int, int]]:
-    """The n-grams without their oldest word, as (node, word)."""
-    return set(zip(closed.tree.parent[rows.node].tolist(), rows.last.tolist()))
 
 
 def _numbers(

@@ -324,18 +324,14 @@ class HighOrderHMM(SequenceInference):
         class_of = self._class_of_label
         everything = class_of, np.zeros(len(class_of))
         same = np.array_equal(class_of, np.arange(len(class_of)))
-        return [
-            (
-                [
-                    everything
-                    if row is None
-                    else (row if same else (class_of[row[0]], row[1]))
-                    for row in some
-                ],
-                self.emission_.approximate_,
-            )
-            for some in rows
-        ]
+
+        def of_classes(row):
+            if row is None:
+                return everything
+            return row if same else (class_of[row[0]], row[1])
+
+        approximate = self.emission_.approximate_
+        return [([*map(of_classes, some)], approximate) for some in rows]
 
     def _labels(self, ids, sequence):
         return self.classes_[self._label_of_class[ids]]
@@ -414,10 +410,8 @@ class HighOrderHMM(SequenceInference):
                     f"y[{i}] holds an unknown label; log_likelihood with given sums "
                     "over all labels there"
                 )
-            chosen = []
-            for wanted, (ids, factor) in zip(self._class_of_label[some], positions):
-                at = np.flatnonzero(ids == wanted)
-                chosen.append((ids[at], factor[at]))
+            wanted = zip(self._class_of_label[some], positions)
+            chosen = [(x[x == one], factor[x == one]) for one, (x, factor) in wanted]
             sentences.append(make_candidates(chosen, end))
         # One candidate per position: the only path of its lattice.
         return np.array(

@@ -130,10 +130,6 @@ class SequenceInference(BaseEstimator):
     def _labels(self, ids: np.ndarray, sequence: Sequence) -> np.ndarray:
         raise NotImplementedError
 
-    def _class_ids(self) -> dict:
-        """The class of the transition model for each label in `classes_`."""
-        return dict(zip(self.classes_.tolist(), self._class_of_label.tolist()))
-
     def _set_fitted(self, **fitted: Any) -> Self:
         """Set the attributes of a fit in one assignment, so that an error or an
         interrupt before leaves the model of an earlier fit whole."""
@@ -176,7 +172,8 @@ class SequenceInference(BaseEstimator):
         read = self._read(X)
         positions = [p for p, _ in read]
         if given is not None:
-            positions = restrict(X, positions, given, self._class_ids())
+            class_of = dict(zip(self.classes_.tolist(), self._class_of_label.tolist()))
+            positions = restrict(X, positions, given, class_of)
         return X, [make_candidates(p, end) for p in positions], [a for _, a in read]
 
     def _map(self, function, sentences):

@@ -325,8 +325,11 @@ def solve_joint(
     if state is None:
         weights, at_start = _start(problems, exact)
         share = 1.0  # of tol, at which to look at the gap
-        passes.move_to(weights)
-        del weights
+        for block, w in zip(blocks, weights):
+            block.w[:] = block.y[:] = w
+            if w.any():
+                block.add(w)
+        del weights, w
     else:
         at_start, share = state.pop("at_start"), state.pop("share")
         passes.set_state(state)
@@ -422,13 +425,6 @@ class _Passes:
         # The block of the last step, which may have led upward.
         self.moved: JointBlock | None = None
 
-    def move_to(self, weights: list[np.ndarray]) -> None:
-        """From weights of 0 to the start."""
-        for block, w in zip(self.blocks, weights):
-            block.w[:] = block.y[:] = w
-            if w.any():
-                block.add(w)
-
     def run(self) -> float:
         """A step of each tree; the squared residual before them."""
         squared = 0.0
@@ -464,17 +460,13 @@ class _Passes:
                     each.t = 1.0
                 part = shorter(rise, moved.slope) if left else 0.0
                 change = moved.shorten(change, part)
-                if not part:
-                    self._score_again()
+                if not part:  # without the rounding of steps that were undone
+                    self.scores.fill(0.0)
+                    for each in self.blocks:
+                        each.add(each.y)
                 value = self._objective(block)
             self.moved = None
         self.objective = value
-
-    def _score_again(self):
-        """The scores of the weights, without the rounding of steps that were undone."""
-        self.scores.fill(0.0)
-        for each in self.blocks:
-            each.add(each.y)
 
     def _objective(self, block):
         return block.gradient() + sum(each.penalty() for each in self.blocks)

@@ -285,7 +285,10 @@ class MixtureLM(NamedMembers, ModelClassifier):
         names = self._check_models()
         weights = self.weights
         if not isinstance(weights, str):
-            weights = self._check_weights()
+            n = len(self.models)
+            what = f"a name or one number for each of the {n} models"
+            weights = as_shares("weights", weights, n, what)
+            weights = weights / weights.sum()
         reads = facts or (isinstance(weights, str) and GATES[weights]().reads_facts)
         models = [model for _, model in self.models]
         return MixturePart(
@@ -338,12 +341,6 @@ class MixtureLM(NamedMembers, ModelClassifier):
                 )
             if isinstance(last, DistributionClassifier):
                 return
-
-    def _check_weights(self):
-        n = len(self.models)
-        what = f"a name or one number for each of the {n} models"
-        weights = as_shares("weights", self.weights, n, what)
-        return weights / weights.sum()
 
     def _fitted(self):
         gate = self.distribution_.gate

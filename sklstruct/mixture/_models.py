@@ -125,7 +125,10 @@ class FactoredModel(CheckedState, Distribution):
         tree = self.tree
         self.n_classes = tree.terminal.shape[1]
         self.path_node, self.path_child = paths(tree)
-        self.word_node = word_nodes(tree, self.of_words)
+        # The node above each class, -1 where its children are not all terminal.
+        above = tree.parent[tree.terminal[0]]
+        known = (above >= 0) & self.of_words[np.maximum(above, 0)]
+        self.word_node = np.where(known, above, -1).astype(np.int32)
         root = self.models[0]
         self.fact_depths = () if root is None else root.fact_depths
 
@@ -154,14 +157,6 @@ def without_tables(model: Distribution) -> Distribution:
         of_nodes = [None if m is None else without_tables(m) for m in model.models]
         return FactoredModel(model.tree, of_nodes, model.of_words)
     return UniformModel(model.n_classes)
-
-
-def word_nodes(tree: Forest, of_words: NDArray) -> NDArray:
-    """(n_classes,) the node above each class, -1 where its children are not all
-    terminal."""
-    above = tree.parent[tree.terminal[0]]
-    known = (above >= 0) & of_words[np.maximum(above, 0)]
-    return np.where(known, above, -1).astype(np.int32)
 
 
 def paths(tree: Forest) -> tuple[NDArray, NDArray]:

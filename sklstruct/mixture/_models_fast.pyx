@@ -82,10 +82,10 @@ cdef class GateTable:
         """out <- the logarithms of the weights."""
         cdef Py_ssize_t k, t, first = 1, at
         cdef double x
+        at = 0 if self.deepest is not None else self.bucket(facts)
+        memcpy(out, &self.table[at, 0], self.n * sizeof(double))
         if self.deepest is None:
-            memcpy(out, &self.table[self.bucket(facts), 0], self.n * sizeof(double))
             return
-        memcpy(out, &self.table[0, 0], self.n * sizeof(double))
         for t in range(self.deepest.shape[0]):
             at = <Py_ssize_t> facts[2 * t]
             at = first + 2 + 2 * max(0, min(at, <Py_ssize_t> self.deepest[t]))
@@ -188,12 +188,13 @@ cdef class Composed(Model):
 
 @cython.final
 cdef class Mixture(Composed):
-    """The weighted sum of models. A place holds the logarithms of the weights, the
-    facts, and the places of the models."""
+    """The weighted sum of models. A place holds the logarithms of the weights, numbers
+    of the models, the facts, and the places of the models."""
 
     cdef GateTable gate
     cdef object weights
-    cdef const int32_t[::1] first  # model that has the node of each one for a context
+    # The first model that finds the same nodes as each one.
+    cdef readonly const int32_t[::1] first
 
     def __init__(self, models, gate):
         self.gate, self.weights = gate.table(), gate
@@ -205,14 +206,10 @@ cdef class Mixture(Composed):
             models[0].n_classes
         }:
             raise ValueError("the models of a mixture do not fit each other")
-        self.compose(models, 8 * (len(models) + self.n_facts))
+        self.compose(models, 8 * (2 * len(models) + self.n_facts))
 
     def grouped(self, group):
         return Mixture([m.grouped(group) for m in self.keep], self.weights)
-
-    cdef void weigh(self, char *place) noexcept nogil:
-        cdef double *weights = <double *> place
-        self.gate.weigh(weights + self.n, weights)
 
     cdef int locate(self, const int *tokens, Py_ssize_t i, char *place) except -1 nogil:
         cdef int64_t position = i
@@ -222,20 +219,22 @@ cdef class Mixture(Composed):
         self, const int *tokens, const int64_t *position, Py_ssize_t n, char *place,
         Py_ssize_t stride
     ) except -1 nogil:
-        cdef Py_ssize_t j
+        cdef Py_ssize_t _j
         cdef int k
+        cdef double *facts
         for k in range(self.n):
             if self.first[k] == k:
                 (<Model> self.part[k]).locate_many(
                     tokens, position, n, place + self.offset[k], stride)
-        for j in range(n):
+        for _j in range(n):
             for k in range(self.n):
                 if self.first[k] != k:
                     (<Node *> (place + self.offset[k]))[0] = (
                         <Node *> (place + self.offset[self.first[k]]))[0]
+            facts = <double *> place + 2 * self.n
             if self.gate.reads_facts:
-                self.facts(place, <double *> place + self.n)
-            self.weigh(place)
+                self.facts(place, facts)
+            self.gate.weigh(facts, <double *> place)
             place += stride
         return 0
 
@@ -250,18 +249,11 @@ cdef class Mixture(Composed):
         return (<Model> self.part[0]).key(place + self.offset[0])
 
     cdef double target(self, char *place, int y) except? 2.0 nogil:
-        cdef double brief[8]
-        cdef double *part = brief
-        cdef double found
+        cdef double *part = <double *> place + self.n
         cdef int k
-        if self.n > 8:
-            part = <double *> room_for(self.n, sizeof(double))
         for k in range(self.n):
             part[k] = (<Model> self.part[k]).target(place + self.offset[k], y)
-        found = log_sum(<double *> place, part, self.n)
-        if part != brief:
-            free(part)
-        return found
+        return log_sum(<double *> place, part, self.n)
 
     cdef int proba(self, char *place, double *out) except -1 nogil:
         return self.mix(place, NULL, self.n_classes, out)
@@ -295,12 +287,11 @@ cdef class Mixture(Composed):
 
     cdef int draw_once(self, char *place, double uniform) except -2 nogil:
         """A model by its weight, then a class of that model."""
-        cdef double *weight = <double *> room_for(self.n, sizeof(double))
+        cdef double *weight = <double *> place + self.n
         cdef int k
         for k in range(self.n):
             weight[k] = exp((<double *> place)[k])
         k = draw_from(weight, self.n, uniform)
-        free(weight)
         if k < 0:  # no weight is a positive number
             return -1
         uniform = hashed(uniform, OF_MIXTURE)
@@ -309,11 +300,8 @@ cdef class Mixture(Composed):
 
 def first_alike(models, k):
     """The first model that finds the same node of each context as model k."""
-    for j in range(k):
-        if isinstance(models[j], Backoff) and isinstance(models[k], Backoff):
-            if (<Backoff> models[j]).finds_as(models[k]):
-                return j
-    return k
+    trees = [j for j in range(k + 1) if isinstance(models[j], Backoff)]
+    return next((j for j in trees if models[j].finds_as(models[k])), k)
 
 
 cdef struct Here:

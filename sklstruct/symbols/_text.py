@@ -257,8 +257,11 @@ class WordTable:
         self.chunks.append(self._tokens[:n].copy())
         self.n_tokens += n
         if state[_fast.ODD_AT] >= 0 and len(self._examples) < _EXAMPLES:
-            runs = self._examples + _odd_runs(text, int(state[_fast.ODD_AT]))
-            self._examples = list(dict.fromkeys(runs))[:_EXAMPLES]
+            # Runs of characters around white space on which the rules differ.
+            at = int(state[_fast.ODD_AT])
+            near = bytes(text[max(0, at - 30) : at + 2000]).decode("utf-8", "ignore")
+            runs = [found[0][:40] for found in _ODD_RUN.finditer(near)]
+            self._examples = list(dict.fromkeys(self._examples + runs))[:_EXAMPLES]
         return code
 
     def add_strings(self, sentences: list[str]) -> None:
@@ -303,13 +306,6 @@ class WordTable:
 
     def finish(self, where: Callable[[int], str]) -> NumberedText:
         return NumberedText(self.take(), self.packed(), where, self.odd())
-
-
-def _odd_runs(text: bytes, at: int) -> list[str]:
-    """Runs of characters around white space on which the rules differ, from the first
-    on, which is at `at`."""
-    near = bytes(text[max(0, at - 30) : at + 2000]).decode("utf-8", "ignore")
-    return [found[0][:40] for found in _ODD_RUN.finditer(near)]
 
 
 def check_tokens(n_tokens: int) -> None:

@@ -163,7 +163,8 @@ class TextFile:
         self._copies: dict[str, _Copy] = {}
         for file in given:
             if hasattr(file, "read"):
-                self._copy(file, "standard input" if file is _stdin() else "")
+                stdin = getattr(sys.stdin, "buffer", None)
+                self._copy(file, "standard input" if file is stdin else "")
                 continue
             for path in _files_of(file):
                 if stat.S_ISFIFO(os.stat(path).st_mode):
@@ -394,7 +395,10 @@ class TextFile:
             large = large or n_kept * bytes_per_token > limit
             large = large or n_kept > MOST_TOKENS // 3
             while large and kept:
-                count, n_sentences = _tally(kept.pop(), words, count, n_sentences)
+                tokens, before = kept.pop(), count
+                count = np.bincount(tokens[tokens >= 0], minlength=words.n_words)
+                count[: before.size] += before
+                n_sentences += int(np.count_nonzero(tokens < 0))
         if not large:
             words.chunks = kept
             return words.finish(partial(self.where, analyzer=analyzer))
@@ -538,11 +542,6 @@ def _remove(path):
         os.unlink(path)
 
 
-def _stdin():
-    """Standard input as a file of bytes; None if it is closed."""
-    return getattr(sys.stdin, "buffer", None)
-
-
 class _Lines:
     """The bytes of the lines of a file that begin in a range."""
 
@@ -567,14 +566,6 @@ class _Lines:
         block = self._file.read(min(size, self._stop - self._at))
         self._at += len(block)
         return block
-
-
-def _tally(tokens, words, count, n_sentences):
-    """Counts and number of sentences with those of some tokens."""
-    sentences = int(np.count_nonzero(tokens < 0))
-    more = np.bincount(tokens[tokens >= 0], minlength=words.n_words)
-    more[: count.size] += count
-    return more, n_sentences + sentences
 
 
 def _files_of(path):

@@ -738,3 +738,34 @@ def test_gates_know_the_weight_of_the_samples_below_each_context(
             node = fitted.tree.parent[node]
     np.testing.assert_allclose(fitted.node_weight, total, rtol=1e-6)
     assert abs(mixture.predict_proba(X).sum(axis=1) - 1.0).max() < 1e-9
+
+
+def test_equal_trees_are_walked_once_and_others_alone():
+    """The words and the single steps of a text against the models on their own."""
+    words = [str(s) for s in np.random.RandomState(0).randint(0, 6, 900)]
+    lines = [words[i : i + 9] for i in range(0, 900, 9)]
+    models = {
+        "kn": KneserNeyLM(discount=0.7),
+        "twin": AdditiveLM(delta=0.5),
+        "pruned": KneserNeyLM(discount=0.7, min_count=3),
+    }
+    share = [0.5, 0.3, 0.2]
+    mixed = LanguageModel(MixtureLM(list(models.items()), weights=share)).fit(lines)
+    alone = [LanguageModel(model).fit(lines) for model in models.values()]
+    tests = [["0", "5", "1", "1"], ["3", "7"], ["2", "2", "2", "2", "2", "4"]]
+    want = np.log(
+        sum(
+            w * np.exp(np.concatenate(lm.token_log_proba(tests)))
+            for w, lm in zip(share, alone)
+        )
+    )
+    got = np.concatenate(mixed.token_log_proba(tests))
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-14)
+    steps = []
+    for line in tests:
+        state = mixed.begin()
+        for word in [*line, "</s>"]:
+            log_prob, state = mixed.advance(state, word)
+            steps.append(log_prob)
+    np.testing.assert_allclose(steps, want, rtol=0, atol=1e-14)
+    assert list(mixed.predictor.kernel.first) == [0, 0, 2]

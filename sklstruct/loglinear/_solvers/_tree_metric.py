@@ -187,7 +187,8 @@ class TreeMetricSolver(Solver):
                     part = shorter(objective - objective_prev, slope)
                     _pull_back(problem, part, at.y, at.y_prev, at.w)
                     at.previous = f_prev, objective_prev, part * slope, part**2 * square
-                    _stiffen_after_failure(at)
+                    at.kappa, at.levenberg = stiffer(at.kappa, at.levenberg)
+                    at.failures += 1
                     continue
                 bregman = f_prev - f - linear - 1e-13 * (abs(f) + abs(f_prev))
                 _follow(at, bregman, 0.5 * square)
@@ -208,12 +209,6 @@ class TreeMetricSolver(Solver):
                 if uphill > 0.0:
                     at.y[:], at.previous, at.carried, at.t = at.w, at.carried, None, 1.0
         return best.result(at.y, "max_iter")
-
-
-def _stiffen_after_failure(at):
-    """The metric after a step that led upward."""
-    at.kappa, at.levenberg = stiffer(at.kappa, at.levenberg)
-    at.failures += 1
 
 
 def stiffer(kappa: float, levenberg: float) -> tuple[float, float]:
