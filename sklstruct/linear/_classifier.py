@@ -127,12 +127,11 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
     solver : {"auto", "dual", "quasi_newton"}, default="auto"
         "dual": coordinate descent, for all losses. "quasi_newton": L-BFGS, for
         log_loss. "auto": "dual" for sparse X and for the other losses. For log_loss
-        and dense X of n samples and d columns it is "quasi_newton" with two classes
-        (also for ovr_log_loss). With K classes, and r = K over the next multiple of 16,
-        it is "quasi_newton" if :math:`n \ge K d`, second moments of the columns cost
-        less than five iterations, and the mean of :math:`C s_i \|x_i\|^2` is at least
-        50 r^2. Other dense X get five to ten epochs of "dual", and "quasi_newton" from
-        there unless their rate promises `tol` within 40.
+        and dense X it is "quasi_newton" with two classes (also for ovr_log_loss), and
+        with K if :math:`n \ge K d`, second moments of the columns cost less than five
+        iterations, and the mean of :math:`C s_i \|x_i\|^2` exceeds a limit, which the
+        user guide gives. Other dense X get five to ten epochs of "dual", and
+        "quasi_newton" from there unless their rate promises `tol` within 40.
 
     intercept_scaling : float, default=1.0
         Value a of the feature whose weight is the intercept: 0, for no intercepts, or
