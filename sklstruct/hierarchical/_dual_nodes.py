@@ -449,8 +449,11 @@ class DualNodes(DualFits):
         self._blocks(block, X.shape[0], _ROWS, n_jobs)
         return n_dots
 
-    def _each(self, X, kind, n_columns, use, n_jobs, least=0.0, tree=0):
-        """use(slice, code, log_proba), of `Posterior.answer`, block by block."""
+    def each(self, X, kind, n_columns, use, n_jobs, least=0.0, tree=0):
+        """use(slice, code, log_proba), of `Posterior.answer`, block by block.
+
+        tree: that of the kind "nodes", log P of its first nodes, for several labels.
+        """
         X, posterior = single(X), self._posterior()
 
         def block(part, stop):
@@ -468,15 +471,7 @@ class DualNodes(DualFits):
                 self.raised.raise_rows(out)
             use(part, out)
 
-        self._each(X, "all", self.forest.terminal.shape[1], raise_rows, n_jobs)
-
-    def node_rows(
-        self, X: Samples, tree: int, n_nodes: int, use: Use, n_jobs: int | None
-    ) -> None:
-        """use(slice, log P of the first nodes of a tree), for several labels."""
-        self._each(
-            X, "nodes", n_nodes, lambda part, _, out: use(part, out), n_jobs, tree=tree
-        )
+        self.each(X, "all", self.forest.terminal.shape[1], raise_rows, n_jobs)
 
     def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         best, log_proba = _empty(X, 1)
@@ -499,7 +494,7 @@ class DualNodes(DualFits):
             sample, label = np.nonzero(code)
             found[part.start] = sample + part.start, label
 
-        self._each(X, "labels", n_classes, use, n_jobs, least)
+        self.each(X, "labels", n_classes, use, n_jobs, least)
         pairs = zip(*(found[start] for start in sorted(found)))
         sample, label = map(np.concatenate, pairs)
         # a label is raised above the threshold by a label below it that is above it

@@ -558,7 +558,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
             finish(part, scores)
 
         step = rows_per_block(4 * (n_rows + 1))
-        with ThreadMap(self.n_jobs) as parallel, stop_flag() as stop:
+        with ThreadMap(self.n_jobs) as parallel, stop_flag() as stop, single_blas_thread():
             parallel(block, row_blocks(X.shape[0], step))
 
     def _sigmoid(self):
