@@ -538,27 +538,26 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
     def _blocks(self, X, finish):
         """finish(slice, scores of the rows (n, n_rows)), block by block."""
         weights = self.weights_
-        n_rows = int(weights.n_outcomes.sum())
         first = np.concatenate([[0], np.cumsum(weights.n_outcomes)]).astype(np.int64)
-        nodes = weights.kernel() if n_rows else None
+        n_rows = int(first[-1])
         # a dense product takes a fifth of the time of a loop over the features
-        whole = None if sp.issparse(X) else weights.whole()
+        whole = None if n_rows and sp.issparse(X) else weights.whole()
 
         def block(part):
             scores = np.empty((part.stop - part.start, n_rows), dtype=np.float32)
-            if whole is not None:
+            if whole is None:
+                room = np.empty(weights.lanes, dtype=np.float32)
+                rows = as_rows(X[part])
+                kernels.all_scores(weights.kernel(), rows, first, scores, room, stop)
+            else:
                 with np.errstate(over="ignore", invalid="ignore"):
                     for W, a, b in zip(whole, first, first[1:]):
                         np.matmul(X[part], W, out=scores[:, a:b])
                     scores += weights.intercepts()
-            elif n_rows:
-                rows = as_rows(X[part])
-                room = np.empty(weights.lanes, dtype=np.float32)
-                kernels.all_scores(nodes, rows, first, scores, room, stop)
             finish(part, scores)
 
         step = rows_per_block(4 * (n_rows + 1))
-        with ThreadMap(self.n_jobs) as parallel, stop_flag() as stop, single_blas_thread():
+        with ThreadMap(self.n_jobs) as parallel, stop_flag() as stop:
             parallel(block, row_blocks(X.shape[0], step))
 
     def _sigmoid(self):

@@ -46,15 +46,7 @@ from . import _dual_fast as kernels
 from ._quasi_newton import QuasiNewton, metric_pays
 from ._samples import Samples, costs, is_sparse
 from ._targets import Targets
-from ._weights import (
-    Features,
-    FittedStrip,
-    LocalRows,
-    Piece,
-    lanes_of,
-    packed,
-    whole,
-)
+from ._weights import Features, FittedStrip, LocalRows, Piece, lanes_of, packed, whole
 
 # Tolerance of the descent without the fold, in units of that of the whole.
 _ROUGH = 2.0
