@@ -23,7 +23,8 @@ One iteration needs two products with X, whatever the number of trial steps: sco
 are linear along a direction d, so X d is made once and every trial step costs
 O(n r), r the number of weight vectors; the other product is the gradient. The line
 search is the bisection for the weak Wolfe conditions (Lewis and Overton), which
-keeps the L-BFGS metric positive definite. A step that is too short grows by secants.
+keeps the L-BFGS metric positive definite. A first step that is too short grows by
+secants.
 
 Start metric. L-BFGS starts from a multiple of the identity or, where the caller hands
 over moments of the features (`_quasi_newton` says when), from the inverse H0 of
@@ -535,8 +536,9 @@ cdef int descend(
                 low = t
             else:
                 break
-            if high == INFINITY:  # to the root of the secant of the derivative
-                t *= max(2.0, min(100.0, slope_old / (slope_old - slope)))
+            if high == INFINITY:  # of a first step: the root of the secant of the slope
+                a = slope_old / (slope_old - slope) if fresh else 2.0
+                t *= max(2.0, min(100.0, a))
             else:
                 t = 0.5 * (low + high)
         else:
