@@ -7,6 +7,7 @@ and small weights are dropped. The posterior is in the notes of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -441,7 +442,16 @@ class DualNodes(DualFits):
         self._blocks(block, X.shape[0], _ROWS, n_jobs)
         return n_dots
 
-    def each(self, X, kind, n_columns, use, n_jobs, least=0.0, tree=0):
+    def each(
+        self,
+        X: Samples,
+        kind: str,
+        n_columns: int,
+        use: Callable[[slice, NDArray, NDArray], None],
+        n_jobs: int | None,
+        least: float = 0.0,
+        tree: int = 0,
+    ) -> None:
         """use(slice, code, log_proba), of `Posterior.answer`, block by block.
 
         tree: that of the kind "nodes", log P of its first nodes, for several labels.
