@@ -16,16 +16,9 @@ from sklearn.utils.metadata_routing import (
     MethodMapping,
     process_routing,
 )
-from sklearn.utils.validation import (
-    check_is_fitted,
-    has_fit_parameter,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from .._checks import (
-    check_sparse,
-    check_squares,
-)
+from .._checks import check_sparse, check_squares
 from .._compat import (
     BaseEstimator,
     CallbackSupportMixin,

@@ -7,28 +7,21 @@ and small weights are dropped. The posterior is in the notes of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._checks import (
-    INT32_MAX,
-    as_ids,
-    check_pointers,
-)
+from .._checks import INT32_MAX, as_ids, check_pointers
 from .._parallel import rows_per_block, single_blas_thread, stop_flag
 from ..linear import LinearClassifier
 from ..linear._calibration import BEYOND, Sigmoid, draw_fold, scale_of
 from ..linear._labels import Use
 from ..linear._quasi_newton import NodeProblems
 from ..linear._samples import Samples, single
-from ..linear._solver import (
-    BLOCK,
-    BlockFit,
-    runs,
-)
+from ..linear._solver import BLOCK, BlockFit, runs
 from ..linear._targets import Targets
 from ..linear._weights import Features, NodeWeights, Piece, as_rows, lanes_of
 from ..taxonomy import Forest
@@ -449,8 +442,20 @@ class DualNodes(DualFits):
         self._blocks(block, X.shape[0], _ROWS, n_jobs)
         return n_dots
 
-    def _each(self, X, kind, n_columns, use, n_jobs, least=0.0, tree=0):
-        """use(slice, code, log_proba), of `Posterior.answer`, block by block."""
+    def each(
+        self,
+        X: Samples,
+        kind: str,
+        n_columns: int,
+        use: Callable[[slice, NDArray, NDArray], None],
+        n_jobs: int | None,
+        least: float = 0.0,
+        tree: int = 0,
+    ) -> None:
+        """use(slice, code, log_proba), of `Posterior.answer`, block by block.
+
+        tree: that of the kind "nodes", log P of its first nodes, for several labels.
+        """
         X, posterior = single(X), self._posterior()
 
         def block(part, stop):
@@ -468,15 +473,7 @@ class DualNodes(DualFits):
                 self.raised.raise_rows(out)
             use(part, out)
 
-        self._each(X, "all", self.forest.terminal.shape[1], raise_rows, n_jobs)
-
-    def node_rows(
-        self, X: Samples, tree: int, n_nodes: int, use: Use, n_jobs: int | None
-    ) -> None:
-        """use(slice, log P of the first nodes of a tree), for several labels."""
-        self._each(
-            X, "nodes", n_nodes, lambda part, _, out: use(part, out), n_jobs, tree=tree
-        )
+        self.each(X, "all", self.forest.terminal.shape[1], raise_rows, n_jobs)
 
     def best(self, X: Samples, n_jobs: int | None) -> tuple[NDArray, NDArray]:
         best, log_proba = _empty(X, 1)
@@ -499,7 +496,7 @@ class DualNodes(DualFits):
             sample, label = np.nonzero(code)
             found[part.start] = sample + part.start, label
 
-        self._each(X, "labels", n_classes, use, n_jobs, least)
+        self.each(X, "labels", n_classes, use, n_jobs, least)
         pairs = zip(*(found[start] for start in sorted(found)))
         sample, label = map(np.concatenate, pairs)
         # a label is raised above the threshold by a label below it that is above it

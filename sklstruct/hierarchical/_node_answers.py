@@ -160,13 +160,12 @@ class NodeAnswersMixin(LabelsMixin):
         def use(part, log_proba):
             out[part] = taxonomy.node_sums(np.exp(log_proba))
 
-        def use_nodes(part, log_proba):
+        def use_nodes(part, _, log_proba):
             np.exp(log_proba, out=out[part])
 
         if self.multilabel_:
-            self.nodes_.node_rows(
-                samples, int(tree), taxonomy.n_nodes, use_nodes, self.n_jobs
-            )
+            columns = "nodes", taxonomy.n_nodes
+            self.nodes_.each(samples, *columns, use_nodes, self.n_jobs, tree=int(tree))
         else:
             self.nodes_.rows(samples, use, self.n_jobs)
         return out

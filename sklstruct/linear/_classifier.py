@@ -127,12 +127,12 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
     solver : {"auto", "dual", "quasi_newton"}, default="auto"
         "dual": coordinate descent, for all losses. "quasi_newton": L-BFGS, for
         log_loss. "auto": "dual" for sparse X and for the other losses. For log_loss and
-        dense X of n samples and d columns it is "quasi_newton" with two classes (also
-        for ovr_log_loss). With K classes, and r = K over the next multiple of 16, it is
-        "quasi_newton" if :math:`n \ge K d`, second moments of the columns take less
-        time than five iterations, and the mean of :math:`C s_i \|x_i\|^2` is at least
-        50 r^2. For other dense X "dual" runs for five to ten epochs. If it would not
-        reach `tol` within 40 at this rate, "quasi_newton" continues.
+        dense X it is "quasi_newton" with two classes (also for ovr_log_loss). With K
+        classes it is "quasi_newton" if :math:`n \ge K d`, second moments of the columns
+        take less time than five iterations, and the mean of :math:`C s_i \|x_i\|^2`
+        is above a limit that the user guide gives. For other dense X "dual" runs for
+        five to ten epochs. If it would not reach `tol` within 40 at this rate,
+        "quasi_newton" continues.
 
     intercept_scaling : float, default=1.0
         Value a of the feature whose weight is the intercept: 0, for no intercepts, or
@@ -539,23 +539,22 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
     def _blocks(self, X, finish):
         """finish(slice, scores of the rows (n, n_rows)), block by block."""
         weights = self.weights_
-        n_rows = int(weights.n_outcomes.sum())
         first = np.concatenate([[0], np.cumsum(weights.n_outcomes)]).astype(np.int64)
-        nodes = weights.kernel() if n_rows else None
+        n_rows = int(first[-1])
         # a dense product takes a fifth of the time of a loop over the features
-        whole = None if sp.issparse(X) else weights.whole()
+        whole = None if n_rows and sp.issparse(X) else weights.whole()
 
         def block(part):
             scores = np.empty((part.stop - part.start, n_rows), dtype=np.float32)
-            if whole is not None:
+            if whole is None:
+                room = np.empty(weights.lanes, dtype=np.float32)
+                rows = as_rows(X[part])
+                kernels.all_scores(weights.kernel(), rows, first, scores, room, stop)
+            else:
                 with np.errstate(over="ignore", invalid="ignore"):
                     for W, a, b in zip(whole, first, first[1:]):
                         np.matmul(X[part], W, out=scores[:, a:b])
                     scores += weights.intercepts()
-            elif n_rows:
-                rows = as_rows(X[part])
-                room = np.empty(weights.lanes, dtype=np.float32)
-                kernels.all_scores(nodes, rows, first, scores, room, stop)
             finish(part, scores)
 
         step = rows_per_block(4 * (n_rows + 1))

@@ -21,7 +21,7 @@ Intercepts as one block
     of all lanes. One K x K solve replaces many sweeps.
 Anderson extrapolation
     A combination of the last iterates of coordinate descent, accepted if the model is
-    smaller there; with groups, whose steps need many sweeps.
+    smaller there; on the Gram matrix and with groups, whose steps need many sweeps.
 The Gram matrix
     For dense X and a small working set a sweep over the Hessian itself costs its
     square, and not its size times the number of samples.
@@ -284,6 +284,18 @@ class Gram(Coordinates):
     def cost(self) -> float:
         return float(self.x.size) ** 2
 
+    def vector(self) -> NDArray:
+        """The variables that a sweep changes, in one vector."""
+        return self.x.copy()
+
+    def load(self, vector: NDArray) -> None:
+        """Set the variables to such a vector."""
+        self.x[:], self.now = vector, self.first + self.H @ (vector - self.from_)
+
+    def metric(self) -> NDArray:
+        """The diagonal of the model, for the norm of an extrapolation."""
+        return self.H.diagonal()
+
     def moves(self) -> tuple[NDArray, NDArray, NDArray, float]:
         m = self.rows.size
         self.u[self.rows, self.lanes] = self.x[:m]
@@ -337,11 +349,9 @@ class Blocks(Model):
         return float((self.g * change).sum() + self.gb @ self.db)
 
     def vector(self) -> NDArray:
-        """The variables that a sweep changes, in one vector."""
         return np.concatenate([self.u.ravel(), self.db])
 
     def load(self, vector: NDArray) -> None:
-        """Set the variables to such a vector."""
         problem, db = self.problem, vector[self.u.size :]
         self.u = vector[: self.u.size].reshape(self.u.shape).copy()
         # The common shift is a null direction, along which combinations run away.
@@ -354,7 +364,6 @@ class Blocks(Model):
             self.Q = np.einsum("kn,kn->n", self.P, self.D)
 
     def metric(self) -> NDArray:
-        """The diagonal of the model, for the norm of an extrapolation."""
         of_b = self.V.sum(axis=1)
         if self.problem.coupled:
             of_b -= (self.V * self.P).sum(axis=1)
@@ -411,7 +420,7 @@ def descend(model: Model) -> int:
             full = True
         else:
             full = False
-        if isinstance(model, Blocks):
+        if isinstance(model, Gram | Blocks):
             iterates.append(model.vector())
         if len(iterates) > _MEMORY:
             _extrapolate(model, np.array(iterates))

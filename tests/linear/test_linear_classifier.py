@@ -830,3 +830,26 @@ def test_one_class_has_no_outcomes(solver):
     model = LinearClassifier("log_loss", solver=solver, random_state=0).fit(X, [7] * 20)
     assert model.intercept_.size == 0
     assert model.predict(X[:2]).tolist() == [7, 7]
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 5, 300])
+def test_scores_of_dense_samples_are_those_of_sparse_samples(n_classes):
+    rng = np.random.default_rng(0)
+    y = np.arange(600) % n_classes
+    X = rng.normal(size=(600, 7)).astype(np.float32)
+    model = LinearClassifier(max_iter=3, tol=1.0, random_state=0).fit(X, y)
+    assert len(model.weights_.whole()) == -(-model._n_rows() // 256)
+    expected = X @ model.coef_.T + model.intercept_
+    for rows in X, sp.csr_matrix(X):
+        scores = model.decision_function(rows).reshape(600, -1)
+        if n_classes > 1:
+            np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
+        if n_classes > 2:
+            best = model.classes_[expected.argmax(axis=1)]
+            np.testing.assert_array_equal(model.predict(rows), best)
+    # a column that no sample of the fit has
+    less = sp.csr_matrix(X * np.r_[np.ones(6), 0])
+    model.fit(less, y)
+    assert n_classes == 1 or model.weights_.whole() is None
+    dense, sparse = model.decision_function(X), model.decision_function(less)
+    np.testing.assert_allclose(dense, sparse, rtol=1e-4, atol=1e-4)

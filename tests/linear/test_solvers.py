@@ -14,7 +14,8 @@ from sklearn.datasets import (
     make_classification,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.metrics import r2_score
 from sklearn.preprocessing import StandardScaler, normalize
 
 from sklstruct.linear import (
@@ -25,7 +26,7 @@ from sklstruct.linear import (
 )
 from sklstruct.linear._quasi_newton import NodeProblems
 from sklstruct.linear._samples import single
-from sklstruct.linear._solver import DescentSettings, NodeSolver
+from sklstruct.linear._solver import DescentSettings, NodeSolver, explained
 from sklstruct.linear._targets import Targets
 
 
@@ -206,11 +207,17 @@ def wine():
 
 def test_the_choice():
     X, y = digits(1797)
-    # 10 samples for each of 64 columns are needed; rows of length 1, 10 / 16 lanes
-    assert chosen(X, y, C=20.0) == "quasi_newton"
-    assert chosen(X, y, C=19.0, max_iter=29) == "dual"
-    assert chosen(X[y < 4], y[y < 4], C=3.2) == "quasi_newton"
-    assert chosen(X[y < 4], y[y < 4], C=3.0, max_iter=29) == "dual"
+    # 10 samples for each of 64 columns are needed; rows of length 1
+    for rows, part, R2 in (X, y, 0.614), (X[y < 4], y[y < 4], 0.795):
+        n, K = part.size, np.unique(part).size
+        limit = K**2 / 20 * (1 + 64 * K / n) / (1 - R2) ** 1.5
+        assert chosen(rows, part, C=1.01 * limit) == "quasi_newton"
+        assert chosen(rows, part, C=0.99 * limit, max_iter=29) == "dual"
+    # columns that tell nothing
+    drawn = np.random.default_rng(0).integers(0, 10, y.size)
+    limit = 0.3 * 5 * (1 + 640 / y.size)
+    assert chosen(X, drawn, C=1.01 * limit) == "quasi_newton"
+    assert chosen(X, drawn, C=0.99 * limit, max_iter=29) == "dual"
     assert chosen(X[:650], y[:650], C=55.0, max_iter=29) == "quasi_newton"
     assert chosen(X[:630], y[:630], C=55.0, max_iter=29) == "dual"
     assert chosen(*noise(600, 130, 3), C=1.0, max_iter=29) == "dual"  # many moments
@@ -228,6 +235,21 @@ def test_the_choice():
     assert chosen(X, two, "ovr_log_loss", C=0.1) == "quasi_newton"
     assert chosen(X[:40], two[:40], C=0.1) == "quasi_newton"
     assert chosen(sp.csr_matrix(X), two) == "dual"
+
+
+def test_the_variance_that_columns_explain():
+    X, y = digits(1200)
+    yes = np.eye(10)[y]
+    fitted = LinearRegression().fit(X, yes).predict(X)
+    found = explained(X.astype(np.float32), y, 10)
+    expected = r2_score(yes, fitted, multioutput="variance_weighted") - 64 / y.size
+    assert found == pytest.approx(expected, abs=1e-3)
+    # a part of the rows of a long X; classes in turns, and columns all alike
+    turns = np.arange(9000) % 3
+    exact = np.eye(3, dtype=np.float32)[turns]
+    assert explained(exact, turns, 3) == pytest.approx(0.95, abs=1e-3)
+    assert explained(np.ones_like(exact), turns, 3) == 0
+    assert explained(exact, np.zeros_like(turns), 3) == 0
 
 
 def test_l_bfgs_goes_on_from_the_weights_of_the_dual():
