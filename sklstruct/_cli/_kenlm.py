@@ -293,7 +293,10 @@ def query(arguments: argparse.Namespace) -> None:
         # KenLM does not count words after the last line end as a sentence.
         whole = line.endswith(b"\n")
         words = line.split()
-        scores = list(model.full_scores(line, bos=marks, eos=marks and whole))
+        # `kenlm.Model` ends a word at NUL, and KenLM's query does not.
+        read = [b"<unk>" if b"\0" in word else word for word in words]
+        text = b" ".join(read)
+        scores = list(model.full_scores(text, bos=marks, eos=marks and whole))
         of_line = np.float32(0)
         unknown = 0
         for i, (log_prob, length, oov) in enumerate(scores):
@@ -304,10 +307,10 @@ def query(arguments: argparse.Namespace) -> None:
                 of_unknown += log_prob
             if show_word:
                 word = b"</s>" if is_end else words[i]
-                word_id = end_id if is_end else model.id_of(word)
-                text = word.decode("utf-8", "surrogateescape")
+                word_id = end_id if is_end else model.id_of(read[i])
+                shown = word.decode("utf-8", "surrogateescape")
                 value = _shortest(np.float32(log_prob))
-                put(f"{text}={word_id} {length} {value}\t")
+                put(f"{shown}={word_id} {length} {value}\t")
         n_tokens += len(scores)
         if not whole:
             break

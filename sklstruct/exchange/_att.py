@@ -68,15 +68,16 @@ def att_lines(file: Any, label: str) -> Iterator[AttLine]:
 def _fields(parts, number, label):
     """(state [state symbol], weight or None, output or None) of the words of a line.
 
-    Of four fields the last is an output if it is the word that is read, and a weight
-    otherwise; so a word that is a number should have its weight beside it.
+    Of four fields the last is an output if it is the word that is read or the name of
+    an empty label, and a weight otherwise; so a word that is a number should have its
+    weight beside it.
     """
     if len(parts) <= 2:
         return parts[:1], parts[1] if len(parts) == 2 else None
     if len(parts) == 3:
         return parts, None
-    if len(parts) == 4 and parts[2] == parts[3]:
-        return parts[:3], None
+    if len(parts) == 4 and parts[3] in (parts[2], *_EMPTY):
+        parts = [*parts, None]
     if len(parts) == 4:
         return parts[:3], parts[3]
     if len(parts) == 5:

@@ -663,9 +663,12 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
         params = dict(fit_params)
         if sample_weight is not None:
             params["sample_weight"] = sample_weight
+        ignored = sample_weight is not None and not takes_weight
         if _routing_enabled():
             params = dict(process_routing(self, "fit", **params).estimator.fit)
-        elif sample_weight is not None and not takes_weight:
+            # A pipeline takes the weights for its steps.
+            ignored &= "sample_weight" not in params
+        if ignored:
             raise ValueError(f"the estimator {name} takes no sample_weight")
         if self.class_weight is not None:
             if not takes_weight:

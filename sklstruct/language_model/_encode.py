@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks import check_total
 from .._compat import _check_sample_weight
 from ..backoff import BackoffClassifier, Counted, bytes_per_token, count_text
 from ..symbols import (
@@ -126,6 +127,7 @@ def encode(
     if sample_weight is not None:
         weight = np.zeros(tokens.size)
         weight[scored] = np.repeat(sample_weight, encoder.lengths(text))
+        check_total(weight)
     if X_val is not None:
         held_out = encode_held_out(lm, encoder, X_val)
     return encoder, tokens, weight, held_out

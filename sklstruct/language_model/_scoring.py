@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
+from .._checks import check_total
 from .._likelihood import innermost, sums_by_group, weighted_sum
 from ..backoff import BackoffModel
 from ._encode import sentence_weights
@@ -101,6 +102,7 @@ class ScoringMixin:
         if sample_weight is not None:
             sample_weight = sentence_weights(sample_weight, scored.length.size)
             weight *= np.repeat(sample_weight, scored.length)
+            check_total(weight)
         return _mean(scored.log_prob, weight)
 
     @overload

@@ -146,9 +146,9 @@ class SparseFeatures(CallbackSupportMixin, FlatMixin, BaseEstimator):
     def _read(self, X):
         check_is_fitted(self, "coef_")
         check_sparse(X)
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=np.float64, reset=False
-        )
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        check_squares(X)
+        return X
 
     def _blocks(self, X, finish):
         for part in row_blocks(X.shape[0], rows_per_block(2 * self.intercept_.size)):

@@ -82,7 +82,8 @@ class TokenSources:
             return None
         # A window of equal tokens gives the symbol of the token at every step.
         windows = np.repeat(self.tokens[:, None], self.depth, axis=1)
-        made = encode(refiner.transform(windows), symbols)[:, ::-1]
+        # Not `transform`, which may give a data frame (`set_output`).
+        made = encode(refiner.columns(windows).windows(), symbols)[:, ::-1]
         ids = refiner._encoder.ids(self.tokens, unknown=refiner._known.size)
         missing = refiner._missing[ids].astype(np.uint8)
         return Path(

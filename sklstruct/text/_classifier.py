@@ -224,7 +224,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             parameters contradict each other, or as in the `fit` of the classifier.
         """
         self._check_params()
-        texts = as_texts(X)
+        texts = as_texts(X, least=1)
         if y is None:
             raise ValueError("y must hold the labels of the texts, got None")
         names = None
@@ -365,9 +365,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     def _answer(self, method: str, X: Any, *args: Any, **options: Any) -> Any:
         """The answer of a method of `estimator_` for texts, block by block."""
         check_is_fitted(self)
-        texts, answer = as_texts(X), getattr(self.estimator_, method)
-        if not len(texts):
-            raise ValueError("X must hold at least one text, got an empty list")
+        texts, answer = as_texts(X, least=1), getattr(self.estimator_, method)
         found = []
         for i in range(0, len(texts), _BLOCK):
             rows, empty = self._rows(texts[i : i + _BLOCK])

@@ -135,9 +135,7 @@ class ReducedMixin:
         found = self._with(Reduced.of(*parts, float(weight_threshold)))
         if X is None:
             return found
-        texts = as_texts(X)
-        if not len(texts):
-            raise ValueError("X must hold at least one text, got an empty list")
+        texts = as_texts(X, least=1)
         most = _MOST_RISE * log_loss_of(found, texts, y)
         for part in _PARTS:
             if part > weight_threshold:

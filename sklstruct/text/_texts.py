@@ -104,7 +104,7 @@ class Texts:
         return data, ends
 
 
-def as_texts(X: Any) -> Texts:
+def as_texts(X: Any, least: int = 0) -> Texts:
     """X as texts; a ValueError names the first entry that is not a string."""
     if isinstance(X, Texts):
         return X
@@ -127,6 +127,8 @@ def as_texts(X: Any) -> Texts:
                 f"X must be a list of texts, got {type(X).__name__}{remedy}"
             )
         texts = Texts.of_list(values)
+    if len(texts) < least:
+        raise ValueError("X must hold at least one text, got an empty list")
     if len(texts) >= INT32_MAX:
         raise ValueError(f"X must have fewer than {INT32_MAX} texts, got {len(texts)}")
     return texts

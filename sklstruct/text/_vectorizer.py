@@ -401,8 +401,8 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         )
         if n_texts and high < low:
             raise ValueError(
-                f"max_df={self.max_df} is fewer of {n_texts} texts than "
-                f"min_df={self.min_df}"
+                f"min_df={self.min_df} and max_df={self.max_df}: of {n_texts} text(s) "
+                f"an n-gram would be in at least {low} and at most {high}"
             )
         return low, high
 

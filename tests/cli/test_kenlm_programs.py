@@ -193,6 +193,14 @@ def test_control_characters_belong_to_words():
     assert set(model) == words | {"<s>", "</s>", "<unk>"}
 
 
+def test_query_reads_words_to_their_end(tmp_path):
+    path = tmp_path / "a.arpa"
+    lmplz("a b\nb a\n" * 3, "--discount_fallback", "--arpa", path)
+    given = ["query", "-v", "word", path]
+    cut, whole = (run_ours(*given, stdin=b"a %s a\n" % w)[1] for w in (b"z", b"b\0c"))
+    assert cut == whole.replace("b\0c", "z")
+
+
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_empty_text(order):
     given = ["lmplz", "-o", order, "--discount_fallback"]

@@ -255,6 +255,20 @@ def test_graphs_of_kaldi_are_read():
     assert set(numbers.labels.classes) <= {*map(str, table.values()), "</s>"}
 
 
+@pytest.mark.parametrize("empty", ["<eps>", "<epsilon>"])
+def test_back_off_weights_of_zero_may_be_left_out(empty):
+    # fstprint leaves out weights of 0.
+    whole = ROOT.replace("2 0 <epsilon> 1", f"2 0 #0 {empty} 0")
+    whole = whole.replace("1 0 <epsilon>", f"1 0 #0 {empty}")
+    short = whole.replace(f"{empty} 0\n", f"{empty}\n")
+    assert short != whole
+    models = [
+        read(io.BytesIO(text.encode()), format="att", backoff="#0")
+        for text in (whole, short)
+    ]
+    assert models[0] == models[1]
+
+
 def test_the_message_names_the_option_of_the_arcs_that_back_off():
     text = ROOT.replace("<epsilon>", "<eps>").encode()
     with pytest.raises(ValueError, match="give backoff='<eps>'"):

@@ -22,6 +22,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -905,6 +906,25 @@ def test_metadata_routing(train):
     assert plain.fit(X, y, origin=origin).estimators_[0].origin_.size == y.size
     with pytest.raises(TypeError, match="origin"):
         HierarchicalClassifier(NESTED).fit(X, y, origin=origin)
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_weights_that_no_node_takes_are_refused(train, routing):
+    X, y = train
+    weight = 1.0 + y
+    with config_context(enable_metadata_routing=routing):
+        model = HierarchicalClassifier(NESTED, estimator=KNeighborsClassifier())
+        with pytest.raises(ValueError, match="KNeighborsClassifier takes no sample_w"):
+            model.fit(X, y, sample_weight=weight)
+        if routing:  # the step of a pipeline takes them
+            node = LogisticRegression().set_fit_request(sample_weight=True)
+            fits = [
+                HierarchicalClassifier(NESTED, estimator=estimator)
+                .fit(X, y, sample_weight=weight)
+                .predict_proba(X)
+                for estimator in (node, make_pipeline(node))
+            ]
+            assert_array_equal(*fits)
 
 
 # ------------------------------------------------------------------ scikit-learn

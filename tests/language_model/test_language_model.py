@@ -836,6 +836,11 @@ def test_other_bad_input():
         model.fit(CATS, sample_weight=[1, -1, 1])
     with pytest.raises(ValueError, match="non-zero"):
         model.fit(CATS, sample_weight=[0, 0, 0])
+    for large in ([1e308] * 3, [5e307, 0, 0]):  # of sentences, and of their words
+        with pytest.raises(ValueError, match="sample_weight sums to inf"):
+            model.fit(CATS, sample_weight=large)
+        with pytest.raises(ValueError, match="sample_weight sums to inf"):
+            model.fit(CATS).score(CATS, sample_weight=large)
     with pytest.raises(ValueError, match="nothing to predict"):
         LanguageModel(kneser_ney(), end=None).fit(["", ""])
     with pytest.raises(ValueError, match="nothing to predict"):

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -42,6 +43,16 @@ def test_distributions_over_the_next_word(quality, max_depth):
     held_out = text(50, seed=1)
     assert model.perplexity(held_out) < uniform.perplexity(held_out)
     assert type(model.estimator_) is type(named_estimator(quality))
+
+
+@pytest.mark.parametrize("quality", QUALITIES)
+@pytest.mark.parametrize("container", ["pandas", "polars"])
+def test_the_container_of_transformers_does_not_matter(quality, container):
+    pytest.importorskip(container, reason="the container of the output")
+    train = text(60)
+    plain = LanguageModel(quality).fit(train).perplexity(train)
+    with config_context(transform_output=container):
+        assert LanguageModel(quality).fit(train).perplexity(train) == plain
 
 
 @pytest.mark.parametrize("quality", QUALITIES)

@@ -926,8 +926,9 @@ def test_samples_that_cannot_be_used():
         model.fit(X, y, sample_weight=-np.ones(y.size))
     with pytest.raises(ValueError, match="at least one non-zero"):
         model.fit(X, y, sample_weight=np.zeros(y.size))
-    with pytest.raises(ValueError, match="squares overflow"):
-        model.fit(X * 1e160, y)
+    for method in (model.fit, model.fit(X, y).score):
+        with pytest.raises(ValueError, match="squares overflow"):
+            method(X * 1e160, y)
     with pytest.raises(ValueError, match="Cs must be positive"):
         model.coef_path(X, y, Cs=[1.0, 0.0])
     with pytest.raises(ValueError, match="Cs must be an array"):

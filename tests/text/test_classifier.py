@@ -367,6 +367,8 @@ def test_no_text_is_an_error_that_names_X():
     for method in ("predict", "predict_proba", "decision_function", "predict_top_k"):
         with pytest.raises(ValueError, match="X must hold at least one text"):
             getattr(model, method)([], *([2] if method == "predict_top_k" else []))
+    with pytest.raises(ValueError, match="X must hold at least one text"):
+        model.fit([], [])
 
 
 def test_auto_without_a_fold_is_letters():
