@@ -258,9 +258,13 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         named = isinstance(self.features, str)
         if self.ngram_range is not None and self.features not in _NAMED:
             raise ValueError(
-                f"ngram_range={self.ngram_range!r} is for features of the names "
-                f"{', '.join(map(repr, _NAMED))}: "
-                + ("name the features" if named else "set that of the vectorizer")
+                f"ngram_range={self.ngram_range!r} needs features to be "
+                f"{' or '.join(map(repr, _NAMED))}, got "
+                + (
+                    f"{self.features!r}"
+                    if named
+                    else "a vectorizer: set ngram_range of the vectorizer"
+                )
             )
         if not named and self.min_df != 2:
             raise ValueError(
@@ -281,7 +285,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             raise ValueError(
                 'features="auto" needs the fold of a LinearClassifier or a '
                 f"HierarchicalClassifier, and the estimator is a "
-                f"{type(self.estimator).__name__}: name the features"
+                f"{type(self.estimator).__name__}: set features to one of the names"
             )
 
     def _vectorizer(self, features: Any) -> Any:
