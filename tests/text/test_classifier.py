@@ -395,6 +395,7 @@ BAD_TEXTS = {
     "NaN": (["a", np.nan], r"X\[1\] must be a string, got float; use \"\""),
     "numbers": ([1, 2], r"X\[0\] must be a string, got int"),
     "a data frame": (pd.DataFrame({"t": ["a", "b"]}), "got DataFrame: pass one column"),
+    "a matrix": (np.array([["a"], ["b"]]), "got ndarray: pass one column"),
     "a set": ({"a", "b"}, "got set: its order is not defined"),
     "a mapping": ({"a": "b"}, "X must be a list of texts, got dict"),
 }
