@@ -105,7 +105,8 @@ class Container(NamedTuple):
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         first = len(self.magic) + HEAD.size
         if data[: len(self.magic)] != self.magic:
-            remedy = "; a pickle is read with joblib.load" * (data[:1] == b"\x80")
+            pickled = bytes(data[:1]) == b"\x80"
+            remedy = "; a pickle is read with joblib.load" if pickled else ""
             raise WrongFile(f"not {self.what} of sklstruct{remedy}")
         if len(data) < first:
             raise WrongFile("cut short within its header")
