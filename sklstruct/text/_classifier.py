@@ -82,7 +82,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     ngram_range : tuple (shortest, longest), default=None
         Lengths of the n-grams of "letters" or "words"; for "both" those of the letters.
-        None: those above. 1 <= shortest <= longest. An error for "auto" and vectorizers.
+        None: those above, as "auto" and a vectorizer need. 1 <= shortest <= longest.
 
     min_df : int or float, default=2
         Fewest training texts that have an n-gram. An int of at least 1 is a number of
