@@ -219,8 +219,8 @@ def _number(
     parts = [text] if isinstance(text, NumberedText) else text.parts(1 << 20)
     part = next(part for part in parts if np.isin(part.tokens, marks).any())
     raise ValueError(
-        f"{part.where_is(marks[0])} holds {text.symbols[marks[0]]}, a mark and no "
-        "word; --skip_symbols takes it for white space"
+        f"{part.where_is(marks[0])} contains {text.symbols[marks[0]]}, which is a mark "
+        "and not a word; with --skip_symbols marks are read as white space"
     )
 
 

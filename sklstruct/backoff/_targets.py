@@ -61,8 +61,8 @@ def require_targets(estimator: Any, y: Any, X: Any = None) -> None:
     TypeError if X holds sentences in the place of contexts."""
     name = type(estimator).__name__
     hint = (
-        f"{name} learns from contexts X and the symbols y that followed them; from "
-        f"sentences learns LanguageModel({name}())"
+        f"{name} learns from contexts X and the symbols y that followed them; "
+        f"LanguageModel({name}()) learns from sentences"
     )
     if isinstance(X, str) or (
         isinstance(X, list | tuple) and X and all(isinstance(s, str) for s in X)

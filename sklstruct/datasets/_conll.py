@@ -286,8 +286,9 @@ def _read(
                 comments.append(line)
             elif len(row) != len(names):
                 raise ValueError(
-                    f"{place}: {len(row)} columns in the place of {len(names)} "
-                    f"({', '.join(names)}): {line!r:.60}"
+                    f"{place}: {len(row)} columns instead of {len(names)} "
+                    f"({', '.join(names)}): {line!r:.60}. If the file has other "
+                    "columns, pass their names as columns"
                 )
             elif "id" in names and _is_extra(row[names.index("id")], len(rows), place):
                 extra.append((len(rows), row))

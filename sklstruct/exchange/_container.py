@@ -105,7 +105,9 @@ class Container(NamedTuple):
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         first = len(self.magic) + HEAD.size
         if data[: len(self.magic)] != self.magic:
-            raise WrongFile(f"not {self.what} of sklstruct")
+            pickled = bytes(data[:1]) == b"\x80"
+            remedy = "; a pickle is read with joblib.load" if pickled else ""
+            raise WrongFile(f"not {self.what} of sklstruct{remedy}")
         if len(data) < first:
             raise WrongFile("cut short within its header")
         version, size, hashed = HEAD.unpack(data[len(self.magic) : first])

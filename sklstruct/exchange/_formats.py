@@ -96,8 +96,8 @@ def format_to_write(
     compression_of(path, name)  # a .zip is an error here
     known = "; ".join(f"{f}: {', '.join(e.suffixes)}" for f, e in FORMATS.items())
     raise ValueError(
-        f"{name}={path!r}: the suffix gives the format, and must be one of {known}; a "
-        "pickle (.pkl), by joblib.dump, holds any model"
+        f"{name}={path!r}: the suffix gives the format, and must be one of {known}; "
+        "joblib.dump, or the suffix .pkl in the command, writes a pickle of any model"
     )
 
 

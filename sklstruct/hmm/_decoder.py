@@ -188,8 +188,8 @@ class NoisyChannelDecoder(SequenceInference):
             model = getattr(fitted, "backoff_model_", None)
             if model is None:
                 raise TypeError(
-                    f"language_model: {type(self.language_model).__name__} with these "
-                    "parameters fits no back-off model"
+                    f"language_model: {self.language_model!r:.80} does not have a "
+                    "back-off model; use a model such as LanguageModel('fast')"
                 )
         model = with_unknown(model, np.log(_unknown_share(model.n_classes)))
         labels = model.labels

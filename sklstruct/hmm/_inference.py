@@ -338,7 +338,7 @@ class SequenceInference(BaseEstimator):
         -------
         paths : list of list of (labels, log_proba)
             Best first, with joint log-probabilities; fewer than k if fewer labellings
-            are possible.
+            are possible. The labels are a list, as in `predict`.
 
         Raises
         ------
@@ -351,7 +351,7 @@ class SequenceInference(BaseEstimator):
         found = self._map(lambda s, c: s.lattice.n_best(c, k), sentences)
         check_possible(given, [p[0][1] if p else -np.inf for p in found])
         return [
-            [(self._labels(path, x), score) for path, score in paths]
+            [(self._labels(path, x).tolist(), score) for path, score in paths]
             for paths, x in zip(found, X)
         ]
 

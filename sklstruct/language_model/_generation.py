@@ -164,11 +164,11 @@ class CursorMixin:
             raise lost_word(f"word: {word!r}")
         return token
 
-    def _read_context(self, context):
+    def _read_context(self, context, name="context"):
         """(symbols, tokens) of the first words of a sentence."""
         encoder = self.predictor.encoder
-        text = encoder.number_context(context)
-        warn_of_unknown(text, encoder, "context")
+        text = encoder.number_context(context, name)
+        warn_of_unknown(text, encoder, name)
         return text.sentences()[0], encoder.encode(text, end=False)[1:]
 
     def predict_next(
@@ -261,7 +261,7 @@ class CursorMixin:
         rng = as_random_state(random_state)
         predictor, labels = self.predictor, self._labels
         skip = -1 if allow_unknown else labels.unknown_id
-        first, start = self._read_context(prefix)
+        first, start = self._read_context(prefix, "prefix")
         n_sentences = int(n_sentences)
         states = np.repeat(predictor.read(start[None]), n_sentences, axis=0)
         sentences = [list(first) for _ in range(n_sentences)]

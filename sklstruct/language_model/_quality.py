@@ -169,8 +169,8 @@ def merge_warnings(estimator: Any, analyzer: str) -> Iterator[None]:
         warn(
             f'estimator="{estimator}": the text has too few words that occur once or '
             "twice to estimate the discounts of Kneser-Ney smoothing, so fixed "
-            "discounts are used in their place, as is usual for a small text; more "
-            "text gives better ones",
+            "discounts are used instead. This is usual for a small text, and for "
+            "symbols that all occur often, such as letters",
             FallbackWarning,
         )
     if far:

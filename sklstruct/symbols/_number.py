@@ -118,9 +118,13 @@ def _warn_of_sentences(text: NumberedText, name: str) -> None:
     """Symbols that are mostly strings of several words are most likely sentences."""
     spaced = [s for s in text.symbols if isinstance(s, str) and len(s.split()) > 1]
     if spaced and 2 * len(spaced) > len(text.symbols):
+        if name in ("context", "prefix"):  # the words of one sentence
+            what, remedy = "strings", "Are these several words? Then pass one string"
+        else:
+            what = "lists of strings"
+            remedy = "Are they sentences? Then pass one flat list of strings"
         warn(
-            f"{name} holds lists of strings such as {spaced[0]!r}: a list is one "
-            "sentence and each of its strings one symbol, white space included. Are "
-            "they sentences? Then pass one flat list of strings",
+            f"{name} holds {what} such as {spaced[0]!r}: a list is one sentence and "
+            f"each of its strings one symbol, white space included. {remedy}",
             UserWarning,
         )

@@ -451,13 +451,13 @@ class SentenceEncoder:
         """Tokens of a start mark and the words of an unfinished sentence."""
         return self.encode(self.number_context(context), end=False)[1:]
 
-    def number_context(self, context: Any) -> NumberedText:
+    def number_context(self, context: Any, name: str = "context") -> NumberedText:
         """The words of an unfinished sentence as a text of one sentence."""
         if isinstance(context, bytes) or not hasattr(context, "__iter__"):
-            raise not_symbols("context", context)
+            raise not_symbols(name, context)
         if isinstance(context, str):
             context = split_string(context, self.labels.analyzer)
-        return number_sentences([list(context)], "context", self.labels.analyzer)
+        return number_sentences([list(context)], name, self.labels.analyzer)
 
     def first_lost(self, text: NumberedText) -> tuple[str, Any] | None:
         """(where, symbol) of the first symbol that has no token."""

@@ -86,9 +86,10 @@ class OddSpaces(NamedTuple):
         warn(
             f"{name}: str.split() and KenLM split the text into different words, at "
             f"{self.n_places} place(s), as in {', '.join(map(repr, self.examples))}. "
-            f"This model splits as {rules[analyzer]} (analyzer={analyzer!r}), programs "
-            "of the other rule read other words. Replace these characters by blanks, "
-            f"or use analyzer={other!r} to split as {rules[other]}",
+            f"This model splits as {rules[analyzer]} (analyzer={analyzer!r}), so "
+            f"programs that split as {rules[other]} read other words. Replace these "
+            f"characters by blanks, or use analyzer={other!r} to split as "
+            f"{rules[other]}",
             UserWarning,
         )
 

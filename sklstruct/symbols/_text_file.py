@@ -246,9 +246,11 @@ class TextFile:
                 f"{where}: a NUL byte; this is a binary file, an archive to unpack "
                 "first, or UTF-16, and not text in UTF-8"
             )
+        first = bytes(rest[:4])
+        was = "utf-16" if first[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin1"
         raise ValueError(
-            f"{where}: invalid UTF-8, {bytes(rest[:4]).hex(' ')}; convert the file, "
-            "for example with iconv -t utf-8"
+            f"{where}: invalid UTF-8, {first.hex(' ')}; convert the file, for example "
+            f"with iconv -f {was} -t utf-8"
         )
 
     def _blocks(self, path):

@@ -82,7 +82,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     ngram_range : tuple (shortest, longest), default=None
         Lengths of the n-grams of "letters" or "words"; for "both" the lengths of the
-        n-grams of letters. None: the lengths above. 1 <= shortest <= longest.
+        n-grams of letters. None: the lengths above, which "auto" and a vectorizer need.
+        1 <= shortest <= longest.
 
     min_df : int or float, default=2
         Fewest training texts that have an n-gram. An int of at least 1 is a number of
@@ -258,9 +259,13 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         named = isinstance(self.features, str)
         if self.ngram_range is not None and self.features not in _NAMED:
             raise ValueError(
-                f"ngram_range={self.ngram_range!r} is for features of the names "
-                f"{', '.join(map(repr, _NAMED))}: "
-                + ("name the features" if named else "set that of the vectorizer")
+                f"ngram_range={self.ngram_range!r} needs features to be "
+                f"{' or '.join(map(repr, _NAMED))}, got "
+                + (
+                    f"{self.features!r}"
+                    if named
+                    else "a vectorizer: set ngram_range of the vectorizer"
+                )
             )
         if not named and self.min_df != 2:
             raise ValueError(
@@ -281,7 +286,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             raise ValueError(
                 'features="auto" needs the fold of a LinearClassifier or a '
                 f"HierarchicalClassifier, and the estimator is a "
-                f"{type(self.estimator).__name__}: name the features"
+                f"{type(self.estimator).__name__}: set features to one of the names"
             )
 
     def _vectorizer(self, features: Any) -> Any:

@@ -114,7 +114,7 @@ def as_texts(X: Any, least: int = 0) -> Texts:
         )
     remedy = ""
     texts: Texts | None = None
-    if hasattr(X, "columns"):
+    if hasattr(X, "columns") or len(getattr(X, "shape", ())) == 2:
         remedy = ": pass one column of it, a text in each row"
     elif isinstance(X, set | frozenset):
         remedy = ": its order is not defined; pass a list"

@@ -502,12 +502,13 @@ def test_lmplz_takes_words_as_kenlm_does(folder, capsys, monkeypatch):
     Path("odd.txt").write_text(text, encoding="utf-8")
     given = ["-o", 2, "--text", "odd.txt", "--arpa", "k.arpa", "--discount_fallback"]
     assert run("lmplz", *given) == 1  # a mark in the text
+    assert "--skip_symbols marks are read as white space" in capsys.readouterr().err
     assert run("lmplz", *given, "--skip_symbols", "-q") == 0
     words = set(exchange.read("k.arpa").labels.classes.tolist())
     assert words == {"a\u00a0b", "c\x0bd", "c", "d", "<unk>", "</s>"}
     marks = b"a <s> b\n"
     assert run("lmplz", "-o", 2, stdin=marks, monkeypatch=monkeypatch) == 1
-    assert "line 1 of standard input holds <s>" in capsys.readouterr().err
+    assert "line 1 of standard input contains <s>" in capsys.readouterr().err
 
 
 def test_lmplz_reads_files_pipes_and_large_text_alike(folder, capsys, monkeypatch):

@@ -108,7 +108,9 @@ def test_one_rule_of_suffixes(name, folder, capsys):
             write()
     for command in ("train", "prune", "mix", "convert"):
         assert run(*WITH_OUTPUT[command], name) == 1
-        assert "the suffix gives the format" in capsys.readouterr().err
+        message = capsys.readouterr().err
+        assert "the suffix gives the format" in message
+        assert "the suffix .pkl in the command" in message
     assert not Path(name).exists()
     lm.save(name, format="arpa")  # the format that is asked for
     assert Path(name).read_bytes().startswith(b"\\data\\")

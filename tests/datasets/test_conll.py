@@ -125,7 +125,7 @@ def test_answers_of_a_tagger_are_written():
         (
             "1\tvamos\tir",
             "1\tvamos",
-            r"line 5: 9 columns in the place of 10 \(id, form",
+            r"line 5: 9 columns instead of 10 \(id, form.*pass their names as columns",
         ),
         ("2\tnos", "3\tnos", "line 6: id '3' after 1 words"),
         ("3-4", "4-5", "line 7: id '4-5' after 2 words"),

@@ -365,6 +365,8 @@ def test_other_errors():
     with pytest.raises(ValueError, match="k must be an integer of at least 1"):
         tagger.predict_k(X, 0)
     assert len(tagger.predict_k(X[:1])[0]) == 5  # the default
+    labels, _ = tagger.predict_k(X[:1], 1)[0][0]
+    assert labels == tagger.predict(X[:1])[0]  # both are lists
     with pytest.raises(ValueError, match="n_samples must be an integer of at least 1"):
         tagger.sample_posterior(X, 0)
     with pytest.raises(ValueError, match="'order' parameter"):
@@ -728,6 +730,9 @@ def test_a_decoder_does_not_train_a_fitted_model_again(tmp_path):
         assert decoder.transition_model_ is model.backoff_model_
     with pytest.raises(ValueError, match="X is None.*fitted already"):
         NoisyChannelDecoder(trained, channel).fit()
+    other = LanguageModel(GaussianNB(), max_depth=1)
+    with pytest.raises(TypeError, match=r"GaussianNB.*back-off model; use .*'fast'"):
+        NoisyChannelDecoder(other, channel).fit(TEXT)
 
 
 @pytest.mark.parametrize("solver", ["auto", "refine"])

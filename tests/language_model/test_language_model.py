@@ -480,6 +480,14 @@ def test_predict_next_is_sorted_and_complete():
             model.predict_next("w0", k)
     with pytest.raises(TypeError, match="context must be a string or an iterable"):
         model.predict_next(3)
+    with pytest.raises(TypeError, match="prefix must be a string or an iterable"):
+        model.sample(prefix=3)
+    with pytest.warns(UserWarning, match="context holds strings.*pass one string"):
+        model.predict_next(["w0 w1"])
+    with pytest.warns(UserWarning, match="prefix holds strings.*pass one string"):
+        model.sample(prefix=["w0 w1"], random_state=0)
+    with pytest.warns(UserWarning, match="X holds lists of strings.*one flat list"):
+        LanguageModel(kneser_ney(), max_depth=1).fit([["w0 w1"], ["w1 w0"]] * 9)
     decode = r"must be a string.*, got bytes; decode it \(b.decode\(\)\)$"
     with pytest.raises(TypeError, match="^context " + decode):
         model.predict_next(b"w0")

@@ -153,7 +153,7 @@ def test_one_string_and_names_of_files(tmp_path):
 )
 def test_sentences_for_a_classifier_of_contexts(estimator):
     name = type(estimator).__name__
-    remedy = re.escape(f"LanguageModel({name}())")
+    remedy = re.escape(f"LanguageModel({name}()) learns from sentences")
     with pytest.raises(TypeError, match=f"X holds strings: .*{remedy}"):
         estimator.fit(TEXT)
     with pytest.raises(TypeError, match=remedy):
@@ -169,6 +169,7 @@ def test_a_named_model_warns_of_what_its_user_chose(name):
     (message,) = found
     assert message.startswith(f'estimator="{name}": the text has too few words')
     assert "KneserNeyLM" not in message and "discount=" not in message
+    assert "small text, and for symbols that all occur often" in message
     assert not messages(LanguageModel(name, max_depth=2, analyzer="char").fit, text)
     # An estimator of the user's own warns as before.
     (message,) = messages(LanguageModel(KneserNeyLM(), max_depth=2).fit, text)

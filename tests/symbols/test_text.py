@@ -197,8 +197,9 @@ def test_vocabulary_by_size_and_by_file(tmp_path):
         (b"\xed\xa0\x80 ", "line 1: invalid UTF-8"),  # surrogate
         (b"\xf4\x90\x80\x80 ", "line 1: invalid UTF-8"),  # above U+10FFFF
         (b"\xf5\x80\x80\x80 ", "line 1: invalid UTF-8"),
-        (b"caf\xe9 au lait\n", "line 1: invalid UTF-8, e9"),  # Latin-1
+        (b"caf\xe9 au\n", "line 1: invalid UTF-8, e9.* iconv -f latin1 "),  # Latin-1
         (b"\xff\xfea\0", "line 1: "),  # UTF-16
+        (b"\xff\xfe\x48\x65\n", "line 1: .* iconv -f utf-16 "),  # without NUL
         (b"a\nb\0c\n", "line 2: a NUL byte"),
         (b"a\n" + b"b " * 60 + b"\n", "line 2: the line is longer"),
         (b"a\n" + b"b " * 60, "line 2: the line is longer"),

@@ -305,6 +305,9 @@ def test_files_that_are_not_models(tmp_path):
         np.testing.assert_array_equal(found.predict_proba(NEW), P)
     with pytest.raises(OSError):
         TextClassifier.load(tmp_path / "none")
+    path.write_bytes(pickle.dumps("a", protocol=4))
+    with pytest.raises(ValueError, match="a pickle is read with joblib.load"):
+        TextClassifier.load(path)
 
 
 def written(name):
