@@ -4,8 +4,8 @@ Tuning language models with GridSearchCV
 
 A :class:`~sklstruct.language_model.LanguageModel` learns from sentences and has a
 method ``score``, so ``GridSearchCV`` needs neither targets nor a scorer. An estimator
-such as :class:`~sklstruct.StructuredLogLinearLM` can also be tuned alone. It learns
-from windows, the last symbols before each symbol, and needs a scorer of
+such as :class:`~sklstruct.loglinear.StructuredLogLinearLM` can also be tuned alone. It
+learns from windows, the last symbols before each symbol, and needs a scorer of
 :mod:`sklstruct.metrics`, because ``neg_log_loss`` of scikit-learn fails if a fold does
 not contain all classes."""
 
@@ -81,10 +81,11 @@ _ = figure.suptitle("Held-out perplexity (dark: better)")
 # A search with windows
 # ---------------------
 # Here the estimator is the last step of a pipeline with a
-# :class:`~sklstruct.SuffixTreeVectorizer`, for any sequence of symbols. The folds do
-# not contain the same classes. Targets that do not occur in the training part are left
-# out of the mean. With ``LikelihoodScorer("neg_perplexity", unknown=1e-3)`` these
-# targets get a probability instead.
+# :class:`~sklstruct.context_tree.SuffixTreeVectorizer`, for any sequence of symbols.
+# The folds do not contain the same classes. Targets that do not occur in the training
+# part are left out of the mean. With
+# ``LikelihoodScorer("neg_perplexity", unknown=1e-3)`` these targets get a probability
+# instead.
 
 windows = context_windows([s for s in sentences[:600] if s], max_depth=3)
 keep = windows.sample_weight > 0

@@ -188,8 +188,8 @@ class LanguageModel(
     See Also
     --------
     sklstruct.StructuredLogLinearLM : Log-linear model, the default.
-    sklstruct.smoothing.KneserNeyLM : Count-based model. sklstruct.metrics.perplexity :
-    Perplexity of any classifier.
+    sklstruct.smoothing.KneserNeyLM : Count-based model.
+    sklstruct.metrics.perplexity : Perplexity of any classifier.
 
     Notes
     -----

@@ -68,7 +68,7 @@ class ExchangeClustering(CallbackSupportMixin, WordClustering):
 
     padding : object, default=None
         The symbol that marks missing history in windows; see
-        :class:`~sklstruct.SuffixTreeVectorizer`. It has no class.
+        :class:`~sklstruct.context_tree.SuffixTreeVectorizer`. It has no class.
 
     random_state : int, RandomState instance or None, default=None
         Used with ``init="random"``.

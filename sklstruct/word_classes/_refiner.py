@@ -74,7 +74,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
 
     padding : object, default=None
         The symbol that marks missing history in X; also set in the clusterings. See
-        :class:`~sklstruct.SuffixTreeVectorizer`.
+        :class:`~sklstruct.context_tree.SuffixTreeVectorizer`.
 
     Attributes
     ----------
