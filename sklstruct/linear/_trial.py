@@ -57,7 +57,8 @@ def part_of(node: NodeSolver, seed: int) -> NodeSolver:
     if most == m:
         return node
     chosen = np.random.RandomState(seed).permutation(m)[:most]
-    rows, targets = node.targets.among(np.sort(chosen))
+    rows, targets = node.targets.take(node.order).among(np.sort(chosen))
+    rows = node.order[rows]
     held = np.flatnonzero(np.isin(rows, node.held)).astype(np.int32)
     X, weight = node.X, node.weight
     if not targets.several:
