@@ -572,8 +572,6 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         chosen = np.concatenate([up, down])
         return [(str(names[i]), float(change[i])) for i in chosen]
 
-    # ------------------------------------------------------------ scikit-learn
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = True
