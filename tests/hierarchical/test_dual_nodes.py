@@ -850,6 +850,7 @@ def test_the_root_reads_the_training_set_and_sorts_no_copy(loss, kind, monkeypat
         LinearClassifier(loss, solver="dual"), loss, 1.0, 0.0, np.zeros(1, np.int32)
     )
     monkeypatch.setattr(_trial, "_FEWEST", 4)
+    monkeypatch.setattr(_trial, "_MEMBERS", 20)
     for tree in ([[*names[:5]], [*names[5:]]], [*names[::-1]]):
         problems = problems_of(as_taxonomy(tree, names), data)
         number = np.full(n, -1)
