@@ -42,7 +42,7 @@ def problems_of(
         stopped = np.bincount(node[other], minlength=taxonomy.n_nodes)
         code = code + K * other  # folds are stratified without them
     bounds = outcome_bounds(taxonomy, counts, stopped)
-    return NodeProblems(data.X[rows], data.weight[rows], bounds, code[rows], rows)
+    return NodeProblems(data.X, data.weight[rows], bounds, code[rows], rows)
 
 
 def mark_known(
@@ -98,14 +98,18 @@ def solver_of(problems: Problems, v: int, number: NDArray | None = None) -> Node
     number: for each row of `problems` its number in the fold, -1: not in the fold.
     """
     at, targets = problems.targets_of(v)
-    whole = targets.n_samples == problems.weight.size
+    rows, weight, X, order = problems.rows[at], problems.weight[at], problems.X, None
     held = np.empty(0, dtype=np.int64)
     if number is not None:
         held = np.flatnonzero(number[at] >= 0)
-    return NodeSolver(
-        problems.X if whole else problems.X[at], targets, problems.weight[at],
-        held.astype(np.int32),
-    )  # fmt: skip
+    if rows.size < X.shape[0]:
+        X = X[rows]
+    elif not targets.several:  # all rows: in the order of X, which is not copied
+        place = np.empty_like(rows)
+        place[rows] = np.arange(rows.size)
+        targets, weight, held = targets.take(place), weight[place], rows[held]
+        order = rows.astype(np.int32)
+    return NodeSolver(X, targets, weight, held.astype(np.int32), order)
 
 
 def outcome_bounds(

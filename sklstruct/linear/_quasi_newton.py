@@ -17,6 +17,7 @@ separable, and the products with the eigenvectors are not small beside those wit
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,15 +71,15 @@ def metric_pays(n: int, d: int, n_rows: int) -> bool:
 
 
 class NodeProblems:
-    """The classification problems of the nodes of a tree over one sorted X.
+    """The classification problems of the nodes of a tree over one X.
 
     Parameters
     ----------
     X : C-contiguous ndarray or CSR matrix of shape (n_samples, n_features)
-        float32 or float64, rows sorted so that every outcome of every node is a range.
+        float32 or float64.
 
     weight : ndarray of shape (n_samples,)
-        Positive sample weights.
+        Positive sample weights, sorted so that every outcome of every node is a range.
 
     bounds : list of ndarray
         For each node its m + 1 boundaries, m >= 2: outcome k has the rows
@@ -88,7 +89,7 @@ class NodeProblems:
         Class of each row, for folds that are stratified by class.
 
     rows : ndarray of shape (n_samples,), default=None
-        Number of each row in the training set.
+        The row of X of each weight; None: X is sorted, too.
     """
 
     def __init__(
@@ -101,7 +102,8 @@ class NodeProblems:
     ) -> None:
         self.X: Any = X
         self.code: Any = code
-        self.rows: Any = rows
+        self.rows: Any = np.arange(weight.size) if rows is None else rows
+        self._is_sorted = rows is None
         self.weight = np.ascontiguousarray(weight, dtype=np.float64)
         sizes = np.array([b.size for b in bounds], dtype=np.int64)
         self.ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -113,8 +115,15 @@ class NodeProblems:
         self.row_ptr = np.concatenate([[0], np.cumsum(self.n_rows)]).astype(np.int64)
         self.first = self.bounds[self.ptr[:-1]]
         self.last = self.bounds[self.ptr[1:] - 1]
-        if is_sparse(X):
-            self.indptr, self.index = X.indptr.astype(np.int64), narrow_indices(X)
+
+    @cached_property
+    def sorted(self) -> Samples:
+        """The rows of X in the order of the weights: a copy, for L-BFGS alone."""
+        return self.X if self._is_sorted else self.X[self.rows]
+
+    @cached_property
+    def _index(self):
+        return narrow_indices(self.sorted)
 
     @property
     def n_nodes(self) -> int:
@@ -133,7 +142,9 @@ class NodeProblems:
     def n_entries(self) -> NDArray:
         """Values of X of the samples of each node."""
         if sp.issparse(self.X):
-            return self.indptr[self.last] - self.indptr[self.first]
+            length = np.diff(self.X.indptr).astype(np.int64)
+            ends = np.append(0, np.cumsum(length[self.rows]))
+            return ends[self.last] - ends[self.first]
         return self.sizes * self.X.shape[1]
 
     def bounds_of(self, v: int) -> NDArray:
@@ -151,7 +162,7 @@ class NodeProblems:
         """The problems on some of their rows, which must leave no outcome empty."""
         before = np.searchsorted(rows, self.bounds)
         bounds = [before[a:b] for a, b in zip(self.ptr[:-1], self.ptr[1:])]
-        return NodeProblems(self.X[rows], self.weight[rows], bounds)
+        return NodeProblems(self.X, self.weight[rows], bounds, rows=self.rows[rows])
 
     def loss(self, held: NDArray, coef: NDArray, intercept: NDArray) -> NDArray:
         """Total loss of the rows `held` (ascending) at each node."""
@@ -162,7 +173,7 @@ class NodeProblems:
                 rows = held[lo[v] : hi[v]]
                 outcome = np.searchsorted(self.bounds_of(v), rows, side="right") - 1
                 a, b = self.row_ptr[v], self.row_ptr[v + 1]
-                z = self.X[rows] @ coef[a:b].T.astype(self.X.dtype)
+                z = self.sorted[rows] @ coef[a:b].T.astype(self.X.dtype)
                 z = np.asarray(z.toarray() if sp.issparse(z) else z) + intercept[a:b]
                 if z.shape[1] == 1:
                     z = np.hstack([np.zeros_like(z), z])
@@ -189,7 +200,7 @@ class NodeProblems:
             weight.size, self.X.shape[1], self.n_rows[v]
         ):
             return nothing
-        moment, mean = moments(self.X[rows], weight, constant > 0)
+        moment, mean = moments(self.sorted[rows], weight, constant > 0)
         if constant > 0:
             # eliminating an intercept of curvature 1 / r and its penalty takes out a
             # part of the mean
@@ -211,7 +222,7 @@ class NodeProblems:
 
     def _solve(self, v, C, constant, tol, max_iter, warm, stop, coef, intercept):
         """Fit node v and write its weights; returns (iterations, status)."""
-        X, lo, hi, r = self.X, self.first[v], self.last[v], int(self.n_rows[v])
+        X, lo, hi, r = self.sorted, self.first[v], self.last[v], int(self.n_rows[v])
         lanes = slice(self.row_ptr[v], self.row_ptr[v + 1])
         bound, weight = self.bounds_of(v) - lo, self.weight[lo:hi]
         index = indptr = None
@@ -219,10 +230,11 @@ class NodeProblems:
         d = X.shape[1]
         if is_sparse(X):
             # the weights of columns that the samples lack are 0
-            ends = slice(self.indptr[lo], self.indptr[hi])
-            features = Features.of(self.index[ends], d)
-            index, indptr = features.rows(self.index[ends]), self.indptr[lo : hi + 1]
-            indptr, data = indptr - indptr[0], X.data[ends]
+            indptr = X.indptr[lo : hi + 1].astype(np.int64)
+            ends = slice(indptr[0], indptr[-1])
+            features = Features.of(self._index[ends], d)
+            index, data = features.rows(self._index[ends]), X.data[ends]
+            indptr -= indptr[0]
             columns, d = features.columns(), features.size
         else:
             data = X[lo:hi].reshape(-1)

@@ -182,7 +182,8 @@ class Descent:
         self._x = _zeros(kernels.SAMPLES, width)
         self._room[-1, :m] = 1
         self._state = np.array([seed], dtype=np.uint64)
-        self._others = np.delete(np.arange(n, dtype=np.int32), self.held)
+        self._every = node.order
+        self._others = node.order[np.isin(node.order, self.held, invert=True)]
         multinomial = settings.loss == "log_loss"
         # epochs of a trial
         self.few = min(_EPOCHS, settings.max_iter) if multinomial else settings.max_iter
@@ -251,12 +252,12 @@ class Descent:
         converged = self._met(self.rough)
         found = self.fold_scores()
         if held.size and (converged or not self.hasty):
-            n_iter, every = self.n_iter, np.arange(self.dual.shape[0], dtype=np.int32)
+            n_iter = self.n_iter
             # the samples of the fold alone first: the others are at their optimum
             self.n_iter = 0
             self._descend(held.copy(), 0.0, 1)
             self.n_iter = 0
-            self._descend(every, tol, most)
+            self._descend(self._every.copy(), tol, most)
             self.n_iter += n_iter
             converged = converged and self._met(tol)
         return found, converged
@@ -265,9 +266,9 @@ class Descent:
         """As `finish`, for a batch: `old` are the weights of the earlier ones."""
         self.W[:, : self.m] = old
         found = self.fold_scores()
-        every = np.arange(self.dual.shape[0], dtype=np.int32)
-        self._descend(every, self.settings.tol, self.settings.max_iter)
-        return found, self._met(self.settings.tol)
+        settings = self.settings
+        self._descend(self._every.copy(), settings.tol, settings.max_iter)
+        return found, self._met(settings.tol)
 
     def strip(self, features: Features) -> FittedStrip:
         """The weights; `features` are those of the node."""
@@ -347,7 +348,11 @@ class NodeSolver:
         Positive.
 
     held : ndarray of int32
-        The fold, positions among the samples, ascending.
+        The fold, positions among the samples.
+
+    order : ndarray of int32, default=None
+        The samples in the order from which those of an epoch are drawn. So the result
+        for sorted samples needs no sorted copy of X. None: that of X.
     """
 
     def __init__(
@@ -356,8 +361,11 @@ class NodeSolver:
         targets: Targets,
         weight: NDArray,
         held: NDArray,
+        order: NDArray | None = None,
     ) -> None:
         self.X, self.targets, self.weight, self.held = X, targets, weight, held
+        n = targets.n_samples
+        self.order = np.arange(n, dtype=np.int32) if order is None else order
         self.n_rows = targets.n_rows
 
     @cached_property

@@ -32,8 +32,10 @@ _MEMBERS = 150
 # From this part of the outcomes on, all are tried: the fit can then continue the trial.
 _ALMOST = 0.75
 
-# Tolerance of the descent, in units of that of the fit.
+# Tolerance of the descent, in units of that of the fit, and the largest: rougher scores
+# of the squared hinge would favour the logistic loss.
 _ROUGH = 10.0
+_ROUGHEST = 0.1
 
 # The multinomial loss is not tried if this part of the training samples, or less, is on
 # the wrong side of its own class by the squared hinge.
@@ -57,7 +59,8 @@ def part_of(node: NodeSolver, seed: int) -> NodeSolver:
     if most == m:
         return node
     chosen = np.random.RandomState(seed).permutation(m)[:most]
-    rows, targets = node.targets.among(np.sort(chosen))
+    rows, targets = node.targets.take(node.order).among(np.sort(chosen))
+    rows = node.order[rows]
     held = np.flatnonzero(np.isin(rows, node.held)).astype(np.int32)
     X, weight = node.X, node.weight
     if not targets.several:
@@ -97,9 +100,10 @@ class PausedDescents(NamedTuple):
             list(solver.descents(block, settings, seed + k))
             for k, block in enumerate(solver.blocks(settings))
         ]
+        tol = max(min(_ROUGH * settings.tol, _ROUGHEST), settings.tol)
         for block in blocks:
             for descent in block:
-                descent.without_fold(_ROUGH * settings.tol, descent.few)
+                descent.without_fold(tol, descent.few)
         return cls(solver, blocks)
 
     @property

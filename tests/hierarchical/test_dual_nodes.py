@@ -29,9 +29,16 @@ from sklstruct.hierarchical._chain_nodes import ChainNodes
 from sklstruct.hierarchical._dual_nodes import DualNodes
 from sklstruct.hierarchical._evidence_fast import STATES
 from sklstruct.hierarchical._label_fold import unseen_scores
+from sklstruct.hierarchical._nodes import TrainingSet
+from sklstruct.hierarchical._problems import problems_of, solver_of
 from sklstruct.linear import LinearClassifier, _trial
 from sklstruct.linear._calibration import evidence, fit_scale
+from sklstruct.linear._samples import single
+from sklstruct.linear._solver import DescentSettings, NodeSolver
+from sklstruct.linear._targets import Targets
+from sklstruct.linear._trial import part_of
 from sklstruct.linear._weights import as_rows
+from sklstruct.taxonomy import as_taxonomy
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "linear"))
 from test_linear_classifier import text
@@ -827,3 +834,37 @@ def test_log_loss_of_the_fold():
     best, least = numbers.fit_numbers(fold)
     np.testing.assert_allclose(least, expected(best), rtol=1e-12)
     assert least <= log_loss(np.array([1.0, 1.0, 0.5, 0.0, 0.0]))[0]
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "log_loss"])
+@pytest.mark.parametrize("kind", [sp.csr_matrix, np.asarray])
+def test_the_root_reads_the_training_set_and_sorts_no_copy(loss, kind, monkeypatch):
+    """Fits and trials are those of sorted samples, bit by bit."""
+    rng = np.random.default_rng(0)
+    n, K = 300, 12
+    X = single(kind(rng.random((n, 40)) * (rng.random((n, 40)) < 0.2)))
+    targets = Targets.one_each(rng.permutation(np.arange(n) % K), K)
+    data = TrainingSet(X, targets, rng.uniform(0.5, 2, n), np.arange(n), n)
+    names = np.arange(K)
+    settings = DescentSettings.of(
+        LinearClassifier(loss, solver="dual"), loss, 1.0, 0.0, np.zeros(1, np.int32)
+    )
+    monkeypatch.setattr(_trial, "_FEWEST", 4)
+    monkeypatch.setattr(_trial, "_MEMBERS", 20)
+    for tree in ([[*names[:5]], [*names[5:]]], [*names[::-1]]):
+        problems = problems_of(as_taxonomy(tree, names), data)
+        number = np.full(n, -1)
+        number[rng.permutation(n)[:40]] = np.arange(40)
+        node = solver_of(problems, 0, number)
+        at, sorted_targets = problems.targets_of(0)
+        assert node.X is X and problems.X is X and at == slice(0, n)
+        held = np.flatnonzero(number >= 0).astype(np.int32)
+        copy = NodeSolver(X[problems.rows], sorted_targets, problems.weight, held)
+        for one, other in [(node, copy), tuple(part_of(s, 3) for s in (node, copy))]:
+            assert one.held.size == other.held.size > 0
+            (block,) = one.blocks(settings)
+            a, b = (s.fit(block, settings, 7) for s in (one, other))
+            np.testing.assert_array_equal(a.fold_scores, b.fold_scores)
+            np.testing.assert_array_equal(a.piece.cell, b.piece.cell)
+            np.testing.assert_array_equal(a.piece.intercept, b.piece.intercept)
+            assert a.n_iter == b.n_iter

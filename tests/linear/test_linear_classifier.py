@@ -421,6 +421,22 @@ def test_auto():
     assert few.loss_ == "log_loss"
 
 
+def test_trials_are_never_rougher_than_a_tenth(monkeypatch):
+    X, y = text(8)
+    tols = []
+    descend = _solver.Descent.without_fold
+
+    def recorded(self, tol, most):
+        tols.append(tol)
+        descend(self, tol, most)
+
+    monkeypatch.setattr(_solver.Descent, "without_fold", recorded)
+    for tol, wanted in [(0.001, 0.01), (0.05, 0.1), (0.3, 0.3)]:
+        tols.clear()
+        LinearClassifier("auto", tol=tol, random_state=0).fit(X, y)
+        assert tols[0] == pytest.approx(wanted)
+
+
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 7, 40])
 def test_part_that_losses_are_tried_on(several, n_classes, monkeypatch):
