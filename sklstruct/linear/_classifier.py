@@ -129,10 +129,9 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         log_loss. "auto": "dual" for sparse X and for the other losses. For log_loss and
         dense X it is "quasi_newton" with two classes (also for ovr_log_loss). With K
         classes it is "quasi_newton" if :math:`n \ge K d`, second moments of the columns
-        take less time than five iterations, and the mean of :math:`C s_i \|x_i\|^2`
-        is above a limit that the user guide gives. For other dense X "dual" runs for
-        five to ten epochs. If it would not reach `tol` within 40 at this rate,
-        "quasi_newton" continues.
+        take less time than five iterations, and the mean of :math:`C s_i \|x_i\|^2` is
+        above a limit that the user guide gives. Otherwise "dual" runs five to ten epochs;
+        "quasi_newton" continues if 40 at this rate would not reach `tol`.
 
     intercept_scaling : float, default=1.0
         Value a of the feature whose weight is the intercept: 0, for no intercepts, or
