@@ -402,7 +402,7 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         if n_texts and high < low:
             raise ValueError(
                 f"min_df={self.min_df} and max_df={self.max_df}: of {n_texts} text(s) "
-                f"an n-gram would be in at least {low} and at most {high}"
+                f"an n-gram would be in at least {low:g} and at most {high:g}"
             )
         return low, high
 

@@ -377,7 +377,7 @@ def test_auto_without_a_fold_is_letters():
     assert model.predict(["texts", "word"]).tolist() == ["a", "b"]
     letters = TextClassifier(min_df=1).fit(["x y", "z w"] * 5, ["a", "b"] * 5)
     assert letters.predict(["x", "w"]).tolist() == ["a", "b"]
-    with pytest.raises(ValueError, match="fewer of 2 texts than min_df=9"):
+    with pytest.raises(ValueError, match="min_df=9 and max_df=1.0: of 2"):
         TextClassifier(min_df=9).fit(["x y", "z w"], ["a", "b"])
     with pytest.raises(ValueError, match="X holds no n-gram of analyzer=.word"):
         TextClassifier().fit(["x", "z"], ["a", "b"])

@@ -371,7 +371,7 @@ BAD_PARAMETERS = [
     ({"analyzer": "char", "stop_words": ["a"]}, 'stop_words needs analyzer="word"'),
     ({"stop_words": ["a", 7]}, "stop_words must hold strings"),
     ({"min_df": -1}, "The 'min_df' parameter"),
-    ({"min_df": 9}, "min_df=9 and max_df=1.0: of 5 .* at least 9 and at most 5"),
+    ({"min_df": 9}, "min_df=9 and max_df=1.0: of 5 .* at least 9 and at most 5$"),
     (
         {"min_df": 4, "max_df": 2},
         "min_df=4 and max_df=2: of 5 .* at least 4 and at most 2",
