@@ -514,7 +514,7 @@ cdef int descend(
         if fresh:
             # The Hessian is at most d times its diagonal, so this step descends for
             # every scale of the features. A longer step may not descend; a line search
-            # that only doubled the step would take 37 iterations where 31 are enough.
+            # that only doubled the step takes 37 iterations on isolet, this one 31.
             for i in range(p):
                 step[i] = -g[i] / (bound[i] * (node.d + 1))
             slope_old = dot(<int>p, step, g)
