@@ -498,7 +498,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         if not sp.issparse(found):
             raise ValueError("y holds lists of labels, and y of fit held single labels")
         right = rows_are_equal(y, found, self.classes_)
-        return float(np.average(right, weights=sample_weight))
+        weight = _check_sample_weight(sample_weight, right)
+        return float(np.average(right, weights=weight))
 
     def explain(
         self, text: str, label: Any = None, k: int = 10
