@@ -130,7 +130,7 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         dense X it is "quasi_newton" with two classes (also for ovr_log_loss). With K
         classes it is "quasi_newton" if :math:`n \ge K d`, second moments of the columns
         take less time than five iterations, and the mean of :math:`C s_i \|x_i\|^2` is
-        above a limit that the user guide gives. Otherwise "dual" runs five to ten epochs;
+        above a limit that the user guide gives. Otherwise "dual" runs 5 to 10 epochs;
         "quasi_newton" continues if 40 at this rate would not reach `tol`.
 
     intercept_scaling : float, default=1.0

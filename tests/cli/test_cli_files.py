@@ -142,7 +142,7 @@ def test_models_that_no_table_holds(folder, capsys):
     lm = LanguageModel("better").fit(TEXT)
     with pytest.raises(AttributeError, match=r"^save .*; joblib\.dump"):
         lm.save("m.arpa")
-    with pytest.raises(ValueError, match=r"a pickle \(\.pkl\), by joblib\.dump"):
+    with pytest.raises(ValueError, match=r"joblib\.dump, or the suffix \.pkl"):
         lm.save("m.pkl")
     outputs = []
     for name in ("m.pkl", "m.pkl.gz", "packed.pkl"):
