@@ -29,6 +29,7 @@ from ..symbols import (
     NumberedText,
     SentenceEncoder,
     check_symbols,
+    need_symbols,
     number_sentences,
 )
 from ..symbols._text import OddSpaces
@@ -181,7 +182,7 @@ def merge_parts(
     parts: list[tuple[str, str]], shard: int, labels: Labels, max_depth: int, depth: int
 ) -> ShardCounts:
     """The counts of a shard; see `merge_runs`."""
-    n_symbols = labels.known_symbols("counting").size
+    n_symbols = need_symbols(labels, "counting")
     run = merge_runs(parts, shard, n_symbols)
     return ShardCounts(run, labels, max_depth, depth)
 
@@ -224,12 +225,14 @@ def _copy_part(address, key, shard, n_symbols, folder):
                     actor=key, function=method, args=[shard, *arguments]
                 )
             )
-            # Dask tries for half a minute to reach a worker that is gone.
-            while not (await asyncio.wait([asked], timeout=_client.PATIENCE))[0]:
-                if not (await worker.scheduler.who_has(keys=[key]))[key]:
-                    asked.cancel()
-                    raise KeyError(key)
-            return await asked
+            try:
+                # Dask tries for half a minute to reach a worker that is gone.
+                while not (await asyncio.wait([asked], timeout=_client.PATIENCE))[0]:
+                    if not (await worker.scheduler.who_has(keys=[key]))[key]:
+                        raise KeyError(key)
+                return await asked
+            finally:  # also if the scheduler is gone
+                asked.cancel()
 
         try:
             found = sync(worker.loop, call)

@@ -503,7 +503,7 @@ def union_labels(parts: list[Labels]) -> Labels:
         return first
     unknown = next((p.unknown for p in parts if p.unknown is not None), None)
     for k, labels in enumerate(parts):
-        labels.known_symbols("a union of words")
+        need_symbols(labels, "a union of words")
         marks = labels.start, labels.end
         if marks != (first.start, first.end) or labels.unknown not in (None, unknown):
             raise ValueError(

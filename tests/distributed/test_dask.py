@@ -221,7 +221,8 @@ def test_parameters_of_the_text(client):
         same_model(one, many.fit(text), exact=True)
 
 
-def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch):
+@pytest.mark.parametrize(("memory", "least"), [(8_000.0, 1), (0.0, 16_000)])
+def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch, memory, least):
     """Models of counts have more shards; one at a time is in memory."""
     from sklstruct.distributed import _cluster, _language_model
 
@@ -238,8 +239,9 @@ def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch):
 
     monkeypatch.setattr(_tasks.ShardCounts, "load", loading)
     monkeypatch.setattr(
-        _language_model, "text_parts", lambda *given: (text_parts(*given)[0], 8_000)
+        _language_model, "text_parts", lambda *given: (text_parts(*given)[0], memory)
     )
+    monkeypatch.setattr(_cluster, "_LEAST_ROOM", least)
     estimator = KneserNeyLM(discount=0.5)
     many = on_cluster(estimator, max_depth=3).fit(text)
     one = LanguageModel(estimator, max_depth=3).fit(text)
