@@ -368,7 +368,8 @@ class Labels:
         if self.settings != other.settings or self.n_symbols != other.n_symbols:
             return False
         if self.strings is not None and other.strings is not None:
-            return self.strings.equal(other.strings)
+            pairs = zip(self.strings.packed()[:3], other.strings.packed())
+            return all(np.array_equal(a, b) for a, b in pairs)
         return self.classes.tolist() == other.classes.tolist() and (
             self.n_symbols is None or self.symbols.tolist() == other.symbols.tolist()
         )

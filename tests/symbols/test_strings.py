@@ -176,6 +176,21 @@ def test_labels_of_a_table_are_those_of_arrays(seed):
             assert a.symbol_id(word) == b.symbol_id(word)
 
 
+@pytest.mark.parametrize("make", [objects, np.array])
+def test_labels_that_differ(make):
+    words = ["a", "b", "c"]
+    some = [
+        Labels(make(words)),
+        Labels(make(words), make(words)),
+        Labels(make(words), make(words[:2])),
+        Labels(make(words[:2]), make(words)),
+        Labels(make(words), make(words[::-1])),
+        Labels(make(["a", "b", "d"]), make(["a", "b", "d"])),
+    ]
+    for i, a in enumerate(some):
+        assert [a == b for b in some] == [i == j for j in range(len(some))]
+
+
 @pytest.mark.parametrize(
     ("token_of_class", "n_symbols"),
     [
