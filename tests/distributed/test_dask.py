@@ -254,6 +254,24 @@ def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch, memory, 
     assert len(l2.shard_sizes_) == 2
 
 
+def test_workers_keep_one_answer_while_a_model_is_copied(client, monkeypatch):
+    many = on_cluster(KneserNeyLM(discount=0.5), n_shards=4).fit(sentences())
+    model, sent, alive = _tasks.ShardFit.model, [], []
+
+    def sending(fit, name):
+        # Two workers are threads of this process.
+        found = model(fit, name)
+        if name == "log_prob":
+            sent.append(weakref.ref(found))
+        if name == "fitted":  # the last answer
+            alive.append(sum(array() is not None for array in sent))
+        return found
+
+    monkeypatch.setattr(_tasks.ShardFit, "model", sending)
+    many.compute()
+    assert len(sent) == 4 and alive == [0] * 4
+
+
 def test_more_shards_than_words(client):
     text = ["a b", "b a", "a"]
     one = LanguageModel(WittenBellLM(), max_depth=2).fit(text)
@@ -593,7 +611,7 @@ def test_answers_that_are_too_large_for_the_client(client, monkeypatch):
     from sklstruct.distributed._tasks import ShardFit
 
     lose_answers(monkeypatch, {"describe"})
-    monkeypatch.setattr(ShardFit, "pack", lambda self, number: 1 << 60)
+    monkeypatch.setattr(ShardFit, "pack", lambda self: 1 << 60)
     with pytest.raises(MemoryError) as info:
         on_cluster(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
     assert "receiving an answer of shard 0" in "".join(info.value.__notes__)
