@@ -10,7 +10,7 @@ import numpy as np
 
 from ..context_tree import Columns, CountRuns, Histories, Run
 from ..context_tree._tokens import count_tokens
-from ..symbols import Labels
+from ..symbols import Labels, need_symbols
 from ._counted import Counted, CountedPaths, DeferredCounts, HeldOutSplit, too_long
 from ._samples import PathRows, Positions
 
@@ -94,7 +94,7 @@ def count_text(
     if share is not None:
         samples = positions(tokens, sample_weight)
         return HeldOutSplit.of_share(samples, share, count)
-    sizes = labels.known_symbols("counting").size, labels.n_classes
+    sizes = need_symbols(labels, "counting"), labels.n_classes
     if isinstance(tokens, np.ndarray):
         counts = count_tokens(tokens, depth, *sizes, skip=skip, weight=sample_weight)
     else:
@@ -130,7 +130,7 @@ def count_parts(
         Bytes for counting; parts that need more are counted in pieces.
     """
     most = int(min(_PIECE, max(_LEAST_PIECE, memory / bytes_per_token(depth))))
-    sizes = labels.known_symbols("counting").size, labels.n_classes
+    sizes = need_symbols(labels, "counting"), labels.n_classes
     runs = CountRuns(folder)
     for part in tokens:
         for piece in _pieces(part, most):

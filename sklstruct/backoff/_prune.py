@@ -22,6 +22,7 @@ import numpy as np
 
 from .._checks import as_numbers, check_count
 from ..context_tree import Pairs
+from ..symbols import need_symbols
 from ._counted import Counted
 from ._model import BackoffModel, check_model
 from ._selected import Masses, next_contexts, renormalize, without_pairs
@@ -356,7 +357,7 @@ def log_marginals(model: BackoffModel) -> np.ndarray:
         symbols that are not a class have probability 1.
     """
     tree, labels = model.tree, model.labels
-    labels.known_symbols("the probability of a context")
+    need_symbols(labels, "the probability of a context")
     class_of_symbol = labels.class_of_symbol
     out = np.zeros(model.n_nodes)
     opening = 0.0

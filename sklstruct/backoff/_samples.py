@@ -19,7 +19,7 @@ from ..context_tree import (
     find_histories,
     tree_of_paths,
 )
-from ..symbols import Labels
+from ..symbols import Labels, need_symbols
 from ._readers import PathReader, PathTree
 
 
@@ -75,7 +75,7 @@ class Positions(NamedTuple):
 
     def tree(self, labels: Labels, min_count: int = 1) -> tuple[Pairs, np.ndarray]:
         """(pairs, counts) of the contexts whose samples weigh enough."""
-        n_symbols = labels.known_symbols("counting").size
+        n_symbols = need_symbols(labels, "counting")
         tree, terminal = ContextTree.from_histories(
             self.histories, n_symbols, weight=self.weight, min_count=min_count
         )

@@ -8,12 +8,11 @@ in:   parts of a text, in any order
 out:  the numbers of the model, shard by shard, in files of the workers
 
 No step needs memory that grows with the text but for the tree of a shard: a worker has
-one of its shards in memory at a time, but all of them for a log-linear model, whose
-fit makes hundreds of requests. Tasks of step
-1 are run again by the cluster if a worker is lost. The counts of parts are lost with
-their worker, and are counted again when a shard asks for them. A shard that is lost in
-step 4 is merged again, and its state restored by the answers to all shards since the
-last checkpoint.
+one of its shards in memory at a time, but all of them for a log-linear model, whose fit
+makes hundreds of requests. Tasks of step 1 are run again by the cluster if a worker is
+lost. The counts of parts are lost with their worker, and are counted again when a shard
+asks for them. A shard that is lost in step 4 is merged again, and its state restored by
+the answers to all shards since the last checkpoint.
 """
 
 from __future__ import annotations
@@ -40,10 +39,11 @@ from ._client import (
     wait_for,
 )
 
-# Bytes for a pair in the fit of a model of counts; a shard may take so many times the
-# memory in which a part is counted.
+# Bytes for a pair in the fit of a model of counts. A shard may take so many times the
+# memory in which a part is counted, and these bytes: each shard has open files.
 _BYTES_OF_A_PAIR = 40
 _SHARE = 2
+_LEAST_ROOM = 1 << 24
 
 
 class Cluster:
@@ -246,7 +246,8 @@ class Cluster:
 
         n_pairs: an upper bound of the number of pairs in all shards.
         """
-        return math.ceil(n_pairs * _BYTES_OF_A_PAIR / (_SHARE * self._memory))
+        room = max(_SHARE * self._memory, _LEAST_ROOM)
+        return math.ceil(n_pairs * _BYTES_OF_A_PAIR / room)
 
     def shard(self, k: int) -> tuple[Callable[..., tasks.ShardCounts], list]:
         """See `Shards`."""

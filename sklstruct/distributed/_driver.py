@@ -344,7 +344,7 @@ class ShardDriver:
 
     def _fetch(self, k, call):
         """The answer to a call that did not arrive, in pieces."""
-        size = self._ask_about(k, call, "pack", call.number)
+        size = self._ask_about(k, call, "pack")
         if isinstance(size, tasks.Failure):
             raise size.error()
         if size is _LOST:

@@ -16,6 +16,7 @@ from ..symbols import (
     NumberedText,
     SentenceEncoder,
     TextFile,
+    need_symbols,
     number_sentences,
 )
 from ..symbols._text import OddSpaces
@@ -168,7 +169,7 @@ class Vocabulary:
 
     def sizes(self, labels: Labels) -> np.ndarray:
         """(n_symbols,) occurrences of each context symbol of some labels."""
-        n, encoder = labels.known_symbols("counting").size, SentenceEncoder(labels)
+        n, encoder = need_symbols(labels, "counting"), SentenceEncoder(labels)
         ids = labels.tokens(self.symbols, encoder.unknown)
         sizes = np.bincount(ids, self._count, minlength=n)[:n]
         if labels.start is not None:

@@ -33,7 +33,7 @@ from ..mixture import MixtureLM
 from ..mixture._base import one_group
 from ..mixture._parts import EstimatorPart, Part
 from ..mixture._transforms import Reader, Samples, TransformCache, quiet
-from ..symbols import Labels
+from ..symbols import Labels, need_symbols
 from ..word_classes import ContextRefiner, ExchangeClustering
 from ..word_classes._counts import check_offsets
 from ..word_classes._refiner import store_clustering, unfitted_clusterings
@@ -388,7 +388,7 @@ class TextRows:
     def words(self, estimator: BackoffClassifier) -> RowsContexts:
         """The windows themselves as the contexts of an estimator; ids of symbols stay
         what they are."""
-        n_symbols = self.labels.known_symbols("counting").size
+        n_symbols = need_symbols(self.labels, "counting")
         X = _windows_of(np.arange(n_symbols, dtype=np.int32), self.n_columns)
         reader = Reader([], clone(estimator), True, -1)
         reader.learn(X, None)

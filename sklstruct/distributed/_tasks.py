@@ -12,7 +12,6 @@ import os
 import pickle
 import platform
 import traceback
-from collections import OrderedDict
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, NamedTuple
@@ -29,6 +28,7 @@ from ..symbols import (
     NumberedText,
     SentenceEncoder,
     check_symbols,
+    need_symbols,
     number_sentences,
 )
 from ..symbols._text import OddSpaces
@@ -37,9 +37,6 @@ from ._client import PartLost, import_distributed
 from ._lockstep import DONE, ERROR, KEEP, KEPT, Lockstep, Meeting, Request
 from ._models import FITS, ShardModel, fit_shard
 
-# Last answers of a shard that are stored, in case that the client could not receive
-# them: more than the running calls to one shard.
-_KEPT_ANSWERS = 4
 # Bytes of the records that are sent at once from a part to a shard.
 _BATCH = 1 << 22
 # Name of the file, in the folder of a file that shards write, that says how.
@@ -181,7 +178,7 @@ def merge_parts(
     parts: list[tuple[str, str]], shard: int, labels: Labels, max_depth: int, depth: int
 ) -> ShardCounts:
     """The counts of a shard; see `merge_runs`."""
-    n_symbols = labels.known_symbols("counting").size
+    n_symbols = need_symbols(labels, "counting")
     run = merge_runs(parts, shard, n_symbols)
     return ShardCounts(run, labels, max_depth, depth)
 
@@ -224,12 +221,14 @@ def _copy_part(address, key, shard, n_symbols, folder):
                     actor=key, function=method, args=[shard, *arguments]
                 )
             )
-            # Dask tries for half a minute to reach a worker that is gone.
-            while not (await asyncio.wait([asked], timeout=_client.PATIENCE))[0]:
-                if not (await worker.scheduler.who_has(keys=[key]))[key]:
-                    asked.cancel()
-                    raise KeyError(key)
-            return await asked
+            try:
+                # Dask tries for half a minute to reach a worker that is gone.
+                while not (await asyncio.wait([asked], timeout=_client.PATIENCE))[0]:
+                    if not (await worker.scheduler.who_has(keys=[key]))[key]:
+                        raise KeyError(key)
+                return await asked
+            finally:  # also if the scheduler is gone
+                asked.cancel()
 
         try:
             found = sync(worker.loop, call)
@@ -438,7 +437,9 @@ class ShardFit:
         self._run = run
         self._lockstep: Lockstep | None = None
         self._given: list = []  # all answers, if the fit restarts
-        self._answers: OrderedDict[int, Request] = OrderedDict()
+        # The number and the answer of the last call, in case that the client could not
+        # receive it: there is one call to a shard at a time.
+        self._last = -1, Request(DONE)
         self._packed = b""
 
     def n_levels(self) -> int:
@@ -460,9 +461,7 @@ class ShardFit:
             found = Request(DONE, getattr(self, method)(*arguments))
         except Exception as exc:
             found = Request(ERROR, Failure.of(exc))
-        self._answers[number] = found
-        if len(self._answers) > _KEPT_ANSWERS:
-            self._answers.popitem(last=False)
+        self._last, self._packed = (number, found), b""
         return found
 
     # One thread runs the calls to a shard in order: `has_answered` runs after all
@@ -470,12 +469,12 @@ class ShardFit:
 
     def has_answered(self, number: int) -> bool:
         """True if the call of this number has arrived and ended."""
-        return number in self._answers
+        return number == self._last[0]
 
-    def pack(self, number: int) -> int | Failure:
-        """Pickle the answer to a call, for `packed`; its size in bytes."""
+    def pack(self) -> int | Failure:
+        """Pickle the answer to the last call, for `packed`; its size in bytes."""
         try:
-            self._packed = pickle.dumps(self._answers[number], protocol=5)
+            self._packed = pickle.dumps(self._last[1], protocol=5)
         except Exception as exc:
             return Failure.of(exc)
         return len(self._packed)

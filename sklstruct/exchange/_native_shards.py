@@ -15,7 +15,7 @@ import numpy as np
 from .._files import open_there
 from ..context_tree import Pairs
 from ..context_tree._shards import Place, ShardPlaces, level_sizes
-from ..symbols import Labels
+from ..symbols import Labels, need_symbols
 from ._container import Layout
 from ._native import NATIVE, check_dtype, header_of_labels
 from ._probing_fast import hash_bytes
@@ -36,7 +36,7 @@ class NativePlan:
     def __init__(self, labels: Labels, dtype: str = "float64") -> None:
         check_dtype(dtype)
         self.dtype = dtype
-        n_symbols = labels.known_symbols("a native file").size
+        n_symbols = need_symbols(labels, "a native file")
         self._header, self._arrays = header_of_labels(labels, n_symbols)
 
     def __getstate__(self) -> dict[str, Any]:

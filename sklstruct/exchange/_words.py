@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backoff import BackoffModel
 from ..backoff._model import check_model
-from ..symbols import Labels
+from ..symbols import Labels, need_symbols
 from ..symbols._text import BLANK
 from ._arpa_fast import SPARE_BYTES
 
@@ -25,7 +25,7 @@ def file_words(model: BackoffModel) -> FileWords:
     """The words of the file of a model; ValueError if no such file can hold it."""
     check_model(model)
     if model.n_nodes > 1:
-        model.labels.known_symbols("a file of n-grams")
+        need_symbols(model.labels, "a file of n-grams")
     check_backoffs(model.log_backoff)
     return FileWords(model.labels)
 

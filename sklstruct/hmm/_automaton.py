@@ -15,6 +15,7 @@ import numpy as np
 
 from ..backoff import BackoffModel, ClosedModel, close_model
 from ..context_tree import find_pairs, tree_of_arrays
+from ..symbols import need_symbols
 from . import _automaton_fast as _fast
 
 
@@ -61,7 +62,7 @@ class ContextAutomaton:
 
     def __init__(self, model: BackoffModel, weight: float = 1.0):
         labels = model.labels
-        labels.known_symbols("model")
+        need_symbols(labels, "model")
         class_of_symbol = labels.class_of_symbol
         closed = close_model(model, class_of_symbol)
         tree = self.tree = closed.tree

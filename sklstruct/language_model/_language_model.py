@@ -901,8 +901,8 @@ class LanguageModel(
             out_of_vocabulary=out_of_vocabulary,
         )
         out._validate_params()
-        # Words as Python strings, as `fit` leaves them. The model itself, where its
-        # labels are these: it may be pickled as its file.
+        # Words as a table of strings or as objects, as `fit` leaves them. The model
+        # itself, where its labels are these: it may be pickled as its file.
         are_objects = labels.strings is not None or (
             labels.classes.dtype == labels.known_symbols("").dtype == object
         )

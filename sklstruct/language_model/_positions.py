@@ -97,7 +97,7 @@ def score_positions(model: Any, X: Iterable) -> Scored:
 def _check_lists(text, labels):
     """ValueError if an entry of a list, which is read as a word, is a sentence."""
     if not isinstance(text.words, list):
-        return  # words of strings
+        return  # of strings that were split
     try:
         if " " not in "".join(text.symbols):
             return

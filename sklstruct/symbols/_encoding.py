@@ -281,7 +281,7 @@ class SymbolIndex:
     def id(self, label: Any) -> int:
         """Id of one label, -1 if it is not a symbol."""
         at = self.code.get(label, -1)
-        return at if self._number is None or at < 0 else max(int(self._number[at]), -1)
+        return at if self._number is None or at < 0 else int(self._number[at])
 
     def ids(self, values: np.ndarray, unknown: int = -1) -> np.ndarray:
         """Ids of an array of labels, of its shape; a sliding view stays one.

@@ -368,7 +368,8 @@ class Labels:
         if self.settings != other.settings or self.n_symbols != other.n_symbols:
             return False
         if self.strings is not None and other.strings is not None:
-            return self.strings.equal(other.strings)
+            pairs = zip(self.strings.packed()[:3], other.strings.packed())
+            return all(np.array_equal(a, b) for a, b in pairs)
         return self.classes.tolist() == other.classes.tolist() and (
             self.n_symbols is None or self.symbols.tolist() == other.symbols.tolist()
         )
@@ -503,7 +504,7 @@ def union_labels(parts: list[Labels]) -> Labels:
         return first
     unknown = next((p.unknown for p in parts if p.unknown is not None), None)
     for k, labels in enumerate(parts):
-        labels.known_symbols("a union of words")
+        need_symbols(labels, "a union of words")
         marks = labels.start, labels.end
         if marks != (first.start, first.end) or labels.unknown not in (None, unknown):
             raise ValueError(

@@ -60,9 +60,3 @@ class Strings(NamedTuple):
     def packed(self) -> tuple:
         """The arrays of a pickle: two of a `StringTable`, the rest of `Strings`."""
         return self.table.text, self.table.ends, self.token_of_class, self.n_symbols
-
-    def equal(self, other: Strings) -> bool:
-        """Whether classes and symbols are the same."""
-        return self.n_symbols == other.n_symbols and all(
-            np.array_equal(a, b) for a, b in zip(self.packed()[:3], other.packed())
-        )

@@ -54,7 +54,7 @@ cdef class StringTable:
         If the arrays are not such a table, or a string occurs twice.
     """
 
-    def __init__(
+    def __cinit__(
         self, text, ends, hashes=None, slots=None, seed=None, *, bint strict=False
     ):
         cdef bint made = slots is None

@@ -221,7 +221,8 @@ def test_parameters_of_the_text(client):
         same_model(one, many.fit(text), exact=True)
 
 
-def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch):
+@pytest.mark.parametrize(("memory", "least"), [(8_000.0, 1), (0.0, 16_000)])
+def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch, memory, least):
     """Models of counts have more shards; one at a time is in memory."""
     from sklstruct.distributed import _cluster, _language_model
 
@@ -238,8 +239,9 @@ def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch):
 
     monkeypatch.setattr(_tasks.ShardCounts, "load", loading)
     monkeypatch.setattr(
-        _language_model, "text_parts", lambda *given: (text_parts(*given)[0], 8_000)
+        _language_model, "text_parts", lambda *given: (text_parts(*given)[0], memory)
     )
+    monkeypatch.setattr(_cluster, "_LEAST_ROOM", least)
     estimator = KneserNeyLM(discount=0.5)
     many = on_cluster(estimator, max_depth=3).fit(text)
     one = LanguageModel(estimator, max_depth=3).fit(text)
@@ -250,6 +252,24 @@ def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch):
     monkeypatch.setattr(_tasks.ShardCounts, "load", load)
     l2 = on_cluster(StructuredLogLinearLM(penalty="l2"), max_depth=3).fit(text)
     assert len(l2.shard_sizes_) == 2
+
+
+def test_workers_keep_one_answer_while_a_model_is_copied(client, monkeypatch):
+    many = on_cluster(KneserNeyLM(discount=0.5), n_shards=4).fit(sentences())
+    model, sent, alive = _tasks.ShardFit.model, [], []
+
+    def sending(fit, name):
+        # Two workers are threads of this process.
+        found = model(fit, name)
+        if name == "log_prob":
+            sent.append(weakref.ref(found))
+        if name == "fitted":  # the last answer
+            alive.append(sum(array() is not None for array in sent))
+        return found
+
+    monkeypatch.setattr(_tasks.ShardFit, "model", sending)
+    many.compute()
+    assert len(sent) == 4 and alive == [0] * 4
 
 
 def test_more_shards_than_words(client):
@@ -591,7 +611,7 @@ def test_answers_that_are_too_large_for_the_client(client, monkeypatch):
     from sklstruct.distributed._tasks import ShardFit
 
     lose_answers(monkeypatch, {"describe"})
-    monkeypatch.setattr(ShardFit, "pack", lambda self, number: 1 << 60)
+    monkeypatch.setattr(ShardFit, "pack", lambda self: 1 << 60)
     with pytest.raises(MemoryError) as info:
         on_cluster(WittenBellLM(), n_shards=2).fit(["a b", "b a"])
     assert "receiving an answer of shard 0" in "".join(info.value.__notes__)

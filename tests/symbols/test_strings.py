@@ -57,6 +57,15 @@ def test_a_table_is_a_dictionary(seed):
         table.strings([len(known)])
 
 
+def test_a_table_has_its_arrays_from_the_beginning():
+    with pytest.raises(TypeError, match="positional argument"):
+        StringTable.__new__(StringTable)
+    table = table_of(["a", "b"])
+    with pytest.raises(TypeError, match="pickle|reduce"):
+        pickle.dumps(table)
+    assert table.get("b") == 1
+
+
 @pytest.mark.parametrize("words", [[], [""], ["", "a"], ["\0", ""]])
 def test_tables_of_few_strings(words):
     table = table_of(words)
@@ -167,6 +176,21 @@ def test_labels_of_a_table_are_those_of_arrays(seed):
             assert a.symbol_id(word) == b.symbol_id(word)
 
 
+@pytest.mark.parametrize("make", [objects, np.array])
+def test_labels_that_differ(make):
+    words = ["a", "b", "c"]
+    some = [
+        Labels(make(words)),
+        Labels(make(words), make(words)),
+        Labels(make(words), make(words[:2])),
+        Labels(make(words[:2]), make(words)),
+        Labels(make(words), make(words[::-1])),
+        Labels(make(["a", "b", "d"]), make(["a", "b", "d"])),
+    ]
+    for i, a in enumerate(some):
+        assert [a == b for b in some] == [i == j for j in range(len(some))]
+
+
 @pytest.mark.parametrize(
     ("token_of_class", "n_symbols"),
     [
@@ -195,6 +219,7 @@ def test_opening_a_model_makes_no_strings(tmp_path):
     n = 20_000
     lines = [" ".join(f"word{i}" for i in range(a, a + 20)) for a in range(0, n, 20)]
     model = LanguageModel(KneserNeyLM(discount=0.5), max_depth=2).fit(lines)
+    assert not {"classes", "symbols"} & set(vars(model._labels))
     path = tmp_path / "m.sklm"
     model.save(path)
     exchange.read(path)
