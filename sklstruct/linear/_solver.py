@@ -490,14 +490,15 @@ class NodeSolver:
 def explained(X: NDArray, outcome: NDArray, n_outcomes: int) -> float:
     """Part of the variance of the outcomes' indicators that X explains, in [0, 1].
 
-    By least squares on 20 rows for each column, which are spread over all rows.
+    By least squares on 20 rows for each column, drawn at random: X may be sorted.
     """
     n, d = X.shape
-    rows = np.arange(min(n, 20 * d)) * 1_000_003 % n
+    rows = np.random.RandomState(0).permutation(n)[: 20 * d]
     x, y = X[rows], np.eye(n_outcomes, dtype=np.float32)[outcome[rows]]
     x, y = x - x.mean(axis=0), y - y.mean(axis=0)
     moment, shared = (x.T @ x).astype(np.float64), (x.T @ y).astype(np.float64)
-    moment.flat[:: d + 1] += 1e-6 * moment.trace() + 1e-30  # columns may be dependent
+    # columns may be dependent, constant, and of different scales
+    moment.flat[:: d + 1] += 1e-6 * d * moment.diagonal() + 1e-30
     fitted = (shared * np.linalg.solve(moment, shared)).sum()
     found = fitted / max(float((y**2).sum()), 1e-30) - d / rows.size
     return float(np.clip(found, 0, 1))
