@@ -452,10 +452,12 @@ class NodeSolver:
         fold_scores = np.empty((self.held.size, m), dtype=np.float32)
         n_iter, converged = 0, True
         unit, solver = settings.unit, "dual"
+        features = self.local.features
         if before is not None:  # the problem of a batch is that of the dual
             settings = settings._replace(solver="dual")
-        features = self.local.features
-        old = None if before is None else self._weights_of(before, settings.constant)
+            # (columns + 1, lanes); constant 0: there was no intercept before, either
+            last = before.intercept / np.float32(settings.constant or 1.0)
+            old = np.vstack([before.at(features.columns()), last])
         if paused is None:
             paused = self.descents(block, settings, seed)
 
@@ -464,7 +466,7 @@ class NodeSolver:
             first = 0
             for descent in paused:
                 lanes = slice(first, first + descent.m)
-                if old is not None and isinstance(descent, Descent):
+                if before is not None and isinstance(descent, Descent):
                     scores, met = descent.batch(old[:, lanes])
                 else:
                     scores, met = descent.finish()
@@ -478,13 +480,6 @@ class NodeSolver:
         else:
             piece = packed(features, strips(), m, unit, settings.threshold)
         return BlockFit(piece, fold_scores, n_iter, converged, solver)
-
-    def _weights_of(self, before, constant):
-        """(columns + 1, lanes) at the columns of the samples, the last the constant."""
-        columns = self.local.features.columns()
-        # constant 0: there was no intercept before, either
-        last = before.intercept / np.float32(constant or 1.0)
-        return np.vstack([before.at(columns), last])
 
 
 def explained(X: NDArray, outcome: NDArray, n_outcomes: int) -> float:
