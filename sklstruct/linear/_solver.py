@@ -489,7 +489,7 @@ def explained(X: NDArray, outcome: NDArray, n_outcomes: int) -> float:
     """
     n, d = X.shape
     rows = np.random.RandomState(0).permutation(n)[: 20 * d]
-    x, y = X[rows], np.eye(n_outcomes, dtype=np.float32)[outcome[rows]]
+    x, y = X[rows], np.float32(outcome[rows, None] == np.arange(n_outcomes))
     x, y = x - x.mean(axis=0), y - y.mean(axis=0)
     moment, shared = (x.T @ x).astype(np.float64), (x.T @ y).astype(np.float64)
     # columns may be dependent, constant, and of different scales

@@ -1,5 +1,6 @@
 """Both solvers of `LinearClassifier`, and the choice between them."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -259,6 +260,14 @@ def test_the_variance_that_columns_explain():
     assert explained(X, y, 10) == pytest.approx(expected, abs=0.05)
     scaled = X * np.float32(10) ** np.arange(-6, 6)
     assert explained(scaled, y, 10) == pytest.approx(explained(X, y, 10), abs=1e-4)
+    # memory of many classes
+    y = np.arange(8000) % 4000
+    tracemalloc.start()
+    try:
+        explained(np.float32(y)[:, None], y, 4000)
+        assert tracemalloc.get_traced_memory()[1] < 4e6
+    finally:
+        tracemalloc.stop()
     assert explained(exact, np.zeros_like(turns), 3) == 0
 
 
