@@ -365,7 +365,9 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
             nodes = self._label_nodes(data.X, known_levels)
         else:
             nodes = self._node_models(data, sample_weight, factor, fit_params)
-        rng, n_trees = check_random_state(self.random_state), self._n_trees()
+        entries = self.taxonomy if isinstance(self.taxonomy, tuple) else ()
+        rng = check_random_state(self.random_state)
+        n_trees = max(self.n_taxonomies, len(entries))
         flat = (
             isinstance(nodes, ChainNodes)
             and self._auto_shape_allowed()
@@ -578,10 +580,6 @@ class HierarchicalClassifier(CallbackSupportMixin, NodeAnswersMixin, BaseEstimat
 
     def _implied_labels(self, n_labels: int) -> InnerLabels | None:
         return InnerLabels.of(self.taxonomy, n_labels)
-
-    def _n_trees(self):
-        entries = self.taxonomy if isinstance(self.taxonomy, tuple) else ()
-        return max(self.n_taxonomies, len(entries))
 
     def _default_estimator(self, data):
         if sp.issparse(data.X):

@@ -100,9 +100,7 @@ def fit_sigmoids(
 
 
 def choose_threshold(
-    rows: Callable[[slice], NDArray],
-    targets: Targets,
-    weight: NDArray,
+    rows: Callable[[slice], NDArray], targets: Targets, weight: NDArray
 ) -> float:
     """The threshold of the largest micro-averaged F1 on the fold.
 

@@ -249,9 +249,7 @@ def search(
     score was not a number.
     """
     cdef ForestView* f = &forest.view
-    cdef RowsView rows = rows_of(
-        best.shape[0], coef.shape[1], values, index, indptr
-    )
+    cdef RowsView rows = rows_of(best.shape[0], coef.shape[1], values, index, indptr)
     cdef bint models = coef.shape[0] > 0
     cdef cython.floating* W = <cython.floating*>&coef[0, 0] if models else NULL
     cdef cython.floating* b = <cython.floating*>&intercept[0] if models else NULL

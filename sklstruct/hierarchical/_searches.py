@@ -53,10 +53,7 @@ class NodeFit(NamedTuple):
 def plain_logistic() -> LinearClassifier:
     """The node model of a search, and the default one of dense X."""
     return LinearClassifier(
-        "log_loss",
-        solver="quasi_newton",
-        intercept_scaling=np.inf,
-        calibration=None,
+        "log_loss", solver="quasi_newton", intercept_scaling=np.inf, calibration=None
     )
 
 

@@ -93,11 +93,7 @@ def _n_entries(data):
 
 
 def tree_sources(
-    taxonomy: Any,
-    n_taxonomies: int,
-    classes: NDArray,
-    limits: Limits,
-    rng: RandomState,
+    taxonomy: Any, n_taxonomies: int, classes: NDArray, limits: Limits, rng: RandomState
 ) -> list[TreeSource]:
     """The sources of all trees.
 

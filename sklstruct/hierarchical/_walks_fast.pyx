@@ -145,13 +145,11 @@ cdef bint begin(
     if walks.x != NULL:
         if cython.floating is double:
             norm = narrow_double(
-                rows.d, <double*>walk.sample.x, walks.stride,
-                walks.x + s * walks.stride,
+                rows.d, <double*>walk.sample.x, walks.stride, walks.x + s * walks.stride
             )
         else:
             norm = narrow_float(
-                rows.d, <float*>walk.sample.x, walks.stride,
-                walks.x + s * walks.stride,
+                rows.d, <float*>walk.sample.x, walks.stride, walks.x + s * walks.stride
             )
         if not norm < 1e36:
             return False
@@ -416,9 +414,7 @@ def walk(
     """
     cdef SampleWalks walks
     cdef float[::1] x
-    cdef RowsView rows = rows_of(
-        found.shape[0], coef.shape[1], values, index, indptr
-    )
+    cdef RowsView rows = rows_of(found.shape[0], coef.shape[1], values, index, indptr)
     cdef Watch watch = watch_of(stop)
     if rows.n == 0:
         return

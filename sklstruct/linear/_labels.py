@@ -414,16 +414,12 @@ class LabelsMixin(TopKMixin):
             scores in `sklstruct.metrics`.
         """
         rows = self._read(X)
-        code, known = self._label_codes(y, rows.shape[0])
+        columns = self.label_columns_
+        classes = self.classes_ if columns is None else columns.known
+        code, known = class_codes(y, classes, rows.shape[0])
         out = self._target(rows, code)
         out[~known] = np.nan
         return out
-
-    def _label_codes(self, y, n_samples):
-        """(number of each label in the model, whether the model knows it)."""
-        columns = self.label_columns_
-        classes = self.classes_ if columns is None else columns.known
-        return class_codes(y, classes, n_samples)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

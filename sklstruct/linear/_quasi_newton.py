@@ -349,6 +349,7 @@ class NodeProblems:
         nodes = np.arange(self.n_nodes) if nodes is None else nodes
         if nodes.size:
             self._check_size()
+            _ = self.sorted  # one copy, made before several threads ask for it
         work = (self.n_entries * self.n_rows)[nodes]
         order = nodes[np.argsort(-work, kind="stable")].tolist()
         parallel = ThreadMap(1) if parallel is None else parallel

@@ -452,10 +452,12 @@ class NodeSolver:
         fold_scores = np.empty((self.held.size, m), dtype=np.float32)
         n_iter, converged = 0, True
         unit, solver = settings.unit, "dual"
+        features = self.local.features
         if before is not None:  # the problem of a batch is that of the dual
             settings = settings._replace(solver="dual")
-        features = self.local.features
-        old = None if before is None else self._weights_of(before, settings.constant)
+            # (columns + 1, lanes); constant 0: there was no intercept before, either
+            last = before.intercept / np.float32(settings.constant or 1.0)
+            old = np.vstack([before.at(features.columns()), last])
         if paused is None:
             paused = self.descents(block, settings, seed)
 
@@ -464,7 +466,7 @@ class NodeSolver:
             first = 0
             for descent in paused:
                 lanes = slice(first, first + descent.m)
-                if old is not None and isinstance(descent, Descent):
+                if before is not None and isinstance(descent, Descent):
                     scores, met = descent.batch(old[:, lanes])
                 else:
                     scores, met = descent.finish()
@@ -479,25 +481,19 @@ class NodeSolver:
             piece = packed(features, strips(), m, unit, settings.threshold)
         return BlockFit(piece, fold_scores, n_iter, converged, solver)
 
-    def _weights_of(self, before, constant):
-        """(columns + 1, lanes) at the columns of the samples, the last the constant."""
-        columns = self.local.features.columns()
-        # constant 0: there was no intercept before, either
-        last = before.intercept / np.float32(constant or 1.0)
-        return np.vstack([before.at(columns), last])
-
 
 def explained(X: NDArray, outcome: NDArray, n_outcomes: int) -> float:
     """Part of the variance of the outcomes' indicators that X explains, in [0, 1].
 
-    By least squares on 20 rows for each column, which are spread over all rows.
+    By least squares on 20 rows for each column, drawn at random: X may be sorted.
     """
     n, d = X.shape
-    rows = np.arange(min(n, 20 * d)) * 1_000_003 % n
-    x, y = X[rows], np.eye(n_outcomes, dtype=np.float32)[outcome[rows]]
+    rows = np.random.RandomState(0).permutation(n)[: 20 * d]
+    x, y = X[rows], np.float32(outcome[rows, None] == np.arange(n_outcomes))
     x, y = x - x.mean(axis=0), y - y.mean(axis=0)
     moment, shared = (x.T @ x).astype(np.float64), (x.T @ y).astype(np.float64)
-    moment.flat[:: d + 1] += 1e-6 * moment.trace() + 1e-30  # columns may be dependent
+    # columns may be dependent, constant, and of different scales
+    moment.flat[:: d + 1] += 1e-6 * d * moment.diagonal() + 1e-30
     fitted = (shared * np.linalg.solve(moment, shared)).sum()
     found = fitted / max(float((y**2).sum()), 1e-30) - d / rows.size
     return float(np.clip(found, 0, 1))

@@ -200,6 +200,32 @@ def test_separable_and_badly_scaled(scale):
     assert objective(X, y, np.ones(80), C[0], coef, intercept) < start
 
 
+def test_a_short_first_step_grows_by_a_secant():
+    """The penalty alone is a quadratic, and the step tried first 1 / 51 of the way."""
+    X = np.random.default_rng(0).normal(size=(40, 50))
+    problems = NodeProblems(X, np.ones(40), [np.arange(0, 41, 10)])
+    *_, n_iter, status = problems.fit(np.array([1e-9]), constant=0.0, tol=1e-4)
+    assert (n_iter[0], status[0]) == (1, 0)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_rows_in_another_order_than_weights(kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 8)) * (rng.random((60, 8)) < rng.random((60, 1)))
+    rows, weight = rng.permutation(60), rng.uniform(0.5, 2, 60)
+    bounds = [np.array([0, 25, 60]), np.array([0, 10, 25]), np.array([25, 30, 45, 60])]
+    sorted_ = NodeProblems(kind(X[rows]), weight, bounds)
+    other = NodeProblems(kind(X), weight, bounds, rows=rows)
+    some = np.flatnonzero(np.arange(60) % 4)
+    for one, two in (sorted_, other), (sorted_.subset(some), other.subset(some)):
+        assert_array_equal(one.n_entries, two.n_entries)
+        fits = [problems.fit(np.ones(3), tol=1e-3) for problems in (one, two)]
+        for found, wanted in zip(*fits):
+            assert_array_equal(found, wanted)
+        held = np.arange(0, 40, 3)
+        assert_array_equal(one.loss(held, *fits[0][:2]), two.loss(held, *fits[0][:2]))
+
+
 def test_overflow_is_an_error_not_a_nan():
     X = np.array([[1e300, -1e300], [1e300, 1e300], [-1e300, 1e300], [-1e300, 2e300]])
     problems = NodeProblems(X, np.ones(4), [np.array([0, 2, 4])])

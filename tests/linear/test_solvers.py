@@ -1,5 +1,6 @@
 """Both solvers of `LinearClassifier`, and the choice between them."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -208,7 +209,7 @@ def wine():
 def test_the_choice():
     X, y = digits(1797)
     # 10 samples for each of 64 columns are needed; rows of length 1
-    for rows, part, R2 in (X, y, 0.614), (X[y < 4], y[y < 4], 0.795):
+    for rows, part, R2 in (X, y, 0.611), (X[y < 4], y[y < 4], 0.796):
         n, K = part.size, np.unique(part).size
         limit = K**2 / 20 * (1 + 64 * K / n) / (1 - R2) ** 1.5
         assert chosen(rows, part, C=1.01 * limit) == "quasi_newton"
@@ -249,6 +250,24 @@ def test_the_variance_that_columns_explain():
     exact = np.eye(3, dtype=np.float32)[turns]
     assert explained(exact, turns, 3) == pytest.approx(0.95, abs=1e-3)
     assert explained(np.ones_like(exact), turns, 3) == 0
+    # rows that are sorted by outcome, columns of other scales
+    y = np.sort(np.random.default_rng(0).integers(0, 10, 20_000))
+    X = np.random.default_rng(1).normal(size=(y.size, 12)).astype(np.float32)
+    X[:, :10] += 2 * np.eye(10)[y]
+    yes = np.eye(10)[y]
+    fitted = LinearRegression().fit(X, yes).predict(X)
+    expected = r2_score(yes, fitted, multioutput="variance_weighted")
+    assert explained(X, y, 10) == pytest.approx(expected, abs=0.05)
+    scaled = X * np.float32(10) ** np.arange(-6, 6)
+    assert explained(scaled, y, 10) == pytest.approx(explained(X, y, 10), abs=1e-4)
+    # memory of many classes
+    y = np.arange(8000) % 4000
+    tracemalloc.start()
+    try:
+        explained(np.float32(y)[:, None], y, 4000)
+        assert tracemalloc.get_traced_memory()[1] < 4e6
+    finally:
+        tracemalloc.stop()
     assert explained(exact, np.zeros_like(turns), 3) == 0
 
 
