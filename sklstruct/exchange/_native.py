@@ -67,7 +67,9 @@ def header_of_labels(
         try:
             table.text.tobytes().decode()
         except UnicodeDecodeError as exc:
-            raise ValueError(f"a label cannot be encoded as UTF-8: {exc}") from exc
+            at = int(np.searchsorted(table.ends, exc.start, side="right"))
+            label = table.strings([at])[0]
+            raise ValueError(f"symbol {label!r} cannot be encoded as UTF-8") from exc
         kinds = {"n_symbols": strings.n_symbols, "seed": table.seed}
         arrays |= {name: getattr(table, name) for name in _TABLE}
         arrays["token_of_class"] = strings.token_of_class

@@ -192,10 +192,6 @@ cdef class StringTable:
     def __iter__(self):
         return iter(self.strings())
 
-    def keys(self):
-        """The strings, in order."""
-        return self.strings()
-
     def strings(self, numbers=None):
         """List of the strings with some numbers, of all by default."""
         cdef Py_ssize_t i

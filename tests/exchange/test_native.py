@@ -106,7 +106,8 @@ def test_what_has_no_place_is_refused():
         (np.array([b"a", *NAMES[1:]], dtype=object), "of type bytes"),
         (np.array([("a",), *NAMES[1:]], dtype=object), "of type tuple"),
         (np.array([1, *NAMES[1:]], dtype=object), "of type int"),
-        (np.array(["\ud800", *NAMES[1:]], dtype=object), "UTF-8"),
+        (np.array(["\ud800", *NAMES[1:]], dtype=object), r"symbol '\\ud800' cannot"),
+        (np.array(["a", "\ud800ä", *NAMES[2:]], dtype=object), r"'\\ud800ä' cannot be"),
         (np.arange(50) / 2, "of type float"),
     ):
         with pytest.raises(ValueError, match=message):
