@@ -55,17 +55,16 @@ the larger worker. Bytes are those of the arrays that shards and client exchange
 iteration (or, for models of counts, in all); differences those of the two models.
 
 Cases "shards": modified Kneser-Ney of the first words of `SKLSTRUCT_SAMPLED`. The model
-stays on one or two workers, which are processes of one thread with a `memory_limit` of
-600 MB, and is written from the workers as a native file and as an ARPA file. The native
-file is compared with the file of one process. Seconds are CPU seconds. For the client
-only the thread that calls `fit` and `save` is counted. The other threads of this
-process run the scheduler and the event loop of Dask; "loop_share" is their CPU time
-divided by the elapsed time. Pages of mapped files are not counted as memory.
+stays on one or two workers, which are processes of one thread, and is written from the
+workers as a native file and as an ARPA file. The native file is compared with the file
+of one process. Seconds are CPU seconds. For the client only the thread that calls `fit`
+and `save` is counted. The other threads of this process run the scheduler and the event
+loop of Dask; "loop_share" is their CPU time divided by the elapsed time. Pages of
+mapped files are not counted as memory.
 
 Cases "limits": what larger texts would take on 50 workers of 64 GB, from the bytes of a
-worker for each pair of a shard, measured on two workers with one shard each of 1 M and
-4 M words, and those of the client for each word, measured with texts of 100 000 and
-800 000 words that occur once.
+worker for each pair, measured on two workers with 1 M and 4 M words, and those of the
+client for each word, measured with texts of 100 000 and 800 000 words that occur once.
 
 Cases "presets": memory of one process in which "better" and "best" learn the first
 words of WikiText-2, and at how many words it would reach 16 GB if it grew on as it does
@@ -138,8 +137,6 @@ WORKER_BYTES, WORKER_CORES, WORKER_NETWORK, PAIR_BYTES = 64e9, 8, 1e9, 140
 # Context, class, count of a pair that is sent from where it was counted to its shard.
 SENT_BYTES = 16
 INT32_MAX = 2**31 - 1
-# Memory of a worker of the cases "shards".
-SHARDS_BYTES = 600_000_000
 # Workers, and texts, of the cases "limits"; a part of a text file, and bytes of a word.
 MACHINES, LIMITS = 50, ("1e9", "1e10", "1e11")
 PART_BYTES, BYTES_A_WORD = 2**26, 5.4
@@ -235,7 +232,7 @@ def run(case):
 
 
 @contextlib.contextmanager
-def two_workers(folder, n=2, memory_limit=0):
+def two_workers(folder, n=2):
     """The client of a cluster of processes that have imported the package."""
     import distributed
 
@@ -243,7 +240,7 @@ def two_workers(folder, n=2, memory_limit=0):
         distributed.LocalCluster(
             n_workers=n,
             threads_per_worker=1,
-            memory_limit=memory_limit,
+            memory_limit=0,
             dashboard_address=":0",
             local_directory=folder,
         ) as cluster,
@@ -268,9 +265,9 @@ def sampled_words(words, folder):
     return path, n_words
 
 
-def on_workers(path, folder, n_workers, memory_limit=0):
+def on_workers(path, folder, n_workers):
     """(figures, model file) of a fit on workers and of the files that they write."""
-    with two_workers(folder, n_workers, memory_limit) as client:
+    with two_workers(folder, n_workers) as client:
         lm = DaskLanguageModel(LanguageModel(KneserNeyLM(), max_depth=DEPTH))
         native, arpa = Path(folder, "many.sklm"), Path(folder, "many.arpa")
         pids = client.run(os.getpid)
@@ -285,7 +282,6 @@ def on_workers(path, folder, n_workers, memory_limit=0):
             client_seconds = time.thread_time() - start
     shards = [n_pairs for _, _, n_pairs in lm.shard_sizes_]
     figures = {
-        "shards": len(shards),
         "larger_shard": max(shards),
         "client_start_mb": start_mb,
         "client_mb": watch.peak_mb,
@@ -305,7 +301,7 @@ def on_workers(path, folder, n_workers, memory_limit=0):
 def shards(case):
     with tempfile.TemporaryDirectory() as folder:
         path, n_words = sampled_words(case["words"], folder)
-        figures, native = on_workers(path, folder, case["workers"], SHARDS_BYTES)
+        figures, native = on_workers(path, folder, case["workers"])
         one = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
         fit = timed(one.fit, TextFile(path), repeats=1)
         whole = Path(folder, "one.sklm")
@@ -326,7 +322,7 @@ def shards(case):
 
 @functools.cache
 def memory_of_workers():
-    """Bytes of a worker for a pair of a shard, of the client for a word, and the
+    """Bytes of a worker for a pair of its shard, of the client for a word, and the
     share of the pairs in the largest branch."""
     clients, sizes = [], (100_000, 800_000)
     for n in sizes:
@@ -377,18 +373,19 @@ def limits(case):
     )
     pairs = law["pairs"] * (words / 1e9) ** law["pair_exponent"]
     classes = law["classes"] * (words / 1e9) ** law["class_exponent"]
-    branch = measured["branch"] * pairs  # the largest shard: a branch is not divided
+    shard = max(pairs / MACHINES, measured["branch"] * pairs)
     used = {
         "client_gb": classes * measured["bytes_a_word"] / 1e9,
-        "branch_gb": branch * measured["bytes_a_pair"] / 1e9,
-        "shard_pairs": branch / INT32_MAX,
+        "worker_gb": pairs / MACHINES * measured["bytes_a_pair"] / 1e9,
+        "branch_gb": measured["branch"] * pairs * measured["bytes_a_pair"] / 1e9,
+        "shard_pairs": shard / INT32_MAX,
         "native_pairs": pairs / INT32_MAX,
     }
-    room = dict.fromkeys(used, 1.0) | dict.fromkeys(list(used)[:2], WORKER_BYTES / 1e9)
+    room = dict.fromkeys(used, 1.0) | dict.fromkeys(list(used)[:3], WORKER_BYTES / 1e9)
     beyond = {name: used[name] / room[name] for name in used}
     names = {
-        "client_gb": "client", "branch_gb": "largest branch",
-        "shard_pairs": "pairs of a branch", "native_pairs": "pairs of a native file",
+        "client_gb": "client", "worker_gb": "workers", "branch_gb": "largest branch",
+        "shard_pairs": "pairs of a shard", "native_pairs": "pairs of a native file",
     }  # fmt: skip
     too_large = [names[name] for name in used if beyond[name] > 1]
     n_parts = words * BYTES_A_WORD / PART_BYTES
