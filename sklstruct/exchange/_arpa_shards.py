@@ -191,9 +191,12 @@ class ArpaShard:
         with open(_weights(folder, self._shard), "wb") as file:
             for shard in range(len(self._plan.bounds)):
                 begin.append(file.tell())
-                for pieces in self._weights_for(shard):
-                    for array in pieces:
-                        np.save(file, array)
+                for rows, weights in self._weights_for(shard):
+                    # Not np.save: Python before 3.12 cannot parse its headers in two
+                    # threads at once.
+                    np.array(rows.shape, dtype=np.int64).tofile(file)
+                    rows.astype(np.int32, copy=False).tofile(file)
+                    weights.astype(np.float64, copy=False).tofile(file)
         _, sizes = level_sizes(self._pairs)
         sizes += [0] * (self._plan.order - len(sizes))
         if self._shard:
@@ -254,8 +257,9 @@ class ArpaShard:
         for shard, places in enumerate(begin):
             with open(_weights(folder, shard), "rb") as file:
                 file.seek(places[self._shard])
-                while len(rows := np.load(file)):
-                    self._take(rows, np.load(file))
+                while (shape := np.fromfile(file, np.int64, 2))[0]:
+                    rows = np.fromfile(file, np.int32, shape.prod()).reshape(shape)
+                    self._take(rows, np.fromfile(file, np.float64, shape[0]))
         sections: list[Iterator] = [
             self._lines(order) for order in range(1, self._plan.order + 1)
         ]
