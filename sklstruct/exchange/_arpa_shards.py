@@ -192,8 +192,8 @@ class ArpaShard:
             for shard in range(len(self._plan.bounds)):
                 begin.append(file.tell())
                 for rows, weights in self._weights_for(shard):
-                    # Not np.save: Python before 3.12 cannot parse its headers in two
-                    # threads at once.
+                    # Not np.save: the parser of its headers, ast.literal_eval, can
+                    # fail in Python 3.11 if several threads of a worker read at once.
                     np.array(rows.shape, dtype=np.int64).tofile(file)
                     rows.astype(np.int32, copy=False).tofile(file)
                     weights.astype(np.float64, copy=False).tofile(file)
