@@ -9,7 +9,7 @@ import numpy as np
 from .._checks import INT32_MAX, as_ids, check_ids, check_length
 
 from .._prefetch cimport prefetch
-from ._words_fast cimport Words, find_word, hash_byte, sequence_length
+from ._words_fast cimport Words, find_word, hash_bytes, sequence_length
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(object, Py_ssize_t*) except NULL
@@ -127,10 +127,8 @@ cdef class StringTable:
                     if step == 0:
                         wrong = BAD_UTF8
                         break
-                    while step > 0:
-                        h = hash_byte(h, p[0])
-                        p += 1
-                        step -= 1
+                    h = hash_bytes(h, p, step)
+                    p += step
                 if wrong:
                     break
                 found = find_word(
@@ -157,7 +155,7 @@ cdef class StringTable:
     cdef int32_t find(self, word) except -2:
         """The number of a string, -1 for any other object; TypeError if it has no hash,
         as a dictionary."""
-        cdef Py_ssize_t n, i
+        cdef Py_ssize_t n
         cdef uint64_t h = self.seed, at
         cdef const char *p
         if not isinstance(word, str):
@@ -168,8 +166,7 @@ cdef class StringTable:
         except UnicodeEncodeError:
             word = word.encode("utf-8", "surrogatepass")
             p, n = word, len(word)
-        for i in range(n):
-            h = hash_byte(h, <uint8_t> p[i])
+        h = hash_bytes(h, <const uint8_t*> p, n)
         return find_word(&self.words, <const uint8_t*> p, n, h, &at)
 
     def get(self, word, default=None):
@@ -232,15 +229,13 @@ cdef class StringTable:
         out = np.empty(ends.shape[0], dtype=np.int32)
         cdef int32_t[::1] ids = out
         cdef Py_ssize_t i
-        cdef int64_t j, start = 0
+        cdef int64_t start = 0
         cdef uint64_t h, at
         cdef int32_t found
         cdef const uint8_t *base = &text[0] if text.shape[0] else self.words.arena
         with nogil:
             for i in range(ends.shape[0]):
-                h = self.seed
-                for j in range(start, ends[i]):
-                    h = hash_byte(h, base[j])
+                h = hash_bytes(self.seed, base + start, ends[i] - start)
                 found = find_word(&self.words, base + start, ends[i] - start, h, &at)
                 ids[i] = unknown if found < 0 else found
                 start = ends[i]

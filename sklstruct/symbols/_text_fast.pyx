@@ -12,7 +12,9 @@ asked for), nothing above U+10FFFF.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from ._words_fast cimport Words, add_word, hash_byte, sequence_length, words_of
+from ._words_fast cimport (
+    Words, add_word, hash_byte, hash_bytes, sequence_length, words_of,
+)
 
 # Entries of `state`, and what `number_words` returns.
 POSITION, WORDS, TOKENS, LINES, IN_LINE, LINE_START, N_ODD, ODD_AT = range(8)
@@ -163,10 +165,8 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
                 if step == 0:
                     result = R_UTF8
                     break
-                while step > 0:
-                    h = hash_byte(h, p[0])
-                    p += 1
-                    step -= 1
+                h = hash_bytes(h, p, step)
+                p += step
             else:
                 if c < 0x80 and separates(c, rule):
                     if kenlm_space(c) != ascii_space(c):
@@ -205,10 +205,8 @@ def number_words(const uint8_t[::1] text, bint strict, int rule,
                                 p += step
                                 word = p
                                 break
-                        while step > 0:
-                            h = hash_byte(h, p[0])
-                            p += 1
-                            step -= 1
+                        h = hash_bytes(h, p, step)
+                        p += step
             if result:
                 break
             length = p - word

@@ -34,6 +34,16 @@ cdef inline uint64_t hash_byte(uint64_t h, uint8_t c) noexcept nogil:
     return (h ^ c) * <uint64_t> 0x9E3779B97F4A7C15
 
 
+cdef inline uint64_t hash_bytes(
+    uint64_t h, const uint8_t *p, Py_ssize_t n
+) noexcept nogil:
+    """The hash of some bytes and of n more."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        h = hash_byte(h, p[i])
+    return h
+
+
 cdef inline int sequence_length(const uint8_t *p, const uint8_t *end,
                                 bint surrogates) noexcept nogil:
     """Bytes of the valid sequence at p, whose first byte is not ASCII; 0: invalid."""
