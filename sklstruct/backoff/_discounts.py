@@ -128,7 +128,7 @@ def find_discounts(
         Depth of the first of `levels`.
 
     total : callable, default=None
-        As `estimate_discounts`, for depths above 0.
+        As `estimate_discounts`.
 
     Returns
     -------
@@ -141,9 +141,8 @@ def find_discounts(
     n = np.zeros((len(levels), 5))
     for row, adjusted in zip(n, levels):
         counts_of_counts(adjusted, row)
-    if total is not None:  # the unigrams are those of the whole tree already
-        deep = slice(int(first_depth == 0), None)
-        n[deep] = total(n[deep])
+    if total is not None:
+        n = total(n)
     rows, problems = [], []
     for depth, of_depth in enumerate(n, start=first_depth):
         row, problem = _estimated(of_depth, discount, strict)

@@ -75,7 +75,7 @@ def merge(
     Inputs: nodes, classes of pairs and counts of each level, level by level, of the
     first run; then those of the second, and so on; runs have equally many levels, of
     which the last may be empty. first: the number of the first node of each level of
-    each run, which is not 0 in a range of branches. Outputs: the same of the result. If
+    each run, which is not 0 in a range of contexts. Outputs: the same of the result. If
     `indexed`, then the number, within its level, of each node of each level of each
     run.
     """

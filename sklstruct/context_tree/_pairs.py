@@ -68,6 +68,10 @@ class Pairs:
     [-1, -1, 1]
     """
 
+    # Number of levels, the root's included, whose first node belongs to an earlier
+    # shard; 0 in a whole tree.
+    borrowed = 0
+
     def __init__(self, tree: ContextTree, ptr: Any, target: Any):
         ptr = as_ids("ptr", ptr, 1)
         target = as_ids("target", target, 1)
@@ -292,7 +296,10 @@ class Pairs:
     def terminal_counts(self, count: np.ndarray) -> np.ndarray:
         """T(n, y): weight of class y over the samples that end at the node."""
         terminal, count = np.empty(self.n_pairs), self._beside("count", count)
-        _fast.terminal_counts(self.parent, count, terminal, self.n_classes)
+        own = self._own_numbers(count)
+        _fast.terminal_counts(self.parent, own, terminal, self.n_classes)
+        self._add_up(terminal)
+        _fast.clip_terminal(count, terminal)
         return terminal
 
     def adjusted_counts(self, count: np.ndarray) -> np.ndarray:
@@ -304,8 +311,9 @@ class Pairs:
         contexts at the start of a sentence, which nothing precedes: they keep their raw
         counts.
         """
-        adjusted = self.terminal_counts(count)
-        _fast.add_distinct(self.parent, count, adjusted)
+        adjusted = self._own_numbers(self.terminal_counts(count), True)
+        _fast.add_distinct(self.parent, self._own_numbers(count), adjusted)
+        self._add_up(adjusted)
         return adjusted
 
     def adjust_counts(self, count: np.ndarray) -> np.ndarray:
@@ -316,7 +324,8 @@ class Pairs:
         self._beside("count", count)
         if not _fast.are_whole(count):
             return self.adjusted_counts(count)
-        _fast.adjust_whole(self.parent, count)
+        _fast.adjust_whole(self.parent, self._own_numbers(count, True))
+        self._add_up(count)
         return count
 
     def terminal_weight(self, count: np.ndarray) -> np.ndarray:
@@ -324,16 +333,16 @@ class Pairs:
         return self._per_node(self.terminal_counts(count))
 
     def total(self, x: Any) -> Any:
-        """A sum over the branches below the root, taken over the whole tree.
+        """A sum over some contexts, taken over the whole tree.
 
-        For a whole tree it is `x` itself. A shard has some of the branches; it returns
-        the sum of the `x` of all shards. Sums leave out the root's pairs, which every
-        shard has.
+        For a whole tree it is `x` itself. A shard has some of the contexts; it returns
+        the sum of the `x` of all shards. Sums leave out the root, which every shard
+        has, and other contexts that are not `own`.
 
         Parameters
         ----------
         x : float or float64 ndarray
-            The sum over the branches here.
+            The sum over the contexts here.
 
         Returns
         -------
@@ -341,6 +350,19 @@ class Pairs:
             Of the same shape.
         """
         return x
+
+    def own(self, k: int) -> tuple[slice, slice]:
+        """(nodes, pairs) of level k that do not belong to an earlier shard."""
+        nodes = self.tree.level(k)
+        nodes = slice(nodes.start + (k < self.borrowed), nodes.stop)
+        return nodes, slice(int(self.ptr[nodes.start]), int(self.ptr[nodes.stop]))
+
+    def _own_numbers(self, numbers, overwrite=False):
+        """The numbers of the pairs, 0 for those that belong to an earlier shard."""
+        return numbers
+
+    def _add_up(self, numbers):
+        """Sum over the shards the numbers of pairs that several of them have."""
 
     # ----------------------------------------------------------- object model
 

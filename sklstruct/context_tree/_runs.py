@@ -15,7 +15,7 @@ import pickle
 import tempfile
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -187,7 +187,7 @@ class Level(NamedTuple):
     nodes: Column  # of NODE
     target: Column  # of int32
     counts: Column  # of float64
-    # Number of the first node, which is not 0 in a range of branches: parents have the
+    # Number of the first node, which is not 0 in a range of contexts: parents have the
     # numbers of the whole run.
     first: int = 0
 
@@ -222,29 +222,45 @@ class Run(NamedTuple):
         """The columns, level by level."""
         return [column for level in self.levels for column in level[:3]]
 
-    def starts(self, symbols: np.ndarray) -> np.ndarray:
-        """(n_levels, 2, n) numbers of nodes and of pairs before branches.
+    def places(self, prefixes: Sequence[tuple[int, ...]]) -> tuple[np.ndarray, ...]:
+        """Where ranges of contexts begin and end, for `range`.
 
-        symbols: (n,), rising; the newest symbols of the contexts of the branches.
+        Parameters
+        ----------
+        prefixes : sequence of tuples
+            In their order; see `_shards`.
+
+        Returns
+        -------
+        begin, end : int64 ndarrays of shape (n_levels, 2, n)
+            Number of nodes and pairs of each level before a range that begins, or
+            ends, with a prefix. The contexts above the prefix are in both ranges.
         """
-        starts = np.zeros((len(self.levels), 2, symbols.size), dtype=np.int64)
+        length = np.array([len(prefix) for prefix in prefixes])
+        begin, end = np.zeros((2, len(self.levels), 2, length.size), dtype=np.int64)
+        above = np.ones(length.size, dtype=bool)  # whether the run has that context
         for k, level in enumerate(self.levels[1:], 1):
-            key, before = ("parent", starts[k - 1, 0]) if k > 1 else ("symbol", symbols)
+            symbol = [prefix[k - 1] if k <= len(prefix) else 0 for prefix in prefixes]
+            key = begin[k - 1, 0] * self.n_symbols + np.where(above, symbol, 0)
+            above &= k < length
             for block in level.nodes.blocks():
-                n_nodes = np.searchsorted(block[key], before)
-                n_pairs = np.cumsum(block["n_pairs"], dtype=np.int64)
-                starts[k, 0] += n_nodes
-                starts[k, 1] += np.append(0, n_pairs)[n_nodes]
-        return starts
+                keys = block["parent"] * self.n_symbols + block["symbol"]
+                n_pairs = np.append(0, np.cumsum(block["n_pairs"], dtype=np.int64))
+                first = np.searchsorted(keys, key)
+                last = np.where(above, np.searchsorted(keys, key, "right"), first)
+                begin[k] += first, n_pairs[first]
+                end[k] += last, n_pairs[last]
+            above &= begin[k, 0] < end[k, 0]
+        return begin, end
 
-    def branches(self, start: np.ndarray, stop: np.ndarray) -> Run:
-        """A range of branches below the root.
+    def range(self, begin: np.ndarray, end: np.ndarray) -> Run:
+        """A range of contexts, with those above.
 
-        start, stop: (n_levels, 2), of `starts`.
+        begin, end: (n_levels, 2), of `places`.
         """
         levels = self.levels[:1]
         for level, (a, p), (b, q) in zip(
-            self.levels[1:], start[1:].tolist(), stop[1:].tolist()
+            self.levels[1:], begin[1:].tolist(), end[1:].tolist()
         ):
             if a == b:
                 break

@@ -1,14 +1,21 @@
-"""Shards: parts of a tree, each with some of the branches below a root.
+"""Shards: parts of a tree, each with a range of the contexts.
 
-All contexts that end in the same symbol are one branch below the root, and no sum over
-contexts crosses branches except at the root's pairs. A shard is a run of branches, in
-the order of their symbols, below a root that has all classes. In the canonical order a
-run of branches is one range of nodes, and of pairs, on every level: cutting takes
-slices (`Run.branches`), and joining concatenates them.
+A context is read from its newest symbol to its oldest. In this order, in which a
+context comes before all longer ones that end in it, the contexts from one `Prefix` to
+another are a shard. In the canonical order of a tree they are one range of nodes, and
+of pairs, on every level: cutting takes slices (`Run.range`), and joining concatenates
+them.
 
-`Pairs.total` sums over the branches; in a shard it sums over those of all shards. Every
-shard has the same pairs of the root. Code that uses `total` for such sums works on a
-whole tree and on shards, each of which belongs to one thread or machine.
+A shard also has the nodes above its own: the root, and where a branch is divided, the
+contexts with which its first prefix begins. They belong to earlier shards and are
+borrowed: each is the first node of its level. A shard lends nodes to later shards in
+the same way: these are the last nodes of their levels. The pairs of such nodes have the
+numbers of the whole tree in all shards that have the node. The sums over their children
+are sums over these shards.
+
+`Pairs.total` sums over the contexts of a tree; in a shard it sums over those of all
+shards. Code that uses `total` for such sums, of the nodes and pairs that are `own`,
+works on a whole tree and on shards, each of which belongs to one thread or machine.
 """
 
 from __future__ import annotations
@@ -21,7 +28,10 @@ import numpy as np
 
 from . import _tree_fast as _fast
 from ._pairs import Pairs, pairs_of_arrays
-from ._tree import check_size, tree_of_arrays
+from ._tree import ContextTree, check_size, tree_of_arrays
+
+# The newest symbols of contexts, the newest first.
+Prefix = tuple[int, ...]
 
 
 class Exchange(Protocol):
@@ -30,17 +40,43 @@ class Exchange(Protocol):
     All shards call the same methods in the same order.
     """
 
-    def total(self, x: np.ndarray) -> np.ndarray:
-        """The sum of the arrays of all shards, in the order of the shards."""
+    def total(self, x: dict[Prefix, np.ndarray]) -> dict[Prefix, np.ndarray]:
+        """For each name the sum of the arrays of the shards, in their order.
+
+        Arrays of a context that some of the shards have are named by the context; the
+        name of arrays of all shards is ().
+        """
+
+
+def border(tree: ContextTree, prefix: Prefix, last: bool) -> list[int]:
+    """The nodes of a tree above a prefix, the root first.
+
+    They are the first (or the last) nodes of their levels; the tree may lack some.
+    """
+    nodes: list[int] = []
+    for k in range(len(prefix)):
+        level = tree.level(k)
+        node = level.stop - 1 if last else level.start
+        if k and (
+            level.start == level.stop
+            or tree.symbol[node] != prefix[k - 1]
+            or tree.parent[node] != nodes[-1]
+        ):
+            break
+        nodes.append(node)
+    return nodes
 
 
 class PairShard(Pairs):
-    """The pairs of some branches, below the root of the whole tree.
+    """The pairs of some of the contexts of a whole tree, and of those above them.
 
     Parameters
     ----------
     pairs : Pairs
-        Of the branches.
+        Of the contexts.
+
+    bounds : (Prefix, Prefix)
+        The first of the contexts, and the first after them.
 
     n_levels : int
         Number of levels of the whole tree; the last ones may be empty here.
@@ -49,60 +85,108 @@ class PairShard(Pairs):
         Computes sums over all shards.
     """
 
-    def __init__(self, pairs: Pairs, n_levels: int, exchange: Exchange) -> None:
+    def __init__(
+        self,
+        pairs: Pairs,
+        bounds: tuple[Prefix, Prefix],
+        n_levels: int,
+        exchange: Exchange,
+    ) -> None:
         tree = pairs.tree
         level_ptr = np.full(n_levels + 1, tree.n_nodes, dtype=np.int64)
         level_ptr[: tree.level_ptr.size] = tree.level_ptr
         tree = tree_of_arrays(tree.parent, tree.symbol, level_ptr, tree.n_symbols)
         self._set(tree, pairs.ptr, pairs.target, pairs._parent)
-        self._exchange = exchange
+        self.bounds, self._exchange = bounds, exchange
+        above = [border(tree, prefix, bool(i)) for i, prefix in enumerate(bounds)]
+        self.borrowed = len(above[0])
+        slots = [
+            [slice(int(self.ptr[node]), int(self.ptr[node + 1])) for node in nodes]
+            for nodes in above
+        ]
+        self._borrowed_slots = slots[0]
+        self._shared = {
+            prefix[:k]: slot
+            for prefix, some in zip(bounds, slots)
+            for k, slot in enumerate(some)
+        }
 
     def total(self, x: Any) -> Any:
-        whole = self._exchange.total(np.atleast_1d(np.asarray(x, dtype=np.float64)))
+        mine = np.atleast_1d(np.asarray(x, dtype=np.float64))
+        whole = self._exchange.total({(): mine})[()]
         return whole if np.ndim(x) else float(whole[0])
 
-    def terminal_counts(self, count: np.ndarray) -> np.ndarray:
-        terminal = super().terminal_counts(count)
-        root = slice(0, self.n_classes)
-        # Terminal counts of the root: its counts less those of the level below.
-        below = self.total(count[root] - terminal[root])
-        terminal[root] = count[root] - below
-        # Sums of fractional weights cancel only up to rounding.
-        terminal[root][terminal[root] < 1e-12 * count[root]] = 0.0
-        return terminal
-
-    def adjusted_counts(self, count: np.ndarray) -> np.ndarray:
-        adjusted = self.terminal_counts(count)
-        distinct = np.zeros(self.n_pairs)
-        _fast.add_distinct(self.parent, self._beside("count", count), distinct)
-        root = slice(0, self.n_classes)
-        distinct[root] = self.total(distinct[root])
-        adjusted += distinct
-        return adjusted
-
     def adjust_counts(self, count: np.ndarray) -> np.ndarray:
-        self._beside("count", count)
-        if self.total(float(not _fast.are_whole(count))):
-            return self.adjusted_counts(count)
-        root = slice(0, self.n_classes)
-        before = count[root].copy()
-        _fast.adjust_whole(self.parent, count)
-        # Every shard adds the changes of all shards to the root's counts.
-        count[root] = before + self.total(count[root] - before)
-        return count
+        # The other way asks for other sums, so that all shards have to take one.
+        if not _fast.are_whole(count):
+            raise ValueError("count: the counts of shards must be whole numbers")
+        return super().adjust_counts(count)
+
+    def _own_numbers(self, numbers, overwrite=False):
+        # Of the sums over shards each number is a part once.
+        numbers = numbers if overwrite else numbers.copy()
+        for slot in self._borrowed_slots:
+            numbers[slot] = 0.0
+        return numbers
+
+    def _add_up(self, numbers):
+        found = self._exchange.total(
+            {name: numbers[slot] for name, slot in self._shared.items()}
+        )
+        for name, slot in self._shared.items():
+            numbers[slot] = found[name]
 
     def __reduce__(self):
         raise TypeError("a shard cannot be pickled: it belongs to a running fit")
 
 
-def shard_bounds(sizes: np.ndarray, n_shards: int) -> list[tuple[int, int]]:
-    """n_shards ranges of symbols of about equal sums of `sizes`; some may be empty."""
-    # A branch goes to the shard that holds its middle.
+def shard_bounds(
+    prefixes: np.ndarray, sizes: np.ndarray, n_shards: int, n_symbols: int
+) -> list[tuple[Prefix, Prefix]]:
+    """n_shards ranges of contexts of about equal sizes; some may be empty.
+
+    Parameters
+    ----------
+    prefixes : int ndarray of shape (n, width)
+        Where a range may begin, in their order; -1 after the last symbol.
+
+    sizes : ndarray of shape (n,)
+        Of the contexts from each prefix to the next.
+
+    n_shards, n_symbols : int
+        Number of ranges, and of symbols.
+    """
+    # A prefix goes to the shard that holds its middle.
     middle = np.cumsum(sizes) - 0.5 * sizes
     total = max(float(np.sum(sizes)), 1.0)
     owner = np.minimum(middle * n_shards / total, n_shards - 1).astype(np.int64)
-    cuts = np.searchsorted(owner, np.arange(n_shards + 1))
-    return [(int(a), int(b)) for a, b in pairwise(cuts)]
+    cuts: list[Prefix] = [()]
+    for i in np.searchsorted(owner, np.arange(1, n_shards)).tolist():
+        if i == len(prefixes):
+            cuts.append((n_symbols,))
+            continue
+        # As short as possible: contexts above a prefix are in two shards.
+        differ = np.flatnonzero(prefixes[i] != prefixes[i - 1]) if i else [0]
+        cuts.append(tuple(prefixes[i, : differ[0] + 1].tolist()))
+    return list(pairwise([*cuts, (n_symbols,)]))
+
+
+def most_symbols(n_symbols: int) -> int:
+    """Most symbols of a prefix, so that `prefix_keys` fit into 64 bits."""
+    return int(62 / np.log2(n_symbols + 1.0))
+
+
+def prefix_keys(prefixes: np.ndarray, width: int, n_symbols: int) -> np.ndarray:
+    """(n,) int64 keys in the order of prefixes, by their first `width` symbols.
+
+    prefixes: (n, any width), the newest symbol first, -1 after the last one.
+    """
+    key = np.zeros(len(prefixes), dtype=np.int64)
+    for k in range(width):
+        key *= n_symbols + 1
+        if k < prefixes.shape[1]:
+            key += prefixes[:, k] + 1
+    return key
 
 
 class ShardPlaces:
@@ -111,7 +195,7 @@ class ShardPlaces:
     Parameters
     ----------
     sizes : list of (list of int, list of int)
-        The `level_sizes` of each shard, in the order of their branches.
+        The `level_sizes` of each shard, in their order.
 
     Attributes
     ----------
@@ -125,7 +209,6 @@ class ShardPlaces:
             np.array([one[i] + [0] * (n_levels - len(one[i])) for one in sizes]).T
             for i in (0, 1)
         )
-        nodes[0, 1:] = pairs[0, 1:] = 0  # one root
         self.n_levels = max(1, int(np.count_nonzero(nodes.sum(axis=1))))
         nodes, pairs = nodes[: self.n_levels], pairs[: self.n_levels]
         # First node and first pair of each shard, level by level.
@@ -141,19 +224,21 @@ class ShardPlaces:
         return {"parent": n, "symbol": n, "ptr": n + 1, "target": self.n_pairs}
 
     def ranges(self, shard: int, pairs: Pairs) -> Iterator[Place]:
-        """The places of a shard, level by level; the first shard has the root."""
-        tree, start = pairs.tree, self._start[:, shard]
-        below = [*start[1:].tolist(), self.n_nodes]
-        for k in range(int(shard > 0), min(tree.n_levels, self.n_levels)):
-            here, slots = tree.level(k), pairs.level(k)
-            at, first = int(start[k]), int(self._pair_start[k, shard])
+        """The places of the own nodes and pairs of a shard, level by level."""
+        # The borrowed node of a level, before the own ones, is the last one of the
+        # shards before: so all nodes of a level move by one number.
+        start = [*self._start[:, shard].tolist(), self.n_nodes]
+        moves = [at - pairs.own(k)[0].start for k, at in enumerate(start)]
+        for k in range(min(pairs.tree.n_levels, self.n_levels)):
+            here, slots = pairs.own(k)
+            at, first = start[k], int(self._pair_start[k, shard])
             yield Place(
                 here,
                 slice(at, at + here.stop - here.start),
                 slots,
                 slice(first, first + slots.stop - slots.start),
-                int(start[k - 1] - tree.level_ptr[k - 1]) if k > 1 else 0,
-                below[k] - int(tree.level_ptr[k + 1]),
+                moves[k - 1] if k else 0,
+                moves[k + 1],
             )
 
 
@@ -178,9 +263,8 @@ class Place(NamedTuple):
 
 
 def level_sizes(pairs: Pairs) -> tuple[list[int], list[int]]:
-    """(nodes, pairs) of each level."""
-    levels = range(pairs.tree.n_levels)
-    spans = [(pairs.tree.level(k), pairs.level(k)) for k in levels]
+    """(own nodes, own pairs) of each level."""
+    spans = [pairs.own(k) for k in range(pairs.tree.n_levels)]
     return [a.stop - a.start for a, _ in spans], [b.stop - b.start for _, b in spans]
 
 
@@ -190,7 +274,7 @@ class Joined:
     Parameters
     ----------
     shards : list of Pairs
-        In the order of their branches.
+        In their order.
 
     Attributes
     ----------

@@ -516,14 +516,20 @@ def root_pairs(const int32_t[::1] target, const double[::1] weight,
 
 def terminal_counts(const int32_t[::1] pair_parent, const double[::1] count,
                     double[::1] terminal, Py_ssize_t n_root):
-    """T(p) = c(p) - sum of c over the child pairs, clipped at rounding level."""
+    """T(p) = c(p) - sum of c over the child pairs."""
     cdef Py_ssize_t p, n = count.shape[0]
     with nogil:
         for p in range(n):
             terminal[p] = count[p]
         for p in range(n_root, n):
             terminal[pair_parent[p]] -= count[p]
-        for p in range(n):
+
+
+def clip_terminal(const double[::1] count, double[::1] terminal):
+    """Terminal counts at rounding level become 0."""
+    cdef Py_ssize_t p
+    with nogil:
+        for p in range(count.shape[0]):
             # Sums of fractional weights cancel only up to rounding.
             if terminal[p] < 1e-12 * count[p]:
                 terminal[p] = 0.0

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ..context_tree._shards import shard_bounds
+from ..context_tree._shards import most_symbols, prefix_keys, shard_bounds
 from ..symbols import Labels
 from . import _client
 from . import _tasks as tasks
@@ -39,6 +39,9 @@ from ._client import (
     wait_for,
 )
 
+# A shard is made of at least so many prefixes, or their contexts are not divided, so
+# that the largest shard is larger than the mean by at most one such part.
+_PREFIXES = 4
 # Bytes for a pair in the fit of a model of counts. A shard may take so many times the
 # memory in which a part is counted, and these bytes: each shard has open files.
 _BYTES_OF_A_PAIR = 40
@@ -169,6 +172,7 @@ class Cluster:
         max_depth: int,
         depth: int | None,
         n_shards: int,
+        divide: bool = True,
     ) -> None:
         """Count every part, and set the `bounds` of the shards.
 
@@ -185,12 +189,46 @@ class Cluster:
 
         n_shards : int
             Number of shards.
+
+        divide : bool, default=True
+            Whether contexts that end in one symbol may be in several shards.
         """
-        self._labels, self.bounds = labels, shard_bounds(sizes, n_shards)
+        self._labels, n = labels, sizes.size
+        prefixes = np.arange(n, dtype=np.int32)[:, np.newaxis]
+        if divide:
+            most = sizes.sum() / (_PREFIXES * n_shards)
+            longest = min(depth or max_depth, max_depth, most_symbols(n))
+            prefixes, sizes = self._extend(prefixes, sizes, most, longest)
+        self.bounds = shard_bounds(prefixes, sizes, n_shards, n)
         self._depth = max_depth, min(max_depth, depth or max_depth)
         self._counted: list = [None] * self._n_parts
         self._address: list[str | None] = [None] * self._n_parts
         self._count_parts()
+
+    def _extend(self, prefixes, sizes, most, longest):
+        """Prefixes that have at most so many occurrences, or symbols."""
+        n = sizes.size
+        for width in range(1, longest):
+            large = (sizes > most) & (prefixes[:, -1] >= 0)
+            if not large.any():
+                break
+            texts, given = self.take_texts(), self.give(self._labels)
+            counts = [
+                self.submit(tasks.count_prefixes, text, given, prefixes[large])
+                for text in texts
+            ]
+            found = [self.result(future) for future in counts]
+            self._texts = texts
+            longer = np.pad(prefixes, ((0, 0), (0, 1)), constant_values=-1)
+            longer = np.concatenate([longer[~large], *(rows for rows, _ in found)])
+            sizes = np.concatenate([sizes[~large], *(sizes for _, sizes in found)])
+            keys, first, of = np.unique(
+                prefix_keys(longer, width + 1, n),
+                return_index=True,
+                return_inverse=True,
+            )
+            prefixes, sizes = longer[first], np.bincount(of, sizes, keys.size)
+        return prefixes, sizes
 
     def _count_parts(self):
         """(address, key) of the counts of each part; counts lost parts again."""
@@ -247,7 +285,8 @@ class Cluster:
         n_pairs: an upper bound of the number of pairs in all shards.
         """
         room = max(_SHARE * self._memory, _LEAST_ROOM)
-        return math.ceil(n_pairs * _BYTES_OF_A_PAIR / room)
+        largest = n_pairs * _BYTES_OF_A_PAIR * (1 + 1 / _PREFIXES)
+        return math.ceil(largest / room)
 
     def shard(self, k: int) -> tuple[Callable[..., tasks.ShardCounts], list]:
         """See `Shards`."""

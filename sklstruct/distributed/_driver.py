@@ -21,11 +21,12 @@ from typing import Any, NamedTuple, Protocol
 
 from .._checkpoint import Checkpoint, Keeper
 from ..backoff import BackoffClassifier
+from ..context_tree._shards import Prefix
 from ..symbols import Labels
 from . import _client
 from . import _tasks as tasks
 from ._client import SchedulerLost, WorkersWatch, is_lost, wait_for
-from ._lockstep import DONE, ERROR, KEEP, REPORT, TOTAL, Request, answer
+from ._lockstep import DONE, ERROR, KEEP, REPORT, TOTAL, Request, answer, for_shard
 from ._models import gather
 
 # Largest number of losses of a shard without an answer in between; beyond it the shard
@@ -148,12 +149,12 @@ class Shards(Protocol):
     client : distributed.Client
         The client of the cluster.
 
-    bounds : list of (int, int)
-        The newest symbols of the contexts of each shard.
+    bounds : list of (Prefix, Prefix)
+        The first context of each shard, and the first after them; see `PairShard`.
     """
 
     client: Any
-    bounds: list[tuple[int, int]]
+    bounds: list[tuple[Prefix, Prefix]]
 
     def shard(self, k: int) -> tuple[Callable[..., tasks.ShardCounts], list]:
         """A function that returns the counts of a shard, and its arguments."""
@@ -192,8 +193,8 @@ class ShardDriver:
     client : distributed.Client
         Must be the current client when methods are called.
 
-    bounds : list of (int, int)
-        The newest symbols of the contexts of each shard.
+    bounds : list of (Prefix, Prefix)
+        The first context of each shard, and the first after them; see `PairShard`.
 
     n_exchanges : int
         Number of sums over all shards.
@@ -255,8 +256,8 @@ class ShardDriver:
         if len(kinds) > 1 or kind == TOTAL:
             reply = answer(requests)
             self.n_exchanges += 1
-            self.n_bytes += self.n_shards * reply.nbytes
-            self.n_bytes += sum(r.value.nbytes for r in requests)
+            sent = (x for request in requests for x in request.value.values())
+            self.n_bytes += 2 * sum(x.nbytes for x in sent)
         elif kind == REPORT:
             reply = report(*requests[0].value)
         elif kind == KEEP:
@@ -401,7 +402,7 @@ class ShardDriver:
 
     def _round(self, answers):
         """The requests of all shards after the answers; lost shards are restored."""
-        calls = [self.begin(k, "advance", answers) for k in range(self.n_shards)]
+        calls = [self._advance(k, answers) for k in range(self.n_shards)]
         requests = [self._wait(k, call) for k, call in enumerate(calls)]
         while any(request is _LOST for request in requests):
             lost = [k for k, request in enumerate(requests) if request is _LOST]
@@ -415,10 +416,14 @@ class ShardDriver:
         """The request of a new shard after all answers so far; _LOST if it is lost."""
         request = None
         for replies in self._log:
-            request = self._wait(k, self.begin(k, "advance", replies))
+            request = self._wait(k, self._advance(k, replies))
             if request is _LOST:
                 break
         return request
+
+    def _advance(self, k, answers):
+        some = [for_shard(answer, self.bounds[k]) for answer in answers]
+        return self.begin(k, "advance", some)
 
     def _alive(self, k):
         """True if the worker of a shard exists and still has it."""
@@ -464,7 +469,7 @@ class ShardDriver:
         for k in which:
             self._futures[k] = self.client.submit(
                 tasks.ShardFit, *self._shards.shard(k), self._estimator, k,
-                checkpoint, wanted, self._facts, actor=True, pure=False,
+                self.bounds[k], checkpoint, wanted, self._facts, actor=True, pure=False,
             )  # fmt: skip
         for k in which:
             self._actors[k] = self._place(k)

@@ -314,11 +314,12 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         else:
             longest, sizes = remote.max_depth, text.sizes(labels)
             n_shards = self._count_shards(cluster)
-            if self.n_shards is None and sharded_fit(estimator).restarts:
+            divide = sharded_fit(estimator).restarts
+            if self.n_shards is None and divide:
                 depth = lm.max_depth if longest is None else longest
                 n_pairs = (depth + 1) * int(sizes.sum())
                 n_shards = max(n_shards, cluster.shards_in_memory(n_pairs))
-            cluster.count(labels, sizes, lm.max_depth, longest, n_shards)
+            cluster.count(labels, sizes, lm.max_depth, longest, n_shards, divide)
         driver = ShardDriver(shards, remote, checkpoint)
         try:
             with sharded_fit(estimator).reporting(estimator) as report:

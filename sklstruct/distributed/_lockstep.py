@@ -15,12 +15,12 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._warnings import collect_warnings
+from ..context_tree._shards import Prefix
 
 # Kinds of requests: the answer of the first is a sum over all shards, the driver
 # decides about the next three, and the last two are the end of a fit.
@@ -65,9 +65,9 @@ class Meeting:
             raise Abandoned
         return answer
 
-    def total(self, x: np.ndarray) -> np.ndarray:
-        """The sum of the arrays of all shards."""
-        return np.array(self.ask(TOTAL, x))
+    def total(self, x: dict[Prefix, np.ndarray]) -> dict[Prefix, np.ndarray]:
+        """See `Exchange`."""
+        return {name: np.array(y) for name, y in self.ask(TOTAL, x).items()}
 
     def report(self, iteration: int, objective: float, optimality: float) -> bool:
         """Report an iteration to the driver; True: stop."""
@@ -124,7 +124,7 @@ def _run(function, meeting):
 
 
 def answer(requests: list[Request]) -> Any:
-    """The sum of the arrays of all requests, in the order of the shards.
+    """The sums of the arrays of all requests by name, in the order of the shards.
 
     Raises
     ------
@@ -133,10 +133,22 @@ def answer(requests: list[Request]) -> Any:
     """
     kinds = {request.kind for request in requests}
     values = [request.value for request in requests]
-    if len(kinds) > 1 or len({np.shape(v) for v in values}) > 1:
+    if len(kinds) > 1 or len({np.shape(v[()]) for v in values}) > 1:
         raise RuntimeError(
             "the shards differ in their steps: their requests are "
             f"{', '.join(sorted(kinds))}. All workers must have the same processor, "
             "numpy and package, because rounding decides the number of iterations"
         )
-    return reduce(np.add, values)
+    found: dict[Prefix, np.ndarray] = {}
+    for value in values:
+        for name, x in value.items():
+            found[name] = found[name] + x if name in found else x
+    return found
+
+
+def for_shard(answer: Any, bounds: tuple[Prefix, Prefix]) -> Any:
+    """The part of an answer that a shard needs: sums of the contexts that it has."""
+    if not isinstance(answer, dict):
+        return answer
+    names = {prefix[:k] for prefix in bounds for k in range(len(prefix))}
+    return {name: answer[name] for name in names if name in answer}

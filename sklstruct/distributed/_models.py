@@ -18,7 +18,7 @@ from .._parallel import ThreadMap
 from ..backoff import BackoffClassifier, BackoffModel, Counted, single_precision
 from ..backoff._estimator import check_parameters
 from ..context_tree import Pairs, merge_trees, pairs_of_arrays
-from ..context_tree._shards import Joined, PairShard
+from ..context_tree._shards import Joined, PairShard, border
 from ..loglinear import PENALTIES, StructuredLogLinearLM
 from ..loglinear._estimator import reporting, set_result
 from ..loglinear._fit import (
@@ -182,11 +182,11 @@ def fit_shard(
         One of `FITS`, not fitted.
 
     shard : PairShard
-        Some of the branches, with sums over all shards.
+        Some of the contexts, with sums over all shards.
 
     counted : Counted
-        The branches and their counts, which may be overwritten; the counts of the root
-        are those of the whole tree.
+        The contexts and their counts, which may be overwritten. The counts of contexts
+        that several shards have, such as the root, are those of the whole tree.
 
     keep : callable
         Called with a function that returns the identity of the fit; returns the keeper
@@ -215,6 +215,7 @@ def fit_shard(
     elif weight is not None:  # the model has fewer contexts
         weight = weight[merge_trees([counted.pairs.tree, tree])[1][1]]
     pairs = pairs_of_arrays(tree, pairs.ptr, pairs.target)
+    pairs.borrowed = len(border(tree, shard.bounds[0], False))
     fitted = {
         name: value
         for name, value in vars(estimator).items()

@@ -22,7 +22,7 @@ from sklearn.base import clone
 from .._checkpoint import NO_KEEPER, Checkpoint, FitKeeper, Keeper
 from ..backoff import BackoffClassifier, Counted, count_parts
 from ..context_tree import CountRuns, Level, Run, Spill, Stored
-from ..context_tree._shards import PairShard
+from ..context_tree._shards import PairShard, Prefix, prefix_keys
 from ..symbols import (
     Labels,
     NumberedText,
@@ -97,6 +97,47 @@ def count_words(text: NumberedText) -> PartWords:
     return PartWords(text.n_sentences, text.symbols, counts, text.odd)
 
 
+def count_prefixes(
+    text: NumberedText, labels: Labels, prefixes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The contexts that extend some prefixes by a symbol, and their occurrences.
+
+    Parameters
+    ----------
+    text : NumberedText
+        A part of the text.
+
+    labels : Labels
+        Of the whole text.
+
+    prefixes : int ndarray of shape (n, width)
+        Symbols of contexts, the newest first, in their order.
+
+    Returns
+    -------
+    found : int32 ndarray of shape (n_found, width + 1)
+        -1 where a sentence begins.
+
+    counts : int64 ndarray of shape (n_found,)
+    """
+    encoder, width = SentenceEncoder(labels), prefixes.shape[1]
+    tokens = encoder.encode_known(text, front=width)
+    n = need_symbols(labels, "counting")
+    known = prefix_keys(prefixes, width, n)
+    at = width + np.flatnonzero(np.isin(tokens[width:], prefixes[:, 0]))
+    rows = np.empty((at.size, width + 1), dtype=np.int32)
+    for k in range(width + 1):
+        rows[:, k] = tokens[at - k]
+        if k:  # a start mark is not in the history of a word before it
+            ended = (rows[:, k - 1] < 0) | (rows[:, k - 1] == encoder.start)
+            rows[ended, k] = -1
+    rows = rows[np.isin(prefix_keys(rows, width, n), known)]
+    _, first, counts = np.unique(
+        prefix_keys(rows, width + 1, n), return_index=True, return_counts=True
+    )
+    return rows[first], counts
+
+
 class PartCounts:
     """The counts of a part of a text, in a file of the worker that counted them.
 
@@ -114,8 +155,8 @@ class PartCounts:
     max_depth, depth : int
         Columns of the windows of the text, and the longest contexts that are counted.
 
-    bounds : list of (int, int)
-        The newest symbols of the contexts of each shard.
+    bounds : list of (Prefix, Prefix)
+        The contexts of each shard.
 
     memory : float
         Bytes for counting.
@@ -127,7 +168,7 @@ class PartCounts:
         labels: Labels,
         max_depth: int,
         depth: int,
-        bounds: list[tuple[int, int]],
+        bounds: list[tuple[Prefix, Prefix]],
         memory: float,
     ) -> None:
         encoder = SentenceEncoder(labels)
@@ -137,11 +178,11 @@ class PartCounts:
             iter([tokens]), labels, depth, skip=encoder.start,
             folder=get_worker().local_directory, memory=memory,
         )  # fmt: skip
-        self._starts = self._run.starts(np.array([0, *(last for _, last in bounds)]))
+        self._places = self._run.places([(), *(last for _, last in bounds)])
 
     def _of_shard(self, shard):
-        starts = self._starts
-        return self._run.branches(starts[..., shard], starts[..., shard + 1])
+        begin, end = self._places
+        return self._run.range(begin[..., shard], end[..., shard + 1])
 
     def sizes(self, shard: int) -> list[tuple[int, int, int]]:
         """(number of the first node, nodes, pairs) of each level of a shard."""
@@ -381,7 +422,7 @@ class ShardFit:
     Parameters
     ----------
     count : callable
-        Returns the branches and their counts, a `ShardCounts`.
+        Returns the contexts and their counts, a `ShardCounts`.
 
     arguments : list
         Of `count`.
@@ -391,6 +432,9 @@ class ShardFit:
 
     shard : int
         Which shard.
+
+    bounds : (Prefix, Prefix)
+        The contexts of the shard.
 
     checkpoint : (str, int or None) or None
         Path of the states, and the number of the state to continue from.
@@ -408,6 +452,7 @@ class ShardFit:
         arguments: list,
         estimator: BackoffClassifier,
         shard: int,
+        bounds: tuple[Prefix, Prefix],
         checkpoint: tuple[str, int | None] | None,
         wanted: dict[str, str],
         facts: bool = False,
@@ -431,8 +476,8 @@ class ShardFit:
 
             counted, model = counts.load(), clone(estimator)
             # The number of levels of the whole tree is given.
-            branches = PairShard(counted.pairs, meeting.given, meeting)
-            return fit_shard(model, branches, counted, keep, meeting.report, facts)
+            pairs = PairShard(counted.pairs, bounds, meeting.given, meeting)
+            return fit_shard(model, pairs, counted, keep, meeting.report, facts)
 
         self._run = run
         self._lockstep: Lockstep | None = None

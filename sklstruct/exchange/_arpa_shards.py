@@ -1,6 +1,6 @@
 """An ARPA file from the shards of a model, none of which has all of it.
 
-A shard has the contexts that end in some symbols (see `context_tree._shards`). In the
+A shard has a range of the contexts (see `context_tree._shards`). In the
 canonical order the n-grams of an order are those of the first shard, then those of the
 second, and so on: a section of the file is the lines of one shard after the other. One
 column is elsewhere: the back-off weight in the line of "h y" belongs to the context
@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 
 from .._files import open_there, packing
 from ..context_tree import ContextTree, Pairs, find_pairs
-from ..context_tree._links import joined_ranges, node_contexts
-from ..context_tree._shards import level_sizes
+from ..context_tree._links import node_contexts
+from ..context_tree._shards import Prefix, level_sizes, prefix_keys
 from ..symbols import Labels
 from ._arpa_write import (
     NgramRows,
@@ -56,8 +56,8 @@ class ArpaPlan:
     labels : Labels
         Of the model.
 
-    bounds : list of (int, int)
-        The newest symbols of the contexts of each shard.
+    bounds : list of (Prefix, Prefix)
+        The contexts of each shard.
 
     n_levels : int
         Number of levels of the whole tree.
@@ -77,7 +77,7 @@ class ArpaPlan:
     def __init__(
         self,
         labels: Labels,
-        bounds: list[tuple[int, int]],
+        bounds: list[tuple[Prefix, Prefix]],
         n_levels: int,
         path: str,
         precision: int | None = None,
@@ -86,7 +86,7 @@ class ArpaPlan:
         self.precision = precision
         self.path = path
         self.words = FileWords(labels)
-        self.bounds = bounds
+        self._first = [first for first, _ in bounds]
         self.order = max(2, n_levels)
 
     def lines_of_marks(self, listed: np.ndarray) -> tuple[int, bytes]:
@@ -101,6 +101,21 @@ class ArpaPlan:
         root = ContextTree(np.array([-1]), np.array([-1]))
         blocks = format_rows(rows, self.words, root, self.order, self.precision)
         return len(rows.node), b"".join(bytes(block) for block in blocks)
+
+    @property
+    def n_shards(self) -> int:
+        """Number of shards."""
+        return len(self._first)
+
+    def owners(self, contexts: np.ndarray, n_symbols: int) -> np.ndarray:
+        """The shard of each context; (n, length), the newest symbol first."""
+        width = max(map(len, self._first))
+        first = [
+            prefix_keys(np.array([prefix]), width, n_symbols)[0]
+            for prefix in self._first
+        ]
+        keys = prefix_keys(contexts, width, n_symbols)
+        return np.searchsorted(first, keys, side="right") - 1
 
     def of_shard(
         self, shard: int, pairs: Pairs, log_prob: np.ndarray, log_backoff: np.ndarray
@@ -123,7 +138,7 @@ class ArpaShard:
         The file.
 
     shard : int
-        Number of the shard; the first has the unigrams.
+        Number of the shard.
 
     pairs, log_prob, log_backoff
         The shard, and its numbers.
@@ -153,9 +168,10 @@ class ArpaShard:
         # is not a context.
         below = min(tree.n_levels, plan.order - 1)
         self._weight = np.zeros(pairs.level(below - 1).stop)
-        first = np.arange(*tree.level_ptr[1:3]) if tree.n_levels > 1 else np.arange(0)
-        self._never = first[self._class[tree.symbol[first]] < 0].astype(np.int32)
-        if self._children(self._never).size:
+        first, _ = pairs.own(1)
+        never = first.start + np.flatnonzero(self._class[tree.symbol[first]] < 0)
+        self._never = never.astype(np.int32)
+        if (tree.child_ptr[never] < tree.child_ptr[never + 1]).any():
             raise self._not_closed()  # a start mark inside a context
 
     @staticmethod
@@ -164,12 +180,6 @@ class ArpaShard:
             "model: the context or the suffix of an n-gram is missing, which only the "
             "whole model can be given; save compute(), or a native file"
         )
-
-    def _children(self, nodes):
-        """The children of nodes in rising order, in rising order."""
-        ptr = self._pairs.tree.child_ptr
-        size = ptr[nodes + 1] - ptr[nodes]
-        return joined_ranges(ptr[nodes], size).astype(np.int32)
 
     # -------------------------------------------------------- transfer of weights
 
@@ -189,9 +199,9 @@ class ArpaShard:
         """
         begin = []
         with open(_weights(folder, self._shard), "wb") as file:
-            for shard in range(len(self._plan.bounds)):
+            for nodes in self._chosen():
                 begin.append(file.tell())
-                for rows, weights in self._weights_for(shard):
+                for rows, weights in self._weights_of(nodes):
                     # Not np.save: the parser of its headers, ast.literal_eval, can
                     # fail in Python 3.11 if several threads of a worker read at once.
                     np.array(rows.shape, dtype=np.int64).tofile(file)
@@ -199,37 +209,36 @@ class ArpaShard:
                     weights.astype(np.float64, copy=False).tofile(file)
         _, sizes = level_sizes(self._pairs)
         sizes += [0] * (self._plan.order - len(sizes))
-        if self._shard:
-            sizes[0] = 0
         return sizes, self._last_words(), begin
 
-    def _weights_for(self, shard: int) -> Iterator[Weights]:
-        """Contexts whose lines a shard has; the last of the pieces is empty."""
+    def _weights_of(self, nodes: np.ndarray) -> Iterator[Weights]:
+        """Contexts, level by level, and weights; the last of the pieces is empty."""
         tree = self._pairs.tree
-        for level, nodes in enumerate(self._choose(shard), 1):
-            for at in range(0, nodes.size, _MOST_WEIGHTS):
-                some = nodes[at : at + _MOST_WEIGHTS]
+        cuts = np.searchsorted(nodes, tree.level_ptr[1:])
+        for level, (a, b) in enumerate(pairwise(cuts.tolist()), 1):
+            for at in range(a, b, _MOST_WEIGHTS):
+                some = nodes[at : min(at + _MOST_WEIGHTS, b)]
                 rows = node_contexts(tree, some, level)
                 yield rows, log10_backoffs(self._log_backoff[some])
         yield np.empty((0, 1), dtype=np.int32), np.empty(0)
 
-    def _choose(self, shard):
-        """The nodes of each level, from the first on."""
+    def _chosen(self) -> list[np.ndarray]:
+        """The contexts whose lines each shard has, in rising order."""
         tree = self._pairs.tree
-        if tree.n_levels == 1:
-            return []
-        first = np.arange(*tree.level_ptr[1:3], dtype=np.int32)
-        first = first[self._class[tree.symbol[first]] >= 0]
-        # A context of one symbol shortens to the root, whose lines the first shard
-        # has; a longer one to a context that ends in its second newest symbol.
-        levels = [first if shard == 0 else first[:0]]
-        here = self._children(first)
-        a, b = self._plan.bounds[shard]
-        here = here[(tree.symbol[here] >= a) & (tree.symbol[here] < b)]
-        while here.size:
-            levels.append(here)
-            here = self._children(here)
-        return levels
+        owner = np.full(tree.n_nodes, -1, dtype=np.int32)
+        for level in range(1, tree.n_levels):
+            nodes, _ = self._pairs.own(level)
+            for at in range(nodes.start, nodes.stop, _MOST_WEIGHTS):
+                here = np.arange(
+                    at, min(at + _MOST_WEIGHTS, nodes.stop), dtype=np.int32
+                )
+                # The line of "h y" is at the context h.
+                before = node_contexts(tree, here, level)[:, -2::-1]
+                owner[here] = self._plan.owners(before, tree.n_symbols)
+        owner[self._never] = -1
+        order = np.argsort(owner, kind="stable").astype(np.int32)
+        cuts = np.searchsorted(owner, np.arange(self._plan.n_shards + 1), sorter=order)
+        return [order[a:b] for a, b in pairwise(cuts.tolist())]
 
     def _take(self, rows: np.ndarray, weights: np.ndarray) -> None:
         """Put weights of contexts beside the pairs whose lines they belong to."""
@@ -296,9 +305,9 @@ class ArpaShard:
 
     def _lines(self, order: int) -> Iterator[memoryview]:
         pairs = self._pairs
-        if order > pairs.tree.n_levels or (order == 1 and self._shard):
+        if order > pairs.tree.n_levels:
             return
-        level = pairs.level(order - 1)
+        _, level = pairs.own(order - 1)
         for start in range(level.start, level.stop, _MOST_LINES):
             slots = slice(start, min(start + _MOST_LINES, level.stop))
             # Of the type of `ptr`, which would be converted as a whole otherwise.

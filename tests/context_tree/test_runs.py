@@ -73,31 +73,40 @@ def test_merged_parts_are_the_whole(n_parts, most, depth, n_bytes, end, monkeypa
 
 @pytest.mark.parametrize(
     *all_pairs(
-        n_parts=[1, 4], depth=[0, 1, 4], n_bytes=[64, 1 << 16], n_ranges=[1, 2, 9]
+        n_parts=[1, 4],
+        depth=[0, 1, 4],
+        n_bytes=[64, 1 << 16],
+        n_ranges=[1, 2, 9],
+        width=[1, 3],
     )
 )
 def test_merged_ranges_are_those_of_the_whole(
-    n_parts, depth, n_bytes, n_ranges, monkeypatch
+    n_parts, depth, n_bytes, n_ranges, width, monkeypatch
 ):
-    """The ranges include ranges without any branch of a part."""
+    """The ranges include ranges without any context of a part."""
     monkeypatch.setattr(_runs, "_BLOCK", n_bytes)
     rng = np.random.default_rng(n_parts + 10 * depth)
     parts = [random_tokens(rng, 12, 5, rng.integers(1, 9)) for _ in range(n_parts)]
     sizes = {"n_symbols": 7, "n_classes": 6, "skip": 6}
     whole, total = count_tokens(np.concatenate(parts), depth, **sizes)
-    bounds = np.sort(rng.integers(0, 8, n_ranges + 1))
-    bounds[[0, -1]] = 0, 7
+    bounds = sorted(
+        tuple(rng.integers(0, 8, rng.integers(1, 1 + min(width, max(depth, 1)))))
+        for _ in range(n_ranges - 1)
+    )
+    bounds = [(), *bounds, (7,)]
     runs = [Run.of_pairs(*count_tokens(part, depth, **sizes), None) for part in parts]
-    starts = [run.starts(bounds) for run in runs]
-    context = [tuple(c) for c in whole.tree.contexts()]
+    places = [run.places(bounds) for run in runs]
+    newest = [tuple(c[::-1]) for c in whole.tree.contexts()]
     for k, (first, last) in enumerate(pairwise(bounds)):
         merge = CountRuns()
-        for run, start in zip(runs, starts):
-            merge.take(run.branches(start[..., k], start[..., k + 1]))
+        for run, (begin, end) in zip(runs, places):
+            merge.take(run.range(begin[..., k], end[..., k + 1]))
         pairs, count = merge.finish().pairs()
-        found = [tuple(c) for c in pairs.tree.contexts()]
-        wanted = [i for i, c in enumerate(context) if not c or first <= c[-1] < last]
-        assert found == [context[i] for i in wanted]
+        found = [tuple(c[::-1]) for c in pairs.tree.contexts()]
+        # A tuple comes before all that begin with it.
+        above = [first[:n] for n in range(max(1, len(first)))]
+        wanted = [i for i, c in enumerate(newest) if c in above or first <= c < last]
+        assert found == [newest[i] for i in wanted]
         assert pairs.tree.n_levels == max(map(len, found)) + 1
         slots = np.concatenate([np.arange(*whole.ptr[i : i + 2]) for i in wanted])
         np.testing.assert_array_equal(pairs.target, whole.target[slots])

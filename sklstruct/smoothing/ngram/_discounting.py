@@ -144,7 +144,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
         """Discounts of all depths, NaN above `first_level`."""
         n_levels = pairs.tree.n_levels
         found = find_discounts(
-            discount, [count[pairs.level(k)] for k in range(first_level, n_levels)],
+            discount, [count[pairs.own(k)[1]] for k in range(first_level, n_levels)],
             strict=not self.interpolate, owner=type(self).__name__,
             first_depth=first_level, total=pairs.total,
         )  # fmt: skip

@@ -172,8 +172,8 @@ class KatzLM(_engine.NGramSmoother):
         problems = []
         n = np.zeros((n_levels, self.k + 2))
         for depth in range(first_level, n_levels):
-            counts_of_counts(count[pairs.level(depth)], n[depth])
-        n[1:] = pairs.total(n[1:])
+            counts_of_counts(count[pairs.own(depth)[1]], n[depth])
+        n = pairs.total(n)
         for depth in range(first_level, n_levels):
             ratios, problem = katz_ratios(n[depth])
             if problem:
