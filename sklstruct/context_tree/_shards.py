@@ -130,8 +130,9 @@ class PairShard(Pairs):
         return numbers
 
     def _add_up(self, numbers):
+        # Copies: a request would keep all numbers in memory.
         found = self._exchange.total(
-            {name: numbers[slot] for name, slot in self._shared.items()}
+            {name: numbers[slot].copy() for name, slot in self._shared.items()}
         )
         for name, slot in self._shared.items():
             numbers[slot] = found[name]
@@ -187,6 +188,12 @@ def prefix_keys(prefixes: np.ndarray, width: int, n_symbols: int) -> np.ndarray:
         if k < prefixes.shape[1]:
             key += prefixes[:, k] + 1
     return key
+
+
+def prefixes_of_keys(keys: np.ndarray, width: int, n_symbols: int) -> np.ndarray:
+    """(n, width) the prefixes of `prefix_keys`."""
+    powers = (n_symbols + 1) ** np.arange(width - 1, -1, -1, dtype=np.int64)
+    return keys[:, np.newaxis] // powers % (n_symbols + 1) - 1
 
 
 class ShardPlaces:

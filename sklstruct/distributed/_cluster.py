@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from ..context_tree._shards import most_symbols, prefix_keys, shard_bounds
+from ..context_tree._shards import most_symbols, prefixes_of_keys, shard_bounds
 from ..symbols import Labels
 from . import _client
 from . import _tasks as tasks
@@ -194,41 +194,40 @@ class Cluster:
             Whether contexts that end in one symbol may be in several shards.
         """
         self._labels, n = labels, sizes.size
-        prefixes = np.arange(n, dtype=np.int32)[:, np.newaxis]
+        keys, width = np.arange(1, n + 1), 1
         if divide:
             most = sizes.sum() / (_PREFIXES * n_shards)
             longest = min(depth or max_depth, max_depth, most_symbols(n))
-            prefixes, sizes = self._extend(prefixes, sizes, most, longest)
+            keys, sizes, width = self._longer(keys, sizes, most, longest)
+        prefixes = prefixes_of_keys(keys, width, n)
         self.bounds = shard_bounds(prefixes, sizes, n_shards, n)
         self._depth = max_depth, min(max_depth, depth or max_depth)
         self._counted: list = [None] * self._n_parts
         self._address: list[str | None] = [None] * self._n_parts
         self._count_parts()
 
-    def _extend(self, prefixes, sizes, most, longest):
-        """Prefixes that have at most so many occurrences, or symbols."""
+    def _longer(self, keys, sizes, most, longest):
+        """(keys, sizes, width) of prefixes of at most so many occurrences, or symbols.
+
+        They are prefixes of one symbol, of which those that are too large are divided.
+        """
         n = sizes.size
         for width in range(1, longest):
-            large = (sizes > most) & (prefixes[:, -1] >= 0)
+            large = (sizes > most) & (keys % (n + 1) > 0)
             if not large.any():
-                break
+                return keys, sizes, width
             texts, given = self.take_texts(), self.give(self._labels)
             counts = [
-                self.submit(tasks.count_prefixes, text, given, prefixes[large])
+                self.submit(tasks.count_prefixes, text, given, keys[large], width)
                 for text in texts
             ]
             found = [self.result(future) for future in counts]
             self._texts = texts
-            longer = np.pad(prefixes, ((0, 0), (0, 1)), constant_values=-1)
-            longer = np.concatenate([longer[~large], *(rows for rows, _ in found)])
-            sizes = np.concatenate([sizes[~large], *(sizes for _, sizes in found)])
-            keys, first, of = np.unique(
-                prefix_keys(longer, width + 1, n),
-                return_index=True,
-                return_inverse=True,
+            keys, sizes = tasks.sums_by_key(
+                np.concatenate([keys[~large] * (n + 1), *(k for k, _ in found)]),
+                np.concatenate([sizes[~large], *(c for _, c in found)]),
             )
-            prefixes, sizes = longer[first], np.bincount(of, sizes, keys.size)
-        return prefixes, sizes
+        return keys, sizes, longest
 
     def _count_parts(self):
         """(address, key) of the counts of each part; counts lost parts again."""

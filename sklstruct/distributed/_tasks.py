@@ -39,6 +39,8 @@ from ._models import FITS, ShardModel, fit_shard
 
 # Bytes of the records that are sent at once from a part to a shard.
 _BATCH = 1 << 22
+# Tokens whose contexts are in memory at once.
+_TOKENS = 1 << 18
 # Name of the file, in the folder of a file that shards write, that says how.
 PLAN = "plan"
 
@@ -98,7 +100,7 @@ def count_words(text: NumberedText) -> PartWords:
 
 
 def count_prefixes(
-    text: NumberedText, labels: Labels, prefixes: np.ndarray
+    text: NumberedText, labels: Labels, known: np.ndarray, width: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The contexts that extend some prefixes by a symbol, and their occurrences.
 
@@ -110,32 +112,37 @@ def count_prefixes(
     labels : Labels
         Of the whole text.
 
-    prefixes : int ndarray of shape (n, width)
-        Symbols of contexts, the newest first, in their order.
+    known : int64 ndarray
+        `prefix_keys` of the prefixes.
+
+    width : int
+        Number of their symbols.
 
     Returns
     -------
-    found : int32 ndarray of shape (n_found, width + 1)
-        -1 where a sentence begins.
-
-    counts : int64 ndarray of shape (n_found,)
+    keys, counts : int64 ndarrays
+        Prefixes with one symbol more, which is -1 where a sentence begins.
     """
-    encoder, width = SentenceEncoder(labels), prefixes.shape[1]
+    encoder, n = SentenceEncoder(labels), need_symbols(labels, "counting")
     tokens = encoder.encode_known(text, front=width)
-    n = need_symbols(labels, "counting")
-    known = prefix_keys(prefixes, width, n)
-    at = width + np.flatnonzero(np.isin(tokens[width:], prefixes[:, 0]))
-    rows = np.empty((at.size, width + 1), dtype=np.int32)
-    for k in range(width + 1):
-        rows[:, k] = tokens[at - k]
-        if k:  # a start mark is not in the history of a word before it
-            ended = (rows[:, k - 1] < 0) | (rows[:, k - 1] == encoder.start)
-            rows[ended, k] = -1
-    rows = rows[np.isin(prefix_keys(rows, width, n), known)]
-    _, first, counts = np.unique(
-        prefix_keys(rows, width + 1, n), return_index=True, return_counts=True
-    )
-    return rows[first], counts
+    keys, counts = np.empty((2, 0), dtype=np.int64)
+    for first in range(width, tokens.size, _TOKENS):
+        at = np.arange(first, min(first + _TOKENS, tokens.size))
+        rows = tokens[at[:, np.newaxis] - np.arange(width + 1)]
+        for k in range(width):  # a start mark is the oldest symbol of a context
+            ended = (rows[:, k] < 0) | (rows[:, k] == encoder.start)
+            rows[ended, k + 1] = -1
+        rows = rows[np.isin(prefix_keys(rows, width, n), known)]
+        keys = np.append(keys, prefix_keys(rows, width + 1, n))
+        counts = np.append(counts, np.ones(len(rows), dtype=np.int64))
+        keys, counts = sums_by_key(keys, counts)
+    return keys, counts
+
+
+def sums_by_key(keys: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct keys, rising, and the sums of their counts."""
+    keys, of = np.unique(keys, return_inverse=True)
+    return keys, np.bincount(of, counts, keys.size).astype(np.int64)
 
 
 class PartCounts:

@@ -1,8 +1,9 @@
 """A native file from the shards of a model: each writes its part of every array.
 
-The contexts of a shard are one range of nodes, and of pairs, on every level. So the places of
-a shard in the file follow from the sizes of all shards, and the shards write at once.
-The hash of an array is that of the hashes of its blocks, which the shards share out.
+The contexts of a shard are one range of nodes, and of pairs, on every level. So the
+places of a shard in the file follow from the sizes of all shards, and the shards write
+at once. The hash of an array is that of the hashes of its blocks, which the shards
+share out.
 """
 
 from __future__ import annotations
