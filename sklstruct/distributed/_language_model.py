@@ -61,10 +61,11 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
     no sum over contexts crosses branches except at the root. Each worker counts the
     parts of the text that it reads, in pieces that fit its memory, and writes the
     counts to its disk. The branches are divided into shards of about equal numbers of
-    samples. A shard merges the counts of its branches from the disks. The program that
-    fits a model in one process runs on all shards, and stops at each sum over the
-    shards. A worker has one shard of a smoother in memory at a time, and all its shards
-    of a log-linear model. In an iteration the shards exchange the sums at the root: a
+    samples; a large branch of a smoother is divided by its next symbols. A shard merges
+    the counts of its contexts from the disks. The program that fits a model in one
+    process runs on all shards, and stops at each sum over the shards. A worker has one
+    shard of a smoother in memory at a time, and all its shards of a log-linear model.
+    In an iteration the shards exchange the sums at the root, and at divided branches: a
     few arrays with one number for each class. For any number of workers, the result is
     equal to the result of `LanguageModel`: exactly for models of counts, and up to
     rounding for log-linear models.
@@ -98,9 +99,9 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
     n_shards : int, default=None
         Number of shards, at least 1; it may exceed that of the workers. The same number
         gives the same model, bit by bit, on any number of workers. None: the number of
-        workers when `fit` is called; for a smoother more, if a shard would not fit into
-        half of a worker's memory. A fit continues from a checkpoint with the same
-        number only, so give the number with a checkpoint.
+        workers when `fit` is called; for a smoother more, so that the largest shard
+        fits into half of a worker's memory beyond its imports. A fit continues from a
+        checkpoint with the same number only, so give the number with a checkpoint.
 
     folder : str or os.PathLike, default=None
         Folder for files of contexts, which all workers and this process see under this
@@ -117,8 +118,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
 
     shard_sizes_ : list of tuple (str, int, int)
         For each shard the process that fitted it, and its numbers of counted contexts
-        and pairs, the root included. Those of all fits, if the models of a mixture were
-        fitted one after the other.
+        and pairs, with those above its own, such as the root. Those of all fits, if the
+        models of a mixture were fitted one after the other.
 
     n_exchanges_ : int
         Number of sums over all shards.

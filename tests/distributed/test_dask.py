@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import weakref
+from collections import Counter
 from types import SimpleNamespace
 
 import joblib
@@ -37,6 +38,7 @@ from sklstruct import (
     SuffixTreeVectorizer,
 )
 from sklstruct.backoff import count_text
+from sklstruct.context_tree._shards import prefix_keys, prefixes_of_keys
 from sklstruct.distributed import (
     DaskLanguageModel,
     SchedulerLost,
@@ -49,7 +51,8 @@ from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import Checkpoint
 from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import AbsoluteDiscountLM, WittenBellLM
-from sklstruct.symbols import Labels, TextFile
+from sklstruct.symbols import Labels, TextFile, number_sentences
+from sklstruct.symbols._sentences import VocabularyRules
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -69,6 +72,20 @@ def sentences(n=400, seed=0):
             sentence.append(words[x])
         out.append(" ".join(sentence))
     return out
+
+
+def with_one_word(n=400, seed=0):
+    """Sentences in which half of all words are one word."""
+    rng = random.Random(seed)
+    return [
+        " ".join("the" if rng.random() < 0.5 else word for word in line.split())
+        for line in sentences(n, seed)
+    ]
+
+
+def longest_prefix(model):
+    """Most symbols by which the shards of a model are divided."""
+    return max(len(first) for first, _ in model._remote.driver.bounds)
 
 
 def same_model(a, b, exact):
@@ -116,6 +133,53 @@ def test_equal_to_one_process(client, estimator, exact):
     if np.max(getattr(estimator, "min_count", 1)) > 1:
         assert lm.backoff_model_.n_pairs < 0.7 * counted.pairs.n_pairs
     assert many.n_lost_shards_ == 0
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("estimator, exact", MODELS, ids=str)
+@pytest.mark.parametrize("n_shards", [6, 40])
+def test_a_large_branch_is_divided(client, estimator, exact, n_shards):
+    text = with_one_word()
+    one = LanguageModel(estimator, max_depth=3, start=None).fit(text)
+    many = on_cluster(estimator, max_depth=3, start=None, n_shards=n_shards).fit(text)
+    assert longest_prefix(many) == (3 if exact else 1)
+    sizes = [n for _, _, n in many.shard_sizes_]
+    n_pairs, V = one.count(text).pairs.n_pairs, one.vocabulary_.size
+    if exact:
+        # Each shard has the pairs of the contexts above its own.
+        assert max(sizes) < 1.7 * n_pairs / n_shards + 3 * V
+        # A lost shard is restored by the answers that it needs.
+        driver = many._remote.driver
+        k = max(range(n_shards), key=lambda k: len(driver.bounds[k][0]))
+        driver._actors[k] = None
+    else:
+        assert max(sizes) > n_pairs / 3
+    same_model(one, many, exact)
+    assert many.n_lost_shards_ == int(exact)
+
+
+def test_prefixes_are_counted_in_pieces(monkeypatch):
+    """Words before a word, up to the start of its sentence."""
+    text = with_one_word(60) + ["the", "the the"]
+    numbered = number_sentences(text)
+    for start, n_tokens in (("<s>", 1 << 18), (None, 7)):
+        monkeypatch.setattr(_tasks, "_TOKENS", n_tokens)
+        labels = VocabularyRules(start, "</s>", unknown=None).find_labels(numbered)
+        n, code = labels.n_symbols, labels.token_code
+        lines = [[code[w] for w in line.split()] for line in text]
+        if start is not None:
+            lines = [[code[start], *line] for line in lines]
+        for prefix in ((code["the"],), (code["the"], code["the"])):
+            width, wanted = len(prefix), Counter()
+            for line in lines:
+                for i in range(len(line)):
+                    newest = (*line[i::-1], -1, -1)[: width + 1]
+                    if newest[:-1] == prefix:
+                        wanted[newest] += 1
+            known = prefix_keys(np.array([prefix]), width, n)
+            keys, counts = _tasks.count_prefixes(numbered, labels, known, width)
+            rows = map(tuple, prefixes_of_keys(keys, width + 1, n).tolist())
+            assert dict(zip(rows, counts.tolist())) == wanted
 
 
 def mixed():
@@ -228,7 +292,7 @@ def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch, memory, 
     """Models of counts have more shards; one at a time is in memory."""
     from sklstruct.distributed import _cluster, _language_model
 
-    text, loaded, sizes = sentences(), [], []
+    text, loaded, sizes = with_one_word(), [], []
     load = _tasks.ShardCounts.load
 
     def loading(counts):
@@ -249,7 +313,10 @@ def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch, memory, 
     one = LanguageModel(estimator, max_depth=3).fit(text)
     n_shards, n_pairs = len(many.shard_sizes_), one.backoff_model_.n_pairs
     assert n_shards > n_pairs * _cluster._BYTES_OF_A_PAIR / 16_000 > 5
-    assert len(loaded) >= n_shards and max(sizes) < n_pairs / 3
+    assert len(loaded) >= n_shards
+    # And the contexts above those of the shard.
+    width, room = longest_prefix(many), 16_000 / _cluster._BYTES_OF_A_PAIR
+    assert width > 1 and max(sizes) < room + width * one.vocabulary_.size
     same_model(one, many, exact=True)
     monkeypatch.setattr(_tasks.ShardCounts, "load", load)
     l2 = on_cluster(StructuredLogLinearLM(penalty="l2"), max_depth=3).fit(text)
@@ -929,13 +996,15 @@ def small_pieces(monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("estimator, exact", MODELS, ids=str)
-@pytest.mark.parametrize("n_shards", [1, 2, 5])
+@pytest.mark.parametrize("n_shards", [1, 5, 30])
 def test_files_from_the_workers(
     client, estimator, exact, n_shards, saved, small_pieces
 ):
     """The files of the computed model, byte by byte."""
-    text = sentences(150)
+    text = with_one_word(150)
     model = on_cluster(estimator, max_depth=3, n_shards=n_shards, min_count=2).fit(text)
+    if exact and n_shards == 30:
+        assert longest_prefix(model) == 3
     files = [
         ("model.arpa", {}), ("model.arpa", {"precision": 15}), ("model.arpa.gz", {}),
         ("model.sklm", {}), ("model.sklm", {"dtype": "float32"}),

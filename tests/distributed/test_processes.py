@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 
 import joblib
@@ -382,6 +382,7 @@ def test_memory_of_workers_does_not_grow_with_the_text(tmp_path):
         trainer = on_cluster(KneserNeyLM(discount=0.5), max_depth=3, client=client)
         for n in (1_000_000, 4_000_000):
             words = np.concatenate([np.arange(1000), rng.integers(1000, size=n)])
+            words[rng.random(words.size) < 0.4] = 0  # a branch of 40 % of the contexts
             lines = [" ".join(map(str, row)) for row in words.reshape(-1, 20)]
             path.write_text("\n".join(lines) + "\n")
             trainer.fit(TextFile(path)).save(model)
@@ -391,6 +392,49 @@ def test_memory_of_workers_does_not_grow_with_the_text(tmp_path):
     assert sizes[1] - sizes[0] > 150e6
     assert peaks[1] - peaks[0] < 45e6
     one = LanguageModel(KneserNeyLM(discount=0.5), max_depth=3).fit(TextFile(path))
+    one.save(tmp_path / "one.sklm")
+    assert filecmp.cmp(model, tmp_path / "one.sklm", shallow=False)
+
+
+def resident(dask_worker=None):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(x.split()[1]) for x in lines if x.startswith("VmRSS")) * 1024
+
+
+def write_words(path, n):
+    """The first n words of SKLSTRUCT_SAMPLED; else of words as rare as those of text."""
+    source = os.environ.get("SKLSTRUCT_SAMPLED")
+    with open(path, "w", encoding="utf-8") as out:
+        if source is not None:
+            with open(source, encoding="utf-8") as file:
+                while n > 0:
+                    line = next(file)
+                    n -= len(line.split())
+                    out.write(line)
+            return
+        rng = np.random.default_rng(0)
+        share = 1 / np.arange(3, 30_000)
+        for _ in range(0, n, 1_000_000):
+            words = rng.choice(share.size, size=(50_000, 20), p=share / share.sum())
+            out.writelines(" ".join(map(str, row)) + "\n" for row in words.tolist())
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_workers_of_200_mb_and_50_million_words(tmp_path):
+    """200 MB beyond what an idle worker takes after its imports."""
+    with local_client(1, processes=True) as client:
+        client.run(import_module, "sklstruct.distributed")
+        idle = max(client.run(resident).values())
+    path, model = tmp_path / "text.txt", tmp_path / "model.sklm"
+    write_words(path, 50_000_000)
+    # Dask ends a worker beyond this limit.
+    with local_client(processes=True, memory_limit=idle + 200_000_000) as client:
+        trainer = on_cluster(KneserNeyLM(discount=0.5), max_depth=4, client=client)
+        trainer.fit(TextFile(path)).save(model)
+        assert trainer.n_lost_shards_ == 0
+        assert max(client.run(peak_of_memory).values()) < idle + 200_000_000
+        assert any(len(first) > 1 for first, _ in trainer._remote.driver.bounds)
+    one = LanguageModel(KneserNeyLM(discount=0.5), max_depth=4).fit(TextFile(path))
     one.save(tmp_path / "one.sklm")
     assert filecmp.cmp(model, tmp_path / "one.sklm", shallow=False)
 
