@@ -289,8 +289,8 @@ class Cluster:
 
     def shard(self, k: int) -> tuple[Callable[..., tasks.ShardCounts], list]:
         """See `Shards`."""
-        ids = Labels.of_ids(self._labels.n_classes, self._labels.n_symbols)
-        return tasks.merge_parts, [self._count_parts(), k, ids, *self._depth]
+        sizes = self._labels.n_symbols, self._labels.n_classes, *self._depth
+        return tasks.merge_parts, [self._count_parts(), k, *sizes]
 
     def add_up(self, add: Callable, found: list) -> Any:
         """A future of the sum of some results, two by two."""

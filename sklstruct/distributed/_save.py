@@ -87,7 +87,7 @@ def save_native(ask: Ask, plan: NativePlan, folder: str, file: Any) -> None:
     sizes = ask("sizes")
     places, n_shards = ShardPlaces(sizes), len(sizes)
     layout = plan.layout(places)
-    plan.put(file, layout, places)
+    plan.begin(file, layout, places)
     file.flush()
     ask("put", file.name, places, layout.begin)
     blocks = layout.blocks()
@@ -101,8 +101,8 @@ def save_native(ask: Ask, plan: NativePlan, folder: str, file: Any) -> None:
 
 def save_arpa(ask: Ask, plan: ArpaPlan, folder: str, file: Any) -> None:
     """Let the shards make their lines, and copy them to their places."""
-    n_lines, listed, begin = zip(*ask("give", folder))
-    sizes = ask("write", folder, list(begin))
+    n_lines, listed = zip(*ask("give", folder))
+    sizes = ask("write", folder)
     n_marks, marks = plan.lines_of_marks(np.concatenate(listed))
     counts = [sum(some) for some in zip(*n_lines)]
     counts[0] += sum(words.size for words in listed) + n_marks

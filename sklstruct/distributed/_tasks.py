@@ -206,7 +206,7 @@ class ShardCounts(NamedTuple):
     """The counts of a shard, in a file of its worker."""
 
     run: Run
-    labels: Labels
+    n_classes: int
     max_depth: int
     depth: int
 
@@ -215,20 +215,22 @@ class ShardCounts(NamedTuple):
         """Write counts to a file of this worker."""
         folder = get_worker().local_directory
         run = Run.of_pairs(counted.pairs, counted.count, folder)
-        return cls(run, counted.labels, counted.max_depth, counted.depth)
+        return cls(run, counted.labels.n_classes, counted.max_depth, counted.depth)
 
     def load(self) -> Counted:
         """The counts in memory."""
-        return Counted(*self.run.pairs(), self.labels, self.max_depth, self.depth)
+        labels = Labels.of_ids(self.n_classes, self.run.n_symbols)
+        return Counted(*self.run.pairs(), labels, self.max_depth, self.depth)
 
 
 def merge_parts(
-    parts: list[tuple[str, str]], shard: int, labels: Labels, max_depth: int, depth: int
+    parts: list[tuple[str, str]], shard: int, n_symbols: int, *sizes: int
 ) -> ShardCounts:
-    """The counts of a shard; see `merge_runs`."""
-    n_symbols = need_symbols(labels, "counting")
-    run = merge_runs(parts, shard, n_symbols)
-    return ShardCounts(run, labels, max_depth, depth)
+    """The counts of a shard; see `merge_runs`.
+
+    sizes: the other fields of `ShardCounts`.
+    """
+    return ShardCounts(merge_runs(parts, shard, n_symbols), *sizes)
 
 
 def merge_runs(parts: list[tuple[str, str]], shard: int, n_symbols: int) -> Run:
@@ -488,10 +490,12 @@ class ShardFit:
 
         self._run = run
         self._lockstep: Lockstep | None = None
-        self._given: list = []  # all answers, if the fit restarts
+        # All answers, if the fit restarts. A worker has many such shards, none of which
+        # may leave arrays in memory.
+        self._given: Stored | None = None
         # The number and the answer of the last call, in case that the client could not
         # receive it: there is one call to a shard at a time.
-        self._last = -1, Request(DONE)
+        self._last: tuple[int, Any] = -1, Request(DONE)
         self._packed = b""
 
     def n_levels(self) -> int:
@@ -513,8 +517,12 @@ class ShardFit:
             found = Request(DONE, getattr(self, method)(*arguments))
         except Exception as exc:
             found = Request(ERROR, Failure.of(exc))
-        self._last, self._packed = (number, found), b""
+        kept = self._store(found) if self._restarts and method == "advance" else found
+        self._last, self._packed = (number, kept), b""
         return found
+
+    def _store(self, x):
+        return Stored(x, get_worker().local_directory)
 
     # One thread runs the calls to a shard in order: `has_answered` runs after all
     # calls that arrived before it have ended.
@@ -526,7 +534,9 @@ class ShardFit:
     def pack(self) -> int | Failure:
         """Pickle the answer to the last call, for `packed`; its size in bytes."""
         try:
-            self._packed = pickle.dumps(self._last[1], protocol=5)
+            _, found = self._last
+            found = found.load() if isinstance(found, Stored) else found
+            self._packed = pickle.dumps(found, protocol=5)
         except Exception as exc:
             return Failure.of(exc)
         return len(self._packed)
@@ -539,7 +549,9 @@ class ShardFit:
         """Continue with one answer after the other; the request after the last."""
         lockstep = self._lockstep or Lockstep(self._run)
         if self._restarts:
-            self._given = answers = self._given + answers
+            before = self._given.load() if self._given else []
+            answers = before + answers
+            self._given = self._store(answers)
         for answer in answers:
             request = lockstep.advance(answer)
         ended = self._restarts or request.kind == DONE
@@ -548,7 +560,7 @@ class ShardFit:
         self._lockstep = None if ended else lockstep
         if request.kind == DONE:
             model, notes = request.value
-            self._model = Stored(model, get_worker().local_directory)
+            self._model = self._store(model)
             self._n_levels = model.pairs.tree.n_levels
             return Request(DONE, notes)
         if request.kind == ERROR:
@@ -575,6 +587,8 @@ class ShardFit:
                 "all workers see under the same name"
             )
             raise
+        if hasattr(plan, step):  # needs no numbers of the model
+            return getattr(plan, step)(self._shard, *arguments)
         pairs, log_prob, log_backoff, *_ = self._fitted()
         writer = plan.of_shard(self._shard, pairs, log_prob, log_backoff)
         return getattr(writer, step)(*arguments)

@@ -102,6 +102,21 @@ class ArpaPlan:
         blocks = format_rows(rows, self.words, root, self.order, self.precision)
         return len(rows.node), b"".join(bytes(block) for block in blocks)
 
+    def put(
+        self, shard: int, folder: str, path: str, places: Sizes, sizes: Sizes
+    ) -> None:
+        """Copy the lines of a shard, from and to the places of their sections."""
+        with (
+            open(_lines(folder, shard), "rb") as lines,
+            open_there(path) as file,
+        ):
+            for at, size in zip(places[shard], sizes[shard]):
+                file.seek(at)
+                while size:
+                    block = lines.read(min(size, _COPIED))
+                    file.write(block)
+                    size -= len(block)
+
     @property
     def n_shards(self) -> int:
         """Number of shards."""
@@ -183,7 +198,7 @@ class ArpaShard:
 
     # -------------------------------------------------------- transfer of weights
 
-    def give(self, folder: str) -> tuple[list[int], np.ndarray, list[int]]:
+    def give(self, folder: str) -> tuple[list[int], np.ndarray]:
         """Write the weights of contexts for the shards that have their lines.
 
         Returns
@@ -193,23 +208,24 @@ class ArpaShard:
 
         listed : ndarray
             Words that are never predicted, in their order.
-
-        begin : list of int
-            The first byte of the weights for each shard.
         """
-        begin = []
+        # The file begins with the first bytes of the weights for each shard.
+        begin = np.zeros(self._plan.n_shards, dtype=np.int64)
         with open(_weights(folder, self._shard), "wb") as file:
-            for nodes in self._chosen():
-                begin.append(file.tell())
+            begin.tofile(file)
+            for shard, nodes in enumerate(self._chosen()):
+                begin[shard] = file.tell()
                 for rows, weights in self._weights_of(nodes):
                     # Not np.save: the parser of its headers, ast.literal_eval, can
                     # fail in Python 3.11 if several threads of a worker read at once.
                     np.array(rows.shape, dtype=np.int64).tofile(file)
                     rows.astype(np.int32, copy=False).tofile(file)
                     weights.astype(np.float64, copy=False).tofile(file)
+            file.seek(0)
+            begin.tofile(file)
         _, sizes = level_sizes(self._pairs)
         sizes += [0] * (self._plan.order - len(sizes))
-        return sizes, self._last_words(), begin
+        return sizes, self._last_words()
 
     def _weights_of(self, nodes: np.ndarray) -> Iterator[Weights]:
         """Contexts, level by level, and weights; the last of the pieces is empty."""
@@ -257,15 +273,16 @@ class ArpaShard:
 
     # --------------------------------------------------------------------- lines
 
-    def write(self, folder: str, begin: list[list[int]]) -> list[int]:
-        """Write the lines into a file of the folder.
+    def write(self, folder: str) -> list[int]:
+        """Write the lines into a file of the folder, when all shards gave weights.
 
-        begin: what `give` has returned, for each shard. Returns the bytes of each
-        section: unigrams, words that are never predicted, bigrams, and so on.
+        Returns the bytes of each section: unigrams, words that are never predicted,
+        bigrams, and so on.
         """
-        for shard, places in enumerate(begin):
+        for shard in range(self._plan.n_shards):
             with open(_weights(folder, shard), "rb") as file:
-                file.seek(places[self._shard])
+                file.seek(8 * self._shard)
+                file.seek(int(np.fromfile(file, np.int64, 1)[0]))
                 while (shape := np.fromfile(file, np.int64, 2))[0]:
                     rows = np.fromfile(file, np.int32, shape.prod()).reshape(shape)
                     self._take(rows, np.fromfile(file, np.float64, shape[0]))
@@ -287,21 +304,6 @@ class ArpaShard:
                             file.write(block)
                 sizes.append(raw.tell() - at)
         return sizes
-
-    def put(
-        self, folder: str, path: str, places: list[list[int]], sizes: Sizes
-    ) -> None:
-        """Copy the lines; the places and sizes are those of the sections of shards."""
-        with (
-            open(_lines(folder, self._shard), "rb") as lines,
-            open_there(path) as file,
-        ):
-            for at, size in zip(places[self._shard], sizes[self._shard]):
-                file.seek(at)
-                while size:
-                    block = lines.read(min(size, _COPIED))
-                    file.write(block)
-                    size -= len(block)
 
     def _lines(self, order: int) -> Iterator[memoryview]:
         pairs = self._pairs

@@ -55,7 +55,7 @@ class NativePlan:
             arrays[name] = array.dtype, array.size
         return Layout(NATIVE, self._header, arrays)
 
-    def put(self, file: Any, layout: Layout, places: ShardPlaces) -> None:
+    def begin(self, file: Any, layout: Layout, places: ShardPlaces) -> None:
         """Write the entries that no shard has."""
         file.truncate(layout.size)
         for name, size in (("child_ptr", places.n_nodes), ("ptr", places.n_pairs)):
@@ -65,6 +65,17 @@ class NativePlan:
         for name, array in self._arrays.items():
             file.seek(layout.begin[name])
             file.write(array.tobytes())
+
+    def hashes(
+        self, shard: int, path: str, blocks: list[tuple], n_shards: int
+    ) -> list[int]:
+        """The hashes of the blocks whose number modulo n_shards is the shard's."""
+        out = []
+        with open(path, "rb") as file:
+            for _, at, size in blocks[shard::n_shards]:
+                file.seek(at)
+                out.append(hash_bytes(file.read(size)))
+        return out
 
     def of_shard(
         self, shard: int, pairs: Pairs, log_prob: np.ndarray, log_backoff: np.ndarray
@@ -102,12 +113,3 @@ class NativeShard(NamedTuple):
         yield "log_prob", place.pairs_into, log_prob
         log_backoff = self.log_backoff[place.nodes].astype(self.dtype)
         yield "log_backoff", place.nodes_into, log_backoff
-
-    def hashes(self, path: str, blocks: list[tuple], n_shards: int) -> list[int]:
-        """The hashes of the blocks whose number modulo n_shards is the shard's."""
-        out = []
-        with open(path, "rb") as file:
-            for _, at, size in blocks[self.shard :: n_shards]:
-                file.seek(at)
-                out.append(hash_bytes(file.read(size)))
-        return out

@@ -402,7 +402,7 @@ def resident(dask_worker=None):
 
 
 def write_words(path, n):
-    """The first n words of SKLSTRUCT_SAMPLED; else of words as rare as those of text."""
+    """The first n words of SKLSTRUCT_SAMPLED; else n words, as rare as in texts."""
     source = os.environ.get("SKLSTRUCT_SAMPLED")
     with open(path, "w", encoding="utf-8") as out:
         if source is not None:
