@@ -554,8 +554,12 @@ def test_collisions_are_refused(monkeypatch):
     monkeypatch.setattr(fast, "row_keys", keys_of_one_word)
     with pytest.raises(ValueError, match="one key"):
         probing_image(MODELS["order 3"])
-    key, number = np.array([5, 7, 5], np.uint64), np.zeros(3, np.uint32)
-    assert fast.fill(np.zeros(96, np.uint8), 12, key, number, number[:0]) == 2
+    for keys in ([5, 7, 5], [3, 0]):
+        entries = np.zeros((len(keys), 3), np.uint32)
+        entries[:, 0] = keys
+        entries = entries.view(np.uint8).ravel()
+        table = np.zeros(96, np.uint8)
+        assert fast.fill(table, 12, 8, 0, entries, entries.copy()) == -1
 
 
 def test_mean_of_zeros_has_no_sign():
