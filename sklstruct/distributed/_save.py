@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .._files import check_path, packing, write_aside
+from .._files import check_path, compression_of, packing, write_aside
 from ..context_tree._shards import ShardPlaces
 from ..exchange import format_to_write
 from ..exchange._arpa_shards import ArpaPlan
@@ -61,6 +61,11 @@ def save_shards(
     if os.path.exists(path) and not os.path.isfile(path):
         raise ValueError(
             f"path={path!r} must be a regular file: all shards write to it"
+        )
+    if format != "arpa" and compression_of(path, "path") is not None:
+        raise ValueError(
+            f"path={path!r}: the shards write such a file in parts at their places, "
+            "which a compressed file does not have; leave the suffix out"
         )
     if format == "native":
         plan: Any = NativePlan(labels, **options)

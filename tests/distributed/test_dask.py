@@ -999,6 +999,9 @@ def test_a_model_on_its_workers(client, tmp_path):
         model.save(tmp_path / "bad.arpa", precision=16)
     with pytest.raises(ValueError, match="dtype must be 'float64' or 'float32'"):
         model.save(tmp_path / "bad.sklm", dtype="int8")
+    for name in ("model.sklm.gz", "model.bin.xz"):
+        with pytest.raises(ValueError, match=f"{name}'.* leave the suffix out"):
+            model.save(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         model.save(tmp_path / "no" / "model.arpa")
     with pytest.raises(ValueError, match="format must be 'arpa', 'kenlm' or 'native'"):
