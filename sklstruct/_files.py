@@ -12,7 +12,9 @@ import errno
 import io
 import os
 import secrets
+import shutil
 import stat
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -190,6 +192,26 @@ def packing(raw: Any, path: str) -> Iterator[Any]:
 
 
 @contextmanager
+def any_place(file: Any) -> Iterator[tuple[Any, str]]:
+    """A file whose bytes are written and read in any order, and a folder.
+
+    The file is that of `open_write`, or stands for it until the end if that only takes
+    one byte after the other. The folder is for temporary files: beside the file, or
+    that of the system.
+    """
+    given = file.readable()
+    here = os.path.dirname(file.name) if given and hasattr(file, "name") else None
+    with tempfile.TemporaryDirectory(prefix=".", dir=here) as folder:
+        if given:
+            yield file, folder
+            return
+        with open(os.path.join(folder, "image"), "x+b") as image:
+            yield image, folder
+            image.seek(0)
+            shutil.copyfileobj(image, file, 1 << 20)
+
+
+@contextmanager
 def open_there(path: str) -> Iterator[Any]:
     """A file that is there, to write some of its bytes; it is synced at the end."""
     with open(path, "r+b") as file:
@@ -293,7 +315,7 @@ def write_aside(path: str) -> Iterator[Any]:
     folder = os.path.dirname(path)
     aside = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
     try:
-        new = open(aside, "xb")  # noqa: SIM115
+        new = open(aside, "x+b")  # noqa: SIM115
     except FileNotFoundError as exc:
         raise FileNotFoundError(
             exc.errno, f"the folder {folder!r} does not exist", path

@@ -2,9 +2,9 @@
 
 No line and no number of the model passes through the client, which makes an empty file
 and a folder beside it that all workers see. The shards go through the steps of
-`ArpaShard` or `NativeShard`, all at once, and exchange what they need by files in that
-folder. A step depends on the model, its arguments and these files alone, so that a
-restored shard repeats the step in which it was lost and no other.
+`ArpaShard`, `ProbingShard` or `NativeShard`, all at once, and exchange what they need
+by files in that folder. A step depends on the model, its arguments and these files
+alone, so that a restored shard repeats the step in which it was lost and no other.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from typing import Any
 
 import numpy as np
 
-from .._files import check_path, packing, write_aside
+from .._files import check_path, compression_of, packing, write_aside
 from ..context_tree._shards import ShardPlaces
 from ..exchange import format_to_write
 from ..exchange._arpa_shards import ArpaPlan
 from ..exchange._arpa_write import END, header, section_header
 from ..exchange._container import hash_of
+from ..exchange._kenlm_shards import ProbingPlan
 from ..exchange._native_shards import NativePlan
+from ..exchange._probing import finish
 from ..symbols import Labels
 from ._driver import ShardDriver
 from ._tasks import PLAN
@@ -60,16 +62,25 @@ def save_shards(
         raise ValueError(
             f"path={path!r} must be a regular file: all shards write to it"
         )
-    if format == "arpa":
-        n_levels = max(driver.ask_all("n_levels"))
-        plan: Any = ArpaPlan(labels, driver.bounds, n_levels, path, **options)
-        save: Callable = save_arpa
-    elif format == "native":
-        plan, save = NativePlan(labels, **options), save_native
+    if format != "arpa" and compression_of(path, "path") is not None:
+        raise ValueError(
+            f"path={path!r}: the shards write such a file in parts at their places, "
+            "which a compressed file does not have; leave the suffix out"
+        )
+    if format == "native":
+        plan: Any = NativePlan(labels, **options)
+        save: Callable = save_native
+    elif format in ("arpa", "kenlm"):
+        facts = labels, driver.bounds, max(driver.ask_all("n_levels"))
+        if format == "arpa":
+            plan, save = ArpaPlan(*facts, path, **options), save_arpa
+        else:
+            plan, save = ProbingPlan(*facts, **options), save_probing
     else:
         raise ValueError(
-            f"format must be 'arpa' or 'native' while the model is on workers, got "
-            f"{format!r}; save a native file, and LanguageModel.load(file) writes it"
+            "format must be 'arpa', 'kenlm' or 'native' while the model is on workers, "
+            f"got {format!r}; save a native file, and LanguageModel.load(file) writes "
+            "the other formats"
         )
     with write_aside(path) as file:
         folder = f"{file.name}.parts"
@@ -103,9 +114,6 @@ def save_arpa(ask: Ask, plan: ArpaPlan, folder: str, file: Any) -> None:
     """Let the shards make their lines, and copy them to their places."""
     n_lines, listed = zip(*ask("give", folder))
     sizes = ask("write", folder)
-    n_marks, marks = plan.lines_of_marks(np.concatenate(listed))
-    counts = [sum(some) for some in zip(*n_lines)]
-    counts[0] += sum(words.size for words in listed) + n_marks
 
     def put(text: bytes) -> None:
         packed = io.BytesIO()
@@ -120,14 +128,26 @@ def save_arpa(ask: Ask, plan: ArpaPlan, folder: str, file: Any) -> None:
             mine.append(file.tell())
             file.seek(size[section], os.SEEK_CUR)
 
-    put(header(counts))
+    put(header(plan.counts(n_lines, listed)))
     for order in range(1, plan.order + 1):
         put(section_header(order))
         leave(0 if order == 1 else order)
         if order == 1:
             leave(1)
-            put(marks)
+            put(plan.lines(plan.marks(listed)))
         put(b"\n")
     put(END)
     file.flush()
     ask("put", folder, file.name, places, sizes)
+
+
+def save_probing(ask: Ask, plan: ProbingPlan, folder: str, file: Any) -> None:
+    """Let the shards put their n-grams into the parts of tables, and fill these."""
+    n_rows, listed = zip(*ask("give", folder))
+    counts = plan.counts(n_rows, listed)
+    layout = plan.layout(counts)
+    plan.begin(file, layout, plan.marks(listed))
+    file.flush()
+    ask("write", folder, file.name, counts)
+    for beyond in ask("fill", folder, file.name, counts):
+        finish(file, layout, beyond)

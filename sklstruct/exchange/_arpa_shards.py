@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -42,14 +43,14 @@ _MOST_WEIGHTS = 1 << 18
 _MOST_LINES = 1 << 17
 _COPIED = 1 << 20  # bytes
 
-# Contexts with their weights, the oldest symbol first: (n, k) and (n,) of one length k.
+# Contexts with their numbers, the oldest symbol first: (n, k) and (n,) of one length k.
 Weights = tuple[np.ndarray, np.ndarray]
 # Bytes, or first bytes, of the sections of each shard.
 Sizes = list[list[int]]
 
 
-class ArpaPlan:
-    """The facts that all shards of a file need.
+class NGramPlan:
+    """The facts that all shards of a file of n-grams need.
 
     Parameters
     ----------
@@ -62,16 +63,67 @@ class ArpaPlan:
     n_levels : int
         Number of levels of the whole tree.
 
+    Raises
+    ------
+    ValueError
+        If a symbol cannot be written.
+    """
+
+    def __init__(
+        self, labels: Labels, bounds: list[tuple[Prefix, Prefix]], n_levels: int
+    ) -> None:
+        self.words = FileWords(labels)
+        self.first = [first for first, _ in bounds]
+        self.n_shards = len(bounds)
+        self.order = max(2, n_levels)
+
+    def owners(self, contexts: np.ndarray, n_symbols: int) -> np.ndarray:
+        """The shard of each context; (n, length), the newest symbol first."""
+        width = max(map(len, self.first))
+        first = [
+            prefix_keys(np.array([prefix]), width, n_symbols)[0]
+            for prefix in self.first
+        ]
+        keys = prefix_keys(contexts, width, n_symbols)
+        return np.searchsorted(first, keys, side="right") - 1
+
+    def counts(self, n_rows: list[list[int]], listed: list[np.ndarray]) -> list[int]:
+        """n-grams of each order, from what `ShardNGrams.give` has returned."""
+        counts = [sum(some) for some in zip(*n_rows)]
+        counts[0] += sum(words.size for words in listed)
+        counts[0] += self.marks(listed).node.size
+        return counts
+
+    def marks(self, listed: list[np.ndarray]) -> NgramRows:
+        """The unigrams that no shard has; listed: words they have besides the
+        classes."""
+        found = np.concatenate(listed)
+        left = [
+            mark
+            for mark in (self.words.special["start"], self.words.special["end"])
+            if mark >= self.words.n_classes and mark not in found
+        ]
+        return self.unigrams(np.array(left, dtype=np.int32), np.zeros(len(left)))
+
+    def unigrams(self, words: np.ndarray, log_backoff: np.ndarray) -> NgramRows:
+        """Unigrams of words that are never predicted."""
+        log_prob = marks_of_unigrams(self.words, words)
+        return NgramRows(np.zeros_like(words), words, log_prob, log_backoff)
+
+
+class ArpaPlan(NGramPlan):
+    """The facts that all shards of an ARPA file need.
+
+    Parameters
+    ----------
+    labels, bounds, n_levels
+        As of `NGramPlan`.
+
     path : str
         The file, whose suffix says how it is packed.
 
     precision : int, default=None
         As of `write`.
-
-    Raises
-    ------
-    ValueError
-        If a symbol cannot be written, or `precision` is out of range.
     """
 
     def __init__(
@@ -83,24 +135,9 @@ class ArpaPlan:
         precision: int | None = None,
     ) -> None:
         check_precision(precision)
+        super().__init__(labels, bounds, n_levels)
         self.precision = precision
         self.path = path
-        self.words = FileWords(labels)
-        self._first = [first for first, _ in bounds]
-        self.order = max(2, n_levels)
-
-    def lines_of_marks(self, listed: np.ndarray) -> tuple[int, bytes]:
-        """Number and lines of the unigrams that no shard has; listed: words they have
-        besides the classes."""
-        left = [
-            mark
-            for mark in (self.words.special["start"], self.words.special["end"])
-            if mark >= self.words.n_classes and mark not in listed
-        ]
-        rows = self.unigrams(np.array(left, dtype=np.int32), np.zeros(len(left)))
-        root = ContextTree(np.array([-1]), np.array([-1]))
-        blocks = format_rows(rows, self.words, root, self.order, self.precision)
-        return len(rows.node), b"".join(bytes(block) for block in blocks)
 
     def put(
         self, shard: int, folder: str, path: str, places: Sizes, sizes: Sizes
@@ -117,20 +154,11 @@ class ArpaPlan:
                     file.write(block)
                     size -= len(block)
 
-    @property
-    def n_shards(self) -> int:
-        """Number of shards."""
-        return len(self._first)
-
-    def owners(self, contexts: np.ndarray, n_symbols: int) -> np.ndarray:
-        """The shard of each context; (n, length), the newest symbol first."""
-        width = max(map(len, self._first))
-        first = [
-            prefix_keys(np.array([prefix]), width, n_symbols)[0]
-            for prefix in self._first
-        ]
-        keys = prefix_keys(contexts, width, n_symbols)
-        return np.searchsorted(first, keys, side="right") - 1
+    def lines(self, rows: NgramRows) -> bytes:
+        """The lines of some unigrams."""
+        root = ContextTree(np.array([-1]), np.array([-1]))
+        blocks = format_rows(rows, self.words, root, self.order, self.precision)
+        return b"".join(bytes(block) for block in blocks)
 
     def of_shard(
         self, shard: int, pairs: Pairs, log_prob: np.ndarray, log_backoff: np.ndarray
@@ -138,18 +166,13 @@ class ArpaPlan:
         """The lines of a shard."""
         return ArpaShard(self, shard, pairs, log_prob, log_backoff)
 
-    def unigrams(self, words: np.ndarray, log_backoff: np.ndarray) -> NgramRows:
-        """Unigrams of words that are never predicted."""
-        log_prob = marks_of_unigrams(self.words, words)
-        return NgramRows(np.zeros_like(words), words, log_prob, log_backoff)
 
-
-class ArpaShard:
-    """The lines of one shard. Its methods are the steps of writing the file.
+class ShardNGrams:
+    """The n-grams of one shard, for a file.
 
     Parameters
     ----------
-    plan : ArpaPlan
+    plan : NGramPlan
         The file.
 
     shard : int
@@ -164,9 +187,12 @@ class ArpaShard:
         If a suffix of an n-gram is missing, or a weight is beyond what a file can hold.
     """
 
+    # The number of an n-gram that is not a context.
+    _absent: np.generic = np.float64(0.0)
+
     def __init__(
         self,
-        plan: ArpaPlan,
+        plan: Any,
         shard: int,
         pairs: Pairs,
         log_prob: np.ndarray,
@@ -179,10 +205,9 @@ class ArpaShard:
         self._log_prob, self._log_backoff = log_prob, log_backoff
         self._class = plan.words.class_of_symbol
         tree = pairs.tree
-        # Below the highest order all lines have a third column, of 0 where the n-gram
-        # is not a context.
+        # Below the highest order all n-grams have a weight.
         below = min(tree.n_levels, plan.order - 1)
-        self._weight = np.zeros(pairs.level(below - 1).stop)
+        self._weight = np.full(pairs.level(below - 1).stop, self._absent)
         first, _ = pairs.own(1)
         never = first.start + np.flatnonzero(self._class[tree.symbol[first]] < 0)
         self._never = never.astype(np.int32)
@@ -196,6 +221,10 @@ class ArpaShard:
             "whole model can be given; save compute(), or a native file"
         )
 
+    def _numbers_of(self, nodes: np.ndarray) -> np.ndarray:
+        """The weights of contexts as numbers of the file, of the type of `_absent`."""
+        return log10_backoffs(self._log_backoff[nodes])
+
     # -------------------------------------------------------- transfer of weights
 
     def give(self, folder: str) -> tuple[list[int], np.ndarray]:
@@ -204,7 +233,7 @@ class ArpaShard:
         Returns
         -------
         sizes : list of int
-            Number of lines of each order.
+            Number of n-grams of each order.
 
         listed : ndarray
             Words that are never predicted, in their order.
@@ -220,7 +249,7 @@ class ArpaShard:
                     # fail in Python 3.11 if several threads of a worker read at once.
                     np.array(rows.shape, dtype=np.int64).tofile(file)
                     rows.astype(np.int32, copy=False).tofile(file)
-                    weights.astype(np.float64, copy=False).tofile(file)
+                    weights.tofile(file)
             file.seek(0)
             begin.tofile(file)
         _, sizes = level_sizes(self._pairs)
@@ -235,26 +264,35 @@ class ArpaShard:
             for at in range(a, b, _MOST_WEIGHTS):
                 some = nodes[at : min(at + _MOST_WEIGHTS, b)]
                 rows = node_contexts(tree, some, level)
-                yield rows, log10_backoffs(self._log_backoff[some])
-        yield np.empty((0, 1), dtype=np.int32), np.empty(0)
+                yield rows, self._numbers_of(some)
+        yield np.empty((0, 1), dtype=np.int32), self._weight[:0]
 
     def _chosen(self) -> list[np.ndarray]:
-        """The contexts whose lines each shard has, in rising order."""
+        """The contexts whose n-grams each shard has, in rising order."""
         tree = self._pairs.tree
         owner = np.full(tree.n_nodes, -1, dtype=np.int32)
         for level in range(1, tree.n_levels):
             nodes, _ = self._pairs.own(level)
             for at in range(nodes.start, nodes.stop, _MOST_WEIGHTS):
-                here = np.arange(
-                    at, min(at + _MOST_WEIGHTS, nodes.stop), dtype=np.int32
-                )
-                # The line of "h y" is at the context h.
+                stop = min(at + _MOST_WEIGHTS, nodes.stop)
+                here = np.arange(at, stop, dtype=np.int32)
+                # The n-gram "h y" is at the context h.
                 before = node_contexts(tree, here, level)[:, -2::-1]
                 owner[here] = self._plan.owners(before, tree.n_symbols)
         owner[self._never] = -1
         order = np.argsort(owner, kind="stable").astype(np.int32)
         cuts = np.searchsorted(owner, np.arange(self._plan.n_shards + 1), sorter=order)
         return [order[a:b] for a, b in pairwise(cuts.tolist())]
+
+    def _fetch(self, folder: str) -> None:
+        """Read the weights of the n-grams, which all shards gave."""
+        for shard in range(self._plan.n_shards):
+            with open(_weights(folder, shard), "rb") as file:
+                file.seek(8 * self._shard)
+                file.seek(int(np.fromfile(file, np.int64, 1)[0]))
+                while (shape := np.fromfile(file, np.int64, 2))[0]:
+                    rows = np.fromfile(file, np.int32, shape.prod()).reshape(shape)
+                    self._take(rows, np.fromfile(file, self._weight.dtype, shape[0]))
 
     def _take(self, rows: np.ndarray, weights: np.ndarray) -> None:
         """Put weights of contexts beside the pairs whose lines they belong to."""
@@ -271,41 +309,10 @@ class ArpaShard:
             raise self._not_closed()
         self._weight[found] = weights
 
-    # --------------------------------------------------------------------- lines
+    # -------------------------------------------------------------------- n-grams
 
-    def write(self, folder: str) -> list[int]:
-        """Write the lines into a file of the folder, when all shards gave weights.
-
-        Returns the bytes of each section: unigrams, words that are never predicted,
-        bigrams, and so on.
-        """
-        for shard in range(self._plan.n_shards):
-            with open(_weights(folder, shard), "rb") as file:
-                file.seek(8 * self._shard)
-                file.seek(int(np.fromfile(file, np.int64, 1)[0]))
-                while (shape := np.fromfile(file, np.int64, 2))[0]:
-                    rows = np.fromfile(file, np.int32, shape.prod()).reshape(shape)
-                    self._take(rows, np.fromfile(file, np.float64, shape[0]))
-        sections: list[Iterator] = [
-            self._lines(order) for order in range(1, self._plan.order + 1)
-        ]
-        # The unigrams that have only a back-off weight.
-        weights = log10_backoffs(self._log_backoff[self._never])
-        unigrams = self._plan.unigrams(self._last_words(), weights)
-        sections.insert(1, self._format(unigrams))
-        sizes = []
-        with open(_lines(folder, self._shard), "wb") as raw:
-            for section in sections:
-                at = raw.tell()
-                first = next(section, None)
-                if first is not None:  # a packed part takes bytes, even if empty
-                    with packing(raw, self._plan.path) as file:
-                        for block in chain([first], section):
-                            file.write(block)
-                sizes.append(raw.tell() - at)
-        return sizes
-
-    def _lines(self, order: int) -> Iterator[memoryview]:
+    def _rows(self, order: int) -> Iterator[tuple[NgramRows, slice]]:
+        """n-grams of an order, and their pairs."""
         pairs = self._pairs
         if order > pairs.tree.n_levels:
             return
@@ -319,13 +326,46 @@ class ArpaShard:
             if order < self._plan.order:
                 weight = self._weight[slots]
             log_prob = log10_probs(self._log_prob[slots])
-            yield from self._format(
-                NgramRows(node, pairs.target[slots], log_prob, weight)
-            )
+            yield NgramRows(node, pairs.target[slots], log_prob, weight), slots
+
+    def _never_rows(self) -> NgramRows:
+        """The unigrams that have only a back-off weight."""
+        return self._plan.unigrams(self._last_words(), self._numbers_of(self._never))
 
     def _last_words(self):
         """The words of the contexts that end in one that is never predicted."""
         return self._plan.words.of_symbol[self._pairs.tree.symbol[self._never]]
+
+
+class ArpaShard(ShardNGrams):
+    """The lines of one shard. Its methods are the steps of writing the file."""
+
+    def write(self, folder: str) -> list[int]:
+        """Write the lines into a file of the folder, when all shards gave weights.
+
+        Returns the bytes of each section: unigrams, words that are never predicted,
+        bigrams, and so on.
+        """
+        self._fetch(folder)
+        sections: list[Iterator] = [
+            self._lines(order) for order in range(1, self._plan.order + 1)
+        ]
+        sections.insert(1, self._format(self._never_rows()))
+        sizes = []
+        with open(_lines(folder, self._shard), "wb") as raw:
+            for section in sections:
+                at = raw.tell()
+                first = next(section, None)
+                if first is not None:  # a packed part takes bytes, even if empty
+                    with packing(raw, self._plan.path) as file:
+                        for block in chain([first], section):
+                            file.write(block)
+                sizes.append(raw.tell() - at)
+        return sizes
+
+    def _lines(self, order: int) -> Iterator[memoryview]:
+        for rows, _ in self._rows(order):
+            yield from self._format(rows)
 
     def _format(self, rows):
         plan, tree = self._plan, self._pairs.tree

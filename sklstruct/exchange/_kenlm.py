@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from .._files import any_place
 from ..backoff import BackoffModel
 from . import _probing, _trie
 from ._arpa_read import Section, build_model, decode_words
@@ -26,26 +29,42 @@ from ._kenlm_ngrams import File, NGrams
 # ---------------------------------------------------------------------- writing
 
 
-def probing_image(model: BackoffModel, *, multiplier: float = 1.5) -> np.ndarray:
+def probing_image(model: BackoffModel, **options: Any) -> np.ndarray:
     """The bytes of the file of a model; see `sklstruct.exchange.write`."""
-    if not (isinstance(multiplier, float | int) and 1.0 < multiplier <= 100.0):
-        raise ValueError(
-            f"multiplier must be above 1 and at most 100, got {multiplier!r}"
-        )
-    ngrams = NGrams(model, by_hash=False)
-    n_words = ngrams.words.n_words
-    layout = probing_layout(ngrams.counts, n_words, float(np.float32(multiplier)))
-    image = ngrams.image(layout)
-    _probing.fill(image, layout, ngrams)
-    return image
+    file = io.BytesIO()
+    write_probing(model, **options)(file)
+    return np.frombuffer(file.getbuffer(), dtype=np.uint8)
 
 
 def write_probing(
     model: BackoffModel, *, multiplier: float = 1.5
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    image = probing_image(model, multiplier=multiplier)
-    return lambda file: file.write(image.data)
+    check_multiplier(multiplier)
+    ngrams = NGrams(model, by_hash=False)
+    layout = probing_layout(ngrams.counts, ngrams.words.n_words, multiplier)
+
+    def store(file: Any) -> None:
+        with any_place(file) as (image, folder):
+            _probing.begin(image, layout, ngrams.ids.spelling(ngrams.words))
+            entries = _probing.ngram_entries(
+                image, layout, ngrams.parts(), ngrams.ids, ngrams.parent,
+                ngrams.word_of_node,
+            )  # fmt: skip
+            words = [_probing.word_entries(ngrams.ids)]
+            _probing.put_entries(folder, 0, layout, chain(words, entries))
+            beyond = _probing.fill(image, folder, layout)
+            _probing.finish(image, layout, beyond)
+
+    return store
+
+
+def check_multiplier(multiplier: Any) -> None:
+    """ValueError if tables cannot have so many buckets for each n-gram."""
+    if not (isinstance(multiplier, float | int) and 1.0 < multiplier <= 100.0):
+        raise ValueError(
+            f"multiplier must be above 1 and at most 100, got {multiplier!r}"
+        )
 
 
 def write_trie(

@@ -119,7 +119,7 @@ def _after_counts(order: int) -> int:
 
 def probing_layout(counts: list[int], n_words: int, multiplier: float) -> Layout:
     """The hash tables of a file of so many n-grams."""
-    order = len(counts)
+    order, multiplier = len(counts), float(np.float32(multiplier))
     at = _after_counts(order) + 8
     parts = []
     for width, n in [

@@ -8,14 +8,19 @@ import numpy as np
 
 from .._checks import check_byte_order
 from ..backoff import BackoffModel
+from ..context_tree import ContextTree
 from ._arpa_write import NgramRows, sections_of
 from ._kenlm_fast import MOST_ORDER
 from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Layout, put_header
 from ._probing_fast import hash_words
+from ._words import FileWords
 
 # The n-grams of an order that a file holds: (n, order) int32 words, the oldest first,
 # and the bits of probabilities and weights.
 Found = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+# An order, some of its n-grams, and the bits of their probabilities and weights.
+Part = tuple[int, NgramRows, np.ndarray, np.ndarray]
 
 
 class File:
@@ -28,8 +33,8 @@ class File:
         return ValueError(f"{self.label}: {message}")
 
 
-class NGrams:
-    """The n-grams of a model for a KenLM binary.
+class WordIds:
+    """The ids of words in a file.
 
     Attributes
     ----------
@@ -39,6 +44,46 @@ class NGrams:
     id_of : uint32 ndarray of shape (n_words,)
         The id of each word in the file: 0 for ``<unk>``; of a trie, the others by their
         hashes, else in their order.
+    """
+
+    def __init__(self, words: FileWords, *, by_hash: bool) -> None:
+        unknown, n = words.special["unknown"], words.n_words
+        self.hashes = np.empty(n, dtype=np.uint64)
+        hash_words(words.text, words.ptr, self.hashes)
+        order = np.argsort(self.hashes) if by_hash else np.arange(n)
+        order = np.concatenate([[unknown], order[order != unknown]])
+        self.id_of = np.empty(n, dtype=np.uint32)
+        self.id_of[order] = np.arange(n, dtype=np.uint32)
+
+    def spelling(self, words: FileWords) -> bytes:
+        """The words in the order of their ids, each with a NUL after it."""
+        order = np.argsort(self.id_of).tolist()
+        return b"".join(words.spelling[i] + b"\0" for i in order)
+
+    def oldest(self, words: FileWords, tree: ContextTree) -> np.ndarray:
+        """The id of the oldest word of each node."""
+        out = np.zeros(tree.n_nodes, dtype=np.uint32)
+        out[1:] = self.id_of[words.of_symbol][tree.symbol[1:]]
+        return out
+
+
+def check_order(order: int) -> None:
+    """ValueError if no file can have this order, or this machine cannot write any."""
+    check_byte_order("KenLM binaries")
+    if order > MOST_ORDER:
+        raise ValueError(
+            f"model is of order {order}; KenLM binaries are written up to order "
+            f"{MOST_ORDER}"
+        )
+
+
+class NGrams:
+    """The n-grams of a model for a KenLM binary.
+
+    Attributes
+    ----------
+    words, ids : FileWords, WordIds
+        The words.
 
     counts : list of int
         n-grams of each order.
@@ -48,40 +93,25 @@ class NGrams:
     """
 
     def __init__(self, model: BackoffModel, *, by_hash: bool) -> None:
-        check_byte_order("KenLM binaries")
-        if model.order > MOST_ORDER:
-            raise ValueError(
-                f"model is of order {model.order}; KenLM binaries are written up to "
-                f"order {MOST_ORDER}"
-            )
+        check_order(model.order)
         self._sections, self.words = sections_of(model)
         self.counts = self._sections.counts
-        unknown, n = self.words.special["unknown"], self.words.n_words
-        self.hashes = np.empty(n, dtype=np.uint64)
-        hash_words(self.words.text, self.words.ptr, self.hashes)
-        order = np.arange(n)
-        if by_hash:
-            order = np.argsort(self.hashes)
-        order = np.concatenate([[unknown], order[order != unknown]])
-        self.id_of = np.empty(n, dtype=np.uint32)
-        self.id_of[order] = np.arange(n, dtype=np.uint32)
-        self.spelling = b"".join(self.words.spelling[i] + b"\0" for i in order.tolist())
+        self.ids = WordIds(self.words, by_hash=by_hash)
         tree = self._sections.closed.tree
         self.parent = tree.parent
-        self.word_of_node = np.zeros(tree.n_nodes, dtype=np.uint32)
-        of_symbol = self.id_of[self.words.of_symbol]
-        self.word_of_node[1:] = of_symbol[tree.symbol[1:]]
+        self.word_of_node = self.ids.oldest(self.words, tree)
 
     def image(self, layout: Layout) -> np.ndarray:
         """The bytes of a file whose tables are empty, and <unk> is not there."""
-        image = np.zeros(layout.end + len(self.spelling), dtype=np.uint8)
+        spelling = self.ids.spelling(self.words)
+        image = np.zeros(layout.end + len(spelling), dtype=np.uint8)
         put_header(layout, image)
-        image[layout.end :] = np.frombuffer(self.spelling, np.uint8)
+        image[layout.end :] = np.frombuffer(spelling, np.uint8)
         layout.unigrams.of(image)[:4] = ABSENT.reshape(1).view(np.uint8)
         return image
 
-    def parts(self) -> Iterator[tuple[int, NgramRows, np.ndarray, np.ndarray]]:
-        """(order, n-grams, bits of their probabilities and weights), part by part."""
+    def parts(self) -> Iterator[Part]:
+        """The n-grams of each order, part by part."""
         sections, closed = self._sections, self._sections.closed
         begins = np.diff(closed.pair_ptr) > 0
         for rows in sections.never:  # "h w" with w never predicted begins with h
@@ -96,28 +126,38 @@ class NGrams:
         ] + [set()]
         for k, (never, more) in enumerate(zip(sections.never, longer)):
             for rows, pairs in sections.pairs(k):
-                yield k + 1, rows, *_numbers(rows, begins[rows.own], ends[pairs])
+                yield k + 1, rows, *bits_of(rows, begins[rows.own], ends[pairs])
             both = zip(never.node.tolist(), never.last.tolist())
             ending = np.array([row in more for row in both], dtype=bool)
-            yield k + 1, never, *_numbers(never, begins[never.own], ending)
+            yield k + 1, never, *bits_of(never, begins[never.own], ending)
 
 
-def _numbers(
+def bits_of(
     rows: NgramRows, begins: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The bits of probability and weight of n-grams.
 
     begins, ends: whether some longer n-gram begins with each n-gram, and ends with it.
-    The sign of the probability holds `ends`, that of a weight of 0 `begins`.
     """
+    return prob_bits(rows.log_prob, ends), weight_bits(rows.log_backoff, begins)
+
+
+def prob_bits(log_prob: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The bits of log10-probabilities; the sign holds `ends`."""
     with np.errstate(over="ignore"):  # beyond the range: -inf, as KenLM reads it
-        prob = rows.log_prob.astype(np.float32).view(np.uint32)
-        weight = rows.log_backoff.astype(np.float32)
+        prob = log_prob.astype(np.float32).view(np.uint32)
     prob |= SIGN
     prob[ends] ^= SIGN
+    return prob
+
+
+def weight_bits(log_backoff: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    """The bits of log10-weights; the sign of a weight of 0 holds `begins`."""
+    with np.errstate(over="ignore"):
+        weight = log_backoff.astype(np.float32)
     none = weight == 0.0
     bits = weight.view(np.uint32)
     bits[none] = 0  # -0 means: begins no longer n-gram
     none &= ~begins
     bits[none] = NO_LONGER
-    return prob, bits
+    return bits

@@ -5,8 +5,12 @@ weight]). An n-gram w_1 ... w_n of word ids has the key
 
     key(w_n) = w_n,   key(w_k ... w_n) = key(w_{k+1} ... w_n) A  xor  (1 + w_k) C
 
-modulo 2^64, and stands in bucket key mod B or, where that is taken, in the next
-free one; key 0 marks an empty bucket.
+modulo 2^64, and stands in bucket key mod B, its home, or in a later one without an empty bucket
+between; key 0 marks an empty bucket. Which entry stands where is free, and KenLM's
+programs let it depend on the order in which they come. Here no entry passes one of a
+larger key on its way from its home. One table alone is so, as of the entries that want
+a bucket the smallest has it (O. Amble, D. E. Knuth, "Ordered hash tables", The Computer
+Journal 17, 1974). Parts of it can be filled one by one, in any order.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -14,7 +18,7 @@ from libc.string cimport memcpy
 
 from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
-from ._kenlm_fast cimport MIDDLE, MOST, added, find, moved, murmur, read64
+from ._kenlm_fast cimport LONGEST, MIDDLE, MOST, added, find, moved, murmur, read64
 
 import numpy as np
 
@@ -87,61 +91,112 @@ def row_keys(
             out[i] = key
 
 
-cdef inline int64_t free_bucket(
-    const uint8_t* table, int64_t width, uint64_t n, uint64_t key, uint64_t at
-) noexcept nogil:
-    """Index of the free bucket for a key, from bucket key mod n on; -1 if the table
-    holds the key."""
-    cdef uint64_t found
-    while True:
-        found = read64(table + at * width)
-        if found == 0:
-            return <int64_t>at
-        if found == key:
-            return -1
-        at += 1
-        if at == n:
-            at = 0
-
-
-def fill(
-    uint8_t[::1] table,
-    int64_t width,
+def group(
     const uint64_t[::1] key,
     const uint32_t[::1] first,
     const uint32_t[::1] second,
+    uint64_t n,
+    uint64_t n_in_part,
+    uint8_t[::1] out,
+    int64_t[::1] start,
 ):
-    """Put (key, first[, second]) into a table of zeros.
+    """Write entries (key, first[, second]), grouped by the parts of a table.
 
-    The rows are put in their order, in blocks whose buckets are prefetched. Returns a
-    row that has the key of another row or a key of 0, -1 if no row has.
-    second: empty where a bucket has one number.
+    second : empty where a bucket has one number
+    n, n_in_part : buckets of the table and of a part
+    out : the entries, each of the bytes of a bucket
+    start : the first entry of each part, and the number of entries
     """
-    cdef uint64_t n = table.shape[0] // width
-    cdef uint64_t[BLOCK] home
-    cdef int64_t i, at, begin = 0, stop, wrong = -1
-    cdef uint8_t* bucket
+    cdef int64_t i, at, n_parts = start.shape[0] - 1
     cdef bint two = second.shape[0] > 0
+    cdef int64_t width = MIDDLE if two else LONGEST
+    parts = np.empty(key.shape[0], dtype=np.int32)
+    cdef int32_t[::1] part = parts
     with nogil:
-        while begin < key.shape[0] and wrong < 0:
-            stop = min(begin + BLOCK, key.shape[0])
+        start[:] = 0
+        for i in range(key.shape[0]):
+            part[i] = <int32_t>(key[i] % n // n_in_part)
+            start[part[i] + 1] += 1
+        for i in range(n_parts):
+            start[i + 1] += start[i]
+        for i in range(key.shape[0]):
+            at = start[part[i]] * width
+            start[part[i]] += 1
+            memcpy(&out[at], &key[i], 8)
+            memcpy(&out[at + 8], &first[i], 4)
+            if two:
+                memcpy(&out[at + 12], &second[i], 4)
+        for i in range(n_parts, 0, -1):
+            start[i] = start[i - 1]
+        start[0] = 0
+
+
+def fill(
+    uint8_t[::1] part,
+    int64_t width,
+    uint64_t n,
+    int64_t first,
+    const uint8_t[::1] entries,
+    uint8_t[::1] beyond,
+):
+    """Put entries into a part of a table, whose first bucket is number `first` of n.
+
+    Of two entries that want a bucket the smaller key gets it, and the other moves on.
+    So the table is the same for any order of the entries, and an entry that meets its
+    own key is found. The rows are put in blocks whose buckets are prefetched.
+
+    Parameters
+    ----------
+    first : -1 for entries that come from the part before, and begin at its end
+    entries : of the bytes of a bucket each
+    beyond : output, as long: entries that want the bucket after the part
+
+    Returns
+    -------
+    n_beyond : int
+        -1 if two entries have one key, or an entry has a key of 0.
+    """
+    cdef uint64_t[BLOCK] home
+    cdef uint8_t[MIDDLE] moving, resident
+    cdef uint64_t key, found, at, size = part.shape[0] // width
+    cdef int64_t i, begin = 0, stop, n_entries = entries.shape[0] // width, n_beyond = 0
+    cdef uint8_t* bucket
+    with nogil:
+        while begin < n_entries and n_beyond >= 0:
+            stop = min(begin + BLOCK, n_entries)
             for i in range(begin, stop):
-                home[i - begin] = key[i] % n
-                prefetch(&table[0] + home[i - begin] * width, 1)
+                at = 0
+                if first >= 0:
+                    at = read64(&entries[i * width]) % n - <uint64_t>first
+                home[i - begin] = at
+                prefetch(&part[0] + home[i - begin] * width, 1)
             for i in range(begin, stop):
-                at = -1
-                if key[i]:
-                    at = free_bucket(&table[0], width, n, key[i], home[i - begin])
-                if at < 0:
-                    wrong = i
+                memcpy(moving, &entries[i * width], width)
+                key, at = read64(moving), home[i - begin]
+                if key == 0:
+                    n_beyond = -1
                     break
-                bucket = &table[0] + at * width
-                memcpy(bucket, &key[i], 8)
-                memcpy(bucket + 8, &first[i], 4)
-                if two:
-                    memcpy(bucket + 12, &second[i], 4)
+                while at < size:
+                    bucket = &part[0] + at * width
+                    found = read64(bucket)
+                    if found == key:
+                        break
+                    if found == 0 or found > key:
+                        memcpy(resident, bucket, width)
+                        memcpy(bucket, moving, width)
+                        if found == 0:
+                            break
+                        memcpy(moving, resident, width)
+                        key = found
+                    at += 1
+                if at == size:
+                    memcpy(&beyond[n_beyond * width], moving, width)
+                    n_beyond += 1
+                elif found == key:
+                    n_beyond = -1
+                    break
             begin = stop
-    return wrong
+    return n_beyond
 
 
 cdef inline int32_t words_of(

@@ -22,7 +22,8 @@ from ._trie_fast import pack, unpack
 def fill(image: np.ndarray, layout: Layout, ngrams: NGrams) -> None:
     """Put words and n-grams into tables of zeros."""
     hashes = layout.words.of(image).view(np.uint64)
-    hashes[ngrams.id_of[ngrams.id_of > 0] - 1] = ngrams.hashes[ngrams.id_of > 0]
+    id_of = ngrams.ids.id_of
+    hashes[id_of[id_of > 0] - 1] = ngrams.ids.hashes[id_of > 0]
     if (hashes[1:] == hashes[:-1]).any() or not hashes.all():
         raise ValueError("two words of the model have one hash; rename one of them")
     unigrams = layout.unigrams.of(image).view(np.uint32).reshape(-1, 4)
@@ -36,7 +37,7 @@ def fill(image: np.ndarray, layout: Layout, ngrams: NGrams) -> None:
         prob, weight = np.concatenate(probs), np.concatenate(weights)
         own = node.astype(np.int64) * n_words + last
         if order == 1:
-            number = ngrams.id_of[last].astype(np.int64)
+            number = id_of[last].astype(np.int64)
             plain = np.concatenate([part.log_prob for part in rows])  # with its sign
             with np.errstate(over="ignore"):
                 unigrams[number, 0] = plain.astype(np.float32).view(np.uint32)

@@ -985,13 +985,15 @@ def saved(tmp_path):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    """Many pieces of weights, of lines, of copies and of hashes."""
-    from sklstruct.exchange import _arpa_shards, _container
+    """Many pieces of weights, of lines, of copies, of hashes and of tables."""
+    from sklstruct.exchange import _arpa_shards, _container, _probing
 
     monkeypatch.setattr(_arpa_shards, "_MOST_WEIGHTS", 23)
     monkeypatch.setattr(_arpa_shards, "_MOST_LINES", 17)
     monkeypatch.setattr(_arpa_shards, "_COPIED", 100)
     monkeypatch.setattr(_container, "BLOCK", 1 << 10)
+    monkeypatch.setattr(_probing, "_PART", 250)
+    monkeypatch.setattr(_probing, "_WINDOW", 2)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -1008,6 +1010,7 @@ def test_files_from_the_workers(
     files = [
         ("model.arpa", {}), ("model.arpa", {"precision": 15}), ("model.arpa.gz", {}),
         ("model.sklm", {}), ("model.sklm", {"dtype": "float32"}),
+        ("model.bin", {}), ("model.bin", {"multiplier": 1.001}),
     ]  # fmt: skip
     got = [saved(model, name, **options) for name, options in files]
     assert not hasattr(model, "model_")
@@ -1037,9 +1040,10 @@ def test_files_of_other_vocabularies(client, params, saved):
     """Also with more shards than words."""
     params = {"max_depth": 2, "n_shards": 3} | params
     model = on_cluster(WittenBellLM(), **params).fit(sentences(40))
-    got = saved(model), saved(model, "model.sklm")
+    files = "model.arpa", "model.sklm", "model.bin"
+    got = [saved(model, name) for name in files]
     lm = model.compute()
-    assert got == (saved(lm), saved(lm, "model.sklm"))
+    assert got == [saved(lm, name) for name in files]
 
 
 @pytest.mark.parametrize("suffix", ["bz2", "xz", "gz"])
@@ -1066,10 +1070,15 @@ def test_a_model_on_its_workers(client, tmp_path):
         model.save(tmp_path / "bad.arpa", precision=16)
     with pytest.raises(ValueError, match="dtype must be 'float64' or 'float32'"):
         model.save(tmp_path / "bad.sklm", dtype="int8")
+    for name in ("model.sklm.gz", "model.bin.xz"):
+        with pytest.raises(ValueError, match=f"{name}'.* leave the suffix out"):
+            model.save(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         model.save(tmp_path / "no" / "model.arpa")
-    with pytest.raises(ValueError, match="format must be 'arpa' or 'native' while"):
-        model.save(tmp_path / "model.bin")
+    with pytest.raises(ValueError, match="format must be 'arpa', 'kenlm' or 'native'"):
+        model.save(tmp_path / "model.trie")
+    with pytest.raises(ValueError, match="multiplier must be above 1 and at most 100"):
+        model.save(tmp_path / "model.bin", multiplier=1)
     with pytest.raises(ValueError, match="path must be a path"):
         model.save(io.BytesIO())
     with pytest.raises(ValueError, match="must be a regular file"):
@@ -1092,6 +1101,7 @@ def test_a_model_on_its_workers(client, tmp_path):
 @pytest.mark.parametrize(
     "name, step",
     [("model.arpa", step) for step in ("give", "write", "put")]
+    + [("model.bin", step) for step in ("give", "write", "fill")]
     + [("model.sklm", step) for step in ("sizes", "put", "hashes")],
 )
 @pytest.mark.parametrize("begun", [False, True])
@@ -1136,11 +1146,11 @@ def test_a_cluster_that_is_gone_has_no_model(saved):
             use()
 
 
-@pytest.mark.parametrize("name", ["model.arpa", "model.sklm"])
+@pytest.mark.parametrize("name", ["model.arpa", "model.sklm", "model.bin"])
 def test_a_file_that_fails_leaves_the_old_one(client, tmp_path, monkeypatch, name):
     """A worker's disk is full, or it does not see the folder."""
     from sklstruct.distributed import _tasks
-    from sklstruct.exchange import _arpa_shards, _native_shards
+    from sklstruct.exchange import _arpa_shards, _kenlm_shards, _native_shards
 
     path = tmp_path / name
     path.write_text("old")
@@ -1150,8 +1160,9 @@ def test_a_file_that_fails_leaves_the_old_one(client, tmp_path, monkeypatch, nam
         raise OSError(28, "No space left on device")
 
     for broken in (
-        (_arpa_shards.ArpaShard, "put", full),
+        (_arpa_shards.ArpaPlan, "put", full),
         (_native_shards.NativeShard, "put", full),
+        (_kenlm_shards.ProbingShard, "fill", full),
     ):
         monkeypatch.setattr(*broken)
     with pytest.raises(OSError, match="No space left") as caught:

@@ -342,7 +342,7 @@ if __name__ == "__main__":
         for text in ("first.txt", "small.txt", "large.txt"):
             lm = LanguageModel(WittenBellLM(), max_depth=4)
             trainer = DaskLanguageModel(lm).fit(TextFile(text))
-            for name in ("model.arpa", "model.sklm"):
+            for name in ("model.arpa", "model.bin", "model.sklm"):
                 trainer.save(name)
             size = Path("model.sklm").stat().st_size
             print(peak_mb(), size, trainer.n_lost_shards_, flush=True)
@@ -386,14 +386,17 @@ def test_memory_of_workers_does_not_grow_with_the_text(tmp_path):
             lines = [" ".join(map(str, row)) for row in words.reshape(-1, 20)]
             path.write_text("\n".join(lines) + "\n")
             trainer.fit(TextFile(path)).save(model)
+            trainer.save(tmp_path / "model.bin")
             assert trainer.n_lost_shards_ == 0
             sizes.append(model.stat().st_size)
             peaks.append(max(client.run(peak_of_memory).values()))
     assert sizes[1] - sizes[0] > 150e6
     assert peaks[1] - peaks[0] < 45e6
     one = LanguageModel(KneserNeyLM(discount=0.5), max_depth=3).fit(TextFile(path))
-    one.save(tmp_path / "one.sklm")
-    assert filecmp.cmp(model, tmp_path / "one.sklm", shallow=False)
+    for kind in ("sklm", "bin"):
+        one.save(tmp_path / f"one.{kind}")
+        files = tmp_path / f"one.{kind}", tmp_path / f"model.{kind}"
+        assert filecmp.cmp(*files, shallow=False)
 
 
 def resident(dask_worker=None):

@@ -359,6 +359,46 @@ def test_other_multipliers_hold_the_same():
     assert all_scores(a, TEXT[:50]) == all_scores(b, TEXT[:50])
 
 
+@pytest.mark.parametrize("multiplier", [1.0001, 1.5])
+@pytest.mark.parametrize("name", ["order 5", "pruned", "order 1"])
+def test_parts_of_tables_do_not_change_the_file(name, multiplier, monkeypatch):
+    """Also if an entry passes several parts, and if it passes the end of the table."""
+    model = MODELS[name]
+    whole = probing_image(model, multiplier=multiplier)
+    monkeypatch.setattr(_probing, "_WINDOW", 3)
+    for size in (60, 1000, 50_000):
+        monkeypatch.setattr(_probing, "_PART", size)
+        assert np.array_equal(probing_image(model, multiplier=multiplier), whole)
+
+
+def test_the_order_of_the_entries_does_not_change_a_table():
+    """No entry passes a larger key on its way from its home, and this is one table."""
+    rng = np.random.default_rng(0)
+    keys = rng.choice(np.arange(1, 10**6, dtype=np.uint64), 95, replace=False)
+    entries = np.zeros((keys.size, 4), np.uint32)
+    entries.view(np.uint64)[:, 0] = keys
+    entries[:, 2:] = np.arange(2 * keys.size).reshape(-1, 2)
+    tables = []
+    for _ in range(5):
+        table = np.zeros(1600, np.uint8)
+        flat = rng.permutation(entries).view(np.uint8).ravel()
+        beyond = flat.copy()
+        n = _probing._fast.fill(table, 16, 100, 0, flat, beyond)
+        again = _probing._fast.fill(table, 16, 100, -1, beyond[: 16 * n], flat)
+        assert n >= 0 and again == 0
+        tables.append(table)
+    assert all(np.array_equal(table, tables[0]) for table in tables)
+    found = tables[0].view(np.uint64).reshape(-1, 2)
+    assert {tuple(row) for row in found[found[:, 0] > 0].tolist()} == {
+        tuple(row) for row in entries.view(np.uint64).reshape(-1, 2).tolist()
+    }
+    for at in np.flatnonzero(found[:, 0]).tolist():
+        passed = int(found[at, 0] % 100)
+        while passed != at:
+            assert 0 < found[passed, 0] < found[at, 0]
+            passed = (passed + 1) % 100
+
+
 @pytest.mark.parametrize("multiplier", [1.0, 0, -2, np.nan, np.inf, "2", 100.5, 1e6])
 def test_multipliers_are_checked(multiplier):
     with pytest.raises(ValueError, match="multiplier must be above 1"):
@@ -554,8 +594,12 @@ def test_collisions_are_refused(monkeypatch):
     monkeypatch.setattr(fast, "row_keys", keys_of_one_word)
     with pytest.raises(ValueError, match="one key"):
         probing_image(MODELS["order 3"])
-    key, number = np.array([5, 7, 5], np.uint64), np.zeros(3, np.uint32)
-    assert fast.fill(np.zeros(96, np.uint8), 12, key, number, number[:0]) == 2
+    for keys in ([5, 7, 5], [3, 0]):
+        entries = np.zeros((len(keys), 3), np.uint32)
+        entries[:, 0] = keys
+        entries = entries.view(np.uint8).ravel()
+        table = np.zeros(96, np.uint8)
+        assert fast.fill(table, 12, 8, 0, entries, entries.copy()) == -1
 
 
 def test_mean_of_zeros_has_no_sign():
