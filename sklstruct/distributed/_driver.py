@@ -150,10 +150,14 @@ class Shards(Protocol):
 
     bounds : list of (int, int)
         The newest symbols of the contexts of each shard.
+
+    room : float
+        Bytes of the shards that a worker has in memory at once.
     """
 
     client: Any
     bounds: list[tuple[int, int]]
+    room: float
 
     def shard(self, k: int) -> tuple[Callable[..., tasks.ShardCounts], list]:
         """A function that returns the counts of a shard, and its arguments."""
@@ -464,7 +468,8 @@ class ShardDriver:
         for k in which:
             self._futures[k] = self.client.submit(
                 tasks.ShardFit, *self._shards.shard(k), self._estimator, k,
-                checkpoint, wanted, self._facts, actor=True, pure=False,
+                checkpoint, wanted, self._shards.room, self._facts,
+                actor=True, pure=False,
             )  # fmt: skip
         for k in which:
             self._actors[k] = self._place(k)

@@ -34,7 +34,7 @@ from ..symbols import Labels, SentenceEncoder, prepare_for_ids
 from ._client import find_client
 from ._cluster import Cluster
 from ._driver import ShardDriver
-from ._models import sharded_fit
+from ._models import most_bytes, sharded_fit
 from ._parts import Vocabulary, text_parts
 from ._rows import TextRows, check_composed, for_workers
 from ._save import save_shards
@@ -283,11 +283,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         return self
 
     def _rows(self, cluster, lm, labels, exclude):
-        n_shards = self._count_shards(cluster)
-        return TextRows(cluster, labels, lm.max_depth, n_shards, self.folder, exclude)
-
-    def _count_shards(self, cluster):
-        return self.n_shards or len(cluster.client.nthreads())
+        shards = self.n_shards, self.folder
+        return TextRows(cluster, labels, lm.max_depth, *shards, exclude)
 
     def _fit_composed(self, lm, estimator, labels, cluster, X_val):
         held_out = ()
@@ -313,11 +310,9 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
             shards = rows.words(remote).shards(remote)
         else:
             longest, sizes = remote.max_depth, text.sizes(labels)
-            n_shards = self._count_shards(cluster)
-            if self.n_shards is None and sharded_fit(estimator).restarts:
-                depth = lm.max_depth if longest is None else longest
-                n_pairs = (depth + 1) * int(sizes.sum())
-                n_shards = max(n_shards, cluster.shards_in_memory(n_pairs))
+            depth = lm.max_depth if longest is None else longest
+            n_bytes = most_bytes(estimator, int(sizes.sum()), depth)
+            n_shards = cluster.choose_shards(self.n_shards, n_bytes)
             cluster.count(labels, sizes, lm.max_depth, longest, n_shards)
         driver = ShardDriver(shards, remote, checkpoint)
         try:
