@@ -62,6 +62,11 @@ and `save` is counted. The other threads of this process run the scheduler and t
 loop of Dask; "loop_share" is their CPU time divided by the elapsed time. Pages of
 mapped files are not counted as memory.
 
+Cases "log-linear shards": the penalty "l2" on two workers, which are processes of one
+thread with a `memory_limit` of 450 MB, or without a limit: then each has one shard. The
+text is the first words of `SKLSTRUCT_SAMPLED`. The memory is the peak of the larger
+worker with mapped files. Seconds are the CPU seconds of both workers.
+
 Cases "limits": what larger texts would take on 50 workers of 64 GB, from the bytes of a
 worker for each pair, measured on two workers with 1 M and 4 M words, and those of the
 client for each word, measured with texts of 100 000 and 800 000 words that occur once.
@@ -190,6 +195,11 @@ def cases():
         for k, words in enumerate(("1e6", "4e6", "16e6", "64e6"))
         for n in (1, 2)
     ]
+    out += [
+        {"part": "log-linear shards", "words": words, "memory": memory}
+        for words in ("1e6", "4e6")
+        for memory in ("no limit", "450 MB")
+    ]
     out += [{"part": "limits", "words": words} for words in LIMITS]
     out += [
         {"part": "presets", "model": "better", "words": "5e5"},
@@ -232,7 +242,7 @@ def run(case):
 
 
 @contextlib.contextmanager
-def two_workers(folder, n=2):
+def two_workers(folder, n=2, memory_limit=0):
     """The client of a cluster of processes that have imported the package."""
     import distributed
 
@@ -240,7 +250,7 @@ def two_workers(folder, n=2):
         distributed.LocalCluster(
             n_workers=n,
             threads_per_worker=1,
-            memory_limit=0,
+            memory_limit=memory_limit,
             dashboard_address=":0",
             local_directory=folder,
         ) as cluster,
@@ -317,6 +327,31 @@ def shards(case):
         "one_seconds": fit.cpu,
         "one_mb": peak_mb(),
         "equal": "yes" if same else "no",
+    }
+
+
+def loglinear_shards(case):
+    limit = 450_000_000 if case["memory"] == "450 MB" else 0
+    estimator = StructuredLogLinearLM(**PENALTIES["l2"])
+    with tempfile.TemporaryDirectory() as folder:
+        path, n_words = sampled_words(case["words"], folder)
+        with two_workers(folder, memory_limit=limit) as client:
+            trainer = DaskLanguageModel(LanguageModel(estimator, max_depth=DEPTH))
+            before = sum(client.run(time.process_time).values())
+            trainer.fit(TextFile(path))
+            seconds = sum(client.run(time.process_time).values()) - before
+            worker_mb = max(client.run(peak_mb).values())
+            model = trainer.compute().estimator_
+    return {
+        "read_words": n_words,
+        "pairs": model.backoff_model_.n_pairs,
+        "shards": len(trainer.shard_sizes_),
+        "iterations": model.n_iter_,
+        "objective": model.objective_[-1],
+        "worker_mb": worker_mb,
+        "seconds": seconds,
+        "exchanged_mb": trainer.n_bytes_exchanged_ / model.n_iter_ / 1e6,
+        "lost": trainer.n_lost_shards_,
     }
 
 
@@ -938,6 +973,7 @@ PARTS = {
     "online": online,
     "cluster": on_cluster,
     "shards": shards,
+    "log-linear shards": loglinear_shards,
     "limits": limits,
     "presets": presets,
     "scoring": scoring,

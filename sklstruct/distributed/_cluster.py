@@ -8,10 +8,11 @@ in:   parts of a text, in any order
 out:  the numbers of the model, shard by shard, in files of the workers
 
 No step needs memory that grows with the text but for the tree of a shard: a worker has
-one of its shards in memory at a time, or as many as fit into half of its memory. Tasks of step 1 are run again by the cluster if a worker is
-lost. The counts of parts are lost with their worker, and are counted again when a shard
-asks for them. A shard that is lost in step 4 is merged again, and its state restored by
-the answers to all shards since the last checkpoint.
+one of its shards in memory at a time, or as many as fit into half of its memory. Tasks
+of step 1 are run again by the cluster if a worker is lost. The counts of parts are lost
+with their worker, and are counted again when a shard asks for them. A shard that is
+lost in step 4 is merged again, and its state restored by the answers to all shards
+since the last checkpoint.
 """
 
 from __future__ import annotations

@@ -63,8 +63,9 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
     counts to its disk. The branches are divided into shards of about equal numbers of
     samples. A shard merges the counts of its branches from the disks. The program that
     fits a model in one process runs on all shards, and stops at each sum over the
-    shards. A worker has one shard of a smoother in memory at a time, and all its shards
-    of a log-linear model. In an iteration the shards exchange the sums at the root: a
+    shards. A worker has one shard of a smoother in memory at a time, and as many shards
+    of a log-linear model as fit into half of its memory; the others are in files. In an
+    iteration the shards exchange the sums at the root: a
     few arrays with one number for each class. For any number of workers, the result is
     equal to the result of `LanguageModel`: exactly for models of counts, and up to
     rounding for log-linear models.
@@ -98,8 +99,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
     n_shards : int, default=None
         Number of shards, at least 1; it may exceed that of the workers. The same number
         gives the same model, bit by bit, on any number of workers. None: the number of
-        workers when `fit` is called; for a smoother more, if a shard would not fit into
-        half of a worker's memory. A fit continues from a checkpoint with the same
+        workers when `fit` is called, or more, if a shard would not fit into half of a
+        worker's memory. A fit continues from a checkpoint with the same
         number only, so give the number with a checkpoint.
 
     folder : str or os.PathLike, default=None

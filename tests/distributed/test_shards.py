@@ -121,7 +121,10 @@ def fit_sharded(
         return run if file is None else lambda meeting: file.call(lambda: run(meeting))
 
     models, notes, log = run_in_lockstep(
-        [function(*part, file) for part, file in zip(parts, files or [None] * n_shards)],
+        [
+            function(*part, file)
+            for part, file in zip(parts, files or [None] * n_shards)
+        ],
         stop_after,
         lambda k: files and files[k].release(),
     )
