@@ -73,7 +73,9 @@ client for each word, measured with texts of 100 000 and 800 000 words that occu
 
 Cases "presets": memory of one process in which "better" and "best" learn the first
 words of WikiText-2, and at how many words it would reach 16 GB if it grew on as it does
-from half of these words to all.
+from half of these words to all. "weights" are those of the joint models. If the samples
+were divided between workers, each pass over the trees would need sums with one number
+for each weight: "exchange_gb" is what a worker would send and receive for 10^9 words.
 
 Cases "scoring": Kneser-Ney of WikiText-2 at order 5 as a mapped native file; two
 workers, processes of one thread, score the validation part in partitions of a bag.
@@ -125,6 +127,7 @@ from sklstruct.context_tree._runs import Run
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import L2
+from sklstruct.loglinear._joint_model import JointTrees
 from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import TextFile
@@ -436,15 +439,32 @@ def limits(case):
     }
 
 
+def joint_weights(x, seen):
+    """The number of weights of all joint models in a fitted model."""
+    if id(x) in seen:
+        return 0
+    seen.add(id(x))
+    if isinstance(x, JointTrees):
+        return x.w.size
+    if isinstance(x, dict):
+        x = x.values()
+    elif type(x).__module__.startswith("sklstruct"):
+        x = [*getattr(x, "__dict__", {}).values(), *(x if isinstance(x, tuple) else ())]
+    elif not isinstance(x, (list, tuple)):
+        return 0
+    return sum(joint_weights(y, seen) for y in x)
+
+
 def presets(case):
     """Memory of one process for the models that are not fitted on shards."""
-    text, peaks = wikitext("train"), []
+    text, peaks, weights = wikitext("train"), [], []
     for share in (0.5, 1.0):
         fit = None  # the model of the half is freed
         some = first_words(text, share * float(case["words"]))
         with OwnMemory() as watch:
             fit = timed(LanguageModel(case["model"]).fit, some, repeats=1)
         peaks.append((sum(map(len, some)), watch.peak_mb))
+        weights.append(joint_weights(fit.result, set()))
     (n0, mb0), (n1, mb1) = peaks
     slope = (mb1 - mb0) / (n1 - n0)
     return {
@@ -454,6 +474,8 @@ def presets(case):
         "own_peak_mb": mb1,
         "bytes_a_word": 1e6 * slope,
         "words_16gb": n1 + (16e3 - mb1) / slope,
+        "weights": weights[1],
+        "exchange_gb": 2 * 8 * 1e9 * (weights[1] - weights[0]) / (n1 - n0) / 1e9,
     }
 
 
