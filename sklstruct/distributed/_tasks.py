@@ -447,9 +447,8 @@ class ShardFit:
             raise RuntimeError(version_error(wanted, {"a worker": here}))
         self._counts = counts = count(*arguments)
         self._n_levels = len(counts.run.levels)
-        how = FITS[type(estimator)]
-        self._restarts, self._shard, self._room = how.restarts, shard, room
-        self._n_bytes = self.describe()[2] * how.bytes_of_a_pair
+        self._how = FITS[type(estimator)]
+        self._shard, self._room = shard, room
         self._arrays: ArrayFile | None = None
         self._model: Stored | None = None
 
@@ -520,11 +519,11 @@ class ShardFit:
         lockstep = self._lockstep or Lockstep(self._begin())
         if self._arrays is not None:
             make_room(self._arrays, self._room)
-        if self._restarts:
+        if self._how.restarts:
             self._given = answers = self._given + answers
         for answer in answers:
             request = lockstep.advance(answer)
-        ended = self._restarts or request.kind == DONE
+        ended = self._how.restarts or request.kind == DONE
         if ended:
             lockstep.end()
             self._arrays = None
@@ -540,11 +539,11 @@ class ShardFit:
 
     def _begin(self):
         """The function of a new fit."""
-        if self._restarts:
+        if self._how.restarts:
             return self._run
-        folder = get_worker().local_directory
-        self._arrays = arrays = ArrayFile(folder, self._n_bytes)
-        run = self._run
+        n_bytes = self.describe()[2] * self._how.bytes_of_a_pair
+        arrays, run = ArrayFile(get_worker().local_directory, n_bytes), self._run
+        self._arrays = arrays
         return lambda meeting: arrays.call(partial(run, meeting))
 
     def model(self, name: str) -> Any:
