@@ -62,13 +62,20 @@ and `save` is counted. The other threads of this process run the scheduler and t
 loop of Dask; "loop_share" is their CPU time divided by the elapsed time. Pages of
 mapped files are not counted as memory.
 
+Cases "log-linear shards": the penalty "l2" on two workers, which are processes of one
+thread with a `memory_limit` of 450 MB, or without a limit: then each has one shard. The
+text is the first words of `SKLSTRUCT_SAMPLED`. The memory is the peak of the larger
+worker with mapped files. Seconds are the CPU seconds of both workers.
+
 Cases "limits": what larger texts would take on 50 workers of 64 GB, from the bytes of a
 worker for each pair, measured on two workers with 1 M and 4 M words, and those of the
 client for each word, measured with texts of 100 000 and 800 000 words that occur once.
 
 Cases "presets": memory of one process in which "better" and "best" learn the first
 words of WikiText-2, and at how many words it would reach 16 GB if it grew on as it does
-from half of these words to all.
+from half of these words to all. "weights" are those of the joint models. If the samples
+were divided between workers, each pass over the trees would need sums with one number
+for each weight: "exchange_gb" is what a worker would send and receive for 10^9 words.
 
 Cases "scoring": Kneser-Ney of WikiText-2 at order 5 as a mapped native file; two
 workers, processes of one thread, score the validation part in partitions of a bag.
@@ -120,6 +127,7 @@ from sklstruct.context_tree._runs import Run
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import L2
+from sklstruct.loglinear._joint_model import JointTrees
 from sklstruct.mixture import MixtureLM
 from sklstruct.smoothing import WittenBellLM
 from sklstruct.symbols import TextFile
@@ -190,6 +198,11 @@ def cases():
         for k, words in enumerate(("1e6", "4e6", "16e6", "64e6"))
         for n in (1, 2)
     ]
+    out += [
+        {"part": "log-linear shards", "words": words, "memory": memory}
+        for words in ("1e6", "4e6")
+        for memory in ("no limit", "450 MB")
+    ]
     out += [{"part": "limits", "words": words} for words in LIMITS]
     out += [
         {"part": "presets", "model": "better", "words": "5e5"},
@@ -232,7 +245,7 @@ def run(case):
 
 
 @contextlib.contextmanager
-def two_workers(folder, n=2):
+def two_workers(folder, n=2, memory_limit=0):
     """The client of a cluster of processes that have imported the package."""
     import distributed
 
@@ -240,7 +253,7 @@ def two_workers(folder, n=2):
         distributed.LocalCluster(
             n_workers=n,
             threads_per_worker=1,
-            memory_limit=0,
+            memory_limit=memory_limit,
             dashboard_address=":0",
             local_directory=folder,
         ) as cluster,
@@ -317,6 +330,31 @@ def shards(case):
         "one_seconds": fit.cpu,
         "one_mb": peak_mb(),
         "equal": "yes" if same else "no",
+    }
+
+
+def loglinear_shards(case):
+    limit = 450_000_000 if case["memory"] == "450 MB" else 0
+    estimator = StructuredLogLinearLM(**PENALTIES["l2"])
+    with tempfile.TemporaryDirectory() as folder:
+        path, n_words = sampled_words(case["words"], folder)
+        with two_workers(folder, memory_limit=limit) as client:
+            trainer = DaskLanguageModel(LanguageModel(estimator, max_depth=DEPTH))
+            before = sum(client.run(time.process_time).values())
+            trainer.fit(TextFile(path))
+            seconds = sum(client.run(time.process_time).values()) - before
+            worker_mb = max(client.run(peak_mb).values())
+            model = trainer.compute().estimator_
+    return {
+        "read_words": n_words,
+        "pairs": model.backoff_model_.n_pairs,
+        "shards": len(trainer.shard_sizes_),
+        "iterations": model.n_iter_,
+        "objective": model.objective_[-1],
+        "worker_mb": worker_mb,
+        "seconds": seconds,
+        "exchanged_mb": trainer.n_bytes_exchanged_ / model.n_iter_ / 1e6,
+        "lost": trainer.n_lost_shards_,
     }
 
 
@@ -401,15 +439,32 @@ def limits(case):
     }
 
 
+def joint_weights(x, seen):
+    """The number of weights of all joint models in a fitted model."""
+    if id(x) in seen:
+        return 0
+    seen.add(id(x))
+    if isinstance(x, JointTrees):
+        return x.w.size
+    if isinstance(x, dict):
+        x = x.values()
+    elif type(x).__module__.startswith("sklstruct"):
+        x = [*getattr(x, "__dict__", {}).values(), *(x if isinstance(x, tuple) else ())]
+    elif not isinstance(x, (list, tuple)):
+        return 0
+    return sum(joint_weights(y, seen) for y in x)
+
+
 def presets(case):
     """Memory of one process for the models that are not fitted on shards."""
-    text, peaks = wikitext("train"), []
+    text, peaks, weights = wikitext("train"), [], []
     for share in (0.5, 1.0):
         fit = None  # the model of the half is freed
         some = first_words(text, share * float(case["words"]))
         with OwnMemory() as watch:
             fit = timed(LanguageModel(case["model"]).fit, some, repeats=1)
         peaks.append((sum(map(len, some)), watch.peak_mb))
+        weights.append(joint_weights(fit.result, set()))
     (n0, mb0), (n1, mb1) = peaks
     slope = (mb1 - mb0) / (n1 - n0)
     return {
@@ -419,6 +474,8 @@ def presets(case):
         "own_peak_mb": mb1,
         "bytes_a_word": 1e6 * slope,
         "words_16gb": n1 + (16e3 - mb1) / slope,
+        "weights": weights[1],
+        "exchange_gb": 2 * 8 * 1e9 * (weights[1] - weights[0]) / (n1 - n0) / 1e9,
     }
 
 
@@ -938,6 +995,7 @@ PARTS = {
     "online": online,
     "cluster": on_cluster,
     "shards": shards,
+    "log-linear shards": loglinear_shards,
     "limits": limits,
     "presets": presets,
     "scoring": scoring,

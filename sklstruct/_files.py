@@ -226,7 +226,8 @@ def raise_if_full(exc: OSError, what: str, folder: str) -> None:
         raise OSError(
             exc.errno,
             f"{exc.strerror}: no room for {what}; free some, or choose another folder "
-            "for temporary files (folder of TextFile, -T of the command)",
+            "for temporary files (folder of TextFile, -T of the command, local "
+            "directory of a Dask worker)",
             folder,
         ) from exc
 

@@ -11,6 +11,7 @@ out:  the pairs and counts of the whole text, which do not depend on the parts
 
 from __future__ import annotations
 
+import mmap
 import pickle
 import tempfile
 import threading
@@ -77,10 +78,20 @@ class Spill:
                 data = data[n:]
                 self._size += n
         except OSError as exc:
-            what = f"more than {self._size} bytes of the counts of the text"
-            raise_if_full(exc, what, self._folder)
+            raise_if_full(exc, f"more than {self._size} bytes", self._folder)
             raise
         return at
+
+    def map(self, n_bytes: int) -> mmap.mmap:
+        """Zeros at the end of the file, mapped into memory.
+
+        n_bytes: a multiple of 2 MB, and so is the size of the file.
+        """
+        at, zeros = self._size, memoryview(bytes(1 << 21))
+        # A hole of the file would end the process when the disk is full.
+        for _ in range(n_bytes // len(zeros)):
+            self.write(zeros)
+        return mmap.mmap(self._file.fileno(), n_bytes, offset=at)
 
     def read_into(self, at: int, data: memoryview) -> None:
         """Fill a buffer with the bytes at a position."""

@@ -8,11 +8,11 @@ in:   parts of a text, in any order
 out:  the numbers of the model, shard by shard, in files of the workers
 
 No step needs memory that grows with the text but for the tree of a shard: a worker has
-one of its shards in memory at a time, but all of them for a log-linear model, whose fit
-makes hundreds of requests. Tasks of step 1 are run again by the cluster if a worker is
-lost. The counts of parts are lost with their worker, and are counted again when a shard
-asks for them. A shard that is lost in step 4 is merged again, and its state restored by
-the answers to all shards since the last checkpoint.
+one of its shards in memory at a time, or as many as fit into half of its memory. Tasks
+of step 1 are run again by the cluster if a worker is lost. The counts of parts are lost
+with their worker, and are counted again when a shard asks for them. A shard that is
+lost in step 4 is merged again, and its state restored by the answers to all shards
+since the last checkpoint.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ from ._client import (
 # A shard is made of at least so many prefixes, or their contexts are not divided, so
 # that the largest shard is larger than the mean by at most one such part.
 _PREFIXES = 4
-# Bytes for a pair in the fit of a model of counts. A shard may take so many times the
-# memory in which a part is counted, and these bytes: each shard has open files.
-_BYTES_OF_A_PAIR = 40
+# A shard may take so many times the memory in which a part is counted, and these bytes:
+# each shard has open files.
 _SHARE = 2
 _LEAST_ROOM = 1 << 24
 
@@ -278,14 +277,20 @@ class Cluster:
         """Free the counts."""
         self._counted = []
 
-    def shards_in_memory(self, n_pairs: int) -> int:
-        """The number of shards by which the memory of a worker has room for one.
+    @property
+    def room(self) -> float:
+        """Bytes of the shards that a worker has in memory at once."""
+        return max(_SHARE * self._memory, _LEAST_ROOM)
 
-        n_pairs: an upper bound of the number of pairs in all shards.
+    def choose_shards(self, given: int | None, n_bytes: float) -> int:
+        """The given number of shards; None: one of them fits into each worker.
+
+        n_bytes: an upper bound of the memory of all shards.
         """
-        room = max(_SHARE * self._memory, _LEAST_ROOM)
-        largest = n_pairs * _BYTES_OF_A_PAIR * (1 + 1 / _PREFIXES)
-        return math.ceil(largest / room)
+        if given is not None:
+            return given
+        largest = n_bytes * (1 + 1 / _PREFIXES)
+        return max(len(self.client.nthreads()), math.ceil(largest / self.room))
 
     def shard(self, k: int) -> tuple[Callable[..., tasks.ShardCounts], list]:
         """See `Shards`."""

@@ -151,10 +151,14 @@ class Shards(Protocol):
 
     bounds : list of (Prefix, Prefix)
         The first context of each shard, and the first after them; see `PairShard`.
+
+    room : float
+        Bytes of the shards that a worker has in memory at once.
     """
 
     client: Any
     bounds: list[tuple[Prefix, Prefix]]
+    room: float
 
     def shard(self, k: int) -> tuple[Callable[..., tasks.ShardCounts], list]:
         """A function that returns the counts of a shard, and its arguments."""
@@ -469,7 +473,8 @@ class ShardDriver:
         for k in which:
             self._futures[k] = self.client.submit(
                 tasks.ShardFit, *self._shards.shard(k), self._estimator, k,
-                self.bounds[k], checkpoint, wanted, self._facts, actor=True, pure=False,
+                self.bounds[k], checkpoint, wanted, self._shards.room, self._facts,
+                actor=True, pure=False,
             )  # fmt: skip
         for k in which:
             self._actors[k] = self._place(k)

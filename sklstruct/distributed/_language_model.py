@@ -34,7 +34,7 @@ from ..symbols import Labels, SentenceEncoder, prepare_for_ids
 from ._client import find_client
 from ._cluster import Cluster
 from ._driver import ShardDriver
-from ._models import sharded_fit
+from ._models import most_bytes, sharded_fit
 from ._parts import Vocabulary, text_parts
 from ._rows import TextRows, check_composed, for_workers
 from ._save import save_shards
@@ -64,8 +64,9 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
     samples; a large branch of a smoother is divided by its next symbols. A shard merges
     the counts of its contexts from the disks. The program that fits a model in one
     process runs on all shards, and stops at each sum over the shards. A worker has one
-    shard of a smoother in memory at a time, and all its shards of a log-linear model.
-    In an iteration the shards exchange the sums at the root, and at divided branches: a
+    shard of a smoother in memory at a time, and as many shards of a log-linear model as
+    fit into half of its memory; the others are in files. In an iteration the shards
+    exchange the sums at the root, and at divided branches: a
     few arrays with one number for each class. For any number of workers, the result is
     equal to the result of `LanguageModel`: exactly for models of counts, and up to
     rounding for log-linear models.
@@ -99,9 +100,9 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
     n_shards : int, default=None
         Number of shards, at least 1; it may exceed that of the workers. The same number
         gives the same model, bit by bit, on any number of workers. None: the number of
-        workers when `fit` is called; for a smoother more, so that the largest shard
-        fits into half of a worker's memory beyond its imports. A fit continues from a
-        checkpoint with the same number only, so give the number with a checkpoint.
+        workers when `fit` is called, or more, so that a shard fits into half of a
+        worker's memory beyond its imports. A fit continues from a checkpoint with the
+        same number only, so give the number with a checkpoint.
 
     folder : str or os.PathLike, default=None
         Folder for files of contexts, which all workers and this process see under this
@@ -284,11 +285,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         return self
 
     def _rows(self, cluster, lm, labels, exclude):
-        n_shards = self._count_shards(cluster)
-        return TextRows(cluster, labels, lm.max_depth, n_shards, self.folder, exclude)
-
-    def _count_shards(self, cluster):
-        return self.n_shards or len(cluster.client.nthreads())
+        shards = self.n_shards, self.folder
+        return TextRows(cluster, labels, lm.max_depth, *shards, exclude)
 
     def _fit_composed(self, lm, estimator, labels, cluster, X_val):
         held_out = ()
@@ -314,12 +312,10 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
             shards = rows.words(remote).shards(remote)
         else:
             longest, sizes = remote.max_depth, text.sizes(labels)
-            n_shards = self._count_shards(cluster)
+            depth = lm.max_depth if longest is None else longest
+            n_bytes = most_bytes(estimator, int(sizes.sum()), depth)
+            n_shards = cluster.choose_shards(self.n_shards, n_bytes)
             divide = sharded_fit(estimator).restarts
-            if self.n_shards is None and divide:
-                depth = lm.max_depth if longest is None else longest
-                n_pairs = (depth + 1) * int(sizes.sum())
-                n_shards = max(n_shards, cluster.shards_in_memory(n_pairs))
             cluster.count(labels, sizes, lm.max_depth, longest, n_shards, divide)
         driver = ShardDriver(shards, remote, checkpoint)
         try:

@@ -58,6 +58,8 @@ class ShardedFit:
     # Whether a fit makes so few requests that it can begin anew for each answer, so
     # that the shards of a worker are in memory one after the other.
     restarts = True
+    # Memory of a shard while it is fitted.
+    bytes_of_a_pair = 40
 
     def check(self, estimator: Any) -> None:
         """ValueError for parameters that are not possible on shards."""
@@ -92,6 +94,8 @@ class LogLinearFit(ShardedFit):
 
     of_pairs = ("coef_",)
     restarts = False
+    # 121 with a separable penalty, and 155 with "tree_l2".
+    bytes_of_a_pair = 160
 
     def check(self, estimator: StructuredLogLinearLM) -> None:
         penalty, solver = penalty_of(estimator), solver_of(estimator)
@@ -161,6 +165,14 @@ def sharded_fit(estimator: Any, name: str = "estimator") -> ShardedFit:
     check_parameters(estimator)
     how.check(estimator)
     return how
+
+
+def most_bytes(estimator: BackoffClassifier, n_samples: int, depth: int) -> int:
+    """An upper bound of the memory of all shards of a fit.
+
+    depth: of the longest contexts.
+    """
+    return (depth + 1) * n_samples * FITS[type(estimator)].bytes_of_a_pair
 
 
 def fit_shard(

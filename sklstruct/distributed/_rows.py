@@ -40,7 +40,7 @@ from ..word_classes._refiner import store_clustering, unfitted_clusterings
 from . import _row_tasks as tasks
 from ._cluster import Cluster
 from ._driver import ShardDriver
-from ._models import sharded_fit
+from ._models import most_bytes, sharded_fit
 from ._tasks import ShardCounts
 
 
@@ -130,7 +130,7 @@ class RowShards:
 
     Attributes
     ----------
-    client, bounds
+    client, bounds, room
         As those of `Shards`.
     """
 
@@ -146,7 +146,7 @@ class RowShards:
         folder: str | None,
     ) -> None:
         assert reader.symbols is not None  # it gives ids
-        self.client = cluster.client
+        self.client, self.room = cluster.client, cluster.room
         self._folder = tempfile.TemporaryDirectory(
             prefix="sklstruct-", dir=folder, ignore_cleanup_errors=True
         )
@@ -260,10 +260,12 @@ class RowsContexts:
     def shards(self, estimator: BackoffClassifier) -> RowShards:
         """The shards of the contexts that an estimator counts."""
         longest, rows = estimator.max_depth, self._rows
+        depth = self._width if longest is None else min(longest, self._width)
+        n_bytes = most_bytes(estimator, self._n, depth)
         return RowShards(
-            rows.cluster, rows.parts(self._n), self._reader, self._totals,
-            self._width if longest is None else min(longest, self._width),
-            estimator.least_context, rows.n_shards, rows.folder,
+            rows.cluster, rows.parts(self._n), self._reader, self._totals, depth,
+            estimator.least_context, rows.cluster.choose_shards(rows.n_shards, n_bytes),
+            rows.folder,
         )  # fmt: skip
 
     def fit_model(
@@ -303,8 +305,8 @@ class TextRows:
     n_columns : int
         Columns of the windows.
 
-    n_shards : int
-        Number of shards of a model.
+    n_shards : int or None
+        Number of shards of a model; see `Cluster.choose_shards`.
 
     folder : str or None
         Folder of files that all workers and this process see. None: that of the system
@@ -327,7 +329,7 @@ class TextRows:
         cluster: Cluster,
         labels: Labels,
         n_columns: int,
-        n_shards: int,
+        n_shards: int | None,
         folder: str | None = None,
         exclude: bool = False,
     ) -> None:

@@ -12,7 +12,9 @@ import os
 import pickle
 import platform
 import traceback
+import weakref
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -33,6 +35,7 @@ from ..symbols import (
 )
 from ..symbols._text import OddSpaces
 from . import _client
+from ._array_file_fast import ArrayFile
 from ._client import PartLost, import_distributed
 from ._lockstep import DONE, ERROR, KEEP, KEPT, Lockstep, Meeting, Request
 from ._models import FITS, ShardModel, fit_shard
@@ -350,6 +353,28 @@ class Failure(NamedTuple):
         return error
 
 
+# Files of this process whose pages may be in memory; the last one was used last.
+_in_memory: list[weakref.ref[ArrayFile]] = []
+
+
+def make_room(arrays: ArrayFile, room: float) -> None:
+    """Let the pages of other fits leave the memory of this process, as many as needed.
+
+    Parameters
+    ----------
+    arrays : ArrayFile
+        Of the fit that continues.
+
+    room : float
+        Bytes for all fits.
+    """
+    others = [found for ref in _in_memory if (found := ref()) not in (None, arrays)]
+    # The fits take turns: the one that was used last will be needed last.
+    while others and arrays.size + sum(other.size for other in others) > room:
+        others.pop().release()
+    _in_memory[:] = map(weakref.ref, [*others, arrays])
+
+
 def state_path(path: str, shard: int, number: int) -> str:
     """The path of the state of a shard; even and odd numbers have a file each."""
     return f"{path}.shard{shard}.{number % 2}"
@@ -426,7 +451,8 @@ class ShardFit:
     """The fit of one shard on a worker, driven from outside; see `Lockstep`.
 
     The counts and the fitted model are in files of the worker, and in memory only while
-    a method needs them. A fit that `restarts` has ended when `advance` returns.
+    a method needs them. A fit that `restarts` has ended when `advance` returns. Arrays
+    of other fits are in a mapped file; see `make_room`.
 
     Parameters
     ----------
@@ -451,6 +477,9 @@ class ShardFit:
     wanted : dict
         The `versions` of the client.
 
+    room : float
+        Bytes of the shards that a worker has in memory at once.
+
     facts : bool, default=False
         Whether the model has the weight of the samples in each context.
     """
@@ -464,6 +493,7 @@ class ShardFit:
         bounds: tuple[Prefix, Prefix],
         checkpoint: tuple[str, int | None] | None,
         wanted: dict[str, str],
+        room: float,
         facts: bool = False,
     ) -> None:
         here = versions()
@@ -471,8 +501,9 @@ class ShardFit:
             raise RuntimeError(version_error(wanted, {"a worker": here}))
         self._counts = counts = count(*arguments)
         self._n_levels = len(counts.run.levels)
-        self._restarts = FITS[type(estimator)].restarts
-        self._shard = shard
+        self._how = FITS[type(estimator)]
+        self._shard, self._room = shard, room
+        self._arrays: ArrayFile | None = None
         self._model: Stored | None = None
 
         # The thread must not refer to this object, whose deletion ends the thread.
@@ -517,7 +548,8 @@ class ShardFit:
             found = Request(DONE, getattr(self, method)(*arguments))
         except Exception as exc:
             found = Request(ERROR, Failure.of(exc))
-        kept = self._store(found) if self._restarts and method == "advance" else found
+        waits = self._how.restarts and method == "advance"
+        kept = self._store(found) if waits else found
         self._last, self._packed = (number, kept), b""
         return found
 
@@ -547,16 +579,19 @@ class ShardFit:
 
     def advance(self, answers: list) -> Request:
         """Continue with one answer after the other; the request after the last."""
-        lockstep = self._lockstep or Lockstep(self._run)
-        if self._restarts:
+        lockstep = self._lockstep or Lockstep(self._begin())
+        if self._arrays is not None:
+            make_room(self._arrays, self._room)
+        if self._how.restarts:
             before = self._given.load() if self._given else []
             answers = before + answers
             self._given = self._store(answers)
         for answer in answers:
             request = lockstep.advance(answer)
-        ended = self._restarts or request.kind == DONE
+        ended = self._how.restarts or request.kind == DONE
         if ended:
             lockstep.end()
+            self._arrays = None
         self._lockstep = None if ended else lockstep
         if request.kind == DONE:
             model, notes = request.value
@@ -566,6 +601,15 @@ class ShardFit:
         if request.kind == ERROR:
             return Request(ERROR, Failure.of(request.value))
         return request
+
+    def _begin(self):
+        """The function of a new fit."""
+        if self._how.restarts:
+            return self._run
+        n_bytes = self.describe()[2] * self._how.bytes_of_a_pair
+        arrays, run = ArrayFile(get_worker().local_directory, n_bytes), self._run
+        self._arrays = arrays
+        return lambda meeting: arrays.call(partial(run, meeting))
 
     def model(self, name: str) -> Any:
         """A field of the fitted model."""

@@ -46,6 +46,7 @@ from sklstruct.distributed import (
     _driver,
     _tasks,
 )
+from sklstruct.distributed._models import ShardedFit
 from sklstruct.distributed._parts import text_parts
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import Checkpoint
@@ -287,11 +288,19 @@ def test_parameters_of_the_text(client):
         same_model(one, many.fit(text), exact=True)
 
 
-@pytest.mark.parametrize(("memory", "least"), [(8_000.0, 1), (0.0, 16_000)])
-def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch, memory, least):
-    """Models of counts have more shards; one at a time is in memory."""
+def with_memory(monkeypatch, memory, least):
+    """Workers have so many bytes for counting, and a shard at least `least`."""
     from sklstruct.distributed import _cluster, _language_model
 
+    monkeypatch.setattr(
+        _language_model, "text_parts", lambda *given: (text_parts(*given)[0], memory)
+    )
+    monkeypatch.setattr(_cluster, "_LEAST_ROOM", least)
+
+
+@pytest.mark.parametrize(("memory", "least"), [(8_000.0, 1), (0.0, 16_000)])
+def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch, memory, least):
+    """There are more shards than workers; one at a time is in memory."""
     text, loaded, sizes = with_one_word(), [], []
     load = _tasks.ShardCounts.load
 
@@ -304,23 +313,41 @@ def test_shards_fit_into_the_memory_of_the_workers(client, monkeypatch, memory, 
         return found
 
     monkeypatch.setattr(_tasks.ShardCounts, "load", loading)
-    monkeypatch.setattr(
-        _language_model, "text_parts", lambda *given: (text_parts(*given)[0], memory)
-    )
-    monkeypatch.setattr(_cluster, "_LEAST_ROOM", least)
+    with_memory(monkeypatch, memory, least)
     estimator = KneserNeyLM(discount=0.5)
     many = on_cluster(estimator, max_depth=3).fit(text)
     one = LanguageModel(estimator, max_depth=3).fit(text)
     n_shards, n_pairs = len(many.shard_sizes_), one.backoff_model_.n_pairs
-    assert n_shards > n_pairs * _cluster._BYTES_OF_A_PAIR / 16_000 > 5
+    bytes_of_a_pair = ShardedFit.bytes_of_a_pair
+    assert n_shards > n_pairs * bytes_of_a_pair / 16_000 > 5
     assert len(loaded) >= n_shards
     # And the contexts above those of the shard.
-    width, room = longest_prefix(many), 16_000 / _cluster._BYTES_OF_A_PAIR
+    width, room = longest_prefix(many), 16_000 / bytes_of_a_pair
     assert width > 1 and max(sizes) < room + width * one.vocabulary_.size
     same_model(one, many, exact=True)
-    monkeypatch.setattr(_tasks.ShardCounts, "load", load)
-    l2 = on_cluster(StructuredLogLinearLM(penalty="l2"), max_depth=3).fit(text)
-    assert len(l2.shard_sizes_) == 2
+
+
+def test_arrays_of_a_log_linear_fit_fit_into_the_memory(client, monkeypatch):
+    """One shard at a time is in memory, and all others are in files."""
+    rng, seen = np.random.default_rng(0), set()
+    lines = [" ".join(map(str, rng.integers(300, size=20))) for _ in range(2000)]
+    make_room = _tasks.make_room
+
+    def making(arrays, room):
+        make_room(arrays, room)
+        assert len(_tasks._in_memory) == 1 and 2 * arrays.size > room
+        seen.add(id(arrays))
+
+    monkeypatch.setattr(_tasks, "make_room", making)
+    with_memory(monkeypatch, 2e6, 1)
+    estimator = loglinear(penalty="l2", lam=0.1)
+    many = on_cluster(estimator, max_depth=2).fit(lines)
+    one = LanguageModel(estimator, max_depth=2).fit(lines)
+    assert len(many.shard_sizes_) == len(seen) > 4
+    assert max(pairs for *_, pairs in many.shard_sizes_) > 1 << 13  # in files
+    gc.collect()
+    assert not [ref() for ref in _tasks._in_memory if ref() is not None]
+    same_model(one, many, exact=False)
 
 
 def test_workers_keep_one_answer_while_a_model_is_copied(client, monkeypatch):

@@ -1,7 +1,9 @@
 """Shards of a tree: cut, joined, and models fitted on them in lockstep."""
 
 import warnings
+import weakref
 from itertools import chain, pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +23,8 @@ from sklstruct.context_tree._shards import (
     shard_bounds,
 )
 from sklstruct.context_tree._tokens import count_tokens
+from sklstruct.distributed import _tasks
+from sklstruct.distributed._array_file_fast import ArrayFile
 from sklstruct.distributed._lockstep import DONE, ERROR, Lockstep, Request, answer
 from sklstruct.distributed._models import (
     FITS,
@@ -54,12 +58,18 @@ def no_keeper(identity):
     return NO_KEEPER
 
 
-def run_in_lockstep(functions, stop_after=None):
-    """Results of the functions of all shards, and what they asked for."""
+def run_in_lockstep(functions, stop_after=None, after=lambda k: None):
+    """Results of the functions of all shards, and what they asked for.
+
+    after: called with the number of a shard when the shard has made a request.
+    """
     shards = [Lockstep(function) for function in functions]
     reply, log = None, []
     while True:
-        requests = [shard.advance(reply) for shard in shards]
+        requests = []
+        for k, shard in enumerate(shards):
+            requests.append(shard.advance(reply))
+            after(k)
         kinds = {request.kind for request in requests}
         if ERROR in kinds:
             raise next(r.value for r in requests if r.kind == ERROR)
@@ -105,10 +115,13 @@ def cut(pairs, count, n_shards, width=1):
     return bounds, parts
 
 
-def fit_sharded(model, pairs, count, n_shards, max_depth=3, stop_after=None, width=1):
+def fit_sharded(
+    model, pairs, count, n_shards, max_depth=3, stop_after=None, width=1, files=None
+):
+    """files: `ArrayFile` of each shard, whose pages leave after each request."""
     bounds, parts = cut(pairs, count, n_shards, width)
 
-    def function(bounds, part, numbers):
+    def function(bounds, part, numbers, file):
         def run(meeting):
             shard = PairShard(part, bounds, pairs.tree.n_levels, meeting)
             return fit_shard(
@@ -116,10 +129,15 @@ def fit_sharded(model, pairs, count, n_shards, max_depth=3, stop_after=None, wid
                 meeting.report,
             )  # fmt: skip
 
-        return run
+        return run if file is None else lambda meeting: file.call(lambda: run(meeting))
 
     models, notes, log = run_in_lockstep(
-        [function(*of_shard) for of_shard in zip(bounds, *zip(*parts))], stop_after
+        [
+            function(*of_shard)
+            for of_shard in zip(bounds, *zip(*parts), files or [None] * n_shards)
+        ],
+        stop_after,
+        lambda k: files and files[k].release(),
     )
     labels = Labels.of_ids(pairs.n_classes, pairs.tree.n_symbols)
 
@@ -282,6 +300,112 @@ def test_log_linear_models_are_those_of_the_whole_tree(name, n_shards):
     for part in ("log_prob", "log_backoff"):
         a = getattr(fitted.backoff_model_, part)
         np.testing.assert_allclose(a, getattr(whole.backoff_model_, part), atol=1e-7)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_arrays_in_files_change_nothing(name):
+    """Bit by bit, though the pages of a shard leave the memory after each request."""
+    pairs, count = random_pairs(4, n_symbols=40, n=40_000)
+    model = clone(MODELS[name]).set_params(solver__max_iter=20)
+    files = [ArrayFile(None, 1) for _ in range(2)]
+    assert min(part.n_pairs for part, _ in cut(pairs, count, 2)[1]) > 1 << 13
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        inside, _, log = fit_sharded(model, pairs, count, 2, files=files)
+        outside, _, more = fit_sharded(model, pairs, count, 2)
+    assert len(log) == len(more) > 40
+    np.testing.assert_array_equal(inside.coef_, outside.coef_)
+    for part in ("log_prob", "log_backoff"):
+        a, b = (getattr(fit.backoff_model_, part) for fit in (inside, outside))
+        np.testing.assert_array_equal(a, b)
+    files = [weakref.ref(file) for file in files]
+    del inside, log
+    assert [file() for file in files] == [None, None]
+
+
+def mb_of_files():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(x.split()[1]) for x in lines if x.startswith("RssFile")) / 1e3
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_pages_leave_and_come_back():
+    file = ArrayFile(None, 1)
+    arrays = file.call(lambda: [np.full(1_000_000, i) for i in range(5)])
+    before = mb_of_files()
+    file.release()
+    assert before - mb_of_files() > 0.9 * sum(x.nbytes for x in arrays) / 1e6
+    assert [float(x.mean()) for x in arrays] == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+def test_memory_of_a_file_is_used_again():
+    """Arrays that are kept, that end, that are zero, and that grow."""
+    file, rng = ArrayFile(None, 1), np.random.default_rng(0)
+
+    def work():
+        kept = {}
+        for i in range(300):
+            kept.pop(rng.integers(8), None)
+            x = np.zeros(rng.integers(1, 60_000)) if i % 3 else np.empty(9_000)
+            assert i % 3 == 0 or not x.any()
+            x[:] = i
+            if i % 7 == 0:
+                x.resize(x.size + 50_000, refcheck=False)
+                assert not x[-50_000:].any()
+                x[-50_000:] = i
+            kept[rng.integers(8)] = i, x
+            assert all((y == j).all() for j, y in kept.values())
+
+    file.call(work)
+    assert file.size < 3e7  # of 70 MB
+
+
+def test_a_full_disk_is_the_error(tmp_path):
+    """And not the MemoryError of NumPy, which does not name the folder."""
+    resource = pytest.importorskip("resource")
+    file, said = ArrayFile(str(tmp_path), 1), "no room for more .* of a Dask worker"
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, limits[1]))
+    try:
+        with pytest.raises(OSError, match=said) as caught:
+            file.call(lambda: [np.ones(100_000) for _ in range(9)])
+        assert str(tmp_path) in str(caught.value)
+        with pytest.raises(OSError, match=said):
+            ArrayFile(str(tmp_path), 1 << 22)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    def short():
+        raise MemoryError("of the program")
+
+    with pytest.raises(MemoryError, match="of the program"):
+        ArrayFile(str(tmp_path), 1).call(short)
+
+
+class Pages:
+    """As an `ArrayFile`."""
+
+    size, inside = 20, False
+
+    def release(self):
+        self.inside = False
+
+
+@pytest.mark.parametrize("room, hits", [(1, 0), (39, 0), (45, 5), (80, 16)])
+def test_fits_that_take_turns(room, hits, monkeypatch):
+    """Four fits: as many as fit are in memory, and stay there for their next turn."""
+    monkeypatch.setattr(_tasks, "_in_memory", [])
+    files, found = [Pages() for _ in range(4)], 0
+    for turn in range(20):
+        file = files[turn % 4]
+        found += file.inside
+        file.inside = True
+        _tasks.make_room(file, room)
+        assert file.inside and sum(file.inside for file in files) <= max(room // 20, 1)
+    assert found >= hits
+    del files[:3], file
+    _tasks.make_room(files[0], room)
+    assert len(_tasks._in_memory) == 1
 
 
 @pytest.mark.parametrize("name", ["l2", "tree_l2"])
