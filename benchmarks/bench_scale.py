@@ -55,12 +55,12 @@ the larger worker. Bytes are those of the arrays that shards and client exchange
 iteration (or, for models of counts, in all); differences those of the two models.
 
 Cases "shards": modified Kneser-Ney of the first words of `SKLSTRUCT_SAMPLED`. The model
-stays on one or two workers, which are processes of one thread, and is written from the
-workers as a native file and as an ARPA file. The native file is compared with the file
-of one process. Seconds are CPU seconds. For the client only the thread that calls `fit`
-and `save` is counted. The other threads of this process run the scheduler and the event
-loop of Dask; "loop_share" is their CPU time divided by the elapsed time. Pages of
-mapped files are not counted as memory.
+stays on one or two workers, which are processes of one thread with a `memory_limit` of
+450 MB, and is written from the workers as a native file and as an ARPA file. The native
+file is compared with the file of one process. Seconds are CPU seconds. For the client
+only the thread that calls `fit` and `save` is counted. The other threads of this
+process run the scheduler and the event loop of Dask; "loop_share" is their CPU time
+divided by the elapsed time. Pages of mapped files are not counted as memory.
 
 Cases "log-linear shards": the penalty "l2" on two workers, which are processes of one
 thread with a `memory_limit` of 450 MB, or without a limit: then each has one shard. The
@@ -68,8 +68,9 @@ text is the first words of `SKLSTRUCT_SAMPLED`. The memory is the peak of the la
 worker with mapped files. Seconds are the CPU seconds of both workers.
 
 Cases "limits": what larger texts would take on 50 workers of 64 GB, from the bytes of a
-worker for each pair, measured on two workers with 1 M and 4 M words, and those of the
-client for each word, measured with texts of 100 000 and 800 000 words that occur once.
+worker for each pair of a shard, measured on two workers with one shard each of 1 M and
+4 M words, and those of the client for each word, measured with texts of 100 000 and
+800 000 words that occur once.
 
 Cases "presets": memory of one process in which "better" and "best" learn the first
 words of WikiText-2, and at how many words it would reach 16 GB if it grew on as it does
@@ -96,6 +97,7 @@ import filecmp
 import functools
 import gzip
 import itertools
+import math
 import os
 import pickle
 import subprocess
@@ -145,6 +147,8 @@ WORKER_BYTES, WORKER_CORES, WORKER_NETWORK, PAIR_BYTES = 64e9, 8, 1e9, 140
 # Context, class, count of a pair that is sent from where it was counted to its shard.
 SENT_BYTES = 16
 INT32_MAX = 2**31 - 1
+# Memory of a worker of the cases "shards".
+SHARDS_BYTES = 450_000_000
 # Workers, and texts, of the cases "limits"; a part of a text file, and bytes of a word.
 MACHINES, LIMITS = 50, ("1e9", "1e10", "1e11")
 PART_BYTES, BYTES_A_WORD = 2**26, 5.4
@@ -278,9 +282,9 @@ def sampled_words(words, folder):
     return path, n_words
 
 
-def on_workers(path, folder, n_workers):
+def on_workers(path, folder, n_workers, memory_limit=0):
     """(figures, model file) of a fit on workers and of the files that they write."""
-    with two_workers(folder, n_workers) as client:
+    with two_workers(folder, n_workers, memory_limit) as client:
         lm = DaskLanguageModel(LanguageModel(KneserNeyLM(), max_depth=DEPTH))
         native, arpa = Path(folder, "many.sklm"), Path(folder, "many.arpa")
         pids = client.run(os.getpid)
@@ -295,6 +299,7 @@ def on_workers(path, folder, n_workers):
             client_seconds = time.thread_time() - start
     shards = [n_pairs for _, _, n_pairs in lm.shard_sizes_]
     figures = {
+        "shards": len(shards),
         "larger_shard": max(shards),
         "client_start_mb": start_mb,
         "client_mb": watch.peak_mb,
@@ -314,7 +319,7 @@ def on_workers(path, folder, n_workers):
 def shards(case):
     with tempfile.TemporaryDirectory() as folder:
         path, n_words = sampled_words(case["words"], folder)
-        figures, native = on_workers(path, folder, case["workers"])
+        figures, native = on_workers(path, folder, case["workers"], SHARDS_BYTES)
         one = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
         fit = timed(one.fit, TextFile(path), repeats=1)
         whole = Path(folder, "one.sklm")
@@ -360,8 +365,7 @@ def loglinear_shards(case):
 
 @functools.cache
 def memory_of_workers():
-    """Bytes of a worker for a pair of its shard, of the client for a word, and the
-    share of the pairs in the largest branch."""
+    """Bytes of a worker for a pair of a shard, and of the client for a word."""
     clients, sizes = [], (100_000, 800_000)
     for n in sizes:
         with tempfile.TemporaryDirectory() as folder:
@@ -380,12 +384,7 @@ def memory_of_workers():
         with tempfile.TemporaryDirectory() as folder:
             path, _ = sampled_words(words, folder)
             figures, native = on_workers(path, folder, 2)
-            pairs = LanguageModel.load(native).backoff_model_.pairs
-            run = Run.of_pairs(pairs, np.zeros(pairs.n_pairs), folder)
-            starts = run.starts(np.arange(pairs.tree.n_symbols + 1))[:, 1]
-            branches = np.diff(starts.sum(axis=0))
-            figures["branch"] = branches.max() / pairs.n_pairs
-            figures["pairs"] = pairs.n_pairs
+            figures["pairs"] = LanguageModel.load(native).backoff_model_.n_pairs
             found.append(figures)
     small, large = found
     grown = large["worker_mb"] - small["worker_mb"]
@@ -394,7 +393,6 @@ def memory_of_workers():
     return {
         "bytes_a_pair": a_pair,
         "bytes_a_word": a_word,
-        "branch": large["branch"],
         "arpa_bytes": 1e9 * large["arpa_gb"] / large["pairs"],
     }
 
@@ -411,27 +409,26 @@ def limits(case):
     )
     pairs = law["pairs"] * (words / 1e9) ** law["pair_exponent"]
     classes = law["classes"] * (words / 1e9) ** law["class_exponent"]
-    shard = max(pairs / MACHINES, measured["branch"] * pairs)
+    # The largest shard has at most a quarter more than the mean, and half of a worker.
+    n_shards = 1.25 * pairs * measured["bytes_a_pair"] / (0.5 * WORKER_BYTES)
+    n_shards = max(MACHINES, math.ceil(n_shards))
     used = {
         "client_gb": classes * measured["bytes_a_word"] / 1e9,
-        "worker_gb": pairs / MACHINES * measured["bytes_a_pair"] / 1e9,
-        "branch_gb": measured["branch"] * pairs * measured["bytes_a_pair"] / 1e9,
-        "shard_pairs": shard / INT32_MAX,
         "native_pairs": pairs / INT32_MAX,
     }
-    room = dict.fromkeys(used, 1.0) | dict.fromkeys(list(used)[:3], WORKER_BYTES / 1e9)
-    beyond = {name: used[name] / room[name] for name in used}
-    names = {
-        "client_gb": "client", "worker_gb": "workers", "branch_gb": "largest branch",
-        "shard_pairs": "pairs of a shard", "native_pairs": "pairs of a native file",
-    }  # fmt: skip
-    too_large = [names[name] for name in used if beyond[name] > 1]
+    beyond = {
+        "client": used["client_gb"] > WORKER_BYTES / 1e9,
+        "pairs of a native file": used["native_pairs"] > 1,
+    }
+    too_large = [name for name, is_beyond in beyond.items() if is_beyond]
     n_parts = words * BYTES_A_WORD / PART_BYTES
     return {
         "pairs": pairs,
         "classes": classes,
         **used,
-        "tasks": 3 * n_parts + MACHINES,
+        "shards": n_shards,
+        # Prefixes of one symbol and of two are counted to divide branches.
+        "tasks": 5 * n_parts + n_shards,
         "exchange_gb": 2 * 8 * classes * MACHINES / 1e9,
         "arpa_tb": pairs * measured["arpa_bytes"] / 1e12,
         "beyond": ", ".join(too_large) or "nothing",
