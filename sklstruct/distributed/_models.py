@@ -73,6 +73,11 @@ class ShardedFit:
                 f"{type(estimator).__name__} with these parameters needs the text in "
                 "its order, and shards hold counts; give discount='modified'"
             )
+        if isinstance(getattr(estimator, "strength", None), str):
+            raise ValueError(
+                f"strength={estimator.strength!r} needs the likelihood of all shards "
+                "together; fit a part of the text and pass its strengths_ as strength"
+            )
 
     def fit(
         self, estimator: Any, counted: Counted, keep: Keep, report: Report

@@ -481,6 +481,8 @@ def test_what_cannot_be_sharded_is_refused():
         sharded_fit(KneserNeyLM(discount="tuned"))
     with pytest.raises(ValueError, match="needs the text in its order"):
         sharded_fit(KneserNeyLM(discount="by_block"))
+    with pytest.raises(ValueError, match="^strength='deleted' needs the likelihood of"):
+        sharded_fit(WittenBellLM(strength="deleted"))
     with pytest.raises(ValueError, match="solver='active_set' cannot work on the sh"):
         sharded_fit(StructuredLogLinearLM(solver="active_set"))
     with pytest.raises(ValueError, match="^gap_tol is not possible on the shards"):
