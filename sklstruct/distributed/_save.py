@@ -17,8 +17,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from .._files import check_path, compression_of, packing, write_aside
 from ..context_tree._shards import ShardPlaces
 from ..exchange import format_to_write
