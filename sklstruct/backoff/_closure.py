@@ -43,9 +43,13 @@ class ClosedModel(NamedTuple):
         """(n_pairs,) uint8: 1 for each pair (h', y) of a pair (h, y), h' a suffix."""
         if self.marks is not None:
             return self.marks
-        marks = np.zeros(self.target.size, dtype=np.uint8)
-        mark_parents(self.tree.parent, self.pair_ptr, self.target, marks)
-        return marks
+        return _marks(self.tree, self.pair_ptr, self.target)[0]
+
+
+def _marks(tree, pair_ptr, target):
+    marks = np.zeros(target.size, dtype=np.uint8)
+    place = np.empty(pair_ptr[1], dtype=np.int32)
+    return marks, mark_parents(tree.parent, pair_ptr, target, place, marks)
 
 
 def close_model(
@@ -94,8 +98,7 @@ def close_model(
             tree, link, pair_ptr, target, class_of_symbol
         )
         if missing == 0:
-            marks = np.zeros(target.size, dtype=np.uint8)
-            missing = mark_parents(tree.parent, pair_ptr, target, marks)
+            marks, missing = _marks(tree, pair_ptr, target)
         if missing == 0:
             return ClosedModel(
                 tree, pair_ptr, target, log_prob, model.log_backoff, link, extension,

@@ -246,6 +246,8 @@ def counts_beside(model: BackoffModel, counted: Counted) -> np.ndarray:
     pairs, count = counted.all_counts.count_now().expanded()
     if not count[: pairs.n_classes].sum() > 0:
         raise ValueError("counts of the empty context are all 0")
+    if pairs == model.pairs:
+        return count
     # A smoother may have pairs that were never seen, and lack seen ones.
     place = model.tree.find_windows(pairs.tree.windows())
     known = model.tree.levels()[place] == pairs.tree.levels()

@@ -82,15 +82,10 @@ cdef class Backoff(Model):
 
     cdef double score(self, int node, int y, int* up) noexcept nogil
     cdef int depth_of(self, Node* at) noexcept nogil
-    cdef Step* climb(
-        self, int node, Step* brief, int* n, double* total) except NULL nogil
     cdef int fill(self, char* place, double* out, bint proba) except -1 nogil
     cdef keep_rows(self, const double[::1] root_row)
     cdef int copy_row(self, char* place, double* out) noexcept nogil
     cdef const double* row_of(self, char* place, int node, int depth) noexcept nogil
-    cdef bint is_held(
-        self, const Step* steps, int n, int y, const int* label, int size
-    ) noexcept nogil
     cdef int after(self, int node, int symbol) except -1 nogil
 
 

@@ -380,32 +380,20 @@ cdef class Backoff(Model):
             out[1] = log(1.0 + self.weight[(<Node*> place).node])
         return 0
 
-    cdef Step* climb(
-        self, int node, Step* brief, int* n, double* total
-    ) except NULL nogil:
-        """The n nodes from one up to the root, without it, and the sum of all back-off
-        weights; from the heap if they are too many for `brief`."""
-        cdef Step* steps = brief
-        if self.max_depth > SHORT:
-            steps = <Step*> room_for(self.max_depth, sizeof(Step))
-        n[0], total[0] = 0, 0.0
-        while node:
-            steps[n[0]].node, steps[n[0]].total = node, total[0]
-            total[0] += self.log_backoff[node]
-            node = self.parent[node]
-            n[0] += 1
-        return steps
-
     cdef int fill(self, char* place, double* out, bint proba) except -1 nogil:
         """The values of the root first, then each deeper node overwrites."""
-        cdef Step brief[SHORT]
-        cdef int n, y, p, k, node
-        cdef double total, v
+        cdef int node = (<Node*> place).node, n = 0, y, p, k
+        cdef double total = 0.0, v
         # The compiler does not know that `out` is apart from this object.
         cdef const double* log_prob = &self.log_prob[0]
         cdef const double* root_prob = &self.root_prob[0]
         cdef const int* cls = &self.cls[0]
-        cdef Step* steps = self.climb((<Node*> place).node, brief, &n, &total)
+        cdef Step* steps = <Step*> room_for(self.max_depth, sizeof(Step))
+        while node:
+            steps[n].node, steps[n].total = node, total
+            total += self.log_backoff[node]
+            node = self.parent[node]
+            n += 1
         v = exp(total)
         for y in range(self.n_classes):
             out[y] = root_prob[y] * v if proba else log_prob[y] + total
@@ -414,8 +402,7 @@ cdef class Backoff(Model):
             for p in range(self.ptr[node], self.ptr[node + 1]):
                 v = log_prob[p] + total
                 out[cls[p]] = exp(v) if proba else v
-        if steps != brief:
-            free(steps)
+        free(steps)
         return 0
 
     cdef int row(self, char* place, double* out) except -1 nogil:
@@ -430,50 +417,32 @@ cdef class Backoff(Model):
         """Once the pairs of the path are in the heap, classes are taken by falling
         probability at the root; adding one back-off weight keeps that order, so the
         scan stops at the first value below the worst of the heap (equal values, which
-        rounding can make, still compete by class id). Few classes come so far that a
-        deeper pair of theirs is looked for."""
-        cdef Step brief[SHORT]
-        cdef int n, size = 0, s, p, r, y
-        cdef double total, v, above, least = -INFINITY  # the worst of a full heap
+        rounding can make, still compete by class id)."""
+        cdef int node = (<Node*> place).node, size = 0, p, r, y
+        cdef double total = 0.0, v, least = -INFINITY  # the worst of a full heap
         cdef const double* log_prob = &self.log_prob[0]
         cdef const int* cls = &self.cls[0]
-        cdef Step* steps = self.climb((<Node*> place).node, brief, &n, &total)
-        for s in range(n):
-            above = steps[s].total
-            for p in range(self.ptr[steps[s].node], self.ptr[steps[s].node + 1]):
-                v = log_prob[p] + above
-                if v >= least and not self.is_held(steps, s, cls[p], label, size):
-                    size = offer(value, label, size, k, v, cls[p])
-                    least = value[0] if size == k else least
+        cdef unsigned char* seen = <unsigned char*> room_for(self.n_classes // 8 + 1, 1)
+        while node:
+            for p in range(self.ptr[node], self.ptr[node + 1]):
+                if mark(seen, cls[p]):
+                    v = log_prob[p] + total
+                    if v >= least:
+                        size = offer(value, label, size, k, v, cls[p])
+                        least = value[0] if size == k else least
+            total += self.log_backoff[node]
+            node = self.parent[node]
         for r in range(self.n_classes):
             y = self.root_order[r]
             v = log_prob[y] + total
             if v < least:
                 break
-            if not self.is_held(steps, n, y, label, size):
+            if mark(seen, y):
                 size = offer(value, label, size, k, v, y)
                 least = value[0] if size == k else least
         in_order(value, label, k)
-        if steps != brief:
-            free(steps)
+        free(seen)
         return 0
-
-    cdef inline bint is_held(
-        self, const Step* steps, int n, int y, const int* label, int size
-    ) noexcept nogil:
-        """Whether one of the first n nodes has a pair for a class; the last of them
-        have the most pairs. Classes of theirs that have been offered before are mostly
-        still among the labels of the heap."""
-        cdef int s
-        if n == 0:
-            return False
-        for s in range(min(size, 16)):
-            if label[s] == y:
-                return True
-        for s in range(n - 1, -1, -1):
-            if find_pair(&self.ptr[0], &self.cls[0], steps[s].node, y) >= 0:
-                return True
-        return False
 
     cdef int draw(self, char* place, double uniform, int skip) except -2 nogil:
         """By inversion, in the order deepest pairs first, then the classes that only

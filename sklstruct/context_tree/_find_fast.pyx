@@ -102,61 +102,50 @@ def find_pairs(
                 out[i] = find_pair(&pair_ptr[0], &target[0], nodes[i], targets[i])
 
 
-cdef inline Py_ssize_t at_least(
-    const int[::1] target, Py_ssize_t lo, Py_ssize_t end, int y
+cdef inline void put_places(
+    const int[::1] pair_ptr, const int[::1] target, Py_ssize_t node, int* place
 ) noexcept nogil:
-    """First place from `lo` on whose class is not below y; `end` if all are below."""
-    cdef Py_ssize_t hi = lo, mid, step = 1
-    while hi < end and target[hi] < y:
-        lo = hi + 1
-        hi += step
-        step *= 2
-    if hi > end:
-        hi = end
-    while lo < hi:
-        mid = (lo + hi) >> 1
-        if target[mid] < y:
-            lo = mid + 1
-        else:
-            hi = mid
-    return lo
+    """place[y] = number of the pair (node, y), for all classes of a node.
+
+    Numbers below pair_ptr[node] are left from nodes before.
+    """
+    cdef Py_ssize_t q
+    for q in range(pair_ptr[node], pair_ptr[node + 1]):
+        place[target[q]] = <int> q
 
 
 def parent_pairs(
     const int[::1] parent,
     const int[::1] pair_ptr,
     const int[::1] target,
+    int[::1] place,
     int[::1] out,
 ):
     """The pair of the same class at the parent of each pair's node, -1 for none.
 
-    Classes rise within a node and within its parent: each search starts at the last
-    pair found, in steps that double. It takes O(log of the pairs in between); at the
-    root, which has all classes, O(1).
+    place: memory for a number per class. Nodes of one parent follow each other, so that
+    each pair is entered into it once, if at all.
     """
-    cdef Py_ssize_t n, p, q, end
+    cdef Py_ssize_t n, p, above = -1
     with nogil:
         for p in range(pair_ptr[1]):
             out[p] = -1
+            place[p] = -1
         for n in range(1, parent.shape[0]):
-            if parent[n] == 0:
-                for p in range(pair_ptr[n], pair_ptr[n + 1]):
-                    out[p] = target[p]
-                continue
-            q = pair_ptr[parent[n]]
-            end = pair_ptr[parent[n] + 1]
+            if parent[n] != above:
+                above = parent[n]
+                put_places(pair_ptr, target, above, &place[0])
             for p in range(pair_ptr[n], pair_ptr[n + 1]):
-                q = at_least(target, q, end, target[p])
-                out[p] = -1
-                if q < end and target[q] == target[p]:
-                    out[p] = <int> q
-                    q += 1
+                out[p] = place[target[p]]
+                if out[p] < pair_ptr[above]:
+                    out[p] = -1
 
 
 def mark_parents(
     const int[::1] parent,
     const int[::1] pair_ptr,
     const int[::1] target,
+    int[::1] place,
     unsigned char[::1] out,
 ):
     """1 for each pair that is the parent of some pair; see `parent_pairs`.
@@ -166,20 +155,19 @@ def mark_parents(
     missing : int
         How many pairs below the root have no parent.
     """
-    cdef Py_ssize_t n, p, q, end, missing = 0
+    cdef Py_ssize_t n, p, above = -1, missing = 0
+    cdef int q
     with nogil:
+        for p in range(pair_ptr[1]):
+            place[p] = -1
         for n in range(1, parent.shape[0]):
-            if parent[n] == 0:
-                for p in range(pair_ptr[n], pair_ptr[n + 1]):
-                    out[target[p]] = 1
-                continue
-            q = pair_ptr[parent[n]]
-            end = pair_ptr[parent[n] + 1]
+            if parent[n] != above:
+                above = parent[n]
+                put_places(pair_ptr, target, above, &place[0])
             for p in range(pair_ptr[n], pair_ptr[n + 1]):
-                q = at_least(target, q, end, target[p])
-                if q < end and target[q] == target[p]:
-                    out[q] = 1
-                    q += 1
-                else:
+                q = place[target[p]]
+                if q < pair_ptr[above]:
                     missing += 1
+                else:
+                    out[q] = 1
     return missing

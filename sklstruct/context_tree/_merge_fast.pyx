@@ -1,7 +1,8 @@
 """The merge of any number of counts, and new numbers for ids.
 
 The trees are walked together, depth first: at a context, the pairs of all trees that
-have it are merged by class, and then its children by symbol. In the canonical order,
+have it are merged by class, and then its children by symbol. Children that one tree
+alone has are copied with all that is below them. In the canonical order,
 level by level, this walk meets the nodes of a level and their pairs one after the
 other, in every tree and in the result. So each level of each tree is read once, from
 the first record to the last, and each level of the result is written so. The memory is
@@ -14,7 +15,9 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t
 import numpy as np
 
 from ._streams_fast cimport (
+    Node,
     Streams,
+    copy,
     more,
     next_float,
     next_int,
@@ -27,43 +30,90 @@ from ._streams_fast cimport (
 
 cdef int32_t merge_pairs(
     Streams s, Py_ssize_t depth, Py_ssize_t n_levels, const int32_t* runs,
-    Py_ssize_t n_runs, int32_t* left, int32_t* head,
+    Py_ssize_t n_runs, int32_t* left, int32_t* live, int32_t* head,
 ) except -1 nogil:
     """Merge the pairs of one context; their number. left[r] of run r are consumed."""
-    cdef Py_ssize_t j, i
+    cdef Py_ssize_t j, k, i, n_live = 0
     cdef int32_t r, y, n = 0
     cdef double total
     for j in range(n_runs):
         r = runs[j]
-        head[r] = INT32_MAX
         if left[r]:
             i = 3 * (r * n_levels + depth) + 1
             more(s, i)
-            head[r] = next_int(s, i)
-    while True:
-        y = INT32_MAX
-        for j in range(n_runs):
-            y = min(y, head[runs[j]])
-        if y == INT32_MAX:
-            return n
+            live[n_live] = r
+            head[n_live] = next_int(s, i)
+            n_live += 1
+    while n_live > 1:
+        y = head[0]
+        for j in range(1, n_live):
+            y = min(y, head[j])
         total = 0.0
-        for j in range(n_runs):
-            r = runs[j]
-            if head[r] != y:
-                continue
-            i = 3 * (r * n_levels + depth) + 1
-            s.ins[i].at += 1
-            more(s, i + 1)
-            total += next_float(s, i + 1)
-            s.ins[i + 1].at += 1
-            left[r] -= 1
-            head[r] = INT32_MAX
-            if left[r]:
+        k = 0
+        for j in range(n_live):
+            r = live[j]
+            live[k] = r
+            head[k] = head[j]
+            if head[k] == y:
+                i = 3 * (r * n_levels + depth) + 1
+                s.ins[i].at += 1
+                more(s, i + 1)
+                total += next_float(s, i + 1)
+                s.ins[i + 1].at += 1
+                left[r] -= 1
+                if not left[r]:
+                    continue
                 more(s, i)
-                head[r] = next_int(s, i)
+                head[k] = next_int(s, i)
+            k += 1
+        n_live = k
         put_int(s, 3 * depth + 1, y)
         put_float(s, 3 * depth + 2, total)
         n += 1
+    if n_live:
+        r = live[0]
+        n += left[r]
+        copy_pairs(s, 3 * (r * n_levels + depth) + 1, 3 * depth + 1, left[r])
+    return n
+
+
+cdef int copy_pairs(Streams s, Py_ssize_t i, Py_ssize_t o, int64_t n) except -1 nogil:
+    """Copy the next n pairs of input i, and their counts of the input after it."""
+    copy(s, i, o, n, sizeof(int32_t))
+    copy(s, i + 1, o + 1, n, sizeof(double))
+    return 0
+
+
+cdef int copy_branches(
+    Streams s, int32_t r, Py_ssize_t depth, Py_ssize_t n_levels, int32_t bound,
+    int64_t* number, int64_t* n_out, Py_ssize_t index,
+) except -1 nogil:
+    """Copy children of the last context of a depth that run r alone has.
+
+    Their symbols are below `bound`. They and their descendants are ranges of the
+    levels.
+    """
+    cdef Py_ssize_t k, i
+    cdef int64_t last, shift, n_pairs
+    cdef Node* node
+    for k in range(depth + 1, n_levels):
+        i = 3 * (r * n_levels + k)
+        last = number[k - 1]
+        shift = n_out[k - 1] - 1 - last
+        n_pairs = 0
+        while more(s, i):
+            node = next_node(s, i)
+            if node.parent > last or (k == depth + 1 and node.symbol >= bound):
+                break
+            put_node(s, 3 * k, node.parent + shift, node.symbol, node.n_pairs)
+            if index:
+                put_int(s, index + k, <int32_t> n_out[k])
+            n_pairs += node.n_pairs
+            s.ins[i].at += 1
+            number[k] += 1
+            n_out[k] += 1
+        copy_pairs(s, i + 1, 3 * k + 1, n_pairs)
+    return 0
 
 
 def merge(
@@ -86,13 +136,15 @@ def merge(
     cdef int32_t[:, ::1] active = np.empty((n_levels, n_runs), dtype=np.int32)
     cdef Py_ssize_t[::1] n_active = np.zeros(n_levels, dtype=np.intp)
     cdef int32_t[::1] left = np.empty(n_runs, dtype=np.int32)
+    cdef int32_t[::1] live = np.empty(n_runs, dtype=np.int32)
     cdef int32_t[::1] head = np.empty(n_runs, dtype=np.int32)
-    cdef Py_ssize_t depth = -1, j, i, n_index = 3 * n_levels
-    cdef int32_t r, symbol, n_pairs
+    cdef Py_ssize_t depth = -1, j, i
+    cdef int32_t r, y, symbol, bound, n_pairs
     with nogil:
         while True:
-            # The next context: the first child that is left, of the first symbol.
-            symbol = INT32_MAX
+            # The next context: the first child that is left, of the first symbol. The
+            # child after it that another run has is of the symbol `bound`.
+            symbol = bound = INT32_MAX
             if depth < 0:
                 for r in range(n_runs):
                     active[0, r] = r
@@ -107,16 +159,27 @@ def merge(
                         continue
                     if next_node(s, i).parent != number[r * n_levels + depth]:
                         continue
-                    if next_node(s, i).symbol < symbol:
-                        symbol = next_node(s, i).symbol
+                    y = next_node(s, i).symbol
+                    if y < symbol:
+                        bound = symbol
+                        symbol = y
                         n_active[depth + 1] = 0
-                    if next_node(s, i).symbol == symbol:
+                    elif y > symbol:
+                        bound = min(bound, y)
+                    if y == symbol:
                         active[depth + 1, n_active[depth + 1]] = r
                         n_active[depth + 1] += 1
             if symbol == INT32_MAX:
                 if depth == 0:
                     break
                 depth -= 1
+                continue
+            if depth >= 0 and n_active[depth + 1] == 1:
+                r = active[depth + 1, 0]
+                copy_branches(
+                    s, r, depth, n_levels, bound, &number[r * n_levels], &n_out[0],
+                    (3 + r) * n_levels if indexed else 0,
+                )
                 continue
             depth += 1
             for j in range(n_active[depth]):
@@ -127,10 +190,10 @@ def merge(
                 s.ins[i].at += 1
                 number[r * n_levels + depth] += 1
                 if indexed:
-                    put_int(s, n_index + r * n_levels + depth, <int32_t> n_out[depth])
+                    put_int(s, (3 + r) * n_levels + depth, <int32_t> n_out[depth])
             n_pairs = merge_pairs(
                 s, depth, n_levels, &active[depth, 0], n_active[depth], &left[0],
-                &head[0],
+                &live[0], &head[0],
             )
             put_node(
                 s, 3 * depth, n_out[depth - 1] - 1 if depth else -1, symbol, n_pairs

@@ -229,7 +229,8 @@ class Pairs:
         """(n_pairs,) int32: the parent pair, -1 at the root or if it does not exist."""
         if self._parent is None:
             parent = np.empty(self.n_pairs, dtype=np.int32)
-            parent_pairs(self.tree.parent, self.ptr, self.target, parent)
+            place = np.empty(self.n_classes, dtype=np.int32)
+            parent_pairs(self.tree.parent, self.ptr, self.target, place, parent)
             self._parent = parent
         return self._parent
 

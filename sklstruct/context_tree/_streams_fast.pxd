@@ -1,6 +1,7 @@
 """Sequences of records that kernels read and write block by block; see `Streams`."""
 
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
 
 
 cdef struct Node:
@@ -75,4 +76,22 @@ cdef inline int put_float(Streams s, Py_ssize_t i, double value) except -1 nogil
         s.flush(i)
     (<double*> out.data)[out.at] = value
     out.at += 1
+    return 0
+
+
+cdef inline int copy(
+    Streams s, Py_ssize_t i, Py_ssize_t o, int64_t n, Py_ssize_t width
+) except -1 nogil:
+    """Copy the next n records of input i, of `width` bytes each, to output o."""
+    cdef Buffer* source = &s.ins[i]
+    cdef Buffer* out = &s.outs[o]
+    cdef Py_ssize_t m
+    while n and more(s, i):
+        if out.at == out.n:
+            s.flush(o)
+        m = min(n, source.n - source.at, out.n - out.at)
+        memcpy(out.data + out.at * width, source.data + source.at * width, m * width)
+        source.at += m
+        out.at += m
+        n -= m
     return 0

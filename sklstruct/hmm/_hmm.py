@@ -278,9 +278,7 @@ class HighOrderHMM(SequenceInference):
                 "without labels, name them in classes"
             )
         X, y = check_pairs(X, [[None] * len(x) for x in X] if y is None else y)
-        weight = (
-            check_weights(sample_weight, len(X)) if sample_weight is not None else None
-        )
+        weight = None if sample_weight is None else check_weights(sample_weight, len(X))
         if weight is not None and not weight.all():
             X, y = ([s for s, w in zip(part, weight) if w] for part in (X, y))
             weight = weight[weight > 0]

@@ -165,11 +165,11 @@ class CursorMixin:
         return token
 
     def _read_context(self, context, name="context"):
-        """(symbols, tokens) of the first words of a sentence."""
+        """The first words of a sentence as a text, and as tokens."""
         encoder = self.predictor.encoder
         text = encoder.number_context(context, name)
         warn_of_unknown(text, encoder, name)
-        return text.sentences()[0], encoder.encode(text, end=False)[1:]
+        return text, encoder.encode(text, end=False)[1:]
 
     def predict_next(
         self, context: Iterable = (), k: int = 10
@@ -261,9 +261,10 @@ class CursorMixin:
         rng = as_random_state(random_state)
         predictor, labels = self.predictor, self._labels
         skip = -1 if allow_unknown else labels.unknown_id
-        first, start = self._read_context(prefix, "prefix")
+        text, start = self._read_context(prefix, "prefix")
         n_sentences = int(n_sentences)
         states = np.repeat(predictor.read(start[None]), n_sentences, axis=0)
+        (first,) = text.sentences()
         sentences = [list(first) for _ in range(n_sentences)]
         model = predictor.model
         if (temperature, top_k, top_p) != (1.0, None, 1.0):

@@ -41,6 +41,8 @@ class UnknownWords(NamedTuple):
         token = encoder.labels.tokens(text.words, encoder.unknown)
         lost = token == encoder.unknown
         counts = text.counts()
+        if not lost.any():
+            return cls(int(counts.sum()))
         which = np.flatnonzero(lost & (counts > 0))
         which = which[np.argsort(-counts[which], kind="stable")[:_MOST_WORDS]]
         found = tuple((text.symbols[i], int(counts[i])) for i in which.tolist())

@@ -94,9 +94,11 @@ def _symbols(name: str, i: int, sentence: Any) -> Any:
         )
     if not isinstance(sentence, str | bytes):
         sentence = plain_list(sentence)
+    if isinstance(sentence, str | list):
+        return sentence
     if isinstance(sentence, bytes) or not isinstance(sentence, Iterable):
         raise not_symbols(f"{name}: sentence {i}", sentence)
-    return sentence if isinstance(sentence, str | list) else list(sentence)
+    return list(sentence)
 
 
 def _warn_of_words(text: NumberedText, name: str) -> None:
@@ -116,8 +118,12 @@ def _warn_of_words(text: NumberedText, name: str) -> None:
 
 def _warn_of_sentences(text: NumberedText, name: str) -> None:
     """Symbols that are mostly strings of several words are most likely sentences."""
-    spaced = [s for s in text.symbols if isinstance(s, str) and len(s.split()) > 1]
-    if spaced and 2 * len(spaced) > len(text.symbols):
+    strings = [s for s in text.symbols if isinstance(s, str)]
+    # If most symbols have two words, there are more words than symbols.
+    if len(" ".join(strings).split()) <= len(text.symbols):
+        return
+    spaced = [s for s in strings if len(s.split()) > 1]
+    if 2 * len(spaced) > len(text.symbols):
         if name in ("context", "prefix"):  # the words of one sentence
             what, remedy = "strings", "Are these several words? Then pass one string"
         else:

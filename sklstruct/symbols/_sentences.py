@@ -53,6 +53,8 @@ class ContextWindows(NamedTuple):
 
 def check_symbols(text: NumberedText, counts: np.ndarray) -> None:
     """ValueError if a symbol that occurs is None or NaN; says where."""
+    if set(map(type, text.symbols)) <= {str}:
+        return
     missing = np.fromiter(map(is_missing, text.symbols), bool, len(text.symbols))
     for number in np.flatnonzero(missing & (counts > 0)).tolist():
         raise ValueError(

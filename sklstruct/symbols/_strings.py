@@ -32,7 +32,10 @@ class Strings(NamedTuple):
                 return None
             tokens.append(array.tolist())
         table = StringTable(*pack_strings(tokens[-1], "surrogatepass"))
-        token = table.ids(tokens[0])
+        if tokens[0] == tokens[-1][: classes.size]:  # and the rest are marks
+            token = np.arange(classes.size, dtype=np.int32)
+        else:
+            token = table.ids(tokens[0])
         new = np.flatnonzero(token < 0)
         if new.size:
             token[new] = len(table) + np.arange(new.size, dtype=np.int32)

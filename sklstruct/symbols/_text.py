@@ -361,7 +361,7 @@ def number_symbols(sentences: list, analyzer: str = "word") -> NumberedText:
         else partial(split_string, analyzer=analyzer)
     )
     sentences = [split(s) if isinstance(s, str) else s for s in sentences]
-    lengths = np.fromiter((len(s) for s in sentences), np.int64, len(sentences))
+    lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
     stop = np.cumsum(lengths + 1)
     size = int(stop[-1]) if stop.size else 0
     check_tokens(size)
@@ -392,16 +392,18 @@ def plain_list(values: Any) -> Any:
     """The values of a list, an array or a column as Python objects, in a list.
 
     Scalars of NumPy and Arrow hash and compare slowly or not at all, and would come
-    back from `sample`. Values that cannot be iterated are returned unchanged.
+    back from `sample`. Values that cannot be iterated are returned unchanged, and so is
+    a list without such scalars.
     """
-    if isinstance(values, Mapping) or not isinstance(values, Iterable):
-        # A scalar of Arrow may hold a list.
-        return values.as_py() if hasattr(values, "as_py") else values
     if not isinstance(values, list | tuple):
+        if isinstance(values, Mapping) or not isinstance(values, Iterable):
+            # A scalar of Arrow may hold a list.
+            return values.as_py() if hasattr(values, "as_py") else values
         for method in ("to_pylist", "as_py", "to_list", "tolist"):
             if hasattr(values, method):
                 return getattr(values, method)()
-    values = list(values)
+    if not isinstance(values, list):
+        values = list(values)
     if values and hasattr(values[0], "as_py"):
         values = [v.as_py() if hasattr(v, "as_py") else v for v in values]
     return values

@@ -46,7 +46,7 @@ def _as_terms(vocabulary: Any) -> list[str]:
             f"{vocabulary!r}"
         )
     else:
-        terms = plain_list(vocabulary)
+        terms = list(plain_list(vocabulary))
         if isinstance(vocabulary, set | frozenset):
             terms = sorted(terms)
     if not all(isinstance(term, str) for term in terms):

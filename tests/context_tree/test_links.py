@@ -100,7 +100,8 @@ def test_pairs_that_are_parents_are_marked(tree):
     ptr, target = random_pairs(tree, 4, 40)
     parent = Pairs(tree, ptr, target).parent
     marks = np.zeros(target.size, dtype=np.uint8)
-    missing = mark_parents(tree.parent, ptr, target, marks)
+    place = np.empty(40, dtype=np.int32)
+    missing = mark_parents(tree.parent, ptr, target, place, marks)
     assert np.flatnonzero(marks).tolist() == np.unique(parent[parent >= 0]).tolist()
     assert marks.max() <= 1
     assert missing == np.count_nonzero(parent[40:] < 0)
