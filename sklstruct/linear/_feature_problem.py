@@ -60,7 +60,7 @@ class PathSolver(ABC):
         self.problem, self.b = problem, problem.best_constants()
         self.Z = np.repeat(self.b[:, None], problem.n_samples, axis=1)
         self.P = np.empty_like(self.Z)
-        problem.loss(self.Z, self.P)
+        self.loss = problem.loss(self.Z, self.P)
         every = np.arange(problem.n_features, dtype=np.int32)
         # without weights; the first round needs it again
         self.G: NDArray | None = problem.gradient(every, self.P)
@@ -128,12 +128,13 @@ class FeatureProblem:
         self.shift = np.zeros(self.n_features)
         # Weighted squared lengths of the columns.
         self.squares = np.empty(self.n_features)
+        self.held = np.zeros(self.n_features, dtype=np.uint8)
         if not is_sparse(X):
             self.X = self.dense = self._shifted(np.asfortranarray(X))
-        elif self._turn(X):
+        elif self._measure(X):
             self.X = X = X.copy()
             X.sum_duplicates()
-            self._turn(X)
+            self._measure(X)
         # Sums of the outcomes, which those of the probabilities equal at an optimum.
         self.outcomes = Y @ weight
 
@@ -159,17 +160,29 @@ class FeatureProblem:
             self.squares = np.einsum(squares, X, X, weight)
         return X
 
-    def _turn(self, X: sp.csr_matrix) -> bool:
-        """Set `columns` and `squares`; whether an entry is there twice."""
-        ptr = np.zeros(self.n_features + 2, dtype=np.int64)
-        row, x = np.empty(X.nnz, dtype=np.int32), np.empty(X.nnz)
-        self.columns = ptr[:-1], row, x
+    def _measure(self, X: sp.csr_matrix) -> bool:
+        """Set `rows`, `count` and `squares`; whether an entry is there twice."""
+        self.rows = X.indptr.astype(np.int64), narrow_indices(X), X.data
+        self.count = np.zeros(self.n_features, dtype=np.int64)
+        self.squares = np.zeros(self.n_features)
         return bool(
-            kernels.by_columns(
-                X.indptr.astype(np.int64), narrow_indices(X), X.data, self.weight,
-                ptr, row, x, self.squares,
-            )
-        )  # fmt: skip
+            kernels.lengths(*self.rows, self.weight, self.count, self.squares)
+        )
+
+    def hold(self, columns: NDArray) -> None:
+        """Make sure that `columns` has the entries of these columns.
+
+        Screening may leave few columns; entries of others are never read.
+        """
+        if self.dense is not None or self.held[columns].all():
+            return
+        # A path asks for more and more: the second time it gets all columns.
+        self.held[slice(None) if self.held.any() else columns] = 1
+        ptr = np.zeros(self.n_features + 2, dtype=np.int64)
+        np.cumsum(self.count * self.held, out=ptr[2:])
+        row, x = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
+        kernels.by_columns(*self.rows, self.held, ptr, row, x)
+        self.columns = ptr[:-1], row, x
 
     @cached_property
     def columns(self) -> tuple[NDArray, NDArray, NDArray]:
@@ -230,6 +243,10 @@ class FeatureProblem:
             if columns.size < self.n_features:
                 return np.ascontiguousarray((R @ self.dense[:, columns]).T)
             return np.ascontiguousarray((R @ self.dense).T[columns])
+        if self.n_lanes == 1 and columns.size == self.n_features:
+            # From row to row is faster, and does not need the columns.
+            return (self.X.T @ R[0])[columns, None]
+        self.hold(columns)
         R = np.ascontiguousarray(R.T)
         G = np.empty((columns.size, self.n_lanes))
         kernels.gradient(*self.columns, columns, R, G, self.stop)
@@ -269,12 +286,12 @@ class FeatureProblem:
         b = b - self.shift[columns] @ W
         return b - b.mean() if self.coupled else b
 
-    def fit_intercepts(self, b: NDArray, Z: NDArray, P: NDArray) -> float:
+    def fit_intercepts(self, b: NDArray, Z: NDArray, P: NDArray, loss: float) -> float:
         """Intercepts to the optimum, all else as it is; b, Z, P in place; the loss.
 
-        Then the residuals of each lane sum to zero, as those of a dual point must.
+        P, loss: those at Z. Afterwards the residuals of each lane sum to zero, as those
+        of a dual point must.
         """
-        loss = self.loss(Z, P)
         if not self.fit_intercept:
             return loss
         for _ in range(_STEPS):

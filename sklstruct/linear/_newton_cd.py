@@ -467,7 +467,7 @@ class NewtonSolver(PathSolver):
         alive = np.arange(problem.n_features, dtype=np.int32)
         bound, idle, least, history = -np.inf, 0, (np.inf, np.inf), []
         while True:
-            self.loss = problem.fit_intercepts(self.b, self.Z, self.P)
+            self.loss = problem.fit_intercepts(self.b, self.Z, self.P, self.loss)
             G = self.gradient(alive)
             objective = self.loss + penalty.value(self.columns, self.W)
             share, dual = max(
@@ -494,6 +494,7 @@ class NewtonSolver(PathSolver):
                 )
                 keep[np.searchsorted(alive, self.columns)] = True
                 alive, G = alive[keep], G[keep]
+            problem.hold(alive)
             self._work(penalty, alive, G)
         return Found(
             self.columns.copy(), self.W.copy(),

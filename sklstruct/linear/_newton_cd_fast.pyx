@@ -20,6 +20,8 @@ X is given by its columns (`ptr`, `row`, `x`). The intercepts, which are in ever
 sample, take their step in NumPy between two sweeps.
 """
 
+import numpy as np
+
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -30,37 +32,45 @@ from .._watch cimport Watch, over, propagate, watch_of
 cdef double TINY = 1e-300
 
 
+def lengths(
+    const int64_t[::1] start, const int32_t[::1] column, const double[::1] value,
+    const double[::1] weight, int64_t[::1] count, double[::1] squares,
+):
+    """Entries and weighted squared lengths of the columns of X, given by rows.
+
+    count, squares: zeros before. Returns whether an entry is there twice.
+    """
+    cdef Py_ssize_t i, j, a
+    cdef bint twice = False
+    cdef int32_t[::1] last = np.full(count.shape[0], -1, dtype=np.int32)
+    with nogil:
+        for i in range(start.shape[0] - 1):
+            for a in range(start[i], start[i + 1]):
+                j = column[a]
+                twice |= last[j] == i
+                last[j] = i
+                count[j] += 1
+                squares[j] += weight[i] * value[a] * value[a]
+    return twice
+
+
 def by_columns(
     const int64_t[::1] start, const int32_t[::1] column, const double[::1] value,
-    const double[::1] weight,
-    int64_t[::1] ptr, int32_t[::1] row, double[::1] x, double[::1] squares,
+    const uint8_t[::1] held, int64_t[::1] ptr, int32_t[::1] row, double[::1] x,
 ):
-    """X by columns from X by rows; whether an entry is there twice.
+    """The columns of X that are held, from X by rows.
 
-    ptr: one more than columns plus 1, zeros before; its last number is not used.
-    squares: weighted squared lengths of the columns.
+    ptr: 0, and where each column begins, 0 for others; one number more than columns
+    plus 1. Afterwards column j ends at ptr[j + 1].
     """
-    cdef Py_ssize_t i, j, a, at, n = start.shape[0] - 1
-    cdef double square
-    cdef bint twice = False
+    cdef Py_ssize_t i, a, at
     with nogil:
-        for a in range(start[n]):
-            ptr[column[a] + 2] += 1
-        for j in range(2, ptr.shape[0]):
-            ptr[j] += ptr[j - 1]
-        # ptr[j + 1] goes from the start of column j to its end
-        for i in range(n):
+        for i in range(start.shape[0] - 1):
             for a in range(start[i], start[i + 1]):
-                at = ptr[column[a] + 1]
-                ptr[column[a] + 1] += 1
-                row[at], x[at] = i, value[a]
-        for j in range(squares.shape[0]):
-            square = 0
-            for a in range(ptr[j], ptr[j + 1]):
-                square += weight[row[a]] * x[a] * x[a]
-                twice |= a > ptr[j] and row[a] == row[a - 1]
-            squares[j] = square
-    return twice
+                if held[column[a]]:
+                    at = ptr[column[a] + 1]
+                    ptr[column[a] + 1] += 1
+                    row[at], x[at] = i, value[a]
 
 
 def gradient(
