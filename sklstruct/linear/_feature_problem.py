@@ -118,7 +118,6 @@ class FeatureProblem:
         stop: NDArray,
     ) -> None:
         self.n_samples, self.n_features = X.shape
-        self.n_entries = X.nnz if is_sparse(X) else X.size
         self.n_lanes = Y.shape[0]
         self.Y, self.coupled, self.fit_intercept = Y, coupled, fit_intercept
         self.weight, self.total, self.stop = weight, float(weight.sum()), stop
@@ -135,6 +134,7 @@ class FeatureProblem:
             self.X = X = X.copy()
             X.sum_duplicates()
             self._measure(X)
+        self.n_entries = X.nnz if is_sparse(X) else X.size
         # Sums of the outcomes, which those of the probabilities equal at an optimum.
         self.outcomes = Y @ weight
 
@@ -161,13 +161,12 @@ class FeatureProblem:
         return X
 
     def _measure(self, X: sp.csr_matrix) -> bool:
-        """Set `rows`, `count` and `squares`; whether an entry is there twice."""
+        """Set `rows`, `squares` and `count`; whether an entry is there twice."""
         self.rows = X.indptr.astype(np.int64), narrow_indices(X), X.data
-        self.count = np.zeros(self.n_features, dtype=np.int64)
-        self.squares = np.zeros(self.n_features)
-        return bool(
-            kernels.lengths(*self.rows, self.weight, self.count, self.squares)
-        )
+        seen = np.zeros((self.n_features, 3))
+        twice = bool(kernels.lengths(*self.rows, self.weight, seen))
+        self.squares, self.count = seen[:, 0].copy(), seen[:, 1].astype(np.int64)
+        return twice
 
     def hold(self, columns: NDArray) -> None:
         """Make sure that `columns` has the entries of these columns.
@@ -237,16 +236,17 @@ class FeatureProblem:
         return R
 
     def gradient(self, columns: NDArray, P: NDArray) -> NDArray:
-        """Derivatives by the weights, (columns, lanes)."""
+        """Derivatives by the weights, (columns, lanes); all columns, or held ones."""
         R = self.derivatives(P)
         if self.dense is not None:
             if columns.size < self.n_features:
                 return np.ascontiguousarray((R @ self.dense[:, columns]).T)
             return np.ascontiguousarray((R @ self.dense).T[columns])
-        if self.n_lanes == 1 and columns.size == self.n_features:
-            # From row to row is faster, and does not need the columns.
-            return (self.X.T @ R[0])[columns, None]
-        self.hold(columns)
+        if columns.size == self.n_features:
+            if self.n_lanes == 1:
+                # From row to row is faster, and does not need the columns.
+                return (self.X.T @ R[0])[columns, None]
+            self.hold(columns)
         R = np.ascontiguousarray(R.T)
         G = np.empty((columns.size, self.n_lanes))
         kernels.gradient(*self.columns, columns, R, G, self.stop)

@@ -494,7 +494,8 @@ class NewtonSolver(PathSolver):
                 )
                 keep[np.searchsorted(alive, self.columns)] = True
                 alive, G = alive[keep], G[keep]
-            problem.hold(alive)
+            if n_iter == 1:
+                problem.hold(alive)
             self._work(penalty, alive, G)
         return Found(
             self.columns.copy(), self.W.copy(),
@@ -512,7 +513,8 @@ class NewtonSolver(PathSolver):
             # Near the minimum the objective is constant to rounding long before the gap
             # is small, which is of first order: only the violation tells.
             violation = max(model.violation, np.abs(model.gb).max())
-            if step and (violation <= _SHARE * worst or cost > _BUDGET * of_gradient):
+            share = _SHARE * min(cost / of_gradient, 1)
+            if step and (violation <= share * worst or cost > _BUDGET * of_gradient):
                 break
             model.begin()
             cost += descend(model) * model.cost()

@@ -20,8 +20,6 @@ X is given by its columns (`ptr`, `row`, `x`). The intercepts, which are in ever
 sample, take their step in NumPy between two sweeps.
 """
 
-import numpy as np
-
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -34,23 +32,25 @@ cdef double TINY = 1e-300
 
 def lengths(
     const int64_t[::1] start, const int32_t[::1] column, const double[::1] value,
-    const double[::1] weight, int64_t[::1] count, double[::1] squares,
+    const double[::1] weight, double[:, ::1] seen,
 ):
-    """Entries and weighted squared lengths of the columns of X, given by rows.
+    """What columns of X have, given by rows; whether an entry is there twice.
 
-    count, squares: zeros before. Returns whether an entry is there twice.
+    seen: (columns, 3), zeros before: the weighted squared length of each column, its
+    number of entries, and the last row of them, from 1. The numbers of a column lie
+    together, as the pass goes from any column to any other.
     """
-    cdef Py_ssize_t i, j, a
+    cdef Py_ssize_t i, a
     cdef bint twice = False
-    cdef int32_t[::1] last = np.full(count.shape[0], -1, dtype=np.int32)
+    cdef double* of_column
     with nogil:
         for i in range(start.shape[0] - 1):
             for a in range(start[i], start[i + 1]):
-                j = column[a]
-                twice |= last[j] == i
-                last[j] = i
-                count[j] += 1
-                squares[j] += weight[i] * value[a] * value[a]
+                of_column = &seen[column[a], 0]
+                of_column[0] += weight[i] * value[a] * value[a]
+                of_column[1] += 1
+                twice |= of_column[2] == i + 1
+                of_column[2] = i + 1
     return twice
 
 
@@ -58,10 +58,10 @@ def by_columns(
     const int64_t[::1] start, const int32_t[::1] column, const double[::1] value,
     const uint8_t[::1] held, int64_t[::1] ptr, int32_t[::1] row, double[::1] x,
 ):
-    """The columns of X that are held, from X by rows.
+    """The columns of X that are held, from X by rows; others get no entries.
 
-    ptr: 0, and where each column begins, 0 for others; one number more than columns
-    plus 1. Afterwards column j ends at ptr[j + 1].
+    ptr: 0, where each column begins, and the number of entries. ptr[j + 1] goes from
+    the beginning of column j to its end.
     """
     cdef Py_ssize_t i, a, at
     with nogil:
