@@ -134,7 +134,9 @@ class FeatureProblem:
             self.X = X = X.copy()
             X.sum_duplicates()
             self._measure(X)
-        self.n_entries = X.nnz if is_sparse(X) else X.size
+        # Of columns that are not 0, as the constant ones of dense X now are.
+        n_dense = self.n_samples * np.count_nonzero(self.squares)
+        self.n_entries = X.nnz if is_sparse(X) else n_dense
         # Sums of the outcomes, which those of the probabilities equal at an optimum.
         self.outcomes = Y @ weight
 

@@ -507,7 +507,7 @@ class NewtonSolver(PathSolver):
         """Choose a working set, and take Newton steps on it."""
         worst = self._choose(penalty, alive, G)
         kind = Blocks if isinstance(penalty, GroupTerm) else self._coordinates()
-        cost, of_gradient = 0.0, float(self.problem.n_entries * self.W.shape[1])
+        cost, of_gradient = 0.0, 1.0 + self.problem.n_entries * self.W.shape[1]
         for step in range(_NEWTON):
             model = kind(self, penalty)
             # Near the minimum the objective is constant to rounding long before the gap
