@@ -247,7 +247,7 @@ class FeatureProblem:
         if columns.size == self.n_features:
             if self.n_lanes == 1:
                 # From row to row is faster, and does not need the columns.
-                return (self.X.T @ R[0])[columns, None]
+                return (self.X.T @ R[0]).take(columns)[:, None]
             self.hold(columns)
         R = np.ascontiguousarray(R.T)
         G = np.empty((columns.size, self.n_lanes))

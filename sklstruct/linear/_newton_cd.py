@@ -493,7 +493,7 @@ class NewtonSolver(PathSolver):
                     problem, alive, share * G, max(objective - dual, 0.0)
                 )
                 keep[np.searchsorted(alive, self.columns)] = True
-                alive, G = alive[keep], G[keep]
+                alive, G = alive[keep], G.compress(keep, axis=0)
             if n_iter == 1:
                 problem.hold(alive)
             self._work(penalty, alive, G)
