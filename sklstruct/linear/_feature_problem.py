@@ -191,6 +191,12 @@ class FeatureProblem:
         X = sp.csc_matrix(self.X)
         return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
 
+    def part(self, columns: NDArray) -> sp.csc_matrix:
+        """Some columns of X, which are held."""
+        ptr, row, x = self.columns
+        X = sp.csc_matrix((x, row, ptr), (self.n_samples, self.n_features))
+        return X[:, columns]
+
     def bound(self, penalty: Penalty) -> SeparableTerm:
         """A penalty that language models know too; see `Penalty.bind`."""
         kind = type(penalty).__name__
@@ -244,10 +250,10 @@ class FeatureProblem:
             if columns.size < self.n_features:
                 return np.ascontiguousarray((R @ self.dense[:, columns]).T)
             return np.ascontiguousarray((R @ self.dense).T[columns])
+        if self.n_lanes == 1 and 2 * self.count.take(columns).sum() >= self.n_entries:
+            # From row to row is faster, and does not need the columns.
+            return (self.X.T @ R[0]).take(columns)[:, None]
         if columns.size == self.n_features:
-            if self.n_lanes == 1:
-                # From row to row is faster, and does not need the columns.
-                return (self.X.T @ R[0]).take(columns)[:, None]
             self.hold(columns)
         R = np.ascontiguousarray(R.T)
         G = np.empty((columns.size, self.n_lanes))

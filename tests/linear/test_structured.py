@@ -328,7 +328,7 @@ def test_curvatures_of_blocks_bound_their_hessians(coupled, K, n, largest, monke
                 else s * np.kron(np.outer(x, x), np.diag(p * (1 - p)))
                 for s, x, p in zip(weight, X[:, lo:hi], P.T)
             )
-            root = 1 / np.sqrt(np.repeat(h[lo:hi], K))
+            root = 1 / np.sqrt(h[lo:hi].ravel())
             top = np.linalg.eigvalsh(H * root * root[:, None])[-1]
             assert top <= 1 + 1e-9
             # the bound of a sample is exact here
