@@ -87,7 +87,7 @@ class SeparableTerm:
         self, problem: Any, columns: NDArray, pull: NDArray, gap: float
     ) -> NDArray:
         """Whether columns may have a weight; pull: x_j' theta, with a gap."""
-        radius = np.sqrt(0.5 * gap * problem.squares[columns])
+        radius = np.sqrt(0.5 * gap * problem.squares.take(columns))
         return np.abs(pull).max(axis=1) + radius >= self.l1
 
     def choose(

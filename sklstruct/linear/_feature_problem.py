@@ -60,7 +60,7 @@ class PathSolver(ABC):
         self.problem, self.b = problem, problem.best_constants()
         self.Z = np.repeat(self.b[:, None], problem.n_samples, axis=1)
         self.P = np.empty_like(self.Z)
-        problem.loss(self.Z, self.P)
+        self.loss = problem.loss(self.Z, self.P)
         every = np.arange(problem.n_features, dtype=np.int32)
         # without weights; the first round needs it again
         self.G: NDArray | None = problem.gradient(every, self.P)
@@ -118,7 +118,6 @@ class FeatureProblem:
         stop: NDArray,
     ) -> None:
         self.n_samples, self.n_features = X.shape
-        self.n_entries = X.nnz if is_sparse(X) else X.size
         self.n_lanes = Y.shape[0]
         self.Y, self.coupled, self.fit_intercept = Y, coupled, fit_intercept
         self.weight, self.total, self.stop = weight, float(weight.sum()), stop
@@ -128,12 +127,16 @@ class FeatureProblem:
         self.shift = np.zeros(self.n_features)
         # Weighted squared lengths of the columns.
         self.squares = np.empty(self.n_features)
+        self.held = np.zeros(self.n_features, dtype=np.uint8)
         if not is_sparse(X):
             self.X = self.dense = self._shifted(np.asfortranarray(X))
-        elif self._turn(X):
+        elif self._measure(X):
             self.X = X = X.copy()
             X.sum_duplicates()
-            self._turn(X)
+            self._measure(X)
+        # Of columns that are not 0, as the constant ones of dense X now are.
+        n_dense = self.n_samples * np.count_nonzero(self.squares)
+        self.n_entries = X.nnz if is_sparse(X) else n_dense
         # Sums of the outcomes, which those of the probabilities equal at an optimum.
         self.outcomes = Y @ weight
 
@@ -159,23 +162,40 @@ class FeatureProblem:
             self.squares = np.einsum(squares, X, X, weight)
         return X
 
-    def _turn(self, X: sp.csr_matrix) -> bool:
-        """Set `columns` and `squares`; whether an entry is there twice."""
+    def _measure(self, X: sp.csr_matrix) -> bool:
+        """Set `rows`, `squares` and `count`; whether an entry is there twice."""
+        self.rows = X.indptr.astype(np.int64), narrow_indices(X), X.data
+        seen = np.zeros((self.n_features, 3))
+        twice = bool(kernels.lengths(*self.rows, self.weight, seen))
+        self.squares, self.count = seen[:, 0].copy(), seen[:, 1].astype(np.int64)
+        return twice
+
+    def hold(self, columns: NDArray) -> None:
+        """Make sure that `columns` has the entries of these columns.
+
+        Screening may leave few columns; entries of others are never read.
+        """
+        if self.dense is not None or self.held[columns].all():
+            return
+        # A path asks for more and more: the second time it gets all columns.
+        self.held[slice(None) if self.held.any() else columns] = 1
         ptr = np.zeros(self.n_features + 2, dtype=np.int64)
-        row, x = np.empty(X.nnz, dtype=np.int32), np.empty(X.nnz)
+        np.cumsum(self.count * self.held, out=ptr[2:])
+        row, x = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
+        kernels.by_columns(*self.rows, self.held, ptr, row, x)
         self.columns = ptr[:-1], row, x
-        return bool(
-            kernels.by_columns(
-                X.indptr.astype(np.int64), narrow_indices(X), X.data, self.weight,
-                ptr, row, x, self.squares,
-            )
-        )  # fmt: skip
 
     @cached_property
     def columns(self) -> tuple[NDArray, NDArray, NDArray]:
         """X by columns: where each begins, rows and values of its entries."""
         X = sp.csc_matrix(self.X)
         return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
+
+    def part(self, columns: NDArray) -> sp.csc_matrix:
+        """Some columns of X, which are held."""
+        ptr, row, x = self.columns
+        X = sp.csc_matrix((x, row, ptr), (self.n_samples, self.n_features))
+        return X[:, columns]
 
     def bound(self, penalty: Penalty) -> SeparableTerm:
         """A penalty that language models know too; see `Penalty.bind`."""
@@ -224,12 +244,17 @@ class FeatureProblem:
         return R
 
     def gradient(self, columns: NDArray, P: NDArray) -> NDArray:
-        """Derivatives by the weights, (columns, lanes)."""
+        """Derivatives by the weights, (columns, lanes); all columns, or held ones."""
         R = self.derivatives(P)
         if self.dense is not None:
             if columns.size < self.n_features:
                 return np.ascontiguousarray((R @ self.dense[:, columns]).T)
             return np.ascontiguousarray((R @ self.dense).T[columns])
+        if self.n_lanes == 1 and 2 * self.count.take(columns).sum() >= self.n_entries:
+            # From row to row is faster, and does not need the columns.
+            return (self.X.T @ R[0]).take(columns)[:, None]
+        if columns.size == self.n_features:
+            self.hold(columns)
         R = np.ascontiguousarray(R.T)
         G = np.empty((columns.size, self.n_lanes))
         kernels.gradient(*self.columns, columns, R, G, self.stop)
@@ -269,12 +294,12 @@ class FeatureProblem:
         b = b - self.shift[columns] @ W
         return b - b.mean() if self.coupled else b
 
-    def fit_intercepts(self, b: NDArray, Z: NDArray, P: NDArray) -> float:
+    def fit_intercepts(self, b: NDArray, Z: NDArray, P: NDArray, loss: float) -> float:
         """Intercepts to the optimum, all else as it is; b, Z, P in place; the loss.
 
-        Then the residuals of each lane sum to zero, as those of a dual point must.
+        P, loss: those at Z. Afterwards the residuals of each lane sum to zero, as those
+        of a dual point must.
         """
-        loss = self.loss(Z, P)
         if not self.fit_intercept:
             return loss
         for _ in range(_STEPS):

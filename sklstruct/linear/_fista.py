@@ -38,7 +38,7 @@ class AcceleratedSolver(PathSolver):
     def _at(self, S, b, P):
         """The loss at the scores S without intercepts, whose best values go to b."""
         Z = S + b[:, None]
-        return self.problem.fit_intercepts(b, Z, P)
+        return self.problem.fit_intercepts(b, Z, P, self.problem.loss(Z, P))
 
     def solve(
         self, penalty: ProximalTerm, goal: float, max_iter: int, report: Report

@@ -320,11 +320,11 @@ class Blocks(Model):
         self.starts = np.append(first, self.columns.size).astype(np.int64)
         self.g = problem.gradient(self.columns, self.P)
         self.h = block_curvatures(problem, self.columns, self.starts, self.P)
-        self.h += self.damping
+        self.h += self.damping[:, None]
         self.strength = np.ascontiguousarray(penalty.strength[self.group])
         self.active = np.ones(self.group.size, dtype=np.uint8)
         self.room = np.empty(
-            (int(np.diff(self.starts).max(initial=0)) + 1, self.w.shape[1] + 1)
+            (int(np.diff(self.starts).max(initial=0)) + 1, self.w.shape[1])
         )
         self.violation = float(
             penalty.violations(self.columns, self.g, self.w).max(initial=0.0)
@@ -356,9 +356,8 @@ class Blocks(Model):
         self.u = vector[: self.u.size].reshape(self.u.shape).copy()
         # The common shift is a null direction, along which combinations run away.
         self.db = db - db.mean() if problem.coupled else db
-        ptr, row, x = problem.columns
-        X = sp.csc_matrix((x, row, ptr), (problem.n_samples, problem.n_features))
-        D = np.asarray(X[:, self.columns] @ (self.u - self.w)) + self.db
+        X = problem.part(self.columns)
+        D = np.asarray(X @ (self.u - self.w)) + self.db
         self.D = np.ascontiguousarray(D).T
         if problem.coupled:
             self.Q = np.einsum("kn,kn->n", self.P, self.D)
@@ -367,42 +366,36 @@ class Blocks(Model):
         of_b = self.V.sum(axis=1)
         if self.problem.coupled:
             of_b -= (self.V * self.P).sum(axis=1)
-        return np.concatenate([np.repeat(self.h, self.w.shape[1]), of_b])
+        return np.concatenate([self.h.ravel(), of_b])
 
 
 def block_curvatures(
     problem: FeatureProblem, columns: NDArray, starts: NDArray, P: NDArray
 ) -> NDArray:
-    """One number for each column: a diagonal that bounds the Hessians of the blocks.
+    """A diagonal, (columns, lanes), that bounds the Hessians of the blocks.
 
-    The Hessian of the scores of a sample, diag(p) - p p' or diag(p (1 - p)), has no
-    eigenvalue above 1/2 nor above 2 max p (1 - p), the latter of Gershgorin's circles.
-    With t the bound of each sample and D the diagonal of X_g' diag(s t) X_g, the
-    numbers of a block are D times the largest eigenvalue of D^-1/2 X_g' diag(s t) X_g
-    D^-1/2. One number for a whole block would make steps along short columns tiny.
+    The Hessian of the scores of a sample, diag(p) - p p', is at most 2 diag(p (1 - p)),
+    as the difference is diagonally dominant: that of yes/no answers is half of it. So
+    the lanes come apart. With t the bounds of a lane and D the diagonal of X_g' diag(s
+    t) X_g, the numbers of a block are D times the largest eigenvalue of D^-1/2 X_g'
+    diag(s t) X_g D^-1/2. One number for a whole block would make steps along short
+    columns tiny, and one for all lanes those along classes that are nearly certain.
     """
-    t = P * (1 - P)
-    t = np.minimum(0.5, 2 * t.max(axis=0)) if problem.coupled else t.max(axis=0)
-    t *= problem.weight
-    ptr, row, x = problem.columns
-    out = np.empty(columns.size)
+    T = P * (1 - P) * problem.weight
+    T *= 2 if problem.coupled else 1
+    X = problem.part(columns)
+    out = X.power(2).T @ T.T
     for lo, hi in itertools.pairwise(starts):
-        parts = [slice(ptr[j], ptr[j + 1]) for j in columns[lo:hi]]
-        out[lo:hi] = [x[part] ** 2 @ t[row[part]] for part in parts]
-        if hi - lo == 1:
-            continue
-        length = [part.stop - part.start for part in parts]
-        at = np.repeat(np.arange(hi - lo), length)
-        i = np.concatenate([row[part] for part in parts])
-        value = np.concatenate([x[part] for part in parts]) * np.sqrt(t[i])
-        value /= np.sqrt(out[lo:hi] + 1e-300)[at]
-        A = sp.csr_matrix((value, (at, i)), shape=(hi - lo, problem.n_samples))
-        if min(A.shape) > _LARGEST_BLOCK:
-            A = abs(A)  # no eigenvalue is above the largest sum of a row
-            out[lo:hi] *= (A @ A.sum(axis=0).A1).max()
-            continue
-        A = A @ A.T if hi - lo <= problem.n_samples else A.T @ A
-        out[lo:hi] *= np.linalg.eigvalsh(A.toarray())[-1] * (1 + 1e-10)
+        A = X[:, lo:hi]
+        at, value = np.repeat(np.arange(hi - lo), np.diff(A.indptr)), A.data
+        for t, h in zip(T, out[lo:hi].T) if hi - lo > 1 else ():
+            A.data = value * np.sqrt(t[A.indices] / (h[at] + 1e-300))
+            if min(A.shape) > _LARGEST_BLOCK:
+                B = abs(A)  # no eigenvalue is above the largest sum of a row
+                h *= (B.T @ B.sum(axis=1).A1).max()
+                continue
+            B = A.T @ A if hi - lo <= problem.n_samples else A @ A.T
+            h *= np.linalg.eigvalsh(B.toarray())[-1] * (1 + 1e-10)
     return out
 
 
@@ -467,7 +460,7 @@ class NewtonSolver(PathSolver):
         alive = np.arange(problem.n_features, dtype=np.int32)
         bound, idle, least, history = -np.inf, 0, (np.inf, np.inf), []
         while True:
-            self.loss = problem.fit_intercepts(self.b, self.Z, self.P)
+            self.loss = problem.fit_intercepts(self.b, self.Z, self.P, self.loss)
             G = self.gradient(alive)
             objective = self.loss + penalty.value(self.columns, self.W)
             share, dual = max(
@@ -493,7 +486,9 @@ class NewtonSolver(PathSolver):
                     problem, alive, share * G, max(objective - dual, 0.0)
                 )
                 keep[np.searchsorted(alive, self.columns)] = True
-                alive, G = alive[keep], G[keep]
+                alive, G = alive[keep], G.compress(keep, axis=0)
+            if n_iter == 1:
+                problem.hold(alive)
             self._work(penalty, alive, G)
         return Found(
             self.columns.copy(), self.W.copy(),
@@ -505,13 +500,14 @@ class NewtonSolver(PathSolver):
         """Choose a working set, and take Newton steps on it."""
         worst = self._choose(penalty, alive, G)
         kind = Blocks if isinstance(penalty, GroupTerm) else self._coordinates()
-        cost, of_gradient = 0.0, float(self.problem.n_entries * self.W.shape[1])
+        cost, of_gradient = 0.0, 1.0 + self.problem.n_entries * self.W.shape[1]
         for step in range(_NEWTON):
             model = kind(self, penalty)
             # Near the minimum the objective is constant to rounding long before the gap
             # is small, which is of first order: only the violation tells.
             violation = max(model.violation, np.abs(model.gb).max())
-            if step and (violation <= _SHARE * worst or cost > _BUDGET * of_gradient):
+            share = _SHARE * min(cost / of_gradient, 1)
+            if step and (violation <= share * worst or cost > _BUDGET * of_gradient):
                 break
             model.begin()
             cost += descend(model) * model.cost()

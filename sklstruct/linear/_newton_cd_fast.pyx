@@ -30,37 +30,47 @@ from .._watch cimport Watch, over, propagate, watch_of
 cdef double TINY = 1e-300
 
 
+def lengths(
+    const int64_t[::1] start, const int32_t[::1] column, const double[::1] value,
+    const double[::1] weight, double[:, ::1] seen,
+):
+    """What columns of X have, given by rows; whether an entry is there twice.
+
+    seen: (columns, 3), zeros before: the weighted squared length of each column, its
+    number of entries, and the last row of them, from 1. The numbers of a column lie
+    together, as the pass goes from any column to any other.
+    """
+    cdef Py_ssize_t i, a
+    cdef bint twice = False
+    cdef double* of_column
+    with nogil:
+        for i in range(start.shape[0] - 1):
+            for a in range(start[i], start[i + 1]):
+                of_column = &seen[column[a], 0]
+                of_column[0] += weight[i] * value[a] * value[a]
+                of_column[1] += 1
+                twice |= of_column[2] == i + 1
+                of_column[2] = i + 1
+    return twice
+
+
 def by_columns(
     const int64_t[::1] start, const int32_t[::1] column, const double[::1] value,
-    const double[::1] weight,
-    int64_t[::1] ptr, int32_t[::1] row, double[::1] x, double[::1] squares,
+    const uint8_t[::1] held, int64_t[::1] ptr, int32_t[::1] row, double[::1] x,
 ):
-    """X by columns from X by rows; whether an entry is there twice.
+    """The columns of X that are held, from X by rows; others get no entries.
 
-    ptr: one more than columns plus 1, zeros before; its last number is not used.
-    squares: weighted squared lengths of the columns.
+    ptr: 0, where each column begins, and the number of entries. ptr[j + 1] goes from
+    the beginning of column j to its end.
     """
-    cdef Py_ssize_t i, j, a, at, n = start.shape[0] - 1
-    cdef double square
-    cdef bint twice = False
+    cdef Py_ssize_t i, a, at
     with nogil:
-        for a in range(start[n]):
-            ptr[column[a] + 2] += 1
-        for j in range(2, ptr.shape[0]):
-            ptr[j] += ptr[j - 1]
-        # ptr[j + 1] goes from the start of column j to its end
-        for i in range(n):
+        for i in range(start.shape[0] - 1):
             for a in range(start[i], start[i + 1]):
-                at = ptr[column[a] + 1]
-                ptr[column[a] + 1] += 1
-                row[at], x[at] = i, value[a]
-        for j in range(squares.shape[0]):
-            square = 0
-            for a in range(ptr[j], ptr[j + 1]):
-                square += weight[row[a]] * x[a] * x[a]
-                twice |= a > ptr[j] and row[a] == row[a - 1]
-            squares[j] = square
-    return twice
+                if held[column[a]]:
+                    at = ptr[column[a] + 1]
+                    ptr[column[a] + 1] += 1
+                    row[at], x[at] = i, value[a]
 
 
 def gradient(
@@ -72,25 +82,19 @@ def gradient(
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t c, a, k, j, K = R.shape[1]
     cdef double v
-    cdef const double* r = &R[0, 0]
+    cdef const double* r
     cdef double* g
     with nogil:
         for c in range(columns.shape[0]):
             j = columns[c]
             g = &out[c, 0]
-            if K == 1:  # the loop over one lane would take half of the time
-                v = 0
-                for a in range(ptr[j], ptr[j + 1]):
-                    v += x[a] * r[row[a]]
-                g[0] = v
-            else:
+            for k in range(K):
+                g[k] = 0
+            for a in range(ptr[j], ptr[j + 1]):
+                r = &R[row[a], 0]
+                v = x[a]
                 for k in range(K):
-                    g[k] = 0
-                for a in range(ptr[j], ptr[j + 1]):
-                    r = &R[row[a], 0]
-                    v = x[a]
-                    for k in range(K):
-                        g[k] += v * r[k]
+                    g[k] += v * r[k]
             if over(&watch, (ptr[j + 1] - ptr[j] + 8) * K):
                 break
     propagate()
@@ -193,7 +197,7 @@ def sweep_blocks(
     const int64_t[::1] ptr, const int32_t[::1] row, const double[::1] x,
     const int64_t[::1] start, const int32_t[::1] column,
     const double[:, ::1] P, const double[:, ::1] V, bint coupled,
-    const double[:, ::1] g, const double[::1] h, const double[::1] damping,
+    const double[:, ::1] g, const double[:, ::1] h, const double[::1] damping,
     const double[::1] l1, const double[:, ::1] w, bint full,
     double[:, ::1] u, uint8_t[::1] active, double[:, ::1] D, double[::1] Q,
     double[:, ::1] room, int32_t[::1] stop,
@@ -201,18 +205,18 @@ def sweep_blocks(
     """One pass over blocks of columns start[b]:start[b + 1], all lanes of each.
 
     P, V, D have the shape (samples, lanes). The Hessian of a block is at most the
-    diagonal matrix of h plus damping. The penalty of a block is l1 times the Euclidean
-    norm of all of its weights. room: (largest block + 1, lanes + 1). Otherwise as
-    `sweep`.
+    diagonal matrix of h, which includes the damping. The penalty of a block is l1 times
+    the Euclidean norm of all of its weights. room: (largest block + 1, lanes).
+    Otherwise as `sweep`.
 
-    With r_c = h_c u_c less the gradient, the minimum is u_c = n r_c / (n h_c + l1),
-    where n = ||u|| solves f(n) = sum_c ||r_c||^2 / (n h_c + l1)^2 = 1. If f(0) <= 1,
-    the minimum is 0. f^-1/2 is concave and increases: the steps of Newton's method
-    from 0 never pass the root, and one step is enough if all h_c are equal.
+    With r = h u less the gradient, weight by weight, the minimum is n r / (n h + l1),
+    where n = ||u|| solves f(n) = sum r^2 / (n h + l1)^2 = 1. If f(0) <= 1, the minimum
+    is 0. f^-1/2 is concave and increases: the steps of Newton's method from 0 never
+    pass the root, and one step is enough if all h are equal.
     """
     cdef Watch watch = watch_of(stop)
     cdef Py_ssize_t b, c, a, i, j, k, lo, n_entries, K = P.shape[1]
-    cdef double size, step, factor, moved, change, total = 0, value, q, f, slope
+    cdef double size, step, factor, change, total = 0, value, q, f, slope
     cdef const double* p
     cdef const double* v
     cdef double* d
@@ -233,28 +237,27 @@ def sweep_blocks(
                     for k in range(K):
                         t[k] += value * v[k] * (d[k] - q)
                 n_entries += ptr[j + 1] - ptr[j]
-                t[K] = 0
                 for k in range(K):
-                    t[k] = h[c] * u[c, k] - t[k]
-                    t[K] += t[k] * t[k]
+                    t[k] = h[c, k] * u[c, k] - t[k]
             while step > 1e-9 * size:
                 f = slope = 0
                 for c in range(lo, start[b + 1]):
-                    factor = 1 / (size * h[c] + l1[b])
-                    q = room[c - lo, K] * factor * factor
-                    f += q
-                    slope += q * factor * h[c]
+                    t = &room[c - lo, 0]
+                    for k in range(K):
+                        factor = 1 / (size * h[c, k] + l1[b])
+                        q = t[k] * t[k] * factor * factor
+                        f += q
+                        slope += q * factor * h[c, k]
                 step = f * (sqrt(f) - 1) / slope if f > 1 else 0
                 size += step
             change = 0
             for c in range(lo, start[b + 1]):
-                j, t, moved = column[c], &room[c - lo, 0], 0
-                factor = size / (size * h[c] + l1[b])
+                j, t = column[c], &room[c - lo, 0]
                 for k in range(K):
+                    factor = size / (size * h[c, k] + l1[b])
                     last[k] = factor * t[k] - u[c, k]
                     u[c, k] = factor * t[k]
-                    moved += last[k] * last[k]
-                change += moved * h[c]
+                    change += last[k] * last[k] * h[c, k]
                 for a in range(ptr[j], ptr[j + 1]):
                     i, value, q = row[a], x[a], 0
                     p, d = &P[i, 0], &D[i, 0]

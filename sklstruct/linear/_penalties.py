@@ -462,7 +462,7 @@ def bind(penalty: Any, problem: FeatureProblem) -> Any:
     """A penalty, or its name, on the features of a problem, with strength 1."""
     if isinstance(penalty, str):
         penalty = FEATURE_PENALTIES[penalty]()
-    if hasattr(penalty, "_validate_params"):
+    elif hasattr(penalty, "_validate_params"):
         penalty._validate_params()
     if hasattr(penalty, "bind"):
         return penalty.bind(problem)

@@ -356,11 +356,12 @@ class StructuredLogisticRegression(SparseFeatures):
         return FeatureProblem(X, Y, coupled, weight, bool(self.fit_intercept), stop)
 
     def _warn_uneven(self, problem):
-        length = np.sqrt(problem.squares[problem.squares > 0])
-        if length.size and length.max() > _UNEVEN * length.min():
+        square = problem.squares[problem.squares > 0]
+        if square.size and square.min() < square.max() / _UNEVEN**2:
+            length = np.sqrt([square.min(), square.max()])
             warnings.warn(
-                f"X has columns of lengths from {length.min():.2g} to "
-                f"{length.max():.2g}: one penalty does not suit all of them, and the "
+                f"X has columns of lengths from {length[0]:.2g} to "
+                f"{length[1]:.2g}: one penalty does not suit all of them, and the "
                 "gap may not get small. Scale the columns "
                 "(sklearn.preprocessing.StandardScaler, MaxAbsScaler)",
                 stacklevel=5,

@@ -328,7 +328,7 @@ def test_curvatures_of_blocks_bound_their_hessians(coupled, K, n, largest, monke
                 else s * np.kron(np.outer(x, x), np.diag(p * (1 - p)))
                 for s, x, p in zip(weight, X[:, lo:hi], P.T)
             )
-            root = 1 / np.sqrt(np.repeat(h[lo:hi], K))
+            root = 1 / np.sqrt(h[lo:hi].ravel())
             top = np.linalg.eigvalsh(H * root * root[:, None])[-1]
             assert top <= 1 + 1e-9
             # the bound of a sample is exact here
@@ -564,14 +564,29 @@ def test_columns_of_sparse_samples(entries):
     parts = rng.normal(size=120), column.ravel(), np.arange(0, 121, 4)
     X, before = sp.csr_matrix(parts, shape=(30, 8)), parts[0].copy()
     problem = FeatureProblem(X, np.ones((1, 30), bool), False, weight, True, stop)
-    ptr, row, x = problem.columns
-    dense = X.toarray()
-    np.testing.assert_allclose(
-        sp.csc_matrix((x, row, ptr), shape=X.shape).toarray(), dense, rtol=1e-15
-    )
-    assert x.size == np.count_nonzero(dense)
+    dense, every = X.toarray(), np.arange(8)
     np.testing.assert_allclose(problem.squares, weight @ dense**2, rtol=1e-13)
     np.testing.assert_array_equal(X.data, before)
+    # first some columns, then more, which makes all
+    for asked, held in (([2, 5], [2, 5]), ([5], [2, 5]), ([5, 6], every)):
+        problem.hold(np.array(asked))
+        ptr, row, x = problem.columns
+        expected = np.where(np.isin(every, held), dense, 0)
+        np.testing.assert_allclose(
+            sp.csc_matrix((x, row, ptr), shape=X.shape).toarray(), expected, rtol=1e-15
+        )
+        assert x.size == np.count_nonzero(expected)
+
+
+def test_a_path_reads_columns_that_screening_left_out_before():
+    X, y = make_classification(200, 40, n_informative=10, random_state=0)
+    X = sp.csr_matrix(np.where(np.abs(X) > 0.5, X, 0))
+    model = StructuredLogisticRegression(tol=1e-9)
+    path = model.coef_path(X, y, Cs=[0.02, 0.05, 1.0])
+    assert path.n_alive[0] < path.coefs[1].nnz < path.coefs[2].nnz
+    for C, coef in zip(path.Cs, path.coefs):
+        alone = clone(model).set_params(C=C).fit(X.toarray(), y)
+        np.testing.assert_allclose(coef.toarray(), alone.coef_.toarray(), atol=1e-4)
 
 
 @pytest.mark.parametrize("C", [1.0, 1e2, 1e4, 1e6, 1e8])
