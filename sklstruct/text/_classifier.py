@@ -319,21 +319,20 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         draw = Draw.of(y, weight, check_random_state(self.random_state))
         whole = len(texts) <= MOST_TRIED
         some = texts if whole else texts[draw.at]
-        found, losses = [], []
+        found = []
         for name in _TRIED:
             vectorizer = self._vectorizer(name)
             try:
-                rows = rows_of(vectorizer, some, fit=True)
+                found.append((vectorizer, rows_of(vectorizer, some, fit=True)))
             except ValueError:
                 trie = found[0][0].trie_ if found else None
                 if trie is None or trie.n_columns == trie.spaces.size:
                     raise
-                break  # there are letters, but no n-grams of "both"
-            found.append((vectorizer, rows))
-            tried = rows[draw.at] if draw.at.size < rows.shape[0] else rows
-            losses.append(draw.log_loss(tried, self.C))
-        # One class, or a single text of each, has no log-loss: then the first.
-        best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
+                return found[0] if whole else (self._vectorizer(_TRIED[0]), None)
+        pair = [rows for _, rows in found]
+        if whole and draw.at.size < len(texts):
+            pair = [rows[draw.at] for rows in pair]
+        best = draw.best_of(pair, self.C)
         return found[best] if whole else (self._vectorizer(_TRIED[best]), None)
 
     # --------------------------------------------------------------- prediction
