@@ -169,6 +169,8 @@ def check_labels(y: Any) -> NDArray:
     of_list = isinstance(y, list | tuple) and labels.dtype.kind in "US"
     if labels.ndim == 1 and (labels.dtype == object or of_list):
         each = y if of_list else labels.tolist()
+        if {*map(type, each)} <= {str}:  # none is missing, as in most of y
+            return labels
         gone = [i for i, label in enumerate(each) if is_missing(label)]
         if gone:
             raise ValueError(

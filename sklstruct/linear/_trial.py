@@ -2,9 +2,9 @@
 
 The choice must not cost more than the fit. So both losses are fitted to the samples of
 a random part of the classes, without the fold and to a rough tolerance. With several
-labels the classes are independent problems, and a part of these problems is tried.
-If all of a problem is tried, the descents of both losses are halted, and that of the
-chosen loss is continued to the fit.
+labels the classes are independent problems, and a part of these problems is tried. Of
+many samples a part is tried, too. If all of a problem is tried, the descents of both
+losses are halted, and that of the chosen loss is continued to the fit.
 
 The logistic loss has the smaller log-loss where labels are not certain: where equal
 samples have different ones. Then the squared hinge cannot have all of its training
@@ -32,6 +32,10 @@ _MEMBERS = 150
 # From this part of the outcomes on, all are tried: the fit can then continue the trial.
 _ALMOST = 0.75
 
+# Of more samples than `_MANY` the fold and `_LEARNED` others are tried. The fit cannot
+# continue this trial, which then costs less than a whole one of the other loss.
+_MANY, _LEARNED = 15_000, 5_000
+
 # Tolerance of the descent, in units of that of the fit, and the largest: rougher scores
 # of the squared hinge would favour the logistic loss.
 _ROUGH = 10.0
@@ -53,17 +57,22 @@ _STRONGER = 10.0
 
 
 def part_of(node: NodeSolver, seed: int) -> NodeSolver:
-    """The problem of some of the outcomes of a node."""
-    m = node.targets.n_outcomes
-    most = n_tried(m, node.held.size)
-    if most == m:
+    """The problem of some of the outcomes of a node, and of some of its samples."""
+    m, rng = node.targets.n_outcomes, np.random.RandomState(seed)
+    most, n = n_tried(m, node.held.size), node.targets.n_samples
+    if most == m and n <= _MANY:
         return node
-    chosen = np.random.RandomState(seed).permutation(m)[:most]
-    rows, targets = node.targets.take(node.order).among(np.sort(chosen))
+    chosen = np.sort(rng.permutation(m)[:most])
+    rows, targets = node.targets.take(node.order).among(chosen)
+    if rows.size > _MANY:
+        is_held = np.isin(node.order[rows], node.held)
+        learned = rng.permutation(np.flatnonzero(~is_held))[:_LEARNED]
+        taken = np.sort(np.append(np.flatnonzero(is_held), learned))
+        rows, targets = rows[taken], targets.take(taken)
     rows = node.order[rows]
     held = np.flatnonzero(np.isin(rows, node.held)).astype(np.int32)
     X, weight = node.X, node.weight
-    if not targets.several:
+    if not targets.several or rows.size < n:
         X, weight = X[rows], weight[rows]
     return NodeSolver(X, targets, weight, held)
 
@@ -113,12 +122,8 @@ class PausedDescents(NamedTuple):
     @property
     def n_wrong(self) -> int:
         """Of the squared hinge."""
-        return sum(
-            d.n_wrong()
-            for block in self.blocks
-            for d in block
-            if isinstance(d, Descent)
-        )
+        every = (d for block in self.blocks for d in block)
+        return sum(d.n_wrong() for d in every if isinstance(d, Descent))
 
 
 class Choice(NamedTuple):
@@ -184,11 +189,8 @@ def fold_log_loss(
     pairs = [both_outcomes(z, loss) if z.shape[1] == 1 else z for z in scores]
     blocks = [evidence(z, loss) for z in pairs]
     wide = max(g.shape[1] for g in blocks)
-    g = np.vstack(
-        [
-            np.pad(g, ((0, 0), (0, wide - g.shape[1])), constant_values=-1e6)
-            for g in blocks
-        ]
-    )
+    g = np.full((sum(map(len, blocks)), wide), -1e6)
+    for rows, block in zip(np.split(g, np.cumsum([*map(len, blocks)])), blocks):
+        rows[:, : block.shape[1]] = block
     outcome = np.concatenate([t.outcome for t in held])
     return fit_scale(g, outcome, np.concatenate(weights))[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -32,6 +31,7 @@ from ..linear import LinearClassifier
 from ..linear._labels import check_labels
 from ..symbols import encode, object_array
 from ..taxonomy import Taxonomy
+from ._choice import MOST_TRIED, Draw
 from ._prior import with_prior, without_ngrams
 from ._reduced import ReducedMixin, equal_parts, joined
 from ._scores import text_scores
@@ -45,9 +45,8 @@ _NAMED: dict[str, dict[str, tuple[Any, tuple[int, int]]]] = {
     "words": {"words": ("word", (1, 2))},
     "both": {"words": ("word", (1, 2)), "letters": ("char_wb", (2, 5))},
 }
-# The names that "auto" compares, and the most texts that it compares them on.
+# The names that "auto" compares.
 _TRIED = "letters", "both"
-_MOST_TRIED = 5_000
 
 # Texts that are answered at a time.
 _BLOCK = 1 << 14
@@ -71,9 +70,10 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         - "words": 1 or 2 words.
         - "both": 1 or 2 words, and 2 to 5 letters inside words, for topics and intents.
           Both parts of a row have the length :math:`1/\sqrt2`.
-        - "auto": "letters" or "both", whichever has the smaller log-loss on the fold of
-          the estimator, or "letters" if the texts are too few for a fold or hold no
-          n-gram of "both". The choice uses at most 5000 texts, drawn at random.
+        - "auto": "letters" or "both", whichever has the smaller log-loss on a third of
+          at most 5000 texts, drawn at random, after a linear classifier has learned the
+          other two thirds. "letters" if there are no such texts, or no n-gram of
+          "both".
         - An `NgramVectorizer`, or another transformer of texts; it is cloned.
 
     ngram_range : tuple (shortest, longest), default=None
@@ -236,10 +236,14 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             texts, y = texts[kept], _safe_indexing(y, kept)
             sample_weight = weight = weight[kept]
         if isinstance(self.features, str) and self.features == "auto":
-            fitted = self._compared(texts, y, sample_weight)
+            features, rows = self._compared(texts, y, weight)
         else:
-            fitted = self._fitted(self.features, texts, y, sample_weight)
-        self.features_, self.estimator_ = fitted
+            features, rows = self._vectorizer(self.features), None
+        if rows is None:
+            rows = rows_of(features, texts, fit=True)
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        self.estimator_ = self._classifier().fit(rows, y, **given)
+        self.features_ = features
         self.reduced_ = None
         self.classes_ = self.estimator_.classes_ if names is None else names
         if self.estimator is None or isinstance(self.estimator, _OURS):
@@ -278,12 +282,6 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
                     f"{name}={given!r} is for the default estimator: set {name} of the "
                     "estimator that is given"
                 )
-        if self.features == "auto" and not isinstance(self.estimator, _OURS):
-            raise ValueError(
-                'features="auto" needs the fold of a LinearClassifier or a '
-                f"HierarchicalClassifier, and the estimator is a "
-                f"{type(self.estimator).__name__}: set features to one of the names"
-            )
 
     def _vectorizer(self, features: Any) -> Any:
         """The unfitted vectorizer of a name, or a clone of the one given."""
@@ -316,44 +314,26 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             random_state=self.random_state,
         )
 
-    def _fitted(self, features, texts, y, weight):
-        """The vectorizer and the classifier, fitted."""
-        vectorizer, classifier = self._vectorizer(features), self._classifier()
-        rows = rows_of(vectorizer, texts, fit=True)
-        given = {} if weight is None else {"sample_weight": weight}
-        return vectorizer, classifier.fit(rows, y, **given)
-
     def _compared(self, texts, y, weight):
-        """`_fitted` with the features of the smallest log-loss on the fold."""
-        some, n = (texts, y, weight), len(texts)
-        if n > _MOST_TRIED:
-            rng = check_random_state(self.random_state)
-            chosen = np.sort(rng.permutation(n)[:_MOST_TRIED])
-            some = (
-                texts[chosen],
-                *(
-                    None if part is None else _safe_indexing(part, chosen)
-                    for part in (y, weight)
-                ),
-            )
-        fitted, losses = [], []
+        """(vectorizer, its rows or None) of the features of the smaller log-loss."""
+        draw = Draw.of(y, weight, check_random_state(self.random_state))
+        whole = len(texts) <= MOST_TRIED
+        some = texts if whole else texts[draw.at]
+        found = []
         for name in _TRIED:
-            with warnings.catch_warnings():
-                if n > _MOST_TRIED:  # about labels that none of the drawn texts have
-                    warnings.simplefilter("ignore")
-                try:
-                    fitted.append(self._fitted(name, *some))
-                except ValueError:
-                    trie = fitted[0][0].trie_ if fitted else None
-                    if trie is None or trie.n_columns == trie.spaces.size:
-                        raise
-                    break  # there are letters, but no n-grams of "both"
-            losses.append(_fold_log_loss(fitted[-1][1], self.estimator is not None))
-        # One class, or a single text of each, has no fold: then the first.
-        best = int(np.argmin(np.nan_to_num(losses, nan=np.inf)))
-        if n > _MOST_TRIED:
-            return self._fitted(_TRIED[best], texts, y, weight)
-        return fitted[best]
+            vectorizer = self._vectorizer(name)
+            try:
+                found.append((vectorizer, rows_of(vectorizer, some, fit=True)))
+            except ValueError:
+                trie = found[0][0].trie_ if found else None
+                if trie is None or trie.n_columns == trie.spaces.size:
+                    raise
+                return found[0] if whole else (self._vectorizer(_TRIED[0]), None)
+        pair = [rows for _, rows in found]
+        if whole and draw.at.size < len(texts):
+            pair = [rows[draw.at] for rows in pair]
+        best = draw.best_of(pair, self.C)
+        return found[best] if whole else (self._vectorizer(_TRIED[best]), None)
 
     # --------------------------------------------------------------- prediction
 
@@ -583,20 +563,3 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         tags.input_tags.one_d_array = True
         tags.classifier_tags.multi_label = True
         return tags
-
-
-def _fold_log_loss(classifier: Any, given: bool) -> float:
-    """Mean log-loss of the fold of a fitted classifier; NaN if there is no fold.
-
-    given: whether the classifier is the user's.
-    """
-    if isinstance(classifier, LinearClassifier):
-        found = classifier.fold_log_loss_
-    else:
-        found = getattr(classifier.nodes_, "fold_log_loss", np.nan)
-    loss = float(np.mean(found))
-    if np.isnan(loss) and given and classifier.classes_.size > 1:
-        raise ValueError(
-            'features="auto" needs a fold, which the estimator lacks: name the features'
-        )
-    return loss

@@ -114,8 +114,14 @@ def as_texts(X: Any, least: int = 0) -> Texts:
         )
     remedy = ""
     texts: Texts | None = None
-    if hasattr(X, "columns") or len(getattr(X, "shape", ())) == 2:
-        remedy = ": pass one column of it, a text in each row"
+    if hasattr(X, "columns"):
+        name = next(iter(getattr(X, "column_names", X.columns)), "text")
+        remedy = (
+            f": pass one column, such as X[{name!r}], or in a ColumnTransformer "
+            f"{name!r} instead of [{name!r}]"
+        )
+    elif len(getattr(X, "shape", ())) == 2:
+        remedy = ": pass one column, such as X[:, 0]"
     elif isinstance(X, set | frozenset):
         remedy = ": its order is not defined; pass a list"
     else:

@@ -438,6 +438,38 @@ def test_trials_are_never_rougher_than_a_tenth(monkeypatch):
 
 
 @pytest.mark.parametrize("several", [False, True])
+def test_losses_are_tried_on_some_of_many_samples(several, monkeypatch):
+    """The whole fold and some others, in the order of the node; X fits the targets."""
+    rng, n = np.random.default_rng(0), 300
+    X = single(np.arange(n)[:, None] + np.zeros(3))
+    order = rng.permutation(n).astype(np.int32)
+    code = rng.integers(0, 3, n)
+    targets = Targets.one_each(code, 3)
+    if several:
+        order = np.sort(order)
+        targets = Targets.of_indicator(sp.csr_matrix(code[:, None] == np.arange(3)))
+    held = np.sort(rng.choice(n, 60, replace=False)).astype(np.int32)
+    trial = NodeSolver(X, targets, rng.random(n), held, order)
+    assert _trial.part_of(trial, 5) is trial
+    monkeypatch.setattr(_trial, "_MANY", 299)
+    monkeypatch.setattr(_trial, "_LEARNED", 100)
+    part = _trial.part_of(trial, 5)
+    rows = part.X[:, 0].astype(int)
+    assert rows.size == np.unique(rows).size == 160
+    assert set(rows[part.held]) == set(held)
+    np.testing.assert_array_equal(rows, order[np.isin(order, rows)])
+    assert np.array_equal(part.targets.outcome, code[rows])
+    assert np.array_equal(part.weight, trial.weight[rows])
+    # the chosen loss is fitted to all samples, as if it had been named
+    X, y = text(8)
+    for many in (0, 10_000):
+        monkeypatch.setattr(_trial, "_MANY", many)
+        auto = LinearClassifier("auto", random_state=0).fit(X, y)
+        named = LinearClassifier(auto.loss_, C=auto.C_, random_state=0).fit(X, y)
+        np.testing.assert_array_equal(auto.predict_proba(X), named.predict_proba(X))
+
+
+@pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 7, 40])
 def test_part_that_losses_are_tried_on(several, n_classes, monkeypatch):
     """The problem of the chosen outcomes, with the fold of the whole."""

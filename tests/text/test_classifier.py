@@ -20,10 +20,14 @@ from sklearn.model_selection import (
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MultiLabelBinarizer
+from sklearn.svm import LinearSVC
 from sklearn.utils import get_tags
 
 from sklstruct import HierarchicalClassifier, LinearClassifier
-from sklstruct.text import NgramVectorizer, TextClassifier, _classifier
+from sklstruct.linear._calibration import fit_sigmoid, scale_of
+from sklstruct.linear._samples import single
+from sklstruct.text import NgramVectorizer, TextClassifier, _choice, _classifier
+from sklstruct.text._choice import Draw
 
 NAMES = several(LABELS, TEXTS)
 NAMED = {
@@ -60,19 +64,122 @@ def test_probabilities_are_those_of_the_parts(features):
 
 
 @pytest.mark.parametrize("most", [20_000, 150])
-def test_auto_has_the_smaller_loss_on_the_fold(most, monkeypatch):
-    monkeypatch.setattr(_classifier, "_MOST_TRIED", most)
-    model = TextClassifier(random_state=0).fit(TEXTS, LABELS)
-    rng = np.random.RandomState(0)
-    chosen = np.sort(rng.permutation(len(TEXTS))[:most])
-    X, y = [TEXTS[i] for i in chosen], LABELS[chosen]
-    loss = {}
+@pytest.mark.parametrize("kind", ["two classes", "classes", "several"])
+def test_auto_has_the_smaller_loss_of_texts_that_it_has_not_learned(
+    kind, most, monkeypatch
+):
+    monkeypatch.setattr(_classifier, "MOST_TRIED", most)
+    monkeypatch.setattr(_choice, "MOST_TRIED", most)
+    labels = LABELS if kind == "classes" else np.array([x[:3] == "car" for x in LABELS])
+    y = MultiLabelBinarizer().fit_transform(NAMES) if kind == "several" else labels
+    weight = np.random.RandomState(0).uniform(0.5, 2, len(TEXTS))
+    draw = Draw.of(y, weight, np.random.RandomState(0))
+    if most > len(TEXTS):
+        np.testing.assert_array_equal(draw.at, np.arange(len(TEXTS)))
+    else:
+        assert draw.at.size == most and np.unique(draw.at).size == most
+    texts, mine, w = [TEXTS[i] for i in draw.at], y[draw.at], weight[draw.at]
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate(draw.thirds)), np.arange(draw.at.size)
+    )
+    losses, pair = {}, []
     for name in ("letters", "both"):
-        tried = TextClassifier(name, random_state=0).fit(X, y)
-        loss[name] = tried.estimator_.nodes_.fold_log_loss.mean()
-    best = TextClassifier(min(loss, key=loss.get), random_state=0).fit(TEXTS, LABELS)
-    assert loss["letters"] != loss["both"]
-    np.testing.assert_array_equal(model.predict_proba(NEW), best.predict_proba(NEW))
+        rows = TextClassifier(name, random_state=0).fit(texts, mine).features_
+        pair.append(rows.transform(texts))
+        found = [draw.log_losses(single(pair[-1]), held, 2.0) for held in draw.thirds]
+        for held, found_here in zip(draw.thirds, found):
+            learned = np.setdiff1d(np.arange(draw.at.size), held)
+            # the same model by another route, scaled to the held texts
+            linear = LinearClassifier("squared_hinge", C=2.0, calibration=None)
+            linear.fit(pair[-1][learned], mine[learned], w[learned])
+            z = linear.decision_function(pair[-1][held])
+            if kind == "several":
+                yes = mine[held].ravel() > 0
+                each = np.repeat(w[held], mine.shape[1])
+                exact = fit_sigmoid(z.ravel(), yes, each)[1] / w[held].sum()
+            else:
+                code = np.unique(mine, return_inverse=True)[1][held]
+                z = z.reshape(code.size, -1)
+                exact = scale_of(z, code, w[held], "squared_hinge")[1]
+            average = np.average(found_here, weights=w[held])
+            assert average == pytest.approx(exact, rel=0.15, abs=0.02)
+        losses[name] = found
+    # the first third decides, unless the difference may be chance
+    where, n_used, mean = [], 0, 0.0
+    for k, held in enumerate(draw.thirds):
+        where, n_used = np.concatenate([where, held]).astype(int), k + 1
+        gain = np.concatenate(losses["letters"][: k + 1])
+        gain -= np.concatenate(losses["both"][: k + 1])
+        mean = np.average(gain, weights=w[where])
+        variance = (w[where] ** 2 * (gain - mean) ** 2).sum() / w[where].sum() ** 2
+        if gain.size >= 100 and mean**2 > 4 * variance:
+            break
+    calls, log_losses = [], Draw.log_losses
+    monkeypatch.setattr(
+        Draw, "log_losses", lambda *args: calls.append(1) or log_losses(*args)
+    )
+    assert draw.best_of(pair, 2.0) == (mean > 0)
+    assert len(calls) == 2 * n_used
+    best = ("letters", "both")[int(mean > 0)]
+    model = TextClassifier(C=2.0, random_state=0).fit(TEXTS, y, weight)
+    assert (best == "letters") == isinstance(model.features_, NgramVectorizer)
+    named = TextClassifier(best, C=2.0, random_state=0).fit(TEXTS, y, weight)
+    np.testing.assert_array_equal(model.predict_proba(NEW), named.predict_proba(NEW))
+
+
+@pytest.mark.parametrize("several_labels", [False, True])
+def test_texts_that_features_are_compared_on(several_labels, monkeypatch):
+    """Of many classes some; each class of a held text is learned."""
+    rng = np.random.RandomState(0)
+    code = np.append(rng.randint(0, 40, 395), np.arange(40, 45))  # five single texts
+    y = np.eye(45, dtype=int)[code] if several_labels else (code + 100).astype(str)
+    for most_pairs in (200, 3600, 10**6):
+        monkeypatch.setattr(_choice, "_MOST_PAIRS", most_pairs)
+        for seed in range(10):
+            draw = Draw.of(y, np.arange(400.0) + 1, np.random.RandomState(seed))
+            np.testing.assert_array_equal(draw.weight, draw.at + 1)
+            m = draw.targets.n_outcomes
+            assert m == 2 or draw.at.size * m <= 2 * most_pairs
+            names = code[draw.at]
+            if several_labels:
+                assert draw.at.size == 400
+                yes = draw.targets.indicator()
+                assert {*map(tuple, yes.T)} <= {*map(tuple, y.T > 0)}
+            else:
+                order = np.unique(names, return_inverse=True)[1]
+                assert (np.unique(names).size == m) and m <= 45
+                np.testing.assert_array_equal(draw.targets.outcome, order)
+                for held in draw.thirds:
+                    assert set(names[held]) <= set(np.delete(names, held))
+    assert m == 45
+
+
+def test_auto_finds_where_the_order_of_words_matters():
+    """All texts have equal letters, and equal n-grams inside words."""
+    rng = np.random.RandomState(0)
+    pairs = [rng.permutation(["north", "south"]) for _ in range(600)]
+    fill = ["rain", "wind", "snow"]
+    texts = [f"{rng.choice(fill)} {' '.join(pair)}" for pair in pairs]
+    y = np.array([pair[0] for pair in pairs])
+    model = TextClassifier(random_state=0).fit(texts[:400], y[:400])
+    assert model.score(texts[400:], y[400:]) == 1
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LogisticRegression(),
+        LinearSVC(),
+        LinearClassifier("log_loss", calibration=None),
+        HierarchicalClassifier(estimator=LogisticRegression()),
+    ],
+    ids=str,
+)
+def test_auto_chooses_for_any_classifier(estimator):
+    model = TextClassifier(estimator=estimator, random_state=0).fit(TEXTS, LABELS)
+    default = TextClassifier(random_state=0).fit(TEXTS, LABELS)
+    assert type(model.features_) is type(default.features_)
+    assert model.score(*tickets(100, seed=2)) > 0.8
 
 
 def test_several_labels_in_all_forms_are_one_model():
@@ -187,7 +294,8 @@ def test_conventions():
 @pytest.mark.parametrize("features", ["auto", "both", TfidfVectorizer()], ids=str)
 def test_texts_of_arrow_are_those_of_lists(features, monkeypatch):
     pa = pytest.importorskip("pyarrow")
-    monkeypatch.setattr(_classifier, "_MOST_TRIED", 100)
+    for module in (_classifier, _choice):
+        monkeypatch.setattr(module, "MOST_TRIED", 100)
     model = TextClassifier(features, estimator=LogisticRegression())
     if isinstance(features, str):
         model = TextClassifier(features, random_state=0)
@@ -371,7 +479,7 @@ def test_no_text_is_an_error_that_names_X():
         model.fit([], [])
 
 
-def test_auto_without_a_fold_is_letters():
+def test_auto_with_too_few_texts_is_letters():
     model = TextClassifier(min_df=1).fit(["one text", "other words"], ["a", "b"])
     assert model.features_.analyzer == "char_wb"
     assert model.predict(["texts", "word"]).tolist() == ["a", "b"]
@@ -396,8 +504,15 @@ BAD_TEXTS = {
     "None": ([None, "a"], r"X\[0\] must be a string, got NoneType; use \"\""),
     "NaN": (["a", np.nan], r"X\[1\] must be a string, got float; use \"\""),
     "numbers": ([1, 2], r"X\[0\] must be a string, got int"),
-    "a data frame": (pd.DataFrame({"t": ["a", "b"]}), "got DataFrame: pass one column"),
-    "a matrix": (np.array([["a"], ["b"]]), "got ndarray: pass one column"),
+    "a data frame": (
+        pd.DataFrame({"t": ["a", "b"]}),
+        r"got DataFrame: pass one column, such as X\['t'\], or in a ColumnTransformer "
+        r"'t' instead of \['t'\]$",
+    ),
+    "a matrix": (
+        np.array([["a"], ["b"]]),
+        r"got ndarray: pass one column, such as X\[:, 0\]$",
+    ),
     "a set": ({"a", "b"}, "got set: its order is not defined"),
     "a mapping": ({"a": "b"}, "X must be a list of texts, got dict"),
 }
@@ -449,11 +564,6 @@ def test_bad_labels_and_parameters():
         ({"estimator": linear, "C": 2}, "C=2 is for the default estimator"),
         ({"estimator": linear, "taxonomy": "cut"}, "taxonomy='cut' is for the def"),
         ({"estimator": linear, "threshold": "f1"}, "threshold='f1' is for the def"),
-        ({"features": "auto", "estimator": LogisticRegression()}, "LogisticRegressi"),
-        (
-            {"features": "auto", "estimator": LinearClassifier(calibration=None)},
-            "needs a fold",
-        ),
         ({"ngram_range": (2, 1)}, "ngram_range must be"),
         ({"min_df": 2}, "min_df=2 and max_df=1.0 leave no n-gram; lower min_df"),
     ):
