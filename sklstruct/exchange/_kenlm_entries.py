@@ -17,7 +17,12 @@ import numpy as np
 
 from ..context_tree import ContextTree
 from ._kenlm_layout import Layout, headers
-from ._kenlm_ngrams import Part, WordIds
+from ._kenlm_ngrams import Part
+from ._trie_fast import group
+
+# Parts of a table at most. The parts of larger tables grow, as a block of entries would
+# be cut into pieces too small to be read one by one.
+MOST_PARTS = 1 << 10
 
 
 class Entries(NamedTuple):
@@ -25,7 +30,7 @@ class Entries(NamedTuple):
 
     table: int
     rows: np.ndarray  # (n, width) uint32
-    part: np.ndarray  # (n,) integers
+    part: np.ndarray  # (n,) uint16
     n_parts: int
 
 
@@ -43,13 +48,13 @@ def put_entries(folder: str, shard: int, blocks: Iterable[Entries]) -> None:
     index: dict[int, list[np.ndarray]] = {}
     with open(_path(folder, "entries", shard), "wb") as file:
         for table, rows, part, n_parts in blocks:
-            few = part.astype(np.uint16 if n_parts <= 1 << 16 else np.int64)
-            start = np.zeros(n_parts + 1, dtype=np.int64)
-            np.cumsum(np.bincount(few, minlength=n_parts), out=start[1:])
+            grouped = np.empty_like(rows)
+            start = np.empty(n_parts + 1, dtype=np.int64)
+            group(rows, part, grouped, start)
             index.setdefault(table, []).append(
                 start * 4 * rows.shape[1] + file.tell()
             )
-            file.write(rows[np.argsort(few, kind="stable")].data)
+            file.write(grouped.data)
     with open(_path(folder, "index", shard), "wb") as file:
         starts = {table: np.array(some) for table, some in index.items()}
         pickle.dump(starts, file, protocol=5)

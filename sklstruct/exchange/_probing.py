@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _probing_fast as _fast
-from ._kenlm_entries import Entries, EntryFiles, Source, begin_file, put
+from ._kenlm_entries import MOST_PARTS, Entries, EntryFiles, Source, begin_file, put
 from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Buckets, Layout
 from ._kenlm_ngrams import File, Found, WordIds
 
-# Bytes of a part of a table, and buckets that are read to put one more entry in.
-_PART = 1 << 24
+# Bytes of a part of a table, which the cache of a processor holds, and buckets that are
+# read to put one more entry in.
+_PART = 1 << 21
 _WINDOW = 1 << 12
 
 
@@ -49,26 +50,29 @@ class ProbingFile:
         ids, highest = self._ids, self._layout.order
         if source.is_first:
             named = ids.id_of > 0
-            yield self._entries(0, ids.hashes[named], ids.id_of[named])
-        for order, rows, prob, weight in source.parts:
-            last = ids.id_of[rows.last]
+            rows = np.empty((named.sum(), 3), dtype=np.uint32)
+            rows[:, :2] = ids.hashes[named].view(np.uint32).reshape(-1, 2)
+            rows[:, 2] = ids.id_of[named]
+            table, n_in_part = self._tables[0], _n_in_part(self._tables[0])
+            part = ids.hashes[named] % np.uint64(table.n) // np.uint64(n_in_part)
+            yield Entries(0, rows, part.astype(np.uint16), -(-table.n // n_in_part))
+        for order, ngrams, prob, weight in source.parts:
+            last = ids.id_of[ngrams.last]
             if order == 1:
                 self._put_unigrams(image, last, np.column_stack([prob, weight]))
                 continue
-            keys = np.empty(last.size, dtype=np.uint64)
+            table = self._tables[order - 1]
+            n_in_part = _n_in_part(table)
+            rows = np.empty((last.size, table.width // 4), dtype=np.uint32)
+            part = np.empty(last.size, dtype=np.uint16)
             _fast.row_keys(
-                rows.node, last, source.tree.parent, source.word_of_node, keys
-            )
-            numbers = [prob] if order == highest else [prob, weight]
-            yield self._entries(order - 1, keys, *numbers)
-
-    def _entries(self, i: int, keys: np.ndarray, *numbers: np.ndarray) -> Entries:
-        table, n_in_part = self._tables[i], _n_in_part(self._tables[i])
-        rows = np.empty((keys.size, table.width // 4), dtype=np.uint32)
-        rows[:, :2] = keys.view(np.uint32).reshape(-1, 2)
-        rows[:, 2:] = np.column_stack(numbers)
-        part = keys % np.uint64(table.n) // np.uint64(n_in_part)
-        return Entries(i, rows, part, -(-table.n // n_in_part))
+                ngrams.node, last, source.tree.parent, source.word_of_node,
+                table.n, n_in_part, rows, part,
+            )  # fmt: skip
+            rows[:, 2] = prob
+            if order < highest:
+                rows[:, 3] = weight
+            yield Entries(order - 1, rows, part, -(-table.n // n_in_part))
 
     def _put_unigrams(self, image: Any, ids: np.ndarray, numbers: np.ndarray) -> None:
         # Those of successive ids at once.
@@ -134,7 +138,7 @@ def _insert(
 
 
 def _n_in_part(table: Buckets) -> int:
-    return max(1, _PART // table.width)
+    return max(1, _PART // table.width, table.n // MOST_PARTS)
 
 
 class _Known(NamedTuple):

@@ -13,7 +13,7 @@ a bucket the smallest has it (O. Amble, D. E. Knuth, "Ordered hash tables", The 
 Journal 17, 1974). Parts of it can be filled one by one, in any order.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from .._prefetch cimport prefetch
@@ -73,22 +73,27 @@ def row_keys(
     const uint32_t[::1] last,
     const int32_t[::1] parent,
     const uint32_t[::1] word_of_node,
-    uint64_t[::1] out,
+    uint64_t n,
+    uint64_t n_in_part,
+    uint32_t[:, ::1] out,
+    uint16_t[::1] part,
 ):
     """The key of each n-gram: the words of a node, which lead from the oldest to the
-    newest up to the root, then a last word."""
+    newest up to the root, then a last word. It becomes the first 8 bytes of a row, and
+    its home in a table of n buckets gives the part."""
     cdef int64_t i
     cdef int32_t j, k = 0
     cdef uint32_t[MOST] words
     cdef uint64_t key
     with nogil:
-        for i in range(out.shape[0]):
+        for i in range(node.shape[0]):
             if i == 0 or node[i] != node[i - 1]:
                 k = words_of(parent, word_of_node, node[i], words)
             key = last[i]
             for j in range(k - 1, -1, -1):
                 key = moved(key) ^ added(words[j])
-            out[i] = key
+            memcpy(&out[i, 0], &key, 8)
+            part[i] = <uint16_t>(key % n // n_in_part)
 
 
 def fill(

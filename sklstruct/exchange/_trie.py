@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._kenlm_entries import Entries, EntryFiles, Source, begin_file, put
+from ._kenlm_entries import MOST_PARTS, Entries, EntryFiles, Source, begin_file, put
 from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Layout, Records
 from ._kenlm_ngrams import File, Found, WordIds, newest_two
 from ._trie_fast import first_longer, order_of, pack, unpack
 
 # Bytes of the entries of a part, about.
-_PART = 1 << 23
+_PART = 1 << 22
 
 # ---------------------------------------------------------------------- writing
 
@@ -31,7 +31,7 @@ _PART = 1 << 23
 def cuts(samples: np.ndarray, layout: Layout) -> np.ndarray:
     """The newest two words with which parts begin; but the first."""
     n_bytes = sum(4 * n * (k + 2) for k, n in enumerate(layout.counts, 1))
-    n_parts = 1 + n_bytes // _PART
+    n_parts = min(1 + n_bytes // _PART, MOST_PARTS)
     at = np.arange(1, n_parts) * samples.size // n_parts
     return np.unique(np.sort(samples)[at])
 
@@ -84,7 +84,7 @@ class TrieFile:
                 out[:, order + 1] = weight
             second = out[:, 1] if order > 1 else 0
             part = np.searchsorted(self._cuts, newest_two(out[:, 0], second), "right")
-            yield Entries(order, out, part, self._n_parts)
+            yield Entries(order, out, part.astype(np.uint16), self._n_parts)
 
     def _read(self, files: EntryFiles, order: int, a: int, b: int) -> np.ndarray:
         width = order + 1 + (order < self._layout.order)
