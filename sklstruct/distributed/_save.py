@@ -1,10 +1,11 @@
 """Files that the shards of a model write together.
 
-No line and no number of the model passes through the client, which makes an empty file
-and a folder beside it that all workers see. The shards go through the steps of
-`ArpaShard`, `KenlmShard` or `NativeShard`, all at once, and exchange what they need by files in that
+The model does not pass through the client, which makes an empty file and a folder
+beside it that all workers see. The shards go through the steps of `ArpaShard`,
+`KenlmShard` or `NativeShard`, all at once, and exchange what they need by files in that
 folder. A step depends on the model, its arguments and these files alone, so that a
-restored shard repeats the step in which it was lost and no other.
+restored shard repeats the step in which it was lost and no other. What two parts of a
+KenLM binary share, some bytes for each part, is written by the client in the end.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from .._files import check_path, compression_of, packing, write_aside
 from ..context_tree._shards import ShardPlaces
 from ..exchange import format_to_write
 from ..exchange._arpa_shards import ArpaPlan
 from ..exchange._arpa_write import END, header, section_header
 from ..exchange._container import hash_of
-from ..exchange._kenlm import check_probing, check_trie
+from ..exchange._kenlm import check_multiplier, check_packing
 from ..exchange._kenlm_shards import KenlmPlan
 from ..exchange._native_shards import NativePlan
+from ..exchange._probing import ProbingFile
+from ..exchange._trie import TrieFile
 from ..symbols import Labels
 from ._driver import ShardDriver
 from ._tasks import PLAN
@@ -81,8 +82,12 @@ def save_shards(
         if format == "arpa":
             plan, save = ArpaPlan(*facts, path, **options), save_arpa
         else:
-            kind = check_trie if format == "trie" else check_probing
-            plan, save = KenlmPlan(*facts, kind(**options)), save_kenlm
+            kind: tuple = (
+                (TrieFile, check_packing(**options))
+                if format == "trie"
+                else (ProbingFile, check_multiplier(**options))
+            )
+            plan, save = KenlmPlan(*facts, *kind), save_kenlm
     with write_aside(path) as file:
         folder = f"{file.name}.parts"
         os.mkdir(folder)

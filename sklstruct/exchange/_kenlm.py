@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -19,60 +19,30 @@ from ._kenlm_layout import (
     MOST_BITS,
     SIGN,
     Packing,
-    probing_layout,
     read_layout,
     read_words,
-    trie_layout,
 )
-from ._kenlm_ngrams import File, NGrams, WordIds
+from ._kenlm_ngrams import File, NGrams
 from ._probing import ProbingFile
-from ._trie import TrieFile, cuts
+from ._trie import TrieFile
 
 # ---------------------------------------------------------------------- writing
 
 
-class Probing(NamedTuple):
-    """How hash tables are written."""
-
-    multiplier: float = 1.5
-    by_hash = False
-
-    def file(
-        self, counts: list[int], ids: WordIds, samples: Iterable[np.ndarray]
-    ) -> ProbingFile:
-        """The file of so many n-grams."""
-        return ProbingFile(probing_layout(counts, ids.hashes.size, self.multiplier), ids)
-
-
-class Trie(NamedTuple):
-    """How a trie is written."""
-
-    packing: Packing
-    by_hash = True
-
-    def file(
-        self, counts: list[int], ids: WordIds, samples: Iterable[np.ndarray]
-    ) -> TrieFile:
-        """The file of so many n-grams; samples: as of `newest_of_some`."""
-        layout = trie_layout([ids.hashes.size, *counts[1:]], self.packing)
-        return TrieFile(layout, ids, cuts(np.concatenate([*samples]), layout))
-
-
-def check_probing(*, multiplier: float = 1.5) -> Probing:
-    """The options of `sklstruct.exchange.write` for hash tables."""
+def check_multiplier(multiplier: float = 1.5) -> float:
+    """The option of `sklstruct.exchange.write` for hash tables."""
     if not (isinstance(multiplier, float | int) and 1.0 < multiplier <= 100.0):
         raise ValueError(
             f"multiplier must be above 1 and at most 100, got {multiplier!r}"
         )
-    return Probing(multiplier)
+    return multiplier
 
 
-def check_trie(
-    *,
+def check_packing(
     prob_bits: int | None = None,
     backoff_bits: int | None = None,
     pointer_bits: int | None = None,
-) -> Trie:
+) -> Packing:
     """The options of `sklstruct.exchange.write` for a trie."""
     prob_bits = check_optional("prob_bits", prob_bits, 1, MOST_BITS)
     # Two of the values of weights are fixed.
@@ -82,7 +52,7 @@ def check_trie(
         raise ValueError("backoff_bits needs prob_bits")
     if prob_bits is not None and backoff_bits is None:
         backoff_bits = max(prob_bits, 2)
-    return Trie(Packing(prob_bits, backoff_bits, pointer_bits))
+    return Packing(prob_bits, backoff_bits, pointer_bits)
 
 
 def probing_image(model: BackoffModel, **options: Any) -> np.ndarray:
@@ -96,7 +66,7 @@ def write_probing(
     model: BackoffModel, *, multiplier: float = 1.5
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    return _write(model, check_probing(multiplier=multiplier))
+    return _write(model, ProbingFile, check_multiplier(multiplier))
 
 
 def write_trie(
@@ -107,15 +77,13 @@ def write_trie(
     pointer_bits: int | None = None,
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    options = check_trie(
-        prob_bits=prob_bits, backoff_bits=backoff_bits, pointer_bits=pointer_bits
-    )
-    return _write(model, options)
+    packing = check_packing(prob_bits, backoff_bits, pointer_bits)
+    return _write(model, TrieFile, packing)
 
 
-def _write(model: BackoffModel, kind: Probing | Trie) -> Callable[[Any], None]:
+def _write(model: BackoffModel, kind: Any, option: Any) -> Callable[[Any], None]:
     ngrams = NGrams(model, by_hash=kind.by_hash)
-    written = kind.file(ngrams.counts, ngrams.ids, [ngrams.sample()])
+    written = kind(ngrams.counts, ngrams.ids, [ngrams.sample()], option)
 
     def store(file: Any) -> None:
         with any_place(file) as (image, folder):

@@ -51,9 +51,7 @@ def put_entries(folder: str, shard: int, blocks: Iterable[Entries]) -> None:
             grouped = np.empty_like(rows)
             start = np.empty(n_parts + 1, dtype=np.int64)
             group(rows, part, grouped, start)
-            index.setdefault(table, []).append(
-                start * 4 * rows.shape[1] + file.tell()
-            )
+            index.setdefault(table, []).append(start * 4 * rows.shape[1] + file.tell())
             file.write(grouped.data)
     with open(_path(folder, "index", shard), "wb") as file:
         starts = {table: np.array(some) for table, some in index.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -183,6 +184,6 @@ def newest_of_some(
     return newest_two(ids.id_of[last[some]], word_of_node[node])
 
 
-def newest_two(newest: np.ndarray, second: np.ndarray) -> np.ndarray:
+def newest_two(newest: np.ndarray, second: Any) -> np.ndarray:
     """The newest two words of n-grams as one number, which rises in their order."""
     return newest.astype(np.uint64) << np.uint64(32) | second

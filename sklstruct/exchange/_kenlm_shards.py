@@ -18,7 +18,6 @@ from ..context_tree import Pairs
 from ..symbols import Labels
 from ._arpa_shards import NGramPlan, ShardNGrams
 from ._arpa_write import NgramRows, log10_backoffs
-from ._kenlm import Probing, Trie
 from ._kenlm_entries import EntryFiles, Source, put_entries
 from ._kenlm_layout import NO_LONGER
 from ._kenlm_ngrams import (
@@ -29,8 +28,6 @@ from ._kenlm_ngrams import (
     prob_bits,
     weight_bits,
 )
-from ._probing import ProbingFile
-from ._trie import TrieFile
 
 # n-grams of each order, and what `KenlmShard.sample` has returned, for each shard.
 Facts = tuple[list[int], list[np.ndarray]]
@@ -44,8 +41,11 @@ class KenlmPlan(NGramPlan):
     labels, bounds, n_levels
         As of `NGramPlan`.
 
-    kind : Probing or Trie
-        How it is written.
+    kind : ProbingFile or TrieFile
+        The class of the file.
+
+    option : float or Packing
+        Its last argument.
     """
 
     def __init__(
@@ -53,17 +53,18 @@ class KenlmPlan(NGramPlan):
         labels: Labels,
         bounds: list[tuple[int, int]],
         n_levels: int,
-        kind: Probing | Trie,
+        kind: Any,
+        option: Any,
     ) -> None:
         check_order(n_levels)
         super().__init__(labels, bounds, n_levels)
-        self._kind = kind
+        self._kind, self._option = kind, option
         self.ids = WordIds(self.words, by_hash=kind.by_hash)
 
-    def file(self, facts: Facts) -> ProbingFile | TrieFile:
+    def file(self, facts: Facts) -> Any:
         """The file, which is written step by step."""
         counts, samples = facts
-        return self._kind.file(counts, self.ids, samples)
+        return self._kind(counts, self.ids, samples, self._option)
 
     def of_shard(
         self, shard: int, pairs: Pairs, log_prob: np.ndarray, log_backoff: np.ndarray

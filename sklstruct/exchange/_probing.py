@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _probing_fast as _fast
 from ._kenlm_entries import MOST_PARTS, Entries, EntryFiles, Source, begin_file, put
-from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Buckets, Layout
+from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Buckets, Layout, probing_layout
 from ._kenlm_ngrams import File, Found, WordIds
 
 # Bytes of a part of a table, which the cache of a processor holds, and buckets that are
@@ -34,11 +34,18 @@ class ProbingFile:
     """A file of hash tables, which is written step by step.
 
     The tables are those of the words, of the bigrams, and so on.
+
+    counts : n-grams of each order
     """
 
-    def __init__(self, layout: Layout, ids: WordIds) -> None:
-        self._layout, self._ids = layout, ids
-        self._tables: list[Buckets] = [layout.words, *layout.longer]
+    by_hash = False
+
+    def __init__(
+        self, counts: list[int], ids: WordIds, samples: Any, multiplier: float
+    ) -> None:
+        self._layout = probing_layout(counts, ids.hashes.size, multiplier)
+        self._ids = ids
+        self._tables: list[Buckets] = [self._layout.words, *self._layout.longer]
 
     def begin(self, image: Any, spelling: bytes) -> None:
         """Write what is not an entry, with <unk> as if it is not there."""

@@ -12,13 +12,21 @@ those of a part follow from the sizes of the parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ._kenlm_entries import MOST_PARTS, Entries, EntryFiles, Source, begin_file, put
-from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Layout, Records
+from ._kenlm_layout import (
+    ABSENT,
+    NO_LONGER,
+    SIGN,
+    Layout,
+    Packing,
+    Records,
+    trie_layout,
+)
 from ._kenlm_ngrams import File, Found, WordIds, newest_two
 from ._trie_fast import first_longer, order_of, pack, unpack
 
@@ -26,14 +34,6 @@ from ._trie_fast import first_longer, order_of, pack, unpack
 _PART = 1 << 22
 
 # ---------------------------------------------------------------------- writing
-
-
-def cuts(samples: np.ndarray, layout: Layout) -> np.ndarray:
-    """The newest two words with which parts begin; but the first."""
-    n_bytes = sum(4 * n * (k + 2) for k, n in enumerate(layout.counts, 1))
-    n_parts = min(1 + n_bytes // _PART, MOST_PARTS)
-    at = np.arange(1, n_parts) * samples.size // n_parts
-    return np.unique(np.sort(samples)[at])
 
 
 class Edges(NamedTuple):
@@ -47,12 +47,27 @@ class Edges(NamedTuple):
 class TrieFile:
     """A file with a trie, which is written step by step.
 
-    cuts : as of `cuts`
+    counts : n-grams of each order, which may leave out <unk>
+    samples : as of `newest_of_some`, for each shard
     """
 
-    def __init__(self, layout: Layout, ids: WordIds, cuts: np.ndarray) -> None:
-        self._layout, self._ids, self._cuts = layout, ids, cuts
-        self._n_parts = cuts.size + 1
+    by_hash = True
+
+    def __init__(
+        self,
+        counts: list[int],
+        ids: WordIds,
+        samples: Sequence[np.ndarray],
+        packing: Packing,
+    ) -> None:
+        self._layout = trie_layout([ids.hashes.size, *counts[1:]], packing)
+        self._ids = ids
+        n_bytes = sum(n * self._width(k) for k, n in enumerate(counts, 1))
+        n_parts = min(1 + n_bytes // _PART, MOST_PARTS)
+        ordered = np.sort(np.concatenate(samples))
+        # The newest two words with which parts begin, but the first.
+        self._cuts = np.unique(ordered[np.arange(1, n_parts) * ordered.size // n_parts])
+        self._n_parts = self._cuts.size + 1
 
     def begin(self, image: Any, spelling: bytes) -> None:
         """Write what is not an n-gram."""
@@ -82,14 +97,19 @@ class TrieFile:
             out[:, order] = prob
             if order < highest:
                 out[:, order + 1] = weight
-            second = out[:, 1] if order > 1 else 0
-            part = np.searchsorted(self._cuts, newest_two(out[:, 0], second), "right")
+            second = out[:, 1] if order > 1 else np.uint32(0)
+            newest = newest_two(out[:, 0], second)
+            part = np.searchsorted(self._cuts, newest, side="right")
             yield Entries(order, out, part.astype(np.uint16), self._n_parts)
 
     def _read(self, files: EntryFiles, order: int, a: int, b: int) -> np.ndarray:
-        width = order + 1 + (order < self._layout.order)
-        blocks = [part.view(np.uint32) for part in files.read(order, a, b)]
-        return np.concatenate([np.empty(0, np.uint32), *blocks]).reshape(-1, width)
+        blocks = [np.empty(0, dtype=np.uint8), *files.read(order, a, b)]
+        width = self._width(order) // 4
+        return np.concatenate(blocks).view(np.uint32).reshape(-1, width)
+
+    def _width(self, order):
+        """Bytes of an entry."""
+        return 4 * (order + 1 + (order < self._layout.order))
 
     def values(
         self, image: Any, files: EntryFiles, shard: int = 0, n_shards: int = 1
@@ -119,7 +139,7 @@ class TrieFile:
                     centres = _centres(-np.abs(numbers), 1 << bits)
                 else:
                     centres = _centres(numbers[numbers != 0], (1 << bits) - 2)
-                    centres = np.append(np.float32([-0.0, 0.0]), centres)
+                    centres = np.concatenate([[-0.0, 0.0], centres])
                 put(image, at, centres.astype(np.float32).tobytes())
 
     def fill(
@@ -127,18 +147,22 @@ class TrieFile:
     ) -> list[Edges]:
         """Write the parts whose number modulo n_shards is the shard's."""
         n_words, out = self._layout.n_words, []
-        sizes = np.array([files.sizes(k, self._n_parts) for k in self._orders()])
-        sizes //= 4 * np.array([[k + 1 + (k < self._layout.order)] for k in self._orders()])
-        before = np.cumsum(sizes, axis=1) - sizes
+        # Of each order, the n-grams before each part.
+        before = np.array(
+            [
+                np.cumsum([0, *files.sizes(k, self._n_parts)])[:-1] // self._width(k)
+                for k in self._orders()
+            ]
+        )
         values = [self._centres_in(image, records) for records in self._layout.longer]
         # A buffer of what was read would be written back with what is written next to
         # it, over the bytes of other shards.
         image.flush()
         for part in range(shard, self._n_parts, n_shards):
             edges = Edges([], [])
-            rows = self._read(files, 1, part, part + 1)
+            rows: Any = self._read(files, 1, part, part + 1)
             for order in self._orders():
-                first = before[order - 1, part]
+                first = int(before[order - 1, part])
                 longer, number = None, 0
                 if order < self._layout.order:
                     longer = self._read(files, order + 1, part, part + 1)
@@ -150,7 +174,7 @@ class TrieFile:
                     ptr = None
                     if longer is not None:
                         ptr = number + first_longer(rows, longer, order)[:-1]
-                    self._put_records(image, order, int(first), rows, ptr, values, edges)
+                    self._put_records(image, order, first, rows, ptr, values, edges)
                 rows = longer
             out.append(edges)
         return out
