@@ -1351,7 +1351,7 @@ def test_workers_with_other_versions(client, monkeypatch):
     with pytest.raises(RuntimeError, match="a worker has sklstruct"):
         _cluster.tasks.ShardFit(
             counted, [], WittenBellLM(), 0, ((), (2,)), None,
-            {**own, "sklstruct": "9"},
+            {**own, "sklstruct": "9"}, 0.0,
         )  # fmt: skip
 
 
