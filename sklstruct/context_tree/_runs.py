@@ -234,7 +234,7 @@ class Run(NamedTuple):
         return [column for level in self.levels for column in level[:3]]
 
     def places(self, prefixes: Sequence[tuple[int, ...]]) -> tuple[np.ndarray, ...]:
-        """Where ranges of contexts begin and end, for `range`.
+        """The places where ranges of contexts begin and end, for `range`.
 
         Parameters
         ----------

@@ -149,7 +149,8 @@ def shard_bounds(
     Parameters
     ----------
     prefixes : int ndarray of shape (n, width)
-        Where a range may begin, in their order; -1 after the last symbol.
+        The contexts with which a range may begin, in their order; -1 after the last
+        symbol.
 
     sizes : ndarray of shape (n,)
         Of the contexts from each prefix to the next.

@@ -393,12 +393,12 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         path : str, os.PathLike or binary file object
             As in `LanguageModel`: the file takes its name when it is complete. While
             the model is on the workers, a file in a folder that this process and all
-            workers see under one name; for an ARPA file it must have room for twice
-            the size.
+            workers see under one name. For an ARPA file or a KenLM binary it must have
+            room for twice the size; of the formats that are not text no file is
+            compressed.
 
         format : str, default=None
-            As in `LanguageModel`; ``"arpa"`` or ``"native"`` if the model is on the
-            workers.
+            As in `LanguageModel`; all but ``"att"`` if the model is on the workers.
 
         **options
             As in `LanguageModel`.
@@ -406,8 +406,9 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         Raises
         ------
         ValueError
-            If a symbol cannot be written (empty, or with white space in it), or a
-            native file would have more than :math:`2^{31} - 1` pairs.
+            If a symbol cannot be written (empty, or with white space in it), the value
+            of a parameter is not valid, or a native file would have more than
+            :math:`2^{31} - 1` pairs.
         OSError
             If a worker does not see the folder, or the disk is full.
         SchedulerLost

@@ -1,10 +1,11 @@
 """Files that the shards of a model write together.
 
-No line and no number of the model passes through the client, which makes an empty file
-and a folder beside it that all workers see. The shards go through the steps of
-`ArpaShard`, `ProbingShard` or `NativeShard`, all at once, and exchange what they need
-by files in that folder. A step depends on the model, its arguments and these files
-alone, so that a restored shard repeats the step in which it was lost and no other.
+The model does not pass through the client, which makes an empty file and a folder
+beside it that all workers see. The shards go through the steps of `ArpaShard`,
+`KenlmShard` or `NativeShard`, all at once, and exchange what they need by files in that
+folder. A step depends on the model, its arguments and these files alone, so that a
+restored shard repeats the step in which it was lost and no other. What two parts of a
+KenLM binary share, some bytes for each part, is written by the client in the end.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pickle
 import shutil
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from .._files import check_path, compression_of, packing, write_aside
@@ -23,9 +25,11 @@ from ..exchange import format_to_write
 from ..exchange._arpa_shards import ArpaPlan
 from ..exchange._arpa_write import END, header, section_header
 from ..exchange._container import hash_of
-from ..exchange._kenlm_shards import ProbingPlan
+from ..exchange._kenlm import check_multiplier, check_packing
+from ..exchange._kenlm_shards import KenlmPlan
 from ..exchange._native_shards import NativePlan
-from ..exchange._probing import finish
+from ..exchange._probing import ProbingFile
+from ..exchange._trie import TrieFile
 from ..symbols import Labels
 from ._driver import ShardDriver
 from ._tasks import PLAN
@@ -68,18 +72,22 @@ def save_shards(
     if format == "native":
         plan: Any = NativePlan(labels, **options)
         save: Callable = save_native
-    elif format in ("arpa", "kenlm"):
+    elif format == "att":
+        raise ValueError(
+            "format must not be 'att' while the model is on workers; save a native "
+            "file, and LanguageModel.load(file) writes it"
+        )
+    else:
         facts = labels, driver.bounds, max(driver.ask_all("n_levels"))
         if format == "arpa":
             plan, save = ArpaPlan(*facts, path, **options), save_arpa
         else:
-            plan, save = ProbingPlan(*facts, **options), save_probing
-    else:
-        raise ValueError(
-            "format must be 'arpa', 'kenlm' or 'native' while the model is on workers, "
-            f"got {format!r}; save a native file, and LanguageModel.load(file) writes "
-            "the other formats"
-        )
+            kind: tuple = (
+                (TrieFile, check_packing(**options))
+                if format == "trie"
+                else (ProbingFile, check_multiplier(**options))
+            )
+            plan, save = KenlmPlan(*facts, *kind), save_kenlm
     with write_aside(path) as file:
         folder = f"{file.name}.parts"
         os.mkdir(folder)
@@ -139,13 +147,14 @@ def save_arpa(ask: Ask, plan: ArpaPlan, folder: str, file: Any) -> None:
     ask("put", folder, file.name, places, sizes)
 
 
-def save_probing(ask: Ask, plan: ProbingPlan, folder: str, file: Any) -> None:
-    """Let the shards put their n-grams into the parts of tables, and fill these."""
+def save_kenlm(ask: Ask, plan: KenlmPlan, folder: str, file: Any) -> None:
+    """Let the shards give their n-grams to the parts of tables, and fill these."""
     n_rows, listed = zip(*ask("give", folder))
-    counts = plan.counts(n_rows, listed)
-    layout = plan.layout(counts)
-    plan.begin(file, layout, plan.marks(listed))
+    facts = plan.counts(n_rows, listed), ask("sample")
+    written = plan.file(facts)
+    written.begin(file, plan.ids.spelling(plan.words))
     file.flush()
-    ask("write", folder, file.name, counts)
-    for beyond in ask("fill", folder, file.name, counts):
-        finish(file, layout, beyond)
+    ask("write", folder, file.name, facts, plan.marks(listed))
+    ask("values", folder, file.name, facts)
+    left = ask("fill", folder, file.name, facts)
+    written.finish(file, chain.from_iterable(left))

@@ -17,7 +17,7 @@ room of the file a second time.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Any
 
@@ -87,14 +87,16 @@ class NGramPlan:
         keys = prefix_keys(contexts, width, n_symbols)
         return np.searchsorted(first, keys, side="right") - 1
 
-    def counts(self, n_rows: list[list[int]], listed: list[np.ndarray]) -> list[int]:
+    def counts(
+        self, n_rows: Sequence[list[int]], listed: Sequence[np.ndarray]
+    ) -> list[int]:
         """n-grams of each order, from what `ShardNGrams.give` has returned."""
         counts = [sum(some) for some in zip(*n_rows)]
         counts[0] += sum(words.size for words in listed)
         counts[0] += self.marks(listed).node.size
         return counts
 
-    def marks(self, listed: list[np.ndarray]) -> NgramRows:
+    def marks(self, listed: Sequence[np.ndarray]) -> NgramRows:
         """The unigrams that no shard has; listed: words they have besides the
         classes."""
         found = np.concatenate(listed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,46 @@ from ..backoff import BackoffModel
 from . import _probing, _trie
 from ._arpa_read import Section, build_model, decode_words
 from ._arpa_write import check_optional
+from ._kenlm_entries import EntryFiles, Source, put_entries
 from ._kenlm_fast import Tables
 from ._kenlm_layout import (
     MOST_BITS,
     SIGN,
     Packing,
-    probing_layout,
     read_layout,
     read_words,
-    trie_layout,
 )
 from ._kenlm_ngrams import File, NGrams
+from ._probing import ProbingFile
+from ._trie import TrieFile
 
 # ---------------------------------------------------------------------- writing
+
+
+def check_multiplier(multiplier: float = 1.5) -> float:
+    """The option of `sklstruct.exchange.write` for hash tables."""
+    if not (isinstance(multiplier, float | int) and 1.0 < multiplier <= 100.0):
+        raise ValueError(
+            f"multiplier must be above 1 and at most 100, got {multiplier!r}"
+        )
+    return multiplier
+
+
+def check_packing(
+    prob_bits: int | None = None,
+    backoff_bits: int | None = None,
+    pointer_bits: int | None = None,
+) -> Packing:
+    """The options of `sklstruct.exchange.write` for a trie."""
+    prob_bits = check_optional("prob_bits", prob_bits, 1, MOST_BITS)
+    # Two of the values of weights are fixed.
+    backoff_bits = check_optional("backoff_bits", backoff_bits, 2, MOST_BITS)
+    pointer_bits = check_optional("pointer_bits", pointer_bits, 0, 255)
+    if prob_bits is None and backoff_bits is not None:
+        raise ValueError("backoff_bits needs prob_bits")
+    if prob_bits is not None and backoff_bits is None:
+        backoff_bits = max(prob_bits, 2)
+    return Packing(prob_bits, backoff_bits, pointer_bits)
 
 
 def probing_image(model: BackoffModel, **options: Any) -> np.ndarray:
@@ -40,31 +66,7 @@ def write_probing(
     model: BackoffModel, *, multiplier: float = 1.5
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    check_multiplier(multiplier)
-    ngrams = NGrams(model, by_hash=False)
-    layout = probing_layout(ngrams.counts, ngrams.words.n_words, multiplier)
-
-    def store(file: Any) -> None:
-        with any_place(file) as (image, folder):
-            _probing.begin(image, layout, ngrams.ids.spelling(ngrams.words))
-            entries = _probing.ngram_entries(
-                image, layout, ngrams.parts(), ngrams.ids, ngrams.parent,
-                ngrams.word_of_node,
-            )  # fmt: skip
-            words = [_probing.word_entries(ngrams.ids)]
-            _probing.put_entries(folder, 0, layout, chain(words, entries))
-            beyond = _probing.fill(image, folder, layout)
-            _probing.finish(image, layout, beyond)
-
-    return store
-
-
-def check_multiplier(multiplier: Any) -> None:
-    """ValueError if tables cannot have so many buckets for each n-gram."""
-    if not (isinstance(multiplier, float | int) and 1.0 < multiplier <= 100.0):
-        raise ValueError(
-            f"multiplier must be above 1 and at most 100, got {multiplier!r}"
-        )
+    return _write(model, ProbingFile, check_multiplier(multiplier))
 
 
 def write_trie(
@@ -75,20 +77,24 @@ def write_trie(
     pointer_bits: int | None = None,
 ) -> Callable[[Any], None]:
     """See `sklstruct.exchange.write`. Returns a function that writes to a file."""
-    prob_bits = check_optional("prob_bits", prob_bits, 1, MOST_BITS)
-    # Two of the values of weights are fixed.
-    backoff_bits = check_optional("backoff_bits", backoff_bits, 2, MOST_BITS)
-    pointer_bits = check_optional("pointer_bits", pointer_bits, 0, 255)
-    if prob_bits is None and backoff_bits is not None:
-        raise ValueError("backoff_bits needs prob_bits")
-    if prob_bits is not None and backoff_bits is None:
-        backoff_bits = max(prob_bits, 2)
-    ngrams = NGrams(model, by_hash=True)
-    counts = [ngrams.words.n_words, *ngrams.counts[1:]]
-    layout = trie_layout(counts, Packing(prob_bits, backoff_bits, pointer_bits))
-    image = ngrams.image(layout)
-    _trie.fill(image, layout, ngrams)
-    return lambda file: file.write(image.data)
+    packing = check_packing(prob_bits, backoff_bits, pointer_bits)
+    return _write(model, TrieFile, packing)
+
+
+def _write(model: BackoffModel, kind: Any, option: Any) -> Callable[[Any], None]:
+    ngrams = NGrams(model, by_hash=kind.by_hash)
+    written = kind(ngrams.counts, ngrams.ids, [ngrams.sample()], option)
+
+    def store(file: Any) -> None:
+        with any_place(file) as (image, folder):
+            written.begin(image, ngrams.ids.spelling(ngrams.words))
+            source = Source(ngrams.parts(), ngrams.tree, ngrams.word_of_node)
+            put_entries(folder, 0, written.entries(image, source))
+            files = EntryFiles(folder, 1)
+            written.values(image, files)
+            written.finish(image, written.fill(image, files))
+
+    return store
 
 
 # ---------------------------------------------------------------------- reading

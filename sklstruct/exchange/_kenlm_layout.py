@@ -17,6 +17,7 @@ in their order:
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -203,8 +204,8 @@ def _compress(n: int, largest: int, most: int) -> tuple[int, int]:
     return bits - taken, (largest >> (bits - taken)) + 1
 
 
-def put_header(layout: Layout, image: np.ndarray) -> None:
-    """Write what stands before and between the tables."""
+def headers(layout: Layout) -> Iterator[tuple[int, bytes]]:
+    """What stands before and between the tables: places and bytes."""
     trie = layout.is_trie
     head = _SIGNATURE + struct.pack(
         "<B3xfIB3xI", layout.order, layout.multiplier, layout.kind, 1, int(trie)
@@ -213,14 +214,13 @@ def put_header(layout: Layout, image: np.ndarray) -> None:
     head += bytes(-len(head) % 8)
     # A trie counts its hashes.
     head += struct.pack("<Q", layout.n_words - 1 if trie else layout.n_words << 32)
-    image[: len(head)] = np.frombuffer(head, np.uint8)
+    yield 0, head
     prob_bits, backoff_bits, pointer_bits = layout.packing
     if prob_bits is not None:
         at = layout.words.first + 8 * layout.n_words
-        image[at : at + 3] = 2, prob_bits, backoff_bits
+        yield at, bytes([2, prob_bits, backoff_bits or 0])
     for part in layout.longer[:-1] if pointer_bits is not None else []:
-        at = part.first - 8 * part.n_offsets - 15
-        image[at : at + 2] = 0, pointer_bits
+        yield part.first - 8 * part.n_offsets - 15, bytes([0, pointer_bits or 0])
 
 
 def kenlm_file(head: bytes) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ..backoff import BackoffModel
 from ..context_tree import ContextTree
 from ._arpa_write import NgramRows, sections_of
 from ._kenlm_fast import MOST_ORDER
-from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Layout, put_header
+from ._kenlm_layout import NO_LONGER, SIGN
 from ._probing_fast import hash_words
 from ._words import FileWords
 
@@ -19,6 +20,8 @@ from ._words import FileWords
 # and the bits of probabilities and weights.
 Found = tuple[np.ndarray, np.ndarray, np.ndarray]
 
+# n-grams of a shard that tell where parts of a trie should begin.
+_SAMPLES = 1 << 12
 # An order, some of its n-grams, and the bits of their probabilities and weights.
 Part = tuple[int, NgramRows, np.ndarray, np.ndarray]
 
@@ -88,8 +91,11 @@ class NGrams:
     counts : list of int
         n-grams of each order.
 
-    parent, word_of_node : ndarrays of shape (n_nodes,)
-        The node without the oldest word, and the id of the oldest word.
+    tree : ContextTree
+        Of the contexts.
+
+    word_of_node : uint32 ndarray of shape (n_nodes,)
+        The id of the oldest word.
     """
 
     def __init__(self, model: BackoffModel, *, by_hash: bool) -> None:
@@ -97,18 +103,15 @@ class NGrams:
         self._sections, self.words = sections_of(model)
         self.counts = self._sections.counts
         self.ids = WordIds(self.words, by_hash=by_hash)
-        tree = self._sections.closed.tree
-        self.parent = tree.parent
-        self.word_of_node = self.ids.oldest(self.words, tree)
+        self.tree = self._sections.closed.tree
+        self.word_of_node = self.ids.oldest(self.words, self.tree)
 
-    def image(self, layout: Layout) -> np.ndarray:
-        """The bytes of a file whose tables are empty, and <unk> is not there."""
-        spelling = self.ids.spelling(self.words)
-        image = np.zeros(layout.end + len(spelling), dtype=np.uint8)
-        put_header(layout, image)
-        image[layout.end :] = np.frombuffer(spelling, np.uint8)
-        layout.unigrams.of(image)[:4] = ABSENT.reshape(1).view(np.uint8)
-        return image
+    def sample(self) -> np.ndarray:
+        """The newest two words of some n-grams, as of `newest_of_some`."""
+        closed = self._sections.closed
+        return newest_of_some(
+            self.tree, closed.pair_ptr, closed.target, self.ids, self.word_of_node
+        )
 
     def parts(self) -> Iterator[Part]:
         """The n-grams of each order, part by part."""
@@ -161,3 +164,26 @@ def weight_bits(log_backoff: np.ndarray, begins: np.ndarray) -> np.ndarray:
     none &= ~begins
     bits[none] = NO_LONGER
     return bits
+
+
+def newest_of_some(
+    tree: ContextTree,
+    ptr: np.ndarray,
+    last: np.ndarray,
+    ids: WordIds,
+    word_of_node: np.ndarray,
+) -> np.ndarray:
+    """The newest two words of some n-grams, as `newest_two` has them.
+
+    ptr, last : the pairs of each node, and their words
+    """
+    some = np.arange(0, ptr[-1], 1 + ptr[-1] // _SAMPLES, dtype=ptr.dtype)
+    node = np.searchsorted(ptr, some, side="right") - 1
+    while ((above := tree.parent[node]) > 0).any():
+        node = np.where(above > 0, above, node)
+    return newest_two(ids.id_of[last[some]], word_of_node[node])
+
+
+def newest_two(newest: np.ndarray, second: Any) -> np.ndarray:
+    """The newest two words of n-grams as one number, which rises in their order."""
+    return newest.astype(np.uint64) << np.uint64(32) | second

@@ -1,15 +1,14 @@
-"""KenLM's hash tables from the shards of a model.
+"""KenLM's binaries from the shards of a model.
 
-A key follows from the words of an n-gram alone, and a bucket from the key. So each
-shard gives its n-grams to the parts of the tables (see `_probing`), and then fills some
-of the parts with the n-grams of all shards.
+The place of an n-gram in the tables follows from its words and from the numbers of
+n-grams before it. So each shard gives its n-grams to the parts of the tables (see
+`_kenlm_entries`), and then fills some of the parts with the n-grams of all shards.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,24 +17,36 @@ from .._files import open_there
 from ..context_tree import Pairs
 from ..context_tree._shards import Prefix, border
 from ..symbols import Labels
-from . import _probing
 from ._arpa_shards import NGramPlan, ShardNGrams
 from ._arpa_write import NgramRows, log10_backoffs
-from ._kenlm import check_multiplier
-from ._kenlm_layout import NO_LONGER, Layout, probing_layout
-from ._kenlm_ngrams import Part, WordIds, check_order, prob_bits, weight_bits
+from ._kenlm_entries import EntryFiles, Source, put_entries
+from ._kenlm_layout import NO_LONGER
+from ._kenlm_ngrams import (
+    Part,
+    WordIds,
+    check_order,
+    newest_of_some,
+    prob_bits,
+    weight_bits,
+)
+
+# n-grams of each order, and what `KenlmShard.sample` has returned, for each shard.
+Facts = tuple[list[int], list[np.ndarray]]
 
 
-class ProbingPlan(NGramPlan):
-    """The facts that all shards of a file of hash tables need.
+class KenlmPlan(NGramPlan):
+    """The facts that all shards of a binary need.
 
     Parameters
     ----------
     labels, bounds, n_levels
         As of `NGramPlan`.
 
-    multiplier : float, default=1.5
-        As of `write`.
+    kind : ProbingFile or TrieFile
+        The class of the file.
+
+    option : float or Packing
+        Its last argument.
     """
 
     def __init__(
@@ -43,43 +54,41 @@ class ProbingPlan(NGramPlan):
         labels: Labels,
         bounds: list[tuple[Prefix, Prefix]],
         n_levels: int,
-        multiplier: float = 1.5,
+        kind: Any,
+        option: Any,
     ) -> None:
-        check_multiplier(multiplier)
         check_order(n_levels)
         super().__init__(labels, bounds, n_levels)
-        self.multiplier = multiplier
-        self.ids = WordIds(self.words, by_hash=False)
+        self._kind, self._option = kind, option
+        self.ids = WordIds(self.words, by_hash=kind.by_hash)
 
-    def layout(self, counts: list[int]) -> Layout:
-        """The tables of a file of so many n-grams."""
-        return probing_layout(counts, self.words.n_words, self.multiplier)
+    def file(self, facts: Facts) -> Any:
+        """The file, which is written step by step."""
+        counts, samples = facts
+        return self._kind(counts, self.ids, samples, self._option)
 
-    def begin(self, image: Any, layout: Layout, marks: NgramRows) -> None:
-        """Write what no shard has."""
-        _probing.begin(image, layout, self.ids.spelling(self.words))
-        nothing = np.zeros(marks.node.size, dtype=bool)
-        prob = prob_bits(marks.log_prob, nothing)
-        weight = weight_bits(marks.log_backoff, nothing)
-        _probing.put_unigrams(image, layout, self.ids.id_of[marks.last], prob, weight)
+    def values(self, shard: int, folder: str, path: str, facts: Facts) -> None:
+        """Write the values of quantised numbers of the orders of a shard."""
+        self._on_file("values", shard, folder, path, facts)
 
-    def fill(
-        self, shard: int, folder: str, path: str, counts: list[int]
-    ) -> list[_probing.Beyond]:
-        """Fill the parts of the tables of a shard, from the entries of all shards."""
+    def fill(self, shard: int, folder: str, path: str, facts: Facts) -> Any:
+        """Fill the parts of the tables of a shard; what these leave for the end."""
+        return self._on_file("fill", shard, folder, path, facts)
+
+    def _on_file(self, step, shard, folder, path, facts):
+        files = EntryFiles(folder, self.n_shards)
         with open_there(path) as image:
-            return _probing.fill(
-                image, folder, self.layout(counts), shard, self.n_shards
-            )
+            call = getattr(self.file(facts), step)
+            return call(image, files, shard, self.n_shards)
 
     def of_shard(
         self, shard: int, pairs: Pairs, log_prob: np.ndarray, log_backoff: np.ndarray
-    ) -> ProbingShard:
+    ) -> KenlmShard:
         """The n-grams of a shard."""
-        return ProbingShard(self, shard, pairs, log_prob, log_backoff)
+        return KenlmShard(self, shard, pairs, log_prob, log_backoff)
 
 
-class ProbingShard(ShardNGrams):
+class KenlmShard(ShardNGrams):
     """The n-grams of one shard. Its methods are the steps of writing the file."""
 
     # The numbers are bits, and that of a context says whether an n-gram begins with it.
@@ -99,6 +108,12 @@ class ProbingShard(ShardNGrams):
                 np.packbits(ends[pairs.ptr[node] : pairs.ptr[node + 1]]).tofile(file)
         return super().give(folder)
 
+    def sample(self) -> np.ndarray:
+        """The newest two words of some n-grams."""
+        pairs, ids = self._pairs, self._plan.ids
+        oldest = ids.oldest(self._plan.words, pairs.tree)
+        return newest_of_some(pairs.tree, pairs.ptr, pairs.target, ids, oldest)
+
     def _ends(self) -> np.ndarray:
         """Whether an n-gram of the shard ends with the n-gram of each pair."""
         pairs = self._pairs
@@ -106,33 +121,41 @@ class ProbingShard(ShardNGrams):
         ends[pairs.parent[pairs.n_classes :]] = True
         return ends
 
-    def write(self, folder: str, path: str, counts: list[int]) -> None:
-        """Write the entries of the tables into a file of the folder."""
+    def write(self, folder: str, path: str, facts: Facts, marks: NgramRows) -> None:
+        """Write the entries of the tables into a file of the folder.
+
+        marks: the n-grams that no shard has, which the first one writes.
+        """
         self._fetch(folder)
         ends, ptr = self._ends(), self._pairs.ptr
-        plan, layout, tree = self._plan, self._plan.layout(counts), self._pairs.tree
+        plan, tree, is_first = self._plan, self._pairs.tree, self._shard == 0
         for shard in range(self._shard + 1, plan.n_shards):
             with open(_endings(folder, shard), "rb") as file:
                 for node in border(tree, plan.first[shard], True):
                     some = ends[ptr[node] : ptr[node + 1]]
                     found = np.fromfile(file, np.uint8, (some.size + 7) // 8)
                     some |= np.unpackbits(found, count=some.size).astype(bool)
-        words = [] if self._shard else [_probing.word_entries(plan.ids)]
+        parts = self._parts(ends, marks if is_first else None)
+        source = Source(parts, tree, plan.ids.oldest(plan.words, tree), is_first)
         with open_there(path) as image:
-            entries = _probing.ngram_entries(
-                image, layout, self._parts(ends), plan.ids, tree.parent,
-                plan.ids.oldest(plan.words, tree),
-            )  # fmt: skip
-            _probing.put_entries(folder, self._shard, layout, chain(words, entries))
+            entries = plan.file(facts).entries(image, source)
+            put_entries(folder, self._shard, entries)
 
-    def _parts(self, ends: np.ndarray) -> Iterator[Part]:
-        never = self._never_rows()
-        nothing = np.zeros(never.node.size, dtype=bool)
-        yield 1, never, prob_bits(never.log_prob, nothing), never.log_backoff
+    def _parts(self, ends: np.ndarray, marks: NgramRows | None) -> Iterator[Part]:
+        rows = self._never_rows()
+        yield 1, rows, prob_bits(rows.log_prob, _none(rows)), rows.log_backoff
+        if marks is not None:
+            weight = weight_bits(marks.log_backoff, _none(marks))
+            yield 1, marks, prob_bits(marks.log_prob, _none(marks)), weight
         for order in range(1, self._plan.order + 1):
             for rows, slots in self._rows(order):
                 prob = prob_bits(rows.log_prob, ends[slots])
                 yield order, rows, prob, rows.log_backoff
+
+
+def _none(rows: NgramRows) -> np.ndarray:
+    """False for each n-gram."""
+    return np.zeros(rows.node.size, dtype=bool)
 
 
 def _endings(folder: str, shard: int) -> str:

@@ -1,32 +1,25 @@
 """KenLM's hash tables of n-grams: filling them, and listing what they hold.
 
-A table is filled in parts, so that no more than a part is in memory. First the entries
-of all tables go into files, in blocks whose entries are grouped by the parts that they
-have their homes in. There is such a file for each shard of a model, and one for a model
-in one process. Then each part is filled from all files. Entries that find no bucket in
-their part go on in the next part: these few are put there in the end.
+A part of a table is a range of buckets (see `_kenlm_entries`). Entries that find no
+bucket in their part go on in the next part: these few are put there in the end.
 """
 
 from __future__ import annotations
 
-import os
-import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _probing_fast as _fast
-from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Buckets, Layout, put_header
-from ._kenlm_ngrams import File, Found, Part, WordIds
+from ._kenlm_entries import MOST_PARTS, Entries, EntryFiles, Source, begin_file, put
+from ._kenlm_layout import ABSENT, NO_LONGER, SIGN, Buckets, Layout, probing_layout
+from ._kenlm_ngrams import File, Found, WordIds
 
-# Bytes of a part of a table, and buckets that are read to put one more entry in.
-_PART = 1 << 24
+# Bytes of a part of a table, which the cache of a processor holds, and buckets that are
+# read to put one more entry in.
+_PART = 1 << 21
 _WINDOW = 1 << 12
-
-# Number of a table (0: the words, 1: the bigrams, and so on), keys and numbers.
-Entries = tuple[int, np.ndarray, np.ndarray, np.ndarray]
-_NONE = np.empty(0, dtype=np.uint32)
 
 
 class Beyond(NamedTuple):
@@ -37,123 +30,102 @@ class Beyond(NamedTuple):
     entries: np.ndarray
 
 
-def begin(image: Any, layout: Layout, spelling: bytes) -> None:
-    """Write what is not an entry, with <unk> as if it is not there."""
-    image.seek(layout.end)
-    image.write(spelling)  # what is before it is 0
-    head = np.zeros(layout.words.first, dtype=np.uint8)
-    put_header(layout, head)
-    image.seek(0)
-    image.write(head.data)
-    image.seek(layout.unigrams.first)
-    image.write(ABSENT.tobytes())
+class ProbingFile:
+    """A file of hash tables, which is written step by step.
 
+    The tables are those of the words, of the bigrams, and so on.
 
-def word_entries(ids: WordIds) -> Entries:
-    """The entries of all words but <unk>."""
-    named = ids.id_of > 0
-    return 0, ids.hashes[named], ids.id_of[named], _NONE
-
-
-def ngram_entries(
-    image: Any,
-    layout: Layout,
-    parts: Iterable[Part],
-    ids: WordIds,
-    parent: np.ndarray,
-    word_of_node: np.ndarray,
-) -> Iterator[Entries]:
-    """The entries of n-grams. Unigrams have no table, and are written to their places.
-
-    parent, word_of_node : as of `NGrams`
+    counts : n-grams of each order
     """
-    for order, rows, prob, weight in parts:
-        last = ids.id_of[rows.last]
-        if order == 1:
-            put_unigrams(image, layout, last, prob, weight)
-            continue
-        keys = np.empty(last.size, dtype=np.uint64)
-        _fast.row_keys(rows.node, last, parent, word_of_node, keys)
-        yield order - 1, keys, prob, _NONE if order == layout.order else weight
 
+    by_hash = False
 
-def put_unigrams(
-    image: Any, layout: Layout, ids: np.ndarray, prob: np.ndarray, weight: np.ndarray
-) -> None:
-    """Write the numbers of words; those of successive ids at once."""
-    numbers = np.column_stack([prob, weight])
-    runs = np.flatnonzero(np.diff(ids.astype(np.int64), prepend=-2) != 1).tolist()
-    for a, b in zip(runs, [*runs[1:], ids.size]):
-        image.seek(layout.unigrams.first + layout.unigrams.width * int(ids[a]))
-        image.write(numbers[a:b].tobytes())
+    def __init__(
+        self, counts: list[int], ids: WordIds, samples: Any, multiplier: float
+    ) -> None:
+        self._layout = probing_layout(counts, ids.hashes.size, multiplier)
+        self._ids = ids
+        self._tables: list[Buckets] = [self._layout.words, *self._layout.longer]
 
+    def begin(self, image: Any, spelling: bytes) -> None:
+        """Write what is not an entry, with <unk> as if it is not there."""
+        begin_file(image, self._layout, spelling)
+        put(image, self._layout.unigrams.first, ABSENT.tobytes())
 
-def put_entries(
-    folder: str, shard: int, layout: Layout, blocks: Iterable[Entries]
-) -> None:
-    """Write the entries of a shard into a file of the folder."""
-    tables = _tables(layout)
-    index: list[list[np.ndarray]] = [[] for _ in tables]
-    with open(_path(folder, "entries", shard), "wb") as file:
-        for i, key, first, second in blocks:
-            table, n_in_part = tables[i], _n_in_part(tables[i])
-            out = np.empty(key.size * table.width, dtype=np.uint8)
-            start = np.empty(-(-table.n // n_in_part) + 1, dtype=np.int64)
-            _fast.group(key, first, second, table.n, n_in_part, out, start)
-            index[i].append(start * table.width + file.tell())
-            file.write(out.data)
-    with open(_path(folder, "index", shard), "wb") as file:
-        pickle.dump([np.array(starts) for starts in index], file, protocol=5)
-
-
-def fill(
-    image: Any, folder: str, layout: Layout, shard: int = 0, n_shards: int = 1
-) -> list[Beyond]:
-    """Fill the parts of tables whose number modulo n_shards is the shard's."""
-    index, out, number = [], [], 0
-    for k in range(n_shards):
-        with open(_path(folder, "index", k), "rb") as file:
-            index.append(pickle.load(file))
-    for i, table in enumerate(_tables(layout)):
-        n_in_part = _n_in_part(table)
-        for first in range(0, table.n, n_in_part):
-            number += 1
-            if number % n_shards != shard:
+    def entries(self, image: Any, source: Source) -> Iterator[Entries]:
+        """The entries. Unigrams have no table, and are written to their places."""
+        ids, highest = self._ids, self._layout.order
+        if source.is_first:
+            named = ids.id_of > 0
+            rows = np.empty((named.sum(), 3), dtype=np.uint32)
+            rows[:, :2] = ids.hashes[named].view(np.uint32).reshape(-1, 2)
+            rows[:, 2] = ids.id_of[named]
+            table, n_in_part = self._tables[0], _n_in_part(self._tables[0])
+            part = ids.hashes[named] % np.uint64(table.n) // np.uint64(n_in_part)
+            yield Entries(0, rows, part.astype(np.uint16), -(-table.n // n_in_part))
+        for order, ngrams, prob, weight in source.parts:
+            last = ids.id_of[ngrams.last]
+            if order == 1:
+                self._put_unigrams(image, last, np.column_stack([prob, weight]))
                 continue
-            end = min(first + n_in_part, table.n)
-            part = np.zeros((end - first) * table.width, dtype=np.uint8)
-            beyond = []
-            for k, starts in enumerate(index):
-                places = (
-                    starts[i][:, first // n_in_part :][:, :2] if starts[i].size else []
-                )
-                with open(_path(folder, "entries", k), "rb") as file:
-                    for start, stop in places:
-                        file.seek(start)
-                        entries = np.frombuffer(file.read(stop - start), np.uint8)
-                        beyond.append(_insert(i, table, part, first, entries))
-            image.seek(table.first + first * table.width)
-            image.write(part.data)
-            beyond = np.concatenate(beyond) if beyond else part[:0]
-            out.append(Beyond(i, end, beyond))
-    return out
+            table = self._tables[order - 1]
+            n_in_part = _n_in_part(table)
+            rows = np.empty((last.size, table.width // 4), dtype=np.uint32)
+            part = np.empty(last.size, dtype=np.uint16)
+            _fast.row_keys(
+                ngrams.node, last, source.tree.parent, source.word_of_node,
+                table.n, n_in_part, rows, part,
+            )  # fmt: skip
+            rows[:, 2] = prob
+            if order < highest:
+                rows[:, 3] = weight
+            yield Entries(order - 1, rows, part, -(-table.n // n_in_part))
 
+    def _put_unigrams(self, image: Any, ids: np.ndarray, numbers: np.ndarray) -> None:
+        # Those of successive ids at once.
+        runs = np.flatnonzero(np.diff(ids.astype(np.int64), prepend=-2) != 1).tolist()
+        table = self._layout.unigrams
+        for a, b in zip(runs, [*runs[1:], ids.size]):
+            put(image, table.first + table.width * int(ids[a]), numbers[a:b].tobytes())
 
-def finish(image: Any, layout: Layout, beyond: Iterable[Beyond]) -> None:
-    """Put in the entries that were beyond their parts."""
-    for i, at, entries in beyond:
-        table = _tables(layout)[i]
-        while entries.size:
-            at %= table.n  # the first bucket is after the last
-            end = min(at + _WINDOW, table.n)
-            image.seek(table.first + at * table.width)
-            window = np.frombuffer(
-                bytearray(image.read((end - at) * table.width)), np.uint8
-            )
-            entries = _insert(i, table, window, -1, entries)
-            image.seek(table.first + at * table.width)
-            image.write(window.data)
-            at = end
+    def values(
+        self, image: Any, files: EntryFiles, shard: int = 0, n_shards: int = 1
+    ) -> None:
+        """Numbers are as they are."""
+
+    def fill(
+        self, image: Any, files: EntryFiles, shard: int = 0, n_shards: int = 1
+    ) -> list[Beyond]:
+        """Fill the parts of tables whose number modulo n_shards is the shard's."""
+        out, number = [], 0
+        for i, table in enumerate(self._tables):
+            n_in_part = _n_in_part(table)
+            for k, first in enumerate(range(0, table.n, n_in_part)):
+                number += 1
+                if number % n_shards != shard:
+                    continue
+                end = min(first + n_in_part, table.n)
+                part = np.zeros((end - first) * table.width, dtype=np.uint8)
+                beyond = [part[:0]]
+                for entries in files.read(i, k, k + 1):
+                    beyond.append(_insert(i, table, part, first, entries))
+                put(image, table.first + first * table.width, part.data)
+                out.append(Beyond(i, end, np.concatenate(beyond)))
+        return out
+
+    def finish(self, image: Any, left: Iterable[Beyond]) -> None:
+        """Put in the entries that were beyond their parts."""
+        for i, at, entries in left:
+            table = self._tables[i]
+            while entries.size:
+                at %= table.n  # the first bucket is after the last
+                end, place = min(at + _WINDOW, table.n), table.first + at * table.width
+                image.seek(place)
+                data = bytearray(image.read((end - at) * table.width))
+                window = np.frombuffer(data, np.uint8)
+                entries = _insert(i, table, window, -1, entries)
+                put(image, place, data)
+                at = end
 
 
 def _insert(
@@ -172,16 +144,8 @@ def _insert(
     )
 
 
-def _tables(layout: Layout) -> Sequence[Buckets]:
-    return [layout.words, *layout.longer]
-
-
 def _n_in_part(table: Buckets) -> int:
-    return max(1, _PART // table.width)
-
-
-def _path(folder: str, what: str, shard: int) -> str:
-    return os.path.join(folder, f"{what}{shard}")
+    return max(1, _PART // table.width, table.n // MOST_PARTS)
 
 
 class _Known(NamedTuple):

@@ -13,12 +13,12 @@ a bucket the smallest has it (O. Amble, D. E. Knuth, "Ordered hash tables", The 
 Journal 17, 1974). Parts of it can be filled one by one, in any order.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
-from ._kenlm_fast cimport LONGEST, MIDDLE, MOST, added, find, moved, murmur, read64
+from ._kenlm_fast cimport MIDDLE, MOST, added, find, moved, murmur, read64
 
 import numpy as np
 
@@ -73,62 +73,27 @@ def row_keys(
     const uint32_t[::1] last,
     const int32_t[::1] parent,
     const uint32_t[::1] word_of_node,
-    uint64_t[::1] out,
+    uint64_t n,
+    uint64_t n_in_part,
+    uint32_t[:, ::1] out,
+    uint16_t[::1] part,
 ):
     """The key of each n-gram: the words of a node, which lead from the oldest to the
-    newest up to the root, then a last word."""
+    newest up to the root, then a last word. It becomes the first 8 bytes of a row, and
+    its home in a table of n buckets gives the part."""
     cdef int64_t i
     cdef int32_t j, k = 0
     cdef uint32_t[MOST] words
     cdef uint64_t key
     with nogil:
-        for i in range(out.shape[0]):
+        for i in range(node.shape[0]):
             if i == 0 or node[i] != node[i - 1]:
                 k = words_of(parent, word_of_node, node[i], words)
             key = last[i]
             for j in range(k - 1, -1, -1):
                 key = moved(key) ^ added(words[j])
-            out[i] = key
-
-
-def group(
-    const uint64_t[::1] key,
-    const uint32_t[::1] first,
-    const uint32_t[::1] second,
-    uint64_t n,
-    uint64_t n_in_part,
-    uint8_t[::1] out,
-    int64_t[::1] start,
-):
-    """Write entries (key, first[, second]), grouped by the parts of a table.
-
-    second : empty where a bucket has one number
-    n, n_in_part : buckets of the table and of a part
-    out : the entries, each of the bytes of a bucket
-    start : the first entry of each part, and the number of entries
-    """
-    cdef int64_t i, at, n_parts = start.shape[0] - 1
-    cdef bint two = second.shape[0] > 0
-    cdef int64_t width = MIDDLE if two else LONGEST
-    parts = np.empty(key.shape[0], dtype=np.int32)
-    cdef int32_t[::1] part = parts
-    with nogil:
-        start[:] = 0
-        for i in range(key.shape[0]):
-            part[i] = <int32_t>(key[i] % n // n_in_part)
-            start[part[i] + 1] += 1
-        for i in range(n_parts):
-            start[i + 1] += start[i]
-        for i in range(key.shape[0]):
-            at = start[part[i]] * width
-            start[part[i]] += 1
-            memcpy(&out[at], &key[i], 8)
-            memcpy(&out[at + 8], &first[i], 4)
-            if two:
-                memcpy(&out[at + 12], &second[i], 4)
-        for i in range(n_parts, 0, -1):
-            start[i] = start[i - 1]
-        start[0] = 0
+            memcpy(&out[i, 0], &key, 8)
+            part[i] = <uint16_t>(key % n // n_in_part)
 
 
 def fill(

@@ -1,7 +1,9 @@
-"""Columns of records of bits: field i begins at bit ``first + i * stride``."""
+"""Columns of records of bits: field i begins at bit ``first + i * stride``. And rows of
+words: their parts, their order, and which rows are the longer ones of a row.
+"""
 
-from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libc.string cimport memcpy
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy
 
 from ._kenlm_fast cimport read64, read_bits
 
@@ -35,6 +37,76 @@ def unpack(
         for i in range(n):
             out[i] = read_bits(&data[0], <uint64_t>(first + i * stride), width)
     return values
+
+
+def group(
+    const uint32_t[:, ::1] rows,
+    const uint16_t[::1] part,
+    uint32_t[:, ::1] out,
+    int64_t[::1] start,
+):
+    """Copy rows, grouped by their parts; start: of each part, and the number of rows."""
+    cdef int64_t i, n_parts = start.shape[0] - 1, width = 4 * rows.shape[1]
+    with nogil:
+        start[:] = 0
+        for i in range(rows.shape[0]):
+            start[part[i] + 1] += 1
+        for i in range(n_parts):
+            start[i + 1] += start[i]
+        for i in range(rows.shape[0]):
+            memcpy(&out[start[part[i]], 0], &rows[i, 0], width)
+            start[part[i]] += 1
+        for i in range(n_parts, 0, -1):
+            start[i] = start[i - 1]
+        start[0] = 0
+
+
+def order_of(const uint32_t[:, ::1] rows, int n_columns, uint32_t most):
+    """The order that sorts rows by some first columns, whose numbers are at most
+    `most`: digit by digit, the last first."""
+    cdef int64_t i, n = rows.shape[0]
+    cdef int64_t at, count
+    cdef int column, shift
+    now, other = np.arange(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    starts = np.empty((1 << 16) + 1, dtype=np.int64)
+    cdef int64_t[::1] old, new, start = starts
+    for column in range(n_columns - 1, -1, -1):
+        for shift in range(0, 32 if most >> 16 else 16, 16):
+            old, new = now, other
+            with nogil:
+                start[:] = 0
+                for i in range(n):
+                    start[(rows[i, column] >> shift & 0xffff) + 1] += 1
+                at = 0
+                for i in range(start.shape[0]):
+                    count = start[i]
+                    at += count
+                    start[i] = at
+                for i in range(n):
+                    at = rows[old[i], column] >> shift & 0xffff
+                    new[start[at]] = old[i]
+                    start[at] += 1
+            now, other = other, now
+    return now
+
+
+def first_longer(
+    const uint32_t[:, ::1] rows, const uint32_t[:, ::1] longer, int n_columns
+):
+    """(n_rows + 1,) the first of the longer rows that begin with the columns of a row
+    or of a later one. Both are sorted."""
+    cdef int64_t i, j = 0, n = rows.shape[0], m = longer.shape[0]
+    out = np.empty(n + 1, dtype=np.int64)
+    cdef int64_t[::1] first = out
+    with nogil:
+        for i in range(n):
+            first[i] = j
+            while j < m and memcmp(&rows[i, 0], &longer[j, 0], 4 * n_columns) == 0:
+                j += 1
+        first[n] = j
+    if j < m:
+        raise ValueError("model: the suffix of an n-gram is missing")
+    return out
 
 
 cdef check(int64_t size, int64_t first, int64_t stride, int width, int64_t n):

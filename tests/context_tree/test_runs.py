@@ -83,14 +83,25 @@ def test_merged_parts_are_the_whole(n_parts, most, depth, n_bytes, end, monkeypa
 def test_merged_ranges_are_those_of_the_whole(
     n_parts, depth, n_bytes, n_ranges, width, monkeypatch
 ):
-    """The ranges include ranges without any context of a part."""
     monkeypatch.setattr(_runs, "_BLOCK", n_bytes)
     rng = np.random.default_rng(n_parts + 10 * depth)
     parts = [random_tokens(rng, 12, 5, rng.integers(1, 9)) for _ in range(n_parts)]
+    check_ranges(rng, parts, depth, n_ranges, min(width, max(depth, 1)))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_parts_without_the_contexts_of_a_bound(seed):
+    rng = np.random.default_rng(seed)
+    parts = [random_tokens(rng, 4, 5, rng.integers(1, 9)) for _ in range(4)]
+    check_ranges(rng, parts, 4, 9, 3)
+
+
+def check_ranges(rng, parts, depth, n_ranges, width):
+    """Cut at random prefixes; there may be ranges without any context of a part."""
     sizes = {"n_symbols": 7, "n_classes": 6, "skip": 6}
     whole, total = count_tokens(np.concatenate(parts), depth, **sizes)
     bounds = sorted(
-        tuple(rng.integers(0, 8, rng.integers(1, 1 + min(width, max(depth, 1)))))
+        tuple(rng.integers(0, 7, rng.integers(1, 1 + width)))
         for _ in range(n_ranges - 1)
     )
     bounds = [(), *bounds, (7,)]

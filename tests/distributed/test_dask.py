@@ -1013,7 +1013,7 @@ def saved(tmp_path):
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Many pieces of weights, of lines, of copies, of hashes and of tables."""
-    from sklstruct.exchange import _arpa_shards, _container, _probing
+    from sklstruct.exchange import _arpa_shards, _container, _probing, _trie
 
     monkeypatch.setattr(_arpa_shards, "_MOST_WEIGHTS", 23)
     monkeypatch.setattr(_arpa_shards, "_MOST_LINES", 17)
@@ -1021,6 +1021,7 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(_container, "BLOCK", 1 << 10)
     monkeypatch.setattr(_probing, "_PART", 250)
     monkeypatch.setattr(_probing, "_WINDOW", 2)
+    monkeypatch.setattr(_trie, "_PART", 5000)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -1038,6 +1039,7 @@ def test_files_from_the_workers(
         ("model.arpa", {}), ("model.arpa", {"precision": 15}), ("model.arpa.gz", {}),
         ("model.sklm", {}), ("model.sklm", {"dtype": "float32"}),
         ("model.bin", {}), ("model.bin", {"multiplier": 1.001}),
+        ("model.trie", {}), ("model.trie", {"prob_bits": 5, "pointer_bits": 9}),
     ]  # fmt: skip
     got = [saved(model, name, **options) for name, options in files]
     assert not hasattr(model, "model_")
@@ -1067,7 +1069,7 @@ def test_files_of_other_vocabularies(client, params, saved):
     """Also with more shards than words."""
     params = {"max_depth": 2, "n_shards": 3} | params
     model = on_cluster(WittenBellLM(), **params).fit(sentences(40))
-    files = "model.arpa", "model.sklm", "model.bin"
+    files = "model.arpa", "model.sklm", "model.bin", "model.trie"
     got = [saved(model, name) for name in files]
     lm = model.compute()
     assert got == [saved(lm, name) for name in files]
@@ -1102,8 +1104,10 @@ def test_a_model_on_its_workers(client, tmp_path):
             model.save(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         model.save(tmp_path / "no" / "model.arpa")
-    with pytest.raises(ValueError, match="format must be 'arpa', 'kenlm' or 'native'"):
-        model.save(tmp_path / "model.trie")
+    with pytest.raises(ValueError, match="format must not be 'att' while the model is"):
+        model.save(tmp_path / "model.att")
+    with pytest.raises(ValueError, match="backoff_bits needs prob_bits"):
+        model.save(tmp_path / "model.trie", backoff_bits=8)
     with pytest.raises(ValueError, match="multiplier must be above 1 and at most 100"):
         model.save(tmp_path / "model.bin", multiplier=1)
     with pytest.raises(ValueError, match="path must be a path"):
@@ -1129,6 +1133,7 @@ def test_a_model_on_its_workers(client, tmp_path):
     "name, step",
     [("model.arpa", step) for step in ("give", "write", "put")]
     + [("model.bin", step) for step in ("give", "write", "fill")]
+    + [("model.trie", step) for step in ("sample", "write", "fill")]
     + [("model.sklm", step) for step in ("sizes", "put", "hashes")],
 )
 @pytest.mark.parametrize("begun", [False, True])
@@ -1189,7 +1194,7 @@ def test_a_file_that_fails_leaves_the_old_one(client, tmp_path, monkeypatch, nam
     for broken in (
         (_arpa_shards.ArpaPlan, "put", full),
         (_native_shards.NativeShard, "put", full),
-        (_kenlm_shards.ProbingPlan, "fill", full),
+        (_kenlm_shards.KenlmPlan, "fill", full),
     ):
         monkeypatch.setattr(*broken)
     with pytest.raises(OSError, match="No space left") as caught:
@@ -1346,7 +1351,7 @@ def test_workers_with_other_versions(client, monkeypatch):
     with pytest.raises(RuntimeError, match="a worker has sklstruct"):
         _cluster.tasks.ShardFit(
             counted, [], WittenBellLM(), 0, ((), (2,)), None,
-            {**own, "sklstruct": "9"},
+            {**own, "sklstruct": "9"}, 0.0,
         )  # fmt: skip
 
 

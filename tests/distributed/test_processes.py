@@ -373,10 +373,11 @@ def peak_of_memory(dask_worker=None):
     return next(int(x.split()[1]) for x in lines if x.startswith("VmHWM")) * 1024
 
 
-def text_of_numbers(path, n):
+def text_of_numbers(path, n, share=0.0):
+    """n words of 1000, and one of them instead of a share of the others."""
     rng = np.random.default_rng(0)
     words = np.concatenate([np.arange(1000), rng.integers(1000, size=n)])
-    words[rng.random(words.size) < 0.4] = 0  # a branch of 40 % of the contexts
+    words[rng.random(words.size) < share] = 0
     lines = [" ".join(map(str, row)) for row in words.reshape(-1, 20)]
     path.write_text("\n".join(lines) + "\n")
     return TextFile(path)
@@ -384,24 +385,27 @@ def text_of_numbers(path, n):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 @pytest.mark.parametrize(
-    "estimator",
+    ("estimator", "n_words", "share"),
     [
-        KneserNeyLM(discount=0.5),
-        loglinear(penalty="l2", lam=0.1, max_iter=4),
-        loglinear(penalty="tree_l2", lam=0.5, max_iter=4),
+        # A branch with more contexts than fit into a worker.
+        (KneserNeyLM(discount=0.5), 7_000_000, 0.4),
+        (loglinear(penalty="l2", lam=0.1, max_iter=4), 4_000_000, 0.0),
+        (loglinear(penalty="tree_l2", lam=0.5, max_iter=4), 4_000_000, 0.0),
     ],
     ids=["smoother", "l2", "tree_l2"],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_memory_of_workers_does_not_grow_with_the_text(tmp_path, estimator):
+def test_memory_of_workers_does_not_grow_with_the_text(
+    tmp_path, estimator, n_words, share
+):
     """Counting gets 50 MB, and a shard 100 MB, for models of 70 MB and of 250 MB; the
     arrays of a log-linear fit have four and six times the size of its model."""
     peaks, sizes = [], []
     model = tmp_path / "model.sklm"
     with local_client(processes=True, memory_limit=450_000_000) as client:
         trainer = on_cluster(estimator, max_depth=3, client=client)
-        for n in (1_000_000, 4_000_000):
-            text = text_of_numbers(tmp_path / "text.txt", n)
+        for n in (1_000_000, n_words):
+            text = text_of_numbers(tmp_path / "text.txt", n, share)
             trainer.fit(text).save(model)
             trainer.save(tmp_path / "model.bin")
             assert trainer.n_lost_shards_ == 0

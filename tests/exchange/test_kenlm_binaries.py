@@ -13,7 +13,7 @@ from sklstruct.backoff import BackoffModel, prune
 from sklstruct.compat import kenlm as ours
 from sklstruct.context_tree import ContextTree, Pairs
 from sklstruct.datasets import load_python_topics
-from sklstruct.exchange import _probing, _trie
+from sklstruct.exchange import _kenlm_ngrams, _probing, _trie
 from sklstruct.exchange._kenlm import probing_image, read_kenlm, write_trie
 from sklstruct.exchange._kenlm_layout import read_layout
 from sklstruct.symbols import Labels
@@ -369,6 +369,17 @@ def test_parts_of_tables_do_not_change_the_file(name, multiplier, monkeypatch):
     for size in (60, 1000, 50_000):
         monkeypatch.setattr(_probing, "_PART", size)
         assert np.array_equal(probing_image(model, multiplier=multiplier), whole)
+
+
+@pytest.mark.parametrize("name", ["order 5", "pruned", "order 1", "no unknown"])
+def test_parts_of_a_trie_do_not_change_the_file(name, kind, monkeypatch):
+    """Parts of one n-gram, of a few, and all in one."""
+    model = MODELS[name]
+    whole = IMAGES[kind](model)
+    for size, samples in ((30_000, 100), (3000, 10_000)):
+        monkeypatch.setattr(_trie, "_PART", size)
+        monkeypatch.setattr(_kenlm_ngrams, "_SAMPLES", samples)
+        assert np.array_equal(IMAGES[kind](model), whole)
 
 
 def test_the_order_of_the_entries_does_not_change_a_table():
