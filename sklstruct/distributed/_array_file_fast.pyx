@@ -74,7 +74,8 @@ cdef class ArrayFile:
 
     cdef Handler _handler
     cdef object _file, _error, __weakref__
-    cdef list _maps, _returned
+    cdef list keep
+    cdef list _returned
     cdef dict _unused, _used  # address -> bytes
     cdef size_t _n_bytes
     cdef readonly size_t size
@@ -84,7 +85,8 @@ cdef class ArrayFile:
             b"sklstruct", 1, Allocator(<void*> self, _malloc, _calloc, _realloc, _free)
         )
         self._file, self._error, self._n_bytes = Spill(folder), None, n_bytes
-        self._maps, self._returned, self._unused, self._used = [], [], {}, {}
+        self.keep = []  # parts of the file in memory
+        self._returned, self._unused, self._used = [], {}, {}
         self._grow(n_bytes)
 
     def call(self, function):
@@ -110,7 +112,7 @@ cdef class ArrayFile:
     def release(self):
         """Let the pages leave the memory of the process, as far as the system can."""
         if hasattr(mmap, "MADV_DONTNEED"):
-            for mapped in self._maps:
+            for mapped in self.keep:
                 mapped.madvise(mmap.MADV_DONTNEED)
 
     cdef _grow(self, size_t size):
@@ -118,7 +120,7 @@ cdef class ArrayFile:
         size = (max(size, self._n_bytes, 1) + PIECE - 1) // PIECE * PIECE
         mapped = self._file.map(size)
         view = mapped
-        self._maps.append(mapped)  # it owns the memory
+        self.keep.append(mapped)
         self._unused[<size_t> &view[0]] = size
         self.size += size
 

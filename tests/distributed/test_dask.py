@@ -1261,7 +1261,7 @@ def test_workers_with_other_versions(client, monkeypatch):
     counted = count_text(tokens, Labels.of_ids(2, 2), 1)
     with pytest.raises(RuntimeError, match="a worker has sklstruct"):
         _cluster.tasks.ShardFit(
-            counted, WittenBellLM(), 0, 2, None, {**own, "sklstruct": "9"}
+            counted, WittenBellLM(), 0, 2, None, {**own, "sklstruct": "9"}, 1e9
         )
 
 
