@@ -59,7 +59,7 @@ cdef class ArrayFile:
         Folder of the file.
 
     n_bytes : int
-        Size of the file, which grows by at least as much if more is needed.
+        Size of the file, which grows by an eighth of it or more if that is not enough.
 
     Attributes
     ----------
@@ -77,14 +77,14 @@ cdef class ArrayFile:
     cdef list keep
     cdef list _returned
     cdef dict _unused, _used  # address -> bytes
-    cdef size_t _n_bytes
+    cdef size_t _step
     cdef readonly size_t size
 
     def __init__(self, folder, size_t n_bytes):
         self._handler = Handler(
             b"sklstruct", 1, Allocator(<void*> self, _malloc, _calloc, _realloc, _free)
         )
-        self._file, self._error, self._n_bytes = Spill(folder), None, n_bytes
+        self._file, self._error, self._step = Spill(folder), None, n_bytes // 8
         self.keep = []  # parts of the file in memory
         self._returned, self._unused, self._used = [], {}, {}
         self._grow(n_bytes)
@@ -117,7 +117,7 @@ cdef class ArrayFile:
 
     cdef _grow(self, size_t size):
         cdef unsigned char[::1] view
-        size = (max(size, self._n_bytes, 1) + PIECE - 1) // PIECE * PIECE
+        size = (max(size, self._step, 1) + PIECE - 1) // PIECE * PIECE
         mapped = self._file.map(size)
         view = mapped
         self.keep.append(mapped)
