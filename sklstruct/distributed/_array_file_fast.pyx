@@ -59,7 +59,7 @@ cdef class ArrayFile:
         Folder of the file.
 
     n_bytes : int
-        Size of the file, which grows by at least as much if more is needed.
+        Size of the file, which grows by an eighth of it or more if that is not enough.
 
     Attributes
     ----------
@@ -74,17 +74,19 @@ cdef class ArrayFile:
 
     cdef Handler _handler
     cdef object _file, _error, __weakref__
-    cdef list _maps, _returned
+    cdef list keep
+    cdef list _returned
     cdef dict _unused, _used  # address -> bytes
-    cdef size_t _n_bytes
+    cdef size_t _step
     cdef readonly size_t size
 
     def __init__(self, folder, size_t n_bytes):
         self._handler = Handler(
             b"sklstruct", 1, Allocator(<void*> self, _malloc, _calloc, _realloc, _free)
         )
-        self._file, self._error, self._n_bytes = Spill(folder), None, n_bytes
-        self._maps, self._returned, self._unused, self._used = [], [], {}, {}
+        self._file, self._error, self._step = Spill(folder), None, n_bytes // 8
+        self.keep = []  # parts of the file in memory
+        self._returned, self._unused, self._used = [], {}, {}
         self._grow(n_bytes)
 
     def call(self, function):
@@ -110,15 +112,15 @@ cdef class ArrayFile:
     def release(self):
         """Let the pages leave the memory of the process, as far as the system can."""
         if hasattr(mmap, "MADV_DONTNEED"):
-            for mapped in self._maps:
+            for mapped in self.keep:
                 mapped.madvise(mmap.MADV_DONTNEED)
 
     cdef _grow(self, size_t size):
         cdef unsigned char[::1] view
-        size = (max(size, self._n_bytes, 1) + PIECE - 1) // PIECE * PIECE
+        size = (max(size, self._step, 1) + PIECE - 1) // PIECE * PIECE
         mapped = self._file.map(size)
         view = mapped
-        self._maps.append(mapped)  # it owns the memory
+        self.keep.append(mapped)
         self._unused[<size_t> &view[0]] = size
         self.size += size
 
