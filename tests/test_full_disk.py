@@ -120,7 +120,9 @@ def child(kind, folder):
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("kind", [".arpa", ".arpa.gz", ".max", ".bin", ".trie", ".sklm"])
+@pytest.mark.parametrize(
+    "kind", [".arpa", ".arpa.gz", ".max", ".bin", ".trie", ".sklm"]
+)
 def test_models(kind, tmp_path):
     path = tmp_path / f"old{kind}"
     (said,) = child(kind, tmp_path)

@@ -385,14 +385,15 @@ def test_memory_of_workers_does_not_grow_with_the_text(tmp_path):
             lines = [" ".join(map(str, row)) for row in words.reshape(-1, 20)]
             path.write_text("\n".join(lines) + "\n")
             trainer.fit(TextFile(path)).save(model)
-            trainer.save(tmp_path / "model.bin")
+            for kind in ("bin", "trie"):
+                trainer.save(tmp_path / f"model.{kind}")
             assert trainer.n_lost_shards_ == 0
             sizes.append(model.stat().st_size)
             peaks.append(max(client.run(peak_of_memory).values()))
     assert sizes[1] - sizes[0] > 150e6
     assert peaks[1] - peaks[0] < 45e6
     one = LanguageModel(KneserNeyLM(discount=0.5), max_depth=3).fit(TextFile(path))
-    for kind in ("sklm", "bin"):
+    for kind in ("sklm", "bin", "trie"):
         one.save(tmp_path / f"one.{kind}")
         files = tmp_path / f"one.{kind}", tmp_path / f"model.{kind}"
         assert filecmp.cmp(*files, shallow=False)
