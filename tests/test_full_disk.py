@@ -52,8 +52,8 @@ def full(call):
         print("nothing was raised")
 
 
-if kind.startswith((".arpa", ".bin", ".sklm")):
-    format = {".bin": "kenlm", ".sklm": "native"}.get(kind, "arpa")
+if kind.startswith((".arpa", ".bin", ".trie", ".sklm")):
+    format = {".bin": "kenlm", ".sklm": "native", ".trie": "trie"}.get(kind, "arpa")
     write(small.backoff_model_, path, format=format)
     limit()
     full(lambda: write(large.backoff_model_, path, format=format))
@@ -120,7 +120,9 @@ def child(kind, folder):
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("kind", [".arpa", ".arpa.gz", ".max", ".bin", ".sklm"])
+@pytest.mark.parametrize(
+    "kind", [".arpa", ".arpa.gz", ".max", ".bin", ".trie", ".sklm"]
+)
 def test_models(kind, tmp_path):
     path = tmp_path / f"old{kind}"
     (said,) = child(kind, tmp_path)

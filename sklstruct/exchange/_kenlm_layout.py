@@ -205,7 +205,7 @@ def _compress(n: int, largest: int, most: int) -> tuple[int, int]:
 
 
 def headers(layout: Layout) -> Iterator[tuple[int, bytes]]:
-    """What stands before and between the tables: places and bytes."""
+    """The places and bytes of the headers before and between the tables."""
     trie = layout.is_trie
     head = _SIGNATURE + struct.pack(
         "<B3xfIB3xI", layout.order, layout.multiplier, layout.kind, 1, int(trie)

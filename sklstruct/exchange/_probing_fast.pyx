@@ -5,8 +5,9 @@ weight]). An n-gram w_1 ... w_n of word ids has the key
 
     key(w_n) = w_n,   key(w_k ... w_n) = key(w_{k+1} ... w_n) A  xor  (1 + w_k) C
 
-modulo 2^64, and stands in bucket key mod B, its home, or in a later one without an empty bucket
-between; key 0 marks an empty bucket. Which entry stands where is free, and KenLM's
+modulo 2^64, and stands in bucket key mod B, its home, or in a later one without an
+empty bucket between; key 0 marks an empty bucket.
+Which entry stands where is free, and KenLM's
 programs let it depend on the order in which they come. Here no entry passes one of a
 larger key on its way from its home. One table alone is so, as of the entries that want
 a bucket the smallest has it (O. Amble, D. E. Knuth, "Ordered hash tables", The Computer

@@ -37,7 +37,7 @@ _PART = 1 << 22
 
 
 class Edges(NamedTuple):
-    """What parts leave for the end."""
+    """The bits and pointers that parts leave for the end."""
 
     bits: list[tuple[int, bytes]]  # places, and bits to be added there
     # Order, number of the first record, high bits of the first pointer and of the last.

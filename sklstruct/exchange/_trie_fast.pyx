@@ -45,7 +45,7 @@ def group(
     uint32_t[:, ::1] out,
     int64_t[::1] start,
 ):
-    """Copy rows, grouped by their parts; start: of each part, and the number of rows."""
+    """Copy rows, grouped by their parts; start: of each part, then the number."""
     cdef int64_t i, n_parts = start.shape[0] - 1, width = 4 * rows.shape[1]
     with nogil:
         start[:] = 0

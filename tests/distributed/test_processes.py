@@ -407,7 +407,8 @@ def test_memory_of_workers_does_not_grow_with_the_text(
         for n in (1_000_000, n_words):
             text = text_of_numbers(tmp_path / "text.txt", n, share)
             trainer.fit(text).save(model)
-            trainer.save(tmp_path / "model.bin")
+            for kind in ("bin", "trie"):
+                trainer.save(tmp_path / f"model.{kind}")
             assert trainer.n_lost_shards_ == 0
             sizes.append(model.stat().st_size)
             peaks.append(max(client.run(peak_of_memory).values()))
@@ -415,7 +416,7 @@ def test_memory_of_workers_does_not_grow_with_the_text(
     assert peaks[1] - peaks[0] < 45e6
     if isinstance(estimator, KneserNeyLM):
         one = LanguageModel(estimator, max_depth=3).fit(text)
-        for kind in ("sklm", "bin"):
+        for kind in ("sklm", "bin", "trie"):
             one.save(tmp_path / f"one.{kind}")
             files = tmp_path / f"one.{kind}", tmp_path / f"model.{kind}"
             assert filecmp.cmp(*files, shallow=False)
