@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..context_tree import ContextTree, find_pairs, pairs_of_arrays
-from ..context_tree._find_fast import mark_parents
 from ..context_tree._links import (
     close_links,
     drop_newest,
@@ -47,9 +46,12 @@ class ClosedModel(NamedTuple):
 
 
 def _marks(tree, pair_ptr, target):
+    """`ClosedModel.suffixes`, and how many pairs below the root lack their suffix."""
+    parent = pairs_of_arrays(tree, pair_ptr, target).parent
+    found = parent[parent >= 0]
     marks = np.zeros(target.size, dtype=np.uint8)
-    place = np.empty(pair_ptr[1], dtype=np.int32)
-    return marks, mark_parents(tree.parent, pair_ptr, target, place, marks)
+    marks[found] = 1
+    return marks, target.size - pair_ptr[1] - found.size
 
 
 def close_model(

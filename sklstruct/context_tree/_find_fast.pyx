@@ -102,18 +102,6 @@ def find_pairs(
                 out[i] = find_pair(&pair_ptr[0], &target[0], nodes[i], targets[i])
 
 
-cdef inline void put_places(
-    const int[::1] pair_ptr, const int[::1] target, Py_ssize_t node, int* place
-) noexcept nogil:
-    """place[y] = number of the pair (node, y), for all classes of a node.
-
-    Numbers below pair_ptr[node] are left from nodes before.
-    """
-    cdef Py_ssize_t q
-    for q in range(pair_ptr[node], pair_ptr[node + 1]):
-        place[target[q]] = <int> q
-
-
 def parent_pairs(
     const int[::1] parent,
     const int[::1] pair_ptr,
@@ -124,7 +112,8 @@ def parent_pairs(
     """The pair of the same class at the parent of each pair's node, -1 for none.
 
     place: memory for a number per class. Nodes of one parent follow each other, so that
-    each pair is entered into it once, if at all.
+    each pair is entered into it once, if at all; numbers below the first pair of the
+    parent are left from nodes before.
     """
     cdef Py_ssize_t n, p, above = -1
     with nogil:
@@ -134,40 +123,9 @@ def parent_pairs(
         for n in range(1, parent.shape[0]):
             if parent[n] != above:
                 above = parent[n]
-                put_places(pair_ptr, target, above, &place[0])
+                for p in range(pair_ptr[above], pair_ptr[above + 1]):
+                    place[target[p]] = <int> p
             for p in range(pair_ptr[n], pair_ptr[n + 1]):
                 out[p] = place[target[p]]
                 if out[p] < pair_ptr[above]:
                     out[p] = -1
-
-
-def mark_parents(
-    const int[::1] parent,
-    const int[::1] pair_ptr,
-    const int[::1] target,
-    int[::1] place,
-    unsigned char[::1] out,
-):
-    """1 for each pair that is the parent of some pair; see `parent_pairs`.
-
-    Returns
-    -------
-    missing : int
-        How many pairs below the root have no parent.
-    """
-    cdef Py_ssize_t n, p, above = -1, missing = 0
-    cdef int q
-    with nogil:
-        for p in range(pair_ptr[1]):
-            place[p] = -1
-        for n in range(1, parent.shape[0]):
-            if parent[n] != above:
-                above = parent[n]
-                put_places(pair_ptr, target, above, &place[0])
-            for p in range(pair_ptr[n], pair_ptr[n + 1]):
-                q = place[target[p]]
-                if q < pair_ptr[above]:
-                    missing += 1
-                else:
-                    out[q] = 1
-    return missing

@@ -44,7 +44,7 @@ cdef int32_t merge_pairs(
             live[n_live] = r
             head[n_live] = next_int(s, i)
             n_live += 1
-    while n_live > 1:
+    while n_live:
         y = head[0]
         for j in range(1, n_live):
             y = min(y, head[j])
@@ -70,18 +70,7 @@ cdef int32_t merge_pairs(
         put_int(s, 3 * depth + 1, y)
         put_float(s, 3 * depth + 2, total)
         n += 1
-    if n_live:
-        r = live[0]
-        n += left[r]
-        copy_pairs(s, 3 * (r * n_levels + depth) + 1, 3 * depth + 1, left[r])
     return n
-
-
-cdef int copy_pairs(Streams s, Py_ssize_t i, Py_ssize_t o, int64_t n) except -1 nogil:
-    """Copy the next n pairs of input i, and their counts of the input after it."""
-    copy(s, i, o, n, sizeof(int32_t))
-    copy(s, i + 1, o + 1, n, sizeof(double))
-    return 0
 
 
 cdef int copy_branches(
@@ -112,7 +101,8 @@ cdef int copy_branches(
             s.ins[i].at += 1
             number[k] += 1
             n_out[k] += 1
-        copy_pairs(s, i + 1, 3 * k + 1, n_pairs)
+        copy(s, i + 1, 3 * k + 1, n_pairs, sizeof(int32_t))
+        copy(s, i + 2, 3 * k + 2, n_pairs, sizeof(double))
     return 0
 
 

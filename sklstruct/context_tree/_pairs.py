@@ -228,8 +228,7 @@ class Pairs:
     def parent(self) -> np.ndarray:
         """(n_pairs,) int32: the parent pair, -1 at the root or if it does not exist."""
         if self._parent is None:
-            parent = np.empty(self.n_pairs, dtype=np.int32)
-            place = np.empty(self.n_classes, dtype=np.int32)
+            parent, place = (np.empty(n, np.int32) for n in (self.n_pairs, self.ptr[1]))
             parent_pairs(self.tree.parent, self.ptr, self.target, place, parent)
             self._parent = parent
         return self._parent

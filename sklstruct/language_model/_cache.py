@@ -691,10 +691,9 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
     def _after(self, context, state):
         """The cursor after the first words of a sentence."""
         cursor = self.begin(state)
-        predictor = self.base_.predictor
-        text = predictor.encoder.number_context(context)
-        history = predictor.encoder.encode_history(context)
-        at = single_state(predictor.read(history[None]))
+        predictor, encoder = self.base_.predictor, self.base_.predictor.encoder
+        text = encoder.number_context(context)
+        at = single_state(predictor.read(encoder.encode(text, end=False)[None, 1:]))
         if not text.lengths[0]:
             return cursor._replace(state=at)
         cache, (mixer, _) = cursor.cache.copy(), self._compiled

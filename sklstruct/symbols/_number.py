@@ -94,11 +94,9 @@ def _symbols(name: str, i: int, sentence: Any) -> Any:
         )
     if not isinstance(sentence, str | bytes):
         sentence = plain_list(sentence)
-    if isinstance(sentence, str | list):
-        return sentence
-    if isinstance(sentence, bytes) or not isinstance(sentence, Iterable):
+    if not isinstance(sentence, str | list):
         raise not_symbols(f"{name}: sentence {i}", sentence)
-    return list(sentence)
+    return sentence
 
 
 def _warn_of_words(text: NumberedText, name: str) -> None:

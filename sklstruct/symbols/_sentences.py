@@ -449,10 +449,6 @@ class SentenceEncoder:
         """Number of predicted positions of each sentence."""
         return text.lengths + (self.labels.end is not None)
 
-    def encode_history(self, context: Any) -> np.ndarray:
-        """Tokens of a start mark and the words of an unfinished sentence."""
-        return self.encode(self.number_context(context), end=False)[1:]
-
     def number_context(self, context: Any, name: str = "context") -> NumberedText:
         """The words of an unfinished sentence as a text of one sentence."""
         if isinstance(context, bytes) or not hasattr(context, "__iter__"):

@@ -402,8 +402,7 @@ def plain_list(values: Any) -> Any:
         for method in ("to_pylist", "as_py", "to_list", "tolist"):
             if hasattr(values, method):
                 return getattr(values, method)()
-    if not isinstance(values, list):
-        values = list(values)
+    values = values if isinstance(values, list) else list(values)
     if values and hasattr(values[0], "as_py"):
         values = [v.as_py() if hasattr(v, "as_py") else v for v in values]
     return values

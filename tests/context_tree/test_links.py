@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from sklstruct.context_tree import ContextTree, Histories, Pairs, suffix_tree
-from sklstruct.context_tree._find_fast import mark_parents
 from sklstruct.context_tree._links import (
     close_links,
     drop_newest,
@@ -96,15 +95,13 @@ def test_pairs_extend_to_the_node_of_context_and_class(tree, n_classes):
 
 
 @pytest.mark.parametrize("tree", TREES, ids=range(len(TREES)))
-def test_pairs_that_are_parents_are_marked(tree):
+def test_parents_of_pairs(tree):
     ptr, target = random_pairs(tree, 4, 40)
-    parent = Pairs(tree, ptr, target).parent
-    marks = np.zeros(target.size, dtype=np.uint8)
-    place = np.empty(40, dtype=np.int32)
-    missing = mark_parents(tree.parent, ptr, target, place, marks)
-    assert np.flatnonzero(marks).tolist() == np.unique(parent[parent >= 0]).tolist()
-    assert marks.max() <= 1
-    assert missing == np.count_nonzero(parent[40:] < 0)
+    nodes = np.repeat(np.arange(tree.n_nodes), np.diff(ptr)).tolist()
+    index = {pair: p for p, pair in enumerate(zip(nodes, target.tolist()))}
+    above = tree.parent.tolist()
+    expected = [index.get((above[n], y), -1) for n, y in index]
+    assert Pairs(tree, ptr, target).parent.tolist() == expected
 
 
 def test_pairs_are_found():

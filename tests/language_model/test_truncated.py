@@ -41,9 +41,8 @@ def defined(proba, temperature, top_k, top_p, skip):
 )
 def test_rows(model, temperature, top_k, top_p, skip):
     predictor = model.predictor
-    history = model.predictor.encoder.encode_history
     for words in ("", "the", "the cat", "a zebra"):
-        at = predictor.locate(predictor.read(history(words)[None]))
+        at = predictor.locate(predictor.read(model._read_context(words)[1][None]))
         proba = np.exp(predictor.model.rows(at)[0])
         cut = Truncated(predictor.model, temperature, top_k, top_p, skip)
         np.testing.assert_allclose(
