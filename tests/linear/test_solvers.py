@@ -261,7 +261,7 @@ def of_columns(kind, n, d, K):
         ("shared", 3000, 12, 9, 8.0, "quasi_newton"),
         ("products", 300, 30, 10, 3.0, "dual"),
         ("products", 1000, 20, 10, 1.0, "dual"),
-        ("products", 1797, 12, 10, 0.5, "dual"),
+        ("products", 600, 25, 10, 2.0, "dual"),
     ],
 )
 def test_the_choice_has_far_fewer_steps(kind, n, d, K, C, fewer):
