@@ -11,10 +11,10 @@ faster solver that ends, in 200 epochs or 1000 iterations, with an excess at mos
 above that of "auto". All cases take two minutes.
 
 `noise` are classes that overlap, with three of ten labels drawn, n samples of d
-columns. `held out` are data sets and C that nobody looked at when the rule of "auto"
-was made: small sets of scikit-learn, singular vectors of texts, other labels or columns
-of the tables, and drawn columns with heavy tails or of unequal lengths. Run it with
-OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1.
+columns. `held out` are fits that were not used to make the rule of "auto": small sets
+of scikit-learn, singular vectors of texts, other labels or columns of the tables, and
+drawn columns with heavy tails or of unequal lengths; their record is
+`linear_held_out.json`. Run it with OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1.
 """
 
 import warnings

@@ -125,8 +125,6 @@ class FeatureProblem:
         self.X = X
         self.dense: NDArray | None = None
         self.shift = np.zeros(self.n_features)
-        # Weighted squared lengths of the columns.
-        self.squares = np.empty(self.n_features)
         self.held = np.zeros(self.n_features, dtype=np.uint8)
         if not is_sparse(X):
             self.X = self.dense = self._shifted(np.asfortranarray(X))
@@ -163,7 +161,10 @@ class FeatureProblem:
         return X
 
     def _measure(self, X: sp.csr_matrix) -> bool:
-        """Set `rows`, `squares` and `count`; whether an entry is there twice."""
+        """Set `rows`, `squares` and `count`; whether an entry is there twice.
+
+        squares: weighted squared lengths of the columns.
+        """
         self.rows = X.indptr.astype(np.int64), narrow_indices(X), X.data
         seen = np.zeros((self.n_features, 3))
         twice = bool(kernels.lengths(*self.rows, self.weight, seen))

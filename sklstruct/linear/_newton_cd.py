@@ -42,7 +42,6 @@ import itertools
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk, ssyrk
 
@@ -135,14 +134,10 @@ class Model:
 
     def value(self) -> float:
         """The model at u, without its value at w."""
-        change = self.u - self.w
-        curvature = np.einsum("kn,kn,kn->", self.V, self.D, self.D)
-        if self.problem.coupled:
-            curvature -= self.problem.weight @ self.Q**2
-        damped = self.damping @ (change**2).sum(axis=1) + self.of_b * self.db @ self.db
-        slope = self.slope(change)
+        change, db, _, curvature = self.moves()
+        damped = self.damping @ (change**2).sum(axis=1) + self.of_b * db @ db
         return float(
-            slope
+            self.slope(change)
             + 0.5 * (curvature + damped)
             + self.penalty.value(self.columns, self.u)
         )

@@ -34,7 +34,7 @@ def lengths(
     const int64_t[::1] start, const int32_t[::1] column, const double[::1] value,
     const double[::1] weight, double[:, ::1] seen,
 ):
-    """What columns of X have, given by rows; whether an entry is there twice.
+    """Lengths of the columns of X, given by rows; whether an entry is there twice.
 
     seen: (columns, 3), zeros before: the weighted squared length of each column, its
     number of entries, and the last row of them, from 1. The numbers of a column lie

@@ -17,7 +17,7 @@ from sklearn.datasets import (
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import r2_score
-from sklearn.preprocessing import StandardScaler, normalize
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler, normalize
 
 from sklstruct.linear import (
     LinearClassifier,
@@ -236,6 +236,45 @@ def test_the_choice():
     assert chosen(X, two, "ovr_log_loss", C=0.1) == "quasi_newton"
     assert chosen(X[:40], two[:40], C=0.1) == "quasi_newton"
     assert chosen(sp.csr_matrix(X), two) == "dual"
+
+
+def of_columns(kind, n, d, K):
+    """Data to which no constant of the rule was fitted."""
+    if kind == "products":  # of columns of digits
+        X, y = load_digits(return_X_y=True)
+        return normalize(PolynomialFeatures(2).fit_transform(X[:n, 10 : 10 + d])), y[:n]
+    rng = np.random.default_rng(11)
+    X = rng.standard_t(2.5, size=(n, d)) if kind == "tails" else rng.normal(size=(n, d))
+    if kind == "lengths":
+        X *= np.geomspace(1, 0.01, d)
+    if kind == "shared":
+        X += 2 * rng.normal(size=(n, 1))
+    scores = X @ rng.normal(size=(d, K)) / np.sqrt(d)
+    return X, (scores + rng.gumbel(size=(n, K))).argmax(axis=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "d", "K", "C", "fewer"),
+    [
+        ("tails", 4000, 25, 4, 0.7, "quasi_newton"),
+        ("lengths", 3000, 60, 6, 8.0, "quasi_newton"),
+        ("shared", 3000, 12, 9, 8.0, "quasi_newton"),
+        ("products", 300, 30, 10, 3.0, "dual"),
+        ("products", 1000, 20, 10, 1.0, "dual"),
+        ("products", 600, 25, 10, 2.0, "dual"),
+    ],
+)
+def test_the_choice_has_far_fewer_steps(kind, n, d, K, C, fewer):
+    # An epoch and an iteration both multiply X once by weights and once by residuals.
+    X, y = of_columns(kind, n, d, K)
+    steps = {}
+    for solver in ("dual", "quasi_newton"):
+        model = LinearClassifier("log_loss", solver=solver, C=C, calibration=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            steps[solver] = model.set_params(random_state=0).fit(X, y).n_iter_
+    assert 3 * steps.pop(fewer) < min(steps.values())
+    assert chosen(X, y, C=C, calibration=None) == fewer
 
 
 def test_the_variance_that_columns_explain():

@@ -559,11 +559,12 @@ def test_columns_of_sparse_samples(entries):
     weight, stop = rng.uniform(1, 3, 30), np.zeros(1, np.int32)
     column = np.array([rng.permutation(7)[:4] for _ in range(30)])
     if entries != "once":
-        # the last two of the first row, or the first and the last, are in one column
-        column[0, 3] = column[0, 2 if entries == "next" else 0]
+        # the last two of a row, or the first and the last, are in one column
+        column[3, 3] = column[3, 2 if entries == "next" else 0]
     parts = rng.normal(size=120), column.ravel(), np.arange(0, 121, 4)
     X, before = sp.csr_matrix(parts, shape=(30, 8)), parts[0].copy()
     problem = FeatureProblem(X, np.ones((1, 30), bool), False, weight, True, stop)
+    assert (problem.X is X) == (entries == "once")
     dense, every = X.toarray(), np.arange(8)
     np.testing.assert_allclose(problem.squares, weight @ dense**2, rtol=1e-13)
     np.testing.assert_array_equal(X.data, before)
