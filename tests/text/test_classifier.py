@@ -160,15 +160,18 @@ def test_texts_that_features_are_compared_on(several_labels, monkeypatch):
     assert m == 45
 
 
-def test_auto_finds_where_the_order_of_words_matters():
-    """All texts have equal letters, and equal n-grams inside words."""
+@pytest.mark.parametrize("most_pairs", [500_000, 600])
+def test_auto_finds_where_the_order_of_words_matters(most_pairs, monkeypatch):
+    """All classes have equal letters, and equal n-grams inside words."""
+    monkeypatch.setattr(_choice, "_MOST_PAIRS", most_pairs)  # 600: four of six classes
     rng = np.random.RandomState(0)
-    pairs = [rng.permutation(["north", "south"]) for _ in range(600)]
-    fill = ["rain", "wind", "snow"]
-    texts = [f"{rng.choice(fill)} {' '.join(pair)}" for pair in pairs]
+    words = ["north", "south", "rain", "wind", "snow", "storm"]
+    pairs = [rng.permutation(words)[:2] for _ in range(900)]
     y = np.array([pair[0] for pair in pairs])
-    model = TextClassifier(random_state=0).fit(texts[:400], y[:400])
-    assert model.score(texts[400:], y[400:]) == 1
+    texts = [" ".join(pair) for pair in pairs]
+    for seed in range(4):
+        model = TextClassifier(random_state=seed).fit(texts[:300], y[:300])
+        assert model.score(texts[300:], y[300:]) == 1
 
 
 @pytest.mark.parametrize(
