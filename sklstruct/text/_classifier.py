@@ -72,8 +72,9 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
           Both parts of a row have the length :math:`1/\sqrt2`.
         - "auto": "letters" or "both", whichever has the smaller log-loss on a third of
           at most 5000 texts, drawn at random, after a linear classifier has learned the
-          other two thirds. "letters" if there are no such texts, or no n-gram of
-          "both".
+          other two thirds. If the difference is at most two standard errors, the other
+          thirds are compared too. "letters" if there are too few texts, or no n-gram
+          of "both".
         - An `NgramVectorizer`, or another transformer of texts; it is cloned.
 
     ngram_range : tuple (shortest, longest), default=None
