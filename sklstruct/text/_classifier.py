@@ -88,7 +88,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     estimator : classifier, default=None
         Classifier of the rows. None: a `HierarchicalClassifier` of
         ``LinearClassifier("auto", C=C, weight_threshold=0.02, tol=0.05)``, which is
-        flat up to 100 classes.
+        flat up to 100 classes. With ``threshold="f1"`` the loss is "squared_hinge".
 
     C : float, default=1.0
         Inverse of the regularisation strength of the default estimator, positive.
@@ -307,7 +307,9 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         if self.estimator is not None:
             return clone(self.estimator)
         # of tf-idf rows a smaller tol changes log-losses by less than 0.5 %
-        linear = LinearClassifier("auto", C=self.C, weight_threshold=0.02, tol=0.05)
+        # the logistic loss has the better probabilities, the hinge the better labels
+        loss: Any = "squared_hinge" if self.threshold == "f1" else "auto"
+        linear = LinearClassifier(loss, C=self.C, weight_threshold=0.02, tol=0.05)
         return HierarchicalClassifier(
             self.taxonomy,
             estimator=linear,

@@ -104,6 +104,25 @@ def test_several_labels_in_all_forms_are_one_model():
     assert models["sets"].score(TEXTS[:1], [["other"]]) == 0
 
 
+def test_labels_of_largest_f1_are_those_of_the_squared_hinge():
+    names = several(LABELS, TEXTS)
+    model = TextClassifier("words", threshold="f1", C=2.0, random_state=0)
+    X = model.fit(TEXTS, names).features_.transform(TEXTS)
+    Y = MultiLabelBinarizer().fit_transform(names)
+    found = {}
+    for loss in ("squared_hinge", "ovr_log_loss", "auto"):
+        linear = LinearClassifier(loss, C=2.0, weight_threshold=0.02, tol=0.05)
+        other = HierarchicalClassifier(
+            estimator=linear, threshold="f1", random_state=0
+        ).fit(X, Y)
+        found[loss] = other.predict_proba(X)
+    P = model.predict_proba(TEXTS)
+    np.testing.assert_allclose(P, found["squared_hinge"], atol=1e-6)
+    assert np.abs(P - found["ovr_log_loss"]).max() > 0.01
+    plain = TextClassifier("words", C=2.0, random_state=0).fit(TEXTS, names)
+    np.testing.assert_allclose(plain.predict_proba(TEXTS), found["auto"], atol=1e-6)
+
+
 def test_score_of_several_labels_that_fit_has_not_seen():
     model = TextClassifier("words", random_state=0).fit(TEXTS, NAMES)
     Y = model.predict(TEXTS).toarray() > 0
