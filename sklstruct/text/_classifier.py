@@ -81,9 +81,10 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         n-grams of letters. None: the lengths above, which "auto" and a vectorizer need.
         1 <= shortest <= longest.
 
-    min_df : int or float, default=2
+    min_df : int or float, default=None
         Fewest training texts that have an n-gram. An int of at least 1 is a number of
-        texts; a float from 0 to 1 is a share. Not used with a vectorizer.
+        texts; a float from 0 to 1 is a share. None: 2, but 1 for words if there are
+        several labels per text. A vectorizer needs None.
 
     estimator : classifier, default=None
         Classifier of the rows. None: a `HierarchicalClassifier` of
@@ -154,6 +155,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         "min_df": [
             Interval(Integral, 1, None, closed="left"),
             Interval(Real, 0, 1, closed="both"),
+            None,
         ],
         "estimator": [HasMethods(["fit", "predict"]), None],
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -170,7 +172,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         features: Any = "auto",
         *,
         ngram_range: tuple[int, int] | None = None,
-        min_df: float = 2,
+        min_df: float | None = None,
         estimator: BaseEstimator | None = None,
         C: float = 1.0,
         taxonomy: str | Taxonomy | Sequence | Mapping | Any = "auto",
@@ -263,7 +265,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
                     else "a vectorizer: set ngram_range of the vectorizer"
                 )
             )
-        if not named and self.min_df != 2:
+        if not named and self.min_df is not None:
             raise ValueError(
                 f"min_df={self.min_df!r} is not used with a vectorizer: set min_df of "
                 "the vectorizer"
@@ -285,17 +287,20 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
                 f"{type(self.estimator).__name__}: set features to one of the names"
             )
 
-    def _vectorizer(self, features: Any) -> Any:
+    def _vectorizer(self, features: Any, y: Any) -> Any:
         """The unfitted vectorizer of a name, or a clone of the one given."""
         if not isinstance(features, str):
             return clone(features)
+        # words of one text improve F1 and log-loss of several labels, but not of one
+        several = len(np.shape(y)) == 2 and np.shape(y)[1] > 1
         parts = {}
         for name, (analyzer, bounds) in _NAMED[features].items():
             own = features == name or name == "letters"
+            fewest = 1 if several and analyzer == "word" else 2
             parts[name] = NgramVectorizer(
                 analyzer=analyzer,
                 ngram_range=self.ngram_range if own and self.ngram_range else bounds,
-                min_df=self.min_df,
+                min_df=fewest if self.min_df is None else self.min_df,
                 sublinear_tf=True,
                 dtype=np.float32,
                 n_jobs=self.n_jobs,
@@ -320,7 +325,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     def _fitted(self, features, texts, y, weight):
         """The vectorizer and the classifier, fitted."""
-        vectorizer, classifier = self._vectorizer(features), self._classifier()
+        vectorizer, classifier = self._vectorizer(features, y), self._classifier()
         rows = rows_of(vectorizer, texts, fit=True)
         given = {} if weight is None else {"sample_weight": weight}
         return vectorizer, classifier.fit(rows, y, **given)
