@@ -340,8 +340,9 @@ def _add_classify(add: Any) -> None:
         help="n-grams (auto)",
     )  # fmt: skip
     train.add_argument(
-        "--min-count", type=_at_least(1), default=2, metavar="N",
-        help="n-grams that are in fewer texts are left out (2)",
+        "--min-count", type=_at_least(1), metavar="N",
+        help="n-grams that are in fewer texts are left out (2; 1 for words if texts "
+        "have several labels)",
     )  # fmt: skip
     train.add_argument(
         "-C",

@@ -147,7 +147,7 @@ def train(arguments: argparse.Namespace) -> None:
     with progress(arguments, f"reading {arguments.text}"):
         texts, labels = _read(arguments.text, arguments)
         held_out = _read(arguments.tune, arguments) if arguments.tune else None
-    if arguments.min_count > len(texts):
+    if arguments.min_count is not None and arguments.min_count > len(texts):
         raise ValueError(
             f"--min-count {arguments.min_count} is more than the {len(texts)} texts of "
             f"{arguments.text}"

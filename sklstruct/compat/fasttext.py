@@ -536,8 +536,8 @@ def train_supervised(
     one_label = len({x for some in labels for x in some}) == 1
     several = any(len(some) > 1 for some in labels) or (loss == "ova" and not one_label)
     y = labels if several else [some[0] for some in labels]
-    if minCount is None:
-        minCount = min(2, len(texts))
+    if minCount is None and len(texts) == 1:
+        minCount = 1
     model = TextClassifier(min_df=minCount, n_jobs=thread, random_state=seed)
     if maxn > 0:
         model.set_params(features="both", ngram_range=(max(minn, 1), maxn))

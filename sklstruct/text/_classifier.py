@@ -82,14 +82,15 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         n-grams of letters. None: the lengths above, which "auto" and a vectorizer need.
         1 <= shortest <= longest.
 
-    min_df : int or float, default=2
+    min_df : int or float, default=None
         Fewest training texts that have an n-gram. An int of at least 1 is a number of
-        texts; a float from 0 to 1 is a share. Not used with a vectorizer.
+        texts; a float from 0 to 1 is a share. None: 2, but 1 for words if there are
+        several labels per text. A vectorizer needs None.
 
     estimator : classifier, default=None
         Classifier of the rows. None: a `HierarchicalClassifier` of
         ``LinearClassifier("auto", C=C, weight_threshold=0.02, tol=0.05)``, which is
-        flat up to 100 classes.
+        flat up to 100 classes. With ``threshold="f1"`` the loss is "squared_hinge".
 
     C : float, default=1.0
         Inverse of the regularisation strength of the default estimator, positive.
@@ -155,6 +156,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         "min_df": [
             Interval(Integral, 1, None, closed="left"),
             Interval(Real, 0, 1, closed="both"),
+            None,
         ],
         "estimator": [HasMethods(["fit", "predict"]), None],
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -171,7 +173,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         features: Any = "auto",
         *,
         ngram_range: tuple[int, int] | None = None,
-        min_df: float = 2,
+        min_df: float | None = None,
         estimator: BaseEstimator | None = None,
         C: float = 1.0,
         taxonomy: str | Taxonomy | Sequence | Mapping | Any = "auto",
@@ -239,7 +241,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         if isinstance(self.features, str) and self.features == "auto":
             features, rows = self._compared(texts, y, weight)
         else:
-            features, rows = self._vectorizer(self.features), None
+            features, rows = self._vectorizer(self.features, y), None
         if rows is None:
             rows = rows_of(features, texts, fit=True)
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
@@ -268,7 +270,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
                     else "a vectorizer: set ngram_range of the vectorizer"
                 )
             )
-        if not named and self.min_df != 2:
+        if not named and self.min_df is not None:
             raise ValueError(
                 f"min_df={self.min_df!r} is not used with a vectorizer: set min_df of "
                 "the vectorizer"
@@ -284,17 +286,20 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
                     "estimator that is given"
                 )
 
-    def _vectorizer(self, features: Any) -> Any:
+    def _vectorizer(self, features: Any, y: Any) -> Any:
         """The unfitted vectorizer of a name, or a clone of the one given."""
         if not isinstance(features, str):
             return clone(features)
+        # words of one text improve F1 and log-loss of several labels, but not of one
+        several = len(np.shape(y)) == 2 and np.shape(y)[1] > 1
         parts = {}
         for name, (analyzer, bounds) in _NAMED[features].items():
             own = features == name or name == "letters"
+            fewest = 1 if several and analyzer == "word" else 2
             parts[name] = NgramVectorizer(
                 analyzer=analyzer,
                 ngram_range=self.ngram_range if own and self.ngram_range else bounds,
-                min_df=self.min_df,
+                min_df=fewest if self.min_df is None else self.min_df,
                 sublinear_tf=True,
                 dtype=np.float32,
                 n_jobs=self.n_jobs,
@@ -306,7 +311,9 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         if self.estimator is not None:
             return clone(self.estimator)
         # of tf-idf rows a smaller tol changes log-losses by less than 0.5 %
-        linear = LinearClassifier("auto", C=self.C, weight_threshold=0.02, tol=0.05)
+        # the logistic loss has the better probabilities, the hinge the better labels
+        loss: Any = "squared_hinge" if self.threshold == "f1" else "auto"
+        linear = LinearClassifier(loss, C=self.C, weight_threshold=0.02, tol=0.05)
         return HierarchicalClassifier(
             self.taxonomy,
             estimator=linear,
@@ -322,19 +329,19 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         some = texts if whole else texts[draw.at]
         found = []
         for name in _TRIED:
-            vectorizer = self._vectorizer(name)
+            vectorizer = self._vectorizer(name, y)
             try:
                 found.append((vectorizer, rows_of(vectorizer, some, fit=True)))
             except ValueError:
                 trie = found[0][0].trie_ if found else None
                 if trie is None or trie.n_columns == trie.spaces.size:
                     raise
-                return found[0] if whole else (self._vectorizer(_TRIED[0]), None)
+                return found[0] if whole else (self._vectorizer(_TRIED[0], y), None)
         pair = [rows for _, rows in found]
         if whole and draw.at.size < len(texts):
             pair = [rows[draw.at] for rows in pair]
         best = draw.best_of(pair, self.C)
-        return found[best] if whole else (self._vectorizer(_TRIED[best]), None)
+        return found[best] if whole else (self._vectorizer(_TRIED[best], y), None)
 
     # --------------------------------------------------------------- prediction
 

@@ -1,6 +1,7 @@
 """TextClassifier: the parts that it stands for, labels of all kinds, bad input."""
 
 import io
+import itertools
 import pickle
 
 import numpy as np
@@ -218,6 +219,42 @@ def test_several_labels_in_all_forms_are_one_model():
     np.testing.assert_allclose(np.exp(log_proba), np.sort(P)[:, ::-1][:, :2])
     assert set(top.ravel()) <= set(models["sets"].classes_)
     assert models["sets"].score(TEXTS[:1], [["other"]]) == 0
+
+
+def test_labels_of_largest_f1_are_those_of_the_squared_hinge():
+    names = several(LABELS, TEXTS)
+    model = TextClassifier("words", threshold="f1", C=2.0, random_state=0)
+    X = model.fit(TEXTS, names).features_.transform(TEXTS)
+    Y = MultiLabelBinarizer().fit_transform(names)
+    found = {}
+    for loss in ("squared_hinge", "ovr_log_loss", "auto"):
+        linear = LinearClassifier(loss, C=2.0, weight_threshold=0.02, tol=0.05)
+        other = HierarchicalClassifier(
+            estimator=linear, threshold="f1", random_state=0
+        ).fit(X, Y)
+        found[loss] = other.predict_proba(X)
+    P = model.predict_proba(TEXTS)
+    np.testing.assert_allclose(P, found["squared_hinge"], atol=1e-6)
+    assert np.abs(P - found["ovr_log_loss"]).max() > 0.01
+    plain = TextClassifier("words", C=2.0, random_state=0).fit(TEXTS, names)
+    np.testing.assert_allclose(plain.predict_proba(TEXTS), found["auto"], atol=1e-6)
+
+
+@pytest.mark.parametrize("features", [*NAMED, "auto"])
+def test_words_of_one_text_are_kept_for_several_labels(features):
+    names = several(LABELS, TEXTS)
+    Y = MultiLabelBinarizer().fit_transform(names)
+    texts = [*TEXTS, "zebra"]
+    targets = [*names, names[0]], np.vstack([Y, Y[:1]]), [*LABELS, LABELS[0]]
+    for y, least in itertools.product(targets, (None, 1, 2)):
+        model = TextClassifier(features, min_df=least, random_state=0).fit(texts, y)
+        parts = getattr(model.features_, "transformer_list", [("", model.features_)])
+        for _, part in parts:
+            words = part.analyzer == "word"
+            ngram = "zebra" if words else " zeb" if features == "letters" else "zebr"
+            kept = ngram in part.get_feature_names_out()
+            default = words and y is not targets[2]
+            assert kept == (default if least is None else least == 1)
 
 
 def test_score_of_several_labels_that_fit_has_not_seen():
