@@ -153,15 +153,13 @@ def as_ids(
         array = array.astype(dtype)  # np.asarray([]) is float
     if array.dtype.kind not in "iu":
         raise ValueError(f"{name} must hold integers, got dtype {array.dtype}")
-    if array.dtype.itemsize > 4 and dtype == np.int32 and array.size:
-        low, high = int(array.min()), int(array.max())
-        if low < -INT32_MAX or high > INT32_MAX:
+    if array.size and not np.can_cast(array.dtype, dtype):
+        low, high, most = int(array.min()), int(array.max()), int(np.iinfo(dtype).max)
+        if low < -most or high > most:
             raise ValueError(
-                f"{name} holds {low if low < -INT32_MAX else high}, which does not "
-                "fit a 32-bit id"
+                f"{name} holds {low if low < -most else high}, which does not fit a "
+                f"{8 * np.dtype(dtype).itemsize}-bit id"
             )
-    elif array.dtype == np.uint32 and array.size and int(array.max()) > INT32_MAX:
-        raise ValueError(f"{name} holds values that do not fit a 32-bit id")
     if not contiguous:
         return array.astype(dtype, copy=False)
     return np.ascontiguousarray(array, dtype=dtype)

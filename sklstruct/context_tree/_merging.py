@@ -102,15 +102,18 @@ def _merged(trees, parts):
     streams = Streams(sources, [(out.append, block) for block in blocks])
     _merge.merge(streams, len(trees), n_levels, first, True)
     nodes, targets, totals = (out[j : 3 * n_levels : 3] for j in range(3))
+    del streams, blocks, out  # the records are free as soon as they are read
     sizes = [level.size for level in nodes]
     n_symbols = max(tree.n_symbols for tree in trees)
     merged, ptr = read_nodes(
-        ([level] for level in nodes), sizes, [0] * n_levels, n_symbols
+        ([nodes.pop(0)] for _ in sizes), sizes, [0] * n_levels, n_symbols
     )
+    target = np.concatenate(targets)
+    del targets
     for tree, numbers in zip(trees, index):
         for k in range(1, n_levels):
             numbers[tree.level(k)] += np.int32(merged.level_ptr[k])
-    return merged, ptr, np.concatenate(targets), np.concatenate(totals), index
+    return merged, ptr, target, np.concatenate(totals), index
 
 
 def node_blocks(

@@ -294,7 +294,10 @@ class Pairs:
         return self._per_node(self._beside("numbers", numbers))
 
     def terminal_counts(self, count: np.ndarray) -> np.ndarray:
-        """T(n, y): weight of class y over the samples that end at the node."""
+        """T(n, y): weight of class y over the samples that end at the node.
+
+        `node_sums` of T are t(n), the weight of all samples that end at each node.
+        """
         terminal, count = np.empty(self.n_pairs), self._beside("count", count)
         own = self._own_numbers(count)
         _fast.terminal_counts(self.parent, own, terminal, self.n_classes)
@@ -327,10 +330,6 @@ class Pairs:
         _fast.adjust_whole(self.parent, self._own_numbers(count, True))
         self._add_up(count)
         return count
-
-    def terminal_weight(self, count: np.ndarray) -> np.ndarray:
-        """t(n), the weight of the samples that end at each node."""
-        return self._per_node(self.terminal_counts(count))
 
     def total(self, x: Any) -> Any:
         """A sum over some contexts, taken over the whole tree.

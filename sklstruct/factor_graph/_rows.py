@@ -67,7 +67,7 @@ def check_rows(rows: FeatureRows, name: str, n_rows: int) -> None:
 
 def as_rows(matrix: Any, n_rows: int, name: str, row: str) -> FeatureRows:
     """A dense or sparse matrix of n_rows rows, checked; row: its name in errors."""
-    if isinstance(matrix, FeatureRows):  # of the vectorizer, or of a pickle
+    if isinstance(matrix, FeatureRows):  # of a pickle
         check_rows(matrix, name, n_rows)
         return matrix
     check_sparse(matrix, name)

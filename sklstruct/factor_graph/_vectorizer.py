@@ -192,30 +192,19 @@ class FactorGraphVectorizer(TransformerMixin, BaseEstimator):
 
         graphs = []
         for params, edges in instances.instances:
-            n = len(params["candidates"])
-            features = part("features", n)
-            n_candidates = sum(map(len, params["candidates"]))
-            own = part("candidate_features", n_candidates)
-            crossed: dict[str, FeatureRows] = {}
-            tables: dict[str, FeatureRows] = {}
-            for kind, (pairs, n_pairs) in edges.items():
-                for what, given, n_rows in (
-                    ("edge", crossed, len(pairs)), ("pair", tables, n_pairs)
-                ):  # fmt: skip
-                    sort = f"{what} {kind}"
-                    rows_of_kind = part(sort, n_rows)
-                    if sort in self._columns:
-                        given[kind] = rows_of_kind
-            graphs.append(
-                FactorGraph(
-                    **params,
-                    features=features,
-                    candidate_features=own,
-                    edges={kind: pairs for kind, (pairs, _) in edges.items()},
-                    edge_features=crossed,
-                    pair_features=tables,
-                )
-            )
+            pairs = {kind: known for kind, (known, _) in edges.items()}
+            graph = FactorGraph(**params, edges=pairs)
+            # The rows are put in unchecked: they fit because they are made here.
+            graph.features = part("features", graph.n_variables)
+            graph.candidate_features = part("candidate_features", graph.n_candidates)
+            for kind, (known, n_pairs) in edges.items():
+                crossed = part(f"edge {kind}", len(known))
+                if f"edge {kind}" in self._columns:
+                    graph.edge_features[kind] = crossed
+                tables = part(f"pair {kind}", n_pairs)
+                if f"pair {kind}" in self._columns:
+                    graph.pair_features[kind] = tables
+            graphs.append(graph)
         return graphs
 
     def __sklearn_tags__(self) -> Any:
@@ -360,7 +349,7 @@ class _Instances:
                 crossed.n_rows += 1
             else:
                 self._add(crossed, features, label)
-            if not isinstance(tables, (type(None), Mapping)):
+            if tables is not None and not isinstance(tables, Mapping):
                 raise ValueError(f"{_say(label)}: pair_features must be a mapping")
             if tables:
                 first, second = candidates[u], candidates[v]

@@ -206,7 +206,7 @@ class Problem:
         tree = pairs.tree
         self.pairs, self.tree = pairs, tree
         if node_weight is None:
-            node_weight = pairs.terminal_weight(count)
+            node_weight = pairs.node_sums(pairs.terminal_counts(count))
         self.count, self.node_weight = count, node_weight
         self.pair_ptr, self.pair_parent = pairs.ptr, pairs.parent
         self.parent, self.level_ptr = tree.parent, tree.level_ptr

@@ -64,7 +64,7 @@ def kneser_ney_weights(problem: Problem, l1_ratio: float = 0.0) -> np.ndarray:
     np.log(score, out=score)
     node_weight = problem.node_weight
     if tree is not problem.tree:
-        node_weight = pairs.terminal_weight(problem.count[source])
+        node_weight = pairs.node_sums(pairs.terminal_counts(problem.count[source]))
     _fast.share_along_paths(
         tree.parent, tree.child_ptr, pairs.ptr, node_weight, beta[tree.levels()],
         np.empty(tree.n_nodes), score,

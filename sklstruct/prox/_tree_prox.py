@@ -23,7 +23,9 @@ class _NodeOrder:
     """
 
     def __init__(self, parents: ArrayLike):
-        given = as_ids("parents", parents, 1)
+        parents = np.asarray(parents)
+        wide = parents.dtype.itemsize > 4  # read as it is: a copy costs a tenth
+        given = as_ids("parents", parents, 1, np.int64 if wide else np.int32)
         self.n = n = given.size
         self.parent = np.empty(n, dtype=np.int32)
         bad, ordered = kernels.check_parents(given, self.parent)

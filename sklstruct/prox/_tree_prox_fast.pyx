@@ -56,8 +56,13 @@ sweep leaves it ready for the next upward one.
 """
 
 from libc.math cimport fabs, sqrt
+from libc.stdint cimport int32_t, int64_t
 
 import numpy as np
+
+ctypedef fused ids:
+    int32_t
+    int64_t
 
 cdef struct ValueCluster:
     double value    # level r; during the downward sweep the lowest on the path
@@ -74,11 +79,11 @@ CLUSTER_DTYPE = np.dtype(
 # ----------------------------------------------------------------- forests
 
 
-def check_parents(const int[::1] parents, int[::1] out):
+def check_parents(const ids[::1] parents, int[::1] out):
     """Copy. Return (first bad node or -1, all parents < child?)."""
     cdef Py_ssize_t q, n = parents.shape[0], bad = -1
     cdef bint ordered = True
-    cdef int p
+    cdef ids p
     with nogil:
         for q in range(n):
             p = parents[q]
@@ -86,7 +91,7 @@ def check_parents(const int[::1] parents, int[::1] out):
                 bad = q
                 break
             ordered &= p < q
-            out[q] = p
+            out[q] = <int> p
     return bad, bool(ordered)
 
 

@@ -79,7 +79,9 @@ def test_trie_is_the_set_of_suffixes_with_their_counts(seed, m):
         assert found.keys() == expected.keys()
         for k, value in expected.items():
             assert found[k] == pytest.approx(value)
-        assert pairs.terminal_weight(count)[node] == pytest.approx(t.get(name, 0.0))
+        assert pairs.node_sums(pairs.terminal_counts(count))[node] == pytest.approx(
+            t.get(name, 0.0)
+        )
     for i, row in enumerate(X):
         assert names[terminal[i]] == history(row, m)
 
@@ -225,8 +227,8 @@ def test_collapsed_tree_merges_exactly_the_paths_without_a_choice(seed, m):
     assert np.array_equal(expanded_pairs.parent, trie_pairs.parent)
     np.testing.assert_allclose(count[source], trie_count, rtol=1e-13)
     np.testing.assert_allclose(
-        expanded_pairs.terminal_weight(count[source]),
-        trie_pairs.terminal_weight(trie_count),
+        expanded_pairs.node_sums(expanded_pairs.terminal_counts(count[source])),
+        trie_pairs.node_sums(trie_pairs.terminal_counts(trie_count)),
         atol=1e-12,
     )
     offset = np.cumsum(tree.span) - tree.span
@@ -284,7 +286,8 @@ def test_weights_repeat_samples():
     twin_pairs, twin_count = Pairs.count(twin, twin_terminal, y[again], 4)
     assert np.array_equal(count, twin_count) and pairs == twin_pairs
     assert np.array_equal(
-        pairs.terminal_weight(count), twin_pairs.terminal_weight(twin_count)
+        pairs.node_sums(pairs.terminal_counts(count)),
+        twin_pairs.node_sums(twin_pairs.terminal_counts(twin_count)),
     )
 
 

@@ -97,7 +97,7 @@ def cut(pairs, count, n_shards, width=1):
     """(bounds, pairs, counts) of each shard; cuts are at up to `width` symbols."""
     tree = pairs.tree
     newest = np.pad(tree.windows()[:, ::-1], ((0, 0), (0, width)), constant_values=-1)
-    own = pairs.terminal_weight(count)
+    own = pairs.node_sums(pairs.terminal_counts(count))
     if width == 1:
         prefixes, sizes = np.arange(tree.n_symbols), np.zeros(tree.n_symbols)
         np.add.at(sizes, newest[1:, 0], own[1:])
