@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from _families import smoothers
 from _loglinear import loglinear
+from numpy._core.multiarray import get_handler_name
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -354,8 +355,9 @@ def test_memory_of_a_file_is_used_again():
                 x[-50_000:] = i
             kept[rng.integers(8)] = i, x
             assert all((y == j).all() for j, y in kept.values())
+        return x
 
-    file.call(work)
+    assert get_handler_name(file.call(work)) == "sklstruct"
     assert file.size < 3e7  # of 70 MB
 
 
