@@ -48,7 +48,7 @@ class ProbingFile:
         self._tables: list[Buckets] = [self._layout.words, *self._layout.longer]
 
     def begin(self, image: Any, spelling: bytes) -> None:
-        """Write what is not an entry, with <unk> as if it is not there."""
+        """Write what is not an entry, and <unk> as a word that the model lacks."""
         begin_file(image, self._layout, spelling)
         put(image, self._layout.unigrams.first, ABSENT.tobytes())
 
