@@ -2,12 +2,12 @@
 
 The trees are walked together, depth first: at a context, the pairs of all trees that
 have it are merged by class, and then its children by symbol. Children that one tree
-alone has are copied with all that is below them. In the canonical order,
-level by level, this walk meets the nodes of a level and their pairs one after the
-other, in every tree and in the result. So each level of each tree is read once, from
-the first record to the last, and each level of the result is written so. The memory is
-that of the blocks of `Streams`. O(sum of the sizes times the number of trees that
-share a context).
+alone has are copied with all that is below them. In the canonical order, level by
+level, this walk meets the nodes of a level and their pairs one after the other, in
+every tree and in the result. So each level of each tree is read once, from the first
+record to the last, and each level of the result is written so. The memory is that of
+the blocks of `Streams`. O(sum of the sizes times the number of trees that share a
+context).
 """
 
 from libc.stdint cimport INT32_MAX, int32_t, int64_t

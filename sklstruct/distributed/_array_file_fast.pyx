@@ -81,8 +81,10 @@ cdef class ArrayFile:
     cdef readonly size_t size
 
     def __init__(self, folder, size_t n_bytes):
+        # The name is copied without the 0 at its end.
         self._handler = Handler(
-            b"sklstruct", 1, Allocator(<void*> self, _malloc, _calloc, _realloc, _free)
+            b"sklstruct\0", 1,
+            Allocator(<void*> self, _malloc, _calloc, _realloc, _free),
         )
         self._file, self._error, self._step = Spill(folder), None, n_bytes // 8
         self.keep = []  # parts of the file in memory

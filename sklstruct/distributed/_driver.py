@@ -11,23 +11,23 @@ import os
 import pickle
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from typing import Any, NamedTuple, Protocol
 
-from .._checkpoint import Checkpoint, Keeper
+from .._checkpoint import Checkpoint
 from ..backoff import BackoffClassifier
 from ..context_tree._shards import Prefix
 from ..symbols import Labels
 from . import _client
 from . import _tasks as tasks
 from ._client import SchedulerLost, WorkersWatch, is_lost, wait_for
-from ._lockstep import DONE, ERROR, KEEP, REPORT, TOTAL, Request, answer, for_shard
+from ._lockstep import DONE, ERROR, KEEP, REPORT, TOTAL, Request, for_shard, join
 from ._models import gather
+from ._states import Manifest
 
 # Largest number of losses of a shard without an answer in between; beyond it the shard
 # is too large for the workers.
@@ -41,6 +41,9 @@ _NEVER_ARRIVED = 300.0
 # Bytes of a piece of an answer that did not arrive as a whole, and of answers that are
 # repeated at once.
 _PIECE = 1 << 22
+
+# Shards for each worker that continue before their requests are needed.
+_AHEAD = 4
 
 # The result of a call to a shard whose worker is lost.
 _LOST = Request("lost")
@@ -93,52 +96,6 @@ class AnswerLog:
     def close(self) -> None:
         """Delete the file."""
         self._file.close()
-
-
-class Manifest:
-    """The file with the number of the last state that all shards have written.
-
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        Its `path` is that of the manifest, and the prefix of the names of the states.
-
-    n_shards : int
-        Number of shards.
-    """
-
-    def __init__(self, checkpoint: Checkpoint, n_shards: int) -> None:
-        self._keeper = Keeper(checkpoint, {"n_shards": n_shards})
-        self.path = os.path.abspath(self._keeper.path)
-        self._written = time.monotonic()
-        state = self._keeper.load({"number": 0})
-        self.number: int | None = None if state is None else state["number"]
-
-    def due(self) -> int | None:
-        """The number of the state to write now, None if it is not time."""
-        if time.monotonic() - self._written < self._keeper.interval:
-            return None
-        return 0 if self.number is None else self.number + 1
-
-    def commit(self, number: int, problems: list[str | None]) -> bool:
-        """Record that the shards have written a state; False if that failed."""
-        self._written = time.monotonic()
-        wrong = [problem for problem in problems if problem is not None]
-        try:
-            if not wrong:
-                self._keeper.write(number=number)
-        except OSError as exc:
-            wrong = [str(exc)]
-        if wrong:
-            warnings.warn(
-                f"checkpoint: {self.path!r} could not be written ({wrong[0]}); the fit "
-                "continues, and the old checkpoint is kept",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-            return False
-        self.number = number
-        return True
 
 
 class Shards(Protocol):
@@ -245,25 +202,18 @@ class ShardDriver:
         last = [max(self.ask_all("n_levels"))]
         self._log.add(last[0])  # starts the fit
         while True:
-            requests = self._round(last)
-            kinds = {request.kind for request in requests}
-            for request in requests:
-                if request.kind == ERROR:
-                    raise request.value.error()
-            if kinds == {DONE}:
-                return requests[0].value
-            last = [self._answer(kinds, requests, report)]
+            request = join(self._round(last))
+            if request.kind == DONE:
+                return request.value[0]
+            last = [self._answer(*request, report)]
             self._losses = [0] * self.n_shards
 
-    def _answer(self, kinds, requests, report):
-        kind = requests[0].kind
-        if len(kinds) > 1 or kind == TOTAL:
-            reply = answer(requests)
+    def _answer(self, kind, value, report):
+        if kind == TOTAL:
+            reply = value
             self.n_exchanges += 1
-            sent = (x for request in requests for x in request.value.values())
-            self.n_bytes += 2 * sum(x.nbytes for x in sent)
         elif kind == REPORT:
-            reply = report(*requests[0].value)
+            reply = report(*value[0])
         elif kind == KEEP:
             if not self._started:
                 self._log.mark_start()
@@ -272,7 +222,7 @@ class ShardDriver:
             self._due = reply
         else:
             reply = None
-            if self._manifest.commit(self._due, [r.value for r in requests]):
+            if self._manifest.commit(self._due, value):
                 # A shard that loads this state asks KEEP first, as now.
                 self._log.restart()
         self._log.add(reply)
@@ -405,16 +355,29 @@ class ShardDriver:
         gather(estimator, partial(self.ask_all, "model"), max_depth, labels)
 
     def _round(self, answers):
-        """The requests of all shards after the answers; lost shards are restored."""
-        calls = [self._advance(k, answers) for k in range(self.n_shards)]
-        requests = [self._wait(k, call) for k, call in enumerate(calls)]
-        while any(request is _LOST for request in requests):
-            lost = [k for k, request in enumerate(requests) if request is _LOST]
-            self._lose(lost)
-            self._make(lost)
-            for k in lost:
-                requests[k] = self._replay(k)
-        return requests
+        """The requests of all shards after the answers; lost shards are restored.
+
+        The requests come in the order of the shards. Only the next few shards continue
+        meanwhile, as this process has the requests that have come before their turn.
+        """
+        calls, shards = {}, iter(range(self.n_shards))
+        ahead = _AHEAD * len(set(self._addresses))
+        for k in range(self.n_shards):
+            for j in islice(shards, ahead if k == 0 else 1):
+                calls[j] = self._advance(j, answers)
+            found = self._wait(k, calls.pop(k)) if k in calls else self._replay(k)
+            while found is _LOST:
+                lost = [k, *(j for j in calls if not self._alive(j))]
+                self._lose(lost)
+                self._make(lost)
+                calls = {j: call for j, call in calls.items() if j not in lost}
+                found = self._replay(k)
+            if found.kind == ERROR:
+                raise found.value.error()
+            if found.kind == TOTAL:
+                self.n_bytes += 2 * sum(x.nbytes for x in found.value.values())
+            yield found
+            del found
 
     def _replay(self, k):
         """The request of a new shard after all answers so far; _LOST if it is lost."""

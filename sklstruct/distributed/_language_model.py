@@ -393,9 +393,8 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
         path : str, os.PathLike or binary file object
             As in `LanguageModel`: the file takes its name when it is complete. While
             the model is on the workers, a file in a folder that this process and all
-            workers see under one name. For an ARPA file or a KenLM binary it must have
-            room for twice the size; of the formats that are not text no file is
-            compressed.
+            workers see under one name. For an ARPA file or a KenLM binary the folder
+            must have room for twice the size. Only an ARPA file can be compressed.
 
         format : str, default=None
             As in `LanguageModel`; all but ``"att"`` if the model is on the workers.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,27 +123,37 @@ def _run(function, meeting):
         meeting.requests.put(Request(ERROR, error))
 
 
-def answer(requests: list[Request]) -> Any:
-    """The sums of the arrays of all requests by name, in the order of the shards.
+def join(requests: Iterable[Request]) -> Request:
+    """One request in the place of those of all shards, which are not kept.
+
+    The value is the sums of the arrays by name, in the order of the shards, if the kind
+    is TOTAL; else the list of the values.
 
     Raises
     ------
     RuntimeError
         If the requests differ: then the shards do not run the same program.
     """
-    kinds = {request.kind for request in requests}
-    values = [request.value for request in requests]
-    if len(kinds) > 1 or len({np.shape(v[()]) for v in values}) > 1:
+    kinds, shapes, values = set(), set(), []
+    found: dict[Prefix, np.ndarray] = {}
+    for kind, value in requests:
+        kinds.add(kind)
+        if kind != TOTAL:
+            values.append(value)
+            continue
+        shapes.add(np.shape(value[()]))
+        if len(shapes) == 1:
+            for name, x in value.items():
+                found[name] = found[name] + x if name in found else x
+        del value  # while the next request is awaited
+    if len(kinds) > 1 or len(shapes) > 1:
         raise RuntimeError(
             "the shards differ in their steps: their requests are "
             f"{', '.join(sorted(kinds))}. All workers must have the same processor, "
             "numpy and package, because rounding decides the number of iterations"
         )
-    found: dict[Prefix, np.ndarray] = {}
-    for value in values:
-        for name, x in value.items():
-            found[name] = found[name] + x if name in found else x
-    return found
+    kind = kinds.pop()
+    return Request(kind, found if kind == TOTAL else values)
 
 
 def for_shard(answer: Any, bounds: tuple[Prefix, Prefix]) -> Any:

@@ -4,8 +4,8 @@ The model does not pass through the client, which makes an empty file and a fold
 beside it that all workers see. The shards go through the steps of `ArpaShard`,
 `KenlmShard` or `NativeShard`, all at once, and exchange what they need by files in that
 folder. A step depends on the model, its arguments and these files alone, so that a
-restored shard repeats the step in which it was lost and no other. The client
-writes the few bytes that two parts of a KenLM binary share, in the end.
+restored shard repeats the step in which it was lost and no other. In the end the client
+writes the few bytes that two parts of a KenLM binary share.
 """
 
 from __future__ import annotations

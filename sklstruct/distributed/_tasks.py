@@ -7,7 +7,6 @@ them again if a worker is lost. A fit is an object with a state, one for each sh
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import pickle
 import platform
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from .._checkpoint import NO_KEEPER, Checkpoint, FitKeeper, Keeper
+from .._checkpoint import NO_KEEPER
 from ..backoff import BackoffClassifier, Counted, count_parts
 from ..context_tree import CountRuns, Level, Run, Spill, Stored
 from ..context_tree._shards import PairShard, Prefix, prefix_keys
@@ -37,8 +36,9 @@ from ..symbols._text import OddSpaces
 from . import _client
 from ._array_file_fast import ArrayFile
 from ._client import PartLost, import_distributed
-from ._lockstep import DONE, ERROR, KEEP, KEPT, Lockstep, Meeting, Request
+from ._lockstep import DONE, ERROR, Lockstep, Request
 from ._models import FITS, ShardModel, fit_shard
+from ._states import ShardKeeper
 
 # Bytes of the records that are sent at once from a part to a shard.
 _BATCH = 1 << 22
@@ -373,78 +373,6 @@ def make_room(arrays: ArrayFile, room: float) -> None:
     while others and arrays.size + sum(other.size for other in others) > room:
         others.pop().release()
     _in_memory[:] = map(weakref.ref, [*others, arrays])
-
-
-def state_path(path: str, shard: int, number: int) -> str:
-    """The path of the state of a shard; even and odd numbers have a file each."""
-    return f"{path}.shard{shard}.{number % 2}"
-
-
-class ShardKeeper(FitKeeper):
-    """Keeps the state of one shard; the driver decides when, for all shards at once.
-
-    Parameters
-    ----------
-    meeting : Meeting
-        The way to the driver.
-
-    path : str
-        Common beginning of the names of the files.
-
-    shard : int
-        Which shard.
-
-    number : int or None
-        Number of the state to continue from.
-
-    identity : dict
-        Identity of the fit; see `Checkpoint`.
-    """
-
-    def __init__(
-        self,
-        meeting: Meeting,
-        path: str,
-        shard: int,
-        number: int | None,
-        identity: dict[str, Any],
-    ) -> None:
-        self._meeting, self._identity = meeting, identity
-        self._path, self._shard, self._number = path, shard, number
-
-    def _keeper(self, number):
-        path = state_path(self._path, self._shard, number)
-        return Keeper(Checkpoint(path), self._identity)
-
-    def load(self, like: dict[str, Any] | None = None) -> dict[str, Any] | None:
-        """The state to continue from, or None."""
-        if self._number is None:
-            return None
-        state = self._keeper(self._number).load(like)
-        if state is None:
-            raise FileNotFoundError(
-                errno.ENOENT,
-                "checkpoint: the state of a shard is gone; the folder must be one that "
-                "all workers and the client see",
-                state_path(self._path, self._shard, self._number),
-            )
-        return state
-
-    def damaged(self, why: object) -> ValueError:
-        """The error of a state from which no fit can continue."""
-        return self._keeper(self._number).damaged(why)
-
-    def save(self, **state: Any) -> None:
-        """Write the state, if the driver answers that it is time."""
-        number = self._meeting.ask(KEEP)
-        if number is None:
-            return
-        problem = None
-        try:
-            self._keeper(number).write(**state)
-        except OSError as exc:
-            problem = str(exc)
-        self._meeting.ask(KEPT, problem)
 
 
 class ShardFit:

@@ -1,14 +1,14 @@
 """An ARPA file from the shards of a model, none of which has all of it.
 
-A shard has a range of the contexts (see `context_tree._shards`). In the
-canonical order the n-grams of an order are those of the first shard, then those of the
-second, and so on: a section of the file is the lines of one shard after the other. One
-column is elsewhere: the back-off weight in the line of "h y" belongs to the context
-"h y", which ends in y, and the line to the context h. So each shard first gives the
-weights of its contexts "h y" to the shard of h, which finds the pair (h, y). The shards
-do so by files in a folder that all see, and so they do with their lines, as the place
-of a line is known when all lines before it are made. In the end each shard copies its
-lines into the file.
+A shard has a range of the contexts (see `context_tree._shards`). In the canonical order
+the n-grams of an order are those of the first shard, then those of the second, and so
+on: a section of the file is the lines of one shard after the other. But the line of
+"h y" belongs to the context h, and the back-off weight in it to the context "h y",
+which can be in another shard. So each shard first gives the weights of its contexts
+"h y" to the shard of h, which finds the pair (h, y). The shards write the weights into
+files in a folder that all shards see. They also write their lines there, because the
+place of a line is known only when all lines before it are made. In the end each shard
+copies its lines into the file.
 
 The cost is one look-up for each context, one transfer of O(contexts) numbers, and the
 room of the file a second time.
@@ -97,8 +97,10 @@ class NGramPlan:
         return counts
 
     def marks(self, listed: Sequence[np.ndarray]) -> NgramRows:
-        """The unigrams that no shard has; listed: words they have besides the
-        classes."""
+        """The unigrams that no shard has.
+
+        listed: the words of each shard that are never predicted.
+        """
         found = np.concatenate(listed)
         left = [
             mark

@@ -100,8 +100,10 @@ class KenlmShard(ShardNGrams):
         return weight_bits(weight, ptr[nodes + 1] > ptr[nodes])
 
     def give(self, folder: str) -> tuple[list[int], np.ndarray]:
-        """As of `ShardNGrams`; also tell which n-grams of earlier shards end one of the
-        shard."""
+        """As of `ShardNGrams`.
+
+        Also writes which n-grams of borrowed contexts end a longer n-gram of the shard.
+        """
         ends, pairs = self._ends(), self._pairs
         with open(_endings(folder, self._shard), "wb") as file:
             for node in pairs.tree.level_ptr[: pairs.borrowed].tolist():

@@ -48,7 +48,7 @@ class ProbingFile:
         self._tables: list[Buckets] = [self._layout.words, *self._layout.longer]
 
     def begin(self, image: Any, spelling: bytes) -> None:
-        """Write what is not an entry, with <unk> as if it is not there."""
+        """Write what is not an entry, and <unk> as a word that the model lacks."""
         begin_file(image, self._layout, spelling)
         put(image, self._layout.unigrams.first, ABSENT.tobytes())
 
@@ -137,10 +137,10 @@ def _insert(
     if n >= 0:
         return beyond[: n * table.width].copy()
     if i == 0:
-        raise ValueError("two words of the model have one hash; rename one of them")
+        raise ValueError("model: two words have one hash; rename one of them")
     raise ValueError(
-        f"two n-grams of order {i + 1} have one key: this model cannot be a KenLM "
-        "binary of hash tables; write a trie or an ARPA file"
+        f"model: two n-grams of order {i + 1} have one key, which KenLM's hash tables "
+        "cannot hold; write a trie or an ARPA file"
     )
 
 

@@ -75,7 +75,7 @@ class TrieFile:
         begin_file(image, layout, spelling)
         hashes = np.sort(ids.hashes[ids.id_of > 0])
         if (hashes[1:] == hashes[:-1]).any() or not hashes.all():
-            raise ValueError("two words of the model have one hash; rename one of them")
+            raise ValueError("model: two words have one hash; rename one of them")
         put(image, layout.words.first, hashes.tobytes())
         end = np.array([0, 0, layout.counts[1], 0], dtype=np.uint32)
         end[2:].view(np.uint64)[:] = layout.counts[1]

@@ -1,5 +1,7 @@
-"""Columns of records of bits: field i begins at bit ``first + i * stride``. And rows of
-words: their parts, their order, and which rows are the longer ones of a row.
+"""Columns of records of bits, and rows of words.
+
+Field i of a column begins at bit ``first + i * stride``. Rows of words are n-grams.
+They are grouped by parts and sorted, and the longer n-grams of each are found.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -45,7 +47,10 @@ def group(
     uint32_t[:, ::1] out,
     int64_t[::1] start,
 ):
-    """Copy rows, grouped by their parts; start: of each part, then the number."""
+    """Copy rows, grouped by their parts.
+
+    start: output, the first row of each part, then the number of rows.
+    """
     cdef int64_t i, n_parts = start.shape[0] - 1, width = 4 * rows.shape[1]
     with nogil:
         start[:] = 0

@@ -350,6 +350,45 @@ def test_arrays_of_a_log_linear_fit_fit_into_the_memory(client, monkeypatch):
     same_model(one, many, exact=False)
 
 
+def test_few_requests_are_at_the_client_at_once(client, monkeypatch):
+    """Also of shards that are lost in the middle of a sum, one or several at once."""
+    text, n_shards = sentences(), 25
+    estimator = KneserNeyLM()
+    one = LanguageModel(estimator, max_depth=3).fit(text)
+    driver = _driver.ShardDriver
+    advance, wait, alive = driver._advance, driver._wait, driver._alive
+    begun, most, arrays = set(), [0, 0], []
+    lost = {3: {3, 5, 6}, 20: {20}, 24: {24}}  # when it is noticed, and which
+
+    def advancing(self, k, answers):
+        begun.add(k)
+        return advance(self, k, answers)
+
+    def waiting(self, k, call):
+        most[0] = max(most[0], len(begun))
+        found = wait(self, k, call)
+        begun.discard(k)
+        if getattr(found, "kind", None) == "total":
+            most[1] = max(most[1], sum(ref() is not None for ref in arrays))
+            if k in lost and self.n_exchanges == 1:
+                self.gone = lost.pop(k)
+                return _driver._LOST
+            arrays.extend(map(weakref.ref, found.value.values()))
+        return found
+
+    def living(self, k):
+        return k not in getattr(self, "gone", ()) and alive(self, k)
+
+    for name, method in [("advance", advancing), ("wait", waiting), ("alive", living)]:
+        monkeypatch.setattr(driver, f"_{name}", method)
+    many = on_cluster(estimator, max_depth=3, n_shards=n_shards).fit(text)
+    n_workers = len(client.nthreads())
+    assert 1 < most[0] <= _driver._AHEAD * n_workers < n_shards
+    assert most[1] <= 4 < len(arrays)
+    assert many.n_lost_shards_ == 5 and not lost
+    same_model(one, many, exact=True)
+
+
 def test_workers_keep_one_answer_while_a_model_is_copied(client, monkeypatch):
     many = on_cluster(KneserNeyLM(discount=0.5), n_shards=4).fit(sentences())
     model, sent, alive = _tasks.ShardFit.model, [], []
@@ -437,13 +476,13 @@ class Chaos:
         answer, self.n = ShardDriver._answer, 0
         self.reports = []
 
-        def counted(driver, kinds, requests, report):
+        def counted(driver, kind, value, report):
             self.n += 1
-            if requests[0].kind == "report":
-                self.reports.append(requests[0].value[0])
+            if kind == "report":
+                self.reports.append(value[0][0])
             if self.n == at:
                 what(driver)
-            return answer(driver, kinds, requests, report)
+            return answer(driver, kind, value, report)
 
         patch.setattr(ShardDriver, "_answer", counted)
 

@@ -274,11 +274,11 @@ def test_a_lost_shard_is_counted_again_from_the_files(client, monkeypatch, at):
     text, answer, n = sentences(), ShardDriver._answer, [0]
     want = on_cluster(mixture(), max_depth=3, n_shards=3).fit(text)
 
-    def losing(driver, kinds, requests, report):
+    def losing(driver, kind, value, report):
         n[0] += 1
         if n[0] == at:
             driver._actors[1] = None
-        return answer(driver, kinds, requests, report)
+        return answer(driver, kind, value, report)
 
     monkeypatch.setattr(ShardDriver, "_answer", losing)
     got = on_cluster(mixture(), max_depth=3, n_shards=3).fit(text)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from _families import smoothers
 from _loglinear import loglinear
+from numpy._core.multiarray import get_handler_name
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -25,7 +26,7 @@ from sklstruct.context_tree._shards import (
 from sklstruct.context_tree._tokens import count_tokens
 from sklstruct.distributed import _tasks
 from sklstruct.distributed._array_file_fast import ArrayFile
-from sklstruct.distributed._lockstep import DONE, ERROR, Lockstep, Request, answer
+from sklstruct.distributed._lockstep import DONE, ERROR, Lockstep, Request, join
 from sklstruct.distributed._models import (
     FITS,
     ShardedFit,
@@ -82,10 +83,9 @@ def run_in_lockstep(functions, stop_after=None, after=lambda k: None):
         elif kinds == {"keep"}:
             reply = False
         else:
-            found = answer(requests)
-            reply = found
+            reply = join(requests).value
             for request in requests:
-                assert request.value.keys() <= found.keys()
+                assert request.value.keys() <= reply.keys()
 
 
 def counted_of(pairs, count, max_depth=3):
@@ -355,8 +355,9 @@ def test_memory_of_a_file_is_used_again():
                 x[-50_000:] = i
             kept[rng.integers(8)] = i, x
             assert all((y == j).all() for j, y in kept.values())
+        return x
 
-    file.call(work)
+    assert get_handler_name(file.call(work)) == "sklstruct"
     assert file.size < 3e7  # of 70 MB
 
 
@@ -461,7 +462,7 @@ def test_a_lost_shard_is_made_again_by_the_same_answers():
         if requests[0].kind in (DONE, ERROR):
             break
         report = requests[0].kind == "report"
-        answers.append(False if report else answer(requests))
+        answers.append(False if report else join(requests).value)
     joined = Joined([part for part, _ in parts])
     got = joined.of_pairs([r.value[0].of_pairs["coef_"] for r in requests])
     want, _, _ = fit_sharded(model, pairs, count, 2)
@@ -505,9 +506,9 @@ def test_what_cannot_be_sharded_is_refused():
 
 def test_shards_that_drift_apart_are_an_error():
     with pytest.raises(RuntimeError, match="differ in their steps"):
-        answer([Request("total", {(): np.ones(2)}), Request("report", (0, 1.0, 1.0))])
+        join([Request("total", {(): np.ones(2)}), Request("report", (0, 1.0, 1.0))])
     with pytest.raises(RuntimeError, match="differ in their steps"):
-        answer([Request("total", {(): np.ones(n)}) for n in (2, 3)])
+        join([Request("total", {(): np.ones(n)}) for n in (2, 3)])
 
 
 def test_an_error_in_a_shard_is_the_error():

@@ -382,6 +382,22 @@ def test_parts_of_a_trie_do_not_change_the_file(name, kind, monkeypatch):
         assert np.array_equal(IMAGES[kind](model), whole)
 
 
+@pytest.mark.parametrize("size", [12, 1 << 21])
+@pytest.mark.parametrize("kind", [probing_image, trie_image])
+def test_words_of_one_hash_are_an_error(kind, size, monkeypatch):
+    """Also if both words are put in at the end, beyond their part of the table."""
+
+    def hashing(text, ptr, out):
+        hash_words(text, ptr, out)
+        out[[7, 9]] = out[10:20].max()
+
+    hash_words = _kenlm_ngrams.hash_words
+    monkeypatch.setattr(_kenlm_ngrams, "hash_words", hashing)
+    monkeypatch.setattr(_probing, "_PART", size)
+    with pytest.raises(ValueError, match="^model: two words have one hash; rename"):
+        kind(MODELS["order 2"])
+
+
 def test_the_order_of_the_entries_does_not_change_a_table():
     """No entry passes a larger key on its way from its home, and this is one table."""
     rng = np.random.default_rng(0)

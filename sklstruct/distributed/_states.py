@@ -1,0 +1,134 @@
+"""The states of the fits of shards in files, from which the fit continues.
+
+Each shard writes its state when the driver asks for one. The state counts when all
+shards have written theirs, and the driver has written the number of the state.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+import warnings
+from typing import Any
+
+from .._checkpoint import Checkpoint, FitKeeper, Keeper
+from ._lockstep import KEEP, KEPT, Meeting
+
+
+class Manifest:
+    """The file with the number of the last state that all shards have written.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        Its `path` is that of the manifest, and the prefix of the names of the states.
+
+    n_shards : int
+        Number of shards.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, n_shards: int) -> None:
+        self._keeper = Keeper(checkpoint, {"n_shards": n_shards})
+        self.path = os.path.abspath(self._keeper.path)
+        self._written = time.monotonic()
+        state = self._keeper.load({"number": 0})
+        self.number: int | None = None if state is None else state["number"]
+
+    def due(self) -> int | None:
+        """The number of the state to write now, None if it is not time."""
+        if time.monotonic() - self._written < self._keeper.interval:
+            return None
+        return 0 if self.number is None else self.number + 1
+
+    def commit(self, number: int, problems: list[str | None]) -> bool:
+        """Record that the shards have written a state; False if that failed."""
+        self._written = time.monotonic()
+        wrong = [problem for problem in problems if problem is not None]
+        try:
+            if not wrong:
+                self._keeper.write(number=number)
+        except OSError as exc:
+            wrong = [str(exc)]
+        if wrong:
+            warnings.warn(
+                f"checkpoint: {self.path!r} could not be written ({wrong[0]}); the fit "
+                "continues, and the old checkpoint is kept",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return False
+        self.number = number
+        return True
+
+
+def state_path(path: str, shard: int, number: int) -> str:
+    """The path of the state of a shard; even and odd numbers have a file each."""
+    return f"{path}.shard{shard}.{number % 2}"
+
+
+class ShardKeeper(FitKeeper):
+    """Keeps the state of one shard; the driver decides when, for all shards at once.
+
+    Parameters
+    ----------
+    meeting : Meeting
+        The way to the driver.
+
+    path : str
+        Common beginning of the names of the files.
+
+    shard : int
+        Which shard.
+
+    number : int or None
+        Number of the state to continue from.
+
+    identity : dict
+        Identity of the fit; see `Checkpoint`.
+    """
+
+    def __init__(
+        self,
+        meeting: Meeting,
+        path: str,
+        shard: int,
+        number: int | None,
+        identity: dict[str, Any],
+    ) -> None:
+        self._meeting, self._identity = meeting, identity
+        self._path, self._shard, self._number = path, shard, number
+
+    def _keeper(self, number):
+        path = state_path(self._path, self._shard, number)
+        return Keeper(Checkpoint(path), self._identity)
+
+    def load(self, like: dict[str, Any] | None = None) -> dict[str, Any] | None:
+        """The state to continue from, or None."""
+        if self._number is None:
+            return None
+        state = self._keeper(self._number).load(like)
+        if state is None:
+            raise FileNotFoundError(
+                errno.ENOENT,
+                "checkpoint: the state of a shard is gone; the folder must be one that "
+                "all workers and the client see",
+                state_path(self._path, self._shard, self._number),
+            )
+        return state
+
+    def damaged(self, why: object) -> ValueError:
+        """The error of a state from which no fit can continue."""
+        return self._keeper(self._number).damaged(why)
+
+    def save(self, **state: Any) -> None:
+        """Write the state, if the driver answers that it is time."""
+        number = self._meeting.ask(KEEP)
+        if number is None:
+            return
+        problem = None
+        try:
+            self._keeper(number).write(**state)
+        except OSError as exc:
+            problem = str(exc)
+        self._meeting.ask(KEPT, problem)
