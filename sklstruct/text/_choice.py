@@ -28,7 +28,6 @@ from ..linear._samples import single
 from ..linear._solver import DescentSettings, NodeSolver
 from ..linear._targets import Targets
 from ..linear._trial import PausedDescents
-from ..symbols import label_array
 
 # Most texts that are compared, and the most pairs of a text and a class: of many
 # classes a part is compared.
@@ -120,5 +119,5 @@ def _targets_of(y: Any) -> Targets:
     if len(np.shape(y)) == 2 and np.shape(y)[1] > 1:
         return Targets.of_indicator(as_indicator(y, "y"))
     y = y.toarray() if hasattr(y, "toarray") else y
-    names, code = np.unique(np.ravel(label_array(y)), return_inverse=True)
+    names, code = np.unique(np.ravel(y), return_inverse=True)
     return Targets.one_each(code, names.size)

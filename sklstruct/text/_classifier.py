@@ -231,7 +231,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         if are_lists(y):
             y, names = learn_names(y)
         elif not sp.issparse(y):
-            check_classification_targets(check_labels(strings_as_objects(y)))
+            y = check_labels(strings_as_objects(y))
+            check_classification_targets(y)
         check_samples(len(texts), y.shape[0] if hasattr(y, "shape") else len(y))
         weight = _check_sample_weight(sample_weight, np.empty(len(texts)))
         if not weight.all():

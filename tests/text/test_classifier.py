@@ -516,6 +516,19 @@ def test_texts_without_ngrams_get_the_shares_of_the_labels(name, weight):
         assert one.explain("\u3042") == []
 
 
+@pytest.mark.parametrize("features", ["auto", "words"])
+def test_shares_are_those_of_the_labels_that_the_classifier_knows(features):
+    texts, few = ["aa bb", "bb cc", "cc dd"] * 6, TextClassifier(features, min_df=1)
+    mixed = few.fit(texts, ["a", 1, 1] * 6)  # strings for NumPy
+    assert mixed.classes_.tolist() == ["1", "a"]
+    np.testing.assert_allclose(mixed.class_prior_, [2 / 3, 1 / 3])
+    for classifier in LinearClassifier, LogisticRegression:
+        estimator = classifier(class_weight={"a": 0, "b": 1, "c": 1})
+        model = clone(few).set_params(estimator=estimator)
+        P = model.fit(texts, ["a", "b", "c"] * 6).predict_proba(["zz", "cc"])
+        np.testing.assert_allclose(P.sum(axis=1), 1, atol=1e-6)
+
+
 def test_no_text_is_an_error_that_names_X():
     model = TextClassifier("letters", random_state=0).fit(TEXTS, LABELS)
     for method in ("predict", "predict_proba", "decision_function", "predict_top_k"):
