@@ -84,8 +84,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     min_df : int or float, default=None
         Fewest training texts that have an n-gram. An int of at least 1 is a number of
-        texts; a float from 0 to 1 is a share. None: 2, but 1 for words if there are
-        several labels per text. A vectorizer needs None.
+        texts; a float from 0 to 1 is a share. None: 2, but 1 for a single text, and for
+        words if there are several labels per text. A vectorizer needs None.
 
     estimator : classifier, default=None
         Classifier of the rows. None: a `HierarchicalClassifier` of
@@ -291,12 +291,12 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         """The unfitted vectorizer of a name, or a clone of the one given."""
         if not isinstance(features, str):
             return clone(features)
-        # words of one text improve F1 and log-loss of several labels, but not of one
-        several = len(np.shape(y)) == 2 and np.shape(y)[1] > 1
+        # Words of one text improve F1 and log-loss of several labels, but not of one.
+        several = y.ndim == 2 and y.shape[1] > 1
         parts = {}
         for name, (analyzer, bounds) in _NAMED[features].items():
             own = features == name or name == "letters"
-            fewest = 1 if several and analyzer == "word" else 2
+            fewest = 1 if y.shape[0] == 1 or (several and analyzer == "word") else 2
             parts[name] = NgramVectorizer(
                 analyzer=analyzer,
                 ngram_range=self.ngram_range if own and self.ngram_range else bounds,

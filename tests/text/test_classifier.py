@@ -255,6 +255,8 @@ def test_words_of_one_text_are_kept_for_several_labels(features):
             kept = ngram in part.get_feature_names_out()
             default = words and y is not targets[2]
             assert kept == (default if least is None else least == 1)
+    for y in ["a"], [["a", "b"]]:
+        assert TextClassifier(features).fit(["zebra"], y).predict_proba(["x"]).all()
 
 
 def test_score_of_several_labels_that_fit_has_not_seen():
