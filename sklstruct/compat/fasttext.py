@@ -455,7 +455,7 @@ def train_supervised(
         A line for each text; its words that begin with `label` are its labels.
 
     minCount : int, default=None
-        Fewest texts that have an n-gram. None: 2, or 1 for a file of one text.
+        Fewest texts that have an n-gram; None as for `min_df` of `TextClassifier`.
 
     minCountLabel : int, default=0
         Rarer labels are left out.
@@ -536,8 +536,6 @@ def train_supervised(
     one_label = len({x for some in labels for x in some}) == 1
     several = any(len(some) > 1 for some in labels) or (loss == "ova" and not one_label)
     y = labels if several else [some[0] for some in labels]
-    if minCount is None and len(texts) == 1:
-        minCount = 1
     model = TextClassifier(min_df=minCount, n_jobs=thread, random_state=seed)
     if maxn > 0:
         model.set_params(features="both", ngram_range=(max(minn, 1), maxn))

@@ -116,9 +116,9 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
         The loss, "squared_hinge" by default. Use squared_hinge for text whose classes
         are nearly separable, and log_loss for noisy labels (the next word). "auto" fits
         squared_hinge with C and log_loss (ovr_log_loss with several labels) with 10 C
-        to a part of the classes and of many samples, and chooses the second loss if its
-        log-loss on the fold is smaller by .01 nats per sample and, for log_loss, by
-        3 %; "auto" needs ``calibration="fold"``.
+        to a part of the classes, and of the samples if there are more than 15 000. The
+        second loss is chosen if its log-loss on the fold is smaller by .01 nats per
+        sample and, for log_loss, by 3 %; "auto" needs ``calibration="fold"``.
 
     C : float, default=1.0
         Inverse of the regularisation strength, positive. For rows of about unit length

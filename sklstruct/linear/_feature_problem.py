@@ -132,7 +132,7 @@ class FeatureProblem:
             self.X = X = X.copy()
             X.sum_duplicates()
             self._measure(X)
-        # Of columns that are not 0, as the constant ones of dense X now are.
+        # Without columns of zeros, which the constant columns of dense X are now.
         n_dense = self.n_samples * np.count_nonzero(self.squares)
         self.n_entries = X.nnz if is_sparse(X) else n_dense
         # Sums of the outcomes, which those of the probabilities equal at an optimum.
@@ -161,7 +161,7 @@ class FeatureProblem:
         return X
 
     def _measure(self, X: sp.csr_matrix) -> bool:
-        """Set `rows`, `squares` and `count`; whether an entry is there twice.
+        """Set `rows`, `squares` and `count`; return whether an entry is there twice.
 
         squares: weighted squared lengths of the columns.
         """
@@ -174,11 +174,11 @@ class FeatureProblem:
     def hold(self, columns: NDArray) -> None:
         """Make sure that `columns` has the entries of these columns.
 
-        Screening may leave few columns; entries of others are never read.
+        Screening may leave few columns; entries of other columns are never read.
         """
         if self.dense is not None or self.held[columns].all():
             return
-        # A path asks for more and more: the second time it gets all columns.
+        # Each strength of a path needs more columns: the second call holds all.
         self.held[slice(None) if self.held.any() else columns] = 1
         ptr = np.zeros(self.n_features + 2, dtype=np.int64)
         np.cumsum(self.count * self.held, out=ptr[2:])
@@ -245,14 +245,14 @@ class FeatureProblem:
         return R
 
     def gradient(self, columns: NDArray, P: NDArray) -> NDArray:
-        """Derivatives by the weights, (columns, lanes); all columns, or held ones."""
+        """Derivatives by the weights of all or of held columns, (columns, lanes)."""
         R = self.derivatives(P)
         if self.dense is not None:
             if columns.size < self.n_features:
                 return np.ascontiguousarray((R @ self.dense[:, columns]).T)
             return np.ascontiguousarray((R @ self.dense).T[columns])
         if self.n_lanes == 1 and 2 * self.count.take(columns).sum() >= self.n_entries:
-            # From row to row is faster, and does not need the columns.
+            # A pass over the rows is faster, and does not need X by columns.
             return (self.X.T @ R[0]).take(columns)[:, None]
         if columns.size == self.n_features:
             self.hold(columns)
@@ -298,8 +298,8 @@ class FeatureProblem:
     def fit_intercepts(self, b: NDArray, Z: NDArray, P: NDArray, loss: float) -> float:
         """Intercepts to the optimum, all else as it is; b, Z, P in place; the loss.
 
-        P, loss: those at Z. Afterwards the residuals of each lane sum to zero, as those
-        of a dual point must.
+        P, loss: probabilities and loss at Z. Afterwards the residuals of each lane sum
+        to zero, as the residuals of a dual point must.
         """
         if not self.fit_intercept:
             return loss

@@ -370,11 +370,11 @@ def block_curvatures(
     """A diagonal, (columns, lanes), that bounds the Hessians of the blocks.
 
     The Hessian of the scores of a sample, diag(p) - p p', is at most 2 diag(p (1 - p)),
-    as the difference is diagonally dominant: that of yes/no answers is half of it. So
-    the lanes come apart. With t the bounds of a lane and D the diagonal of X_g' diag(s
-    t) X_g, the numbers of a block are D times the largest eigenvalue of D^-1/2 X_g'
-    diag(s t) X_g D^-1/2. One number for a whole block would make steps along short
-    columns tiny, and one for all lanes those along classes that are nearly certain.
+    as the difference is diagonally dominant. The Hessian of yes/no answers is half of
+    this bound. So each lane has a bound t. With D the diagonal of X_g' diag(s t) X_g,
+    the numbers of a block are D times the largest eigenvalue of D^-1/2 X_g' diag(s t)
+    X_g D^-1/2. One number for a whole block would make steps along short columns tiny,
+    and one number for all lanes the steps along classes that are nearly certain.
     """
     T = P * (1 - P) * problem.weight
     T *= 2 if problem.coupled else 1

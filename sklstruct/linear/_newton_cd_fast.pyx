@@ -37,8 +37,8 @@ def lengths(
     """Lengths of the columns of X, given by rows; whether an entry is there twice.
 
     seen: (columns, 3), zeros before: the weighted squared length of each column, its
-    number of entries, and the last row of them, from 1. The numbers of a column lie
-    together, as the pass goes from any column to any other.
+    number of entries, and the last row with an entry, counted from 1. The numbers of a
+    column lie together, as the pass visits the columns in any order.
     """
     cdef Py_ssize_t i, a
     cdef bint twice = False

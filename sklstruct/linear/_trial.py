@@ -2,9 +2,9 @@
 
 The choice must not cost more than the fit. So both losses are fitted to the samples of
 a random part of the classes, without the fold and to a rough tolerance. With several
-labels the classes are independent problems, and a part of these problems is tried. Of
-many samples a part is tried, too. If all of a problem is tried, the descents of both
-losses are halted, and that of the chosen loss is continued to the fit.
+labels the classes are independent problems, and a part of these problems is tried. If
+there are many samples, a part of them is tried, too. If all of a problem is tried, the
+descents of both losses are halted, and that of the chosen loss is continued to the fit.
 
 The logistic loss has the smaller log-loss where labels are not certain: where equal
 samples have different ones. Then the squared hinge cannot have all of its training
@@ -32,8 +32,8 @@ _MEMBERS = 150
 # From this part of the outcomes on, all are tried: the fit can then continue the trial.
 _ALMOST = 0.75
 
-# Of more samples than `_MANY` the fold and `_LEARNED` others are tried. The fit cannot
-# continue this trial, which then costs less than a whole one of the other loss.
+# If there are more than `_MANY` samples, the fold and `_LEARNED` others are tried. The
+# fit cannot continue this trial, but the trial costs less than one of all samples.
 _MANY, _LEARNED = 15_000, 5_000
 
 # Tolerance of the descent, in units of that of the fit, and the largest: rougher scores

@@ -393,7 +393,7 @@ def plain_list(values: Any) -> Any:
 
     Scalars of NumPy and Arrow hash and compare slowly or not at all, and would come
     back from `sample`. Values that cannot be iterated are returned unchanged, and so is
-    a list without such scalars.
+    a list without scalars of Arrow.
     """
     if not isinstance(values, list | tuple):
         if isinstance(values, Mapping) or not isinstance(values, Iterable):

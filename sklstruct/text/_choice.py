@@ -1,8 +1,8 @@
-"""features="auto": the n-grams that classify best the texts that were not learned.
+"""features="auto": the n-grams that best classify texts that were not learned.
 
 Linear models learn two thirds of some texts from the rows of each kind of n-grams, and
-their log-losses of the other third are compared. If the difference is not larger than
-twice its standard error, so are those of the other thirds. The fold that calibrates
+their log-losses on the other third are compared. If the difference is not larger than
+twice its standard error, each third is left out once. The fold that calibrates
 probabilities is too small for the choice: the log-losses of "letters" and "both" often
 differ by .02 nats, and the standard error of this difference is as large for 500 texts.
 
@@ -28,16 +28,14 @@ from ..linear._samples import single
 from ..linear._solver import DescentSettings, NodeSolver
 from ..linear._targets import Targets
 from ..linear._trial import PausedDescents
-from ..symbols import label_array
 
 # Most texts that are compared, and the most pairs of a text and a class: of many
 # classes a part is compared.
 MOST_TRIED = 5_000
 _MOST_PAIRS = 500_000
 
-
-# The choice is made after a third of so many texts if the log-losses differ by so many
-# standard errors.
+# A third of at least `_ENOUGH` texts decides if the log-losses differ by more than
+# `_SURE` standard errors.
 _ENOUGH, _SURE = 100, 2.0
 
 
@@ -68,7 +66,7 @@ class Draw(NamedTuple):
         return cls(at, targets, weight[at], thirds, int(rng.randint(1, INT32_MAX)))
 
     def best_of(self, pair: Sequence[Any], C: float) -> int:
-        """Whether the second rows have the smaller log-loss; 0 if there are no texts.
+        """Whether the second rows have the smaller log-loss; 0 for one class.
 
         pair: two kinds of rows of the texts `at`.
         """
@@ -88,7 +86,7 @@ class Draw(NamedTuple):
         return int(mean > 0)
 
     def log_losses(self, X: Any, held: NDArray, C: float) -> NDArray:
-        """Those of the held texts, in nats, of a model of the others."""
+        """Of each held text, in nats, by a model that learns the other texts."""
         node = NodeSolver(X, self.targets, self.weight, held)
         with stop_flag() as stop:
             settings = DescentSettings.of(
@@ -108,7 +106,7 @@ class Draw(NamedTuple):
 
 
 def _known(held: NDArray, targets: Targets) -> NDArray:
-    """The texts of a third whose class others have, too: such a class is learned."""
+    """The texts of a third with a class that texts outside of the third have, too."""
     if targets.several:
         return held
     others = np.delete(targets.outcome, held)
@@ -116,9 +114,9 @@ def _known(held: NDArray, targets: Targets) -> NDArray:
 
 
 def _targets_of(y: Any) -> Targets:
-    """Of one label for each text, or of an indicator matrix."""
+    """The targets of one label per text, or of an indicator matrix."""
     if len(np.shape(y)) == 2 and np.shape(y)[1] > 1:
         return Targets.of_indicator(as_indicator(y, "y"))
     y = y.toarray() if hasattr(y, "toarray") else y
-    names, code = np.unique(np.ravel(label_array(y)), return_inverse=True)
+    names, code = np.unique(np.ravel(y), return_inverse=True)
     return Targets.one_each(code, names.size)

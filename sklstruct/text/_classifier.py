@@ -84,8 +84,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
     min_df : int or float, default=None
         Fewest training texts that have an n-gram. An int of at least 1 is a number of
-        texts; a float from 0 to 1 is a share. None: 2, but 1 for words if there are
-        several labels per text. A vectorizer needs None.
+        texts; a float from 0 to 1 is a share. None: 2, but 1 for a single text, and for
+        words if there are several labels per text. A vectorizer needs None.
 
     estimator : classifier, default=None
         Classifier of the rows. None: a `HierarchicalClassifier` of
@@ -231,7 +231,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         if are_lists(y):
             y, names = learn_names(y)
         elif not sp.issparse(y):
-            check_classification_targets(check_labels(strings_as_objects(y)))
+            y = check_labels(strings_as_objects(y))
+            check_classification_targets(y)
         check_samples(len(texts), y.shape[0] if hasattr(y, "shape") else len(y))
         weight = _check_sample_weight(sample_weight, np.empty(len(texts)))
         if not weight.all():
@@ -290,12 +291,13 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         """The unfitted vectorizer of a name, or a clone of the one given."""
         if not isinstance(features, str):
             return clone(features)
-        # words of one text improve F1 and log-loss of several labels, but not of one
-        several = len(np.shape(y)) == 2 and np.shape(y)[1] > 1
+        # N-grams of words that are in one text improve F1 and log-loss with several
+        # labels per text, but not with one.
+        several = y.ndim == 2 and y.shape[1] > 1
         parts = {}
         for name, (analyzer, bounds) in _NAMED[features].items():
             own = features == name or name == "letters"
-            fewest = 1 if several and analyzer == "word" else 2
+            fewest = 1 if y.shape[0] == 1 or (several and analyzer == "word") else 2
             parts[name] = NgramVectorizer(
                 analyzer=analyzer,
                 ngram_range=self.ngram_range if own and self.ngram_range else bounds,
@@ -310,8 +312,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         """The unfitted classifier of the rows."""
         if self.estimator is not None:
             return clone(self.estimator)
-        # of tf-idf rows a smaller tol changes log-losses by less than 0.5 %
-        # the logistic loss has the better probabilities, the hinge the better labels
+        # With tf-idf rows a smaller tol changes log-losses by less than 0.5 %. The
+        # logistic loss has the smaller log-loss, and the hinge often the larger F1.
         loss: Any = "squared_hinge" if self.threshold == "f1" else "auto"
         linear = LinearClassifier(loss, C=self.C, weight_threshold=0.02, tol=0.05)
         return HierarchicalClassifier(

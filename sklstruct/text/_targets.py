@@ -84,13 +84,12 @@ def indicator_of(y: Any, classes: NDArray, several: bool, n_texts: int) -> Any:
 def label_shares(y: Any, classes: NDArray, weight: NDArray) -> NDArray:
     """The share of the weight of the texts that each label has."""
     if len(np.shape(y)) == 2 and np.shape(y)[1] > 1:
-        total = as_indicator(y, "y").T @ weight
-    else:
-        y = y.toarray() if sp.issparse(y) else y
-        code = encode(np.ravel(label_array(y)), classes)
-        known = code >= 0  # a label whose texts have weight 0 is not known
-        total = np.bincount(code[known], weight[known], minlength=classes.size)
-    return np.asarray(total / weight.sum(), dtype=np.float64)
+        return np.asarray(as_indicator(y, "y").T @ weight / weight.sum())
+    y = y.toarray() if sp.issparse(y) else y
+    code = encode(np.ravel(y), classes)
+    known = code >= 0  # a label of class weight 0 is not known
+    total = np.bincount(code[known], weight[known], minlength=classes.size)
+    return total / total.sum()
 
 
 def log_loss_of(model: Any, texts: list[str], y: Any) -> float:

@@ -255,6 +255,8 @@ def test_words_of_one_text_are_kept_for_several_labels(features):
             kept = ngram in part.get_feature_names_out()
             default = words and y is not targets[2]
             assert kept == (default if least is None else least == 1)
+    for y in ["a"], [["a", "b"]]:
+        assert TextClassifier(features).fit(["zebra"], y).predict_proba(["x"]).all()
 
 
 def test_score_of_several_labels_that_fit_has_not_seen():
@@ -514,6 +516,19 @@ def test_texts_without_ngrams_get_the_shares_of_the_labels(name, weight):
             full = one.predict_log_proba([word])[0, 0]
             assert change == pytest.approx(full - np.log(prior[0]), abs=1e-5)
         assert one.explain("\u3042") == []
+
+
+@pytest.mark.parametrize("features", ["auto", "words"])
+def test_shares_are_those_of_the_labels_that_the_classifier_knows(features):
+    texts, few = ["aa bb", "bb cc", "cc dd"] * 6, TextClassifier(features, min_df=1)
+    mixed = few.fit(texts, ["a", 1, 1] * 6)  # strings for NumPy
+    assert mixed.classes_.tolist() == ["1", "a"]
+    np.testing.assert_allclose(mixed.class_prior_, [2 / 3, 1 / 3])
+    for classifier in LinearClassifier, LogisticRegression:
+        estimator = classifier(class_weight={"a": 0, "b": 1, "c": 1})
+        model = clone(few).set_params(estimator=estimator)
+        P = model.fit(texts, ["a", "b", "c"] * 6).predict_proba(["zz", "cc"])
+        np.testing.assert_allclose(P.sum(axis=1), 1, atol=1e-6)
 
 
 def test_no_text_is_an_error_that_names_X():
