@@ -32,7 +32,7 @@ cdef inline long long find_arc(const arcs_t* t, int node, int y) noexcept nogil:
         return -1
     while length > 1:
         half = length >> 1
-        base += half & -<int> (t.arc_class[base + half] <= y)
+        base += half if t.arc_class[base + half] <= y else 0
         length -= half
     return base if t.arc_class[base] == y else -1
 
@@ -61,6 +61,6 @@ cdef inline int find_child(const arcs_t* t, int node, int s) noexcept nogil:
         return -1
     while length > 1:
         half = length >> 1
-        base += half & -<int> (t.symbol[base + half] <= s)
+        base += half if t.symbol[base + half] <= s else 0
         length -= half
     return base if t.symbol[base] == s else -1
