@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import compress
 from typing import Any, NamedTuple
@@ -451,7 +451,7 @@ class SentenceEncoder:
 
     def number_context(self, context: Any, name: str = "context") -> NumberedText:
         """The words of an unfinished sentence as a text of one sentence."""
-        if isinstance(context, bytes) or not hasattr(context, "__iter__"):
+        if isinstance(context, bytes | Mapping) or not hasattr(context, "__iter__"):
             raise not_symbols(name, context)
         if isinstance(context, str):
             context = split_string(context, self.labels.analyzer)

@@ -478,8 +478,9 @@ def test_predict_next_is_sorted_and_complete():
     for k in (0, -1, 1.5, True):
         with pytest.raises(ValueError, match="k must be an integer"):
             model.predict_next("w0", k)
-    with pytest.raises(TypeError, match="context must be a string or an iterable"):
-        model.predict_next(3)
+    for bad in 3, {"w0": 1}:
+        with pytest.raises(TypeError, match="context must be a string or an iterable"):
+            model.predict_next(bad)
     with pytest.raises(TypeError, match="prefix must be a string or an iterable"):
         model.sample(prefix=3)
     with pytest.warns(UserWarning, match="context holds strings.*pass one string"):
