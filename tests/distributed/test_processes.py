@@ -449,7 +449,8 @@ def write_words(path, n):
 def test_workers_of_200_mb_and_50_million_words(tmp_path):
     """200 MB beyond what an idle worker takes after its imports."""
     with local_client(1, processes=True) as client:
-        client.run(import_module, "sklstruct.distributed")
+        # The package itself imports its modules when they are used.
+        client.run(import_module, "sklstruct.distributed._tasks")
         idle = max(client.run(resident).values())
     path, model = tmp_path / "text.txt", tmp_path / "model.sklm"
     write_words(path, 50_000_000)
