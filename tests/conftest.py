@@ -1,4 +1,7 @@
+import importlib.util
 import signal
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -66,6 +69,28 @@ def interrupt():
     for (timer, number), handler in zip(timers.items(), old):
         signal.setitimer(timer, 0)
         signal.signal(number, handler)
+
+
+@pytest.fixture
+def load_program(monkeypatch):
+    """load_program(name): a program of benchmarks/, which is forgotten afterwards."""
+    folder = Path(__file__).resolve().parents[1] / "benchmarks"
+    monkeypatch.syspath_prepend(str(folder))
+    before = set(sys.modules)
+
+    def load(name):
+        spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        # the main of the programs finds their docstring there
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        return module
+
+    yield load
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None)
+        if file is not None and Path(file).parent == folder:
+            del sys.modules[name]
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """The programs of benchmarks/ have one form, and the documented results are theirs."""
 
-import importlib.util
 import itertools
 import json
 import re
-import sys
 from pathlib import Path
 from statistics import mean
 
@@ -21,30 +19,9 @@ RESULTS = Path(__file__).resolve().parents[1] / "docs" / "benchmarks" / "results
 PROGRAMS = sorted(path.stem for path in FOLDER.glob("bench_*.py"))
 
 
-@pytest.fixture
-def load(monkeypatch):
-    """Import a program of the folder, and forget it afterwards."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    before = set(sys.modules)
-
-    def load(name):
-        spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        # the main of the programs finds their docstring there
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-        return module
-
-    yield load
-    for name in set(sys.modules) - before:
-        file = getattr(sys.modules[name], "__file__", None)
-        if file is not None and Path(file).parent == FOLDER:
-            del sys.modules[name]
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_cases_are_plain_and_different(load, name):
-    program = load(name)
+def test_cases_are_plain_and_different(load_program, name):
+    program = load_program(name)
     assert program.__doc__ and callable(program.run)
     cases = program.cases()
     assert cases and json.loads(json.dumps(cases)) == cases
@@ -53,16 +30,16 @@ def test_cases_are_plain_and_different(load, name):
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("draw_*.py")), ids=lambda p: p.stem)
-def test_programs_of_pictures_have_what_they_import(load, path):
+def test_programs_of_pictures_have_what_they_import(load_program, path):
     pytest.importorskip("matplotlib", reason="the pictures are drawn by Matplotlib")
-    assert callable(load(path.stem).main)
+    assert callable(load_program(path.stem).main)
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda p: p.stem)
-def test_documented_results_belong_to_a_case(load, path):
+def test_documented_results_belong_to_a_case(load_program, path):
     """A figure of the pages can be made again: the program has the case."""
     book = json.loads(path.read_text(encoding="utf-8"))
-    cases = load(book["program"]).cases()
+    cases = load_program(book["program"]).cases()
     marks = ("slow", "needs")
     known = [{k: v for k, v in case.items() if k not in marks} for case in cases]
     for result in book["results"]:
@@ -243,15 +220,15 @@ def test_network_passes_our_models_when_the_page_says():
     assert '``"better"`` and ``"best"`` between eight and 15 minutes' in words
 
 
-def run_here(load, capsys, argv, cases, run):
-    common = load("_common")
+def run_here(load_program, capsys, argv, cases, run):
+    common = load_program("_common")
     run.__module__ = "_common"
     common.main(cases, run, peers=("other",), argv=[*argv, "--same-process"])
     return capsys.readouterr().out
 
 
-def test_chosen_strengths_of_the_orders_are_the_best_of_the_record(load):
-    program = load("bench_orders")
+def test_chosen_strengths_of_the_orders_are_the_best_of_the_record(load_program):
+    program = load_program("bench_orders")
     results = json.loads((RESULTS / "orders.json").read_text())["results"]
     best = {}
     for result in results:
@@ -265,7 +242,7 @@ def test_chosen_strengths_of_the_orders_are_the_best_of_the_record(load):
         assert best[penalty, False][1] == weighted
 
 
-def test_main_chooses_prints_and_writes(load, capsys, tmp_path):
+def test_main_chooses_prints_and_writes(load_program, capsys, tmp_path):
     def cases():
         return [{"n": 1}, {"n": 2, "slow": True}, {"n": 30}]
 
@@ -273,26 +250,32 @@ def test_main_chooses_prints_and_writes(load, capsys, tmp_path):
         return {"square": case["n"] ** 2, "seconds": 0.25}
 
     out = tmp_path / "results.json"
-    printed = run_here(load, capsys, ["--quick", "--out", str(out)], cases, run)
+    printed = run_here(load_program, capsys, ["--quick", "--out", str(out)], cases, run)
     assert "square" in printed and "900" in printed
     book = json.loads(out.read_text())
     assert [r["case"] for r in book["results"]] == [{"n": 1}, {"n": 30}]
     assert book["results"][1]["figures"] == {"square": 900, "seconds": 0.25}
     assert book["results"][0]["repeats"] == 2
     # another run replaces its own cases and keeps the others
-    run_here(load, capsys, ["--case", "2", "30", "--out", str(out)], cases, lambda c: c)
+    run_here(
+        load_program,
+        capsys,
+        ["--case", "2", "30", "--out", str(out)],
+        cases,
+        lambda c: c,
+    )
     book = json.loads(out.read_text())
     assert [r["case"]["n"] for r in book["results"]] == [1, 30, 2]
     assert book["results"][1]["figures"] == {"n": 30}
     assert not list(tmp_path.glob("*.part"))
     # words of several flags add up
     both = ["--list", "--case", "2", "--case", "30"]
-    assert run_here(load, capsys, both, cases, run).split() == ["2", "30"]
-    assert run_here(load, capsys, ["--list"], cases, run).split()[0] == "1"
+    assert run_here(load_program, capsys, both, cases, run).split() == ["2", "30"]
+    assert run_here(load_program, capsys, ["--list"], cases, run).split()[0] == "1"
 
 
-def test_record_keeps_the_environments_in_use(load):
-    record = load("_common").record
+def test_record_keeps_the_environments_in_use(load_program):
+    record = load_program("_common").record
     book = {"environments": [], "results": []}
     for n, here in [(1, "old"), (2, "old"), (1, "new"), (3, "old"), (2, "new")]:
         book = record(book, {"commit": here}, {"case": {"n": n}})
@@ -305,7 +288,7 @@ def test_record_keeps_the_environments_in_use(load):
     assert book["environments"] == [{"commit": "new"}]
 
 
-def test_main_goes_on_after_a_failure(load, capsys):
+def test_main_goes_on_after_a_failure(load_program, capsys):
     def cases():
         return [{"n": 0}, {"n": 1}]
 
@@ -313,13 +296,13 @@ def test_main_goes_on_after_a_failure(load, capsys):
         return {"inverse": 1 / case["n"]}
 
     with pytest.raises(SystemExit, match="1 of 2"):
-        run_here(load, capsys, [], cases, run)
+        run_here(load_program, capsys, [], cases, run)
     captured = capsys.readouterr()
     assert "ZeroDivisionError" in captured.err and "inverse" in captured.out
 
 
-def test_calls_in_turns(load):
-    common, order = load("_common"), []
+def test_calls_in_turns(load_program):
+    common, order = load_program("_common"), []
     times = common.fastest(
         a=lambda: order.append("a"), b=lambda: order.append("b") or 7, repeats=3
     )
@@ -327,8 +310,8 @@ def test_calls_in_turns(load):
     assert times["b"].result == 7 and 0 <= times["a"].wall < 60
 
 
-def test_cases_of_other_tools_are_left_out_unless_asked_for(load, capsys):
-    common = load("_common")
+def test_cases_of_other_tools_are_left_out_unless_asked_for(load_program, capsys):
+    common = load_program("_common")
     cases = [{"name": "ours"}, {"name": "theirs", "needs": "other"}]
     run = (lambda: cases), (lambda case: {"x": 1})
     argv = ["--same-process"]
@@ -340,9 +323,9 @@ def test_cases_of_other_tools_are_left_out_unless_asked_for(load, capsys):
         common.main(*run, peers=("other",), argv=[*argv, "--case", "theirs"])
 
 
-def test_older_solvers_end_at_the_optimum(load):
+def test_older_solvers_end_at_the_optimum(load_program):
     """Iterative scaling, coordinate descent and L-BFGS-B, which only programs use."""
-    solvers = load("_scaling").SCALING
+    solvers = load_program("_scaling").SCALING
     problem = make_problem(3, 0, depth_weight=1.1)
     for penalty in (L1(), L2(), ElasticNet(gamma=0.7)):
         job = Job(LogLinearLoss(problem), penalty.bind(problem))
@@ -357,13 +340,13 @@ def test_older_solvers_end_at_the_optimum(load):
         assert passes["cd"] < passes["scis"] < passes["iis"] < passes["gis"] < 5000
 
 
-def test_contexts_of_any_length_are_those_of_a_deep_model(load):
+def test_contexts_of_any_length_are_those_of_a_deep_model(load_program):
     """The collapsed tree beside Kneser-Ney with contexts as long as the sentences."""
     import numpy as np
 
     from sklstruct import KneserNeyLM, LanguageModel
 
-    kit, rng = load("_collapsed"), np.random.RandomState(0)
+    kit, rng = load_program("_collapsed"), np.random.RandomState(0)
     train, test = (
         [rng.choice(list("abcd"), rng.randint(1, 12)).tolist() for _ in range(n)]
         for n in (30, 20)
@@ -397,9 +380,9 @@ def mention(i, refex, form, referent="Ada_Lovelace", role="subj", sentence=1):
     }  # fmt: skip
 
 
-def test_mentions_of_grec(load):
+def test_mentions_of_grec(load_program):
     """The candidates and the edges; features do not know the answer."""
-    grec_instances = load("_grec").grec_instances
+    grec_instances = load_program("_grec").grec_instances
     mentions = [
         mention(5, "Her", "pronoun", role="subj-det", sentence=2),
         mention(1, "Ada  Lovelace", "name"),

@@ -238,19 +238,10 @@ def test_the_choice():
     assert chosen(sp.csr_matrix(X), two) == "dual"
 
 
-def of_columns(kind, n, d, K):
-    """Data to which no constant of the rule was fitted."""
-    if kind == "products":  # of columns of digits
-        X, y = load_digits(return_X_y=True)
-        return normalize(PolynomialFeatures(2).fit_transform(X[:n, 10 : 10 + d])), y[:n]
-    rng = np.random.default_rng(11)
-    X = rng.standard_t(2.5, size=(n, d)) if kind == "tails" else rng.normal(size=(n, d))
-    if kind == "lengths":
-        X *= np.geomspace(1, 0.01, d)
-    if kind == "shared":
-        X += 2 * rng.normal(size=(n, 1))
-    scores = X @ rng.normal(size=(d, K)) / np.sqrt(d)
-    return X, (scores + rng.gumbel(size=(n, K))).argmax(axis=1)
+def products(n, d):
+    """Products of columns of digits."""
+    X, y = load_digits(return_X_y=True)
+    return normalize(PolynomialFeatures(2).fit_transform(X[:n, 10 : 10 + d])), y[:n]
 
 
 @pytest.mark.parametrize(
@@ -264,9 +255,13 @@ def of_columns(kind, n, d, K):
         ("products", 600, 25, 10, 2.0, "dual"),
     ],
 )
-def test_the_choice_has_far_fewer_steps(kind, n, d, K, C, fewer):
+def test_the_choice_has_far_fewer_steps(load_program, kind, n, d, K, C, fewer):
+    # No constant of the rule was fitted to these data.
     # An epoch and an iteration both multiply X once by weights and once by residuals.
-    X, y = of_columns(kind, n, d, K)
+    if kind == "products":
+        X, y = products(n, d)
+    else:
+        X, y = load_program("bench_linear_solvers").drawn(kind, n, d, K)
     steps = {}
     for solver in ("dual", "quasi_newton"):
         model = LinearClassifier("log_loss", solver=solver, C=C, calibration=None)
