@@ -65,11 +65,11 @@ class DaskLanguageModel(CallbackSupportMixin, MetaEstimatorMixin, BaseEstimator)
     the counts of its contexts from the disks. The program that fits a model in one
     process runs on all shards, and stops at each sum over the shards. A worker has one
     shard of a smoother in memory at a time, and as many shards of a log-linear model as
-    fit into half of its memory; the others are in files. In an iteration the shards
-    exchange the sums at the root, and at divided branches: a
-    few arrays with one number for each class. For any number of workers, the result is
-    equal to the result of `LanguageModel`: exactly for models of counts, and up to
-    rounding for log-linear models.
+    fit into half of its memory; the other shards are in files. In an iteration the
+    shards exchange the sums at the root, and at divided branches: a few arrays with one
+    number for each class. For any number of workers, the result is equal to the result
+    of `LanguageModel`: exactly for models of counts, and up to rounding for log-linear
+    models.
 
     After `fit` the model is in files on the disks of the workers, and can be larger
     than their memory. `compute` copies the model to this process, as a `LanguageModel`.

@@ -28,6 +28,7 @@ from ..linear._samples import single
 from ..linear._solver import DescentSettings, NodeSolver
 from ..linear._targets import Targets
 from ..linear._trial import PausedDescents
+from ._targets import are_several, one_each
 
 # Most texts that are compared, and the most pairs of a text and a class: of many
 # classes a part is compared.
@@ -115,8 +116,7 @@ def _known(held: NDArray, targets: Targets) -> NDArray:
 
 def _targets_of(y: Any) -> Targets:
     """The targets of one label per text, or of an indicator matrix."""
-    if len(np.shape(y)) == 2 and np.shape(y)[1] > 1:
+    if are_several(y):
         return Targets.of_indicator(as_indicator(y, "y"))
-    y = y.toarray() if hasattr(y, "toarray") else y
-    names, code = np.unique(np.ravel(y), return_inverse=True)
+    names, code = np.unique(one_each(y), return_inverse=True)
     return Targets.one_each(code, names.size)

@@ -35,7 +35,13 @@ from ._choice import MOST_TRIED, Draw
 from ._prior import with_prior, without_ngrams
 from ._reduced import ReducedMixin, equal_parts, joined
 from ._scores import text_scores
-from ._targets import are_lists, label_shares, learn_names, rows_are_equal
+from ._targets import (
+    are_lists,
+    are_several,
+    label_shares,
+    learn_names,
+    rows_are_equal,
+)
 from ._texts import Texts, as_texts
 from ._vectorizer import NgramVectorizer, rows_of
 
@@ -293,7 +299,7 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
             return clone(features)
         # N-grams of words that are in one text improve F1 and log-loss with several
         # labels per text, but not with one.
-        several = y.ndim == 2 and y.shape[1] > 1
+        several = are_several(y)
         parts = {}
         for name, (analyzer, bounds) in _NAMED[features].items():
             own = features == name or name == "letters"

@@ -26,6 +26,16 @@ def are_lists(y: Any) -> bool:
     )
 
 
+def are_several(y: Any) -> bool:
+    """Whether labels are an indicator matrix of several labels."""
+    return len(np.shape(y)) == 2 and np.shape(y)[1] > 1
+
+
+def one_each(y: Any) -> NDArray:
+    """One label per text, in one dimension."""
+    return np.ravel(y.toarray() if sp.issparse(y) else y)
+
+
 def learn_names(y: Any) -> tuple[Any, NDArray]:
     """(indicator matrix, sorted names) of lists of names."""
     binarizer = MultiLabelBinarizer(sparse_output=True)
@@ -83,10 +93,9 @@ def indicator_of(y: Any, classes: NDArray, several: bool, n_texts: int) -> Any:
 
 def label_shares(y: Any, classes: NDArray, weight: NDArray) -> NDArray:
     """The share of the weight of the texts that each label has."""
-    if len(np.shape(y)) == 2 and np.shape(y)[1] > 1:
+    if are_several(y):
         return np.asarray(as_indicator(y, "y").T @ weight / weight.sum())
-    y = y.toarray() if sp.issparse(y) else y
-    code = encode(np.ravel(y), classes)
+    code = encode(one_each(y), classes)
     known = code >= 0  # a label of class weight 0 is not known
     total = np.bincount(code[known], weight[known], minlength=classes.size)
     return total / total.sum()
