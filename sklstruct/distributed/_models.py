@@ -33,7 +33,7 @@ from ..loglinear._solvers import Report, silent, solvers_that
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import Labels
 
-# Takes a function that returns the identity of a fit, and returns the keeper of its
+# Takes a function that returns the identity of a fit, and returns the store of its
 # state; see `Checkpoint`.
 Keep = Callable[[Callable[[], dict[str, Any]]], Any]
 
@@ -132,7 +132,7 @@ class LogLinearFit(ShardedFit):
         with ThreadMap(estimator.n_jobs) as parallel:
             problem = bind(estimator, counted.pairs, counted.count, parallel)
             fit = Fit(estimator, problem)
-            fit.keeper = keep(fit.identity)
+            fit.store = keep(fit.identity)
             result = fit.solve(fit.start(), report)
             _, log_prob, log_backoff = backoff_numbers(problem, result.w)
         set_result(estimator, fit, result)
@@ -206,7 +206,7 @@ def fit_shard(
         that several shards have, such as the root, are those of the whole tree.
 
     keep : callable
-        Called with a function that returns the identity of the fit; returns the keeper
+        Called with a function that returns the identity of the fit; returns the store
         of its state; see `Checkpoint`.
 
     report : callable

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from .._checkpoint import NO_KEEPER
+from .._checkpoint import NO_STORE
 from ..backoff import BackoffClassifier, Counted, count_parts
 from ..context_tree import CountRuns, Level, Run, Spill, Stored
 from ..context_tree._shards import PairShard, Prefix, prefix_keys
@@ -38,7 +38,7 @@ from ._array_file_fast import ArrayFile
 from ._client import PartLost, import_distributed
 from ._lockstep import DONE, ERROR, Lockstep, Request
 from ._models import FITS, ShardModel, fit_shard
-from ._states import ShardKeeper
+from ._states import ShardStore
 
 # Bytes of the records that are sent at once from a part to a shard.
 _BATCH = 1 << 22
@@ -438,9 +438,9 @@ class ShardFit:
         def run(meeting):
             def keep(identity):
                 if checkpoint is None:
-                    return NO_KEEPER
+                    return NO_STORE
                 path, number = checkpoint
-                return ShardKeeper(meeting, path, shard, number, identity())
+                return ShardStore(meeting, path, shard, number, identity())
 
             counted, model = counts.load(), clone(estimator)
             # The number of levels of the whole tree is given.

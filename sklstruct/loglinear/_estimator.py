@@ -391,7 +391,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             return self._grow_counted(counted)
         with reporting(self) as report, ThreadMap(self.n_jobs) as parallel:
             fit = Fit(self, self._bind(counted, parallel))
-            fit.keeper = fit.keeper_at(Checkpoint.of(self.checkpoint))
+            fit.store = fit.store_at(Checkpoint.of(self.checkpoint))
             result = fit.done()
             if result is None:
                 result = self._solve(fit, self._carried(counted), report)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._checkpoint import NO_KEEPER, Checkpoint, Keeper
+from .._checkpoint import NO_STORE, Checkpoint, FileStore
 from .._checks import check_memory
 from .._compat import (
     BaseEstimator,
@@ -456,7 +456,7 @@ class JointLogLinear(
         return solver, Checkpoint.of(self.checkpoint)
 
     def _solve(self, solver, paths, exact, checkpoint, parallel, report):
-        keeper = NO_KEEPER
+        store = NO_STORE
         if checkpoint is not None:
             trees = [pairs.tree for pairs, *_ in paths]
             identity = {
@@ -466,15 +466,15 @@ class JointLogLinear(
                 "lam": float(self.lam),
                 "alpha": exact.joint.beta,
             }
-            keeper = Keeper(checkpoint, identity, {"solver": solver.identity()})
-            done = keeper.result(Result.like(exact.joint.w.size))
+            store = FileStore(checkpoint, identity, {"solver": solver.identity()})
+            done = store.result(Result.like(exact.joint.w.size))
             if done is not None:
                 result = Result(**done)
                 return result, exact(result.w)[1]
-        with keeper:
-            result, slope = solve_joint(paths, exact, solver, parallel, report, keeper)
+        with store:
+            result, slope = solve_joint(paths, exact, solver, parallel, report, store)
         if result.status != "stopped":
-            keeper.finish(**result._asdict())
+            store.finish(**result._asdict())
         return result, slope
 
     # ----------------------------------------------------------- prediction
