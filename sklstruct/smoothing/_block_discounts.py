@@ -38,7 +38,7 @@ _MOST_SAMPLES = 200_000
 _LEAST_BLOCKS = 10
 
 
-class Blocks(NamedTuple):
+class TextBlocks(NamedTuple):
     """Samples in the order of the text, beside the pairs of their tree."""
 
     slot: np.ndarray  # (n_samples,) int32, the pair at which each sample ends
@@ -48,7 +48,7 @@ class Blocks(NamedTuple):
     spread: np.ndarray  # (n_pairs,) int32, blocks in which each pair occurred
 
     @classmethod
-    def of(cls, samples: DeferredCounts, counted: Counted, size: int) -> Blocks:
+    def of(cls, samples: DeferredCounts, counted: Counted, size: int) -> TextBlocks:
         """Locate the samples.
 
         Parameters
@@ -126,7 +126,7 @@ def left_out(
     pairs: Pairs,
     count: np.ndarray,
     adjusted: np.ndarray | None,
-    blocks: Blocks,
+    blocks: TextBlocks,
     base: np.ndarray,
     first: int,
 ) -> ChainLikelihood:
@@ -145,7 +145,7 @@ def left_out(
     adjusted : ndarray of shape (n_pairs,) or None
         The adjusted counts of Kneser-Ney, if these are discounted.
 
-    blocks : Blocks
+    blocks : TextBlocks
         The blocks of the text.
 
     base : ndarray of shape (n_classes,)

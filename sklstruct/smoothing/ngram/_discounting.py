@@ -24,7 +24,7 @@ from .._block_discounts import (
     BLOCK,
     N_BLOCKS,
     N_COUNTS,
-    Blocks,
+    TextBlocks,
     block_shares,
     left_out,
 )
@@ -205,7 +205,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
                 "context windows, or sentences of a LanguageModel with this estimator"
             )
         counted = samples.count_now()
-        blocks = Blocks.of(samples, counted, BLOCK)
+        blocks = TextBlocks.of(samples, counted, BLOCK)
         pairs, count = counted.expanded(copy=True)
         used = self._used_counts(pairs, count.copy())
         adjusted = used if self._counts_contexts else None
