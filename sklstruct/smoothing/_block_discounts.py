@@ -23,7 +23,7 @@ import numpy as np
 from ..backoff import Counted, DeferredCounts
 from ..context_tree import Pairs, joined_ranges
 from . import _smoothing_fast as _fast
-from ._tuned_discounts import ChainLikelihood, DiscountedLevel, discount_weights
+from ._tuned_discounts import DiscountedLevel, PathLikelihood, discount_weights
 
 # Discounts of a depth: for the counts 1, 2, 3, 4 and more, in as many blocks.
 N_COUNTS = N_BLOCKS = 4
@@ -129,7 +129,7 @@ def left_out(
     blocks: TextBlocks,
     base: np.ndarray,
     first: int,
-) -> ChainLikelihood:
+) -> PathLikelihood:
     """The likelihood of the samples, each by the counts without its section.
 
     Samples of a class that occurs in their section only are left out.
@@ -183,7 +183,7 @@ def left_out(
     if chain:
         chain[-1] = chain[-1]._replace(weight=weight)
     top = np.tile(np.arange(1.0, N_COUNTS + 1), N_BLOCKS)
-    return ChainLikelihood(base, top, chain)
+    return PathLikelihood(base, top, chain)
 
 
 def _without(pairs, count, used, blocks, k, section, block, slot, weight, ends, lost):
