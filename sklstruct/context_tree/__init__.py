@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._histories import Columns, Histories
+    from ._histories import Histories, HistoryColumns
     from ._links import find_pairs, joined_ranges
     from ._merging import merge_counts, merge_trees, renumber_pairs
     from ._pairs import Pairs as Pairs

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from .._files import open_write
 from ..backoff import count_windows
-from ..context_tree import Columns
+from ..context_tree import HistoryColumns
 from ..mixture._transforms import Reader
 from ..symbols import Labels, NumberedText, SentenceEncoder, encode, learn_symbols
 from ..word_classes import ExchangeClustering
@@ -213,7 +213,7 @@ def count_shard(
     labels = Labels.of_ids(totals.size, n_symbols)
     try:
         counted = count_windows(
-            Columns(column, n, depth), column(0), labels, min_count=min_count
+            HistoryColumns(column, n, depth), column(0), labels, min_count=min_count
         )
     except FileNotFoundError as exc:
         exc.add_note(_NOT_THERE)

@@ -20,7 +20,7 @@ from ..backoff import (
     single_precision,
 )
 from ..backoff._distribution import take
-from ..context_tree import Columns, check_windows, read_windows
+from ..context_tree import HistoryColumns, check_windows, read_windows
 from ..symbols import Labels, TextWindows, learn_symbols
 from ..symbols._encoding import SymbolIndex
 from ..word_classes import ContextRefiner
@@ -80,7 +80,7 @@ class LazyTransform:
     def __getitem__(self, rows: Any) -> LazyTransform:
         return LazyTransform(self.readers, take(self.X, rows))
 
-    def __iter__(self) -> Iterator[Columns]:
+    def __iter__(self) -> Iterator[HistoryColumns]:
         """The contexts that each reader makes, one after the other."""
         return (reader.columns(self.X) for reader in self.readers)
 
@@ -192,7 +192,7 @@ class Reader:
             self.estimator, X, self.padding, reset=False, symbols=self.symbols
         )[0]
 
-    def columns(self, X: Any) -> Columns:
+    def columns(self, X: Any) -> HistoryColumns:
         """The contexts of other X, of a model that gets ids, a column at a time."""
         refiner = self._refiner()
         for step in self.steps:
@@ -205,7 +205,7 @@ class Reader:
         def make(k):
             return index.ids(np.ascontiguousarray(X[:, -k]))
 
-        return Columns(make, *X.shape)
+        return HistoryColumns(make, *X.shape)
 
 
 class TransformCache:
@@ -258,7 +258,7 @@ class TransformCache:
         return self._contexts[id(reader)]
 
 
-def weight_at(model: BackoffModel, columns: Columns, weight: NDArray) -> NDArray:
+def weight_at(model: BackoffModel, columns: HistoryColumns, weight: NDArray) -> NDArray:
     """Weight of the training samples at or below each node of a model."""
     tree = model.tree
     node = model.locate(columns.windows())

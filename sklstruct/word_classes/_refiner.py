@@ -25,7 +25,7 @@ from .._compat import (
     _fit_context,
 )
 from .._parallel import ThreadMap
-from ..context_tree import Columns, check_windows
+from ..context_tree import HistoryColumns, check_windows
 from ..symbols import Labels, is_nan, learn_symbols
 from ..symbols._encoding import SymbolIndex
 from ._exchange import ExchangeClustering
@@ -307,7 +307,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         """
         return self.columns(X).windows()
 
-    def columns(self, X: ArrayLike) -> Columns:
+    def columns(self, X: ArrayLike) -> HistoryColumns:
         """`transform`, one step of the path at a time when it is read.
 
         Parameters
@@ -317,7 +317,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        columns : Columns
+        columns : HistoryColumns
             Column k is the k-th step; ids are below ``n_symbols_``.
         """
         check_is_fitted(self)
@@ -338,7 +338,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
             column[ended[position]] = -1
             return column
 
-        return Columns(make, n, len(self.path_))
+        return HistoryColumns(make, n, len(self.path_))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns: the map and the position of each step.
