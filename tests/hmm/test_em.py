@@ -29,7 +29,7 @@ from sklstruct.hmm import (
     _em,
 )
 from sklstruct.hmm._automaton import ContextAutomaton
-from sklstruct.hmm._em import Observed, expect, histories, with_histories
+from sklstruct.hmm._em import ObservedSequences, expect, histories, with_histories
 from sklstruct.hmm._sequence_model import id_windows
 
 pytestmark = pytest.mark.filterwarnings(
@@ -89,7 +89,7 @@ def test_expectations_equal_enumeration(kind, order):
     table[-1] = 0.0
     X = [["p", "q", None, "q", "p"], ["q"], [], ["q", "q", "p"]]
     known = [[-1, 2, -1, -1, -1], [-1], [], [1, -1, 2]]
-    observed = Observed.of(
+    observed = ObservedSequences.of(
         X, [np.array(k, dtype=np.int32) for k in known], np.array([1.0, 2.0, 0.5, 1.5])
     )
     assert observed.symbols == symbols
