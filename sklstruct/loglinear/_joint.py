@@ -42,7 +42,7 @@ from ..symbols import Labels, encode, learn_symbols
 from ..word_classes._refiner import share_clusterings
 from ._fit import LARGEST
 from ._gap import warn_of_end
-from ._joint_model import JointObjective, JointTrees, Samples
+from ._joint_model import JointObjective, JointTrees, OutcomeRows
 from ._joint_solver import solve_joint
 from ._penalties import L2
 from ._solvers import SOLVERS, AutoSolver, Result, Solver, TreeMetricSolver
@@ -532,7 +532,7 @@ def _grouped(trees, terminals, target, n_outcomes, weight):
     sample = np.empty(found.size, dtype=np.int64)
     sample[pair] = np.arange(pair.size)
     first = np.flatnonzero(np.diff(row, prepend=-1))
-    samples = Samples(np.append(first, row.size), outcome.astype(np.int32), weight)
+    samples = OutcomeRows(np.append(first, row.size), outcome.astype(np.int32), weight)
     return samples, [terminal[sample[first]] for terminal in terminals]
 
 

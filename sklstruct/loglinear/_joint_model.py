@@ -215,7 +215,7 @@ class JointTrees(CheckedState, Distribution):
             )  # fmt: skip
 
 
-class Samples(NamedTuple):
+class OutcomeRows(NamedTuple):
     """Samples whose contexts are the same in all trees, as one row of outcomes.
 
     Row i was followed by outcome[ptr[i]] ..., each of them once, of these weights.
@@ -242,7 +242,7 @@ class JointObjective:
     nodes : int32 ndarray of shape (n_rows, n_trees)
         The deepest node of each row; see `JointTrees.locate`.
 
-    samples : Samples
+    samples : OutcomeRows
         The outcomes of each row.
 
     own : list of slice
@@ -262,7 +262,7 @@ class JointObjective:
         self,
         joint: JointTrees,
         nodes: np.ndarray,
-        samples: Samples,
+        samples: OutcomeRows,
         own: list[slice],
         counts: Sequence[np.ndarray],
         lam: float,
