@@ -32,7 +32,7 @@ from ..context_tree._shards import shard_bounds
 from ..mixture import MixtureLM
 from ..mixture._base import one_group
 from ..mixture._parts import EstimatorPart, Part
-from ..mixture._transforms import Reader, Samples, TransformCache, quiet
+from ..mixture._transforms import GroupedSamples, Reader, TransformCache, quiet
 from ..symbols import Labels, need_symbols
 from ..word_classes import ContextRefiner, ExchangeClustering
 from ..word_classes._counts import check_offsets
@@ -272,7 +272,7 @@ class RowsContexts:
         self,
         estimator: BackoffClassifier,
         labels: Labels,
-        samples: Samples | None,
+        samples: GroupedSamples | None,
         facts: bool,
     ) -> BackoffModel:
         """As `Unread.fit_model`, on the workers."""
@@ -371,7 +371,7 @@ class TextRows:
         self._learnt[n] = symbols, totals
         return symbols, totals
 
-    def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> Samples:
+    def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> GroupedSamples:
         # Outcomes are with the parts; here only their number matters.
         none = np.broadcast_to(np.int32(0), (n,))
         return one_group(part.learn(RowsReading(self, n, report)), none, none)

@@ -36,7 +36,7 @@ from ._parts import (
     part_of,
 )
 from ._sources import TokenSources
-from ._transforms import Samples, TransformCache
+from ._transforms import GroupedSamples, TransformCache
 
 
 class FactoredPart(ComposedPart):
@@ -194,10 +194,10 @@ def _steps(samples, p, path, number):
         order = np.argsort(index, kind="stable")
         index, group, outcome = index[order], group[order], outcome[order]
     contexts = samples.contexts[p]
-    picked = Samples(contexts, group, outcome, samples.weight)
+    picked = GroupedSamples(contexts, group, outcome, samples.weight)
     if index.size == samples.outcome.size and (np.diff(index) == 1).all():
         return picked
-    return Samples(take(contexts, index), group, outcome, samples.weight[index])
+    return GroupedSamples(take(contexts, index), group, outcome, samples.weight[index])
 
 
 class FactoredLM(ModelClassifier):

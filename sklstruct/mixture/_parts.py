@@ -44,8 +44,8 @@ from ..word_classes._refiner import fit_clusterings, share_clusterings
 from ._models import UniformModel
 from ._sources import TokenSources
 from ._transforms import (
+    GroupedSamples,
     LazyTransform,
-    Samples,
     TransformCache,
     quiet,
     selectable,
@@ -55,9 +55,9 @@ from ._transforms import (
 class GroupFit(NamedTuple):
     """The arguments of `Part.fit`, which fits a model for each group of samples."""
 
-    samples: Samples
+    samples: GroupedSamples
     sizes: NDArray  # number of outcomes of each group
-    held_out: Samples | None = None  # from which weights of mixtures are learnt
+    held_out: GroupedSamples | None = None  # from which weights of mixtures are learnt
     like: list[Distribution] | None = None  # models whose weights are used
     n_jobs: int | None = None
     report: Callable[[str], Any] = quiet  # called after each piece of work
@@ -94,7 +94,7 @@ class Part(ABC):
         )
 
     def _fit_groups(
-        self, fit_group: Callable[[Samples, int], Distribution], task: GroupFit
+        self, fit_group: Callable[[GroupedSamples, int], Distribution], task: GroupFit
     ) -> list[Distribution]:
         """A model for each group, in threads; uniform where it has no samples."""
         samples, sizes = task.samples, task.sizes

@@ -31,7 +31,7 @@ def quiet(text: str) -> None:
     """Report nothing."""
 
 
-class Samples(NamedTuple):
+class GroupedSamples(NamedTuple):
     """Contexts in groups, and the outcomes that followed them."""
 
     contexts: Any  # from `Part.read`, one row per sample
@@ -39,7 +39,7 @@ class Samples(NamedTuple):
     outcome: NDArray  # (n,) int; those of a group count from 0
     weight: NDArray  # (n,) positive
 
-    def of_part(self, k: int) -> Samples:
+    def of_part(self, k: int) -> GroupedSamples:
         """With the contexts of one of the parts that read them."""
         return self._replace(contexts=self.contexts[k])
 
@@ -48,9 +48,9 @@ class Samples(NamedTuple):
         """The weights; None if all are 1."""
         return self.weight if (self.weight != 1.0).any() else None
 
-    def select(self, rows: Any) -> Samples:
+    def select(self, rows: Any) -> GroupedSamples:
         """Some of them."""
-        return Samples(
+        return GroupedSamples(
             take(self.contexts, rows), self.group[rows], self.outcome[rows],
             self.weight[rows],
         )  # fmt: skip
@@ -88,7 +88,7 @@ class LazyTransform:
         self,
         estimator: BackoffClassifier,
         labels: Labels,
-        samples: Samples,
+        samples: GroupedSamples,
         facts: bool,
     ) -> BackoffModel:
         """The model of an estimator of the contexts of the only reader.
@@ -101,7 +101,7 @@ class LazyTransform:
         labels : Labels
             The outcomes, and the ids that the reader gives.
 
-        samples : Samples
+        samples : GroupedSamples
             Outcomes and weights of these contexts.
 
         facts : bool
