@@ -15,7 +15,7 @@ import numpy as np
 
 from .._files import open_there
 from ..context_tree import Pairs
-from ..context_tree._shards import Place, ShardPlaces, level_sizes
+from ..context_tree._shards import LevelSlices, ShardPlaces, level_sizes
 from ..symbols import Labels, need_symbols
 from ._container import ArrayLayout
 from ._native import NATIVE, check_dtype, header_of_labels
@@ -105,7 +105,7 @@ class NativeShard(NamedTuple):
                     file.seek(begin[name] + into.start * part.itemsize)
                     file.write(part.data.cast("B") if part.size else b"")
 
-    def _arrays(self, place: Place) -> Iterator[tuple[str, slice, np.ndarray]]:
+    def _arrays(self, place: LevelSlices) -> Iterator[tuple[str, slice, np.ndarray]]:
         yield from place.arrays(self.pairs)
         child_ptr = self.pairs.tree.child_ptr[place.nodes] + np.int32(place.down)
         yield "child_ptr", place.nodes_into, child_ptr
