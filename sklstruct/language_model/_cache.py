@@ -29,7 +29,7 @@ from ..symbols import join_symbols
 from ..word_classes import WordClustering
 from . import _cache_fit as _fit
 from ._cache_fast import DOCUMENT, SENTENCE, Mixer
-from ._cache_state import CacheSettings, CacheState, Positions, checked_state
+from ._cache_state import CacheSettings, CacheState, ScoredWords, checked_state
 from ._positions import check_text
 from ._predictors import single_state
 
@@ -484,7 +484,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
             state.reset()  # no word follows the last start
         return np.concatenate(scored), lengths
 
-    def _positions(self, text, starts=None) -> Iterator[Positions]:
+    def _positions(self, text, starts=None) -> Iterator[ScoredWords]:
         """The words of a text, a block after the other; at least one block."""
         predictor = self.base_.predictor
         length = predictor.encoder.lengths(text)
@@ -504,7 +504,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         for log_base, token, of_base in blocks:
             words = predictor.encoder.labels.class_of_token[token]
             here = slice(at, at + token.size)
-            yield Positions(words, first[here], log_base, of_base)
+            yield ScoredWords(words, first[here], log_base, of_base)
             at += token.size
 
     def score(self, X: Iterable, y: Any = None) -> float:
@@ -700,7 +700,7 @@ class CacheLM(MetaEstimatorMixin, DensityMixin, BaseEstimator):
         left = int(text.lengths[0])  # the end mark is not read
         for block in self._positions(text):
             arrays = (None if array is None else array[:left] for array in block)
-            cache.read(mixer, Positions(*arrays))
+            cache.read(mixer, ScoredWords(*arrays))
             left = max(0, left - block.words.size)
         return CacheCursor(at, cache, False)
 

@@ -20,7 +20,7 @@ from sklstruct.language_model import (
     _predictors,
 )
 from sklstruct.language_model._cache_fast import SENTENCE, Mixer
-from sklstruct.language_model._cache_state import CacheSettings, Positions
+from sklstruct.language_model._cache_state import CacheSettings, ScoredWords
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import AdditiveLM, WittenBellLM
 from sklstruct.symbols import number_sentences
@@ -691,7 +691,7 @@ def read_words(words, of_base, class_of=(0, 1, 1), **settings):
     first = np.zeros(n, dtype=np.uint8)
     first[0] = SENTENCE
     of_base = np.array(of_base) + np.zeros((n, 2))
-    at = Positions(np.array(words, dtype=np.int32), first, np.zeros(n), of_base)
+    at = ScoredWords(np.array(words, dtype=np.int32), first, np.zeros(n), of_base)
     return np.nan_to_num(state.recall(MIXER, [at]).log_parts[:, 0]), state
 
 
