@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from .._files import open_write
 from ..backoff import count_windows
 from ..context_tree import HistoryColumns
-from ..mixture._transforms import Reader
+from ..mixture._transforms import ContextReader
 from ..symbols import Labels, NumberedText, SentenceEncoder, encode, learn_symbols
 from ..word_classes import ExchangeClustering
 from ..word_classes._counts import count_features, neighbour_ids
@@ -121,7 +121,7 @@ def _column_path(path, k):
 
 
 def write_rows(
-    rows: PartRows, n: int, reader: Reader, depth: int, path: str
+    rows: PartRows, n: int, reader: ContextReader, depth: int, path: str
 ) -> np.ndarray:
     """Write the contexts of a part, sorted by their newest symbol, into files.
 
@@ -136,7 +136,7 @@ def write_rows(
     n : int
         How many of them.
 
-    reader : Reader
+    reader : ContextReader
         Turns windows into contexts.
 
     depth : int

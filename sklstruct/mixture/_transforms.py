@@ -63,14 +63,14 @@ class LazyTransform:
 
     Parameters
     ----------
-    readers : list of Reader
+    readers : list of ContextReader
         One for each matrix of contexts.
 
     X : array-like
         Contexts as the user gives them.
     """
 
-    def __init__(self, readers: list[Reader], X: Any) -> None:
+    def __init__(self, readers: list[ContextReader], X: Any) -> None:
         self.readers, self.X = readers, X
 
     @property
@@ -129,7 +129,7 @@ class LazyTransform:
         return model
 
 
-class Reader:
+class ContextReader:
     """Turns X into the contexts of models: by transformers, then to ids of symbols.
 
     Parameters
@@ -229,13 +229,13 @@ class TransformCache:
         self.text = X  # may be `TextWindows`
         self.X = X.array if isinstance(X, TextWindows) else X
         self.y, self.report = y, report
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, ContextReader] = {}
         self._contexts: dict[int, Any] = {}
         self.clusterings: dict = {}  # for `share_clusterings`
 
     def learn(
         self, steps: list, estimator: BaseEstimator, encodes: bool, padding: Any
-    ) -> Reader:
+    ) -> ContextReader:
         """A reader that is fitted to X, the same one for equal steps."""
         try:
             # Parameters may be arrays, which repr cuts short.
@@ -244,13 +244,13 @@ class TransformCache:
             key = f"reader {len(self._readers)}"
         if key not in self._readers:
             steps = [clone(step) for step in steps]
-            reader = Reader(steps, clone(estimator), encodes, padding)
+            reader = ContextReader(steps, clone(estimator), encodes, padding)
             with share_clusterings(self.clusterings):
                 self._contexts[id(reader)] = reader.learn(self.X, self.y)
             self._readers[key] = reader
         return self._readers[key]
 
-    def read(self, reader: Reader) -> Any:
+    def read(self, reader: ContextReader) -> Any:
         """The contexts that a reader makes of X; those of `learn` may be a
         `LazyTransform`."""
         if id(reader) not in self._contexts:
