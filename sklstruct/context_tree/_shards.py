@@ -3,8 +3,8 @@
 A context is read from its newest symbol to its oldest. In this order, in which a
 context comes before all longer ones that end in it, the contexts from one `Prefix` to
 another are a shard. In the canonical order of a tree they are one range of nodes, and
-of pairs, on every level: cutting takes slices (`Run.range`), and joining concatenates
-them.
+of pairs, on every level: cutting takes slices (`SortedRun.range`), and joining
+concatenates them.
 
 A shard also has the nodes above its own: the root, and where a branch is divided, the
 contexts with which its first prefix begins. They belong to earlier shards and are
