@@ -38,7 +38,7 @@ from ._descent import descend
 from ._graph import FactorGraph
 from ._inference import BlockInference, refuse_loops
 from ._pack import Packed, WeightLayout, check_graphs, unpacked
-from ._paths import Tree
+from ._paths import InstanceTree
 from ._predictor import (
     ATTRIBUTES,
     GraphPredictor,
@@ -481,7 +481,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
         k = check_count("k", k, 1)
 
         def best(infer: BlockInference, i: int, log_z: float) -> list:
-            found = Tree(infer, i, np.maximum).n_best(k)
+            found = InstanceTree(infer, i, np.maximum).n_best(k)
             return [(state, score - log_z) for state, score in found]
 
         graphs, every = self._of_trees(X, given, best)
@@ -530,7 +530,7 @@ class ConditionalRandomField(CallbackSupportMixin, GraphPredictor):
 
         def draw(infer: BlockInference, i: int, log_z: float) -> np.ndarray:
             rng = np.random.RandomState(seeds[infer.block.first + i])
-            tree = Tree(infer, i, np.logaddexp)
+            tree = InstanceTree(infer, i, np.logaddexp)
             check_draws(n_samples, len(tree.order))
             return tree.sample(n_samples, rng)
 
