@@ -190,7 +190,7 @@ def cursor_of(window):
     return found
 
 
-cdef class Words:
+cdef class WordReader:
     """Reads one word after a state.
 
     Parameters
