@@ -167,7 +167,7 @@ def write_rows(
     return sizes[1:]
 
 
-class Piece(NamedTuple):
+class PartSlice(NamedTuple):
     """The samples of a shard in the files of a part."""
 
     path: str
@@ -176,7 +176,7 @@ class Piece(NamedTuple):
 
 
 def count_shard(
-    pieces: list[Piece],
+    pieces: list[PartSlice],
     totals: np.ndarray,
     n_symbols: int,
     depth: int,
@@ -186,7 +186,7 @@ def count_shard(
 
     Parameters
     ----------
-    pieces : list of Piece
+    pieces : list of PartSlice
         Its samples.
 
     totals : int64 ndarray of shape (n_classes,)

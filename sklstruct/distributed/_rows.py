@@ -163,12 +163,12 @@ class RowShards:
             sizes += cluster.result(future)
         newest = np.arange(n_symbols)[:, np.newaxis]
         self.bounds = shard_bounds(newest, sizes, n_shards, n_symbols)
-        self._pieces: list[list[tasks.Piece]] = [[] for _ in self.bounds]
+        self._pieces: list[list[tasks.PartSlice]] = [[] for _ in self.bounds]
         for path, future in zip(paths, written):
             start = np.concatenate([[0], np.cumsum(cluster.result(future))])
             for pieces, (first, last) in zip(self._pieces, self.bounds):
                 a, b = (start[prefix[0] if prefix else 0] for prefix in (first, last))
-                piece = tasks.Piece(path, int(a), int(b))
+                piece = tasks.PartSlice(path, int(a), int(b))
                 pieces.append(piece)
 
     def shard(self, k: int) -> tuple[Callable[..., ShardCounts], list]:
