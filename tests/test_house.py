@@ -562,6 +562,23 @@ def classes_with_addresses():
     }
 
 
+def class_names():
+    """A name is the name of one class; `compat` has the names of other libraries."""
+    found = {}
+    for name, tree in sources().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and room(name) != "compat":
+                found.setdefault(node.name, []).append((name, node.lineno))
+    for name, lines in kernels().items():
+        for number, line in enumerate(lines, 1):
+            match = re.match(r"cdef class (\w+)\b.*:$", line)
+            if match and name.endswith(".pyx"):
+                found.setdefault(match[1], []).append((name, number))
+    for cls, places in found.items():
+        for name, line in places[1:]:
+            yield name, line, f"{cls} is also a class of {places[0][0]}"
+
+
 def plain_words():
     """Comments, docstrings, messages and pages are plain English, names are terms."""
     kinds = ["sklstruct/**/*", "examples/*.py", "docs/**/*.rst", "README.md"]
@@ -627,6 +644,7 @@ RULES = [
     public_names,
     one_largest_id,
     lazy_faces,
+    class_names,
     plain_words,
     values_in_examples,
     kept_addresses,
