@@ -450,7 +450,8 @@ cdef class Counts:
             if not self.shape.rate[k] > 0:
                 rows[k] = -1
 
-    cdef void _set_scores(self, const TextCursor *r, const double *of_base) noexcept nogil:
+    cdef void _set_scores(self, const TextCursor *r,
+                          const double *of_base) noexcept nogil:
         """`score` and `proba`; of_base: P of each class in the base."""
         cdef int32_t[3] rows
         cdef int32_t c, k, n = self.shape.n_groups
