@@ -285,10 +285,10 @@ def test_probabilities_of_all_classes(asked):
 
 def test_facts_have_two_columns_a_tree(asked):
     model, at, rows = asked
-    facts = model.facts(at)
-    assert facts.shape == (len(rows), 2 * len(model.fact_depths))
-    for k, depth in enumerate(model.fact_depths):
-        assert (0 <= facts[:, 2 * k]).all() and (facts[:, 2 * k] <= depth).all()
+    features = model.gate_features(at)
+    assert features.shape == (len(rows), 2 * len(model.gate_depths))
+    for k, depth in enumerate(model.gate_depths):
+        assert (0 <= features[:, 2 * k]).all() and (features[:, 2 * k] <= depth).all()
 
 
 def test_no_rows(asked):

@@ -186,7 +186,7 @@ def fit_shard(
     counted: Counted,
     keep: Keep,
     report: Report,
-    facts: bool = False,
+    for_gate: bool = False,
 ) -> ShardModel:
     """The part of the model that belongs to a shard.
 
@@ -213,7 +213,7 @@ def fit_shard(
         Called with (iteration, objective, optimality) after each iteration; True stops
         the fit.
 
-    facts : bool, default=False
+    for_gate : bool, default=False
         Whether the weight of the samples in each context is wanted.
 
     Returns
@@ -222,7 +222,7 @@ def fit_shard(
         Numbers beside the pairs and the nodes, and fitted attributes.
     """
     how, weight = FITS[type(estimator)], None
-    if facts:
+    if for_gate:
         weight = single_precision(shard.node_sums(counted.count))
     of_shard = replace(counted, pairs=shard)
     pairs, log_prob, log_backoff = how.fit(estimator, of_shard, keep, report)

@@ -280,11 +280,11 @@ class RowsContexts:
         estimator: BackoffClassifier,
         labels: Labels,
         samples: GroupedSamples | None,
-        facts: bool,
+        for_gate: bool,
     ) -> BackoffModel:
         """As `Unread.fit_model`, on the workers."""
         shards = self.shards(estimator)
-        driver = ShardDriver(shards, for_workers(estimator), facts=facts)
+        driver = ShardDriver(shards, for_workers(estimator), for_gate=for_gate)
         try:
             with sharded_fit(estimator).reporting(estimator) as report:
                 notes = driver.run(report)

@@ -408,7 +408,7 @@ class ShardFit:
     room : float
         Bytes of the shards that a worker has in memory at once.
 
-    facts : bool, default=False
+    for_gate : bool, default=False
         Whether the model has the weight of the samples in each context.
     """
 
@@ -422,7 +422,7 @@ class ShardFit:
         checkpoint: tuple[str, int | None] | None,
         wanted: dict[str, str],
         room: float,
-        facts: bool = False,
+        for_gate: bool = False,
     ) -> None:
         here = versions()
         if here != wanted:
@@ -445,7 +445,7 @@ class ShardFit:
             counted, model = counts.load(), clone(estimator)
             # The number of levels of the whole tree is given.
             pairs = PairShard(counted.pairs, bounds, meeting.given, meeting)
-            return fit_shard(model, pairs, counted, keep, meeting.report, facts)
+            return fit_shard(model, pairs, counted, keep, meeting.report, for_gate)
 
         self._run = run
         self._lockstep: Lockstep | None = None

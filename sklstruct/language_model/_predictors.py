@@ -59,7 +59,7 @@ class WindowModel(Distribution):
     def __init__(self, predictor: TextPredictor) -> None:
         self.predictor = predictor
         self.n_classes = predictor.distribution.n_classes
-        self.fact_depths = predictor.distribution.fact_depths
+        self.gate_depths = predictor.distribution.gate_depths
 
     def as_tokens(self, at: TextWindows) -> tuple[Model, NDArray, NDArray]:
         """As `Distribution.as_tokens`."""

@@ -56,9 +56,9 @@ class JointTrees(CheckedState, Distribution):
     ) -> None:
         self.trees = trees
         self.n_classes = pairs[0].n_classes
-        # Facts of the first tree only: each other one adds some twenty columns to a
-        # gate, for little gain.
-        self.fact_depths = (trees[0].max_depth,)
+        # Gate features of the first tree only: each other tree adds some twenty columns
+        # to a gate, for little gain.
+        self.gate_depths = (trees[0].max_depth,)
         self.first = np.cumsum([0] + [tree.n_nodes for tree in trees])
         self.parent = _parents(trees, self.first)
         sizes, target = [], []

@@ -94,7 +94,7 @@ class ModelClassifier(
     distribution_: Distribution
 
     @abstractmethod
-    def __sklstruct_part__(self, classes: np.ndarray, facts: bool) -> Part:
+    def __sklstruct_part__(self, classes: np.ndarray, for_gate: bool) -> Part:
         """The part that this estimator, not fitted, is."""
 
     def _fitted(self):

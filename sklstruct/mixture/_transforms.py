@@ -89,7 +89,7 @@ class LazyTransform:
         estimator: BackoffClassifier,
         labels: Labels,
         samples: GroupedSamples,
-        facts: bool,
+        for_gate: bool,
     ) -> BackoffModel:
         """The model of an estimator of the contexts of the only reader.
 
@@ -104,7 +104,7 @@ class LazyTransform:
         samples : GroupedSamples
             Outcomes and weights of these contexts.
 
-        facts : bool
+        for_gate : bool
             Whether the model gets the training weight of its nodes.
         """
         (columns,) = self
@@ -118,11 +118,11 @@ class LazyTransform:
         counted = count_windows(windows, samples.outcome, labels, **options)
         del windows
         whole, weight = counted.all_counts, None
-        if facts:
+        if for_gate:
             weight = single_precision(whole.pairs.node_sums(whole.count))
         estimator.fit_counted(counted, overwrite=True)
         model = estimator.backoff_model_
-        if facts:
+        if for_gate:
             if model.tree is not whole.pairs.tree:
                 weight = weight_at(model, columns, samples.weight)
             model.node_weight = weight
