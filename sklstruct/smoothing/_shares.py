@@ -100,10 +100,10 @@ def hand_down(
     pairs : Pairs
         Over a trie.
 
-    own : float64 ndarray of shape (n_pairs,)
+    discounted : float64 ndarray of shape (n_pairs,)
         Mass that each context keeps for each of its classes.
 
-    held : float64 ndarray of shape (n_nodes,)
+    backoff_mass : float64 ndarray of shape (n_nodes,)
         Mass that each context holds back.
 
     root : float64 ndarray of shape (n_classes,)
@@ -135,7 +135,7 @@ def hand_down(
 def logarithms(
     proba: np.ndarray, backoff_mass: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(log_prob, log_backoff), written into the probabilities and the masses held."""
+    """(log_prob, log_backoff), written into the probabilities and the masses."""
     backoff_mass[0] = 1.0  # every class has a pair at the root
     # Weights of 1e-160 and the like underflow when they are squared.
     np.maximum(proba, np.finfo(np.float64).tiny, out=proba)
