@@ -633,8 +633,8 @@ def test_logistic_loss_is_tried_where_training_samples_contradict(monkeypatch):
 def test_trial_that_is_the_whole_fit(threshold, noise, monkeypatch):
     """The fit of the chosen loss continues its trial, as if it had been named."""
     if noise:
-        monkeypatch.setattr(_trial, "_WORTH", {"log_loss": -1.0})
-        monkeypatch.setattr(_trial, "_NATS", -1.0)
+        monkeypatch.setattr(_trial, "_RELATIVE_MARGIN", {"log_loss": -1.0})
+        monkeypatch.setattr(_trial, "_LEAST_MARGIN", -1.0)
     X, y = text(n=900)
     rng = np.random.default_rng(0)
     y = np.where(rng.random(y.size) < noise, rng.integers(0, 7, y.size), y)

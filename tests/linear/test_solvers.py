@@ -392,8 +392,8 @@ def test_large_columns_do_not_hide_small_ones(kind):
 
 
 def test_the_loss_that_auto_chooses_is_fitted_as_if_it_was_named(monkeypatch):
-    monkeypatch.setattr(_trial, "_WORTH", {"log_loss": -1.0})
-    monkeypatch.setattr(_trial, "_NATS", -1.0)
+    monkeypatch.setattr(_trial, "_RELATIVE_MARGIN", {"log_loss": -1.0})
+    monkeypatch.setattr(_trial, "_LEAST_MARGIN", -1.0)
     X, y = digits(1700)
     rng = np.random.default_rng(0)
     y = np.where(rng.random(y.size) < 0.2, rng.integers(0, 10, y.size), y)
