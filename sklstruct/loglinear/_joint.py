@@ -39,7 +39,7 @@ from ..backoff import (
 )
 from ..context_tree import ContextTree, Pairs, read_windows
 from ..symbols import Labels, encode, learn_symbols
-from ..word_classes._refiner import share_clusterings
+from ..word_classes._refiner import clustering_cache
 from ._fit import LARGEST
 from ._gap import warn_of_end
 from ._joint_model import JointObjective, JointTrees, OutcomeRows
@@ -279,7 +279,7 @@ class JointLogLinear(
             for step in steps:
                 made, symbols = ids, self._symbols
                 if step is not None:
-                    with share_clusterings(fitted):
+                    with clustering_cache(fitted):
                         step = clone(step).fit(X, target)
                     made = _windows(step.transform(X), step)
                     symbols = learn_symbols(made, -1)

@@ -21,9 +21,9 @@ from ..symbols import Labels
 from ..taxonomy import Forest, Taxonomy, as_taxonomy
 from ..word_classes import ExchangeClustering
 from ..word_classes._refiner import (
+    clustering_cache,
     clustering_key,
     fit_clustering,
-    share_clusterings,
 )
 from ._base import ModelClassifier
 from ._history import LEAST, find_concentrations, history_of
@@ -76,7 +76,7 @@ class FactoredPart(ComposedPart):
         self.reads_history |= concentration is not None
 
     def learn(self, reading: TransformCache) -> Any:
-        with share_clusterings(reading.clusterings):
+        with clustering_cache(reading.clusterings):
             self.taxonomy = group_words(
                 self.taxonomy, reading.X, reading.y, self.classes
             )

@@ -40,7 +40,7 @@ from ..backoff._trees_fast import Backoff
 from ..loglinear import JointLogLinear
 from ..symbols import Labels
 from ..word_classes import ContextRefiner
-from ..word_classes._refiner import fit_clusterings, share_clusterings
+from ..word_classes._refiner import clustering_cache, fit_clusterings
 from ._models import UniformModel
 from ._sources import TokenSources
 from ._transforms import (
@@ -214,7 +214,7 @@ class JointPart(Part):
         estimator = self.estimator
         paths, self.readers = estimator.read_paths(), []
         refiners = [step for step in paths if isinstance(step, ContextRefiner)]
-        with share_clusterings(reading.clusterings):
+        with clustering_cache(reading.clusterings):
             fit_clusterings(refiners, reading.X, reading.y, estimator.n_jobs)
         for step in paths:
             steps = [] if step is None else [step]

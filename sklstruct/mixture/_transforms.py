@@ -24,7 +24,7 @@ from ..context_tree import HistoryColumns, check_windows, read_windows
 from ..symbols import Labels, TextWindows, learn_symbols
 from ..symbols._encoding import SymbolIndex
 from ..word_classes import ContextRefiner
-from ..word_classes._refiner import share_clusterings
+from ..word_classes._refiner import clustering_cache
 
 
 def quiet(text: str) -> None:
@@ -231,7 +231,7 @@ class TransformCache:
         self.y, self.report = y, report
         self._readers: dict[str, ContextReader] = {}
         self._contexts: dict[int, Any] = {}
-        self.clusterings: dict = {}  # for `share_clusterings`
+        self.clusterings: dict = {}  # for `clustering_cache`
 
     def learn(
         self, steps: list, estimator: BaseEstimator, encodes: bool, padding: Any
@@ -245,7 +245,7 @@ class TransformCache:
         if key not in self._readers:
             steps = [clone(step) for step in steps]
             reader = ContextReader(steps, clone(estimator), encodes, padding)
-            with share_clusterings(self.clusterings):
+            with clustering_cache(self.clusterings):
                 self._contexts[id(reader)] = reader.learn(self.X, self.y)
             self._readers[key] = reader
         return self._readers[key]

@@ -36,7 +36,7 @@ PATHS = {
     "short": "c50(1) w(1) c50(2) w(2) c50(3) c50(4)",
     "long": "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) c20(3) c50(4)",
 }
-# Clusterings that refiners share inside of `share_clusterings`.
+# Clusterings that refiners share inside of `clustering_cache`.
 _shared: ContextVar[dict | None] = ContextVar("shared clusterings", default=None)
 
 _STEP = re.compile(r"(?:c([1-9]\d*)|(w))\(([1-9]\d*)\)")
@@ -409,7 +409,7 @@ def _parse(text):
 
 
 @contextmanager
-def share_clusterings(fitted: dict) -> Iterator[None]:
+def clustering_cache(fitted: dict) -> Iterator[None]:
     """Context in which `fit_clustering` fits equal clusterings once.
 
     Parameters
@@ -463,7 +463,7 @@ def fit_clusterings(
 ) -> None:
     """Fit the clusterings of several refiners, in threads, before these are fitted.
 
-    For a context of `share_clusterings`, in which `fit_clustering` finds them.
+    For a context of `clustering_cache`, in which `fit_clustering` finds them.
     """
     todo: dict = {}
     for refiner in refiners:
