@@ -39,7 +39,7 @@ class Fitted(NamedTuple):
     log_backoff: np.ndarray  # (n_nodes,)
     # (n_nodes counted,) int32: the model's node for each counted node, -1 for none;
     # None: the nodes are the same.
-    place: np.ndarray | None = None
+    new_index: np.ndarray | None = None
     zero_weight: np.ndarray | None = None  # as of `BackoffModel`
 
 
