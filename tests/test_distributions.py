@@ -1,4 +1,4 @@
-"""What every `Distribution` promises, for all of its subclasses.
+"""The promises of every `Distribution`, for all of its subclasses.
 
 A subclass that is new needs an entry in MADE: a function that gives a model and what
 it looks up, at least 20 rows of it.
@@ -95,7 +95,7 @@ def truncated(X, y):
 
 
 def wider(X, y):
-    # Classes 4 and 5 are no words of the model, and share its 3 with 6.
+    # Classes 4 and 5 are not words of the model, and share its 3 with 6.
     fitted = KneserNeyLM(discount=0.6, padding=-1, classes=np.arange(4)).fit(
         X, np.minimum(y, 3)
     )

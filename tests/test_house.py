@@ -260,7 +260,7 @@ def relative_imports():
 
 
 def shared_names():
-    """What two files share has no leading underscore; modules may have one."""
+    """A name that two files share has no leading underscore; modules may have one."""
     for name, line, source, objects in imports():
         if source == "_compat.py":  # scikit-learn's private names, under those names
             continue
@@ -358,7 +358,7 @@ def annotations():
 
 
 def faces():
-    """What three packages import from another stands in the face of that one."""
+    """A name that three packages import is in the face of its package."""
     places = {}
     for name, line, source, objects in imports():
         if source and source.count("/") and not source.endswith("/__init__.py"):
@@ -581,12 +581,14 @@ def class_names():
 
 def plain_words():
     """Comments, docstrings, messages and pages are plain English, names are terms."""
-    kinds = ["sklstruct/**/*", "examples/*.py", "docs/**/*.rst", "README.md"]
+    kinds = ["sklstruct/**/*", "examples/*.py", "docs/**/*", "README.md"]
+    kinds += ["tests/**/*", "benchmarks/*.py", "packaging/**/*.md", "CONTRIBUTING.md"]
     suffixes = (".py", ".pyx", ".pxd", ".h", ".rst", ".md")
     for path in sorted({path for kind in kinds for path in ROOT.glob(kind)}):
         name = path.relative_to(ROOT).as_posix()
         made = name.startswith(("docs/auto_examples", "docs/generated"))  # by Sphinx
-        if path.suffix in suffixes and not made:
+        listed = name == "tests/_prose.py"  # the list of phrases
+        if path.suffix in suffixes and not made and not listed:
             for line, what in hits(path):
                 yield name, line, what
 

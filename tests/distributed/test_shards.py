@@ -397,8 +397,8 @@ def test_fits_that_take_turns(room, hits, monkeypatch):
     """Four fits: as many as fit are in memory, and stay there for their next turn."""
     monkeypatch.setattr(_tasks, "_in_memory", [])
     files, found = [Pages() for _ in range(4)], 0
-    for turn in range(20):
-        file = files[turn % 4]
+    for round_ in range(20):
+        file = files[round_ % 4]
         found += file.inside
         file.inside = True
         _tasks.make_room(file, room)

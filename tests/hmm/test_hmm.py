@@ -1006,7 +1006,7 @@ def plain_bounds(text):
             if words[-1] in labels.classes:
                 target = labels.encode_targets(np.array(words[-1:], dtype=object))
                 arc = arcs.get((node(words[:-1]), int(target[0])), -1)
-            # A word that is no context symbol would be read as the unknown one.
+            # A word that is not a context symbol would be read as the unknown one.
             if len(words) <= automaton.max_depth and set(words) <= symbols:
                 own = node(words)
             mf = automaton.arc_max[arc] / np.log(10) if arc >= 0 else float(first)

@@ -131,8 +131,8 @@ def test_penalty_of_intercepts_by_finite_differences(constant, monkeypatch):
             low, mid, high = value(w - step), value(w), value(w + step)
             assert min(low, high) > mid - 1e-10 * abs(mid)
             # the derivative, in units of the root of the second one
-            bend = high - 2 * mid + low
-            assert abs(high - low) < 2e-2 * bend + 1e-10 * abs(mid)
+            curvature = high - 2 * mid + low
+            assert abs(high - low) < 2e-2 * curvature + 1e-10 * abs(mid)
 
 
 def test_weights_are_repetitions():

@@ -57,7 +57,7 @@ def estimator(**settings):
 
 
 class Killed(BaseException):
-    """What ends a fit in the middle."""
+    """The end of a fit in the middle."""
 
 
 def data(seed=0):
