@@ -643,9 +643,7 @@ def test_metrics_of_other_libraries():
 
 def test_guess_by_a_classifier():
     X, y = toy(200)
-    emission = SuffixEmission(
-        guess="logistic", shrinkage=0, min_proba=0, max_count=10**6
-    )
+    emission = SuffixEmission(guess="logistic", min_proba=0, max_count=10**6)
     tagger = HighOrderHMM(2, emission=emission).fit(X, y)
     fitted = tagger.emission_
     ids, factor = fitted.candidates([["n9"]])[0][0]
@@ -664,7 +662,7 @@ def test_guess_by_a_classifier():
     few = SuffixEmission(max_count=1).fit([["a", "a", "a"]], [np.array([0, 1, 1])], 2)
     assert few.guess_ is None
     np.testing.assert_allclose(few.candidates([["b"]])[0][0][1], 0.0, atol=1e-15)
-    # Known words are left alone without shrinkage.
+    # Words that are not rare keep the labels that they were seen with.
     assert fitted.candidates([["b"]])[0][0][0].tolist() == [0, 1]
 
 

@@ -113,7 +113,7 @@ def test_cross_validation_and_search():
     assert 0.5 < search.best_score_ <= 1
     search = GridSearchCV(
         HighOrderHMM(emission=SuffixEmission()),
-        {"emission__shrinkage": [0, 2], "emission__max_count": [1, 5]},
+        {"emission__min_proba": [0, 0.01], "emission__max_count": [1, 5]},
         cv=3,
     ).fit(X, y)
     assert search.score(X, y) > 0.5
@@ -238,7 +238,7 @@ def test_classifier_as_emission():
 def test_suffix_emission_sums():
     X, y = toy()
     ids = [np.array(["DNVA".index(t) for t in row]) for row in y]
-    emission = SuffixEmission(min_proba=0, shrinkage=0).fit(X, ids, 4)
+    emission = SuffixEmission(min_proba=0).fit(X, ids, 4)
     # p(o | y) P(y) = P(y | o) sums to 1 over the labels, known word or not.
     prior = emission.label_counts_ / emission.label_counts_.sum()
     for word in ("d0", "zz1", "Upper", "n-9", ""):
