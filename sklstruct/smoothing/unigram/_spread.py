@@ -100,7 +100,11 @@ class GraphSpreadUnigram(UnigramSmoother):
             share = unseen.astype(np.float64)
         else:
             graph = read_graph(self.graph, counts, self.classes_)
-            share = graph.normalized((~unseen).astype(np.float64), 0.0, 1)
+            per_link = np.zeros(counts.size)
+            np.divide(
+                1.0, graph.degree, out=per_link, where=~unseen & (graph.degree > 0)
+            )
+            share = graph.matrix @ per_link
             share[~unseen] = 0.0
         self.reached_ = int(np.count_nonzero(share))
         if self.reached_:
