@@ -16,8 +16,8 @@ A program is two functions and one line::
     if __name__ == "__main__":
         main(cases, run)
 
-`main` gives every program the same arguments (``--help``), runs each case in a process
-of its own, so that the peak memory is the case's and one failure is not the end,
+`main` gives every program the same arguments (``--help``), runs each case in its
+own process, so that the peak memory is the case's and one failure is not the end,
 prints a table, and with ``--out`` writes the results after every case. The tables of
 the documentation are made from such files (``docs/benchmarks/results``).
 
@@ -93,7 +93,7 @@ def wikitext(split: str) -> list[list[str]]:
 
 
 def spoken_sentences(split: str, word_of: Callable[[str], Any]) -> Iterator[list]:
-    """What stands before each full stop of WikiText-2, without punctuation.
+    """The words before each full stop of WikiText-2, without punctuation.
 
     word_of: the symbol of a word; that of ``<unk>`` is asked for as well.
     """
@@ -423,7 +423,7 @@ def _send(run: Callable[[Case], Figures], case: Case, pipe: Any) -> None:
 
 def measure_apart(run: Callable[[Case], Figures], case: Case) -> dict[str, Any]:
     """`measure` in a child process."""
-    # A fork keeps the imports; this process has started no threads of its own.
+    # A fork keeps the imports; this process has not started a thread.
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(duplex=False)
     child = context.Process(target=_send, args=(run, case, send))

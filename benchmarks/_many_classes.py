@@ -202,7 +202,7 @@ def gaussian_hierarchy(n_classes, per_class, d, levels):
 
 
 GRID = (0.01, 0.1, 1.0, 10.0, 100.0)
-# Where a fit takes minutes: what the first splits chose, and its neighbours.
+# For fits that take minutes: the choice of the first splits, and its neighbours.
 GRIDS = {
     "words": (0.01, 0.03, 0.1),
     "words_d300": (0.01, 0.03, 0.1),

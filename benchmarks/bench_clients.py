@@ -18,8 +18,8 @@ words are scored by ``sklstruct query`` from our file and by KenLM's ``query`` f
 KenLM's, and all scores are compared; then the validation text is scored by
 ``score_many``, and by calls of KenLM's ``score``.
 
-`train` is the command ``sklstruct lmplz -o 5`` from a text file to an ARPA file, a
-process of its own with start-up and imports, and KenLM's ``lmplz`` beside it with
+`train` is the command ``sklstruct lmplz -o 5`` from a text file to an ARPA file, in
+its own process with start-up and imports, and KenLM's ``lmplz`` beside it with
 ``-S 1G`` and as it is called without; `SKLSTRUCT_TEXT` is the large text. All run in
 turns on one core, with the least seconds of each. `mix` is ``sklstruct mix`` of the
 trigram models of the two halves of WikiText-2, words in one of them or in both.

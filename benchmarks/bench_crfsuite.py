@@ -4,7 +4,7 @@
     PROBABLEPEOPLE_SOURCE=... python benchmarks/bench_crfsuite.py --peer --out FILE
 
 The variables name checkouts of the repositories: two with test suites, two with
-addresses and names. A `judge` runs twice, in processes of their own: with
+addresses and names. A `judge` runs twice, each time in its own process: with
 python-crfsuite, and with `sklstruct.compat.pycrfsuite.install()`.
 
 - Suites: `cases` are the tests that pass with python-crfsuite, `differences` those that

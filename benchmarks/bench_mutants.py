@@ -127,7 +127,7 @@ def changed(node: ast.AST) -> list[ast.AST]:
 
 
 def is_words(node: ast.AST) -> bool:
-    """What only people and type checkers read."""
+    """Whether only people and type checkers read the node."""
     if isinstance(node, ast.FunctionDef):
         return any(ast.unparse(name) == "overload" for name in node.decorator_list)
     if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.AnnAssign):
@@ -290,8 +290,8 @@ class Here:
 
 
 def run_tests(scratch: Path, files: list[str]) -> tuple[str, str]:
-    """What came of the tests against the copy, "passed" or "failed" or another, and the
-    last test.
+    """The outcome of the tests against the copy, "passed" or "failed" or another, and
+    the last test.
 
     A fork of this process, which has imported what the tests need but the package.
     """
@@ -369,7 +369,7 @@ def run(case):
             name = path.relative_to(ROOT)
             (scratch / name).write_text(text, encoding="utf-8")
             if suffix == ".pyx" and not compiled(scratch, scratch / name):
-                continue  # no mutant: it is no program
+                continue  # not a mutant: it does not compile
             # Tests of the module's own name first: they are likely to fail.
             stem = path.stem.strip("_").removesuffix("_fast")
             first = sorted(files, key=lambda f: stem not in f)

@@ -3,7 +3,7 @@
     SKLSTRUCT_DATA=... KENLM_BIN=build/bin python benchmarks/bench_programs.py --peer
 
 A case is a program of others, asked for by name: ``--peer pyctcdecode monocleaner``.
-Each is run twice on one model of WikiText-2, in processes of their own: with
+Each is run twice on one model of WikiText-2, each time in its own process: with
 ``sklstruct.compat.kenlm.install()`` and our three commands on the ``PATH``, and with
 KenLM's module and its programs, which `KENLM_BIN` names. `result` compares what came
 out. Programs that only read files have one run, on files that we wrote, and their
@@ -285,7 +285,7 @@ PROGRAMS = {
 
 
 def answer(function, who, files, pipe):
-    """What a program gives in this process, with our module or with KenLM's."""
+    """The output of a program in this process, with our module or with KenLM's."""
     try:
         if who == "sklstruct":
             from sklstruct.compat import kenlm
@@ -319,7 +319,7 @@ def flat(value):
 
 
 def compared(ours, theirs):
-    """What two runs have in common."""
+    """The results that two runs have in common."""
     a, b = flat(ours), flat(theirs)
     if a == b:
         return "equal"

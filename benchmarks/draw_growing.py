@@ -26,7 +26,7 @@ MODELS = {
     "Kneser-Ney": ("Kneser-Ney, whole", "k", "*"),
 }
 PANELS = {
-    "objective": "log-loss of the training text, nats a word",
+    "objective": "log-loss of the training text, nats per word",
     "test": "test perplexity",
 }
 

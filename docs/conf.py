@@ -86,7 +86,7 @@ def write(path, text):
         path.write_text(text, encoding="utf-8")
 
 
-# The gallery gets a folder of its own with the pages (plot_*.py) in groups, and their
+# The gallery gets its own folder with the pages (plot_*.py) in groups, and their
 # headers, so that examples/ holds programs alone, which may also run for minutes.
 GROUPS = {  # folder -> (title, sentence, words that a page's name may hold)
     "language_models": (
@@ -182,7 +182,7 @@ def check_api_page(app):
         found = re.match(r"(?:   |\.\. data:: )([A-Za-z]\w*)$", line)
         if found:
             listed.add(f"{module}.{found[1]}")
-            if line.startswith(" "):  # in an autosummary: a page of its own
+            if line.startswith(" "):  # in an autosummary: has its own page
                 pages.add(f"{module}.{found[1]}")
     for name in public_packages():
         for public in getattr(import_module(name), "__all__", ()):

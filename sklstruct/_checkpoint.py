@@ -178,8 +178,8 @@ class Checkpoint(BaseEstimator):
         check_writable(os.path.join(path, "fit"), name="checkpoint")
 
 
-class FitKeeper:
-    """Base of the keepers, which read and write the state of a fit; it stores nothing.
+class StateStore:
+    """Base of the stores, which read and write the state of a fit; it stores nothing.
 
     Attributes
     ----------
@@ -221,23 +221,23 @@ class FitKeeper:
     def finish(self, **result: Any) -> None:
         """Store the result of the finished fit."""
 
-    def __enter__(self) -> FitKeeper:
+    def __enter__(self) -> StateStore:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """End the fit, or a part of it."""
 
 
-NO_KEEPER = FitKeeper()
+NO_STORE = StateStore()
 
 
-class PartKeeper(FitKeeper):
-    """The keeper of one part of a fit; its file holds the state of the whole fit too.
+class PartStore(StateStore):
+    """The store of one part of a fit; its file holds the state of the whole fit too.
 
     Parameters
     ----------
-    keeper : FitKeeper
-        The keeper of the whole fit.
+    store : StateStore
+        The store of the whole fit.
 
     whole : dict
         State of the whole fit, which does not change while the part runs.
@@ -246,17 +246,17 @@ class PartKeeper(FitKeeper):
         State of the part from an earlier run; empty if the part had not started.
     """
 
-    def __init__(self, keeper: FitKeeper, whole: State, part: State) -> None:
-        self._keeper, self._whole, self._part = keeper, whole, part
+    def __init__(self, store: StateStore, whole: State, part: State) -> None:
+        self._store, self._whole, self._part = store, whole, part
 
     def load(self, like: State | None = None) -> State | None:
         return self.checked(self._part, like or {}) if self._part else None
 
     def save(self, **state: Any) -> None:
-        self._keeper.save(**join_part(self._whole, state))
+        self._store.save(**join_part(self._whole, state))
 
     def damaged(self, why: object) -> ValueError:
-        return self._keeper.damaged(why)
+        return self._store.damaged(why)
 
 
 def join_part(whole: State, part: State) -> State:
@@ -271,7 +271,7 @@ def split_part(state: State) -> tuple[State, State]:
     return whole, {k.removeprefix(_PART): value for k, value in part.items()}
 
 
-class Keeper(FitKeeper):
+class FileStore(StateStore):
     """Reads and writes the checkpoints of one fit.
 
     Parameters

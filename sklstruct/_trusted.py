@@ -80,7 +80,7 @@ TRUSTED_TYPES = tuple(
             "sklstruct.loglinear._joint_model.JointTrees",
             "sklstruct.mixture._models.FactoredModel",
             "sklstruct.mixture._models.MixtureModel",
-            "sklstruct.mixture._transforms.Reader",
+            "sklstruct.mixture._transforms.ContextReader",
             "sklstruct.symbols._labels.Labels",
             "sklstruct.taxonomy._forest.Forest",
             "sklstruct.taxonomy._taxonomy.Taxonomy",

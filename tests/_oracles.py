@@ -1,4 +1,4 @@
-"""What the tests share: random data, and readable twins of the definitions.
+"""Shared by the tests: random data, and readable twins of the definitions.
 
 A twin is written for reading, in plain Python or dense numpy, and knows nothing of the
 package's internals; a test compares the two.

@@ -82,7 +82,7 @@ def _separable(penalty, w, groups):
 
 
 def dense_groups(problem, lam=0.4, depth_weight=1.3):
-    """What `definition` is written in, of a trie: ``subtree[q]`` the pairs at and below
+    """The terms of `definition` for a trie: ``subtree[q]`` the pairs at and below
     pair q, ``context[n]`` the pairs of node n, ``strength[q]`` and ``depth[q]``,
     ``adjusted[q]`` the adjusted count of the pair."""
     parent = problem.pair_parent

@@ -3,7 +3,7 @@
 Each array of the pickle of every public estimator is replaced in turn: by a shorter and
 a longer one, one of another type or shape, by entries that lead elsewhere, by NaN. Then
 the pickle is loaded and asked everything. An exception or an answer is right. This
-file runs itself in a child process, which does each of them in a fork of its own.
+file runs itself in a child process, which does each of them in its own fork.
 """
 
 import io

@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def files(folder):
-    """What the commands print, by command; their files are in the folder."""
+    """The output of the commands, by command; their files are in the folder."""
     found = {}
     for command in ours("Commands"):
         words = command.split()

@@ -1,4 +1,4 @@
-"""What every `Distribution` promises, for all of its subclasses.
+"""The promises of every `Distribution`, for all of its subclasses.
 
 A subclass that is new needs an entry in MADE: a function that gives a model and what
 it looks up, at least 20 rows of it.
@@ -95,7 +95,7 @@ def truncated(X, y):
 
 
 def wider(X, y):
-    # Classes 4 and 5 are no words of the model, and share its 3 with 6.
+    # Classes 4 and 5 are not words of the model, and share its 3 with 6.
     fitted = KneserNeyLM(discount=0.6, padding=-1, classes=np.arange(4)).fit(
         X, np.minimum(y, 3)
     )
@@ -285,10 +285,10 @@ def test_probabilities_of_all_classes(asked):
 
 def test_facts_have_two_columns_a_tree(asked):
     model, at, rows = asked
-    facts = model.facts(at)
-    assert facts.shape == (len(rows), 2 * len(model.fact_depths))
-    for k, depth in enumerate(model.fact_depths):
-        assert (0 <= facts[:, 2 * k]).all() and (facts[:, 2 * k] <= depth).all()
+    features = model.gate_features(at)
+    assert features.shape == (len(rows), 2 * len(model.gate_depths))
+    for k, depth in enumerate(model.gate_depths):
+        assert (0 <= features[:, 2 * k]).all() and (features[:, 2 * k] <= depth).all()
 
 
 def test_no_rows(asked):

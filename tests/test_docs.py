@@ -35,7 +35,7 @@ MODULES = sorted(
 )
 
 
-# What the examples import in functions, too.
+# Packages that the examples import in functions, too.
 OTHERS = [
     "ctc_beam_decoder",
     "matplotlib",

@@ -383,7 +383,7 @@ def test_checks_that_third_parties_do_not_get(estimator, check):
     check(type(estimator).__name__, estimator)
 
 
-# What the constructor and `fit` of a class may do wrong alone.
+# Checks of mistakes that the constructor and `fit` of a class may make alone.
 CHECKS_OF_A_CLASS = [
     check_parameters_default_constructible,
     check_no_attributes_set_in_init,
@@ -559,7 +559,7 @@ def test_target_log_proba(estimator):
         estimator.predict_log_proba(X)[np.arange(len(y)), row],
         rtol=1e-13,
     )
-    other = np.array(["nobody"] * 2 + ["v"])
+    other = np.array(["stranger"] * 2 + ["v"])
     assert np.isnan(estimator.target_log_proba(X[:3], other)).tolist() == [1, 1, 0]
     with pytest.raises(ValueError, match="inconsistent"):
         estimator.target_log_proba(X[:3], y[:2])

@@ -4,7 +4,7 @@ glibc fills memory with a byte when it is allocated, and with another one when i
 freed, if MALLOC_PERTURB_ is set. This file runs itself in a child process for each
 value, fits every public estimator and classifiers whose fits go on after a halt, and
 compares all answers bit by bit: a kernel that reads memory after it was freed, or
-before it was written, gives other numbers. Where the C library is another one, equal
+before it was written, gives other numbers. If the C library is another one, equal
 fits are compared all the same.
 
     MALLOC_PERTURB_=85 python tests/test_freed_memory.py    # digests of all answers

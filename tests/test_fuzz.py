@@ -289,7 +289,7 @@ def altered_file(name, seeds, number):
 
 
 def outcomes(name, first, last, report):
-    """Read the files one by one; report what is no answer and no refusal."""
+    """Read the files one by one; report all but answers and refusals."""
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     read, seeds = TARGETS[name], files(name)

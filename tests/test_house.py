@@ -260,7 +260,7 @@ def relative_imports():
 
 
 def shared_names():
-    """What two files share has no leading underscore; modules may have one."""
+    """A name that two files share has no leading underscore; modules may have one."""
     for name, line, source, objects in imports():
         if source == "_compat.py":  # scikit-learn's private names, under those names
             continue
@@ -358,7 +358,7 @@ def annotations():
 
 
 def faces():
-    """What three packages import from another stands in the face of that one."""
+    """A name that three packages import is in the face of its package."""
     places = {}
     for name, line, source, objects in imports():
         if source and source.count("/") and not source.endswith("/__init__.py"):
@@ -562,14 +562,33 @@ def classes_with_addresses():
     }
 
 
+def class_names():
+    """A name is the name of one class; `compat` has the names of other libraries."""
+    found = {}
+    for name, tree in sources().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and room(name) != "compat":
+                found.setdefault(node.name, []).append((name, node.lineno))
+    for name, lines in kernels().items():
+        for number, line in enumerate(lines, 1):
+            match = re.match(r"cdef class (\w+)\b.*:$", line)
+            if match and name.endswith(".pyx"):
+                found.setdefault(match[1], []).append((name, number))
+    for cls, places in found.items():
+        for name, line in places[1:]:
+            yield name, line, f"{cls} is also a class of {places[0][0]}"
+
+
 def plain_words():
     """Comments, docstrings, messages and pages are plain English, names are terms."""
-    kinds = ["sklstruct/**/*", "examples/*.py", "docs/**/*.rst", "README.md"]
+    kinds = ["sklstruct/**/*", "examples/*.py", "docs/**/*", "README.md"]
+    kinds += ["tests/**/*", "benchmarks/*.py", "packaging/**/*.md", "CONTRIBUTING.md"]
     suffixes = (".py", ".pyx", ".pxd", ".h", ".rst", ".md")
     for path in sorted({path for kind in kinds for path in ROOT.glob(kind)}):
         name = path.relative_to(ROOT).as_posix()
         made = name.startswith(("docs/auto_examples", "docs/generated"))  # by Sphinx
-        if path.suffix in suffixes and not made:
+        listed = name == "tests/_prose.py"  # the list of phrases
+        if path.suffix in suffixes and not made and not listed:
             for line, what in hits(path):
                 yield name, line, what
 
@@ -627,6 +646,7 @@ RULES = [
     public_names,
     one_largest_id,
     lazy_faces,
+    class_names,
     plain_words,
     values_in_examples,
     kept_addresses,

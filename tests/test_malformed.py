@@ -1,4 +1,4 @@
-"""Whatever the arrays of a sparse matrix hold, no public call ends the interpreter.
+"""No public call ends the interpreter, for all arrays of a sparse matrix.
 
 Every entry that takes sparse input is called with every malformed variant of a matrix
 that it accepts. This file runs itself in a child process, which prints one line a

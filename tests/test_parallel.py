@@ -136,7 +136,7 @@ def test_one_blas_thread():
     np.ones((2, 2)) @ np.ones((2, 2))
     with single_blas_thread():
         # Those of NumPy and SciPy. A peer that another test has loaded since may bring
-        # one of its own.
+        # its own.
         pools = _controller().select(user_api="blas").info()
         assert pools and all(pool["num_threads"] == 1 for pool in pools)
 

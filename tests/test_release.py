@@ -1,4 +1,4 @@
-"""What a release says about itself in several files agrees."""
+"""The facts of a release agree in all files."""
 
 import re
 import tomllib

@@ -54,7 +54,7 @@ def composed():
 
 
 def answers(model):
-    """What a model says, as far as it answers about sentences."""
+    """The answers of a model, as far as it answers about sentences."""
     if isinstance(model, CacheLM):
         return np.concatenate(model.score_stream(TEXT[:9]))
     if isinstance(model, LanguageModel) and isinstance(model.vocabulary_[0], str):

@@ -1,4 +1,4 @@
-"""What mypy says of the package, and of a user's program over all of its estimators."""
+"""mypy on the package, and on a user's program over all of its estimators."""
 
 import ast
 import doctest
@@ -16,7 +16,7 @@ from sklstruct.loglinear import Penalty, Solver
 ROOT = Path(__file__).resolve().parents[1]
 CLIENT = Path(__file__).with_name("_typed_client.py")
 TREE = ast.parse(CLIENT.read_text(encoding="utf-8"))
-# What a newcomer types; docs/index.rst shows the programs of README.md.
+# Programs that a newcomer types; docs/index.rst shows the programs of README.md.
 FIRST_PAGES = ["README.md", "docs/tutorial.rst"]
 
 
@@ -51,7 +51,7 @@ def test_every_public_estimator_is_in_the_client():
 
 
 def test_misspelt_methods_are_errors(tmp_path):
-    """Whatever the client calls a method of, a misspelt attribute of it is an error."""
+    """A misspelt attribute of any object of the client is an error."""
     text = CLIENT.read_text(encoding="utf-8").splitlines()
     wrong = {}  # line of the statement -> lines with misspelt attributes
     for statement in ast.walk(TREE):

@@ -43,7 +43,7 @@ def is_best(own: list, rivals: list[list], name: str, how: str, best) -> bool:
 
 
 def figure(results: list, text: str) -> str:
-    """What the role `figure` shows: ``file | where | field | format``, or the mean of
+    """The parts of the role `figure`: ``file | where | field | format``, or the mean of
     several results with a fifth part ``mean``.
 
     Raises

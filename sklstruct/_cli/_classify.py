@@ -27,7 +27,7 @@ _BYTES = 1 << 18
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
-class _Trained:
+class _OfTextClassifier:
     """A `TextClassifier`, with the answers that the command prints."""
 
     def __init__(self, model: TextClassifier) -> None:
@@ -79,11 +79,11 @@ class _OfFastText:
         return {}
 
 
-def _load(path: str) -> _Trained | _OfFastText:
+def _load(path: str) -> _OfTextClassifier | _OfFastText:
     """The model of a file of `TextClassifier.save` or of fastText."""
     if path != "-" and is_fasttext(path):
         return _OfFastText(fasttext.load_model(path))
-    return _Trained(TextClassifier.load(source_of(path)))
+    return _OfTextClassifier(TextClassifier.load(source_of(path)))
 
 
 def _delimiter(path: str) -> str | None:

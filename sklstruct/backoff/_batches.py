@@ -36,9 +36,9 @@ class ExtendedCounts(Counted):
     numbers: Numbering
     weight: float
 
-    def place(self) -> np.ndarray:
+    def new_index(self) -> np.ndarray:
         """The number of each pair before among those now, -1 where it is gone."""
-        return _place_in(self.before.pairs, self.numbers, self.pairs)
+        return _new_index_in(self.before.pairs, self.numbers, self.pairs)
 
 
 class Batches(NamedTuple):
@@ -144,7 +144,7 @@ def check_forgetting(decay: Any, window: Any) -> None:
         check_count("window", window, 1)
 
 
-def _place_in(old, ids, new):
+def _new_index_in(old, ids, new):
     """The number of each old pair among new ones of another numbering, -1 for none."""
     class_ids, _, symbol_ids, _ = ids
     tree, stays = old.tree, np.ones(old.tree.n_nodes, dtype=bool)
@@ -152,7 +152,7 @@ def _place_in(old, ids, new):
         here = tree.level(k)
         stays[here] = stays[tree.parent[here]] & (symbol_ids[tree.symbol[here]] >= 0)
     moved, kept = old.select(stays[old.nodes()] & (class_ids[old.target] >= 0))
-    moved, place = renumber_pairs(moved, *ids)
+    moved, new_index = renumber_pairs(moved, *ids)
     tree, (of_moved, of_new) = merge_trees([moved.tree, new.tree])
     node = np.full(tree.n_nodes, -1, dtype=np.int32)
     node[of_new] = np.arange(of_new.size, dtype=np.int32)
@@ -160,7 +160,7 @@ def _place_in(old, ids, new):
     there = np.flatnonzero(node >= 0)
     at = np.full(moved.n_pairs, -1, dtype=np.int32)
     at[there] = new.find(node[there], moved.target[there])
-    stays = place >= 0  # the root has the classes that are gone, too
+    stays = new_index >= 0  # the root has the classes that are gone, too
     out = np.full(old.n_pairs, -1, dtype=np.int32)
-    out[kept[stays]] = at[place[stays]]
+    out[kept[stays]] = at[new_index[stays]]
     return out

@@ -162,7 +162,7 @@ def with_all_contexts(model: BackoffModel) -> tuple[BackoffModel, np.ndarray]:
     -------
     model : BackoffModel
 
-    place : int32 ndarray of shape (n_pairs before,)
+    new_index : int32 ndarray of shape (n_pairs before,)
         The number of each pair of the model before.
     """
     pairs = model.pairs
@@ -171,9 +171,9 @@ def with_all_contexts(model: BackoffModel) -> tuple[BackoffModel, np.ndarray]:
     closed = close_model(model, model.labels.class_of_symbol)
     more = pairs_of_arrays(closed.tree, closed.pair_ptr, closed.target)
     node = closed.tree.find_windows(model.tree.windows())
-    place = more.find(node[pairs.nodes()], pairs.target)
+    new_index = more.find(node[pairs.nodes()], pairs.target)
     out = BackoffModel(more, closed.log_prob, closed.log_backoff, model.labels)
-    return out, place
+    return out, new_index
 
 
 def _add_up_in_single(tree, pair_ptr, target, log_prob, log_backoff, new, nodes):

@@ -15,7 +15,7 @@
 #     row(place, out)            ln P of all classes
 #     proba(place, out)          P of all classes. by_proba: the model computes
 #                                probabilities, and `row` is their logarithm
-#     facts(place, out)          n_facts numbers for a gate; see `Distribution.facts`
+#     gate_features(place, out)  n_features numbers for a gate; see `Distribution`
 #     key(place)                 contexts with neighbouring keys are cheap one after
 #                                the other
 #     groups(place, group, n, out)   P of n groups of classes; group: that of each
@@ -26,13 +26,13 @@
 #                                left out (-1: none); -1 if no class has a probability
 #
 # All of them run without the GIL and may raise. A subclass sets room, n_classes and
-# n_facts in __init__ and defines `locate` and `target` at least. A model made of others
+# n_features in __init__ and defines `locate` and `target` at least. A model of parts
 # gives each part a place inside its own, at a multiple of 16 (`padded`), keeps the
 # parts as `void*` (Cython has no local variables of a class without the GIL) together
 # with a list of them, and sets `arrays` to those of its parts (`arrays_of`).
 #
 # Python asks about many contexts by the loop of the base: `targets`, `rows`, `best_of`,
-# `draws`, `group_sums`, `all_facts`; `prepare` comes before a `best` or `draw`.
+# `draws`, `group_sums`, `all_features`; `prepare` comes before a `best` or `draw`.
 # For a single context: place = self.borrow(); ...; self.spare = place.
 from libc.stdint cimport int64_t
 
@@ -58,7 +58,7 @@ cdef class Place
 
 cdef class Model:
     cdef readonly Py_ssize_t room
-    cdef readonly int n_classes, n_facts
+    cdef readonly int n_classes, n_features
     cdef readonly bint by_proba
     cdef readonly bint sorted_is_faster  # than the order of a text
     cdef public list arrays  # the `ArrayModel`s inside
@@ -74,7 +74,7 @@ cdef class Model:
     cdef int depth(self, char* place) noexcept nogil
     cdef int row(self, char* place, double* out) except -1 nogil
     cdef int proba(self, char* place, double* out) except -1 nogil
-    cdef int facts(self, char* place, double* out) except -1 nogil
+    cdef int gate_features(self, char* place, double* out) except -1 nogil
     cdef int64_t key(self, char* place) except? -1 nogil
     cdef int groups(
         self, char* place, const int* group, int n, double* out) except -1 nogil

@@ -133,8 +133,8 @@ cdef class Model:
             out[y] = exp(out[y])
         return 0
 
-    cdef int facts(self, char* place, double* out) except -1 nogil:
-        memset(out, 0, self.n_facts * sizeof(double))
+    cdef int gate_features(self, char* place, double* out) except -1 nogil:
+        memset(out, 0, self.n_features * sizeof(double))
         return 0
 
     cdef int64_t key(self, char* place) except? -1 nogil:
@@ -258,7 +258,7 @@ cdef class Model:
                     elif what == GROUPS:
                         self.groups(at, &group[0], width, &value[j, 0])
                     elif what == FACTS:
-                        self.facts(at, &value[j, 0])
+                        self.gate_features(at, &value[j, 0])
                     elif what == BEST and whole:
                         Model.best(self, at, width, &label[j, 0], &value[j, 0])
                     elif what == BEST:
@@ -343,10 +343,10 @@ cdef class Model:
             GROUPS, tokens, position, order, value=sums, group=group, y=y, target=out)
         return sums, out
 
-    def all_facts(self, tokens, position):
-        """(n, n_facts) the facts of each context."""
-        out = np.zeros((len(position), self.n_facts))
-        if self.n_facts:
+    def all_features(self, tokens, position):
+        """(n, n_features) the features of each context."""
+        out = np.zeros((len(position), self.n_features))
+        if self.n_features:
             self._ask(FACTS, tokens, position, value=out)
         return out
 
@@ -356,8 +356,9 @@ cdef class Uniform(Model):
 
     cdef double value
 
-    def __init__(self, int n_classes, int n_facts=0):
-        self.n_classes, self.n_facts, self.value = n_classes, n_facts, -log(n_classes)
+    def __init__(self, int n_classes, int n_features=0):
+        self.n_classes, self.n_features = n_classes, n_features
+        self.value = -log(n_classes)
 
     cdef double target(self, char* place, int y) except? 2.0 nogil:
         return self.value

@@ -430,9 +430,9 @@ class HeldOutSplit(Counted):
         few = super()._of_contexts(keep)
         node, target, weight = self.held_out.samples()
         pairs = np.repeat(keep, np.diff(self.pairs.ptr))
-        place = self.pairs.tree.nearest(selected_nodes(self.pairs, pairs))
+        nearest = self.pairs.tree.nearest(selected_nodes(self.pairs, pairs))
         held_out = HeldOut.of_samples(
-            few.pairs, place[node], target, weight, self.held_out.fraction
+            few.pairs, nearest[node], target, weight, self.held_out.fraction
         )
         return replace(few, held_out=held_out)
 
@@ -507,10 +507,10 @@ def _renumbered(pairs, count, ids):
     if same and class_ids.min(initial=0) >= 0 and symbol_ids.min(initial=0) >= 0:
         # Rising ids without a gap equal the old ones.
         return pairs, np.asarray(count, dtype=np.float64)
-    pairs, place = renumber_pairs(pairs, *ids)
+    pairs, new_index = renumber_pairs(pairs, *ids)
     out = np.zeros(pairs.n_pairs)
-    there = place >= 0
-    out[place[there]] = count[there]
+    there = new_index >= 0
+    out[new_index[there]] = count[there]
     return pairs, out
 
 

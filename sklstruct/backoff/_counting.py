@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..context_tree import Columns, CountRuns, Histories, Run
+from ..context_tree import CountRuns, Histories, HistoryColumns, SortedRun
 from ..context_tree._tokens import count_tokens
 from ..symbols import Labels, need_symbols
 from ._counted import Counted, CountedPaths, DeferredCounts, HeldOutSplit, too_long
@@ -115,7 +115,7 @@ def count_parts(
     skip: int = -1,
     folder: str | None = None,
     memory: float = math.inf,
-) -> Run:
+) -> SortedRun:
     """Count every position of the parts of a text; the counts are in files.
 
     Parameters
@@ -148,7 +148,7 @@ def _pieces(tokens, n_tokens):
 
 
 def count_windows(
-    windows: np.ndarray | Columns,
+    windows: np.ndarray | HistoryColumns,
     target: np.ndarray,
     labels: Labels,
     *,
@@ -163,9 +163,9 @@ def count_windows(
 
     Parameters
     ----------
-    windows : int32 ndarray of shape (n_samples, n_columns), or Columns
+    windows : int32 ndarray of shape (n_samples, n_columns), or HistoryColumns
         Symbol ids of `labels`, the last column the most recent; -1 ends a
-        history. `Columns` without `share` and `validation`, and with positive
+        history. `HistoryColumns` without `share` and `validation`, and with positive
         weights.
 
     target : int32 ndarray of shape (n_samples,)
@@ -199,11 +199,13 @@ def count_windows(
         A `HeldOutSplit` with `share` or `validation`, a `DeferredCounts` with
         `keep_positions`.
     """
-    max_depth = windows.depth if isinstance(windows, Columns) else windows.shape[1]
+    max_depth = (
+        windows.depth if isinstance(windows, HistoryColumns) else windows.shape[1]
+    )
     depth = max_depth if depth is None else min(depth, max_depth)
 
     def positions(windows, target, weight):
-        if isinstance(windows, Columns):
+        if isinstance(windows, HistoryColumns):
             histories = windows._replace(depth=depth)
         else:
             histories = Histories.from_windows(windows, depth)

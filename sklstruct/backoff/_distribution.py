@@ -14,7 +14,7 @@ contexts into places (such as nodes of a tree), which the other methods take:
 ``group_proba(at, g)``          the sum of P over every group of classes
 ==============================  ===================================================
 
-Mixtures use two more: ``facts(at)``, numbers about the history for a gate, and
+Mixtures use two more: ``gate_features(at)``, numbers about the history for a gate, and
 ``groups()``, the model's own groups of classes.
 
 All of them are answered by a compiled model, ``compiled(source)``, which reads the
@@ -51,8 +51,8 @@ def count_rows(contexts: Any) -> int:
 
 
 def single_precision(weight: NDArray) -> NDArray:
-    """Training weights for `facts`, in half the memory: the logarithm that a gate reads
-    needs no more digits."""
+    """Training weights for `gate_features`, in half the memory: the logarithm that a
+    gate reads needs no more digits."""
     return np.minimum(weight, np.finfo(np.float32).max).astype(np.float32)
 
 
@@ -82,12 +82,12 @@ class Distribution:
     n_classes : int
         Classes are 0 ... n_classes - 1.
 
-    fact_depths : tuple of int
-        The depth of each tree of contexts that `facts` has columns for.
+    gate_depths : tuple of int
+        The depth of each tree of contexts that `gate_features` has columns for.
     """
 
     n_classes: int
-    fact_depths: tuple[int, ...] = ()
+    gate_depths: tuple[int, ...] = ()
 
     def locate(self, contexts: Any) -> Any:
         """The places, such as nodes of a tree, that the other methods look up.
@@ -231,7 +231,7 @@ class Distribution:
         check_ids("group", group, 0, self.n_classes, "group")
         return self._ask(at, "group_sums", group)[0]
 
-    def facts(self, at: Any) -> NDArray:
+    def gate_features(self, at: Any) -> NDArray:
         """Numbers about the histories, which do not depend on the class.
 
         Parameters
@@ -241,12 +241,12 @@ class Distribution:
 
         Returns
         -------
-        facts : ndarray of shape (n_samples, 2 * len(fact_depths))
+        features : ndarray of shape (n_samples, 2 * len(gate_depths))
             For each tree of contexts the depth of the node that was found, and the
             logarithm of one plus the weight of the training samples at it; zeros if
             these are not known.
         """
-        return self._ask(at, "all_facts")
+        return self._ask(at, "all_features")
 
     def groups(self) -> NDArray | None:
         """The group of each class in the model's own grouping, None if absent."""

@@ -303,12 +303,12 @@ class BackoffClassifier(BackoffMixin, BaseEstimator):
         counted = counted.frequent(self.least_context)
         self.classes_ = counted.labels.classes
         fitted = self._fit_divided(counted, overwrite)
-        pairs, log_prob, log_backoff, place, zero = fitted
+        pairs, log_prob, log_backoff, new_index, zero = fitted
         counted = counted.all_counts
         self.depth_ = counted.longest
         self._reader: Any = counted.reader(self.padding)
-        if place is not None:
-            self._reader.renumber(counted.expanded()[0].tree, place)
+        if new_index is not None:
+            self._reader.renumber(counted.expanded()[0].tree, new_index)
         self.backoff_model_ = BackoffModel(pairs, log_prob, log_backoff, counted.labels)
         self.backoff_model_.zero_weight = zero
         if overwrite:

@@ -39,7 +39,7 @@ class Fitted(NamedTuple):
     log_backoff: np.ndarray  # (n_nodes,)
     # (n_nodes counted,) int32: the model's node for each counted node, -1 for none;
     # None: the nodes are the same.
-    place: np.ndarray | None = None
+    new_index: np.ndarray | None = None
     zero_weight: np.ndarray | None = None  # as of `BackoffModel`
 
 
@@ -175,7 +175,7 @@ class BackoffModel(Distribution):
         self.n_pairs, self.n_classes = pairs.n_pairs, pairs.n_classes
         self.max_depth = pairs.tree.n_levels - 1
         self.order = self.max_depth + 1
-        self.fact_depths = (self.max_depth,)
+        self.gate_depths = (self.max_depth,)
         self.node_weight: NDArray | None = None
         self.file_ngrams: tuple[NDArray, NDArray] | None = None
         self.mapped_file: MappedFile | None = None

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..context_tree import (
-    Columns,
     ContextTree,
     Histories,
+    HistoryColumns,
     Pairs,
     expand_pairs,
     find_histories,
@@ -26,14 +26,14 @@ from ._readers import PathReader, PathTree
 class Positions(NamedTuple):
     """Positions of a text, or windows."""
 
-    histories: Histories | Columns
+    histories: Histories | HistoryColumns
     target: np.ndarray  # (n_samples,) int32
     weight: np.ndarray | None  # (n_samples,) float64, positive; None: 1
 
     @property
     def stored(self) -> Histories:
         """The contexts in memory: columns are made."""
-        if isinstance(self.histories, Columns):
+        if isinstance(self.histories, HistoryColumns):
             return Histories.from_windows(
                 self.histories.windows(), self.histories.depth
             )

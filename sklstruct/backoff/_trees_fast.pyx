@@ -216,7 +216,7 @@ cdef class Backoff(Model):
         self.ptr, self.cls = model.pairs.ptr, model.pairs.target
         self.log_prob, self.log_backoff = model.log_prob, model.log_backoff
         self.weight, self.max_depth = model.node_weight, tree.max_depth
-        self.n_classes, self.n_facts, self.room = model.n_classes, 2, sizeof(Node)
+        self.n_classes, self.n_features, self.room = model.n_classes, 2, sizeof(Node)
         self.root_prob, self.node_of = model._root_prob, None
         self.root_order = self.row_sum = None
         if isinstance(source, Path) or source is None:
@@ -373,7 +373,7 @@ cdef class Backoff(Model):
     cdef int depth(self, char* place) noexcept nogil:
         return self.depth_of(<Node*> place) - (<Node*> place).up
 
-    cdef int facts(self, char* place, double* out) except -1 nogil:
+    cdef int gate_features(self, char* place, double* out) except -1 nogil:
         out[0] = self.depth_of(<Node*> place)
         out[1] = 0.0
         if self.weight is not None:

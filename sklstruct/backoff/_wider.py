@@ -35,7 +35,7 @@ class WiderModel(Distribution):
 
     def __init__(self, model: Distribution, own: Labels, labels: Labels) -> None:
         self.model, self.own, self.n_classes = model, own, labels.n_classes
-        self.fact_depths = model.fact_depths
+        self.gate_depths = model.gate_depths
         self._class = own.encode_targets(labels.classes)
         lacking = self._class == own.unknown_id
         self._log_share = np.zeros(self.n_classes)
@@ -55,5 +55,5 @@ class WiderModel(Distribution):
         out[known] += self.model.target(take(at, known), own[known])
         return out
 
-    def facts(self, at: Any) -> NDArray:
-        return self.model.facts(at)
+    def gate_features(self, at: Any) -> NDArray:
+        return self.model.gate_features(at)

@@ -57,7 +57,7 @@ cdef class ArrayModel(Model):
         self.local = threading.local()
         self.arrays = [self]
         self.room, self.n_classes = sizeof(Here), distribution.n_classes
-        self.n_facts = 2 * len(distribution.fact_depths)
+        self.n_features = 2 * len(distribution.gate_depths)
 
     def record(self, tokens):
         self.local.asked = Asked(np.asarray(tokens))
@@ -112,10 +112,11 @@ cdef class ArrayModel(Model):
             copy_row(self.ask("rows", <Here*> place, 0), out, self.n_classes)
         return 0
 
-    cdef int facts(self, char* place, double* out) except -1 nogil:
-        if self.n_facts:
+    cdef int gate_features(self, char* place, double* out) except -1 nogil:
+        if self.n_features:
             with gil:
-                copy_row(self.ask("facts", <Here*> place, 0), out, self.n_facts)
+                copy_row(
+                    self.ask("gate_features", <Here*> place, 0), out, self.n_features)
         return 0
 
 
@@ -190,7 +191,7 @@ def cursor_of(window):
     return found
 
 
-cdef class Words:
+cdef class WordReader:
     """Reads one word after a state.
 
     Parameters

@@ -97,7 +97,7 @@ class Histories(NamedTuple):
         )
 
 
-class Columns(NamedTuple):
+class HistoryColumns(NamedTuple):
     """n samples whose symbols are made by a function, one column at a time.
 
     For contexts that are computed from others: all columns at once may take more

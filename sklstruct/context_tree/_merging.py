@@ -188,7 +188,7 @@ def renumber_pairs(
     pairs : Pairs
         Over a tree with the same nodes.
 
-    place : int32 ndarray of shape (n_pairs before,)
+    new_index : int32 ndarray of shape (n_pairs before,)
         The new number of each pair.
     """
     tree = pairs.tree
@@ -196,8 +196,8 @@ def renumber_pairs(
     _merge.renumber(tree.symbol, symbol_ids, symbol)
     tree = tree_of_arrays(tree.parent, symbol, tree.level_ptr, n_symbols)
     more = n_classes - pairs.n_classes
-    place = np.arange(more, pairs.n_pairs + more, dtype=np.int32)
-    place[: pairs.n_classes] = class_ids
+    new_index = np.arange(more, pairs.n_pairs + more, dtype=np.int32)
+    new_index[: pairs.n_classes] = class_ids
     ptr = pairs.ptr + np.int32(more)
     ptr[0] = 0
     target = np.empty(pairs.n_pairs + more, dtype=np.int32)
@@ -205,5 +205,5 @@ def renumber_pairs(
     _merge.renumber(pairs.target[pairs.n_classes :], class_ids, target[n_classes:])
     parent = np.empty(target.size, dtype=np.int32)
     parent[:n_classes] = -1
-    _merge.renumber(pairs.parent[pairs.n_classes :], place, parent[n_classes:])
-    return pairs_of_arrays(tree, ptr, target, parent), place
+    _merge.renumber(pairs.parent[pairs.n_classes :], new_index, parent[n_classes:])
+    return pairs_of_arrays(tree, ptr, target, parent), new_index

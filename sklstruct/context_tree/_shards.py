@@ -3,8 +3,8 @@
 A context is read from its newest symbol to its oldest. In this order, in which a
 context comes before all longer ones that end in it, the contexts from one `Prefix` to
 another are a shard. In the canonical order of a tree they are one range of nodes, and
-of pairs, on every level: cutting takes slices (`Run.range`), and joining concatenates
-them.
+of pairs, on every level: cutting takes slices (`SortedRun.range`), and joining
+concatenates them.
 
 A shard also has the nodes above its own: the root, and where a branch is divided, the
 contexts with which its first prefix begins. They belong to earlier shards and are
@@ -227,11 +227,11 @@ class ShardPlaces:
         self.n_pairs = check_size(pairs.sum(), "(context, class) pairs")
 
     def array_sizes(self) -> dict[str, int]:
-        """Sizes of the arrays of `Place.arrays` in the whole tree."""
+        """Sizes of the arrays of `LevelSlices.arrays` in the whole tree."""
         n = self.n_nodes
         return {"parent": n, "symbol": n, "ptr": n + 1, "target": self.n_pairs}
 
-    def ranges(self, shard: int, pairs: Pairs) -> Iterator[Place]:
+    def ranges(self, shard: int, pairs: Pairs) -> Iterator[LevelSlices]:
         """The places of the own nodes and pairs of a shard, level by level."""
         # The borrowed node of a level, before the own ones, is the last one of the
         # shards before: so all nodes of a level move by one number.
@@ -240,7 +240,7 @@ class ShardPlaces:
         for k in range(min(pairs.tree.n_levels, self.n_levels)):
             here, slots = pairs.own(k)
             at, first = start[k], int(self._pair_start[k, shard])
-            yield Place(
+            yield LevelSlices(
                 here,
                 slice(at, at + here.stop - here.start),
                 slots,
@@ -250,7 +250,7 @@ class ShardPlaces:
             )
 
 
-class Place(NamedTuple):
+class LevelSlices(NamedTuple):
     """The nodes and pairs of a level of a shard, and their places in the whole tree."""
 
     nodes: slice

@@ -11,7 +11,7 @@ from .._checks import INT32_MAX, as_ids, check_ids, check_length, least_weight
 from .._lazy import stored
 from . import _tree_fast as _fast
 from ._find_fast import find_nodes
-from ._histories import Columns, Histories
+from ._histories import Histories, HistoryColumns
 
 
 class ContextTree:
@@ -125,7 +125,7 @@ class ContextTree:
     @classmethod
     def from_histories(
         cls,
-        histories: Histories | Columns,
+        histories: Histories | HistoryColumns,
         n_symbols: int,
         *,
         weight: np.ndarray | None = None,
@@ -137,7 +137,7 @@ class ContextTree:
 
         Parameters
         ----------
-        histories : Histories or Columns
+        histories : Histories or HistoryColumns
             The samples.
 
         n_symbols : int

@@ -204,7 +204,7 @@ def _read(
                     "no more than 2^31 of each can be read"
                 )
             X, y = load_svmlight_file(
-                _Lines(file, 1 + (sizes is not None)),
+                _SampleLines(file, 1 + (sizes is not None)),
                 dtype=dtype,
                 zero_based=True,
                 multilabel=True,
@@ -257,7 +257,7 @@ def _label_entries(path, y):
     return ptr, flat
 
 
-class _Lines:
+class _SampleLines:
     """The lines of a file for `load_svmlight_file`, which passes over blank ones.
 
     With several labels a blank line inside the file may be a sample without labels and

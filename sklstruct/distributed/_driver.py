@@ -146,7 +146,7 @@ class ShardDriver:
     checkpoint : Checkpoint or None
         Place of the states of the shards.
 
-    facts : bool, default=False
+    for_gate : bool, default=False
         Whether the models have the weight of the samples in each context.
 
     Attributes
@@ -172,9 +172,9 @@ class ShardDriver:
         shards: Shards,
         estimator: BackoffClassifier,
         checkpoint: Checkpoint | None = None,
-        facts: bool = False,
+        for_gate: bool = False,
     ) -> None:
-        self._shards, self._estimator, self._facts = shards, estimator, facts
+        self._shards, self._estimator, self._for_gate = shards, estimator, for_gate
         # Actors use the current client, whichever it is: it must be this one when
         # shards are called.
         self.client = shards.client
@@ -436,7 +436,7 @@ class ShardDriver:
         for k in which:
             self._futures[k] = self.client.submit(
                 tasks.ShardFit, *self._shards.shard(k), self._estimator, k,
-                self.bounds[k], checkpoint, wanted, self._shards.room, self._facts,
+                self.bounds[k], checkpoint, wanted, self._shards.room, self._for_gate,
                 actor=True, pure=False,
             )  # fmt: skip
         for k in which:

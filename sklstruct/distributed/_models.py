@@ -33,7 +33,7 @@ from ..loglinear._solvers import Report, silent, solvers_that
 from ..smoothing import AbsoluteDiscountLM, KatzLM, KneserNeyLM, WittenBellLM
 from ..symbols import Labels
 
-# Takes a function that returns the identity of a fit, and returns the keeper of its
+# Takes a function that returns the identity of a fit, and returns the store of its
 # state; see `Checkpoint`.
 Keep = Callable[[Callable[[], dict[str, Any]]], Any]
 
@@ -132,7 +132,7 @@ class LogLinearFit(ShardedFit):
         with ThreadMap(estimator.n_jobs) as parallel:
             problem = bind(estimator, counted.pairs, counted.count, parallel)
             fit = Fit(estimator, problem)
-            fit.keeper = keep(fit.identity)
+            fit.store = keep(fit.identity)
             result = fit.solve(fit.start(), report)
             _, log_prob, log_backoff = backoff_numbers(problem, result.w)
         set_result(estimator, fit, result)
@@ -186,7 +186,7 @@ def fit_shard(
     counted: Counted,
     keep: Keep,
     report: Report,
-    facts: bool = False,
+    for_gate: bool = False,
 ) -> ShardModel:
     """The part of the model that belongs to a shard.
 
@@ -206,14 +206,14 @@ def fit_shard(
         that several shards have, such as the root, are those of the whole tree.
 
     keep : callable
-        Called with a function that returns the identity of the fit; returns the keeper
+        Called with a function that returns the identity of the fit; returns the store
         of its state; see `Checkpoint`.
 
     report : callable
         Called with (iteration, objective, optimality) after each iteration; True stops
         the fit.
 
-    facts : bool, default=False
+    for_gate : bool, default=False
         Whether the weight of the samples in each context is wanted.
 
     Returns
@@ -222,7 +222,7 @@ def fit_shard(
         Numbers beside the pairs and the nodes, and fitted attributes.
     """
     how, weight = FITS[type(estimator)], None
-    if facts:
+    if for_gate:
         weight = single_precision(shard.node_sums(counted.count))
     of_shard = replace(counted, pairs=shard)
     pairs, log_prob, log_backoff = how.fit(estimator, of_shard, keep, report)

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 
 from .._files import open_write
 from ..backoff import count_windows
-from ..context_tree import Columns
-from ..mixture._transforms import Reader
+from ..context_tree import HistoryColumns
+from ..mixture._transforms import ContextReader
 from ..symbols import Labels, NumberedText, SentenceEncoder, encode, learn_symbols
 from ..word_classes import ExchangeClustering
 from ..word_classes._counts import count_features, neighbour_ids
@@ -121,7 +121,7 @@ def _column_path(path, k):
 
 
 def write_rows(
-    rows: PartRows, n: int, reader: Reader, depth: int, path: str
+    rows: PartRows, n: int, reader: ContextReader, depth: int, path: str
 ) -> np.ndarray:
     """Write the contexts of a part, sorted by their newest symbol, into files.
 
@@ -136,7 +136,7 @@ def write_rows(
     n : int
         How many of them.
 
-    reader : Reader
+    reader : ContextReader
         Turns windows into contexts.
 
     depth : int
@@ -167,7 +167,7 @@ def write_rows(
     return sizes[1:]
 
 
-class Piece(NamedTuple):
+class PartSlice(NamedTuple):
     """The samples of a shard in the files of a part."""
 
     path: str
@@ -176,7 +176,7 @@ class Piece(NamedTuple):
 
 
 def count_shard(
-    pieces: list[Piece],
+    pieces: list[PartSlice],
     totals: np.ndarray,
     n_symbols: int,
     depth: int,
@@ -186,7 +186,7 @@ def count_shard(
 
     Parameters
     ----------
-    pieces : list of Piece
+    pieces : list of PartSlice
         Its samples.
 
     totals : int64 ndarray of shape (n_classes,)
@@ -213,7 +213,7 @@ def count_shard(
     labels = Labels.of_ids(totals.size, n_symbols)
     try:
         counted = count_windows(
-            Columns(column, n, depth), column(0), labels, min_count=min_count
+            HistoryColumns(column, n, depth), column(0), labels, min_count=min_count
         )
     except FileNotFoundError as exc:
         exc.add_note(_NOT_THERE)

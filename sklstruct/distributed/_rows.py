@@ -32,7 +32,7 @@ from ..context_tree._shards import shard_bounds
 from ..mixture import MixtureLM
 from ..mixture._base import one_group
 from ..mixture._parts import EstimatorPart, Part
-from ..mixture._transforms import Reader, Samples, TransformCache, quiet
+from ..mixture._transforms import ContextReader, GroupedSamples, TransformCache, quiet
 from ..symbols import Labels, need_symbols
 from ..word_classes import ContextRefiner, ExchangeClustering
 from ..word_classes._counts import check_offsets
@@ -113,7 +113,7 @@ class RowShards:
     parts : list of (future, int)
         `PartRows`, and how many samples of each.
 
-    reader : Reader
+    reader : ContextReader
         Makes the contexts.
 
     totals : int64 ndarray of shape (n_classes,)
@@ -138,7 +138,7 @@ class RowShards:
         self,
         cluster: Cluster,
         parts: list,
-        reader: Reader,
+        reader: ContextReader,
         totals: np.ndarray,
         depth: int,
         min_count: int,
@@ -163,12 +163,12 @@ class RowShards:
             sizes += cluster.result(future)
         newest = np.arange(n_symbols)[:, np.newaxis]
         self.bounds = shard_bounds(newest, sizes, n_shards, n_symbols)
-        self._pieces: list[list[tasks.Piece]] = [[] for _ in self.bounds]
+        self._pieces: list[list[tasks.PartSlice]] = [[] for _ in self.bounds]
         for path, future in zip(paths, written):
             start = np.concatenate([[0], np.cumsum(cluster.result(future))])
             for pieces, (first, last) in zip(self._pieces, self.bounds):
                 a, b = (start[prefix[0] if prefix else 0] for prefix in (first, last))
-                piece = tasks.Piece(path, int(a), int(b))
+                piece = tasks.PartSlice(path, int(a), int(b))
                 pieces.append(piece)
 
     def shard(self, k: int) -> tuple[Callable[..., ShardCounts], list]:
@@ -193,7 +193,9 @@ class RowsReading(TransformCache):
         self._rows, self._n, self._symbols = rows, n, symbols
         self._neighbours: dict = {}  # by offsets
 
-    def learn(self, steps: list, estimator: Any, encodes: bool, padding: Any) -> Reader:
+    def learn(
+        self, steps: list, estimator: Any, encodes: bool, padding: Any
+    ) -> ContextReader:
         todo: dict = {}
         for step in steps:
             for key, clustering in unfitted_clusterings(step, self.X.shape[1]).items():
@@ -220,7 +222,7 @@ class RowsReading(TransformCache):
         found, shape = self._neighbours[offsets], (self._n, rows.n_columns)
         return cluster.submit(tasks.cluster_words, clustering, found, *shape)
 
-    def read(self, reader: Reader) -> Any:
+    def read(self, reader: ContextReader) -> Any:
         width = reader.columns(self.X).depth
         return RowsContexts(self._rows, self._n, reader, width, self._totals)
 
@@ -236,7 +238,7 @@ class RowsContexts:
     n : int
         How many of them, the first ones.
 
-    reader : Reader
+    reader : ContextReader
         Makes the contexts.
 
     width : int
@@ -247,7 +249,12 @@ class RowsContexts:
     """
 
     def __init__(
-        self, rows: TextRows, n: int, reader: Reader, width: int, totals: np.ndarray
+        self,
+        rows: TextRows,
+        n: int,
+        reader: ContextReader,
+        width: int,
+        totals: np.ndarray,
     ) -> None:
         self._rows, self._n, self._reader = rows, n, reader
         self._width, self._totals = width, totals
@@ -272,12 +279,12 @@ class RowsContexts:
         self,
         estimator: BackoffClassifier,
         labels: Labels,
-        samples: Samples | None,
-        facts: bool,
+        samples: GroupedSamples | None,
+        for_gate: bool,
     ) -> BackoffModel:
         """As `Unread.fit_model`, on the workers."""
         shards = self.shards(estimator)
-        driver = ShardDriver(shards, for_workers(estimator), facts=facts)
+        driver = ShardDriver(shards, for_workers(estimator), for_gate=for_gate)
         try:
             with sharded_fit(estimator).reporting(estimator) as report:
                 notes = driver.run(report)
@@ -371,7 +378,7 @@ class TextRows:
         self._learnt[n] = symbols, totals
         return symbols, totals
 
-    def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> Samples:
+    def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> GroupedSamples:
         # Outcomes are with the parts; here only their number matters.
         none = np.broadcast_to(np.int32(0), (n,))
         return one_group(part.learn(RowsReading(self, n, report)), none, none)
@@ -394,7 +401,7 @@ class TextRows:
         what they are."""
         n_symbols = need_symbols(self.labels, "counting")
         X = _windows_of(np.arange(n_symbols, dtype=np.int32), self.n_columns)
-        reader = Reader([], clone(estimator), True, -1)
+        reader = ContextReader([], clone(estimator), True, -1)
         reader.learn(X, None)
         n = self.n_samples
         return RowsContexts(self, n, reader, self.n_columns, self.learn_symbols(n)[1])

@@ -12,7 +12,7 @@ import time
 import warnings
 from typing import Any
 
-from .._checkpoint import Checkpoint, FitKeeper, Keeper
+from .._checkpoint import Checkpoint, FileStore, StateStore
 from ._lockstep import KEEP, KEPT, Meeting
 
 
@@ -29,15 +29,15 @@ class Manifest:
     """
 
     def __init__(self, checkpoint: Checkpoint, n_shards: int) -> None:
-        self._keeper = Keeper(checkpoint, {"n_shards": n_shards})
-        self.path = os.path.abspath(self._keeper.path)
+        self._store = FileStore(checkpoint, {"n_shards": n_shards})
+        self.path = os.path.abspath(self._store.path)
         self._written = time.monotonic()
-        state = self._keeper.load({"number": 0})
+        state = self._store.load({"number": 0})
         self.number: int | None = None if state is None else state["number"]
 
     def due(self) -> int | None:
         """The number of the state to write now, None if it is not time."""
-        if time.monotonic() - self._written < self._keeper.interval:
+        if time.monotonic() - self._written < self._store.interval:
             return None
         return 0 if self.number is None else self.number + 1
 
@@ -47,7 +47,7 @@ class Manifest:
         wrong = [problem for problem in problems if problem is not None]
         try:
             if not wrong:
-                self._keeper.write(number=number)
+                self._store.write(number=number)
         except OSError as exc:
             wrong = [str(exc)]
         if wrong:
@@ -67,7 +67,7 @@ def state_path(path: str, shard: int, number: int) -> str:
     return f"{path}.shard{shard}.{number % 2}"
 
 
-class ShardKeeper(FitKeeper):
+class ShardStore(StateStore):
     """Keeps the state of one shard; the driver decides when, for all shards at once.
 
     Parameters
@@ -99,15 +99,15 @@ class ShardKeeper(FitKeeper):
         self._meeting, self._identity = meeting, identity
         self._path, self._shard, self._number = path, shard, number
 
-    def _keeper(self, number):
+    def _store(self, number):
         path = state_path(self._path, self._shard, number)
-        return Keeper(Checkpoint(path), self._identity)
+        return FileStore(Checkpoint(path), self._identity)
 
     def load(self, like: dict[str, Any] | None = None) -> dict[str, Any] | None:
         """The state to continue from, or None."""
         if self._number is None:
             return None
-        state = self._keeper(self._number).load(like)
+        state = self._store(self._number).load(like)
         if state is None:
             raise FileNotFoundError(
                 errno.ENOENT,
@@ -119,7 +119,7 @@ class ShardKeeper(FitKeeper):
 
     def damaged(self, why: object) -> ValueError:
         """The error of a state from which no fit can continue."""
-        return self._keeper(self._number).damaged(why)
+        return self._store(self._number).damaged(why)
 
     def save(self, **state: Any) -> None:
         """Write the state, if the driver answers that it is time."""
@@ -128,7 +128,7 @@ class ShardKeeper(FitKeeper):
             return
         problem = None
         try:
-            self._keeper(number).write(**state)
+            self._store(number).write(**state)
         except OSError as exc:
             problem = str(exc)
         self._meeting.ask(KEPT, problem)

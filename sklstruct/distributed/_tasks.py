@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from .._checkpoint import NO_KEEPER
+from .._checkpoint import NO_STORE
 from ..backoff import BackoffClassifier, Counted, count_parts
-from ..context_tree import CountRuns, Level, Run, Spill, Stored
+from ..context_tree import CountRuns, Level, SortedRun, Spill, Stored
 from ..context_tree._shards import PairShard, Prefix, prefix_keys
 from ..symbols import (
     Labels,
@@ -38,7 +38,7 @@ from ._array_file_fast import ArrayFile
 from ._client import PartLost, import_distributed
 from ._lockstep import DONE, ERROR, Lockstep, Request
 from ._models import FITS, ShardModel, fit_shard
-from ._states import ShardKeeper
+from ._states import ShardStore
 
 # Bytes of the records that are sent at once from a part to a shard.
 _BATCH = 1 << 22
@@ -208,7 +208,7 @@ class PartCounts:
 class ShardCounts(NamedTuple):
     """The counts of a shard, in a file of its worker."""
 
-    run: Run
+    run: SortedRun
     n_classes: int
     max_depth: int
     depth: int
@@ -217,7 +217,7 @@ class ShardCounts(NamedTuple):
     def of_counted(cls, counted: Counted) -> ShardCounts:
         """Write counts to a file of this worker."""
         folder = get_worker().local_directory
-        run = Run.of_pairs(counted.pairs, counted.count, folder)
+        run = SortedRun.of_pairs(counted.pairs, counted.count, folder)
         return cls(run, counted.labels.n_classes, counted.max_depth, counted.depth)
 
     def load(self) -> Counted:
@@ -236,7 +236,7 @@ def merge_parts(
     return ShardCounts(merge_runs(parts, shard, n_symbols), *sizes)
 
 
-def merge_runs(parts: list[tuple[str, str]], shard: int, n_symbols: int) -> Run:
+def merge_runs(parts: list[tuple[str, str]], shard: int, n_symbols: int) -> SortedRun:
     """The counts of a shard, merged from the counts of all parts.
 
     The counts are copied to the disk of this worker in batches of records, and merged
@@ -294,7 +294,7 @@ def _copy_part(address, key, shard, n_symbols, folder):
     file = Spill(folder)
     sizes = ask("sizes")
     levels = [Level.empty(file, first) for first, _, _ in sizes]
-    run = Run(levels, n_symbols)
+    run = SortedRun(levels, n_symbols)
     columns = run.columns()
     n_entries = [n for _, nodes, pairs in sizes for n in (nodes, pairs, pairs)]
     for batch in _batches(n_entries, [column.dtype.itemsize for column in columns]):
@@ -408,7 +408,7 @@ class ShardFit:
     room : float
         Bytes of the shards that a worker has in memory at once.
 
-    facts : bool, default=False
+    for_gate : bool, default=False
         Whether the model has the weight of the samples in each context.
     """
 
@@ -422,7 +422,7 @@ class ShardFit:
         checkpoint: tuple[str, int | None] | None,
         wanted: dict[str, str],
         room: float,
-        facts: bool = False,
+        for_gate: bool = False,
     ) -> None:
         here = versions()
         if here != wanted:
@@ -438,14 +438,14 @@ class ShardFit:
         def run(meeting):
             def keep(identity):
                 if checkpoint is None:
-                    return NO_KEEPER
+                    return NO_STORE
                 path, number = checkpoint
-                return ShardKeeper(meeting, path, shard, number, identity())
+                return ShardStore(meeting, path, shard, number, identity())
 
             counted, model = counts.load(), clone(estimator)
             # The number of levels of the whole tree is given.
             pairs = PairShard(counted.pairs, bounds, meeting.given, meeting)
-            return fit_shard(model, pairs, counted, keep, meeting.report, facts)
+            return fit_shard(model, pairs, counted, keep, meeting.report, for_gate)
 
         self._run = run
         self._lockstep: Lockstep | None = None

@@ -46,7 +46,7 @@ class Container(NamedTuple):
         """A function that writes one-dimensional arrays and a header to a file."""
         kept = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         sizes = {name: (array.dtype, array.size) for name, array in kept.items()}
-        layout = Layout(self, header, sizes)
+        layout = ArrayLayout(self, header, sizes)
         head = layout.head(
             {n: hash_of([hash_bytes(b) for b in blocks(a)]) for n, a in kept.items()}
         )
@@ -131,7 +131,7 @@ class Container(NamedTuple):
         return header, arrays
 
 
-class Layout:
+class ArrayLayout:
     """The places of arrays in a file, whose contents need not be known yet.
 
     Parameters

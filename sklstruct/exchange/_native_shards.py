@@ -15,9 +15,9 @@ import numpy as np
 
 from .._files import open_there
 from ..context_tree import Pairs
-from ..context_tree._shards import Place, ShardPlaces, level_sizes
+from ..context_tree._shards import LevelSlices, ShardPlaces, level_sizes
 from ..symbols import Labels, need_symbols
-from ._container import Layout
+from ._container import ArrayLayout
 from ._native import NATIVE, check_dtype, header_of_labels
 from ._probing_fast import hash_bytes
 
@@ -43,7 +43,7 @@ class NativePlan:
     def __getstate__(self) -> dict[str, Any]:
         return {"dtype": self.dtype}  # all that a shard needs
 
-    def layout(self, places: ShardPlaces) -> Layout:
+    def layout(self, places: ShardPlaces) -> ArrayLayout:
         """The places of the arrays."""
         arrays: dict[str, tuple[Any, int]] = {
             name: (np.int32, size) for name, size in places.array_sizes().items()
@@ -53,9 +53,9 @@ class NativePlan:
         arrays["log_backoff"] = self.dtype, places.n_nodes
         for name, array in self._arrays.items():
             arrays[name] = array.dtype, array.size
-        return Layout(NATIVE, self._header, arrays)
+        return ArrayLayout(NATIVE, self._header, arrays)
 
-    def begin(self, file: Any, layout: Layout, places: ShardPlaces) -> None:
+    def begin(self, file: Any, layout: ArrayLayout, places: ShardPlaces) -> None:
         """Write the entries that no shard has."""
         file.truncate(layout.size)
         for name, size in (("child_ptr", places.n_nodes), ("ptr", places.n_pairs)):
@@ -105,7 +105,7 @@ class NativeShard(NamedTuple):
                     file.seek(begin[name] + into.start * part.itemsize)
                     file.write(part.data.cast("B") if part.size else b"")
 
-    def _arrays(self, place: Place) -> Iterator[tuple[str, slice, np.ndarray]]:
+    def _arrays(self, place: LevelSlices) -> Iterator[tuple[str, slice, np.ndarray]]:
         yield from place.arrays(self.pairs)
         child_ptr = self.pairs.tree.child_ptr[place.nodes] + np.int32(place.down)
         yield "child_ptr", place.nodes_into, child_ptr

@@ -498,7 +498,7 @@ class FactorGraph:
         return state
 
 
-class Forest(NamedTuple):
+class ForestOrder(NamedTuple):
     """Breadth-first order of each instance, parents (-1: a root), whether a forest."""
 
     order: np.ndarray
@@ -506,13 +506,13 @@ class Forest(NamedTuple):
     is_forest: np.ndarray
 
 
-def forest(block: Any) -> Forest:
+def forest(block: Any) -> ForestOrder:
     """Of a graph, or of a block of graphs."""
     n = int(block.var_ptr[-1])
     order, parent = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
     is_forest = np.empty(block.var_ptr.size - 1, dtype=np.uint8)
     forests(block, order, parent, is_forest)
-    return Forest(order, parent, is_forest)
+    return ForestOrder(order, parent, is_forest)
 
 
 def adjacency(

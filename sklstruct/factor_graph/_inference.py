@@ -11,7 +11,7 @@ from ._gibbs_fast import gibbs
 from ._graph import FactorGraph
 from ._inference_fast import Potentials, max_product, sum_product
 from ._pack import Block, Packed
-from ._paths import Tree
+from ._paths import InstanceTree
 from ._samplerank_fast import Graphs, potentials
 
 # Steps of a kernel call: some tens of milliseconds. Signals are handled between calls,
@@ -100,7 +100,7 @@ class BlockInference:
             np.empty(0) if weight is None else weight,
         )  # fmt: skip
         for i in np.flatnonzero(np.isnan(log_z)).tolist():
-            tree = Tree(self, i, np.logaddexp)
+            tree = InstanceTree(self, i, np.logaddexp)
             of_one = None if weight is None else float(weight[i])
             log_z[i] = tree.sums(of_one, belief, pair_total)
         if weight is not None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._checks import INT32_MAX
 from .._lazy import stored
-from ._graph import FactorGraph, Forest, adjacency, forest
+from ._graph import FactorGraph, ForestOrder, adjacency, forest
 from ._rows import concatenate
 
 
@@ -345,7 +345,7 @@ class Block:
         self.adj_edge = packed.adj_edge[adj[0] : adj[-1]] - np.int32(e0)
 
     @cached_property
-    def forest(self) -> Forest:
+    def forest(self) -> ForestOrder:
         """Order of elimination, parents, and which instances are forests."""
         return forest(self)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 
-class Tree:
+class InstanceTree:
     """One instance of a block without loops, its leaves eliminated first.
 
     Parameters

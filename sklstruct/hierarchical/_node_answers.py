@@ -15,7 +15,7 @@ from .._compat import _align_api_if_sparse
 from ..linear._labels import LabelsMixin
 from ..taxonomy import Forest, Taxonomy
 from ..taxonomy._node_answers import walk_down, write_paths
-from ..taxonomy._taxonomy import check_node
+from ..taxonomy._numbering import check_node
 
 # Cumulative sums of probabilities differ from their exact values by less.
 _ROUNDING = 1e-12

@@ -84,7 +84,7 @@ def maximise(
     if known:
         lost = np.array([np.mean(some < 0) if len(some) else 0.0 for some in ids])
         counts = weight * (1.0 - lost + lost * UNLABELLED_WEIGHT)
-    observed = Observed.of(X, ids, counts)
+    observed = ObservedSequences.of(X, ids, counts)
     if not observed.symbols:
         raise ValueError("X holds no observation to learn emissions from")
     windows = None
@@ -213,7 +213,7 @@ def with_histories(model: BackoffModel, windows: np.ndarray) -> BackoffModel:
     return BackoffModel(pairs, model.log_prob, log_backoff, model.labels)
 
 
-class Observed(NamedTuple):
+class ObservedSequences(NamedTuple):
     """Sequences as numbers: what was observed, and the labels that are known."""
 
     symbols: list  # the distinct observations
@@ -222,7 +222,7 @@ class Observed(NamedTuple):
     weight: np.ndarray  # (n_sequences,)
 
     @classmethod
-    def of(cls, X: list, known: list, weight: np.ndarray) -> Observed:
+    def of(cls, X: list, known: list, weight: np.ndarray) -> ObservedSequences:
         """Equal observations share a number; each unhashable one gets a new number."""
         index: dict[Any, int] = {}
         symbols: list = []
@@ -252,7 +252,7 @@ class Expected(NamedTuple):
 
 def expect(
     automaton: ContextAutomaton,
-    observed: Observed,
+    observed: ObservedSequences,
     log_factor: np.ndarray,
     class_of_label: np.ndarray,
     max_states: int,
@@ -265,7 +265,7 @@ def expect(
     automaton : ContextAutomaton
         Of the present transition model, with every history as a node.
 
-    observed : Observed
+    observed : ObservedSequences
         The sequences and their known labels.
 
     log_factor : ndarray of shape (n_observations + 1, n_labels)
@@ -343,7 +343,7 @@ def _candidates(observed, i, log_factor, class_of_label):
 def random_counts(
     windows: np.ndarray | None,
     factors: Factors,
-    observed: Observed,
+    observed: ObservedSequences,
     rng: np.random.RandomState,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Random counts to start from: (after each history, of each observation)."""

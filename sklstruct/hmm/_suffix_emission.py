@@ -27,17 +27,14 @@ class SuffixEmission(Emission):
     For an unknown word, P(y | o) is the probability :math:`P(y \mid s)` that a
     classifier of spellings gives. The classifier is trained on the rare words. For a
     known word, P(y | o) is :math:`c(o, y) / c(o)`. For a rare word, P(y | o) is
-    :math:`(c(o, y) + m P(y \mid s)) / (c(o) + m)`.
+    :math:`(c(o, y) + P(y \mid s)) / (c(o) + 1)`. TnT [1]_ guesses by the last letters,
+    and only unknown words.
 
     Parameters
     ----------
     max_count : int, default=10
         Words that occur at most `max_count` times are rare. The guess is learned from
         rare words and used for rare and unknown words. At least 1.
-
-    shrinkage : float, default=1
-        m, the number of occurrences that the guess of a rare word counts as; at least
-        0. At 0 a known word allows only the labels that it was seen with, as in [1]_.
 
     min_proba : float, default=1e-3
         A label is excluded for a word if the word never had this label in training and
@@ -83,7 +80,6 @@ class SuffixEmission(Emission):
 
     _parameter_constraints: dict = {
         "max_count": [Interval(Integral, 1, None, closed="left")],
-        "shrinkage": [Interval(Real, 0, None, closed="left")],
         "min_proba": [Interval(Real, 0, 1, closed="left")],
         "guess": [StrOptions({"logistic"}), HasMethods(["predict_proba"])],
     }
@@ -91,12 +87,10 @@ class SuffixEmission(Emission):
     def __init__(
         self,
         max_count: int = 10,
-        shrinkage: float = 1.0,
         min_proba: float = 1e-3,
         guess: Any = "logistic",
     ):
         self.max_count = max_count
-        self.shrinkage = shrinkage
         self.min_proba = min_proba
         self.guess = guess
 
@@ -117,10 +111,9 @@ class SuffixEmission(Emission):
         self.guess_ = None
         if np.count_nonzero(table[rare].any(axis=0)) >= 2:
             self.guess_ = self._fit_guess(spelt, table[rare])
-        if self.shrinkage:
-            guess = self._guessed(spelt)
-            guess[(guess < self.min_proba) & (table[rare] == 0)] = 0.0
-            table[rare] += self.shrinkage * guess
+        guess = self._guessed(spelt)
+        guess[(guess < self.min_proba) & (table[rare] == 0)] = 0.0
+        table[rare] += guess
         self._known = code
         self._words = sp.csr_array(table)
         proba = self._words.data / np.repeat(

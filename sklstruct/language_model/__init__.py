@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from .._lazy import face
 
 if TYPE_CHECKING:
-    from ._cache import CacheCursor
     from ._cache import CacheLM as CacheLM
+    from ._cache_cursor import CacheCursor
     from ._cache_state import CacheState
     from ._interpolate import interpolate as interpolate
     from ._language_model import LanguageModel as LanguageModel

@@ -49,7 +49,7 @@ cdef extern from "_vector.h" nogil:
 cdef enum:
     LONGEST = 255  # n-grams
     START = 1  # the node of the start mark
-    NEWEST = 0  # readers
+    NEWEST = 0  # cursors
     OLDEST = 1
     NEW_DOCUMENT = 2
 
@@ -71,7 +71,7 @@ _NODE = np.dtype([(name, np.int32) for name in (
     "count", "total", "distinct", "parent", "word", "row")])
 
 
-cdef struct Reader:
+cdef struct TextCursor:
     int32_t[LONGEST] path  # nodes of the last 0, 1, ... words; -1: not in the tree
     int32_t last  # node of the last word; -1: no word before
     double time  # words that were read
@@ -93,7 +93,7 @@ cdef struct Shape:
 cdef struct Progress:
     int64_t n_read  # words
     int32_t n_nodes, n_rows
-    Reader[2] readers  # of the newest word, and of the oldest one that is counted
+    TextCursor[2] cursors  # of the newest word, and of the oldest one that is counted
 
 
 cdef class Mixer:
@@ -249,7 +249,7 @@ cdef class Counts:
     # ------------------------------------------------------------------ memory
 
     cdef void _clear(self) noexcept nogil:
-        cdef Reader *r = &self.at.readers[NEWEST]
+        cdef TextCursor *r = &self.at.cursors[NEWEST]
         cdef int32_t k
         # In the reverse order a child leaves no gap before another.
         for k in range(self.at.n_nodes - 1, START, -1):
@@ -266,7 +266,7 @@ cdef class Counts:
         for k in range(LONGEST):
             r.path[k] = -1 if k else 0
         r.last, r.time = -1, 0.0
-        self.at.readers[OLDEST] = r[0]
+        self.at.cursors[OLDEST] = r[0]
 
     cdef int _grow(self, int64_t n) except -1:
         """Room for n more words; the hash table stays half empty."""
@@ -301,10 +301,10 @@ cdef class Counts:
         cdef int32_t[::1] number = np.zeros(self.at.n_nodes, dtype=np.int32)
         cdef int32_t i, n = 0
         cdef Node *node
-        cdef Reader *r
+        cdef TextCursor *r
         cdef Py_ssize_t j, k
         for j in range(2):
-            r = &self.at.readers[j]
+            r = &self.at.cursors[j]
             for k in range(self.shape.order):
                 number[max(0, r.path[k])] = 1
             number[max(0, r.last)] = 1
@@ -322,7 +322,7 @@ cdef class Counts:
                 self.value[n, :] = self.value[i, :]
                 n += 1
         for j in range(2):
-            r = &self.at.readers[j]
+            r = &self.at.cursors[j]
             for k in range(self.shape.order):
                 r.path[k] = number[r.path[k]] if r.path[k] >= 0 else -1
             r.last = number[r.last] if r.last >= 0 else -1
@@ -385,14 +385,14 @@ cdef class Counts:
         cdef Shape *s = &self.shape
         return &self.value[node, 1 + max(s.n_own[0], s.n_own[1])]
 
-    cdef void _begin(self, Reader *r) noexcept nogil:
+    cdef void _begin(self, TextCursor *r) noexcept nogil:
         """A sentence begins: the context is the start mark alone."""
         cdef int32_t k
         for k in range(1, self.shape.order):
             r.path[k] = START if k == 1 else -1
         r.last = START
 
-    cdef void _count(self, Reader *r, int32_t y, int32_t sign) noexcept nogil:
+    cdef void _count(self, TextCursor *r, int32_t y, int32_t sign) noexcept nogil:
         """Read a word, and count it (sign 1) or take its count away (-1)."""
         cdef Shape *s = &self.shape
         cdef int32_t k, node, child, long
@@ -421,7 +421,7 @@ cdef class Counts:
     cdef void _add(self, int32_t y, uint8_t first) noexcept nogil:
         """Count a word, and forget the oldest one if there are too many."""
         cdef double *then
-        self._count(&self.at.readers[NEWEST], y, 1)
+        self._count(&self.at.cursors[NEWEST], y, 1)
         if self.shape.length >= 0:
             then = &self.past[self.at.n_read % self.past.shape[0], 0]
             then[0], then[1] = y, first
@@ -431,14 +431,14 @@ cdef class Counts:
                 (self.at.n_read - 1 - self.shape.length) % self.past.shape[0], 0]
             y = <int32_t> then[0]
             if then[1] > 0:
-                self._begin(&self.at.readers[OLDEST])
+                self._begin(&self.at.cursors[OLDEST])
             if y >= 0 and self.shape.learns:
-                self._step(&self.at.readers[OLDEST], then + 2, -1)
-            self._count(&self.at.readers[OLDEST], y, -1)
+                self._step(&self.at.cursors[OLDEST], then + 2, -1)
+            self._count(&self.at.cursors[OLDEST], y, -1)
 
     # ---------------------------------------------------- weights of classes
 
-    cdef void _find_rows(self, const Reader *r, int32_t *rows) noexcept nogil:
+    cdef void _find_rows(self, const TextCursor *r, int32_t *rows) noexcept nogil:
         """The rows of the three contexts of the next word, -1 without steps."""
         cdef int32_t k, n = self.shape.n_groups
         rows[0], rows[1], rows[2] = 0, -1, -1
@@ -450,7 +450,8 @@ cdef class Counts:
             if not self.shape.rate[k] > 0:
                 rows[k] = -1
 
-    cdef void _set_scores(self, const Reader *r, const double *of_base) noexcept nogil:
+    cdef void _set_scores(self, const TextCursor *r,
+                          const double *of_base) noexcept nogil:
         """`score` and `proba`; of_base: P of each class in the base."""
         cdef int32_t[3] rows
         cdef int32_t c, k, n = self.shape.n_groups
@@ -476,7 +477,7 @@ cdef class Counts:
 
     cdef void _learn(self, int32_t y, const double *of_base) noexcept nogil:
         """A step after a word, along the gradient of ln P of its class."""
-        cdef Reader *r = &self.at.readers[NEWEST]
+        cdef TextCursor *r = &self.at.cursors[NEWEST]
         cdef int32_t c, n = self.shape.n_groups, g = self.group[y]
         cdef double *gradient = self.proba
         if of_base[g] > 0:
@@ -494,7 +495,7 @@ cdef class Counts:
             for c in range(n):
                 self.past[self.at.n_read % self.past.shape[0], 2 + c] = gradient[c]
 
-    cdef void _step(self, const Reader *r, const double *gradient,
+    cdef void _step(self, const TextCursor *r, const double *gradient,
                     int32_t sign) noexcept nogil:
         """Add a step that is taken now (sign 1), or take one away (-1)."""
         cdef int32_t[3] rows
@@ -515,7 +516,7 @@ cdef class Counts:
 
     # ------------------------------------------------------------ probabilities
 
-    cdef void _locate(self, Mixer m, const Reader *r,
+    cdef void _locate(self, Mixer m, const TextCursor *r,
                       const double *of_base) noexcept nogil:
         """Everything about the next word that does not depend on the word."""
         cdef int32_t j, k, node, matched = 0, n = self.shape.n_parts
@@ -544,7 +545,7 @@ cdef class Counts:
         if self.shape.learns:
             self._set_scores(r, of_base)
 
-    cdef double _log_prob(self, Mixer m, const Reader *r, int32_t y, int32_t g,
+    cdef double _log_prob(self, Mixer m, const TextCursor *r, int32_t y, int32_t g,
                           double log_base, const double *of_base) noexcept nogil:
         """ln P of a word after `_locate`.
 
@@ -595,7 +596,7 @@ cdef class Counts:
     cdef double _read(self, Mixer m, int32_t y, uint8_t first, double log_base,
                       const double *of_base) noexcept nogil:
         """ln P of the next word, which is then counted; NaN without a class."""
-        cdef Reader *r = &self.at.readers[NEWEST]
+        cdef TextCursor *r = &self.at.cursors[NEWEST]
         cdef double out = NAN
         if first == NEW_DOCUMENT:
             self._clear()
@@ -650,7 +651,7 @@ cdef class Counts:
 
     def row(self, Mixer m, bint first, const double[::1] log_base, double[::1] out):
         """out <- ln P of all words that may come next; nothing is counted."""
-        cdef Reader r = self.at.readers[NEWEST]
+        cdef TextCursor r = self.at.cursors[NEWEST]
         cdef int32_t y, g, n = max(1, self.shape.n_groups)
         self._check_idle()
         if first:

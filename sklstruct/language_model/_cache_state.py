@@ -29,7 +29,7 @@ class CacheSettings(NamedTuple):
     learning_half_life: float
 
 
-class Positions(NamedTuple):
+class ScoredWords(NamedTuple):
     """Words of a text, and their probabilities in the base."""
 
     words: NDArray  # (n,) int32 class ids, negative for a word without class
@@ -95,7 +95,7 @@ class CacheState:
         other.counts = self.counts.copy()
         return other
 
-    def read(self, mixer: Mixer, at: Positions, *records: NDArray) -> NDArray:
+    def read(self, mixer: Mixer, at: ScoredWords, *records: NDArray) -> NDArray:
         """ln P of the words of a text, each before it is counted; records: arrays that
         `Counts.read` writes to, with a row for each word."""
         out = np.empty(at.words.size)
@@ -105,7 +105,7 @@ class CacheState:
             self.counts.read(mixer, *(None if a is None else a[s] for a in arrays))
         return out
 
-    def recall(self, mixer: Mixer, blocks: Sequence[Positions]) -> Recalled:
+    def recall(self, mixer: Mixer, blocks: Sequence[ScoredWords]) -> Recalled:
         """Read a text, and return what weights are learnt from."""
         settings: CacheSettings = self.counts.settings
         n = sum(at.words.size for at in blocks)

@@ -103,16 +103,15 @@ def normalize_ccnet(line: str) -> str:
 class _Sentences:
     """Turns documents into sentences; see `PerplexityTransformer`."""
 
-    def __init__(self, normalize, tokenizer, split_lines):
+    def __init__(self, normalize, tokenizer):
         self.normalize, self.tokenizer = normalize, tokenizer
-        self.split_lines = split_lines
 
     def __call__(self, document: str, row: int) -> list:
         if not isinstance(document, str):
             raise TypeError(
                 f"X[{row}] must be a string, a document, got {type(document).__name__}"
             )
-        lines = document.split("\n") if self.split_lines else [document]
+        lines = document.split("\n")
         if self.normalize is not None:
             lines = [self.normalize(line) for line in lines]
         if self.tokenizer is not None:
@@ -263,10 +262,6 @@ class PerplexityTransformer(TransformerMixin, BaseEstimator):
         :class:`LanguageModel`. A model that scores as KenLM does uses the rule of
         KenLM.
 
-    split_lines : bool, default=True
-        True: each line of a document is a sentence, with its end mark. False: the
-        document is one sentence.
-
     n_jobs : int, default=None
         Number of processes over batches of documents. None is 1 unless in a
         `joblib.parallel_config` context, -1 all processors. Models that are paths are
@@ -287,7 +282,8 @@ class PerplexityTransformer(TransformerMixin, BaseEstimator):
 
     CCNet's ``DocLM`` is ``normalize="ccnet"``; its chain of sentencepiece and ``DocLM``
     normalises the whole document, without its line ends: ``normalize="ccnet",
-    tokenizer=pieces.encode_as_pieces, split_lines=False``. CCNet rounds to one decimal.
+    tokenizer=pieces.encode_as_pieces`` and documents ``d.replace("\n", "")``. CCNet
+    rounds to one decimal.
 
     The difference of two models is that of Moore and Lewis [2]_.
 
@@ -320,7 +316,6 @@ class PerplexityTransformer(TransformerMixin, BaseEstimator):
         "baseline": "no_validation",
         "normalize": [StrOptions({"ccnet"}), callable, None],
         "tokenizer": [callable, None],
-        "split_lines": ["boolean"],
         "n_jobs": [Integral, None],
     }
 
@@ -331,14 +326,12 @@ class PerplexityTransformer(TransformerMixin, BaseEstimator):
         baseline: Any = None,
         normalize: str | Callable[[str], str] | None = None,
         tokenizer: Callable[[str], Iterable[str]] | None = None,
-        split_lines: bool = True,
         n_jobs: int | None = None,
     ) -> None:
         self.model = model
         self.baseline = baseline
         self.normalize = normalize
         self.tokenizer = tokenizer
-        self.split_lines = split_lines
         self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -449,7 +442,7 @@ class PerplexityTransformer(TransformerMixin, BaseEstimator):
         normalize = self.normalize
         if isinstance(normalize, str):
             normalize = normalize_ccnet
-        return _Sentences(normalize, self.tokenizer, self.split_lines)
+        return _Sentences(normalize, self.tokenizer)
 
     def _features(self, X) -> Iterator[NDArray]:
         """Features of the documents of X, a batch after the other."""

@@ -30,7 +30,7 @@ from ..backoff import (
     WiderModel,
 )
 from ..backoff._classifier import ClassifierModel
-from ..backoff._words_fast import ArrayModel, Cursor, Words, cursor_of
+from ..backoff._words_fast import ArrayModel, Cursor, WordReader, cursor_of
 from ..symbols import Labels, NumberedText, SentenceEncoder, TextWindows
 from ..symbols._sentences import LONGEST_HISTORY
 from ._positions import Scored
@@ -59,7 +59,7 @@ class WindowModel(Distribution):
     def __init__(self, predictor: TextPredictor) -> None:
         self.predictor = predictor
         self.n_classes = predictor.distribution.n_classes
-        self.fact_depths = predictor.distribution.fact_depths
+        self.gate_depths = predictor.distribution.gate_depths
 
     def as_tokens(self, at: TextWindows) -> tuple[Model, NDArray, NDArray]:
         """As `Distribution.as_tokens`."""
@@ -158,7 +158,8 @@ class TextPredictor:
 
     def step_with_groups(self, group: NDArray | None) -> Callable[..., Any]:
         """`step` with an array for P of each group of words after the state."""
-        return Words(self.kernel, self.encoder, single_state(self.begin()), group).step
+        state = single_state(self.begin())
+        return WordReader(self.kernel, self.encoder, state, group).step
 
     def read(self, history: NDArray) -> NDArray:
         """States after histories, which are rows of tokens of any length."""
@@ -293,7 +294,7 @@ class TreePredictor(TextPredictor):
         kernel = self.distribution.of_nodes
         if not self.distribution.has_states:
             kernel = self.kernel
-        return Words(kernel, self.encoder, single_state(self.begin()), group).step
+        return WordReader(kernel, self.encoder, single_state(self.begin()), group).step
 
     # States are nodes; windows if a node does not determine the node that follows.
 

@@ -79,7 +79,7 @@ _LARGEST_BLOCK = 500
 _DAMPING, _LEAST, _FACTOR = 1e-3, 1e-10, 5.0
 
 
-class Model:
+class QuadraticModel:
     """The quadratic model of a Newton step on a working set, and its minimiser so far.
 
     rows, lanes: positions of the coordinates in the weights W of the working columns.
@@ -154,7 +154,7 @@ class Model:
         return self.u - self.w, self.db, self.D, float(curvature)
 
 
-class Coordinates(Model):
+class Coordinates(QuadraticModel):
     """Single weights as coordinates, for a separable penalty."""
 
     def __init__(self, solver: NewtonSolver, penalty: Any) -> None:
@@ -305,7 +305,7 @@ class Gram(Coordinates):
         return super().moves()
 
 
-class Blocks(Model):
+class Blocks(QuadraticModel):
     """All weights of a group as one block."""
 
     def __init__(self, solver: NewtonSolver, penalty: Any) -> None:
@@ -394,7 +394,7 @@ def block_curvatures(
     return out
 
 
-def descend(model: Model) -> int:
+def descend(model: QuadraticModel) -> int:
     """Sweeps until one does little; an extrapolation after every few; their number."""
     first, full, iterates, n_sweeps = None, True, [], 0
     while n_sweeps < model.sweeps:

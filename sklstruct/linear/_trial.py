@@ -48,8 +48,8 @@ _CERTAIN = 0.001
 # Margins by which the logistic loss must win: nats per sample, and the part of the
 # log-loss for each logistic loss. The descent of the multinomial loss takes up to one
 # and a half times as long as that of the squared hinge.
-_NATS = 0.01
-_WORTH = {"log_loss": 0.03, "ovr_log_loss": 0.0}
+_LEAST_MARGIN = 0.01
+_RELATIVE_MARGIN = {"log_loss": 0.03, "ovr_log_loss": 0.0}
 
 # C of the logistic candidate, in units of C: its curvature is C p (1 - p), smaller than
 # the 2 C of the squared hinge.
@@ -169,7 +169,7 @@ def choose_loss(
     if not several and n_wrong <= _CERTAIN * n_samples:
         return Choice(*hinge, paused)
     least = fold_log_loss(parts, scores, "squared_hinge")
-    most = min(least * (1 - _WORTH[second]), least - _NATS)
+    most = min(least * (1 - _RELATIVE_MARGIN[second]), least - _LEAST_MARGIN)
     if most <= 0:  # no log-loss is below 0
         return Choice(*hinge, paused)
     scores, _, then = tried(other)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from .._checkpoint import Checkpoint, FitKeeper, State
+from .._checkpoint import Checkpoint, State, StateStore
 from .._compat import CallbackSupportMixin, Interval, MetaEstimatorMixin, with_callbacks
 from .._digest import digest
 from .._docs import shared_docs
@@ -280,10 +280,10 @@ class StructuredLogLinearLMCV(
             ThreadMap(model.n_jobs) as parallel,
         ):
             search = _Search(self, model, counted, self._held_out(counted), parallel)
-            with search.record.keeper:  # also for Ctrl-C in the last fit
+            with search.record.store:  # also for Ctrl-C in the last fit
                 best = search.run(progress)
                 model.set_params(**best)
-                if not search.record.keeper.in_folder:
+                if not search.record.store.in_folder:
                     model.set_params(checkpoint=None)  # the file is that of the search
                 model.fit_counted(counted.all_counts, overwrite=overwrite)
         self.held_out_loss_, self.search_results_ = search.loss, search.results
@@ -309,28 +309,28 @@ class _Record:
 
     Parameters
     ----------
-    keeper : FitKeeper
+    store : StateStore
         Of the checkpoints.
 
     n_pairs, n_levels : int
         Of the tree on which the search fits.
     """
 
-    def __init__(self, keeper: FitKeeper, n_pairs: int, n_levels: int) -> None:
-        self.keeper = keeper
+    def __init__(self, store: StateStore, n_pairs: int, n_levels: int) -> None:
+        self.store = store
         like: State = {"fits": [[0.0, 0]]}
-        state = keeper.result(like) or keeper.load(like) or {}
+        state = store.result(like) or store.load(like) or {}
         like = {"w": np.empty(n_pairs), "beta": np.empty(n_levels)}
         self.best: State = {k: state[k] for k in like if k in state}
         if self.best:
-            keeper.checked(state, like)
+            store.checked(state, like)
         self.fits: list[list] = state.get("fits", [])  # [held-out loss, n_iter]
 
     def add(self, loss: float, n_iter: int, best: State) -> None:
         """A fit is done; `best`: weights of the best one, and their beta by depth."""
         self.fits.append([loss, n_iter])
         self.best = best
-        self.keeper.save(fits=self.fits, **best)
+        self.store.save(fits=self.fits, **best)
 
 
 class _Search:
@@ -346,7 +346,7 @@ class _Search:
         # Errors about arrays that do not fit the depth come first.
         fit, self.coordinates = self._begin(self.params), self._coordinates()
         n_pairs, n_levels = fit.problem.n_pairs, fit.problem.beta_by_depth.size
-        self.record = _Record(self._keeper(fit), n_pairs, n_levels)
+        self.record = _Record(self._store(fit), n_pairs, n_levels)
 
     def _begin(self, params):
         """The fit with some parameters."""
@@ -355,8 +355,8 @@ class _Search:
         fit.solver.set_params(gap_tol=None)
         return fit
 
-    def _keeper(self, fit):
-        return fit.keeper_at(
+    def _store(self, fit):
+        return fit.store_at(
             Checkpoint.of(self.model.checkpoint),
             solver=fit.solver.identity(),  # other tolerances are other searches
             held_out=digest(*self.held_out.samples()),
@@ -369,7 +369,7 @@ class _Search:
         """The best parameters."""
         self.progress = progress
         params = self._descend(self.params)
-        self.record.keeper.finish(fits=self.record.fits)
+        self.record.store.finish(fits=self.record.fits)
         return params
 
     def _descend(self, params):

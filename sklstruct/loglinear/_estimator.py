@@ -59,7 +59,7 @@ from ._start import kneser_ney_weights
 class Carried(NamedTuple):
     """The weights of the batches before one more."""
 
-    place: np.ndarray  # (n_pairs before,) their numbers now, -1 where they are gone
+    new_index: np.ndarray  # (n_pairs before,) their numbers now, -1 where they are gone
     coef: np.ndarray  # (n_pairs before,)
     base: np.ndarray | None  # those of Kneser-Ney smoothing then, if they are of use
 
@@ -69,8 +69,8 @@ class Carried(NamedTuple):
         smoothed: those of Kneser-Ney smoothing. With a `base` the result differs from
         them as the weights before differ from `base`.
         """
-        w, stays = smoothed.copy(), self.place >= 0
-        to, before = self.place[stays], self.coef[stays]
+        w, stays = smoothed.copy(), self.new_index >= 0
+        to, before = self.new_index[stays], self.coef[stays]
         w[to] = before if self.base is None else w[to] + (before - self.base[stays])
         return np.maximum(w, 0.0, out=w) if positive else w
 
@@ -391,7 +391,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
             return self._grow_counted(counted)
         with reporting(self) as report, ThreadMap(self.n_jobs) as parallel:
             fit = Fit(self, self._bind(counted, parallel))
-            fit.keeper = fit.keeper_at(Checkpoint.of(self.checkpoint))
+            fit.store = fit.store_at(Checkpoint.of(self.checkpoint))
             result = fit.done()
             if result is None:
                 result = self._solve(fit, self._carried(counted), report)
@@ -429,7 +429,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
                 problem = self._bind(before, parallel)
                 l1_ratio = penalty_of(self).bind(problem).l1_ratio
                 base = kneser_ney_weights(problem, l1_ratio)
-        return Carried(counted.place(), self.coef_, base)
+        return Carried(counted.new_index(), self.coef_, base)
 
     def _grow_counted(self, counted):
         if isinstance(counted, DeferredCounts):
@@ -439,7 +439,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         fitted = self._grow(counted, Positions.of_counts(pairs, count))
         node = fitted.pairs.tree.find_windows(tree.windows())
         same = fitted.pairs.tree.levels()[node] == tree.levels()
-        return fitted._replace(place=np.where(same, node, -1).astype(np.int32))
+        return fitted._replace(new_index=np.where(same, node, -1).astype(np.int32))
 
     def _grow(self, counted, samples):
         """The model of an active set."""
@@ -454,7 +454,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         keep[: pairs.n_classes] = True
         smaller, kept = pairs.select(keep)
         index = selected_nodes(pairs, keep)
-        model, place = with_all_contexts(
+        model, new_index = with_all_contexts(
             BackoffModel(
                 smaller, log_prob[kept], log_backoff[index >= 0], counted.labels
             )
@@ -464,7 +464,7 @@ class StructuredLogLinearLM(CallbackSupportMixin, BackoffClassifier):
         gap = np.inf if result.status == "stopped" else fit.gap(result.w)
         set_result(self, fit, result, gap)
         self.coef_ = np.zeros(model.n_pairs)
-        self.coef_[place] = result.w[kept]
+        self.coef_[new_index] = result.w[kept]
         self.n_iter_, self.objective_ = grown.n_iter, grown.objective
         self.n_pairs_built_ = pairs.n_pairs
         self.n_nodes_built_ = pairs.tree.n_nodes

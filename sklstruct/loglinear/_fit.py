@@ -15,12 +15,12 @@ import numpy as np
 from sklearn.base import clone
 
 from .._checkpoint import (
-    NO_KEEPER,
+    NO_STORE,
     Checkpoint,
-    FitKeeper,
-    Keeper,
-    PartKeeper,
+    FileStore,
+    PartStore,
     State,
+    StateStore,
     split_part,
 )
 from .._checks import as_numbers
@@ -174,7 +174,7 @@ class Fit:
     bound : BoundPenalty
         The penalty, bound to the problem.
 
-    keeper : FitKeeper
+    store : StateStore
         Of checkpoints; at first it keeps nothing.
     """
 
@@ -183,7 +183,7 @@ class Fit:
         self.penalty, self.solver = penalty_of(model), solver_of(model)
         self.loss = LogLinearLoss(problem)
         self.bound = self.penalty.bind(problem)
-        self.keeper: FitKeeper = NO_KEEPER
+        self.store: StateStore = NO_STORE
 
     # ------------------------------------------------------------- checkpoints
 
@@ -207,13 +207,13 @@ class Fit:
             "alpha": problem.beta_by_depth,
         }
 
-    def keeper_at(self, checkpoint: Checkpoint | None, **more: Any) -> FitKeeper:
-        """A keeper of the fit's state, whose identity has `more` entries."""
+    def store_at(self, checkpoint: Checkpoint | None, **more: Any) -> StateStore:
+        """A store of the fit's state, whose identity has `more` entries."""
         if checkpoint is None:
-            return NO_KEEPER
+            return NO_STORE
         # A result depends on tol, gap_tol and max_iter, a state does not.
         stop = {"solver": self.solver.identity()}
-        return Keeper(checkpoint, {**self.identity(), **more}, stop)
+        return FileStore(checkpoint, {**self.identity(), **more}, stop)
 
     # ------------------------------------------------------------------- start
 
@@ -285,13 +285,13 @@ class Fit:
     def solve(self, w: np.ndarray, report: Report = silent) -> Result:
         """Minimise from `w`, which is overwritten; or the result that is kept."""
         # Solvers detect steps that overflow, and repeat them.
-        with np.errstate(over="ignore", invalid="ignore"), self.keeper:
+        with np.errstate(over="ignore", invalid="ignore"), self.store:
             if self.solver.gap_tol is None:
                 result = self.solver.solve(self.job(report), w)
             else:
                 result = self._solve_to_gap(self.solver.gap_tol, report, w)
         if result.status != "stopped":  # by a callback, which may be gone next time
-            self.keeper.finish(**result._asdict())
+            self.store.finish(**result._asdict())
         return result
 
     def gap(self, w: np.ndarray) -> float:
@@ -306,7 +306,7 @@ class Fit:
         # The state of the rounds before; `share`: of tol, in this round.
         share, history, running = 1.0, [], {}
         like: State = {"share": 0.0, "earlier": [0.0]}
-        state = self.keeper.load(like)
+        state = self.store.load(like)
         if state is not None:
             state, running = split_part(state)
             share, history = state["share"], state["earlier"]
@@ -316,8 +316,8 @@ class Fit:
             )
             whole = {"share": share, "earlier": history}
             job = self.job(counted_on(report, len(history)))
-            keeper = PartKeeper(self.keeper, whole, running)
-            result, running = solver.solve(job._replace(keeper=keeper), w), {}
+            store = PartStore(self.store, whole, running)
+            result, running = solver.solve(job._replace(store=store), w), {}
             history = history + result.history
             result = result._replace(history=history)
             if result.status == "stopped":
@@ -337,11 +337,11 @@ class Fit:
 
     def job(self, report: Report = silent) -> Job:
         """The input of the solver."""
-        return Job(self.loss, self.bound, report, self.keeper)
+        return Job(self.loss, self.bound, report, self.store)
 
     def done(self) -> Result | None:
         """The result that an earlier run has left, or None."""
-        found = self.keeper.result(Result.like(self.problem.n_pairs))
+        found = self.store.result(Result.like(self.problem.n_pairs))
         return None if found is None else Result(**found)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._checkpoint import NO_KEEPER, Checkpoint, Keeper
+from .._checkpoint import NO_STORE, Checkpoint, FileStore
 from .._checks import check_memory
 from .._compat import (
     BaseEstimator,
@@ -39,10 +39,10 @@ from ..backoff import (
 )
 from ..context_tree import ContextTree, Pairs, read_windows
 from ..symbols import Labels, encode, learn_symbols
-from ..word_classes._refiner import share_clusterings
+from ..word_classes._refiner import clustering_cache
 from ._fit import LARGEST
 from ._gap import warn_of_end
-from ._joint_model import JointObjective, JointTrees, Samples
+from ._joint_model import JointObjective, JointTrees, OutcomeRows
 from ._joint_solver import solve_joint
 from ._penalties import L2
 from ._solvers import SOLVERS, AutoSolver, Result, Solver, TreeMetricSolver
@@ -279,7 +279,7 @@ class JointLogLinear(
             for step in steps:
                 made, symbols = ids, self._symbols
                 if step is not None:
-                    with share_clusterings(fitted):
+                    with clustering_cache(fitted):
                         step = clone(step).fit(X, target)
                     made = _windows(step.transform(X), step)
                     symbols = learn_symbols(made, -1)
@@ -456,7 +456,7 @@ class JointLogLinear(
         return solver, Checkpoint.of(self.checkpoint)
 
     def _solve(self, solver, paths, exact, checkpoint, parallel, report):
-        keeper = NO_KEEPER
+        store = NO_STORE
         if checkpoint is not None:
             trees = [pairs.tree for pairs, *_ in paths]
             identity = {
@@ -466,15 +466,15 @@ class JointLogLinear(
                 "lam": float(self.lam),
                 "alpha": exact.joint.beta,
             }
-            keeper = Keeper(checkpoint, identity, {"solver": solver.identity()})
-            done = keeper.result(Result.like(exact.joint.w.size))
+            store = FileStore(checkpoint, identity, {"solver": solver.identity()})
+            done = store.result(Result.like(exact.joint.w.size))
             if done is not None:
                 result = Result(**done)
                 return result, exact(result.w)[1]
-        with keeper:
-            result, slope = solve_joint(paths, exact, solver, parallel, report, keeper)
+        with store:
+            result, slope = solve_joint(paths, exact, solver, parallel, report, store)
         if result.status != "stopped":
-            keeper.finish(**result._asdict())
+            store.finish(**result._asdict())
         return result, slope
 
     # ----------------------------------------------------------- prediction
@@ -532,7 +532,7 @@ def _grouped(trees, terminals, target, n_outcomes, weight):
     sample = np.empty(found.size, dtype=np.int64)
     sample[pair] = np.arange(pair.size)
     first = np.flatnonzero(np.diff(row, prepend=-1))
-    samples = Samples(np.append(first, row.size), outcome.astype(np.int32), weight)
+    samples = OutcomeRows(np.append(first, row.size), outcome.astype(np.int32), weight)
     return samples, [terminal[sample[first]] for terminal in terminals]
 
 

@@ -312,7 +312,8 @@ cdef class Joint(Model):
         self.parent, self.ptr, self.cls = model.parent, model.ptr, model.pair_class
         self.first = model.first.astype(np.int32)
         self.beta, self.w, self.weight = model.beta, model.w, model.node_weight
-        self.n_classes, self.n_facts, self.sorted_is_faster = model.n_classes, 2, True
+        self.n_classes, self.n_features = model.n_classes, 2
+        self.sorted_is_faster = True
         self.nodes = sizeof(Context)
         self.paths = self.nodes + 4 * self.n_trees * (1 + self.n_levels)
         n_kept = sum([(<Tree> tree).kept_size for tree in self.keep])
@@ -392,7 +393,7 @@ cdef class Joint(Model):
         exp_sum(self.n_classes, score, (<Context *> place).log_total, out)
         return 0
 
-    cdef int facts(self, char *place, double *out) except -1 nogil:
+    cdef int gate_features(self, char *place, double *out) except -1 nogil:
         out[0] = (<Context *> place).depth
         out[1] = log1p(self.weight[(<int32_t *> (place + self.nodes))[0]])
         return 0

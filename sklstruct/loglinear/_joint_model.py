@@ -56,9 +56,9 @@ class JointTrees(CheckedState, Distribution):
     ) -> None:
         self.trees = trees
         self.n_classes = pairs[0].n_classes
-        # Facts of the first tree only: each other one adds some twenty columns to a
-        # gate, for little gain.
-        self.fact_depths = (trees[0].max_depth,)
+        # Gate features of the first tree only: each other tree adds some twenty columns
+        # to a gate, for little gain.
+        self.gate_depths = (trees[0].max_depth,)
         self.first = np.cumsum([0] + [tree.n_nodes for tree in trees])
         self.parent = _parents(trees, self.first)
         sizes, target = [], []
@@ -215,7 +215,7 @@ class JointTrees(CheckedState, Distribution):
             )  # fmt: skip
 
 
-class Samples(NamedTuple):
+class OutcomeRows(NamedTuple):
     """Samples whose contexts are the same in all trees, as one row of outcomes.
 
     Row i was followed by outcome[ptr[i]] ..., each of them once, of these weights.
@@ -242,7 +242,7 @@ class JointObjective:
     nodes : int32 ndarray of shape (n_rows, n_trees)
         The deepest node of each row; see `JointTrees.locate`.
 
-    samples : Samples
+    samples : OutcomeRows
         The outcomes of each row.
 
     own : list of slice
@@ -262,7 +262,7 @@ class JointObjective:
         self,
         joint: JointTrees,
         nodes: np.ndarray,
-        samples: Samples,
+        samples: OutcomeRows,
         own: list[slice],
         counts: Sequence[np.ndarray],
         lam: float,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._checkpoint import NO_KEEPER, FitKeeper, State
+from .._checkpoint import NO_STORE, State, StateStore
 from .._checks import check_memory
 from .._parallel import ThreadMap
 from ..context_tree import Pairs
@@ -241,7 +241,7 @@ def solve_joint(
     solver: Solver,
     parallel: ThreadMap,
     report: Report,
-    keeper: FitKeeper,
+    store: StateStore,
 ) -> tuple[Result, np.ndarray]:
     """Minimise the joint objective over non-negative weights.
 
@@ -264,7 +264,7 @@ def solve_joint(
     report : callable
         Called with (pass, objective, residual); True stops the fit.
 
-    keeper : FitKeeper
+    store : StateStore
         Of checkpoints. The scores are part of the state: computed from the weights they
         would differ by rounding, and so would all later steps.
 
@@ -290,7 +290,7 @@ def solve_joint(
     n_outcomes = problems[0].n_classes
     largest = max(problem.n_pairs for problem in problems)
     # Ctrl-C writes a copy.
-    copies = 1.0 if keeper is NO_KEEPER else 2.0
+    copies = 1.0 if store is NO_STORE else 2.0
     check_memory(
         copies * 4.0 * n_rows * n_outcomes + 8.0 * (N_SHARED + 1) * largest, None,
         "scores of all samples for all classes", "use a FactoredLM of more levels",
@@ -301,9 +301,9 @@ def solve_joint(
         like |= {f"y{t}": w, f"w{t}": w, f"best{t}": w, f"numbers{t}": np.empty(5)}
     like |= dict.fromkeys(("at_start", "share", "objective", "lowest"), 0.0)
     like["history"] = [0.0]
-    iterations, state = resume(keeper, max_iter, like)
+    iterations, state = resume(store, max_iter, like)
     if state is not None and "change" in state:
-        keeper.checked(state, {"change": np.empty(problems[-1].n_pairs)})
+        store.checked(state, {"change": np.empty(problems[-1].n_pairs)})
     if state is None:
         scores = np.zeros((n_rows, n_outcomes), dtype=np.float32)
     else:
@@ -337,7 +337,7 @@ def solve_joint(
     status, optimality = "max_iter", np.inf
     total = float(exact.row_weight.sum())
     for iteration in iterations:
-        keeper.save(
+        store.save(
             iteration=iteration, at_start=at_start, share=share, **passes.get_state()
         )
         optimality = relative_residual(passes.run(), problems[0])

@@ -31,7 +31,7 @@ from ..backoff._distribution import count_rows, take
 from ..symbols import TextWindows, encode
 from ._models import without_tables
 from ._parts import GroupFit, Part
-from ._transforms import Samples, TransformCache
+from ._transforms import GroupedSamples, TransformCache
 
 
 class Rows(Protocol):
@@ -40,7 +40,7 @@ class Rows(Protocol):
     n_samples: int
     n_columns: int
 
-    def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> Samples:
+    def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> GroupedSamples:
         """The first n samples, after a part has learnt to read their contexts."""
 
     def known_after(self, n: int) -> tuple[Any, NDArray, NDArray]:
@@ -60,7 +60,7 @@ class RowsHere(NamedTuple):
     def n_samples(self) -> int:
         return self.target.size
 
-    def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> Samples:
+    def learn(self, part: Part, n: int, report: Callable[[str], Any]) -> GroupedSamples:
         here = TransformCache(take(self.X, slice(0, n)), self.y[:n], report)
         return one_group(part.learn(here), self.target[:n], self.weight[:n])
 
@@ -70,11 +70,11 @@ class RowsHere(NamedTuple):
         return take(self.X, last), self.target[last], self.weight[last]
 
 
-def one_group(contexts: Any, outcome: NDArray, weight: NDArray) -> Samples:
+def one_group(contexts: Any, outcome: NDArray, weight: NDArray) -> GroupedSamples:
     """Samples of one group."""
     # It takes no memory.
     group = np.broadcast_to(np.int32(0), outcome.shape)
-    return Samples(contexts, group, outcome, weight)
+    return GroupedSamples(contexts, group, outcome, weight)
 
 
 class ModelClassifier(
@@ -94,7 +94,7 @@ class ModelClassifier(
     distribution_: Distribution
 
     @abstractmethod
-    def __sklstruct_part__(self, classes: np.ndarray, facts: bool) -> Part:
+    def __sklstruct_part__(self, classes: np.ndarray, for_gate: bool) -> Part:
         """The part that this estimator, not fitted, is."""
 
     def _fitted(self):

@@ -21,9 +21,9 @@ from ..symbols import Labels
 from ..taxonomy import Forest, Taxonomy, as_taxonomy
 from ..word_classes import ExchangeClustering
 from ..word_classes._refiner import (
+    clustering_cache,
     clustering_key,
     fit_clustering,
-    share_clusterings,
 )
 from ._base import ModelClassifier
 from ._history import LEAST, find_concentrations, history_of
@@ -36,7 +36,7 @@ from ._parts import (
     part_of,
 )
 from ._sources import TokenSources
-from ._transforms import Samples, TransformCache
+from ._transforms import GroupedSamples, TransformCache
 
 
 class FactoredPart(ComposedPart):
@@ -53,8 +53,8 @@ class FactoredPart(ComposedPart):
     estimators : list of classifiers
         For nodes with groups below them, and for nodes with words only.
 
-    facts : bool
-        True if a gate needs facts about the contexts.
+    for_gate : bool
+        True if a gate needs features of the contexts.
 
     concentration, padding
         As in `FactoredLM`.
@@ -65,18 +65,18 @@ class FactoredPart(ComposedPart):
         taxonomy: Any,
         classes: np.ndarray,
         estimators: list[BaseEstimator],
-        facts: bool,
+        for_gate: bool,
         concentration: float | str | None = None,
         padding: Any = None,
     ) -> None:
         self.taxonomy, self.classes = taxonomy, classes
-        self.estimators, self.facts = estimators, facts
+        self.estimators, self.for_gate = estimators, for_gate
         self.concentration, self.padding = concentration, padding
         super().__init__([part_of(estimator, classes) for estimator in estimators])
         self.reads_history |= concentration is not None
 
     def learn(self, reading: TransformCache) -> Any:
-        with share_clusterings(reading.clusterings):
+        with clustering_cache(reading.clusterings):
             self.taxonomy = group_words(
                 self.taxonomy, reading.X, reading.y, self.classes
             )
@@ -93,7 +93,7 @@ class FactoredPart(ComposedPart):
         )
         n_top = np.arange(n_child[0])
         self.parts = [
-            part_of(estimator, n_top, self.facts) for estimator in self.estimators
+            part_of(estimator, n_top, self.for_gate) for estimator in self.estimators
         ]
         if any(isinstance(part, FactoredPart) for part in self.parts):
             raise ValueError(
@@ -194,10 +194,10 @@ def _steps(samples, p, path, number):
         order = np.argsort(index, kind="stable")
         index, group, outcome = index[order], group[order], outcome[order]
     contexts = samples.contexts[p]
-    picked = Samples(contexts, group, outcome, samples.weight)
+    picked = GroupedSamples(contexts, group, outcome, samples.weight)
     if index.size == samples.outcome.size and (np.diff(index) == 1).all():
         return picked
-    return Samples(take(contexts, index), group, outcome, samples.weight[index])
+    return GroupedSamples(take(contexts, index), group, outcome, samples.weight[index])
 
 
 class FactoredLM(ModelClassifier):
@@ -362,7 +362,7 @@ class FactoredLM(ModelClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def __sklstruct_part__(self, classes: np.ndarray, facts: bool) -> Part:
+    def __sklstruct_part__(self, classes: np.ndarray, for_gate: bool) -> Part:
         self._validate_params()
         default = StructuredLogLinearLM(
             penalty="l2",
@@ -387,7 +387,7 @@ class FactoredLM(ModelClassifier):
             )
         estimators = [of_classes, of_words]
         return FactoredPart(
-            taxonomy, classes, estimators, facts, self.concentration, self.padding
+            taxonomy, classes, estimators, for_gate, self.concentration, self.padding
         )
 
     def __sklstruct_ids__(self, labels: Labels) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 r"""Weights of a mixture: constants, by bucket of the history, a logistic gate.
 
 A gate is fitted on held-out samples: the log-probabilities that the models give to
-the targets, and facts about the histories. It gives weights from the facts alone. All
-maximise
+the targets, and features of the histories. It gives weights from the features alone.
+All maximise
 
 .. math::
     \sum_i \omega_i \ln \sum_k \pi_k(x_i) P_k(y_i \mid x_i) ,
@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 from .._parallel import single_blas_thread
 from . import _models_fast as _fast
 
-# Facts about a history: two columns for each tree of contexts.
+# Features of a history: two columns for each tree of contexts.
 DEPTH, LOG_WEIGHT = 0, 1
 
 # Held-out samples that the overall weights count as, in the weights of a bucket.
@@ -33,35 +33,35 @@ _GATE_L2 = 1e-4
 
 
 class Gate(ABC):
-    """Weights of the models of a mixture, from facts about the histories.
+    """Weights of the models of a mixture, from features of the histories.
 
     Attributes
     ----------
-    reads_facts : bool
-        True if `log_weights` depends on the facts.
+    reads_features : bool
+        True if `log_weights` depends on the features.
     """
 
-    reads_facts = True
+    reads_features = True
 
     def fit(
         self,
         log_prob: NDArray,
-        facts: NDArray,
+        features: NDArray,
         weight: NDArray,
-        fact_depths: tuple[int, ...],
+        gate_depths: tuple[int, ...],
     ) -> Gate:
         """Learn from held-out samples.
 
-        log_prob (n, n_models): ln P of the targets. facts, fact_depths: of
+        log_prob (n, n_models): ln P of the targets. features, gate_depths: of
         `Distribution`. weight (n,): positive.
         """
         with single_blas_thread():
             proba, weight, rows = relative(log_prob, weight)
-            self._learn(proba, weight, facts[rows], fact_depths)
+            self._learn(proba, weight, features[rows], gate_depths)
         return self
 
     @abstractmethod
-    def _learn(self, proba, weight, facts, fact_depths):
+    def _learn(self, proba, weight, features, gate_depths):
         """Learn from the samples that some model gives a probability.
 
         proba (n, n_models): P of the targets, each row up to a factor.
@@ -71,9 +71,9 @@ class Gate(ABC):
     def table(self) -> _fast.GateTable:
         """The weights as kernels read them."""
 
-    def log_weights(self, facts: NDArray) -> NDArray:
+    def log_weights(self, features: NDArray) -> NDArray:
         """(n, n_models) logarithms of the weights after each history."""
-        return self.table().log_weights(np.ascontiguousarray(facts))
+        return self.table().log_weights(np.ascontiguousarray(features))
 
 
 def relative(log_prob: NDArray, weight: NDArray) -> tuple[NDArray, NDArray, NDArray]:
@@ -139,7 +139,7 @@ def softmax_coef(
 
     Parameters
     ----------
-    phi : ndarray of shape (n, n_facts)
+    phi : ndarray of shape (n, n_features)
         The first column is 1.
 
     proba : ndarray of shape (n, n_models)
@@ -153,7 +153,7 @@ def softmax_coef(
 
     Returns
     -------
-    coef : ndarray of shape (n_models, n_facts)
+    coef : ndarray of shape (n_models, n_features)
     """
     total = max(weight.sum(), 1.0)
     start = np.zeros((proba.shape[1], phi.shape[1]))
@@ -192,13 +192,13 @@ class ConstantGate(Gate):
         Non-negative. None: learnt.
     """
 
-    reads_facts = False
+    reads_features = False
 
     def __init__(self, weights: NDArray | None = None) -> None:
         self.weights = np.empty(0) if weights is None else weights
         self.gap: float | None = None
 
-    def _learn(self, proba, weight, facts, fact_depths):
+    def _learn(self, proba, weight, features, gate_depths):
         self.weights = em_weights(proba, weight)
         ratio = proba.T @ (weight / (proba @ self.weights)) / weight.sum()
         self.gap = max(float(ratio.max()) - 1.0, 0.0)
@@ -223,11 +223,11 @@ class BucketGate(Gate):
     def __init__(self, by: int) -> None:
         self.by = by
 
-    def _learn(self, proba, weight, facts, fact_depths):
-        n_buckets = fact_depths[0] + 1 if self.by == DEPTH else 32
+    def _learn(self, proba, weight, features, gate_depths):
+        n_buckets = gate_depths[0] + 1 if self.by == DEPTH else 32
         overall = em_weights(proba, weight)
         self.weights = np.tile(overall, (n_buckets, 1))
-        bucket = self.table().buckets(np.ascontiguousarray(facts))
+        bucket = self.table().buckets(np.ascontiguousarray(features))
         for b in np.unique(bucket).tolist():
             here = bucket == b
             self.weights[b] = em_weights(proba[here], weight[here], _PRIOR * overall)
@@ -238,7 +238,7 @@ class BucketGate(Gate):
 
 
 class LogisticGate(Gate):
-    r"""Multinomial logistic regression of the weights on facts about the histories.
+    r"""Multinomial logistic regression of the weights on features of the histories.
 
     .. math::
         \pi_k(x) = \frac{e^{b_k + v_k \cdot \phi(x)}}
@@ -252,24 +252,24 @@ class LogisticGate(Gate):
     def __init__(self) -> None:
         self.depths: tuple[int, ...] = ()
 
-    def _features(self, facts):
-        columns = [np.ones(facts.shape[0])]
+    def _design(self, features):
+        columns = [np.ones(features.shape[0])]
         for t, deepest in enumerate(self.depths):
-            depth = np.minimum(facts[:, 2 * t + DEPTH], deepest).astype(np.int64)
-            scaled = 0.2 * facts[:, 2 * t + LOG_WEIGHT]
-            at_depth = np.zeros((facts.shape[0], 2 * (deepest + 1)))
-            rows = np.arange(facts.shape[0])
+            depth = np.minimum(features[:, 2 * t + DEPTH], deepest).astype(np.int64)
+            scaled = 0.2 * features[:, 2 * t + LOG_WEIGHT]
+            at_depth = np.zeros((features.shape[0], 2 * (deepest + 1)))
+            rows = np.arange(features.shape[0])
             at_depth[rows, 2 * depth] = 1.0
             at_depth[rows, 2 * depth + 1] = scaled
             columns += [scaled, scaled**2, at_depth]
         return np.column_stack(columns)
 
-    def _learn(self, proba, weight, facts, fact_depths):
-        self.depths = tuple(fact_depths)
-        self.coef = softmax_coef(self._features(facts), proba, weight)
+    def _learn(self, proba, weight, features, gate_depths):
+        self.depths = tuple(gate_depths)
+        self.coef = softmax_coef(self._design(features), proba, weight)
 
     def table(self) -> _fast.GateTable:
-        # The columns of `_features` are not made: in each tree one of the indicators
+        # The columns of `_design` are not made: in each tree one of the indicators
         # of depths is 1.
         return _fast.GateTable(self.coef.T, deepest=self.depths)
 

@@ -106,26 +106,26 @@ class MixturePart(ComposedPart):
         gate = GATES[str(self.weights)]()
         n = held_out.outcome.size
         mixed = self._mix(fitted, gate)
-        depths = tuple(np.max([m.fact_depths for m in mixed], axis=0).astype(int))
-        if gate.reads_facts and not depths:
+        depths = tuple(np.max([m.gate_depths for m in mixed], axis=0).astype(int))
+        if gate.reads_features and not depths:
             raise ValueError(
                 f"weights={self.weights!r} depends on the contexts that match a "
                 "history, but none of models has a tree of contexts; use 'em'"
             )
         log_prob = np.empty((n, len(fitted)))
-        facts = np.zeros((n, 2 * len(depths)))
+        features = np.zeros((n, 2 * len(depths)))
         for g, rows in by_group(held_out.group, len(fitted[0])):
             model = mixed[g]
             at = model.locate(take(held_out.contexts, rows))
             log_prob[rows] = model.targets(at, held_out.outcome[rows])
-            if gate.reads_facts:
-                facts[rows] = model.facts(at)
+            if gate.reads_features:
+                features[rows] = model.gate_features(at)
         if not (log_prob.max(axis=1, initial=-np.inf) > -np.inf).any():
             raise ValueError(
                 "no held-out sample has a positive probability in any of models; give "
                 "more held-out samples, or models that smooth"
             )
-        gate = gate.fit(log_prob, facts, held_out.weight, depths)
+        gate = gate.fit(log_prob, features, held_out.weight, depths)
         report(f"weights of {', '.join(self.names)} are learnt from {n} samples")
         return gate
 
@@ -280,7 +280,7 @@ class MixtureLM(NamedMembers, ModelClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def __sklstruct_part__(self, classes: np.ndarray, facts: bool) -> MixturePart:
+    def __sklstruct_part__(self, classes: np.ndarray, for_gate: bool) -> MixturePart:
         self._validate_params()
         names = self._check_models()
         weights = self.weights
@@ -289,7 +289,8 @@ class MixtureLM(NamedMembers, ModelClassifier):
             what = f"a name or one number for each of the {n} models"
             weights = as_shares("weights", weights, n, what)
             weights = weights / weights.sum()
-        reads = facts or (isinstance(weights, str) and GATES[weights]().reads_facts)
+        by_name = isinstance(weights, str)
+        reads = for_gate or (by_name and GATES[weights]().reads_features)
         models = [model for _, model in self.models]
         return MixturePart(
             names,

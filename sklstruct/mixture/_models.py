@@ -23,7 +23,7 @@ class UniformModel(Distribution):
 
     def compiled(self, source: Any) -> Model:
         """As `Distribution.compiled`; the contexts are not read."""
-        return Uniform(self.n_classes, 2 * len(self.fact_depths))
+        return Uniform(self.n_classes, 2 * len(self.gate_depths))
 
     compiled_places = compiled
 
@@ -43,7 +43,7 @@ class MixtureModel(Distribution):
     def __init__(self, models: list[Distribution], gate: Gate) -> None:
         self.models, self.gate = models, gate
         self.n_classes = models[0].n_classes
-        self.fact_depths = sum((m.fact_depths for m in models), ())
+        self.gate_depths = sum((m.gate_depths for m in models), ())
 
     def compiled(self, source: Any) -> Model:
         """As `Distribution.compiled`, of the sources of the models."""
@@ -55,12 +55,13 @@ class MixtureModel(Distribution):
     def log_weights(self, at: Any) -> NDArray:
         """(n_samples or 1, n_models) logarithms of the weights."""
         return self.gate.log_weights(
-            self.facts(at) if self.gate.reads_facts else np.zeros((1, 1))
+            self.gate_features(at) if self.gate.reads_features else np.zeros((1, 1))
         )
 
-    def facts(self, at: Any) -> NDArray:
+    def gate_features(self, at: Any) -> NDArray:
         # Of each model: a gate is fitted to them before there are weights.
-        return np.hstack([m.facts(m.locate(a)) for m, a in zip(self.models, at)])
+        features = [m.gate_features(m.locate(a)) for m, a in zip(self.models, at)]
+        return np.hstack(features)
 
     def targets(self, at: Any, y: NDArray) -> NDArray:
         """(n_samples, n_models) natural logarithms by model."""
@@ -130,7 +131,7 @@ class FactoredModel(CheckedState, Distribution):
         known = (above >= 0) & self.of_words[np.maximum(above, 0)]
         self.word_node = np.where(known, above, -1).astype(np.int32)
         root = self.models[0]
-        self.fact_depths = () if root is None else root.fact_depths
+        self.gate_depths = () if root is None else root.gate_depths
 
     def compiled(self, source: Any) -> Model:
         """As `Distribution.compiled`; the third source, if it is an array, has the

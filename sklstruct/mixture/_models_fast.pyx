@@ -37,7 +37,7 @@ cdef enum:
 
 @cython.final
 cdef class GateTable:
-    """The weights of a gate after each history, from facts.
+    """The weights of a gate after each history, from features.
 
     Parameters
     ----------
@@ -46,23 +46,23 @@ cdef class GateTable:
         constant; of each tree those of x and its square, with x the scaled logarithm,
         and of each depth the constant and that of x.
 
-    fact : int, default=-1
-        The fact that decides the bucket, the depth (0) or the logarithm of the training
+    column : int, default=-1
+        The feature that decides the bucket, the depth (0) or the logarithm of training
         weight (1), in powers of 2. -1: there is one bucket.
 
     deepest : int32 ndarray of shape (n_trees,), default=None
         The largest depth with coefficients, of each tree. None: not a logistic gate.
     """
 
-    cdef readonly bint reads_facts
-    cdef int fact, n
+    cdef readonly bint reads_features
+    cdef int column, n
     cdef const double[:, ::1] table
     cdef const int32_t[::1] deepest
 
-    def __init__(self, table, int fact=-1, deepest=None):
-        self.table, self.fact = np.ascontiguousarray(table, dtype=np.float64), fact
+    def __init__(self, table, int column=-1, deepest=None):
+        self.table, self.column = np.ascontiguousarray(table, dtype=np.float64), column
         self.n, self.deepest = self.table.shape[1], None
-        self.reads_facts = fact >= 0 or deepest is not None
+        self.reads_features = column >= 0 or deepest is not None
         n_rows = 1
         if deepest is not None:
             self.deepest = np.array(deepest, dtype=np.int32)
@@ -70,26 +70,26 @@ cdef class GateTable:
         if self.table.shape[0] < n_rows:
             raise ValueError("the coefficients of a gate do not fit its depths")
 
-    cdef Py_ssize_t bucket(self, const double *facts) noexcept nogil:
+    cdef Py_ssize_t bucket(self, const double *features) noexcept nogil:
         cdef double at = 0.0
-        if self.fact == 0:
-            at = facts[0]
-        elif self.fact == 1:
-            at = floor(facts[1] / log(2.0))
+        if self.column == 0:
+            at = features[0]
+        elif self.column == 1:
+            at = floor(features[1] / log(2.0))
         return <Py_ssize_t> min(at, <double> (self.table.shape[0] - 1))
 
-    cdef void weigh(self, const double *facts, double *out) noexcept nogil:
+    cdef void weigh(self, const double *features, double *out) noexcept nogil:
         """out <- the logarithms of the weights."""
         cdef Py_ssize_t k, t, first = 1, at
         cdef double x
-        at = 0 if self.deepest is not None else self.bucket(facts)
+        at = 0 if self.deepest is not None else self.bucket(features)
         memcpy(out, &self.table[at, 0], self.n * sizeof(double))
         if self.deepest is None:
             return
         for t in range(self.deepest.shape[0]):
-            at = <Py_ssize_t> facts[2 * t]
+            at = <Py_ssize_t> features[2 * t]
             at = first + 2 + 2 * max(0, min(at, <Py_ssize_t> self.deepest[t]))
-            x = 0.2 * facts[2 * t + 1]
+            x = 0.2 * features[2 * t + 1]
             for k in range(self.n):
                 out[k] += self.table[at, k] + x * (
                     self.table[first, k] + x * self.table[first + 1, k]
@@ -97,23 +97,23 @@ cdef class GateTable:
             first += 2 + 2 * (self.deepest[t] + 1)
         log_softmax(out, self.n)
 
-    def buckets(self, const double[:, ::1] facts):
-        """(n,) the bucket of each row of facts."""
+    def buckets(self, const double[:, ::1] features):
+        """(n,) the bucket of each row of features."""
         cdef Py_ssize_t i
-        out = np.empty(facts.shape[0], dtype=np.int64)
+        out = np.empty(features.shape[0], dtype=np.int64)
         cdef int64_t[::1] bucket = out
-        for i in range(facts.shape[0]):
-            bucket[i] = self.bucket(&facts[i, 0])
+        for i in range(features.shape[0]):
+            bucket[i] = self.bucket(&features[i, 0])
         return out
 
-    def log_weights(self, const double[:, ::1] facts):
-        """(n, n_models) logarithms of the weights of each row of facts."""
+    def log_weights(self, const double[:, ::1] features):
+        """(n, n_models) logarithms of the weights of each row of features."""
         cdef Py_ssize_t i
-        out = np.empty((facts.shape[0], self.n))
+        out = np.empty((features.shape[0], self.n))
         cdef double[:, ::1] weights = out
         with nogil:
-            for i in range(facts.shape[0]):
-                self.weigh(&facts[0, 0] + i * facts.shape[1], &weights[i, 0])
+            for i in range(features.shape[0]):
+                self.weigh(&features[0, 0] + i * features.shape[1], &weights[i, 0])
         return out
 
 
@@ -189,7 +189,7 @@ cdef class Composed(Model):
 @cython.final
 cdef class Mixture(Composed):
     """The weighted sum of models. A place holds the logarithms of the weights, numbers
-    of the models, the facts, and the places of the models."""
+    of the models, the features, and the places of the models."""
 
     cdef GateTable gate
     cdef object weights
@@ -201,12 +201,12 @@ cdef class Mixture(Composed):
         self.first = np.array([first_alike(models, k) for k in range(len(models))],
                               dtype=np.int32)
         self.n_classes = models[0].n_classes
-        self.n_facts = sum([m.n_facts for m in models])
+        self.n_features = sum([m.n_features for m in models])
         if self.gate.n != len(models) or {m.n_classes for m in models} != {
             models[0].n_classes
         }:
             raise ValueError("the models of a mixture do not fit each other")
-        self.compose(models, 8 * (2 * len(models) + self.n_facts))
+        self.compose(models, 8 * (2 * len(models) + self.n_features))
 
     def grouped(self, group):
         return Mixture([m.grouped(group) for m in self.keep], self.weights)
@@ -221,7 +221,7 @@ cdef class Mixture(Composed):
     ) except -1 nogil:
         cdef Py_ssize_t _j
         cdef int k
-        cdef double *facts
+        cdef double *features
         for k in range(self.n):
             if self.first[k] == k:
                 (<Model> self.part[k]).locate_many(
@@ -231,18 +231,18 @@ cdef class Mixture(Composed):
                 if self.first[k] != k:
                     (<Node *> (place + self.offset[k]))[0] = (
                         <Node *> (place + self.offset[self.first[k]]))[0]
-            facts = <double *> place + 2 * self.n
-            if self.gate.reads_facts:
-                self.facts(place, facts)
-            self.gate.weigh(facts, <double *> place)
+            features = <double *> place + 2 * self.n
+            if self.gate.reads_features:
+                self.gate_features(place, features)
+            self.gate.weigh(features, <double *> place)
             place += stride
         return 0
 
-    cdef int facts(self, char *place, double *out) except -1 nogil:
+    cdef int gate_features(self, char *place, double *out) except -1 nogil:
         cdef int k
         for k in range(self.n):
-            (<Model> self.part[k]).facts(place + self.offset[k], out)
-            out += (<Model> self.part[k]).n_facts
+            (<Model> self.part[k]).gate_features(place + self.offset[k], out)
+            out += (<Model> self.part[k]).n_features
         return 0
 
     cdef int64_t key(self, char *place) except? -1 nogil:
@@ -381,7 +381,7 @@ cdef class Factored(Composed):
                 self.reach = history.reach
             elif history is not None:
                 self.word_of_token, self.n_tokens = history, len(history)
-        self.n_facts = 2 * len(model.fact_depths)
+        self.n_features = 2 * len(model.gate_depths)
         if group is not None:
             self.number = number_of_groups(model, group)
         self.most = int(np.max(tree.n_child)) if n else 0
@@ -430,11 +430,11 @@ cdef class Factored(Composed):
             located[v] = here.number
         return found
 
-    cdef int facts(self, char *place, double *out) except -1 nogil:
-        """The facts of the root: nodes below it depend on the class."""
+    cdef int gate_features(self, char *place, double *out) except -1 nogil:
+        """The features of the root: nodes below it depend on the class."""
         if self.part[0] == NULL:
-            return Model.facts(self, place, out)
-        return (<Model> self.part[0]).facts(self.at(place, 0), out)
+            return Model.gate_features(self, place, out)
+        return (<Model> self.part[0]).gate_features(self.at(place, 0), out)
 
     cdef int64_t key(self, char *place) except? -1 nogil:
         if self.part[0] == NULL:

@@ -5,7 +5,7 @@ model for each group of the samples (`fit`): the words of each class, or all sam
 one group.
 
 Estimators with another kind of part (mixtures, factored models) have a method
-``__sklstruct_part__(classes, facts)`` that makes it.
+``__sklstruct_part__(classes, for_gate)`` that makes it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from ..backoff._trees_fast import Backoff
 from ..loglinear import JointLogLinear
 from ..symbols import Labels
 from ..word_classes import ContextRefiner
-from ..word_classes._refiner import fit_clusterings, share_clusterings
+from ..word_classes._refiner import clustering_cache, fit_clusterings
 from ._models import UniformModel
 from ._sources import TokenSources
 from ._transforms import (
+    GroupedSamples,
     LazyTransform,
-    Samples,
     TransformCache,
     quiet,
     selectable,
@@ -55,9 +55,9 @@ from ._transforms import (
 class GroupFit(NamedTuple):
     """The arguments of `Part.fit`, which fits a model for each group of samples."""
 
-    samples: Samples
+    samples: GroupedSamples
     sizes: NDArray  # number of outcomes of each group
-    held_out: Samples | None = None  # from which weights of mixtures are learnt
+    held_out: GroupedSamples | None = None  # from which weights of mixtures are learnt
     like: list[Distribution] | None = None  # models whose weights are used
     n_jobs: int | None = None
     report: Callable[[str], Any] = quiet  # called after each piece of work
@@ -94,7 +94,7 @@ class Part(ABC):
         )
 
     def _fit_groups(
-        self, fit_group: Callable[[Samples, int], Distribution], task: GroupFit
+        self, fit_group: Callable[[GroupedSamples, int], Distribution], task: GroupFit
     ) -> list[Distribution]:
         """A model for each group, in threads; uniform where it has no samples."""
         samples, sizes = task.samples, task.sizes
@@ -109,11 +109,11 @@ class Part(ABC):
             with ThreadMap(task.n_jobs) as parallel:
                 parallel(one, list(by_group(samples.group, sizes.size)))
         _warn_once(caught, int(sizes.size))
-        # One gate serves all groups: each model has facts about as many trees.
-        n_trees = max((len(m.fact_depths) for m in models), default=0)
+        # One gate serves all groups: each model has features of as many trees.
+        n_trees = max((len(m.gate_depths) for m in models), default=0)
         for model in models:
             if isinstance(model, UniformModel):
-                model.fact_depths = (0,) * n_trees
+                model.gate_depths = (0,) * n_trees
         return models
 
 
@@ -146,8 +146,8 @@ class EstimatorPart(Part):
     depend on the group; the last step is cloned for each group.
     """
 
-    def __init__(self, estimator: BaseEstimator, facts: bool = False) -> None:
-        self.facts = facts
+    def __init__(self, estimator: BaseEstimator, for_gate: bool = False) -> None:
+        self.for_gate = for_gate
         self.steps: list[BaseEstimator] = []
         if isinstance(estimator, Pipeline):
             self.steps = [
@@ -186,7 +186,7 @@ class EstimatorPart(Part):
             return self._fit_estimator(estimator, samples, n_outcomes)
         # One array of symbols for all groups: a pickle holds it once.
         labels = Labels(np.arange(n_outcomes, dtype=np.int32), symbols)
-        return samples.contexts.fit_model(estimator, labels, samples, self.facts)
+        return samples.contexts.fit_model(estimator, labels, samples, self.for_gate)
 
     def _fit_estimator(self, estimator, samples, n_outcomes):
         outcomes = np.arange(n_outcomes)
@@ -207,14 +207,14 @@ class EstimatorPart(Part):
 class JointPart(Part):
     """A `JointLogLinear`, each of whose paths has a reader."""
 
-    def __init__(self, estimator: JointLogLinear, facts: bool = False) -> None:
-        self.estimator, self.facts = clone(estimator), facts
+    def __init__(self, estimator: JointLogLinear, for_gate: bool = False) -> None:
+        self.estimator, self.for_gate = clone(estimator), for_gate
 
     def learn(self, reading: TransformCache) -> Any:
         estimator = self.estimator
         paths, self.readers = estimator.read_paths(), []
         refiners = [step for step in paths if isinstance(step, ContextRefiner)]
-        with share_clusterings(reading.clusterings):
+        with clustering_cache(reading.clusterings):
             fit_clusterings(refiners, reading.X, reading.y, estimator.n_jobs)
         for step in paths:
             steps = [] if step is None else [step]
@@ -275,7 +275,7 @@ class FrozenPart(Part):
     """
 
     def __init__(
-        self, estimator: FrozenEstimator, classes: NDArray, facts: bool = False
+        self, estimator: FrozenEstimator, classes: NDArray, for_gate: bool = False
     ) -> None:
         self.estimator = estimator.estimator
         if hasattr(self.estimator, "__sklstruct_over_ids__"):
@@ -287,7 +287,7 @@ class FrozenPart(Part):
         self.transforms = isinstance(self.estimator, Pipeline)
         self.reads_history = reads_history(self.estimator)
         self.classes = classes
-        self.facts = facts
+        self.for_gate = for_gate
         known = np.asarray(self.estimator.classes_)
         self.same = np.array_equal(known, classes)
         if not self.same and not np.isin(known, classes).all():
@@ -348,7 +348,7 @@ def check_probabilities(what: str, estimator: Any, hint: str = "") -> None:
         )
 
 
-def part_of(estimator: Any, classes: NDArray, facts: bool = False) -> Part:
+def part_of(estimator: Any, classes: NDArray, for_gate: bool = False) -> Part:
     """The part of an estimator.
 
     Parameters
@@ -359,16 +359,16 @@ def part_of(estimator: Any, classes: NDArray, facts: bool = False) -> Part:
     classes : ndarray
         Names of the outcomes, for estimators that are fitted already.
 
-    facts : bool
-        Whether a gate needs facts about the contexts.
+    for_gate : bool
+        Whether a gate needs features of the contexts.
     """
     if isinstance(estimator, FrozenEstimator):
-        return FrozenPart(estimator, classes, facts)
+        return FrozenPart(estimator, classes, for_gate)
     if isinstance(estimator, JointLogLinear):
-        return JointPart(estimator, facts)
+        return JointPart(estimator, for_gate)
     if hasattr(estimator, "__sklstruct_part__"):
-        return clone(estimator).__sklstruct_part__(classes, facts)
-    return EstimatorPart(estimator, facts)
+        return clone(estimator).__sklstruct_part__(classes, for_gate)
+    return EstimatorPart(estimator, for_gate)
 
 
 def _warn_once(caught, n_groups):

@@ -20,18 +20,18 @@ from ..backoff import (
     single_precision,
 )
 from ..backoff._distribution import take
-from ..context_tree import Columns, check_windows, read_windows
+from ..context_tree import HistoryColumns, check_windows, read_windows
 from ..symbols import Labels, TextWindows, learn_symbols
 from ..symbols._encoding import SymbolIndex
 from ..word_classes import ContextRefiner
-from ..word_classes._refiner import share_clusterings
+from ..word_classes._refiner import clustering_cache
 
 
 def quiet(text: str) -> None:
     """Report nothing."""
 
 
-class Samples(NamedTuple):
+class GroupedSamples(NamedTuple):
     """Contexts in groups, and the outcomes that followed them."""
 
     contexts: Any  # from `Part.read`, one row per sample
@@ -39,7 +39,7 @@ class Samples(NamedTuple):
     outcome: NDArray  # (n,) int; those of a group count from 0
     weight: NDArray  # (n,) positive
 
-    def of_part(self, k: int) -> Samples:
+    def of_part(self, k: int) -> GroupedSamples:
         """With the contexts of one of the parts that read them."""
         return self._replace(contexts=self.contexts[k])
 
@@ -48,9 +48,9 @@ class Samples(NamedTuple):
         """The weights; None if all are 1."""
         return self.weight if (self.weight != 1.0).any() else None
 
-    def select(self, rows: Any) -> Samples:
+    def select(self, rows: Any) -> GroupedSamples:
         """Some of them."""
-        return Samples(
+        return GroupedSamples(
             take(self.contexts, rows), self.group[rows], self.outcome[rows],
             self.weight[rows],
         )  # fmt: skip
@@ -63,14 +63,14 @@ class LazyTransform:
 
     Parameters
     ----------
-    readers : list of Reader
+    readers : list of ContextReader
         One for each matrix of contexts.
 
     X : array-like
         Contexts as the user gives them.
     """
 
-    def __init__(self, readers: list[Reader], X: Any) -> None:
+    def __init__(self, readers: list[ContextReader], X: Any) -> None:
         self.readers, self.X = readers, X
 
     @property
@@ -80,7 +80,7 @@ class LazyTransform:
     def __getitem__(self, rows: Any) -> LazyTransform:
         return LazyTransform(self.readers, take(self.X, rows))
 
-    def __iter__(self) -> Iterator[Columns]:
+    def __iter__(self) -> Iterator[HistoryColumns]:
         """The contexts that each reader makes, one after the other."""
         return (reader.columns(self.X) for reader in self.readers)
 
@@ -88,8 +88,8 @@ class LazyTransform:
         self,
         estimator: BackoffClassifier,
         labels: Labels,
-        samples: Samples,
-        facts: bool,
+        samples: GroupedSamples,
+        for_gate: bool,
     ) -> BackoffModel:
         """The model of an estimator of the contexts of the only reader.
 
@@ -101,10 +101,10 @@ class LazyTransform:
         labels : Labels
             The outcomes, and the ids that the reader gives.
 
-        samples : Samples
+        samples : GroupedSamples
             Outcomes and weights of these contexts.
 
-        facts : bool
+        for_gate : bool
             Whether the model gets the training weight of its nodes.
         """
         (columns,) = self
@@ -118,18 +118,18 @@ class LazyTransform:
         counted = count_windows(windows, samples.outcome, labels, **options)
         del windows
         whole, weight = counted.all_counts, None
-        if facts:
+        if for_gate:
             weight = single_precision(whole.pairs.node_sums(whole.count))
         estimator.fit_counted(counted, overwrite=True)
         model = estimator.backoff_model_
-        if facts:
+        if for_gate:
             if model.tree is not whole.pairs.tree:
                 weight = weight_at(model, columns, samples.weight)
             model.node_weight = weight
         return model
 
 
-class Reader:
+class ContextReader:
     """Turns X into the contexts of models: by transformers, then to ids of symbols.
 
     Parameters
@@ -192,7 +192,7 @@ class Reader:
             self.estimator, X, self.padding, reset=False, symbols=self.symbols
         )[0]
 
-    def columns(self, X: Any) -> Columns:
+    def columns(self, X: Any) -> HistoryColumns:
         """The contexts of other X, of a model that gets ids, a column at a time."""
         refiner = self._refiner()
         for step in self.steps:
@@ -205,7 +205,7 @@ class Reader:
         def make(k):
             return index.ids(np.ascontiguousarray(X[:, -k]))
 
-        return Columns(make, *X.shape)
+        return HistoryColumns(make, *X.shape)
 
 
 class TransformCache:
@@ -229,13 +229,13 @@ class TransformCache:
         self.text = X  # may be `TextWindows`
         self.X = X.array if isinstance(X, TextWindows) else X
         self.y, self.report = y, report
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, ContextReader] = {}
         self._contexts: dict[int, Any] = {}
-        self.clusterings: dict = {}  # for `share_clusterings`
+        self.clusterings: dict = {}  # for `clustering_cache`
 
     def learn(
         self, steps: list, estimator: BaseEstimator, encodes: bool, padding: Any
-    ) -> Reader:
+    ) -> ContextReader:
         """A reader that is fitted to X, the same one for equal steps."""
         try:
             # Parameters may be arrays, which repr cuts short.
@@ -244,13 +244,13 @@ class TransformCache:
             key = f"reader {len(self._readers)}"
         if key not in self._readers:
             steps = [clone(step) for step in steps]
-            reader = Reader(steps, clone(estimator), encodes, padding)
-            with share_clusterings(self.clusterings):
+            reader = ContextReader(steps, clone(estimator), encodes, padding)
+            with clustering_cache(self.clusterings):
                 self._contexts[id(reader)] = reader.learn(self.X, self.y)
             self._readers[key] = reader
         return self._readers[key]
 
-    def read(self, reader: Reader) -> Any:
+    def read(self, reader: ContextReader) -> Any:
         """The contexts that a reader makes of X; those of `learn` may be a
         `LazyTransform`."""
         if id(reader) not in self._contexts:
@@ -258,7 +258,7 @@ class TransformCache:
         return self._contexts[id(reader)]
 
 
-def weight_at(model: BackoffModel, columns: Columns, weight: NDArray) -> NDArray:
+def weight_at(model: BackoffModel, columns: HistoryColumns, weight: NDArray) -> NDArray:
     """Weight of the training samples at or below each node of a model."""
     tree = model.tree
     node = model.locate(columns.windows())

@@ -23,7 +23,7 @@ import numpy as np
 from ..backoff import Counted, DeferredCounts
 from ..context_tree import Pairs, joined_ranges
 from . import _smoothing_fast as _fast
-from ._tuned_discounts import ChainLikelihood, DiscountedLevel, discount_weights
+from ._tuned_discounts import DiscountedLevel, PathLikelihood, discount_weights
 
 # Discounts of a depth: for the counts 1, 2, 3, 4 and more, in as many blocks.
 N_COUNTS = N_BLOCKS = 4
@@ -38,7 +38,7 @@ _MOST_SAMPLES = 200_000
 _LEAST_BLOCKS = 10
 
 
-class Blocks(NamedTuple):
+class TextBlocks(NamedTuple):
     """Samples in the order of the text, beside the pairs of their tree."""
 
     slot: np.ndarray  # (n_samples,) int32, the pair at which each sample ends
@@ -48,7 +48,7 @@ class Blocks(NamedTuple):
     spread: np.ndarray  # (n_pairs,) int32, blocks in which each pair occurred
 
     @classmethod
-    def of(cls, samples: DeferredCounts, counted: Counted, size: int) -> Blocks:
+    def of(cls, samples: DeferredCounts, counted: Counted, size: int) -> TextBlocks:
         """Locate the samples.
 
         Parameters
@@ -126,10 +126,10 @@ def left_out(
     pairs: Pairs,
     count: np.ndarray,
     adjusted: np.ndarray | None,
-    blocks: Blocks,
+    blocks: TextBlocks,
     base: np.ndarray,
     first: int,
-) -> ChainLikelihood:
+) -> PathLikelihood:
     """The likelihood of the samples, each by the counts without its section.
 
     Samples of a class that occurs in their section only are left out.
@@ -145,7 +145,7 @@ def left_out(
     adjusted : ndarray of shape (n_pairs,) or None
         The adjusted counts of Kneser-Ney, if these are discounted.
 
-    blocks : Blocks
+    blocks : TextBlocks
         The blocks of the text.
 
     base : ndarray of shape (n_classes,)
@@ -183,7 +183,7 @@ def left_out(
     if chain:
         chain[-1] = chain[-1]._replace(weight=weight)
     top = np.tile(np.arange(1.0, N_COUNTS + 1), N_BLOCKS)
-    return ChainLikelihood(base, top, chain)
+    return PathLikelihood(base, top, chain)
 
 
 def _without(pairs, count, used, blocks, k, section, block, slot, weight, ends, lost):

@@ -1,6 +1,6 @@
 """Interpolated Kneser-Ney smoothing of counts in files; no level is in memory.
 
-in:   a `Run`, the counts of a text
+in:   a `SortedRun`, the counts of a text
 out:  columns of the adjusted counts; then of the probabilities and back-off weights
 
 The numbers are those of `_shares` for counts in memory, bit by bit.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..context_tree import Column, Run, Spill, column_streams
+from ..context_tree import Column, SortedRun, Spill, column_streams
 from . import _levels_fast as _fast
 
 
@@ -32,7 +32,7 @@ class Smoothed(NamedTuple):
 
 
 def adjust_counts(
-    run: Run,
+    run: SortedRun,
     least: np.ndarray,
     stays: np.ndarray,
     known: np.ndarray,
@@ -42,7 +42,7 @@ def adjust_counts(
 
     Parameters
     ----------
-    run : Run
+    run : SortedRun
         Whole counts.
 
     least : float64 ndarray of shape (n_levels,)
@@ -69,7 +69,7 @@ def adjust_counts(
 
 
 def smooth(
-    run: Run,
+    run: SortedRun,
     adjusted: list[Column],
     discounts: np.ndarray,
     base: np.ndarray,
@@ -79,7 +79,7 @@ def smooth(
 
     Parameters
     ----------
-    run : Run
+    run : SortedRun
         The nodes and pairs.
 
     adjusted : list of Column

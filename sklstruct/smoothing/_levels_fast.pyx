@@ -34,7 +34,7 @@ cdef struct Context:
     int32_t* place  # (n_classes,) the pair of each class; NULL on the last level
 
 
-cdef class Descent:
+cdef class ContextPath:
     """The contexts on the way from the root to the current one."""
 
     cdef Context* at
@@ -101,7 +101,7 @@ def adjust(Streams s, const double[::1] least, const unsigned char[::1] stays,
     n_kept : (n_levels,) the number of pairs that stay.
     """
     cdef Py_ssize_t n_levels = least.shape[0], k, i
-    cdef Descent path = Descent(n_levels, stays.shape[0])
+    cdef ContextPath path = ContextPath(n_levels, stays.shape[0])
     cdef Context* here
     cdef Context* above
     cdef double c
@@ -158,7 +158,7 @@ def smooth(Streams s, const double[:, ::1] discounts, const double[::1] base):
     base : (n_classes,) the distribution with which the unigrams are interpolated.
     """
     cdef Py_ssize_t n_levels = discounts.shape[0], k, i
-    cdef Descent path = Descent(n_levels, base.shape[0])
+    cdef ContextPath path = ContextPath(n_levels, base.shape[0])
     cdef Context* here
     cdef Context* above
     cdef double a, total, rest, removed, mass

@@ -67,16 +67,16 @@ def reached(pairs: Pairs, count: np.ndarray, min_count: Any) -> np.ndarray | Non
 def leave_out(
     pairs: Pairs, discounted: np.ndarray, backoff_mass: np.ndarray, keep: np.ndarray
 ) -> tuple[Pairs, np.ndarray, np.ndarray, np.ndarray]:
-    """(pairs, discounted probabilities, back-off masses, place) of some pairs.
+    """(pairs, discounted probabilities, back-off masses, new_index) of some pairs.
 
     The probability of the other pairs is added to the back-off mass of their context.
 
-    place: the new number of each node, -1 for removed ones.
+    new_index: the new number of each node, -1 for removed ones.
     """
     backoff_mass = backoff_mass + pairs.node_sums(np.where(keep, 0.0, discounted))
     smaller, kept = pairs.select(keep)
-    place = selected_nodes(pairs, keep)
-    return smaller, discounted[kept], backoff_mass[place >= 0], place
+    new_index = selected_nodes(pairs, keep)
+    return smaller, discounted[kept], backoff_mass[new_index >= 0], new_index
 
 
 def hand_down(
@@ -100,10 +100,10 @@ def hand_down(
     pairs : Pairs
         Over a trie.
 
-    own : float64 ndarray of shape (n_pairs,)
+    discounted : float64 ndarray of shape (n_pairs,)
         Mass that each context keeps for each of its classes.
 
-    held : float64 ndarray of shape (n_nodes,)
+    backoff_mass : float64 ndarray of shape (n_nodes,)
         Mass that each context holds back.
 
     root : float64 ndarray of shape (n_classes,)
@@ -135,7 +135,7 @@ def hand_down(
 def logarithms(
     proba: np.ndarray, backoff_mass: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(log_prob, log_backoff), written into the probabilities and the masses held."""
+    """(log_prob, log_backoff), written into the probabilities and the masses."""
     backoff_mass[0] = 1.0  # every class has a pair at the root
     # Weights of 1e-160 and the like underflow when they are squared.
     np.maximum(proba, np.finfo(np.float64).tiny, out=proba)

@@ -56,7 +56,7 @@ class DiscountedLevel(NamedTuple):
     mass_slope: np.ndarray
 
 
-class ChainLikelihood:
+class PathLikelihood:
     """Mean negative log-likelihood of samples, of the discounts on their ways.
 
     Parameters
@@ -143,7 +143,7 @@ class ChainLikelihood:
         return found.x.reshape(shape)
 
 
-class DiscountLikelihood(ChainLikelihood):
+class DiscountLikelihood(PathLikelihood):
     """Mean negative log-likelihood of held-out samples, of the discounts.
 
     Parameters

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from ._forest import Forest
     from ._given import as_taxonomy as as_taxonomy
     from ._label_paths import as_paths as as_paths
+    from ._numbering import ClassSets
     from ._proximity import ClassProximity
     from ._shape import TreeShape
     from ._shape import choose_shape as choose_shape
     from ._statistics import ClassStatistics as ClassStatistics
-    from ._taxonomy import ClassSets
     from ._taxonomy import Taxonomy as Taxonomy
     from .builders._base import TaxonomyBuilder as TaxonomyBuilder
     from .builders._confusion import ConfusionSplit as ConfusionSplit

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
-from typing import Any
+from numbers import Integral
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,6 +106,62 @@ def _check_tree(parent, leaf):
             f"{'' if bad.size == 1 else f', nor do {bad.size - 1} others'}"
         )
     return n_children == 1
+
+
+class ClassSets(NamedTuple):
+    """The classes below each node v: ``order[start[v]:stop[v]]``.
+
+    The leaves from left to right have consecutive runs of `order`, so the sets of all
+    nodes share one array; separate lists would take K²/2 entries in a chain.
+    """
+
+    order: NDArray  # (n_classes,) int32, class indices from left to right
+    start: NDArray  # (n_nodes,) int32
+    stop: NDArray  # (n_nodes,) int32
+
+    @classmethod
+    def of(cls, tree: Any) -> Self:
+        """The sets of a taxonomy, as arrays that cannot be changed."""
+        n, parent = tree.n_nodes, tree.parent.tolist()
+        size = np.bincount(tree.leaf_of_class, minlength=n).tolist()
+        for v in range(n - 1, 0, -1):
+            size[parent[v]] += size[v]
+        start = [0] * n
+        free = [0] * n  # where the next child of a node starts
+        for v in range(1, n):
+            p = parent[v]
+            start[v] = free[v] = free[p]
+            free[p] += size[v]
+        begin = np.array(start, dtype=np.int32)
+        order = np.argsort(begin[tree.leaf_of_class], kind="stable").astype(np.int32)
+        sets = cls(order, begin, begin + np.array(size, dtype=np.int32))
+        for array in sets:
+            array.flags.writeable = False
+        return sets
+
+
+def pruned(tree: Any, keep: NDArray) -> tuple[NDArray, list[int], NDArray]:
+    """(parents, nodes that stay, the kept node above each node) of some nodes.
+
+    keep: False for the nodes that go, with all nodes below them.
+    """
+    up = np.arange(tree.n_nodes, dtype=np.int32)
+    for lo, hi in zip(tree.level_ptr[1:-1], tree.level_ptr[2:]):
+        up[lo:hi] = np.where(keep[lo:hi], up[lo:hi], up[tree.parent[lo:hi]])
+    # nodes lose whole subtrees, so that those left are breadth-first still
+    parent = tree.parent[keep]
+    parent[1:] = (np.cumsum(keep) - 1)[parent[1:]]
+    return parent, np.flatnonzero(keep).tolist(), up
+
+
+def check_node(tree: Any, node: Any) -> int:
+    """The number of a node as an int, or a ValueError."""
+    # An index of an array may be negative, the number of a node may not.
+    if not isinstance(node, Integral) or not 0 <= int(node) < tree.n_nodes:
+        raise ValueError(
+            f"node must be an integer from 0 to {tree.n_nodes - 1}, got {node!r}"
+        )
+    return int(node)
 
 
 def widened(tree: Any, max_children: int) -> tuple[NDArray, list[int]]:

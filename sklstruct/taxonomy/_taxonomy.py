@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from difflib import get_close_matches
 from html import escape
-from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,21 +20,9 @@ from ._io import (
 )
 from ._labels import among, as_labels, is_absent, listed
 from ._node_answers import sums_below, write_paths
-from ._numbering import breadth_first, canonical, widened
+from ._numbering import ClassSets, breadth_first, canonical, check_node, pruned, widened
 
 _STATE = ("parent", "leaf_of_class", "classes", "names")  # of a pickle
-
-
-class ClassSets(NamedTuple):
-    """The classes below each node v: ``order[start[v]:stop[v]]``.
-
-    The leaves from left to right have consecutive runs of `order`, so the sets of all
-    nodes share one array; separate lists would take K²/2 entries in a chain.
-    """
-
-    order: NDArray  # (n_classes,) int32, class indices from left to right
-    start: NDArray  # (n_nodes,) int32
-    stop: NDArray  # (n_nodes,) int32
 
 
 class Taxonomy:
@@ -335,26 +322,7 @@ class Taxonomy:
     def class_sets(self) -> ClassSets:
         """Class indices below every node: ``order[start[v]:stop[v]]``."""
         if self._sets is None:
-            n = self.n_nodes
-            parent = self.parent.tolist()
-            own = np.bincount(self.leaf_of_class, minlength=n)
-            size = own.tolist()
-            for v in range(n - 1, 0, -1):
-                size[parent[v]] += size[v]
-            start = [0] * n
-            free = [0] * n  # where the next child of a node starts
-            for v in range(1, n):
-                p = parent[v]
-                start[v] = free[v] = free[p]
-                free[p] += size[v]
-            begin = np.array(start, dtype=np.int32)
-            order = np.argsort(begin[self.leaf_of_class], kind="stable")
-            sets = ClassSets(
-                order.astype(np.int32), begin, begin + np.array(size, dtype=np.int32)
-            )
-            for array in sets:
-                array.flags.writeable = False
-            self._sets = sets
+            self._sets = ClassSets.of(self)
         return self._sets
 
     def classes_below(self, node: int) -> NDArray:
@@ -540,33 +508,24 @@ class Taxonomy:
         tree = self
         if max_depth is not None:
             max_depth = check_count("max_depth", max_depth, 0)
-            tree = tree._pruned(tree.level_of_node <= max_depth)
+            tree = tree._renumbered(*pruned(tree, tree.level_of_node <= max_depth))
         if max_leaf is not None:
             max_leaf = check_count("max_leaf", max_leaf, 1)
             _, start, stop = tree.class_sets
             divided = (stop - start > max_leaf) & ~tree.is_leaf
-            tree = tree._pruned(np.append(True, divided[tree.parent[1:]]))
+            keep = np.append(True, divided[tree.parent[1:]])
+            tree = tree._renumbered(*pruned(tree, keep))
         if max_children is not None:
             max_children = check_count("max_children", max_children, 2)
             tree = tree._renumbered(*widened(tree, max_children))
         return tree
 
-    def _pruned(self, keep: NDArray) -> Taxonomy:
-        """The tree of the nodes that are kept, without the subtrees below others."""
-        if keep.all():
-            return self
-        up = np.arange(self.n_nodes, dtype=np.int32)
-        for lo, hi in zip(self.level_ptr[1:-1], self.level_ptr[2:]):
-            up[lo:hi] = np.where(keep[lo:hi], up[lo:hi], up[self.parent[lo:hi]])
-        # nodes lose whole subtrees, so that those left are breadth-first still
-        parent = self.parent[keep]
-        parent[1:] = (np.cumsum(keep) - 1)[parent[1:]]
-        return self._renumbered(parent, np.flatnonzero(keep).tolist(), up)
-
     def _renumbered(
         self, parent: NDArray, kept: list[int], up: NDArray | None = None
     ) -> Taxonomy:
         """The tree of the nodes `kept`; up: the kept node above each node."""
+        if len(kept) == self.n_nodes:
+            return self
         number = np.full(self.n_nodes, -1, dtype=np.int32)
         number[kept] = np.arange(len(kept), dtype=np.int32)
         leaf = self.leaf_of_class if up is None else up[self.leaf_of_class]
@@ -630,13 +589,3 @@ class Taxonomy:
 
     def __sklearn_clone__(self) -> Taxonomy:
         return self  # immutable: the clones of an estimator can share it
-
-
-def check_node(tree: Taxonomy, node: Any) -> int:
-    """The number of a node as an int, or a ValueError."""
-    # An index of an array may be negative, the number of a node may not.
-    if not isinstance(node, Integral) or not 0 <= int(node) < tree.n_nodes:
-        raise ValueError(
-            f"node must be an integer from 0 to {tree.n_nodes - 1}, got {node!r}"
-        )
-    return int(node)

@@ -25,7 +25,7 @@ from .._compat import (
     _fit_context,
 )
 from .._parallel import ThreadMap
-from ..context_tree import Columns, check_windows
+from ..context_tree import HistoryColumns, check_windows
 from ..symbols import Labels, is_nan, learn_symbols
 from ..symbols._encoding import SymbolIndex
 from ._exchange import ExchangeClustering
@@ -36,7 +36,7 @@ PATHS = {
     "short": "c50(1) w(1) c50(2) w(2) c50(3) c50(4)",
     "long": "c20(1) c100(1) w(1) c20(2) c100(2) w(2) c100(3) c20(3) c50(4)",
 }
-# Clusterings that refiners share inside of `share_clusterings`.
+# Clusterings that refiners share inside of `clustering_cache`.
 _shared: ContextVar[dict | None] = ContextVar("shared clusterings", default=None)
 
 _STEP = re.compile(r"(?:c([1-9]\d*)|(w))\(([1-9]\d*)\)")
@@ -307,7 +307,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
         """
         return self.columns(X).windows()
 
-    def columns(self, X: ArrayLike) -> Columns:
+    def columns(self, X: ArrayLike) -> HistoryColumns:
         """`transform`, one step of the path at a time when it is read.
 
         Parameters
@@ -317,7 +317,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        columns : Columns
+        columns : HistoryColumns
             Column k is the k-th step; ids are below ``n_symbols_``.
         """
         check_is_fitted(self)
@@ -338,7 +338,7 @@ class ContextRefiner(TransformerMixin, BaseEstimator):
             column[ended[position]] = -1
             return column
 
-        return Columns(make, n, len(self.path_))
+        return HistoryColumns(make, n, len(self.path_))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns: the map and the position of each step.
@@ -409,7 +409,7 @@ def _parse(text):
 
 
 @contextmanager
-def share_clusterings(fitted: dict) -> Iterator[None]:
+def clustering_cache(fitted: dict) -> Iterator[None]:
     """Context in which `fit_clustering` fits equal clusterings once.
 
     Parameters
@@ -463,7 +463,7 @@ def fit_clusterings(
 ) -> None:
     """Fit the clusterings of several refiners, in threads, before these are fitted.
 
-    For a context of `share_clusterings`, in which `fit_clustering` finds them.
+    For a context of `clustering_cache`, in which `fit_clustering` finds them.
     """
     todo: dict = {}
     for refiner in refiners:

@@ -281,7 +281,7 @@ def test_old_pairs_are_found_among_those_of_a_window(window, monkeypatch):
 
     def note(self, counted, **options):
         if isinstance(counted, ExtendedCounts):
-            places.append((counted.place(), counted.weight))
+            places.append((counted.new_index(), counted.weight))
         return fit(self, counted, **options)
 
     monkeypatch.setattr(StructuredLogLinearLM, "fit_counted", note)
@@ -291,14 +291,14 @@ def test_old_pairs_are_found_among_those_of_a_window(window, monkeypatch):
         lm.partial_fit(batch, window=window)
         after = lm.backoff_model_
         if before is not None:
-            place, weight = places.pop()
+            new_index, weight = places.pop()
             assert not places
             assert weight == sum(len(line.split()) + 1 for line in batch)
-            assert place.size == before.n_pairs
-            assert named(after, place[place >= 0]) == named(
-                before, np.flatnonzero(place >= 0)
+            assert new_index.size == before.n_pairs
+            assert named(after, new_index[new_index >= 0]) == named(
+                before, np.flatnonzero(new_index >= 0)
             )
-            gone = set(named(before, np.flatnonzero(place < 0)))
+            gone = set(named(before, np.flatnonzero(new_index < 0)))
             assert not gone & set(named(after, np.arange(after.n_pairs)))
             seen.append(bool(gone))
     assert any(seen)

@@ -430,13 +430,13 @@ def test_prune_to_a_number(method):
         file = io.BytesIO()
         write(smaller, file)
         counts = re.findall(rb"^ngram \d=(\d+)$", file.getvalue(), re.M)
-        # The start mark is no pair; a model without bigrams has an empty section.
+        # The start mark is not a pair; a model without bigrams has an empty section.
         assert sum(map(int, counts)) == smaller.n_pairs + 1
     assert sizes == sorted(sizes)
 
 
 def test_prune_to_a_number_keeps_the_dearest():
-    """What a threshold keeps, with its suffixes, is what its number keeps."""
+    """A threshold keeps the pairs, with their suffixes, that their number keeps."""
     model = fitted(seed=1, max_depth=3)
     n = 0
     for threshold in np.geomspace(1e-5, 3e-2, 12):

@@ -10,7 +10,7 @@ folder of KenLM's programs is in the variable KENLM_PROGRAMS, or they are on the
 programs are missing.
 
 KenLM counts the last n-gram of each order below the highest by its occurrences and not
-by the words before it. Where this changes its discounts, both discounts are compared
+by the words before it. If this changes its discounts, both discounts are compared
 with the formula, and then our program is given KenLM's.
 """
 
@@ -56,7 +56,7 @@ class Case(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """What KenLM's programs print."""
+    """The output of KenLM's programs."""
 
     code: int  # of lmplz; 0 or 1
     arpa: str
@@ -164,7 +164,7 @@ def hash_of(path: Path) -> str:
 
 
 def run_kenlm(case: Case, folder: Path, programs: Path) -> Outputs:
-    """What KenLM's programs print."""
+    """A function that returns the output of KenLM's programs."""
 
     def call(name: str, *arguments: Any, stdin: bytes = b"") -> Any:
         return subprocess.run(

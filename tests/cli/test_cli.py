@@ -67,12 +67,12 @@ def same_scores(path, model):
     return True
 
 
-# What costs a second and more at each start.
+# Packages that cost a second and more at each start.
 HEAVY = {"sklearn", "scipy", "pandas", "joblib", "threadpoolctl"}
 
 
 def imported(*arguments, stdin=b"", cwd):
-    """The packages that a command of its own process imports."""
+    """The packages that a command imports in its own process."""
     code = (
         "import sys\n"
         "try:\n    from sklstruct._cli import main\n"
@@ -287,7 +287,7 @@ def test_qualities(folder, capsys):
 
 # ---------------------------------------------------------------- odd arguments
 
-# What is no model, by what it is.
+# Files that are not models, by their kind.
 ODD = {
     "absent": None,
     "folder": "folder",
@@ -512,7 +512,7 @@ def test_lmplz_takes_words_as_kenlm_does(folder, capsys, monkeypatch):
 
 
 def test_lmplz_reads_files_pipes_and_large_text_alike(folder, capsys, monkeypatch):
-    """What is skipped, too, in each of the ways that a text takes."""
+    """Skipped parts are equal, too, in each of the ways that a text takes."""
     text = "".join(f"{line} </s>\n\n" for line in 4 * TEXT[:300]).encode()
     Path("odd.txt").write_bytes(text)
     Path("odd.txt.gz").write_bytes(gzip.compress(text))

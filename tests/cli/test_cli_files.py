@@ -241,7 +241,7 @@ def test_vocabularies(folder, capsys, monkeypatch):
     more = {"stdin": data, "monkeypatch": monkeypatch}
     assert run(*given, "stdin.arpa", "--vocabulary", "-", **more) == 0
     assert Path("stdin.arpa").read_bytes() == expected
-    # Two words a line that are not such a table.
+    # Lines of two words that are not such a table.
     Path("pairs").write_text("the 1\nof 1\n")
     assert run(*given, "pairs.arpa", "--vocabulary", "pairs", "-q") == 0
     assert set(LanguageModel.load("pairs.arpa").vocabulary_) >= {"the", "of", "1"}

@@ -28,7 +28,7 @@ TEXTS = [
 ]
 SUPERVISED = [name for name, m in MODELS.items() if m.kind == "supervised"]
 VECTORS = [name for name, m in MODELS.items() if m.kind != "supervised"]
-# What a text is drawn from, for the comparison with the library.
+# Parts that a text is drawn from, for the comparison with the library.
 PARTS = [*WORDS, *LABELS, "__label__new", "пароль", "cards", "log in", "\0", "\t", "<>"]
 
 

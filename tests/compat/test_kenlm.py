@@ -172,7 +172,7 @@ def test_wrong_arguments(model, tmp_path):
     ):
         with pytest.raises(TypeError):
             call()
-    (tmp_path / "text").write_text("this is no model")
+    (tmp_path / "text").write_text("this is not a model")
     for path in (tmp_path / "absent", tmp_path / "text", tmp_path):
         with pytest.raises(OSError, match="Cannot read model") as error:
             ours.Model(path)

@@ -55,7 +55,7 @@ class Plain:
         total = 0.0
         while (*known, word) not in self.ngrams:
             if not known:
-                # What a file lacks: an unknown word, or a mark.
+                # A file may lack an unknown word, or a mark.
                 return total + {"<unk>": -100.0, "</s>": -99.0, "<s>": 0.0}[word]
             total += self.ngrams.get(known, (0.0, 0.0))[1]
             known = known[1:]

@@ -71,7 +71,7 @@ def test_newest_and_dropped_are_those_of_the_contexts(tree):
 def test_pairs_extend_to_the_node_of_context_and_class(tree, n_classes):
     ptr, target = random_pairs(tree, 1, n_classes)
     rng = np.random.default_rng(2)
-    # Classes are numbered differently; some symbols are none.
+    # Classes are numbered differently; some symbols are not classes.
     class_of_symbol = np.full(max(tree.n_symbols, n_classes), -1, dtype=np.int32)
     class_of_symbol[rng.permutation(len(class_of_symbol))[:n_classes]] = np.arange(
         n_classes

@@ -9,7 +9,7 @@ from _cases import all_pairs
 from _texts import random_tokens
 
 from sklstruct.context_tree import _runs, merge_counts
-from sklstruct.context_tree._runs import CountRuns, Run, Spill
+from sklstruct.context_tree._runs import CountRuns, SortedRun, Spill
 from sklstruct.context_tree._tokens import count_tokens
 
 
@@ -105,7 +105,9 @@ def check_ranges(rng, parts, depth, n_ranges, width):
         for _ in range(n_ranges - 1)
     )
     bounds = [(), *bounds, (7,)]
-    runs = [Run.of_pairs(*count_tokens(part, depth, **sizes), None) for part in parts]
+    runs = [
+        SortedRun.of_pairs(*count_tokens(part, depth, **sizes), None) for part in parts
+    ]
     places = [run.places(bounds) for run in runs]
     newest = [tuple(c[::-1]) for c in whole.tree.contexts()]
     for k, (first, last) in enumerate(pairwise(bounds)):

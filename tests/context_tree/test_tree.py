@@ -8,9 +8,9 @@ import pytest
 from scipy import sparse
 
 from sklstruct.context_tree import (
-    Columns,
     ContextTree,
     Histories,
+    HistoryColumns,
     Pairs,
     expand_pairs,
     expand_tree,
@@ -124,7 +124,7 @@ def test_columns_that_are_made_when_they_are_read_give_the_same_tree(min_count):
         asked.append(k)
         return np.ascontiguousarray(X[:, -k])
 
-    columns = Columns(make, len(X), 4)
+    columns = HistoryColumns(make, len(X), 4)
     options = {"weight": weight, "min_count": min_count}
     tree, node = ContextTree.from_histories(columns, 3, **options)
     expected, of_sample = ContextTree.from_histories(histories, 3, **options)
@@ -136,7 +136,7 @@ def test_columns_that_are_made_when_they_are_read_give_the_same_tree(min_count):
 
 def test_columns_that_do_not_fit_are_refused():
     def tree(column, n_symbols=3):
-        made = Columns(lambda k: column, 2, 1)
+        made = HistoryColumns(lambda k: column, 2, 1)
         return ContextTree.from_histories(made, n_symbols)
 
     with pytest.raises(ValueError, match="hold the symbol id 3, but n_symbols=3"):

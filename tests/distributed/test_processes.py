@@ -62,7 +62,7 @@ def sentences(n=400, seed=0):
 @pytest.fixture(scope="module")
 def cluster():
     # A LocalCluster gives a worker up that is away a while after it was lost before,
-    # though that is by a loss of its own.
+    # though that is by its own loss.
     patience = {"distributed.deploy.lost-worker-timeout": "1h"}
     with dask.config.set(patience), local_cluster(processes=True) as cluster:
         yield cluster
@@ -207,7 +207,7 @@ def interrupt_when(ready):
 
 
 def of_fits(client):
-    """What `DaskLanguageModel` has on the workers."""
+    """The keys that `DaskLanguageModel` has on the workers."""
     stored = [key for keys in client.has_what().values() for key in keys]
     return [key for key in stored if key.startswith(("sklstruct", "ShardFit"))]
 
@@ -227,7 +227,7 @@ def assert_usable(client):
 
 
 def test_an_interrupted_search(client, tmp_path, interrupts):
-    """Whose fits would go on until a file is there."""
+    """A model whose fits would go on until a file is there."""
     begun, end = tmp_path / "begun", tmp_path / "end"
 
     def score(model, X, y=None):

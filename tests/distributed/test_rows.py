@@ -18,7 +18,7 @@ from sklstruct.context_tree import Columns
 from sklstruct.distributed._cluster import Cluster
 from sklstruct.distributed._driver import ShardDriver
 from sklstruct.distributed._row_tasks import (
-    Piece,
+    PartSlice,
     count_shard,
     last_tokens,
     rows_of_part,
@@ -257,7 +257,7 @@ def test_shards_count_what_files_hold(client, tmp_path):
     totals = np.bincount(columns[0], minlength=5)
     cut = int((columns[1] < 2).sum())
     for first, last in ((0, 300), (0, cut), (cut, 300), (9, 9)):
-        piece = Piece(str(tmp_path / "part"), first, last)
+        piece = PartSlice(str(tmp_path / "part"), first, last)
         got = client.submit(count_shard, [piece], totals, 5, 3, 4).result().load()
         here = np.ascontiguousarray(columns[:, order[first:last]])
         want = count_windows(

@@ -14,9 +14,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
-from sklstruct._checkpoint import NO_KEEPER
+from sklstruct._checkpoint import NO_STORE
 from sklstruct.backoff import Counted
-from sklstruct.context_tree import ContextTree, Pairs, Run
+from sklstruct.context_tree import ContextTree, Pairs, SortedRun
 from sklstruct.context_tree._shards import (
     Joined,
     PairShard,
@@ -55,8 +55,8 @@ def random_pairs(seed=0, n_symbols=7, n=400, depth=3, weighted=False):
     return count_tokens(tokens, depth, n_symbols + 1, n_symbols + 1, weight=weight)
 
 
-def no_keeper(identity):
-    return NO_KEEPER
+def no_store(identity):
+    return NO_STORE
 
 
 def run_in_lockstep(functions, stop_after=None, after=lambda k: None):
@@ -107,7 +107,7 @@ def cut(pairs, count, n_shards, width=1):
     bounds = shard_bounds(
         prefixes.reshape(len(sizes), -1), sizes, n_shards, tree.n_symbols
     )
-    run = Run.of_pairs(pairs, count, None)
+    run = SortedRun.of_pairs(pairs, count, None)
     begin, end = run.places([(), *(last for _, last in bounds)])
     parts = [run.range(begin[..., k], end[..., k + 1]).pairs() for k in range(n_shards)]
     for (part, _), (first, _) in zip(parts, bounds):
@@ -125,7 +125,7 @@ def fit_sharded(
         def run(meeting):
             shard = PairShard(part, bounds, pairs.tree.n_levels, meeting)
             return fit_shard(
-                clone(model), shard, counted_of(part, numbers), no_keeper,
+                clone(model), shard, counted_of(part, numbers), no_store,
                 meeting.report,
             )  # fmt: skip
 
@@ -397,8 +397,8 @@ def test_fits_that_take_turns(room, hits, monkeypatch):
     """Four fits: as many as fit are in memory, and stay there for their next turn."""
     monkeypatch.setattr(_tasks, "_in_memory", [])
     files, found = [Pages() for _ in range(4)], 0
-    for turn in range(20):
-        file = files[turn % 4]
+    for round_ in range(20):
+        file = files[round_ % 4]
         found += file.inside
         file.inside = True
         _tasks.make_room(file, room)
@@ -445,7 +445,7 @@ def test_a_lost_shard_is_made_again_by_the_same_answers():
         def run(meeting):
             shard = PairShard(parts[k][0], bounds[k], pairs.tree.n_levels, meeting)
             return fit_shard(
-                clone(model), shard, counted_of(*parts[k]), no_keeper, meeting.report
+                clone(model), shard, counted_of(*parts[k]), no_store, meeting.report
             )
 
         return Lockstep(run)

@@ -204,7 +204,7 @@ def test_depth_zero_is_written_so_that_kenlm_loads_it(tmp_path):
 
 
 def test_symbols_that_are_no_class_and_zero_probabilities(tmp_path):
-    """Context symbols nobody predicts, P = 0, bow = 0: finite numbers in the file."""
+    """Symbols that are not predicted, P = 0, bow = 0: finite numbers in the file."""
     inf = -np.inf
     model = make_model(
         [-1, 0, 0, 1],
@@ -277,7 +277,7 @@ def test_hand_written_files_score_like_kenlm(tmp_path):
     model = read(without)
     assert model.labels.unknown is None
     assert_same_as_kenlm(without, model, tmp_path, words, n=200)
-    # What we write of it has the missing suffix and means the same.
+    # Our file of it has the missing suffix and means the same.
     again = written(read(PRUNED))
     assert b"\ta d" in again
     assert_same_as_kenlm(again, read(PRUNED), tmp_path, words, n=200)
@@ -398,7 +398,7 @@ def test_round_trip(seed, closed):
     again = read(written(model, precision=15))
     assert_same_answers(model, again, 1e-12)
     assert again.check_normalized() < 1e-11
-    # What was read is written unchanged (15 decimals are past the change of base).
+    # A model that was read is written unchanged (15 decimals pass the change of base).
     for precision in (4, 7, 12):
         data = written(model, precision=precision)
         assert written(read(data), precision=precision) == data
@@ -691,7 +691,7 @@ def test_decoders_find_every_word(tmp_path):
     path = tmp_path / "model.arpa"
     exchange.write(model, path)
     assert set(decoder._unigrams_from_arpa(path)) >= {"a", "b"}
-    # Two frames that say "b" or, a little less, "ab", which is no word.
+    # Two frames that say "b" or, a little less, "ab", which is not a word.
     labels = ["", "a", "b", " "]
     frames = np.log(
         [[0.01, 0.4, 0.58, 0.01], [0.58, 0.01, 0.4, 0.01], [0.97, 0.01, 0.01, 0.01]]
@@ -1048,7 +1048,7 @@ def test_numbers_are_parsed_to_the_last_digits(text):
 
 @pytest.mark.parametrize("precision", [6, 7, 8])
 def test_numbers_and_words_to_the_last_byte(precision):
-    """Seven decimals, the default, have code of their own, and so have short words."""
+    """Seven decimals, the default, have their own code, and so have short words."""
     rng = np.random.default_rng(precision)
     n = 500
     words = [b"w" * k for k in (1, 15, 16, 17, 40)]

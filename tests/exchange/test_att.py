@@ -306,5 +306,5 @@ def test_a_file_that_is_read_and_written_has_the_same_weights(text):
         fields = [line.split() for line in lines.splitlines()]
         return Counter(("".join(row[2:-1]), float(row[-1])) for row in fields)
 
-    # What a back-off model needs besides is added, with the probability of backing off.
+    # Arcs that a back-off model also needs are added, with the weight of backing off.
     assert not weights(text) - weights(again)

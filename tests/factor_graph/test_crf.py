@@ -155,7 +155,7 @@ def test_gradient_is_that_of_finite_differences(tools):
 @pytest.mark.parametrize("constraints", [False, True])
 @pytest.mark.parametrize("scale", [30.0, 1e3, 1e5])
 def test_scores_of_any_size(tools, scale, constraints):
-    """Where exponentials underflow: the sums are those of logarithms."""
+    """Exponentials underflow: the sums are those of logarithms."""
     for seed in range(6):
         graphs, y = problem(tools, seed, "tree", constraints)
         layout, loss = likelihood(graphs, y)
@@ -197,12 +197,12 @@ def test_underflow_of_every_good_path_is_summed_again():
 @pytest.mark.parametrize("turned", [False, True])
 def test_underflow_beside_a_forbidden_pair_is_summed_again(turned):
     """The sum of "y" over "a" and "b" is 0 in numbers, but "b", "y" is the best."""
-    turn = slice(None, None, -1 if turned else 1)
+    order = slice(None, None, -1 if turned else 1)
     graph = FactorGraph(
         [["c"], ["x", "y"], ["a", "b"]],
         candidate_features=np.array([[0.0], [-450.0], [0.0], [0.0], [-800.0]]),
-        edges={"one": [(0, 1)], "two": [(1, 2)[turn]]},
-        forbidden={"two": [("y", "a")[turn]]},
+        edges={"one": [(0, 1)], "two": [(1, 2)[order]]},
+        forbidden={"two": [("y", "a")[order]]},
     )
     model = ConditionalRandomField(tol=1.0).fit([graph], [["c", "x", "a"]])
     model.coef_[:] = 0.0
@@ -345,7 +345,7 @@ def test_min_count_is_how_often_a_feature_meets_a_label():
 
 
 def test_own_features_keep_their_weights():
-    """What only wrong candidates have tells against them."""
+    """A feature that only wrong candidates have tells against them."""
     graph = FactorGraph([["a", "b"]], candidate_features=[np.eye(2)])
     model = ConditionalRandomField().fit([graph], [["a"]])
     assert model.candidate_coef_[1] < 0 < model.candidate_coef_[0]

@@ -149,7 +149,7 @@ def test_dense_and_sparse_features_are_the_same(form):
 
 
 def test_each_edge_forbids_the_pairs_of_its_type(tools):
-    """Values, not their places: every edge has candidates of its own."""
+    """Values, not their places: every edge has its own candidates."""
     rng, n_checked = np.random.default_rng(0), 0
     for _ in range(40):
         candidates = [rng.permutation(5)[: rng.integers(1, 4)].tolist() for _ in "abcd"]

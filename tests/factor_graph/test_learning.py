@@ -133,7 +133,7 @@ class Twin:
 
 
 def draws_of_fit(random_state, graphs, epochs):
-    """What `fit` draws outside the walk: seeds, first states, orders."""
+    """The draws of `fit` outside the walk: seeds, first states, orders."""
     rng = np.random.RandomState(random_state)
     seeds = rng.randint(2**31 - 1, size=3)
     sizes = np.concatenate([np.diff(g.cand_ptr) for g in graphs])

@@ -384,7 +384,7 @@ def test_malformed_rows_are_refused(train):
 
 
 class Refuses(DecisionTreeClassifier):
-    """A model whose probabilities are no distribution far from the training data."""
+    """A model whose probabilities are not a distribution far from the training data."""
 
     answer = 0.0
 

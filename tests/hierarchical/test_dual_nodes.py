@@ -207,7 +207,7 @@ def test_several_trees_are_the_mean(new, data):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_trees(seed):
-    """Whatever the trees, the loss, the leaves that are looked into and the beam."""
+    """For all trees, losses, numbers of leaves that are looked into, and beams."""
     rng = np.random.default_rng(seed)
     k = int(rng.integers(5, 60))
     X, y = text(seed, n=15 * k, n_classes=k)

@@ -16,7 +16,7 @@ from sklstruct.hierarchical._inner_labels import InnerLabels
 from sklstruct.linear import LinearClassifier
 from sklstruct.linear._calibration import f1_threshold
 
-# 0 above 1 and 5, 1 above 3 and 4; "x" is no label; 2 and 8 stand alone
+# 0 above 1 and 5, 1 above 3 and 4; "x" is not a label; 2 and 8 stand alone
 PARENTS = {1: 0, 5: 0, 3: 1, 4: 1, 6: "x", 7: "x", 2: None, 8: None}
 ABOVE = {1: [0], 5: [0], 3: [1, 0], 4: [1, 0]}
 

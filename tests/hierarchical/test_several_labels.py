@@ -217,7 +217,7 @@ def test_f1_threshold_is_the_best_of_all():
 
 
 def test_f1_threshold_is_not_below_what_was_counted():
-    """Where all pairs are best predicted, those that are not among them are not."""
+    """If all pairs are best predicted, those that are not among them are not."""
     rng = np.random.default_rng(0)
     p, none = 0.01 * (1 + rng.random(50)), np.zeros(4)
     yes, weight = np.ones(50, dtype=bool), np.ones(50)

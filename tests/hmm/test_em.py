@@ -29,7 +29,7 @@ from sklstruct.hmm import (
     _em,
 )
 from sklstruct.hmm._automaton import ContextAutomaton
-from sklstruct.hmm._em import Observed, expect, histories, with_histories
+from sklstruct.hmm._em import ObservedSequences, expect, histories, with_histories
 from sklstruct.hmm._sequence_model import id_windows
 
 pytestmark = pytest.mark.filterwarnings(
@@ -89,7 +89,7 @@ def test_expectations_equal_enumeration(kind, order):
     table[-1] = 0.0
     X = [["p", "q", None, "q", "p"], ["q"], [], ["q", "q", "p"]]
     known = [[-1, 2, -1, -1, -1], [-1], [], [1, -1, 2]]
-    observed = Observed.of(
+    observed = ObservedSequences.of(
         X, [np.array(k, dtype=np.int32) for k in known], np.array([1.0, 2.0, 0.5, 1.5])
     )
     assert observed.symbols == symbols
@@ -198,7 +198,7 @@ def test_windows_of_known_labels():
     ids = [np.array([0, -1, 1, 2], dtype=np.int32), np.array([-1, -1], dtype=np.int32)]
     contexts, targets, counts = id_windows(ids, 3, 3, np.array([2.0, 1.0]))
     kept = counts > 0
-    # What stands before an unknown label is not known to be next to what follows it.
+    # A label before an unknown one is not known to be next to what follows it.
     assert [(*c, t) for c, t in zip(contexts[kept].tolist(), targets[kept])] == [
         (-1, -1, 3, 0), (-1, -1, -1, 1), (-1, -1, 1, 2), (-1, 1, 2, 3),
     ]  # fmt: skip
@@ -235,7 +235,7 @@ def test_weight_of_what_is_unlabelled():
 
 
 def test_labels_of_the_first_class_alone_are_labels():
-    """What is known starts the iterations; random numbers do not."""
+    """Known labels start the iterations; random numbers do not."""
     X, y = toy(40, labels="DNVA")
     only = [["A" if a == "A" else None for a in row] for row in y]
     model = HighOrderHMM(
@@ -278,7 +278,7 @@ def test_first_order_without_smoothing_is_hmmlearns(no_tolerance):
             emit[ids, v] = np.exp(factor)
         return rows[0], rows[1:], emit
 
-    # The end is one more state, with a symbol of its own.
+    # The end is one more state, with its own symbol.
     start, step, emit = matrices(first)
     peer = hmm.CategoricalHMM(
         K + 1, n_features=V + 1, init_params="", params="ste", n_iter=5, tol=-np.inf
@@ -455,7 +455,7 @@ def test_given_labels_equal_enumeration(order, emission):
     with only("refine"):
         refined = tagger.predict([x], given=[given])
     assert refined == tagger.predict([x], given=[given])
-    # What is given counts as it is in the score.
+    # Given labels count as they are in the score.
     assert tagger.score(X, y, given=y) == 1.0
     free = [[None] * len(row) for row in y]
     assert tagger.score(X, y, given=free) == tagger.score(X, y)
@@ -643,9 +643,7 @@ def test_metrics_of_other_libraries():
 
 def test_guess_by_a_classifier():
     X, y = toy(200)
-    emission = SuffixEmission(
-        guess="logistic", shrinkage=0, min_proba=0, max_count=10**6
-    )
+    emission = SuffixEmission(guess="logistic", min_proba=0, max_count=10**6)
     tagger = HighOrderHMM(2, emission=emission).fit(X, y)
     fitted = tagger.emission_
     ids, factor = fitted.candidates([["n9"]])[0][0]
@@ -664,7 +662,7 @@ def test_guess_by_a_classifier():
     few = SuffixEmission(max_count=1).fit([["a", "a", "a"]], [np.array([0, 1, 1])], 2)
     assert few.guess_ is None
     np.testing.assert_allclose(few.candidates([["b"]])[0][0][1], 0.0, atol=1e-15)
-    # Known words are left alone without shrinkage.
+    # Words that are not rare keep the labels that they were seen with.
     assert fitted.candidates([["b"]])[0][0][0].tolist() == [0, 1]
 
 

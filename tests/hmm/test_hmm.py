@@ -113,7 +113,7 @@ def test_cross_validation_and_search():
     assert 0.5 < search.best_score_ <= 1
     search = GridSearchCV(
         HighOrderHMM(emission=SuffixEmission()),
-        {"emission__shrinkage": [0, 2], "emission__max_count": [1, 5]},
+        {"emission__min_proba": [0, 0.01], "emission__max_count": [1, 5]},
         cv=3,
     ).fit(X, y)
     assert search.score(X, y) > 0.5
@@ -238,7 +238,7 @@ def test_classifier_as_emission():
 def test_suffix_emission_sums():
     X, y = toy()
     ids = [np.array(["DNVA".index(t) for t in row]) for row in y]
-    emission = SuffixEmission(min_proba=0, shrinkage=0).fit(X, ids, 4)
+    emission = SuffixEmission(min_proba=0).fit(X, ids, 4)
     # p(o | y) P(y) = P(y | o) sums to 1 over the labels, known word or not.
     prior = emission.label_counts_ / emission.label_counts_.sum()
     for word in ("d0", "zz1", "Upper", "n-9", ""):
@@ -1006,7 +1006,7 @@ def plain_bounds(text):
             if words[-1] in labels.classes:
                 target = labels.encode_targets(np.array(words[-1:], dtype=object))
                 arc = arcs.get((node(words[:-1]), int(target[0])), -1)
-            # A word that is no context symbol would be read as the unknown one.
+            # A word that is not a context symbol would be read as the unknown one.
             if len(words) <= automaton.max_depth and set(words) <= symbols:
                 own = node(words)
             mf = automaton.arc_max[arc] / np.log(10) if arc >= 0 else float(first)

@@ -100,7 +100,7 @@ class Oracle:
         return [(p, self.log_joint(x, p)) for p in itertools.product(*allowed)]
 
     def log_prior(self):
-        """delta log P(y | h) over all y and the histories that are no shorter one's."""
+        """delta log P(y | h) over all y and the histories without a shorter one."""
         kept = [h for h, row in self.follows.items() if sum(row.values())]
         longer = {h[1:] for h in kept if h}
         every = [*self.labels, END]

@@ -20,7 +20,7 @@ from sklstruct.language_model import (
     _predictors,
 )
 from sklstruct.language_model._cache_fast import SENTENCE, Mixer
-from sklstruct.language_model._cache_state import CacheSettings, Positions
+from sklstruct.language_model._cache_state import CacheSettings, ScoredWords
 from sklstruct.mixture import FactoredLM, MixtureLM
 from sklstruct.smoothing import AdditiveLM, WittenBellLM
 from sklstruct.symbols import number_sentences
@@ -384,7 +384,7 @@ def test_starts_reset():
 
 @pytest.mark.parametrize("length", [None, 9])
 def test_blocks_of_positions_are_no_boundaries(length, monkeypatch):
-    """Where the text is cut into blocks changes nothing, at a reset neither."""
+    """The cut of the text into blocks changes nothing, at a reset neither."""
     text = [*random_text(7, 30), []]
     model = cached(word_classes=3, length=length)
     starts = np.zeros(31, dtype=bool)
@@ -691,7 +691,7 @@ def read_words(words, of_base, class_of=(0, 1, 1), **settings):
     first = np.zeros(n, dtype=np.uint8)
     first[0] = SENTENCE
     of_base = np.array(of_base) + np.zeros((n, 2))
-    at = Positions(np.array(words, dtype=np.int32), first, np.zeros(n), of_base)
+    at = ScoredWords(np.array(words, dtype=np.int32), first, np.zeros(n), of_base)
     return np.nan_to_num(state.recall(MIXER, [at]).log_parts[:, 0]), state
 
 
@@ -779,7 +779,7 @@ def test_theta_is_the_most_likely_of_each_class():
     rng = np.random.default_rng(0)
     words = [f"w{i}" for i in range(12)]
     text = []
-    for _ in range(60):  # each document has words of its own, beside common ones
+    for _ in range(60):  # each document has its own words, beside common ones
         own = [*rng.choice(words[:6], 2), *words[6:]]
         text += [" ".join(rng.choice(own, 8)) for _ in range(4)]
     base = LanguageModel(KneserNeyLM(), max_depth=2).fit(text[:120])

@@ -679,7 +679,7 @@ def test_fit_after_load_says_what_it_does(tmp_path):
     with pytest.warns(UserWarning, match="replaces it by a StructuredLogLinearLM"):
         read.fit(CATS)
     assert isinstance(read.estimator_, StructuredLogLinearLM)
-    read.fit(CATS)  # it is no model of a file any more
+    read.fit(CATS)  # it is not a model of a file any more
 
 
 def test_default_estimator():

@@ -106,7 +106,7 @@ def test_names_are_checked():
 @pytest.mark.parametrize("quality", ["better", "best"])
 @pytest.mark.parametrize("sentences", [[["a"]], ["a b"], [[]]], ids=str)
 def test_a_text_without_a_part_to_hold_out_is_refused(quality, sentences):
-    """Text of its own to learn the weights from, and the fit succeeds."""
+    """With a text to learn the weights from the fit succeeds."""
     with pytest.raises(ValueError, match=r"X: .*give held-out samples \(X_val\)"):
         LanguageModel(quality).fit(sentences)
     model = LanguageModel(quality).fit(sentences, X_val=sentences)

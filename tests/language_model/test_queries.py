@@ -59,7 +59,7 @@ def test_padding_of_a_frozen_pipeline_ends_the_history(path, padding):
 def test_joint_models_answer_one_word_as_they_answer_many(paths, lost):
     steps = [path if path == "passthrough" else ContextRefiner(path) for path in paths]
     joint = JointLogLinear([(f"p{t}", step) for t, step in enumerate(steps)], lam=0.1)
-    # The gate reads the facts of the joint model: contexts of all lengths are known.
+    # The gate reads the features of the joint model: contexts of all lengths are known.
     unlike = ["c c c a a c c", "a a a b b b", "c b c a", "b c c b"]
     mixture = MixtureLM([("joint", joint), ("kn", AdditiveLM())], weights="logistic")
     model = LanguageModel(

@@ -1,4 +1,4 @@
-"""The quickstart does what it promises, on a small text of its own."""
+"""The quickstart does what it promises, on its own small text."""
 
 import os
 import subprocess

@@ -633,8 +633,8 @@ def test_logistic_loss_is_tried_where_training_samples_contradict(monkeypatch):
 def test_trial_that_is_the_whole_fit(threshold, noise, monkeypatch):
     """The fit of the chosen loss continues its trial, as if it had been named."""
     if noise:
-        monkeypatch.setattr(_trial, "_WORTH", {"log_loss": -1.0})
-        monkeypatch.setattr(_trial, "_NATS", -1.0)
+        monkeypatch.setattr(_trial, "_RELATIVE_MARGIN", {"log_loss": -1.0})
+        monkeypatch.setattr(_trial, "_LEAST_MARGIN", -1.0)
     X, y = text(n=900)
     rng = np.random.default_rng(0)
     y = np.where(rng.random(y.size) < noise, rng.integers(0, 7, y.size), y)
@@ -673,7 +673,7 @@ def test_log_loss_that_decides(monkeypatch):
     assert chosen(1.0, 0.98) == hinge and chosen(1.0, 0.96) == logistic
     assert chosen(0.1, 0.0905) == hinge and chosen(0.1, 0.0895) == logistic
     assert chosen(0.005, -1.0) == hinge
-    # one sample in a thousand on the wrong side is no sign of noise
+    # one sample in a thousand on the wrong side is not a sign of noise
     count(len(y) // 1000)
     assert chosen(1.0, 0.9) == hinge
     count(len(y) // 1000 + 1)
@@ -712,7 +712,7 @@ def test_string_labels_and_pickles():
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
     assert set(model.predict(X)) <= set(names)
-    log_proba = model.target_log_proba(X[:3], ["a", "nobody", "c"])
+    log_proba = model.target_log_proba(X[:3], ["a", "stranger", "c"])
     assert np.isnan(log_proba).tolist() == [False, True, False]
 
 
@@ -807,7 +807,7 @@ def refusal(model, X, y):
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("loss", ["squared_hinge", "log_loss", "auto"])
 def test_remedies_of_a_refusal_for_memory_work(monkeypatch, loss, several):
-    """What the message names is fitted at limits that refuse the fit."""
+    """The remedy of the message is fitted at limits that refuse the fit."""
     X, y = text(n=900, n_classes=600, d=2000)
     if several:
         y = sp.csr_matrix((np.ones(900, dtype=int), (np.arange(900), y)))
@@ -860,7 +860,7 @@ def test_ctrl_c(loss, n_jobs, monkeypatch):
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 10.0])
 def test_no_warning_where_a_fit_ends_by_itself(scale):
-    """Whatever the size of the features and so of the gradients."""
+    """For all sizes of the features and so of the gradients."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 5))
     y = (X[:, 0] + 0.3 * rng.normal(size=80) > 0).astype(int) + (X[:, 1] > 1)

@@ -131,8 +131,8 @@ def test_penalty_of_intercepts_by_finite_differences(constant, monkeypatch):
             low, mid, high = value(w - step), value(w), value(w + step)
             assert min(low, high) > mid - 1e-10 * abs(mid)
             # the derivative, in units of the root of the second one
-            bend = high - 2 * mid + low
-            assert abs(high - low) < 2e-2 * bend + 1e-10 * abs(mid)
+            curvature = high - 2 * mid + low
+            assert abs(high - low) < 2e-2 * curvature + 1e-10 * abs(mid)
 
 
 def test_weights_are_repetitions():
@@ -392,8 +392,8 @@ def test_large_columns_do_not_hide_small_ones(kind):
 
 
 def test_the_loss_that_auto_chooses_is_fitted_as_if_it_was_named(monkeypatch):
-    monkeypatch.setattr(_trial, "_WORTH", {"log_loss": -1.0})
-    monkeypatch.setattr(_trial, "_NATS", -1.0)
+    monkeypatch.setattr(_trial, "_RELATIVE_MARGIN", {"log_loss": -1.0})
+    monkeypatch.setattr(_trial, "_LEAST_MARGIN", -1.0)
     X, y = digits(1700)
     rng = np.random.default_rng(0)
     y = np.where(rng.random(y.size) < 0.2, rng.integers(0, 10, y.size), y)

@@ -390,7 +390,7 @@ def test_sweeps_minimise_the_second_order_model(kind, name, several):
             load(here + 1e-3 * rng.normal(size=here.size))
             assert model.value() >= values[-1] - 1e-9
         load(here)
-    change, db, D, bend = model.moves()
+    change, db, D, curvature = model.moves()
     slope = model.slope(change)
     e = 1e-3
 
@@ -399,7 +399,7 @@ def test_sweeps_minimise_the_second_order_model(kind, name, several):
 
     assert slope == pytest.approx((loss(e) - loss(-e)) / (2 * e), rel=1e-4)
     second = (loss(e) - 2 * loss(0) + loss(-e)) / e**2
-    assert bend == pytest.approx(second, rel=1e-3)
+    assert curvature == pytest.approx(second, rel=1e-3)
     scores = (X[:, solver.columns] @ change).T + db[:, None]
     np.testing.assert_allclose(D, scores, atol=1e-10)
 
@@ -593,7 +593,7 @@ def test_a_path_reads_columns_that_screening_left_out_before():
 @pytest.mark.parametrize("C", [1.0, 1e2, 1e4, 1e6, 1e8])
 @pytest.mark.parametrize("seed", range(3))
 def test_separable_samples(C, seed):
-    # What other solvers of the multinomial l1 problem do not end on.
+    # Other solvers of the multinomial l1 problem do not end on this problem.
     X, y = make_classification(
         20, 20, n_informative=10, n_redundant=0, n_classes=3, random_state=seed
     )
@@ -831,7 +831,7 @@ def test_value_and_prox_of_a_tree():
 
 
 def test_a_gauge_of_one_and_rounding_ends():
-    """Where the bisection has no number between its ends."""
+    """The bisection has no number between its ends."""
     for size in (1.0, 1 + 1e-16, 1 + 3e-16, 1 + 1e-15, 1 + 1e-13):
         term = ProximalTerm(RowNorms(), 1.0)
         (share, conjugate), *_ = term.duals(np.array([[size]]), np.zeros((1, 1)), 1.0)

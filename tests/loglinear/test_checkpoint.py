@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import FunctionTransformer
 
 from sklstruct import _checkpoint
-from sklstruct._checkpoint import Keeper
+from sklstruct._checkpoint import FileStore
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import (
     SOLVERS,
@@ -57,7 +57,7 @@ def estimator(**settings):
 
 
 class Killed(BaseException):
-    """What ends a fit in the middle."""
+    """The end of a fit in the middle."""
 
 
 def data(seed=0):
@@ -66,7 +66,7 @@ def data(seed=0):
 
 
 def kill_after(monkeypatch, n_saves):
-    save, calls = Keeper.save, []
+    save, calls = FileStore.save, []
 
     def killing(self, **state):
         save(self, **state)
@@ -74,7 +74,7 @@ def kill_after(monkeypatch, n_saves):
         if len(calls) == n_saves:
             raise Killed
 
-    monkeypatch.setattr(Keeper, "save", killing)
+    monkeypatch.setattr(FileStore, "save", killing)
 
 
 def goes_on(make, tmp_path, monkeypatch):
@@ -161,7 +161,7 @@ def test_goes_on_bit_by_bit(fit, tmp_path, monkeypatch):
 def goes_on_from_all(make, tmp_path, monkeypatch):
     """A fit goes on bit by bit from each of its checkpoints; what was in them."""
     path, contents, states = tmp_path / "fit.ckpt", [], []
-    save = Keeper.save
+    save = FileStore.save
 
     def recording(self, **state):
         save(self, **state)
@@ -170,7 +170,7 @@ def goes_on_from_all(make, tmp_path, monkeypatch):
         states.append(deepcopy(plain))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Keeper, "save", recording)
+        patch.setattr(FileStore, "save", recording)
         whole = make(checkpoint=Checkpoint(path, interval=0)).fit(*data())
     model = make(checkpoint=Checkpoint(path, interval=1e9))
     for content in contents:
@@ -453,14 +453,14 @@ def test_ctrl_c_keeps_the_last_state(fit, tmp_path, monkeypatch):
         interrupt_after(patch, 3)
         with pytest.raises(KeyboardInterrupt):
             model.fit(*data())
-    states, save = [], Keeper.save
+    states, save = [], FileStore.save
 
     def recording(self, **state):
         states.append(state.get("iteration", state.get("part iteration")))
         save(self, **state)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Keeper, "save", recording)
+        patch.setattr(FileStore, "save", recording)
         model.fit(*data())
     model, whole = (getattr(m, "best_estimator_", m) for m in (model, whole))
     assert np.array_equal(model.coef_, whole.coef_)
@@ -775,7 +775,7 @@ def test_a_folder_serves_every_fit(n_saves, tmp_path, monkeypatch):
         raise AssertionError("a fit was made again")
 
     for name in ("save", "finish"):
-        monkeypatch.setattr(Keeper, name, refuse)
+        monkeypatch.setattr(FileStore, name, refuse)
     model.fit(texts())
     assert np.array_equal(log_proba(model), log_proba(whole))
 

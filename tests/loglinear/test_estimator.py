@@ -112,7 +112,7 @@ def test_scaling_alpha_is_scaling_the_penalty(penalty):
 
 @pytest.mark.parametrize("penalty", ["l1", "l2", "elastic_net"])
 def test_unpenalised_root_fits_the_unigrams_exactly(penalty):
-    # Where the root is free its moment conditions hold: the expected count of each
+    # If the root is free its moment conditions hold: the expected count of each
     # seen word is its count, so the average probability is the relative frequency.
     w = corpus()
     model = fit(

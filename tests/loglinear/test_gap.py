@@ -196,7 +196,7 @@ def test_collapsed_tree_has_the_gap_of_the_trie(penalty):
         duality_gap(LogLinearLoss(p), penalty.bind(p), x)
         for p, x in ((problem, w), (trie, spread))
     ]
-    # What merged suffixes add to a score is limited together.
+    # The parts of merged suffixes in a score are limited together.
     assert 0.0 < gaps[0] <= gaps[1] * (1.0 + 1e-9)
 
 

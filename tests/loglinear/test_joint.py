@@ -428,7 +428,7 @@ def test_weights_are_never_worse_than_the_start(lam, uneven):
         model = JointLogLinear(lam=lam).fit(X, y, sample_weight=weight)
         objective = model.objective_
         assert objective[-1] <= objective[0]
-        # What is reported is computed from the weights, not summed up. The model has
+        # Reported values are computed from the weights, not summed up. The model has
         # them in single precision.
         value = value_of(model, X, y, weight)
         assert objective[-1] == pytest.approx(value, rel=1e-8, abs=1e-6)

@@ -23,7 +23,7 @@ SCORES = {
 
 
 def random_paths(rng, n, depth=4, branch=3):
-    """Paths down a tree in which every node has a name of its own."""
+    """Paths down a tree in which every node has its own name."""
     paths = []
     for _ in range(n):
         path, name = [], "n"

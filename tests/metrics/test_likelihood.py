@@ -35,7 +35,7 @@ def make_data(n=120, seed=0):
 
 
 def brute_force(estimator, X, y):
-    """ln P(y_i | x_i) from full rows, None where y_i is no class."""
+    """ln P(y_i | x_i) from full rows, None where y_i is not a class."""
     rows = estimator.predict_proba(X)
     classes = list(estimator.classes_)
     return [

@@ -342,7 +342,7 @@ def test_a_mixture_may_be_a_factor(data):
 
 @pytest.mark.parametrize("weights", ["by_depth", "by_count", "logistic"])
 def test_a_gate_over_groups_that_no_sample_is_of(data, weights):
-    """Its models are uniform there, and the gate has facts about as many trees."""
+    """Its models are uniform there, and the gate has features of as many trees."""
     mixed = MixtureLM(
         [("a", smoother()), ("b", AdditiveLM(padding=-1))], weights=weights
     )

@@ -31,7 +31,7 @@ def sentences(n, seed, longest=12):
 
 
 def windows(n=300, width=6, seed=0):
-    """Windows of strings, some of them short, with a symbol that is no class."""
+    """Windows of strings, some of them short, with a symbol that is not a class."""
     rng = np.random.default_rng(seed)
     X = rng.choice([*WORDS, "only in X"], size=(n, width)).astype(object)
     for row in X:

@@ -198,7 +198,7 @@ def test_weights_by_depth_are_the_optimum_of_each_depth(data, held_out):
 
 
 def test_logistic_weights_are_the_optimum_over_the_facts(data, held_out):
-    """The facts: indicators of the depths, logarithms of counts, also by depth."""
+    """The features: indicators of the depths, logarithms of counts, also by depth."""
     X, y = shallow(*held_out)
     model = MixtureLM(parts(), weights="logistic").fit(*data, X_val=X, y_val=y)
     proba = np.exp(model.model_log_proba(X, y))
@@ -404,8 +404,8 @@ def test_facts_of_large_weights_are_finite(data, held_out):
     model = MixtureLM(parts, weights="logistic")
     weight = np.full(y.size, 1e42)
     model.fit(X, y, sample_weight=weight, X_val=held_out[0], y_val=held_out[1])
-    facts = model.distribution_.facts(model.locate(histories()))
-    assert np.isfinite(facts).all() and facts[:, 1::2].max() > 80
+    features = model.distribution_.gate_features(model.locate(histories()))
+    assert np.isfinite(features).all() and features[:, 1::2].max() > 80
     rows = model.predict_proba(histories())
     np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=1e-12)
 
@@ -673,16 +673,16 @@ def test_held_out_samples_that_no_model_can_explain_are_refused():
 def test_weights_by_bucket_are_those_of_its_samples(by):
     """By EM with the weights of all as prior; deeper histories have the last bucket."""
     rng = np.random.default_rng(0)
-    facts = np.column_stack([rng.integers(0, 4, 300), rng.exponential(3, 300)])
+    features = np.column_stack([rng.integers(0, 4, 300), rng.exponential(3, 300)])
     log_prob, weight = np.log(rng.random((300, 3))), rng.random(300) + 0.1
-    gate = GATES[by]().fit(log_prob, facts, weight, (3,))
-    bucket = facts[:, 0] if by == "by_depth" else facts[:, 1] // np.log(2.0)
+    gate = GATES[by]().fit(log_prob, features, weight, (3,))
+    bucket = features[:, 0] if by == "by_depth" else features[:, 1] // np.log(2.0)
     overall = em_weights(np.exp(log_prob), weight)
     for b in np.unique(bucket)[:4]:
         here = bucket == b
         proba = np.exp(log_prob[here])
         expected = np.log(em_weights(proba, weight[here], 20.0 * overall))
-        got = gate.log_weights(facts[here])
+        got = gate.log_weights(features[here])
         np.testing.assert_allclose(got, np.tile(expected, (here.sum(), 1)), atol=1e-6)
     deep = gate.log_weights(np.array([[9.0, 900.0]]))[0]
     last = gate.weights[3 if by == "by_depth" else 31]
@@ -694,14 +694,14 @@ def test_weights_of_the_logistic_gate_are_those_of_its_features():
     depths, n = (3, 1), 400
     # Deeper than in training, too: the gate knows no more than the depth that it saw.
     depth = np.column_stack([rng.integers(0, d + 2, size=n) for d in depths])
-    facts = np.empty((n, 4))
-    facts[:, ::2], facts[:, 1::2] = depth, rng.uniform(0, 9, size=(n, 2))
+    features = np.empty((n, 4))
+    features[:, ::2], features[:, 1::2] = depth, rng.uniform(0, 9, size=(n, 2))
     log_prob = np.log(rng.dirichlet(np.ones(3), size=n))
-    gate = GATES["logistic"]().fit(log_prob, facts, np.ones(n), depths)
-    score = gate._features(facts) @ gate.coef.T
+    gate = GATES["logistic"]().fit(log_prob, features, np.ones(n), depths)
+    score = gate._design(features) @ gate.coef.T
     expected = score - np.logaddexp.reduce(score, axis=1)[:, None]
     assert np.ptp(expected, axis=0).min() > 0.1
-    got = gate.log_weights(facts)
+    got = gate.log_weights(features)
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
 
 

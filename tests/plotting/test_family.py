@@ -1,4 +1,4 @@
-"""What every display promises, for all of them: a new one is tested by being there.
+"""The promises of every display: a new display is tested by being there.
 
 Each is made by the example of its docstring, which assigns it to `display`.
 """
@@ -83,7 +83,7 @@ def test_plot(display, pyplot):
     assert len(pyplot.get_fignums()) == len(before) + 1
     assert pyplot.figure(pyplot.get_fignums()[-1]) is made.figure_
     assert made.ax_.figure is made.figure_
-    # What is drawn goes to the axes that are given, and no figure is made.
+    # The drawing goes to the axes that are given, and no figure is made.
     figure, ax = pyplot.subplots()
     count = len(pyplot.get_fignums())
     made.plot(ax=ax)

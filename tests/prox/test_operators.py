@@ -205,7 +205,7 @@ def test_overlapping_groups_against_splitting(p, seed):
 @pytest.mark.parametrize("p", [2, np.inf])
 @pytest.mark.parametrize("seed", range(3))
 def test_tree_guided_groups_are_nested_groups_of_rows(p, seed):
-    """The guide's call for all rows of a matrix, beside one a row."""
+    """The guide's call for all rows of a matrix, and one call per row."""
     rng = np.random.default_rng(seed)
     v, outputs = rng.normal(size=(4, 6)), laminar(rng, 6)
     kappa = rng.uniform(0.1, 0.4, len(outputs))
@@ -378,7 +378,7 @@ def test_rounds_are_counted():
 
 
 def test_trace_of_a_large_matrix():
-    # Large enough for a thread of its own.
+    # Large enough for its own thread.
     v = np.random.default_rng(0).normal(size=(700, 600))
     w = prox.prox_trace(v, 40.0)
     sigma = np.linalg.svd(v, compute_uv=False)

@@ -129,8 +129,8 @@ def test_against_stepwise_definition(seed, width):
 def star_forest(rng, few=16):
     """(parents, values): nodes of many children, of which few have large values.
 
-    Two levels, as language has them: a root with leaves and with nodes that have many
-    leaves of their own.
+    Two levels, as language has them: a root with leaves and with nodes that have
+    many leaves.
     """
     n_inner = int(rng.integers(0, 5))
     parents = [-1] + [0] * n_inner

@@ -16,7 +16,7 @@ from sklstruct.smoothing import (
     KneserNeyLM,
     _block_discounts,
 )
-from sklstruct.smoothing._block_discounts import Blocks, block_shares, left_out
+from sklstruct.smoothing._block_discounts import TextBlocks, block_shares, left_out
 from sklstruct.smoothing._shares import hand_down
 from sklstruct.smoothing.ngram import _discounting
 from sklstruct.symbols import Labels
@@ -95,7 +95,7 @@ def counted_blocks(X, y, n_classes, size, section=None):
     labels = Labels(np.arange(n_classes), np.arange(n_classes))
     samples = count_windows(X, y, labels, keep_positions=True)
     counted = samples.count_now()
-    blocks = Blocks.of(samples, counted, size)
+    blocks = TextBlocks.of(samples, counted, size)
     return counted, blocks if section is None else blocks._replace(section=section)
 
 
@@ -168,7 +168,7 @@ def test_weights_are_repetitions(distinct):
             X[rows], y[rows], labels, sample_weight=weight, keep_positions=True
         )
         counted = samples.count_now()
-        blocks = Blocks.of(samples, counted, size)
+        blocks = TextBlocks.of(samples, counted, size)
         pairs, count = counted.expanded(copy=True)
         adjusted = pairs.adjusted_counts(count) if distinct else None
         base = np.full(5, 0.2)
@@ -315,7 +315,7 @@ def test_fractional_weights_are_those_of_a_fit_without_the_section(distinct):
         found = samples.count_now()
         pairs, count = found.expanded(copy=True)
         adjusted = pairs.adjusted_counts(count) if distinct else None
-        return pairs, count, adjusted, Blocks.of(samples, found, size)
+        return pairs, count, adjusted, TextBlocks.of(samples, found, size)
 
     pairs, count, adjusted, blocks = counted(slice(None))
     blocks = blocks._replace(section=n_blocks)

@@ -1,4 +1,4 @@
-"""What every n-gram smoother owes: rows of sum 1, ARPA files, KenLM, tiny texts."""
+"""The duties of every n-gram smoother: rows of sum 1, ARPA files, KenLM, tiny texts."""
 
 import warnings
 
@@ -83,7 +83,7 @@ def test_arpa_round_trip_and_kenlm(smoother, tmp_path):
 )
 def test_tiny_texts(smoother, text):
     if getattr(smoother, "weight", None) == "held_out" and text == [""]:
-        pytest.skip("one sample is none to learn from and one to choose on")
+        pytest.skip("one sample cannot both be learned from and chosen on")
     model = LanguageModel(smoother, max_depth=3).fit(text)
     assert model.backoff_model_.check_normalized() < 1e-12
     assert np.isfinite(model.perplexity(["a b zebra"]))

@@ -254,7 +254,7 @@ def test_equals_nltk_where_definitions_coincide():
     nltk does not discount the unigrams and has no base, mine are interpolated with
     1/V. With one discount D and all V words seen the two agree: (a - D) / A +
     (V D / A) / V = a / A. They disagree at sentence starts, where nltk counts
-    the padding symbols it repeats as distinct predecessors; a circular text has none.
+    the padding symbols it repeats as distinct predecessors; a circular text lacks them.
     """
     lm = pytest.importorskip("nltk.lm")
     rng = np.random.default_rng(0)

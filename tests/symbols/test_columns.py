@@ -1,4 +1,4 @@
-"""Sentences in columns of pandas, polars and Arrow; what is no list of sentences."""
+"""Sentences in columns of pandas, polars and Arrow; X without sentences."""
 
 import numpy as np
 import pytest

@@ -94,7 +94,7 @@ def test_every_builder_is_in_the_tables():
     for builder in learned_builders():
         cls = builder.__name__
         if builder not in TAXONOMY_BUILDERS.values():
-            wrong.append(f"{cls}: give it a short_name of its own")
+            wrong.append(f"{cls}: give it its own short_name")
         if cls not in taxonomy.__all__ or getattr(taxonomy, cls, None) is not builder:
             wrong.append(f"{cls}: add it to sklstruct/taxonomy/__init__.py")
     assert len(TAXONOMY_BUILDERS) > 5 and not wrong, "\n".join(wrong)

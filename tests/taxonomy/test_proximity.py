@@ -197,7 +197,7 @@ def test_residual_is_the_residual_of_ridge_regression():
     z = np.where(np.arange(9) % 2, 1.0, -1.0)
     near = ClassStatistics(X, y).proximity(delta=3.0)
     model = Ridge(alpha=3.0).fit(X, z[y])
-    # Ridge fits an intercept; ours has none: remove the mean of the target there.
+    # Ridge fits an intercept, ours does not: remove the mean of the target there.
     centred = z[y] - z[y].mean()
     loss = ((z[y] - model.predict(X)) ** 2).sum() + 3.0 * (model.coef_**2).sum()
     without = near.residual(z) - (z[y] ** 2).sum() + (centred**2).sum()

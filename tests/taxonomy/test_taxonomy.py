@@ -384,7 +384,7 @@ def test_forms_of_a_given_taxonomy():
         {0: ["even"], 1: ["odd"], 2: ["even"], 3: ["odd"]},
         {0: "even", 1: "odd", 2: "even", 3: "odd"},
         {0: ("even",), 1: "odd", 2: "even", 3: ["odd"]},
-        # groups called like classes, which are no path for class 3
+        # groups called like classes, which are not a path for class 3
         {0: [1, 3], 1: [0, 2]},
     ):
         assert as_taxonomy(given, [3, 1, 0, 2]) == expected

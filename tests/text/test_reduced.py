@@ -298,7 +298,7 @@ def test_files_that_are_not_models(tmp_path):
         changed = bytearray(data)
         changed[at] ^= 1 << rng.randrange(8)
         path.write_bytes(changed)
-        try:  # a bit between two arrays is read by nobody
+        try:  # a bit between two arrays is not read
             found = TextClassifier.load(path)
         except ValueError:
             continue

@@ -289,7 +289,7 @@ def test_language_model_with_unknown_words():
     text = ["the zebra sat on the mat"]
     log_prob = lm.token_log_proba(text)[0]
     assert np.isnan(log_prob[1]) and np.isfinite(np.delete(log_prob, 1)).all()
-    # What follows the word has no history before it.
+    # The rest after the word has no history before it.
     alone = lm.estimator_.predict_log_proba(np.array([[-1, -1, -1]]))[0]
     sat = lm.vocabulary_.tolist().index("sat")
     assert log_prob[2] == pytest.approx(alone[sat], rel=1e-12)
@@ -313,7 +313,7 @@ def test_arpa_is_refused_with_the_reason(tmp_path):
 
 
 def test_other_estimators_after_a_refiner():
-    """What has no back-off model is asked for its rows."""
+    """A model without a back-off model is asked for its rows."""
     naive = make_pipeline(
         ContextRefiner("c4(1) w(1)"),
         FunctionTransformer(lambda X: X + 1),

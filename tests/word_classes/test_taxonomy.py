@@ -145,5 +145,5 @@ def test_bad_input():
     for params in ({"taxonomy": "no such"}, {"taxonomy": TREE, "depth": 0}):
         with pytest.raises(ValueError, match="taxonomy|depth"):
             TaxonomyClustering(**params).fit(text)
-    with pytest.raises(ValueError, match="taxonomy has none"):
+    with pytest.raises(ValueError, match="taxonomy has none of"):
         TaxonomyClustering(TREE, names=["x", "y"]).fit(text)

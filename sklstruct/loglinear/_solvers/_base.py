@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..._checkpoint import NO_KEEPER, FitKeeper
+from ..._checkpoint import NO_STORE, StateStore
 from ..._compat import BaseEstimator, Interval
 from ..._docs import shared_docs
 
@@ -72,7 +72,7 @@ class Job(NamedTuple):
     report : callable, default=silent
         Called with (iteration, objective, optimality); True stops the fit.
 
-    keeper : FitKeeper, default=NO_KEEPER
+    store : StateStore, default=NO_STORE
         For a solver that is `Solver.resumable`. ``load(like)`` gives the state to go on
         from, with names and types as in the dict `like`, or None; ``save(**state)``
         at the top of each iteration writes it when it is time to: all that the
@@ -82,7 +82,7 @@ class Job(NamedTuple):
     loss: LogLinearLoss
     penalty: BoundPenalty
     report: Report = silent
-    keeper: FitKeeper = NO_KEEPER
+    store: StateStore = NO_STORE
 
     @property
     def problem(self) -> Problem:
@@ -134,7 +134,7 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         Whether weights may be negative.
 
     resumable : bool
-        Whether `solve` keeps its state by the keeper of the job.
+        Whether `solve` keeps its state by the store of the job.
 
     by_gradient : bool
         Whether all that it knows of the loss are values and gradients, so that the
@@ -186,7 +186,7 @@ class Solver(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         job : Job
-            Loss, penalty, callback of the iterations, and keeper of the state.
+            Loss, penalty, callback of the iterations, and store of the state.
 
         w : float64 ndarray of shape (n_pairs,)
             Start; 0 at classes never seen, and not negative where weights are not.
@@ -320,7 +320,7 @@ class Course(SimpleNamespace):
     Parameters
     ----------
     job : Job
-        Its keeper may have those of an earlier run.
+        Its store may have those of an earlier run.
 
     max_iter : int
         Number of iterations; see `resume`.
@@ -349,10 +349,8 @@ class Course(SimpleNamespace):
         like = variables | {k: (None, v) for k, v in (optional or {}).items()}
         n_pairs = np.empty(job.problem.n_pairs)
         super().__init__()
-        self._keeper, self._names, self.best = job.keeper, list(variables), Best()
-        self._iterations, state = resume(
-            job.keeper, max_iter, like | Best.like(n_pairs)
-        )
+        self._store, self._names, self.best = job.store, list(variables), Best()
+        self._iterations, state = resume(job.store, max_iter, like | Best.like(n_pairs))
         if state is not None:
             variables = {name: state[name] for name in variables}
             self.best = Best.of_state(state)
@@ -362,16 +360,16 @@ class Course(SimpleNamespace):
         for iteration in self._iterations:
             self.last = iteration == self._iterations[-1]
             variables = {name: getattr(self, name) for name in self._names}
-            self._keeper.save(iteration=iteration, **variables, **self.best.get_state())
+            self._store.save(iteration=iteration, **variables, **self.best.get_state())
             yield iteration
 
 
-def resume(keeper: FitKeeper, max_iter: int, like: State) -> tuple[range, State | None]:
+def resume(store: StateStore, max_iter: int, like: State) -> tuple[range, State | None]:
     """(iterations, state to go on from) of a fit that may have begun before.
 
     Parameters
     ----------
-    keeper : FitKeeper
+    store : StateStore
         Of its checkpoints.
 
     max_iter : int
@@ -381,7 +379,7 @@ def resume(keeper: FitKeeper, max_iter: int, like: State) -> tuple[range, State 
     like : dict
         The state is like that; see `check_like`.
     """
-    state = keeper.load({"iteration": 0, **like})
+    state = store.load({"iteration": 0, **like})
     first = 0 if state is None else state["iteration"]
     return range(first, max(max_iter, first + 1)), state
 

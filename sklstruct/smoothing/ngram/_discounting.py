@@ -24,7 +24,7 @@ from .._block_discounts import (
     BLOCK,
     N_BLOCKS,
     N_COUNTS,
-    Blocks,
+    TextBlocks,
     block_shares,
     left_out,
 )
@@ -180,10 +180,10 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
             discounted, backoff_mass = block_shares(
                 pairs, count, spread, self.discounts_, first
             )
-        place = None
+        new_index = None
         if keep is not None:
             # Shares are those of all pairs; the mass of removed pairs is held back.
-            pairs, discounted, backoff_mass, place = _shares.leave_out(
+            pairs, discounted, backoff_mass, new_index = _shares.leave_out(
                 pairs, discounted, backoff_mass, keep
             )
         numbers = _shares.hand_down(
@@ -195,7 +195,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
             first,
             interpolate=self.interpolate,
         )
-        return Fitted(pairs, *numbers, place)
+        return Fitted(pairs, *numbers, new_index)
 
     def _fit_blocks(self, samples: Counted) -> tuple[Counted, np.ndarray]:
         """(the counts, blocks in which each pair occurred), with `discounts_` set."""
@@ -205,7 +205,7 @@ class DiscountingSmoother(HeldOutClassifier, _engine.NGramSmoother):
                 "context windows, or sentences of a LanguageModel with this estimator"
             )
         counted = samples.count_now()
-        blocks = Blocks.of(samples, counted, BLOCK)
+        blocks = TextBlocks.of(samples, counted, BLOCK)
         pairs, count = counted.expanded(copy=True)
         used = self._used_counts(pairs, count.copy())
         adjusted = used if self._counts_contexts else None

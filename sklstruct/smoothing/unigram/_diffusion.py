@@ -54,7 +54,8 @@ class GraphDiffusionUnigram(UnigramSmoother):
         (n_classes, n_classes) without negative entries, dense or sparse, has its rows
         in the sorted order of the classes, and `classes` must be given in that order.
         A function makes the matrix from the array of classes, such as
-        `group_graph`. The diagonal is ignored.
+        `group_graph`. The diagonal is ignored: :math:`w(x, x) = 1`.
+        Multiply the matrix by a number to change the share that stays.
 
     n_steps : int, default=1
         Length of the walk of the normalized method, from 1 to 1 000 000: s steps give
@@ -69,11 +70,6 @@ class GraphDiffusionUnigram(UnigramSmoother):
         The kernel method computes :math:`(I + tH/s)^s` with s = `n_terms`, from 1 to
         1 000 000, as the paper does, or the exponential itself (``"exact"``). The power
         needs :math:`t \max_x d(x) \le s`; otherwise probabilities could be negative.
-
-    self_weight : float, default=1.0
-        w(x, x) of the normalized method, at least 0. It cancels in the kernel method.
-        On the complete graph, the value :math:`1 + \beta` gives additive smoothing with
-        :math:`\delta = n / \beta`.
 
     {floor_parameter}
         Without it, unseen classes without a seen neighbour have probability 0; on the
@@ -138,7 +134,6 @@ class GraphDiffusionUnigram(UnigramSmoother):
             Interval(Integral, 1, MAX_STEPS, closed="both"),
             StrOptions({"exact"}),
         ],
-        "self_weight": [Interval(Real, 0, None, closed="left")],
         "floor": [Interval(Real, 0, 1, closed="left")],
         "base": [None, HasMethods(["from_counts"])],
         "classes": [None, "array-like"],
@@ -152,7 +147,6 @@ class GraphDiffusionUnigram(UnigramSmoother):
         n_steps: int = 1,
         t: float | None = None,
         n_terms: int | str = 3,
-        self_weight: float = 1.0,
         floor: float = 0.0,
         base: Any = None,
         classes: ArrayLike | None = None,
@@ -162,7 +156,6 @@ class GraphDiffusionUnigram(UnigramSmoother):
         self.n_steps = n_steps
         self.t = t
         self.n_terms = n_terms
-        self.self_weight = self_weight
         self.floor = floor
         self.base = base
         self.classes = classes
@@ -177,7 +170,7 @@ class GraphDiffusionUnigram(UnigramSmoother):
             start = base_distribution(self.base, counts, self.classes_)
         vars(self).pop("t_", None)
         if self.method == "normalized":
-            proba = graph.normalized(start, self.self_weight, self.n_steps)
+            proba = graph.normalized(start, self.n_steps)
         else:
             self.t_ = self._find_time(graph)
             proba = graph.kernel(start, self.t_, self.n_terms)

@@ -1,6 +1,6 @@
 """Graphs over the words (the classes), and diffusion on them.
 
-A graph has `normalized(start, self_weight, n_steps)`, the walk along w / d;
+A graph has `normalized(start, n_steps)`, the walk along w / d;
 `kernel(start, t, n_terms)`, the heat kernel; and `max_degree`, the largest d. A start
 of None is the empirical distribution.
 """
@@ -128,31 +128,20 @@ class CountGraph:
         mean = self.classes.total(start) / self.size
         return mean, start - self.classes.expand(mean)
 
-    def join(
-        self, mean: np.ndarray, rest: np.ndarray | None, decay: np.ndarray
-    ) -> np.ndarray:
-        """P of each word, from class means and the differences times `decay`."""
+    def join(self, mean: np.ndarray, rest: np.ndarray | None = None) -> np.ndarray:
+        """P of each word, from class means and the differences from them."""
         # Corrects rounding, on the classes because they are fewer than the words.
         mean = mean / (mean * self.size).sum()
         out = self.classes.expand(mean)
-        if rest is not None:
-            out += self.classes.expand(decay) * rest
-            np.maximum(out, 0.0, out=out)
-        return out
+        return out if rest is None else np.maximum(out + rest, 0.0, out=out)
 
-    def normalized(
-        self, start: np.ndarray | None, self_weight: float, n_steps: int
-    ) -> np.ndarray:
-        mean, rest = self.split(start)
-        degree = self.reach - 1.0 + self_weight
-        # A word without neighbours and without a self weight keeps its probability.
-        alone = degree == 0
-        degree = np.where(alone, 1.0, degree)
-        decay = np.where(alone, 1.0, (self_weight - 1.0) / degree)
+    def normalized(self, start: np.ndarray | None, n_steps: int) -> np.ndarray:
+        # All words of one class have the same neighbours: after a step they are equal.
+        mean, _ = self.split(start)
         for _ in range(n_steps):
-            mass = np.where(alone, 0.0, self.size * mean / degree)
-            mean = mass + self.around(mass) + decay * mean
-        return self.join(mean, rest, decay**n_steps)
+            mass = self.size * mean / self.reach
+            mean = mass + self.around(mass)
+        return self.join(mean)
 
     def step(self, mean: np.ndarray, t: float) -> np.ndarray:
         """(I + t H) on the class means."""
@@ -172,7 +161,9 @@ class CountGraph:
                 mean = self.step(mean, t / n)
             decay = (1.0 - t / n * self.reach) ** n
         # All words of one class are neighbours, so that their differences decay.
-        return self.join(mean, rest, decay)
+        return self.join(
+            mean, None if rest is None else rest * self.classes.expand(decay)
+        )
 
 
 class CompleteGraph:
@@ -182,16 +173,8 @@ class CompleteGraph:
         self.counts = counts
         self.max_degree = counts.size - 1.0
 
-    def normalized(
-        self, start: np.ndarray | None, self_weight: float, n_steps: int
-    ) -> np.ndarray:
-        u = self.counts / self.counts.sum() if start is None else start
-        degree = self.max_degree + self_weight
-        if degree == 0:
-            return u.copy()
-        for _ in range(n_steps):
-            u = (1.0 + (self_weight - 1.0) * u) / degree
-        return u
+    def normalized(self, start: np.ndarray | None, n_steps: int) -> np.ndarray:
+        return np.full(self.counts.size, 1.0 / self.counts.size)
 
     def kernel(
         self, start: np.ndarray | None, t: float, n_terms: int | str
@@ -217,16 +200,11 @@ class SparseGraph:
     def max_degree(self) -> float:
         return self.degree.max()
 
-    def normalized(
-        self, start: np.ndarray | None, self_weight: float, n_steps: int
-    ) -> np.ndarray:
+    def normalized(self, start: np.ndarray | None, n_steps: int) -> np.ndarray:
         u = self.counts / self.counts.sum() if start is None else start
-        degree = self.degree + self_weight
-        alone = degree == 0
-        degree = np.where(alone, 1.0, degree)
         for _ in range(n_steps):
-            share = np.where(alone, 0.0, u / degree)
-            u = self.matrix @ share + self_weight * share + np.where(alone, u, 0.0)
+            share = u / (self.degree + 1.0)
+            u = self.matrix @ share + share
         return u
 
     def step(self, u: np.ndarray, t: float) -> np.ndarray:

@@ -12,7 +12,7 @@ from ..._compat import HasMethods, Interval
 from .._base import base_distribution
 from ._base import UnigramSmoother
 from ._good_turing import GoodTuringUnigram
-from ._graphs import GRAPH_CONSTRAINT, check_rows, read_graph
+from ._graphs import GRAPH_CONSTRAINT, SparseGraph, check_rows, read_graph
 
 
 class GraphSpreadUnigram(UnigramSmoother):
@@ -96,11 +96,14 @@ class GraphSpreadUnigram(UnigramSmoother):
         base = GoodTuringUnigram() if self.base is None else self.base
         proba = base_distribution(base, counts, self.classes_, positive=False)
         unseen = counts == 0
-        if isinstance(self.graph, str):
-            share = unseen.astype(np.float64)
-        else:
-            graph = read_graph(self.graph, counts, self.classes_)
-            share = graph.normalized((~unseen).astype(np.float64), 0.0, 1)
+        share = unseen.astype(np.float64)
+        graph = read_graph(self.graph, counts, self.classes_)
+        if isinstance(graph, SparseGraph):
+            per_link = np.zeros(counts.size)
+            np.divide(
+                1.0, graph.degree, out=per_link, where=~unseen & (graph.degree > 0)
+            )
+            share = graph.matrix @ per_link
             share[~unseen] = 0.0
         self.reached_ = int(np.count_nonzero(share))
         if self.reached_:
