@@ -30,6 +30,7 @@ from ._core_fast cimport BEST, BLOCK, Model, address, padded, room_for
 cdef enum:
     KEPT = 8  # tokens by which a kept path is found again
     SHORT = 64  # nodes of a path without memory from the heap
+    AHEAD = 8  # questions between one whose memory is asked for and its turn
 
 
 @cython.final
@@ -575,12 +576,18 @@ cdef class Backoff(Model):
 
     def scores(self, const int[::1] nodes, const int[::1] y):
         """`target` of many nodes."""
-        cdef Py_ssize_t j
-        cdef int up
-        found = np.empty(nodes.shape[0])
+        cdef Py_ssize_t j, n = nodes.shape[0]
+        cdef int up, first
+        found = np.empty(n)
         cdef double[::1] out = found
         with nogil:
-            for j in range(nodes.shape[0]):
+            for j in range(n):
+                if j + 2 * AHEAD < n:
+                    prefetch(&self.ptr[nodes[j + 2 * AHEAD]], 1)
+                if j + AHEAD < n:
+                    first = self.ptr[nodes[j + AHEAD]]
+                    prefetch(&self.cls[0] + first, 1)
+                    prefetch(&self.log_prob[0] + first, 1)
                 out[j] = self.score(nodes[j], y[j], &up)
         return found
 

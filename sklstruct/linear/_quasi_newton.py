@@ -253,7 +253,7 @@ class NodeProblems:
             w -= np.repeat(w.reshape(-1, r).mean(axis=1), r)
         n_iter = status = 0
         if p:
-            size = (2 * kernels.MEMORY + 4) * p + (hi - lo + 2) * r
+            size = (2 * kernels.MEMORY + 3) * p + p // r + (hi - lo + 2) * r
             room = np.empty(size), np.empty(2 * (hi - lo) * r + p, dtype=X.dtype)
             n_iter, status = kernels.minimise(
                 data, index, indptr, bound, weight, w, zero, C, constant, tol, max_iter,
@@ -273,7 +273,7 @@ class NodeProblems:
                 f"a node has {int(p.max())} weights, more than 2^31 - 1; use a "
                 "deeper taxonomy (max_depth) or fewer features"
             )
-        needed = 8 * (2 * kernels.MEMORY + 4) * p + 8 * (n + 2) * r
+        needed = 8 * (2 * kernels.MEMORY + 3 + 1 / r) * p + 8 * (n + 2) * r
         needed += self.X.dtype.itemsize * (2 * n * r + p)
         v = int(needed.argmax())
         check_memory(

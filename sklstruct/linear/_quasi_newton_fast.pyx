@@ -85,6 +85,7 @@ cdef enum:
     # Weight vectors below which the row passes of _softmax.h cost more than one loop
     # over libm's exp.
     NARROW = 10
+    BLOCK = 1024  # numbers that two passes over vectors take at once
 
 # If no step descends and the loss could still fall by less (nats), rounding is the
 # cause and the node has converged; else the scales of the features are the cause.
@@ -126,6 +127,20 @@ cdef struct Node:
 cdef inline void axpy(Py_ssize_t n, double a, double* x, double* y) noexcept nogil:
     cdef int size = <int>n, one = 1
     daxpy(&size, &a, x, &one, y, &one)
+
+
+cdef double axpy_dot(
+    Py_ssize_t n, double a, double* x, double* y, double* z,
+) noexcept nogil:
+    """y += a x; returns y' z. Of each block, the second pass finds y in the cache."""
+    cdef Py_ssize_t i = 0, size
+    cdef double out = 0
+    while i < n:
+        size = min(n - i, <Py_ssize_t>BLOCK)
+        axpy(size, a, x + i, y + i)
+        out += dot(<int>size, y + i, z + i)
+        i += size
+    return out
 
 
 cdef inline Py_ssize_t slice_of(
@@ -382,14 +397,17 @@ cdef double evaluate(
 cdef void bound_curvatures(
     Node* node, cython.floating* X, double* bound,
 ) noexcept nogil:
-    """bound (p,): the largest second derivatives by a single weight."""
-    cdef Py_ssize_t i, j, k, d = node.d, r = node.r
+    """bound (d,): the largest second derivatives by a weight of each feature.
+
+    bound[d] is that of the intercepts, if there are.
+    """
+    cdef Py_ssize_t i, j, d = node.d
     cdef int64_t a
     cdef double s, x
-    for j in range(node.p):
+    for j in range(d):
         bound[j] = node.lam
-    for j in range(node.size, node.p):
-        bound[j] = node.unit * node.unit / 4 + node.lam * node.rho
+    if node.p > node.size:
+        bound[d] = node.unit * node.unit / 4 + node.lam * node.rho
     for i in range(node.n):
         s = node.weight[i] * node.scale / 4
         if over(node.watch, d):
@@ -397,22 +415,24 @@ cdef void bound_curvatures(
         if node.indptr == NULL:
             for j in range(d):
                 x = X[i * d + j]
-                bound[j * r] += s * x * x
+                bound[j] += s * x * x
         else:
             for a in range(node.indptr[i], node.indptr[i + 1]):
                 x = X[a]
-                bound[node.index[a] * r] += s * x * x
-    for j in range(d):
-        for k in range(1, r):
-            bound[j * r + k] = bound[j * r]
+                bound[node.index[a]] += s * x * x
 
 
-cdef double promise(Py_ssize_t n, const double* g, const double* bound) noexcept nogil:
-    """Largest decrease (nats) that a single weight promises."""
-    cdef Py_ssize_t i
-    cdef double most = 0
-    for i in range(n):
-        most = max(most, g[i] / (2 * bound[i]) * g[i])
+cdef double promise(
+    Py_ssize_t n, Py_ssize_t r, const double* g, const double* bound,
+) noexcept nogil:
+    """Largest decrease (nats) that a weight of the n first features promises."""
+    cdef Py_ssize_t j, k
+    cdef double top, most = 0
+    for j in range(n):
+        top = 0
+        for k in range(r):
+            top = max(top, fabs(g[j * r + k]))
+        most = max(most, top / (2 * bound[j]) * top)
     return most
 
 
@@ -447,7 +467,7 @@ cdef int descend(
     cdef double* g = work
     cdef double* step = g + p
     cdef double* bound = step + p
-    cdef double* S = bound + p
+    cdef double* S = bound + p // r
     cdef double* Y = S + HISTORY * p
     cdef double* room = Y + HISTORY * p
     cdef double* share = room + node.size
@@ -465,17 +485,17 @@ cdef int descend(
     bound_curvatures(node, X, bound)
     if zero != NULL:
         begin(node, X, zero, Z, row, D, &ww, g)
-        first = promise(node.size, g, bound)
+        first = promise(node.d, r, g, bound)
     f = begin(node, X, w, Z, row, D, &ww, g)
     if zero == NULL:
-        first = promise(node.size, g, bound)
+        first = promise(node.d, r, g, bound)
     if node.basis != NULL:
         mean_curvatures(node, R, share)
     for it in range(max_iter + 1):
         n_iter[0] = it
         if over(node.watch, 0):
             return 4
-        most = promise(p, g, bound)
+        most = promise(p // r, r, g, bound)
         gg = dot(<int>p, g, g)
         if not (isfinite(f) and isfinite(gg)):
             return 2
@@ -493,21 +513,27 @@ cdef int descend(
         # direction: two loops over the stored pairs
         for i in range(p):
             step[i] = -g[i]
+        a = dot(<int>p, S + last * p, step) if stored > 0 else 0.0
         for q in range(stored):
             over(node.watch, 4 * p)
             k = (last - q + HISTORY) % HISTORY
-            alpha[k] = rho[k] * dot(<int>p, S + k * p, step)
-            axpy(p, -alpha[k], Y + k * p, step)
+            i = (k - 1 + HISTORY) % HISTORY
+            alpha[k] = rho[k] * a
+            a = axpy_dot(
+                p, -alpha[k], Y + k * p, step, S + i * p if q + 1 < stored else g,
+            )
         if node.basis != NULL:
             precondition(node, share, step, room, True)
         if stored > 0:
             for i in range(p):
                 step[i] *= gamma
+        k = (last - stored + 1 + HISTORY) % HISTORY
+        slope_old = dot(<int>p, step, Y + k * p if stored > 0 else g)
         for q in range(stored - 1, -1, -1):
             k = (last - q + HISTORY) % HISTORY
-            a = rho[k] * dot(<int>p, Y + k * p, step)
-            axpy(p, alpha[k] - a, S + k * p, step)
-        slope_old = dot(<int>p, step, g)
+            i = (k + 1) % HISTORY
+            a = alpha[k] - rho[k] * slope_old
+            slope_old = axpy_dot(p, a, S + k * p, step, Y + i * p if q > 0 else g)
         if not (slope_old < 0 and isfinite(slope_old)):
             stored, node.basis = 0, NULL
         fresh = stored == 0 and node.basis == NULL
@@ -516,7 +542,7 @@ cdef int descend(
             # every scale of the features. A longer step may not descend; a line search
             # that only doubled the step takes 37 iterations on isolet, this one 31.
             for i in range(p):
-                step[i] = -g[i] / (bound[i] * (node.d + 1))
+                step[i] = -g[i] / (bound[i // r] * (node.d + 1))
             slope_old = dot(<int>p, step, g)
         scores(node, X, step, cast, D)
         wd = inner(node, w, step)
@@ -578,7 +604,7 @@ cdef int descend(
         # scikit-learn's limit for its own solvers: 64 ulp of the objective
         if f_old - f <= 64 * 2.220446049250313e-16 * max(fabs(f_old), fabs(f), 1.0):
             n_iter[0] = it + 1
-            return 3 if promise(p, g, bound) > STALLED else 0
+            return 3 if promise(p // r, r, g, bound) > STALLED else 0
     return 1
 
 
@@ -597,7 +623,7 @@ def minimise(
     constant: value of the feature whose weight is the intercept; 0: no intercepts, inf:
     they are not penalised. basis, variance, mean: eigenvectors (d, d) and eigenvalues
     (d,) of the second moment of dense features, and their mean; None: the metric is
-    diagonal. work: (2 MEMORY + 4) p + (n + 2) r; fwork: 2 n r + p.
+    diagonal. work: (2 MEMORY + 3) p + p / r + (n + 2) r; fwork: 2 n r + p.
     """
     cdef Watch watch = watch_of(stop)
     cdef Node node
