@@ -45,11 +45,16 @@ from ._targets import (
 from ._texts import Texts, as_texts
 from ._vectorizer import NgramVectorizer, rows_of
 
-# Analyzer and n-gram range of the vectorizers of a name of features.
-_NAMED: dict[str, dict[str, tuple[Any, tuple[int, int]]]] = {
-    "letters": {"letters": ("char_wb", (1, 4))},
-    "words": {"words": ("word", (1, 2))},
-    "both": {"words": ("word", (1, 2)), "letters": ("char_wb", (2, 5))},
+# Analyzer and n-gram range of each part of a row; the parts of each name of features.
+# `ngram_range` is for the last part.
+_PARTS: dict[str, tuple[Any, tuple[int, int]]] = {
+    "letters": ("char_wb", (1, 4)),
+    "words": ("word", (1, 2)),
+}
+_NAMED = {
+    "letters": ("letters",),
+    "words": ("words",),
+    "both": ("words", "letters"),
 }
 # The names that "auto" compares.
 _TRIED = "letters", "both"
@@ -74,8 +79,8 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
         - "letters": 1 to 4 letters inside words, for languages and short texts.
         - "words": 1 or 2 words.
-        - "both": 1 or 2 words, and 2 to 5 letters inside words, for topics and intents.
-          Both parts of a row have the length :math:`1/\sqrt2`.
+        - "both": the words beside the letters, for topics and intents. Both parts of a
+          row have the length :math:`1/\sqrt2`.
         - "auto": "letters" or "both", whichever has the smaller log-loss on a third of
           at most 5000 texts, drawn at random, after a linear classifier has learned the
           other two thirds. If the difference is at most two standard errors, the other
@@ -301,8 +306,9 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         # labels per text, but not with one.
         several = are_several(y)
         parts = {}
-        for name, (analyzer, bounds) in _NAMED[features].items():
-            own = features == name or name == "letters"
+        for name in _NAMED[features]:
+            analyzer, bounds = _PARTS[name]
+            own = name == _NAMED[features][-1]
             fewest = 1 if y.shape[0] == 1 or (several and analyzer == "word") else 2
             parts[name] = NgramVectorizer(
                 analyzer=analyzer,

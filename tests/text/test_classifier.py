@@ -34,7 +34,7 @@ NAMES = several(LABELS, TEXTS)
 NAMED = {
     "letters": [("char_wb", (1, 4))],
     "words": [("word", (1, 2))],
-    "both": [("word", (1, 2)), ("char_wb", (2, 5))],
+    "both": [("word", (1, 2)), ("char_wb", (1, 4))],
 }
 
 
