@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.pipeline import FeatureUnion
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -31,7 +32,7 @@ from ..linear import LinearClassifier
 from ..linear._labels import check_labels
 from ..symbols import encode, object_array
 from ..taxonomy import Taxonomy
-from ._choice import MOST_TRIED, Draw
+from ._choice import Draw
 from ._prior import with_prior, without_ngrams
 from ._reduced import ReducedMixin, equal_parts, joined
 from ._scores import text_scores
@@ -56,8 +57,8 @@ _NAMED = {
     "words": ("words",),
     "both": ("words", "letters"),
 }
-# The names that "auto" compares.
-_TRIED = "letters", "both"
+# Up to so many bytes "auto" reads all texts for both names that are compared.
+_MOST_AT_ONCE = 1 << 24
 
 # Texts that are answered at a time.
 _BLOCK = 1 << 14
@@ -81,11 +82,11 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         - "words": 1 or 2 words.
         - "both": the words beside the letters, for topics and intents. Both parts of a
           row have the length :math:`1/\sqrt2`.
-        - "auto": "letters" or "both", whichever has the smaller log-loss on a third of
+        - "auto": "letters" or "both", whichever has the smaller log-loss on a half of
           at most 5000 texts, drawn at random, after a linear classifier has learned the
-          other two thirds. If the difference is at most two standard errors, the other
-          thirds are compared too. "letters" if there are too few texts, or no n-gram
-          of "both".
+          other half. If the difference is at most two standard errors, the halves also
+          change their places. "letters" if there are too few texts, or no n-gram of
+          "words".
         - An `NgramVectorizer`, or another transformer of texts; it is cloned.
 
     ngram_range : tuple (shortest, longest), default=None
@@ -339,23 +340,31 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     def _compared(self, texts, y, weight):
         """(vectorizer, its rows or None) of the features of the smaller log-loss."""
         draw = Draw.of(y, weight, check_random_state(self.random_state))
-        whole = len(texts) <= MOST_TRIED
-        some = texts if whole else texts[draw.at]
-        found = []
-        for name in _TRIED:
-            vectorizer = self._vectorizer(name, y)
-            try:
-                found.append((vectorizer, rows_of(vectorizer, some, fit=True)))
-            except ValueError:
-                trie = found[0][0].trie_ if found else None
-                if trie is None or trie.n_columns == trie.spaces.size:
-                    raise
-                return found[0] if whole else (self._vectorizer(_TRIED[0], y), None)
-        pair = [rows for _, rows in found]
-        if whole and draw.at.size < len(texts):
-            pair = [rows[draw.at] for rows in pair]
-        best = draw.best_of(pair, self.C)
-        return found[best] if whole else (self._vectorizer(_TRIED[best], y), None)
+        once = int(texts.sizes.sum()) <= _MOST_AT_ONCE
+        some = texts if once else texts[draw.at]
+        parts = {name: self._vectorizer(name, y) for name in _NAMED["both"]}
+        words, letters = parts.values()
+        try:
+            rows = rows_of(FeatureUnion(list(parts.items())), some, fit=True)
+        except ValueError:
+            rows, trie = rows_of(letters, some, fit=True), letters.trie_
+            if trie.n_columns == trie.spaces.size:
+                raise
+            return (letters, rows) if once else (self._vectorizer("letters", y), None)
+        first, both = words.trie_.n_columns, joined(parts)
+        share = both.transformer_weights["words"]
+        tried = rows[draw.at] if draw.at.size < len(some) else rows
+        tried_letters = tried[:, first:]
+        tried.data *= share
+        wins = draw.best_of((tried_letters, tried), self.C)
+        if not once:
+            return self._vectorizer("both" if wins else "letters", y), None
+        if tried is rows:
+            return (both, rows) if wins else (letters, tried_letters)
+        if not wins:
+            return letters, rows[:, first:]
+        rows.data *= share
+        return both, rows
 
     # --------------------------------------------------------------- prediction
 
