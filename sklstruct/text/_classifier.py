@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.pipeline import FeatureUnion
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -31,7 +32,7 @@ from ..linear import LinearClassifier
 from ..linear._labels import check_labels
 from ..symbols import encode, object_array
 from ..taxonomy import Taxonomy
-from ._choice import MOST_TRIED, Draw
+from ._choice import Draw
 from ._prior import with_prior, without_ngrams
 from ._reduced import ReducedMixin, equal_parts, joined
 from ._scores import text_scores
@@ -45,14 +46,19 @@ from ._targets import (
 from ._texts import Texts, as_texts
 from ._vectorizer import NgramVectorizer, rows_of
 
-# Analyzer and n-gram range of the vectorizers of a name of features.
-_NAMED: dict[str, dict[str, tuple[Any, tuple[int, int]]]] = {
-    "letters": {"letters": ("char_wb", (1, 4))},
-    "words": {"words": ("word", (1, 2))},
-    "both": {"words": ("word", (1, 2)), "letters": ("char_wb", (2, 5))},
+# Analyzer and n-gram range of each part of a row; the parts of each name of features.
+# `ngram_range` is for the last part.
+_PARTS: dict[str, tuple[Any, tuple[int, int]]] = {
+    "letters": ("char_wb", (1, 4)),
+    "words": ("word", (1, 2)),
 }
-# The names that "auto" compares.
-_TRIED = "letters", "both"
+_NAMED = {
+    "letters": ("letters",),
+    "words": ("words",),
+    "both": ("words", "letters"),
+}
+# Up to so many bytes "auto" reads all texts for both names that are compared.
+_MOST_AT_ONCE = 1 << 24
 
 # Texts that are answered at a time.
 _BLOCK = 1 << 14
@@ -74,13 +80,13 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
 
         - "letters": 1 to 4 letters inside words, for languages and short texts.
         - "words": 1 or 2 words.
-        - "both": 1 or 2 words, and 2 to 5 letters inside words, for topics and intents.
-          Both parts of a row have the length :math:`1/\sqrt2`.
-        - "auto": "letters" or "both", whichever has the smaller log-loss on a third of
+        - "both": the words beside the letters, for topics and intents. Both parts of a
+          row have the length :math:`1/\sqrt2`.
+        - "auto": "letters" or "both", whichever has the smaller log-loss on a half of
           at most 5000 texts, drawn at random, after a linear classifier has learned the
-          other two thirds. If the difference is at most two standard errors, the other
-          thirds are compared too. "letters" if there are too few texts, or no n-gram
-          of "both".
+          other half. If the difference is at most two standard errors, the halves also
+          change their places. "letters" if there are too few texts, or no n-gram of
+          "words".
         - An `NgramVectorizer`, or another transformer of texts; it is cloned.
 
     ngram_range : tuple (shortest, longest), default=None
@@ -301,8 +307,9 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
         # labels per text, but not with one.
         several = are_several(y)
         parts = {}
-        for name, (analyzer, bounds) in _NAMED[features].items():
-            own = features == name or name == "letters"
+        for name in _NAMED[features]:
+            analyzer, bounds = _PARTS[name]
+            own = name == _NAMED[features][-1]
             fewest = 1 if y.shape[0] == 1 or (several and analyzer == "word") else 2
             parts[name] = NgramVectorizer(
                 analyzer=analyzer,
@@ -333,23 +340,31 @@ class TextClassifier(ReducedMixin, TopKMixin, BaseEstimator):
     def _compared(self, texts, y, weight):
         """(vectorizer, its rows or None) of the features of the smaller log-loss."""
         draw = Draw.of(y, weight, check_random_state(self.random_state))
-        whole = len(texts) <= MOST_TRIED
-        some = texts if whole else texts[draw.at]
-        found = []
-        for name in _TRIED:
-            vectorizer = self._vectorizer(name, y)
-            try:
-                found.append((vectorizer, rows_of(vectorizer, some, fit=True)))
-            except ValueError:
-                trie = found[0][0].trie_ if found else None
-                if trie is None or trie.n_columns == trie.spaces.size:
-                    raise
-                return found[0] if whole else (self._vectorizer(_TRIED[0], y), None)
-        pair = [rows for _, rows in found]
-        if whole and draw.at.size < len(texts):
-            pair = [rows[draw.at] for rows in pair]
-        best = draw.best_of(pair, self.C)
-        return found[best] if whole else (self._vectorizer(_TRIED[best], y), None)
+        once = int(texts.sizes.sum()) <= _MOST_AT_ONCE
+        some = texts if once else texts[draw.at]
+        parts = {name: self._vectorizer(name, y) for name in _NAMED["both"]}
+        words, letters = parts.values()
+        try:
+            rows = rows_of(FeatureUnion(list(parts.items())), some, fit=True)
+        except ValueError:
+            rows, trie = rows_of(letters, some, fit=True), letters.trie_
+            if trie.n_columns == trie.spaces.size:
+                raise
+            return (letters, rows) if once else (self._vectorizer("letters", y), None)
+        first, both = words.trie_.n_columns, joined(parts)
+        share = both.transformer_weights["words"]
+        tried = rows[draw.at] if draw.at.size < len(some) else rows
+        tried_letters = tried[:, first:]
+        tried.data *= share
+        wins = draw.best_of((tried_letters, tried), self.C)
+        if not once:
+            return self._vectorizer("both" if wins else "letters", y), None
+        if tried is rows:
+            return (both, rows) if wins else (letters, tried_letters)
+        if not wins:
+            return letters, rows[:, first:]
+        rows.data *= share
+        return both, rows
 
     # --------------------------------------------------------------- prediction
 

@@ -34,7 +34,7 @@ NAMES = several(LABELS, TEXTS)
 NAMED = {
     "letters": [("char_wb", (1, 4))],
     "words": [("word", (1, 2))],
-    "both": [("word", (1, 2)), ("char_wb", (2, 5))],
+    "both": [("word", (1, 2)), ("char_wb", (1, 4))],
 }
 
 
@@ -64,13 +64,16 @@ def test_probabilities_are_those_of_the_parts(features):
     np.testing.assert_allclose(log_proba, every[:, :2])
 
 
-@pytest.mark.parametrize("most", [20_000, 150])
+@pytest.mark.parametrize(
+    "most, at_once", [(20_000, True), (150, True), (150, False), (90, False)]
+)
 @pytest.mark.parametrize("kind", ["two classes", "classes", "several"])
 def test_auto_has_the_smaller_loss_of_texts_that_it_has_not_learned(
-    kind, most, monkeypatch
+    kind, most, at_once, monkeypatch
 ):
-    monkeypatch.setattr(_classifier, "MOST_TRIED", most)
-    monkeypatch.setattr(_choice, "MOST_TRIED", most)
+    if not at_once:
+        monkeypatch.setattr(_classifier, "_MOST_AT_ONCE", 0)
+    monkeypatch.setattr(_choice, "_MOST_TRIED", most)
     # the models that are compared have a fine tolerance here
     monkeypatch.setattr(
         _choice, "LinearClassifier", lambda tol: LinearClassifier(tol=1e-4)
@@ -85,14 +88,15 @@ def test_auto_has_the_smaller_loss_of_texts_that_it_has_not_learned(
         assert draw.at.size == most and np.unique(draw.at).size == most
     texts, mine, w = [TEXTS[i] for i in draw.at], y[draw.at], weight[draw.at]
     np.testing.assert_array_equal(
-        np.sort(np.concatenate(draw.thirds)), np.arange(draw.at.size)
+        np.sort(np.concatenate(draw.halves)), np.arange(draw.at.size)
     )
     losses, pair = {}, []
     for name in ("letters", "both"):
-        rows = TextClassifier(name, random_state=0).fit(texts, mine).features_
+        read = (TEXTS, y) if at_once else (texts, mine)
+        rows = TextClassifier(name, random_state=0).fit(*read).features_
         pair.append(rows.transform(texts))
-        found = [draw.log_losses(single(pair[-1]), held, 2.0) for held in draw.thirds]
-        for held, found_here in zip(draw.thirds, found):
+        found = [draw.log_losses(single(pair[-1]), held, 2.0) for held in draw.halves]
+        for held, found_here in zip(draw.halves, found):
             learned = np.setdiff1d(np.arange(draw.at.size), held)
             # the same model by another route, scaled to the held texts
             linear = LinearClassifier(
@@ -111,9 +115,9 @@ def test_auto_has_the_smaller_loss_of_texts_that_it_has_not_learned(
             average = np.average(found_here, weights=w[held])
             assert average == pytest.approx(exact, rel=0.02)
         losses[name] = found
-    # the first third decides, unless the difference may be chance
+    # the first half decides, unless the difference may be chance
     where, n_used, mean = [], 0, 0.0
-    for k, held in enumerate(draw.thirds):
+    for k, held in enumerate(draw.halves):
         where, n_used = np.concatenate([where, held]).astype(int), k + 1
         gain = np.concatenate(losses["letters"][: k + 1])
         gain -= np.concatenate(losses["both"][: k + 1])
@@ -132,6 +136,41 @@ def test_auto_has_the_smaller_loss_of_texts_that_it_has_not_learned(
     assert (best == "letters") == isinstance(model.features_, NgramVectorizer)
     named = TextClassifier(best, C=2.0, random_state=0).fit(TEXTS, y, weight)
     np.testing.assert_array_equal(model.predict_proba(NEW), named.predict_proba(NEW))
+
+
+@pytest.mark.parametrize("wins", [0, 1])
+@pytest.mark.parametrize("n_texts, n_tried", [(200, 200), (200, 60)])
+def test_auto_reads_each_text_once(wins, n_texts, n_tried, monkeypatch):
+    texts, labels = tickets(n_texts, seed=1)
+    monkeypatch.setattr(_choice, "_MOST_TRIED", n_tried)
+    read, tried, fit = [], [], NgramVectorizer._fit
+
+    def counted(self, texts, keep):
+        read.append((self.analyzer, len(texts)))
+        return fit(self, texts, keep)
+
+    def chosen(draw, pair, C):
+        tried[:] = [rows.copy() for rows in pair]
+        return wins
+
+    monkeypatch.setattr(NgramVectorizer, "_fit", counted)
+    monkeypatch.setattr(Draw, "best_of", chosen)
+    model = TextClassifier(random_state=0).fit(texts, labels)
+    assert read == [("word", n_texts), ("char_wb", n_texts)]
+    weight = np.ones(n_texts)
+    at = Draw.of(np.array(labels), weight, np.random.RandomState(0)).at
+    assert at.size == n_tried
+    for name, rows in zip(("letters", "both"), tried):
+        named = TextClassifier(name, random_state=0).fit(texts, labels)
+        expected = named.features_.transform(texts)[at]
+        assert (rows != expected).nnz == 0
+        if name == ("letters", "both")[wins]:
+            np.testing.assert_array_equal(
+                model.predict_proba(NEW), named.predict_proba(NEW)
+            )
+            assert type(model.features_) is type(named.features_)
+        else:
+            assert type(model.features_) is not type(named.features_)
 
 
 @pytest.mark.parametrize("several_labels", [False, True])
@@ -156,7 +195,7 @@ def test_texts_that_features_are_compared_on(several_labels, monkeypatch):
                 order = np.unique(names, return_inverse=True)[1]
                 assert (np.unique(names).size == m) and m <= 45
                 np.testing.assert_array_equal(draw.targets.outcome, order)
-                for held in draw.thirds:
+                for held in draw.halves:
                     assert set(names[held]) <= set(np.delete(names, held))
     assert m == 45
 
@@ -342,8 +381,8 @@ def test_conventions():
 @pytest.mark.parametrize("features", ["auto", "both", TfidfVectorizer()], ids=str)
 def test_texts_of_arrow_are_those_of_lists(features, monkeypatch):
     pa = pytest.importorskip("pyarrow")
-    for module in (_classifier, _choice):
-        monkeypatch.setattr(module, "MOST_TRIED", 100)
+    monkeypatch.setattr(_classifier, "_MOST_AT_ONCE", 0)
+    monkeypatch.setattr(_choice, "_MOST_TRIED", 100)
     model = TextClassifier(features, estimator=LogisticRegression())
     if isinstance(features, str):
         model = TextClassifier(features, random_state=0)
