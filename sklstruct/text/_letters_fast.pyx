@@ -6,8 +6,8 @@ from libc.string cimport memcmp, memcpy
 from .._prefetch cimport prefetch
 from ._slots cimport AT, AT_TEXT, IDS, OUT, R_DONE, R_FULL, Slot, lowest, mixed
 
-# Bits of the classes of letters.
-SPACE, WORD = 1, 2
+# Bits of the classes of letters: white space, parts of words, all but white space, all.
+SPACE, WORD, RUN, ANY = IS_SPACE, IS_WORD, IS_RUN, IS_ANY
 # Entries of `state`, and what kernels that fill a table return.
 N_OUT, N_IDS = OUT, IDS
 DONE, FULL = R_DONE, R_FULL
@@ -15,6 +15,8 @@ DONE, FULL = R_DONE, R_FULL
 cdef enum:
     IS_SPACE = 1
     IS_WORD = 2
+    IS_RUN = 4
+    IS_ANY = 8
     LETTERS = 0x110000
     # Words that are read before the first of them is looked up.
     AT_ONCE = 32
@@ -186,16 +188,21 @@ cdef inline uint64_t at_least(uint64_t x, uint64_t least) noexcept nogil:
     return x + (0x80 - least) * ONES
 
 
-cdef inline Py_ssize_t word_bytes(uint64_t *x, bint same) noexcept nogil:
+cdef inline Py_ssize_t word_bytes(uint64_t *x, bint same, bint run) noexcept nogil:
     """How many of eight bytes are letters, digits or underscores of ASCII, up to the
-    first other byte. x: the bytes, which become lower case unless `same`.
+    first other byte; run: above the space. x: the bytes, which become lower case unless
+    `same`.
     """
     cdef uint64_t low = x[0] & 0x7F * ONES, letter, other
     letter = low | 0x20 * ONES
     letter = at_least(letter, 97) & ~at_least(letter, 123)
-    other = letter | at_least(low, 48) & ~at_least(low, 58)
-    # 95 is the underscore: of the other bytes the difference to it is at least 1.
-    other = (~other & at_least(low ^ 95 * ONES, 1) | x[0]) & 0x80 * ONES
+    if run:
+        other = ~at_least(low, 33)
+    else:
+        other = letter | at_least(low, 48) & ~at_least(low, 58)
+        # 95 is the underscore: of the other bytes the difference to it is at least 1.
+        other = ~other & at_least(low ^ 95 * ONES, 1)
+    other = (other | x[0]) & 0x80 * ONES
     if not same:
         x[0] |= (letter & 0x80 * ONES & ~x[0]) >> 2
     return lowest(other) >> 3 if other else 8
@@ -204,15 +211,17 @@ cdef inline Py_ssize_t word_bytes(uint64_t *x, bint same) noexcept nogil:
 cdef inline uint64_t key_of_word(const uint8_t *word, int64_t size) noexcept nogil:
     """The bytes themselves of up to 8; for others a hash, whose last byte is 255.
 
-    No byte of UTF-8 is 255, and no word has a zero byte, so that a key of up to 8
-    bytes is that of one word.
+    No byte of UTF-8 is 255. Words with a zero byte have a hash, so that a key with
+    another last byte is that of one word.
     """
     cdef uint64_t key = 0, part
     cdef int64_t i
+    cdef bint zero = False
     if size <= 8:
         for i in range(size):
             key |= <uint64_t> word[i] << (8 * i)
-        return key
+            zero = zero or word[i] == 0
+        return key | <uint64_t> 0xFF << 56 if zero else key
     for i in range(0, size - 8, 8):
         memcpy(&part, word + i, 8)
         key = (key ^ part) * <uint64_t> 0x9FB21C651E98DF25
@@ -223,13 +232,13 @@ cdef inline uint64_t key_of_word(const uint8_t *word, int64_t size) noexcept nog
 
 
 def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
-                 const uint8_t[::1] classes, const uint32_t[::1] lower,
+                 const uint8_t[::1] classes, const uint32_t[::1] lower, uint8_t kind,
                  int64_t shortest, int32_t n_stop, bint learn, uint8_t[::1] word,
                  uint64_t[:, ::1] table, uint8_t[::1] arena, int64_t[::1] word_ends,
                  uint32_t[::1] out, int64_t[::1] out_ends, int64_t[::1] state):
     """The numbers of the words of texts in UTF-8, from 1; stop words are left out.
 
-    A word is a longest run of letters of the class WORD that has `shortest` letters.
+    A word is a longest run of letters of the class `kind` that has `shortest` letters.
     lower : as for `read_symbols`.
     word : room for four bytes for each byte of the longest text, and 16.
     table : the key is that of `key_of_word`.
@@ -250,8 +259,8 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
     cdef uint32_t c
     cdef int32_t w
     cdef bint same = lower.shape[0] == 0, plain
-    # Whether letters, digits and underscores are the words of ASCII.
-    cdef bint usual = not classes[32] & IS_WORD
+    # Whether a space of ASCII ends a word.
+    cdef bint usual = not classes[32] & kind
     cdef uint64_t part
     cdef int64_t size, step
     cdef Found[AT_ONCE] found
@@ -266,8 +275,10 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
         read[c] = 255
         if c < 0x80:
             read[c] = <uint8_t> (c if same else lower[c])
-            if not classes[c] & IS_WORD:
+            if not classes[c] & kind:
                 read[c] = 0
+            elif c == 0:
+                read[c] = 255
     with nogil:
         while t < ends.shape[0]:
             end = ends[t]
@@ -280,7 +291,7 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
                 j, m, n_letters, key, plain = i, 0, 0, 0, True
                 while usual and j + 8 <= text.shape[0]:
                     part = eight(&text[j])
-                    step = word_bytes(&part, same)
+                    step = word_bytes(&part, same, kind == IS_RUN)
                     if step > end - j:
                         step = end - j
                     put_eight(part, &word[size + m])
@@ -304,7 +315,7 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
                     else:
                         behind = j
                         c = next_letter(&text[0], &behind, end)
-                        if not classes[c] & IS_WORD:
+                        if not classes[c] & kind:
                             break
                         m += put_letter(c if same else lower[c], &word[size + m])
                         j, plain = behind, False
@@ -331,7 +342,7 @@ def number_words(const uint8_t[::1] text, const int64_t[::1] ends,
                     if w == 0:
                         break
                     if slot.key == one.key:
-                        if one.size <= 8:
+                        if one.key >> 56 != 0xFF:
                             break
                         start = word_ends[w - 1]
                         if word_ends[w] - start == one.size and memcmp(

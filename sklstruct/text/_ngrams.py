@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,18 +12,21 @@ import scipy.sparse as sp
 from .._checks import INT32_MAX, CheckedState, as_ids, check_ids
 from .._lazy import stored
 from .._parallel import ThreadMap, stop_flag
-from ._letters_fast import FULL, N_IDS
+from ._letters_fast import FULL, N_IDS, N_OUT
 from ._ngrams_fast import (
     BINARY,
     COUNTED,
     LOGARITHM,
-    count_rows,
+    N_TOGETHER,
+    count_texts,
     enter_nodes,
-    learn_ngrams,
+    fill_rows,
+    find_ngrams,
     live_nodes,
     merge_nodes,
     parents_of,
     sorted_places,
+    take_marks,
 )
 from ._reading import TOKEN, Reader, Symbols, Words, grown, table_of
 from ._texts import Texts, blocks
@@ -38,6 +41,38 @@ _ROOTS = 1 << 16
 _AT_ONCE = 16
 
 
+class Found(NamedTuple):
+    """The n-grams of texts: those of each segment, and the segments of the texts.
+
+    ids: nodes, or columns, of the n-grams of the segments; ends: of the segments among
+    them, ends[0] = 0. numbers, text_ends: as of `Symbols`.
+    """
+
+    ids: np.ndarray
+    ends: np.ndarray
+    numbers: np.ndarray
+    text_ends: np.ndarray
+
+    @classmethod
+    def room(cls, read: Symbols, reader: Reader) -> Found:
+        """Empty arrays with room for all n-grams."""
+        most = read.symbols.size * (reader.longest - reader.shortest + 1)
+        longest = int(np.diff(read.segment_ends, prepend=0).max(initial=0))
+        ids = np.empty(min(most, read.symbols.size * longest) + 1, np.int32)
+        ends = np.zeros(read.segment_ends.size + 1, np.int64)
+        return cls(ids, ends, read.numbers, read.text_ends)
+
+    def trimmed(self) -> Found:
+        """The unused memory is freed, because the n-grams may be kept."""
+        self.ids.resize(int(self.ends[-1]), refcheck=False)
+        return self
+
+    def take(self, mark: np.ndarray) -> Found:
+        """The marks of the nodes instead of the nodes; those below 0 are left out."""
+        take_marks(self.ids, self.ends, mark)
+        return self.trimmed()
+
+
 class _Learner:
     """The trie of the n-grams of some blocks of texts, while it grows."""
 
@@ -47,41 +82,61 @@ class _Learner:
             words = Words(words.letters, words.ends, words.n_stop)
         self.reader = reader._replace(words=words)
         self.table, self.roots = table_of(1 << 10), np.zeros((_ROOTS, 2), np.uint64)
-        sizes = [len(self.table) // 2] * 3 + [len(self.table) // 2 if totals else 0]
-        kinds = (np.int32, np.uint32, np.int32, np.int64)
-        self.nodes = [np.zeros(n, kind) for n, kind in zip(sizes, kinds)]
+        n = len(self.table) // 2
+        # By node: parent, symbol, the last text that has the n-gram and the number of
+        # such texts, occurrences.
+        shapes = n, n, (n, 2), n if totals else 0
+        kinds = np.int32, np.uint32, np.int32, np.int64
+        self.nodes = [np.zeros(shape, kind) for shape, kind in zip(shapes, kinds)]
         self.n_nodes = 1
-        self.read: list[Symbols] = []
+        self.found: list[Found] = []
 
     def learn(
         self, texts: Texts, parts: list[slice], keep: bool, stop: Any
     ) -> _Learner:
-        """Count the n-grams of these blocks of texts; keep: their symbols too."""
+        """Count the n-grams of these blocks of texts; keep: the n-grams found too."""
         for part in parts:
             if stop[0]:  # set by another thread; the result is not used
                 break
             read = self.reader.read(texts[part], learn=True)
+            found = Found.room(read, self.reader)
+            self._enter(
+                lambda state: find_ngrams(
+                    *read[:2], *self.reader.lengths, True, self.table, self.roots,
+                    *self.nodes[:2], *found[:2], state, stop,
+                ),
+                N_TOGETHER * min(self.reader.longest, max(1, read.symbols.size)),
+            )  # fmt: skip
+            count_texts(*found, part.start + 1, *self.nodes[2:])
             if keep:
-                self.read.append(read)
-            longest = min(self.reader.longest, max(1, read.symbols.size))
-            how = self.reader.shortest, longest, self.reader.padded, part.start + 1
-            self._enter(learn_ngrams, longest, (*read, *how), stop)
+                self.found.append(found.trimmed())
         return self
 
     def merge(self, other: _Learner, stop: Any) -> None:
         """Add the counts of another learner, whose texts are others."""
-        parent, symbol, n_texts, totals = (a[: other.n_nodes] for a in other.nodes)
+        parent, symbol, n_texts, totals = other.counts
         if self.reader.words is not None:
             assert other.reader.words is not None
             letters, ends = other.reader.words.learned
             number = np.append(np.uint32(0), self.reader.words.add(letters, ends[1:]))
             symbol = number[symbol]
-            other.read = [r._replace(symbols=number[r.symbols]) for r in other.read]
         here = np.zeros_like(parent)
-        self._enter(merge_nodes, 1, (parent, symbol, n_texts, totals, here), stop)
-        self.read += other.read
+        self._enter(
+            lambda state: merge_nodes(
+                parent, symbol, n_texts, totals, here, self.table, self.roots,
+                *self.nodes, state, stop,
+            ),
+            1,
+        )  # fmt: skip
+        self.found += [found.take(here) for found in other.found]
 
-    def _enter(self, kernel: Any, most: int, given: tuple, stop: Any) -> None:
+    @property
+    def counts(self) -> tuple[np.ndarray, ...]:
+        """By node: parent, symbol, number of texts, occurrences."""
+        parent, symbol, seen, totals = (a[: self.n_nodes] for a in self.nodes)
+        return parent, symbol, np.ascontiguousarray(seen[:, 1]), totals
+
+    def _enter(self, kernel: Callable[[np.ndarray], int], most: int) -> None:
         """Call a kernel that adds nodes, with room for at least `most` of them."""
         words = self.reader.words
         if words is not None and words.n_words >= len(self.roots):
@@ -89,14 +144,14 @@ class _Learner:
             self.roots = np.concatenate([self.roots, np.zeros((more, 2), np.uint64)])
         state = np.zeros(5, dtype=np.int64)
         state[N_IDS] = self.n_nodes
-        while kernel(*given, self.table, self.roots, *self.nodes, state, stop) == FULL:
+        while kernel(state) == FULL:
             if state[N_IDS] + most > INT32_MAX:
                 raise ValueError(
                     f"X has more than {INT32_MAX} different n-grams; use a smaller "
                     "ngram_range or fewer texts"
                 )
             self.table = grown(self.table)
-            self.nodes = [np.append(a, np.zeros_like(a)) for a in self.nodes]
+            self.nodes = [np.append(a, np.zeros_like(a), axis=0) for a in self.nodes]
         self.n_nodes = int(state[N_IDS])
 
 
@@ -104,8 +159,8 @@ class CountedNgrams(NamedTuple):
     """All n-grams of texts: nodes of a trie, parents before their children.
 
     n_texts: the number of texts that have the n-gram of a node, 0 for nodes that only
-    lead to n-grams. totals: the occurrences, empty if they were not asked for. read:
-    the symbols of the texts, by block, if they were asked for. rank: `Words.ranks`.
+    lead to n-grams. totals: the occurrences, empty if they were not asked for. found:
+    the nodes of the texts, by block, if they were asked for. rank: `Words.ranks`.
     """
 
     reader: Reader
@@ -113,7 +168,7 @@ class CountedNgrams(NamedTuple):
     symbol: np.ndarray
     n_texts: np.ndarray
     totals: np.ndarray
-    read: list[Symbols]
+    found: list[Found]
     rank: np.ndarray
 
     @classmethod
@@ -138,10 +193,9 @@ class CountedNgrams(NamedTuple):
             for i in range(1, len(learners)):
                 learner.merge(learners[i], stop)
                 learners[i] = learner  # what is merged is freed
-        parent, symbol, n_texts, counts = (a[: learner.n_nodes] for a in learner.nodes)
         words = learner.reader.words
         rank = np.empty(0, np.uint32) if words is None else words.ranks()
-        return cls(learner.reader, parent, symbol, n_texts, counts, learner.read, rank)
+        return cls(learner.reader, *learner.counts, learner.found, rank)
 
     def sorted_nodes(self, keep: np.ndarray) -> np.ndarray:
         """The nodes of a mask, sorted by their n-grams as strings."""
@@ -152,14 +206,15 @@ class CountedNgrams(NamedTuple):
         order = old[depth_first(parent, symbol)[0]]
         return order[keep[order]]
 
-    def trie(self, nodes: np.ndarray) -> tuple[NgramTrie, list[Symbols]]:
-        """The trie whose columns are these nodes, and the symbols read for it."""
+    def trie(self, nodes: np.ndarray) -> tuple[NgramTrie, list[Found]]:
+        """The trie whose columns are these nodes, and the columns of the texts."""
         keep = np.zeros(self.parent.size, dtype=bool)
         keep[nodes] = True
         old, parent, symbol = self._leading_to(keep)
         column = np.full(self.parent.size, -1, dtype=np.int32)
         column[nodes] = np.arange(nodes.size)
-        read, words = self.read, self.reader.words
+        found = [found.take(column) for found in self.found]
+        words = self.reader.words
         if words is not None:
             is_used = np.zeros(self.rank.size, dtype=bool)
             is_used[symbol[1:]] = True
@@ -168,10 +223,9 @@ class CountedNgrams(NamedTuple):
             number = np.zeros(is_used.size, dtype=np.uint32)
             number[used] = np.arange(words.n_stop + 1, words.n_stop + 1 + used.size)
             symbol = number[symbol]
-            read = [r._replace(symbols=number[r.symbols]) for r in read]
             words = words.chosen(used)
         reader = self.reader._replace(words=words)
-        return NgramTrie(reader, parent, symbol, column[old], nodes.size), read
+        return NgramTrie(reader, parent, symbol, column[old], nodes.size), found
 
     def _leading_to(self, keep: np.ndarray) -> tuple[np.ndarray, ...]:
         """The nodes that lead to nodes of a mask; their parents and symbols."""
@@ -323,9 +377,20 @@ class NgramTrie(CheckedState):
                 names[c] = name
         return names
 
+    def found(self, texts: Texts, stop: np.ndarray) -> Found:
+        """The columns of the n-grams of some texts."""
+        read = self.reader.read(texts)
+        found = Found.room(read, self.reader)
+        nodes = np.empty(0, np.int32), np.empty(0, np.uint32)
+        find_ngrams(
+            *read[:2], *self.reader.lengths, False, *self.tables, *nodes, *found[:2],
+            np.zeros(5, np.int64), stop,
+        )  # fmt: skip
+        return found
+
     def block_rows(
         self,
-        read: Symbols,
+        found: Found,
         stop: np.ndarray,
         *,
         idf: np.ndarray | None = None,
@@ -334,20 +399,20 @@ class NgramTrie(CheckedState):
         dtype: Any = np.float64,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Data, indices and ends of the rows of some texts; the indices are sorted."""
-        weights = np.empty(0) if idf is None else idf
-        reader, n = self.reader, self.n_columns
+        weights, n = np.empty(0) if idf is None else idf, self.n_columns
         if weights.size not in (0, n):
             raise ValueError(f"idf must have {n} entries, got {weights.size}")
-        n_texts, n_lengths = read.text_ends.size, reader.longest - reader.shortest + 1
-        size = read.segment_ends[-1] if read.segment_ends.size else 0
-        room = min(int(size) * n_lengths, n_texts * n)
-        indices, data = np.empty(room, np.int32), np.empty(room, dtype)
-        bits = [np.zeros((n >> shift) + 1, np.uint64) for shift in (6, 12, 18)]
+        room = int(found.ends[-1])
+        if found.numbers.size:
+            room = int(np.diff(found.ends)[found.numbers - np.uint32(1)].sum())
+        n_texts = found.text_ends.size
+        room = min(room, n_texts * n)
+        indices, data = np.empty(room + 2, np.int32), np.empty(room, dtype)
+        bits = [np.zeros((n >> shift) + 1, np.uint64) for shift in (6, 12)]
         ends = np.empty(n_texts, dtype=np.int64)
-        count_rows(
-            *read, reader.shortest, reader.longest, reader.padded, *self.tables,
-            weights, VALUES[values], NORMS[norm], np.zeros(n, np.int32), *bits, ends,
-            indices, data, stop,
+        fill_rows(
+            *found, weights, VALUES[values], NORMS[norm], np.zeros(n, np.int32), *bits,
+            ends, indices, data, stop,
         )  # fmt: skip
         end = int(ends[-1]) if n_texts else 0
         # The rest of the room is given back.
@@ -359,24 +424,24 @@ class NgramTrie(CheckedState):
 class Columns(NamedTuple):
     """The columns of a trie, the options of their values, and a factor of the values.
 
-    options: as of `NgramTrie.block_rows`. read: the symbols of the texts, by block,
+    options: as of `NgramTrie.block_rows`. found: the columns of the texts, by block,
     if they are known; each is dropped once it is used.
     """
 
     trie: NgramTrie
     options: dict[str, Any]
     factor: float = 1.0
-    read: list[Any] | None = None
+    found: list[Any] | None = None
 
     def block_rows(
         self, texts: Texts, i: int, part: slice, stop: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Data, indices and ends of the rows of block i."""
-        if self.read is None:
-            read = self.trie.reader.read(texts[part])
+        if self.found is None:
+            found = self.trie.found(texts[part], stop)
         else:
-            read, self.read[i] = self.read[i], None
-        data, indices, ends = self.trie.block_rows(read, stop, **self.options)
+            found, self.found[i] = self.found[i], None
+        data, indices, ends = self.trie.block_rows(found, stop, **self.options)
         if self.factor != 1:
             data *= self.factor
         return data, indices, ends

@@ -1,21 +1,24 @@
 """Kernels that count n-grams without making a string for any of them.
 
 Letters (code points) or words are *symbols*. A text is one segment of symbols, or, for
-n-grams inside words, a segment for each of its words. Each n-gram is a node of a trie,
-and all nodes are in one table (`_slots.pxd`) whose 64-bit key is (parent, symbol): no
-two n-grams have the same key, so the counts are exact. While n-grams are learned the
-mark of a slot is the last text that has the n-gram; in a finished trie the mark is the
-column of the n-gram, or -1. The children of the root whose symbol is small stand in an
-array of slots, `roots`, at their symbol.
+n-grams inside words, a list of segments, each of which may occur often. Each n-gram is
+a node of a trie, and all nodes are in one table (`_slots.pxd`) whose 64-bit key is
+(parent, symbol): no two n-grams have the same key, so the counts are exact. The mark of
+a slot is what `find_ngrams` writes for the n-gram: the node while n-grams are learned;
+in a finished trie the column, or -1. The children of the root whose symbol is small
+stand in an array of slots, `roots`, at their symbol.
+
+Segments are numbered from 1 in the order of their symbols. `numbers` has the segments
+of the texts, text after text; empty: each segment occurs once, in order. `text_ends`
+has the end of each text there.
 """
 
 from libc.math cimport log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
 from ._slots cimport (
-    AT, AT_SEGMENT, AT_TEXT, IDS, R_DONE, R_FULL, Slot, lowest, mixed,
+    AT, AT_SEGMENT, IDS, OUT, R_DONE, R_FULL, Slot, lowest, mixed,
 )
 
 # Values of a count.
@@ -26,8 +29,19 @@ cdef enum:
     AS_LOGARITHM = 2
     # A lookup takes as long as about so many multiplications.
     LOOKUP = 16
-    # Symbols between the looked up symbol and the symbol whose slot is prefetched.
-    AHEAD = 8
+    # Work for an entry of a row.
+    SORTED = 16
+    # Places of a segment that are looked up at once.
+    TOGETHER = 32
+    SMALL = 16
+
+N_TOGETHER = TOGETHER
+
+cdef extern from *:
+    """
+    #define LAST_BIT (1ULL << 63)
+    """
+    const uint64_t LAST "LAST_BIT"
 
 ctypedef fused Real:
     float
@@ -53,6 +67,13 @@ cdef inline Slot *child(Slot *slots, uint64_t mask, Slot *roots, uint32_t n_root
     return find(slots, mask, key_of(parent, symbol))
 
 
+cdef inline double value_of(int32_t count, int values) noexcept nogil:
+    """The value of a count before it is multiplied by the idf."""
+    if values == AS_LOGARITHM and count > 1:
+        return log(<double> count) + 1.0
+    return 1.0 if values == AS_ONE else <double> count
+
+
 def enter_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
                 const int32_t[::1] column, uint64_t[:, ::1] table,
                 uint64_t[:, ::1] roots):
@@ -73,19 +94,18 @@ def enter_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
     return distinct
 
 
-def learn_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
-                 const int64_t[::1] text_ends, int64_t shortest, int64_t longest,
-                 bint padded, int32_t first_text, uint64_t[:, ::1] table,
-                 uint64_t[:, ::1] roots, int32_t[::1] parent, uint32_t[::1] symbol,
-                 int32_t[::1] n_texts, int64_t[::1] totals, int64_t[::1] state,
-                 int32_t[::1] stop):
-    """Add the n-grams of texts to a trie, and count the texts that have each.
+def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
+                int64_t shortest, int64_t longest, bint padded, bint learn,
+                uint64_t[:, ::1] table, uint64_t[:, ::1] roots, int32_t[::1] parent,
+                uint32_t[::1] symbol, int32_t[::1] found, int64_t[::1] found_ends,
+                int64_t[::1] state, int32_t[::1] stop):
+    """The marks of the n-grams of segments, which are added to the trie if `learn`.
 
     shortest, longest : symbols of an n-gram. If `padded`, a segment that is shorter
         than `shortest` counts as a whole.
-    first_text : number of the first text, at least 1.
-    parent, symbol, n_texts, totals : by node, the last two zeros for new nodes; totals
-        (occurrences) may be empty.
+    parent, symbol : by node; not used unless `learn`.
+    found : room for a mark for each n-gram, and one more.
+    found_ends : (n_segments + 1,) found_ends[0] = 0; the end of each segment in found.
     state : (5,) carried from call to call; state[N_IDS] is the number of nodes.
 
     Returns DONE, or FULL where the table or the arrays of nodes have to grow.
@@ -96,62 +116,111 @@ def learn_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
     cdef Slot *first = <Slot *> &roots[0, 0]
     cdef uint32_t n_roots = <uint32_t> roots.shape[0], c
     cdef uint64_t mask = <uint64_t> (table.shape[0] - 1)
-    cdef int64_t limit = table.shape[0] // 2, n_nodes = state[IDS]
-    cdef int64_t s = state[AT_SEGMENT], i = state[AT], begin, n, least, d, end
-    cdef Py_ssize_t t = state[AT_TEXT]
-    cdef int32_t v
-    cdef bint total = totals.shape[0] > 0
+    cdef int64_t limit = table.shape[0] // 2, n_nodes = state[IDS], k = state[OUT]
+    cdef int64_t s = state[AT_SEGMENT], i = state[AT], begin, n, least, d, end, room
+    cdef const uint32_t *read
+    # Places whose n-grams of a length are looked up in turns, and their nodes: reads
+    # of memory do not wait for each other.
+    cdef int[TOGETHER] at
+    cdef int32_t[TOGETHER] node
+    cdef int many, alive, j, m
     cdef int result = R_DONE
     if limit > parent.shape[0]:
         limit = parent.shape[0]
     with nogil:
-        while t < text_ends.shape[0] and result == R_DONE:
-            while s < text_ends[t]:
-                begin = segment_ends[s - 1] if s > 0 else 0
-                n = segment_ends[s] - begin
-                least = n if padded and n < shortest else shortest
-                while i + least <= n:
-                    if n_nodes + longest > limit:
-                        result = R_FULL
-                        break
-                    if over(&watch, LOOKUP * longest):
-                        break
-                    v = 0
-                    end = longest if longest < n - i else n - i
-                    for d in range(1, end + 1):
-                        c = symbols[begin + i + d - 1]
-                        slot = child(slots, mask, first, n_roots, v, c)
-                        if slot.id == 0:
-                            parent[n_nodes], symbol[n_nodes] = v, c
-                            slot.key, slot.id = key_of(v, c), <int32_t> n_nodes
-                            n_nodes += 1
-                        v = slot.id
-                        if d >= least:
-                            if slot.mark != first_text + t:
-                                slot.mark = <int32_t> (first_text + t)
-                                n_texts[v] += 1
-                            if total:
-                                totals[v] += 1
-                    i += 1
-                if result == R_FULL or stop[0] != 0:
+        while s < segment_ends.shape[0] and result == R_DONE:
+            begin = segment_ends[s - 1] if s > 0 else 0
+            n = segment_ends[s] - begin
+            least = n if padded and n < shortest else shortest
+            end = n - least + 1
+            while i < end:
+                many = <int> (TOGETHER if end - i > TOGETHER else end - i)
+                room = longest if longest < n - i else n - i
+                if learn and n_nodes + many * room > limit:
+                    result = R_FULL
                     break
-                i = 0
-                s += 1
+                if over(&watch, LOOKUP * many * room):
+                    break
+                for j in range(many):
+                    at[j], node[j] = j, 0
+                alive = many
+                for d in range(1, room + 1):
+                    read = &symbols[begin + i + d - 1]
+                    m = 0
+                    for j in range(alive):
+                        if i + at[j] + d > n:
+                            break
+                        c = read[at[j]]
+                        slot = child(slots, mask, first, n_roots, node[j], c)
+                        if slot.id == 0:
+                            if not learn:
+                                continue
+                            parent[n_nodes], symbol[n_nodes] = node[j], c
+                            slot.key = key_of(node[j], c)
+                            slot.id = slot.mark = <int32_t> n_nodes
+                            n_nodes += 1
+                        at[m], node[m] = at[j], slot.id
+                        m += 1
+                        found[k] = slot.mark
+                        k += (d >= least) & (slot.mark >= 0)
+                    alive = m
+                    if alive == 0:
+                        break
+                i += many
             if result == R_FULL or stop[0] != 0:
                 break
-            t += 1
+            i = 0
+            s += 1
+            found_ends[s] = k
     propagate()
-    state[AT_TEXT], state[AT_SEGMENT], state[AT], state[IDS] = t, s, i, n_nodes
+    state[AT_SEGMENT], state[AT], state[OUT], state[IDS] = s, i, k, n_nodes
     return result
+
+
+def count_texts(const int32_t[::1] found, const int64_t[::1] found_ends,
+                const uint32_t[::1] numbers, const int64_t[::1] text_ends,
+                int32_t first_text, int32_t[:, ::1] seen, int64_t[::1] totals):
+    """Count the texts that have each n-gram, and the occurrences.
+
+    first_text : number of the first text, at least 1.
+    seen : by node, the last text that has the n-gram, and the number of such texts.
+    totals : by node; may be empty.
+    """
+    cdef bint each = numbers.shape[0] == 0, total = totals.shape[0] > 0
+    cdef int64_t i = 0, s, k
+    cdef int32_t t, v
+    with nogil:
+        for t in range(<int32_t> text_ends.shape[0]):
+            while i < text_ends[t]:
+                s = i + 1 if each else numbers[i]
+                i += 1
+                for k in range(found_ends[s - 1], found_ends[s]):
+                    v = found[k]
+                    seen[v, 1] += seen[v, 0] != first_text + t
+                    seen[v, 0] = first_text + t
+                    if total:
+                        totals[v] += 1
+
+
+def take_marks(int32_t[::1] found, int64_t[::1] found_ends, const int32_t[::1] mark):
+    """Replace nodes by the marks that are at least 0, in place; others are left out."""
+    cdef int64_t k = 0, begin = 0, j, s
+    with nogil:
+        for s in range(1, found_ends.shape[0]):
+            for j in range(begin, found_ends[s]):
+                found[k] = mark[found[j]]
+                k += found[k] >= 0
+            begin = found_ends[s]
+            found_ends[s] = k
 
 
 def merge_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
                 const int32_t[::1] n_texts, const int64_t[::1] totals,
                 int32_t[::1] here, uint64_t[:, ::1] table, uint64_t[:, ::1] roots,
                 int32_t[::1] own_parent, uint32_t[::1] own_symbol,
-                int32_t[::1] own_n_texts, int64_t[::1] own_totals, int64_t[::1] state,
+                int32_t[:, ::1] own_seen, int64_t[::1] own_totals, int64_t[::1] state,
                 int32_t[::1] stop):
-    """Add the nodes of a trie, and their counts, to those of `learn_ngrams`.
+    """Add the nodes of a trie, and their counts, to those of `count_texts`.
 
     here : (n_nodes,) zeros at the first call; the node of the other trie for each node.
     """
@@ -177,10 +246,10 @@ def merge_nodes(const int32_t[::1] parent, const uint32_t[::1] symbol,
             if slot.id == 0:
                 own_parent[n_nodes], own_symbol[n_nodes] = here[parent[v]], symbol[v]
                 slot.key = key_of(here[parent[v]], symbol[v])
-                slot.id = <int32_t> n_nodes
+                slot.id = slot.mark = <int32_t> n_nodes
                 n_nodes += 1
             here[v] = slot.id
-            own_n_texts[slot.id] += n_texts[v]
+            own_seen[slot.id, 1] += n_texts[v]
             if totals.shape[0] > 0:
                 own_totals[slot.id] += totals[v]
             v += 1
@@ -242,106 +311,83 @@ def sorted_places(const int32_t[::1] parent, const int64_t[::1] by_key,
             next_place[v] = place[v] + 1
 
 
-def count_rows(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
-               const int64_t[::1] text_ends, int64_t shortest, int64_t longest,
-               bint padded, uint64_t[:, ::1] table, uint64_t[:, ::1] roots,
-               const double[::1] idf, int values, int norm, int32_t[::1] counts,
-               uint64_t[::1] bits, uint64_t[::1] above, uint64_t[::1] top,
-               int64_t[::1] indptr, int32_t[::1] indices, Real[::1] data,
-               int32_t[::1] stop):
+def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
+              const uint32_t[::1] numbers, const int64_t[::1] text_ends,
+              const double[::1] idf, int values, int norm, int32_t[::1] counts,
+              uint64_t[::1] bits, uint64_t[::1] above, int64_t[::1] ends,
+              int32_t[::1] indices, Real[::1] data, int32_t[::1] stop):
     """The rows of texts: sorted columns, and the weight of each.
 
-    table, roots : of a finished trie. idf : by column, or empty.
+    found, found_ends : the columns of the n-grams of each segment.
+    idf : by column, or empty.
     values : COUNTED, BINARY, or LOGARITHM (1 + log of the count).
     norm : 1 or 2, 0 for none.
-    counts : (n_columns,) zeros; bits, above, top : zeros, a bit for each column, for
-        each 64 columns and for each 4096. They sort a row in linear time, and are all
-        zero again at the end.
-    indptr : (n_texts,) the end of each row. After `stop` all further rows are empty.
-    indices, data : room for all entries.
+    counts : (n_columns,) zeros; bits, above : zeros, a bit for each column, and for
+        each 64 columns. They sort a row in linear time. All are zero again at the end.
+    ends : (n_texts,) the end of each row. After `stop` all further rows are empty.
+    indices, data : room for all entries, and two more indices.
     """
-    cdef Slot *slots = <Slot *> &table[0, 0]
-    cdef Slot *slot
     cdef Watch watch = watch_of(stop)
-    cdef Slot *first = <Slot *> &roots[0, 0]
-    cdef uint32_t n_roots = <uint32_t> roots.shape[0], symbol
-    cdef uint64_t mask = <uint64_t> (table.shape[0] - 1), low, middle, high
-    cdef int64_t s = 0, i, begin, n, least, d, end, k = 0, start
-    cdef Py_ssize_t t = 0, a, b, c
-    cdef int32_t v
+    cdef bint each = numbers.shape[0] == 0
+    cdef int64_t i = 0, s, k = 0, d, start
+    cdef Py_ssize_t t = 0, a
+    cdef int32_t c, base
+    cdef uint64_t high, low
     cdef double x, total
+    # The values of small counts.
+    cdef double[SMALL] value
+    for c in range(SMALL):
+        value[c] = value_of(c, values)
     with nogil:
         for t in range(text_ends.shape[0]):
             start, total = k, 0.0
-            while s < text_ends[t]:
-                begin = segment_ends[s - 1] if s > 0 else 0
-                n = segment_ends[s] - begin
-                least = n if padded and n < shortest else shortest
-                for i in range(n - least + 1):
-                    if over(&watch, LOOKUP * longest):
-                        break
-                    v = 0
-                    end = longest if longest < n - i else n - i
-                    # Rows of words wait for memory at the first slot and at the idf.
-                    if begin + i + AHEAD < symbols.shape[0]:
-                        symbol = symbols[begin + i + AHEAD]
-                        if symbol < n_roots:
-                            prefetch(first + symbol, sizeof(Slot))
-                    for d in range(1, end + 1):
-                        slot = child(slots, mask, first, n_roots, v,
-                                     symbols[begin + i + d - 1])
-                        v = slot.id
-                        if v == 0:
-                            break
-                        c = slot.mark
-                        if d >= least and c >= 0:
-                            if counts[c] == 0:
-                                if idf.shape[0] > 0:
-                                    prefetch(&idf[c], sizeof(double))
-                                bits[c >> 6] |= <uint64_t> 1 << (c & 63)
-                                above[c >> 12] |= <uint64_t> 1 << (c >> 6 & 63)
-                                top[c >> 18] |= <uint64_t> 1 << (c >> 12 & 63)
-                            counts[c] += 1
-                if stop[0] != 0:
-                    break
-                s += 1
-            if stop[0] != 0:
-                break
-            for a in range(top.shape[0]):
-                high = top[a]
-                top[a] = 0
+            while i < text_ends[t]:
+                s = i + 1 if each else numbers[i]
+                i += 1
+                for d in range(found_ends[s - 1], found_ends[s]):
+                    c = found[d]
+                    counts[c] += 1
+                    bits[c >> 6] |= <uint64_t> 1 << (c & 63)
+                    above[c >> 12] |= <uint64_t> 1 << (c >> 6 & 63)
+            for a in range(above.shape[0]):
+                high = above[a]
+                above[a] = 0
                 while high:
-                    b = (a << 6) + lowest(high)
+                    base = <int32_t> ((a << 6) + lowest(high)) << 6
                     high &= high - 1
-                    middle = above[b]
-                    above[b] = 0
-                    while middle:
-                        c = (b << 6) + lowest(middle)
-                        middle &= middle - 1
-                        low = bits[c]
-                        bits[c] = 0
-                        while low:
-                            v = <int32_t> ((c << 6) + lowest(low))
-                            low &= low - 1
-                            x = counts[v]
-                            counts[v] = 0
-                            if values == AS_ONE:
-                                x = 1.0
-                            elif values == AS_LOGARITHM and x > 1.0:
-                                x = log(x) + 1.0
-                            if idf.shape[0] > 0:
-                                x *= idf[v]
-                            total += x * x if norm == 2 else x
-                            indices[k] = v
-                            data[k] = <Real> x
-                            k += 1
+                    low = bits[base >> 6]
+                    bits[base >> 6] = 0
+                    # Most often there are one to three, which need no branch.
+                    indices[k] = base + lowest(low)
+                    low &= low - 1
+                    k += 1
+                    indices[k] = base + lowest(low | LAST)
+                    k += low != 0
+                    low &= low - 1
+                    indices[k] = base + lowest(low | LAST)
+                    k += low != 0
+                    low &= low - 1
+                    while low:
+                        indices[k] = base + lowest(low)
+                        low &= low - 1
+                        k += 1
+            if over(&watch, SORTED * (k - start)):
+                break
+            for d in range(start, k):
+                c = indices[d]
+                x = value[counts[c]] if counts[c] < SMALL else value_of(counts[c], values)
+                counts[c] = 0
+                if idf.shape[0] > 0:
+                    x *= idf[c]
+                total += x * x if norm == 2 else x
+                data[d] = <Real> x
             if norm == 2:
                 total = sqrt(total)
             if norm > 0:
                 for d in range(start, k):
                     data[d] = <Real> (data[d] / total)
-            indptr[t] = k
+            ends[t] = k
         if stop[0] != 0:
             for a in range(t, text_ends.shape[0]):
-                indptr[a] = k
+                ends[a] = start
     propagate()

@@ -17,6 +17,8 @@ from ._letters_fast import (
     FULL,
     N_IDS,
     N_OUT,
+    ANY,
+    RUN,
     SPACE,
     WORD,
     has_pair,
@@ -35,6 +37,11 @@ _SHORTEST_WORD = 2
 _BY_TEXT = "\u03a3".encode(), "\u0130".encode()
 # The letters that are read for others: each for itself.
 _SAME = np.empty(0, dtype=np.uint32)
+# Each segment occurs once.
+_EACH = np.empty(0, dtype=np.uint32)
+
+# Bytes of texts whose words are not numbered if only their letters are asked for.
+_FEW = 1 << 12
 
 
 def is_word(text: str) -> bool:
@@ -44,10 +51,12 @@ def is_word(text: str) -> bool:
 
 @cache
 def _classes() -> np.ndarray:
-    """The bits SPACE and WORD of each code point, as the module `re` sees them."""
+    """The bits of the classes of each code point, as the module `re` sees them."""
     letters = np.arange(0x110000, dtype=np.uint32).view("U1")
-    classes = SPACE * np.char.isspace(letters) + WORD * np.char.isalnum(letters)
-    classes[ord("_")] = WORD
+    is_space, is_word = np.char.isspace(letters), np.char.isalnum(letters)
+    is_word[ord("_")] = True
+    classes = np.where(is_space, SPACE, RUN) + WORD * is_word + ANY
+    classes[0] = RUN  # not a letter of words that are stored
     return classes.astype(np.uint8)
 
 
@@ -99,6 +108,16 @@ class Words(CheckedState):
     def of(cls, stop_words: Sequence[str], words: Sequence[str] = ()) -> Words:
         letters, ends = pack_strings([*stop_words, *words], ERRORS)
         return cls(letters, np.append(0, ends), len(stop_words))
+
+    @classmethod
+    def empty(cls, n_bytes: int) -> Words:
+        """No word, with room for those of a text of so many bytes."""
+        words = cls(np.empty(0, np.uint8), np.zeros(1, np.int64), 0)
+        n = n_bytes // 16 + 16
+        words.known = [
+            table_of(n), np.empty(n_bytes // 2, np.uint8), np.zeros(n, np.int64),
+        ]  # fmt: skip
+        return words
 
     def _check_arrays(self) -> None:
         self.letters = as_ids("letters", self.letters, 1, np.uint8)
@@ -178,18 +197,23 @@ class Words(CheckedState):
 
     def add(self, text: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """The numbers of words in UTF-8, which are learned."""
-        every = np.full(0x110000, WORD, dtype=np.uint8)
-        return self._number(text, ends, every, _SAME, 1, 0, True)[0]
+        return self._number(text, ends, _SAME, ANY, 1, 0, True)[0]
 
     def number(
         self, text: np.ndarray, ends: np.ndarray, lower: np.ndarray, learn: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of the words of texts, and the end of each text among them."""
         return self._number(
-            text, ends, _classes(), lower, _SHORTEST_WORD, self.n_stop, learn
+            text, ends, lower, WORD, _SHORTEST_WORD, self.n_stop, learn
         )
 
-    def _number(self, text, ends, classes, lower, shortest, n_stop, learn):
+    def number_runs(
+        self, text: np.ndarray, ends: np.ndarray, lower: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `number`, of all that stands between spaces, which is learned."""
+        return self._number(text, ends, lower, RUN, 1, 0, True)
+
+    def _number(self, text, ends, lower, kind, shortest, n_stop, learn):
         out = np.empty(text.size // shortest + 1, dtype=np.uint32)
         out_ends = np.empty_like(ends)
         longest = int(np.diff(ends, prepend=0).max(initial=0))
@@ -198,8 +222,8 @@ class Words(CheckedState):
         state[N_IDS] = self.n_words
         while (
             number_words(
-                text, ends, classes, lower, shortest, n_stop, learn, word, *self.known,
-                out, out_ends, state,
+                text, ends, _classes(), lower, kind, shortest, n_stop, learn, word,
+                *self.known, out, out_ends, state,
             )
             == FULL
         ):  # fmt: skip
@@ -216,10 +240,15 @@ class Words(CheckedState):
 
 
 class Symbols(NamedTuple):
-    """The symbols of texts, the ends of their segments, and those of the texts."""
+    """The symbols of texts, in segments that hold whole n-grams.
+
+    numbers: the segments of the texts, from 1, text after text; empty: each segment
+    occurs once, in order. text_ends: the end of each text among them.
+    """
 
     symbols: np.ndarray
     segment_ends: np.ndarray
+    numbers: np.ndarray
     text_ends: np.ndarray
 
 
@@ -236,19 +265,33 @@ class Reader(NamedTuple):
     def padded(self) -> bool:
         return self.analyzer == "char_wb"
 
+    @property
+    def lengths(self) -> tuple[int, int, bool]:
+        """Shortest and longest n-gram, and whether shorter segments count as a whole."""
+        return self.shortest, self.longest, self.padded
+
     def read(self, texts: Texts, learn: bool = False) -> Symbols:
-        text, byte_ends, lower = _read_text(texts, self.lowercase)
+        text, ends, lower = _read_text(texts, self.lowercase)
         if self.words is not None:
-            symbols, ends = self.words.number(text, byte_ends, lower, learn)
-            return Symbols(symbols, ends, np.arange(1, ends.size + 1))
-        symbols = np.empty((3 if self.padded else 1) * text.size, np.uint32)
-        segments = np.empty(text.size if self.padded else byte_ends.size, np.int64)
-        text_ends = np.empty_like(byte_ends)
-        n = read_symbols(
-            text, byte_ends, _classes(), lower, self.padded, symbols, segments,
-            text_ends,
-        )  # fmt: skip
-        # The unused memory is freed, because the symbols may be kept.
-        symbols.resize(int(segments[n - 1]) if n else 0, refcheck=False)
-        segments.resize(n, refcheck=False)
-        return Symbols(symbols, segments, text_ends)
+            symbols, ends = self.words.number(text, ends, lower, learn)
+            return Symbols(symbols, ends, _EACH, np.arange(1, ends.size + 1))
+        if not self.padded or text.size < _FEW:
+            return Symbols(*_letters(text, ends, lower, self.padded))
+        # What stands between spaces is read once in all texts.
+        words = Words.empty(text.size)
+        numbers, text_ends = words.number_runs(text, ends, lower)
+        letters, ends = words.learned
+        symbols, segments, _, _ = _letters(letters, ends[1:], _SAME, True)
+        return Symbols(symbols, segments, numbers, text_ends)
+
+
+def _letters(text: np.ndarray, ends: np.ndarray, lower: np.ndarray, padded: bool):
+    """The letters of texts; padded: each run without spaces is a segment."""
+    symbols = np.empty((3 if padded else 1) * text.size, np.uint32)
+    segments = np.empty(text.size if padded else ends.size, np.int64)
+    text_ends = np.empty_like(ends)
+    n = read_symbols(
+        text, ends, _classes(), lower, padded, symbols, segments, text_ends
+    )
+    size = int(segments[n - 1]) if n else 0
+    return symbols[:size], segments[:n], _EACH, text_ends

@@ -198,7 +198,7 @@ def text_scores(
             trie = vectorizer.trie_
             last = first + trie.n_columns
             data, indices, ends = trie.block_rows(
-                trie.reader.read(texts[part]), stop, **how
+                trie.found(texts[part], stop), stop, **how
             )
             add_scores(
                 indices, data, ends, factor, at[first : last + 1],

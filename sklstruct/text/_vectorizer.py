@@ -21,8 +21,8 @@ from .._compat import (
     _fit_context,
 )
 from ..symbols import object_array, plain_list
-from ._ngrams import Columns, CountedNgrams, NgramTrie, side_by_side
-from ._reading import Reader, Symbols, Words, is_word
+from ._ngrams import Columns, CountedNgrams, Found, NgramTrie, side_by_side
+from ._reading import Reader, Words, is_word
 from ._texts import Texts, as_texts
 
 # Bytes of texts whose symbols are kept from the first pass to the second. To read texts
@@ -366,9 +366,9 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
         return Reader(self.analyzer, shortest, longest, self.lowercase, words)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def _fit(self, texts: Texts, keep: bool) -> list[Symbols] | None:
-        """Learn from texts; the symbols read for the trie, if they are to be kept."""
-        read = None
+    def _fit(self, texts: Texts, keep: bool) -> list[Found] | None:
+        """Learn from texts; the columns found in them, if they are to be kept."""
+        found = None
         reader = self._reader()
         if self.vocabulary is not None:
             self.terms_: list[str] | None = _as_terms(self.vocabulary)
@@ -387,11 +387,11 @@ class NgramVectorizer(TransformerMixin, BaseEstimator):
             nodes = self._chosen(counted, low, high)
             n_texts = counted.n_texts[nodes]
             self.trie_, kept = counted.trie(nodes)
-            read = kept if keep else None
+            found = kept if keep else None
         self.n_texts_ = len(texts)
         if self.use_idf:
             self.idf_ = idf_of(self.n_texts_, n_texts)
-        return read
+        return found
 
     def _bounds(self, n_texts: int) -> tuple[float, float]:
         """Fewest and most texts that have the n-gram of a column."""
@@ -469,9 +469,9 @@ def rows_of(features: Any, texts: Texts, fit: bool = False) -> Any:
         return (features.fit_transform if fit else features.transform)(list(texts))
     columns, keep = [], int(texts.sizes.sum()) <= _MOST_KEPT
     for one, factor in parts.values():
-        read: Any = one._fit(texts, keep) if fit else None
+        found: Any = one._fit(texts, keep) if fit else None
         options = one.row_options(one.dtype)
-        columns.append(Columns(one.trie_, options, factor, read))
+        columns.append(Columns(one.trie_, options, factor, found))
     shape = len(texts), sum(part.trie.n_columns for part in columns)
     arrays = side_by_side(columns, texts, one.n_jobs)
     return _align_api_if_sparse(sp.csr_array(arrays, shape=shape))

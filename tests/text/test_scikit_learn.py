@@ -60,7 +60,7 @@ def count_vocab(vectorizer, raw_documents, fixed_vocab):
     if vectorizer.analyzer == "word":
         words = Words.of(sorted(filter(is_word, vectorizer.get_stop_words() or ())))
     reader = Reader(vectorizer.analyzer, *vectorizer.ngram_range, False, words)
-    read = None
+    found = None
     if fixed_vocab:
         vocabulary = vectorizer.vocabulary_
         trie = NgramTrie.of_terms(reader, sorted(vocabulary, key=vocabulary.get))
@@ -71,9 +71,9 @@ def count_vocab(vectorizer, raw_documents, fixed_vocab):
             raise ValueError(
                 "empty vocabulary; perhaps the documents only contain stop words"
             )
-        trie, read = counted.trie(nodes)
+        trie, found = counted.trie(nodes)
         vocabulary = {name: j for j, name in enumerate(trie.names())}
-    data, *places = side_by_side([Columns(trie, {}, read=read)], texts, None)
+    data, *places = side_by_side([Columns(trie, {}, found=found)], texts, None)
     data = data.astype(vectorizer.dtype)
     rows = sp.csr_array((data, *places), shape=(len(texts), len(vocabulary)))
     return vocabulary, _align_api_if_sparse(rows)

@@ -518,7 +518,7 @@ def test_a_thread_that_learns_ends_at_the_flag():
     for stop, n in ((0, len(TEXTS)), (1, 0)):
         learner = _ngrams._Learner(reader, False)
         learner.learn(texts, parts, True, np.array([stop], np.int32))
-        assert len(learner.read) == n
+        assert len(learner.found) == n
 
 
 def test_rows_after_the_flag_are_empty(monkeypatch):
