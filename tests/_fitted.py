@@ -255,8 +255,8 @@ def fitted():
     base = LanguageModel(WittenBellLM(), max_depth=2).fit(TEXT)
     words(
         CacheLM(
-            FrozenEstimator(base), max_order=2, half_life=100, ngram_half_life=200,
-            word_classes=2, weights="em",
+            FrozenEstimator(base), max_order=2, half_life=100, word_classes=2,
+            weights="em",
         )
     )  # fmt: skip
     found["words counted in batches"] = (

@@ -31,8 +31,9 @@ from ._cache_fast import DOCUMENT, SENTENCE, Mixer
 from ._cache_state import CacheSettings, CacheState, ScoredWords, checked_state
 from ._positions import check_text
 
-# Half-lives of the caches of words within their class, and of the steps of the weights
-# of classes.
+# Half-lives of the caches of n-grams and of words within their class, and of the steps
+# of the weights of classes.
+_NGRAM_HALF_LIVES = 600.0, np.inf
 _CLASS_HALF_LIVES = 100.0, 1000.0
 _LEARNING_HALF_LIFE = 2500.0
 _HALF_LIFE = [
@@ -99,10 +100,8 @@ class CacheLM(CacheCursorMixin, MetaEstimatorMixin, DensityMixin, BaseEstimator)
     half_life : float or array-like, default=(60, 1000)
         :math:`\tau` of each cache of words: the number of words after which the count
         of an occurrence is one half. At least 1. With ``inf`` counts do not decay;
-        ``()`` leaves the caches out.
-
-    ngram_half_life : float or array-like, default=(600, inf)
-        As `half_life`, for the caches of n-grams.
+        ``()`` leaves the caches out. The caches of n-grams have half-lives of 600 and
+        ``inf``.
 
     word_classes : WordClustering, int, "base" or None, default=None
         Clustering for the caches of words within their class, which have half-lives of
@@ -197,9 +196,9 @@ class CacheLM(CacheCursorMixin, MetaEstimatorMixin, DensityMixin, BaseEstimator)
     >>> text = ["the cat sat", "the dog sat", "the fox ran", "a cat ran"]
     >>> base = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(text)
     >>> model = CacheLM(FrozenEstimator(base), max_order=2, half_life=100,
-    ...                 ngram_half_life=100, weights=[0.7, 0.1, 0.2]).fit(text)
+    ...                 weights=[0.7, 0.1, 0.1, 0.1]).fit(text)
     >>> model.part_names_
-    ['base', 'word 100', '2-gram 100']
+    ['base', 'word 100', '2-gram 600', '2-gram inf']
     >>> story = ["the fox sat", "the fox sat"]
     >>> [round(float(log_prob.sum()), 2) for log_prob in model.score_stream(story)]
     [-5.39, -2.98]
@@ -209,7 +208,6 @@ class CacheLM(CacheCursorMixin, MetaEstimatorMixin, DensityMixin, BaseEstimator)
         "base": [HasMethods(["fit"])],
         "max_order": [Interval(numbers.Integral, 1, 255, closed="both")],
         "half_life": _HALF_LIFE,
-        "ngram_half_life": _HALF_LIFE,
         "word_classes": [
             HasMethods(["fit", "classes_of"]),
             Interval(numbers.Integral, 1, None, closed="left"),
@@ -228,7 +226,6 @@ class CacheLM(CacheCursorMixin, MetaEstimatorMixin, DensityMixin, BaseEstimator)
         *,
         max_order: int = 5,
         half_life: float | ArrayLike = (60.0, 1000.0),
-        ngram_half_life: float | ArrayLike = (600.0, np.inf),
         word_classes: WordClustering | int | str | None = None,
         learning_rate: float | ArrayLike = (0.02, 0.05, 0.2),
         length: int | None = None,
@@ -238,7 +235,6 @@ class CacheLM(CacheCursorMixin, MetaEstimatorMixin, DensityMixin, BaseEstimator)
         self.base = base
         self.max_order = max_order
         self.half_life = half_life
-        self.ngram_half_life = ngram_half_life
         self.word_classes = word_classes
         self.learning_rate = learning_rate
         self.length = length
@@ -285,7 +281,7 @@ class CacheLM(CacheCursorMixin, MetaEstimatorMixin, DensityMixin, BaseEstimator)
             class_of=None,
             max_order=int(self.max_order),
             half_life=_fit.half_lives("half_life", self.half_life),
-            ngram_half_life=_fit.half_lives("ngram_half_life", self.ngram_half_life),
+            ngram_half_life=_NGRAM_HALF_LIVES,
             class_half_life=() if self.word_classes is None else _CLASS_HALF_LIVES,
             length=self.length,
             learning_rate=_fit.learning_rates(self.learning_rate),

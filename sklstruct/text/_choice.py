@@ -74,10 +74,15 @@ class Draw(NamedTuple):
         """
         if self.targets.n_outcomes == 1:
             return 0
-        X = [single(rows) for rows in pair]
+        nodes = [  # for both halves: the rows are converted once
+            NodeSolver(single(rows), self.targets, self.weight, self.halves[0])
+            for rows in pair
+        ]
         gain, weight, mean = np.empty(0), np.empty(0), 0.0
         for held in filter(len, self.halves):
-            first, second = (self.log_losses(rows, held, C) for rows in X)
+            for node in nodes:
+                node.held = held
+            first, second = (self.log_losses(node, C) for node in nodes)
             gain = np.append(gain, first - second)
             weight = np.append(weight, self.weight[held])
             share = weight / weight.sum()
@@ -87,9 +92,9 @@ class Draw(NamedTuple):
                 break
         return int(mean > 0)
 
-    def log_losses(self, X: Any, held: NDArray, C: float) -> NDArray:
-        """Of each held text, in nats, by a model that learns the other texts."""
-        node = NodeSolver(X, self.targets, self.weight, held)
+    def log_losses(self, node: NodeSolver, C: float) -> NDArray:
+        """Of each text of the fold, in nats, by a model that learns the other texts."""
+        held = node.held
         with stop_flag() as stop:
             settings = DescentSettings.of(
                 LinearClassifier(tol=0.05), "squared_hinge", C, 0.0, stop

@@ -37,11 +37,15 @@ TRAIN, HELD = random_text(0, 120), random_text(1, 40)
 BASE = LanguageModel(AdditiveLM(delta=0.1), max_depth=2).fit(TRAIN)
 
 
-def cached(base=BASE, held=HELD, class_half_life=(100, 1000), learning=2500, **params):
-    """A fitted model; half-lives of classes and of their weights are constants."""
+def cached(
+    base=BASE, held=HELD, class_half_life=(100, 1000), ngram_half_life=(600, np.inf),
+    learning=2500, **params,
+):  # fmt: skip
+    """A fitted model; half-lives of n-grams, classes and weights are constants."""
     with mock.patch.multiple(
-        _cache, _CLASS_HALF_LIVES=class_half_life, _LEARNING_HALF_LIFE=learning
-    ):
+        _cache, _CLASS_HALF_LIVES=class_half_life, _NGRAM_HALF_LIVES=ngram_half_life,
+        _LEARNING_HALF_LIFE=learning,
+    ):  # fmt: skip
         return CacheLM(FrozenEstimator(base), **params).fit(held)
 
 
@@ -199,9 +203,14 @@ SHORT = {"half_life": (5.0, np.inf), "ngram_half_life": (9.0, np.inf)}
         {"length": 6, **SHORT},
         {"length": 1, "max_order": 3},
         {"length": 25, "word_classes": 4, **SHORT},
-        {"half_life": (), "ngram_half_life": 3.0, "max_order": 3},
+        {"half_life": (), "ngram_half_life": (3.0,), "max_order": 3},
         {"ngram_half_life": (), "weights": [0.7, 0.1, 0.2], "max_order": 3},
-        {"weights": [6, 1, 3], "half_life": 4.0, "ngram_half_life": 8, "max_order": 2},
+        {
+            "weights": [6, 1, 3],
+            "half_life": 4.0,
+            "ngram_half_life": (8,),
+            "max_order": 2,
+        },
     ],
     ids=str,
 )
@@ -553,7 +562,7 @@ def test_any_base(clusters):
 
 
 def test_samples_are_drawn_from_the_rows():
-    model = cached(word_classes=3, half_life=9, ngram_half_life=20)
+    model = cached(word_classes=3, half_life=9, ngram_half_life=(20,))
     state = model.new_state()
     model.score_stream(HELD[:5], state=state)
     drawn = model.sample(3000, max_length=1, state=state.copy(), random_state=0)
@@ -602,7 +611,7 @@ def test_words_without_class():
         ({"length": 10**30}, "length"),
         ({"half_life": 0.5}, "half_life"),
         ({"half_life": [[3.0]]}, "half_life"),
-        ({"ngram_half_life": ["x"]}, "ngram_half_life"),
+        ({"half_life": ["x"]}, "half_life"),
         ({"half_life": [3, np.nan]}, "half_life"),
         ({"learning_rate": -0.1}, "learning_rate"),
         ({"learning_rate": 1.5}, "learning_rate"),

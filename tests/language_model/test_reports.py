@@ -93,7 +93,7 @@ def test_equal_models_gain_nothing(models):
 
 def test_a_cache_reads_the_text_in_its_order(models):
     base = models[1]
-    options = {"half_life": 10, "ngram_half_life": (), "weights": [0.8, 0.2]}
+    options = {"half_life": 10, "max_order": 1, "weights": [0.8, 0.2]}
     cached = CacheLM(FrozenEstimator(base), **options).fit(draw(5, 0))
     X = draw(40, 3)
     found = compare(base, cached, X)

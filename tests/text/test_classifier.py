@@ -27,6 +27,7 @@ from sklearn.utils import get_tags
 from sklstruct import HierarchicalClassifier, LinearClassifier
 from sklstruct.linear._calibration import fit_sigmoid, scale_of
 from sklstruct.linear._samples import single
+from sklstruct.linear._solver import NodeSolver
 from sklstruct.text import NgramVectorizer, TextClassifier, _choice, _classifier
 from sklstruct.text._choice import Draw
 
@@ -95,7 +96,12 @@ def test_auto_has_the_smaller_loss_of_texts_that_it_has_not_learned(
         read = (TEXTS, y) if at_once else (texts, mine)
         rows = TextClassifier(name, random_state=0).fit(*read).features_
         pair.append(rows.transform(texts))
-        found = [draw.log_losses(single(pair[-1]), held, 2.0) for held in draw.halves]
+        found = [
+            draw.log_losses(
+                NodeSolver(single(pair[-1]), draw.targets, draw.weight, held), 2.0
+            )
+            for held in draw.halves
+        ]
         for held, found_here in zip(draw.halves, found):
             learned = np.setdiff1d(np.arange(draw.at.size), held)
             # the same model by another route, scaled to the held texts
