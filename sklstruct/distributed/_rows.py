@@ -40,7 +40,7 @@ from ..word_classes._refiner import store_clustering, unfitted_clusterings
 from . import _row_tasks as tasks
 from ._cluster import Cluster
 from ._driver import ShardDriver
-from ._models import most_bytes, sharded_fit
+from ._sharded_fit import most_bytes, sharded_fit
 from ._tasks import ShardCounts
 
 

@@ -37,7 +37,7 @@ from . import _client
 from ._array_file_fast import ArrayFile
 from ._client import PartLost, import_distributed
 from ._lockstep import DONE, ERROR, Lockstep, Request
-from ._models import FITS, ShardModel, fit_shard
+from ._sharded_fit import FITS, ShardModel, fit_shard
 from ._states import ShardStore
 
 # Bytes of the records that are sent at once from a part to a shard.

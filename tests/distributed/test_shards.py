@@ -27,7 +27,7 @@ from sklstruct.context_tree._tokens import count_tokens
 from sklstruct.distributed import _tasks
 from sklstruct.distributed._array_file_fast import ArrayFile
 from sklstruct.distributed._lockstep import DONE, ERROR, Lockstep, Request, join
-from sklstruct.distributed._models import (
+from sklstruct.distributed._sharded_fit import (
     FITS,
     ShardedFit,
     fit_shard,

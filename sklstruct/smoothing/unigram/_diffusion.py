@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._compat import HasMethods, Interval, StrOptions
-from .._base import base_distribution
+from .._base_distribution import base_distribution
 from ._base import UnigramSmoother, add_floor
 from ._graphs import (
     GRAPH_CONSTRAINT,
