@@ -16,15 +16,9 @@ from scipy.stats import poisson
 from sklearn.utils import check_array
 
 from ..._checks import check_sparse
-from ..._compat import StrOptions
 from . import _counts_fast as _fast
 
-GRAPH_CONSTRAINT: list[Any] = [
-    StrOptions({"counts", "complete"}),
-    "sparse matrix",
-    np.ndarray,
-    callable,
-]
+GRAPH_CONSTRAINT: list[Any] = ["sparse matrix", np.ndarray, callable]
 
 # Products with a graph in one fit. An exact exponential takes about
 # t * (largest degree) of them.
@@ -166,28 +160,6 @@ class CountGraph:
         )
 
 
-class CompleteGraph:
-    """w(x, y) = 1 for all pairs of words: a mixture with the uniform distribution."""
-
-    def __init__(self, counts: np.ndarray) -> None:
-        self.counts = counts
-        self.max_degree = counts.size - 1.0
-
-    def normalized(self, start: np.ndarray | None, n_steps: int) -> np.ndarray:
-        return np.full(self.counts.size, 1.0 / self.counts.size)
-
-    def kernel(
-        self, start: np.ndarray | None, t: float, n_terms: int | str
-    ) -> np.ndarray:
-        start = self.counts / self.counts.sum() if start is None else start
-        K = self.counts.size
-        if n_terms == "exact":
-            keep = np.exp(-t * K)
-        else:
-            keep = (1 - t * K / int(n_terms)) ** int(n_terms)
-        return keep * start + (1.0 - keep) / K
-
-
 class SparseGraph:
     """Any symmetric similarity without a diagonal."""
 
@@ -258,7 +230,7 @@ def exponential(
 
 def check_rows(graph: Any, in_order: bool) -> None:
     """Raise ValueError if the order of the rows of a matrix is ambiguous."""
-    if in_order or isinstance(graph, str) or callable(graph):
+    if in_order or graph is None or isinstance(graph, str) or callable(graph):
         return
     raise ValueError(
         "graph is a matrix, whose rows are the classes in sorted order, but classes "
@@ -267,12 +239,8 @@ def check_rows(graph: Any, in_order: bool) -> None:
     )
 
 
-def read_graph(
-    graph: Any, counts: np.ndarray, classes: np.ndarray
-) -> CountGraph | CompleteGraph | SparseGraph:
-    """The graph object of the parameter `graph`, with all checks."""
-    if isinstance(graph, str):
-        return CountGraph(counts) if graph == "counts" else CompleteGraph(counts)
+def read_graph(graph: Any, counts: np.ndarray, classes: np.ndarray) -> SparseGraph:
+    """The graph of a matrix or a function, with all checks."""
     if not sp.issparse(graph) and not isinstance(graph, np.ndarray):
         graph = graph(classes)
     check_sparse(graph, "graph")
