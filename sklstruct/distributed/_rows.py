@@ -249,12 +249,7 @@ class RowsContexts:
     """
 
     def __init__(
-        self,
-        rows: TextRows,
-        n: int,
-        reader: ContextReader,
-        width: int,
-        totals: np.ndarray,
+        self, rows: TextRows, n: int, reader: ContextReader, width: int, totals: NDArray
     ) -> None:
         self._rows, self._n, self._reader = rows, n, reader
         self._width, self._totals = width, totals
