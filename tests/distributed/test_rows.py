@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
-from sklstruct.context_tree import Columns
+from sklstruct.context_tree import HistoryColumns
 from sklstruct.distributed._cluster import Cluster
 from sklstruct.distributed._driver import ShardDriver
 from sklstruct.distributed._row_tasks import (
@@ -261,7 +261,7 @@ def test_shards_count_what_files_hold(client, tmp_path):
         got = client.submit(count_shard, [piece], totals, 5, 3, 4).result().load()
         here = np.ascontiguousarray(columns[:, order[first:last]])
         want = count_windows(
-            Columns(lambda k, here=here: here[k], last - first, 3), here[0],
+            HistoryColumns(lambda k, here=here: here[k], last - first, 3), here[0],
             Labels.of_ids(5, 5), min_count=4,
         )  # fmt: skip
         assert got.pairs == want.pairs
