@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
 from sklstruct._checkpoint import NO_STORE
 from sklstruct.backoff import Counted
-from sklstruct.context_tree import ContextTree, Pairs, SortedRun
+from sklstruct.context_tree import ContextTree, Pairs, RunFile
 from sklstruct.context_tree._shards import (
     Joined,
     PairShard,
@@ -107,7 +107,7 @@ def cut(pairs, count, n_shards, width=1):
     bounds = shard_bounds(
         prefixes.reshape(len(sizes), -1), sizes, n_shards, tree.n_symbols
     )
-    run = SortedRun.of_pairs(pairs, count, None)
+    run = RunFile.of_pairs(pairs, count, None)
     begin, end = run.places([(), *(last for _, last in bounds)])
     parts = [run.range(begin[..., k], end[..., k + 1]).pairs() for k in range(n_shards)]
     for (part, _), (first, _) in zip(parts, bounds):
