@@ -111,23 +111,22 @@ class CountGraph:
     def max_degree(self) -> float:
         return self.reach.max() - 1.0
 
-    def split(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    def split(self, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | float]:
         """Mean of a distribution in each class, and each word's difference from it.
 
-        The difference is None for the empirical distribution, where it is 0.
+        The difference is 0 for the empirical distribution.
         """
         if start is None:
             mass = self.classes.value * self.size
-            return self.classes.value / mass.sum(), None
+            return self.classes.value / mass.sum(), 0.0
         mean = self.classes.total(start) / self.size
         return mean, start - self.classes.expand(mean)
 
-    def join(self, mean: np.ndarray, rest: np.ndarray | None = None) -> np.ndarray:
+    def join(self, mean: np.ndarray, rest: np.ndarray | float = 0.0) -> np.ndarray:
         """P of each word, from class means and the differences from them."""
         # Corrects rounding, on the classes because they are fewer than the words.
         mean = mean / (mean * self.size).sum()
-        out = self.classes.expand(mean)
-        return out if rest is None else np.maximum(out + rest, 0.0, out=out)
+        return np.maximum(self.classes.expand(mean) + rest, 0.0)
 
     def normalized(self, start: np.ndarray | None, n_steps: int) -> np.ndarray:
         # All words of one class have the same neighbours: after a step they are equal.
@@ -155,9 +154,7 @@ class CountGraph:
                 mean = self.step(mean, t / n)
             decay = (1.0 - t / n * self.reach) ** n
         # All words of one class are neighbours, so that their differences decay.
-        return self.join(
-            mean, None if rest is None else rest * self.classes.expand(decay)
-        )
+        return self.join(mean, rest * self.classes.expand(decay))
 
 
 class SparseGraph:
