@@ -433,9 +433,8 @@ class PerplexityTransformer(TransformerMixin, BaseEstimator):
         return clone(model).fit(text)
 
     def _sentences_of(self):
-        normalize = self.normalize
-        if isinstance(normalize, str):
-            normalize = normalize_ccnet
+        named = isinstance(self.normalize, str)
+        normalize = normalize_ccnet if named else self.normalize
         return partial(_sentences, normalize, self.tokenizer)
 
     def _features(self, X) -> Iterator[NDArray]:
