@@ -125,7 +125,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from sklstruct import KneserNeyLM, StructuredLogLinearLM
-from sklstruct.context_tree._runs import Run
+from sklstruct.context_tree._runs import RunFile
 from sklstruct.distributed import DaskLanguageModel
 from sklstruct.language_model import LanguageModel
 from sklstruct.loglinear import L2
@@ -773,13 +773,13 @@ def memory(case):
     lm = LanguageModel(KneserNeyLM(), max_depth=DEPTH)
     text = TextFile(source, memory=case["memory_gb"] * 2**30)
     counted = []
-    pairs = Run.pairs
+    pairs = RunFile.pairs
 
     def reading(self):
         counted.append((watch.peak_mb, time.process_time()))
         return pairs(self)
 
-    Run.pairs = reading
+    RunFile.pairs = reading
     start = time.process_time()
     with OwnMemory() as watch:
         before = watch.now_mb()
