@@ -459,7 +459,6 @@ class LinearClassifier(CallbackSupportMixin, FlatMixin, BaseEstimator):
             needed = max(needed, _FOLD_BYTES[targets.several] * answers)
         check_memory(
             needed,
-            None,
             f"n_classes={k} with {d} features",
             "use fewer features, a tree of classes (HierarchicalClassifier), or "
             'loss="squared_hinge" with weight_threshold=0.02, which needs the least',

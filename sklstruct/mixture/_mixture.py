@@ -287,7 +287,7 @@ class MixtureLM(NamedMembers, ModelClassifier):
         if not isinstance(weights, str):
             n = len(self.models)
             what = f"a name or one number for each of the {n} models"
-            weights = as_shares("weights", weights, n, what)
+            weights = as_shares(weights, n, what)
             weights = weights / weights.sum()
         reads = facts or (isinstance(weights, str) and GATES[weights]().reads_facts)
         models = [model for _, model in self.models]

@@ -66,7 +66,6 @@ class GroupFit(NamedTuple):
 class Part(ABC):
     """Reads the contexts of one estimator, and fits its model for each group."""
 
-    transforms = False  # whether models read the output of transformers, not X
     reads_history = False  # whether models read more of a sentence than its windows
     holds_out = False  # whether held-out samples are used
     # The share of the samples to hold out where none are given, and whether models are
@@ -156,7 +155,6 @@ class EstimatorPart(Part):
                 if step is not None and not isinstance(step, str)
             ]
             estimator = estimator.steps[-1][1]
-        self.transforms = bool(self.steps)
         self.estimator = clone(estimator)
         if isinstance(estimator, BackoffClassifier):
             # The classes are the outcomes of each group.
@@ -284,7 +282,6 @@ class FrozenPart(Part):
                 "another, whose sentences it reads; here give its classifier, "
                 "FrozenEstimator(model.estimator_)"
             )
-        self.transforms = isinstance(self.estimator, Pipeline)
         self.reads_history = reads_history(self.estimator)
         self.classes = classes
         self.facts = facts
