@@ -582,12 +582,10 @@ cdef class Backoff(Model):
         cdef double[::1] out = found
         with nogil:
             for j in range(n):
-                if j + 2 * AHEAD < n:
-                    prefetch(&self.ptr[nodes[j + 2 * AHEAD]], 1)
-                if j + AHEAD < n:
-                    first = self.ptr[nodes[j + AHEAD]]
-                    prefetch(&self.cls[0] + first, 1)
-                    prefetch(&self.log_prob[0] + first, 1)
+                prefetch(&self.ptr[nodes[min(j + 2 * AHEAD, n - 1)]], 1)
+                first = self.ptr[nodes[min(j + AHEAD, n - 1)]]
+                prefetch(&self.cls[0] + first, 1)
+                prefetch(&self.log_prob[0] + first, 1)
                 out[j] = self.score(nodes[j], y[j], &up)
         return found
 

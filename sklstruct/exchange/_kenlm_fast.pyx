@@ -32,8 +32,9 @@ cdef extern from "Python.h":
 
 MOST_ORDER = MOST
 
-cdef uint32_t SIGN = 0x80000000u
-cdef uint32_t MINUS_ZERO = 0x80000000u  # a weight that says: begins no longer n-gram
+cdef extern from *:  # constants, which variables of a module are not
+    const uint32_t SIGN "0x80000000u"
+    const uint32_t MINUS_ZERO "0x80000000u"  # a weight: begins no longer n-gram
 
 
 # ---------------------------------------------------------------------- looking up
@@ -90,7 +91,7 @@ cdef inline uint64_t between(
     return a + min(step, b - a - 1)
 
 
-cdef inline uint32_t sorted_id(
+cdef uint32_t sorted_id(
     const uint8_t* hashes, uint64_t b, uint64_t h
 ) noexcept nogil:
     """The id of a word in a trie by its hash, 0 for unknown words."""
@@ -125,7 +126,7 @@ cdef inline uint32_t word_id(
     return 0 if at == NULL else read32(at + 8)
 
 
-cdef inline void set_children(
+cdef void set_children(
     found_t* f, uint64_t key, uint64_t stop, uint64_t n
 ) noexcept nogil:
     """Children of a node among n records, also if the file is damaged."""
@@ -176,26 +177,13 @@ cdef inline uint64_t child(
     return high[0] << level.next_bits | low
 
 
-cdef inline bint longer(
+cdef bint in_trie(
     const tables_t* t, int32_t k, uint32_t word, found_t* f
 ) noexcept nogil:
-    """Look up an n-gram of k + 1 words with one more word before it."""
+    """`longer` of a trie."""
     cdef const level_t* level = &t.longer[k - 1]
-    cdef const uint8_t* at
-    cdef uint64_t a, b, low = 0, high = t.n_words, i = 0, found, bit
+    cdef uint64_t a = f.key, b = f.stop, low = 0, high = t.n_words, i = 0, found, bit
     cdef int32_t n = 0
-    cdef bint highest = k == t.order - 1
-    if not t.trie:
-        f.key = moved(f.key) ^ added(word)
-        at = find(level.data, level.width, level.n, f.key)
-        if at == NULL:
-            return False
-        f.prob = read32(at + 8)
-        f.weight = MINUS_ZERO if highest else read32(at + 12)
-        f.last = highest or f.prob & SIGN
-        f.prob |= SIGN
-        return True
-    a, b = f.key, f.stop
     while True:
         if a >= b:
             return False
@@ -215,7 +203,7 @@ cdef inline bint longer(
     else:  # with a sign: of probability 1 KenLM's table has +0, as its unigrams have
         f.prob = read32(level.probs + 4 * f.prob)
     f.weight, f.last = MINUS_ZERO, True
-    if not highest:
+    if k < t.order - 1:
         f.weight = <uint32_t>read_bits(
             level.data, bit + level.weight_at, level.weight_bits)
         if level.weights != NULL:
@@ -223,6 +211,26 @@ cdef inline bint longer(
         high = 0 if level.offsets == NULL else high_bits(level, i)
         a = child(level, i, &high)
         set_children(f, a, child(level, i + 1, &high), t.longer[k].n)
+    return True
+
+
+cdef inline bint longer(
+    const tables_t* t, int32_t k, uint32_t word, found_t* f
+) noexcept nogil:
+    """Look up an n-gram of k + 1 words with one more word before it."""
+    cdef const level_t* level = &t.longer[k - 1]
+    cdef const uint8_t* at
+    cdef bint highest = k == t.order - 1
+    if t.trie:
+        return in_trie(t, k, word, f)
+    f.key = moved(f.key) ^ added(word)
+    at = find(level.data, level.width, level.n, f.key)
+    if at == NULL:
+        return False
+    f.prob = read32(at + 8)
+    f.weight = MINUS_ZERO if highest else read32(at + 12)
+    f.last = highest or f.prob & SIGN
+    f.prob |= SIGN
     return True
 
 

@@ -63,6 +63,7 @@ go through the loops of `_softmax.h`.
 cimport cython
 from libc.math cimport INFINITY, exp, fabs, isfinite, log, log1p
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
 
 from ._blas cimport daxpy, dot, gemm, gemv
 from .._watch cimport OPS_BETWEEN_SIGNAL_CHECKS, Watch, over, propagate, watch_of
@@ -341,20 +342,11 @@ cdef double evaluate(
             if over(node.watch, 32 * r):
                 return loss
             if r == 1:
-                z = zi[0] + t * di[0]
-                # loss log(1 + exp(-u)) of the margin u; residual = d loss / d z
-                if k == 0:
-                    z = -z
-                if z > 0:
-                    e = exp(-z)
-                    loss += s * log1p(e)
-                    residual = -s * e / (1 + e)
-                else:
-                    e = exp(z)
-                    loss += s * (log1p(e) - z)
-                    residual = -s / (1 + e)
-                if k == 0:
-                    residual = -residual
+                # loss log(1 + exp(-z)) of the margin z; residual = d loss / d score
+                z = zi[0] + t * di[0] if k else -zi[0] - t * di[0]
+                e = exp(-fabs(z))
+                loss += s * (log1p(e) - min(z, 0.0))
+                residual = (1 - 2 * k) * s * (e if z > 0 else 1.0) / (1 + e)
                 ri[0] = <cython.floating>residual
                 rise += residual * di[0]
             elif r < NARROW:
@@ -479,16 +471,15 @@ cdef int descend(
     cdef double[HISTORY] rho, alpha
     cdef double f, f_old, slope, slope_old, wd, dd, ww, t, low, high
     cdef double sy, a, gamma = 1.0, gg
-    cdef Py_ssize_t it, i, k, q, stored = 0, last = -1, _trial
+    # The pairs oldest, ..., pairs - 1 are kept, pair q in place q modulo HISTORY.
+    cdef Py_ssize_t it, i, k, q, oldest = 0, pairs = 0, _trial
     cdef bint fresh
 
     bound_curvatures(node, X, bound)
+    f = begin(node, X, w if zero == NULL else zero, Z, row, D, &ww, g)
+    first = promise(node.d, r, g, bound)
     if zero != NULL:
-        begin(node, X, zero, Z, row, D, &ww, g)
-        first = promise(node.d, r, g, bound)
-    f = begin(node, X, w, Z, row, D, &ww, g)
-    if zero == NULL:
-        first = promise(node.d, r, g, bound)
+        f = begin(node, X, w, Z, row, D, &ww, g)
     if node.basis != NULL:
         mean_curvatures(node, R, share)
     for it in range(max_iter + 1):
@@ -503,8 +494,7 @@ cdef int descend(
         if most <= tol * tol * max(first, LEAST):
             if node.basis == NULL:
                 return 0
-            for i in range(p):
-                step[i] = g[i]
+            memcpy(step, g, p * sizeof(double))
             a = gamma * precondition(node, share, step, room, False) / 2
             if not a > EXPECTED * tol:
                 return 0
@@ -513,30 +503,27 @@ cdef int descend(
         # direction: two loops over the stored pairs
         for i in range(p):
             step[i] = -g[i]
-        a = dot(<int>p, S + last * p, step) if stored > 0 else 0.0
-        for q in range(stored):
+        a = dot(<int>p, step, S + (pairs - 1) % HISTORY * p if pairs > oldest else g)
+        for q in range(pairs - 1, oldest - 1, -1):
             over(node.watch, 4 * p)
-            k = (last - q + HISTORY) % HISTORY
-            i = (k - 1 + HISTORY) % HISTORY
+            k, i = q % HISTORY, (q - 1) % HISTORY
             alpha[k] = rho[k] * a
-            a = axpy_dot(
-                p, -alpha[k], Y + k * p, step, S + i * p if q + 1 < stored else g,
-            )
+            a = axpy_dot(p, -alpha[k], Y + k * p, step, S + i * p if q > oldest else g)
         if node.basis != NULL:
             precondition(node, share, step, room, True)
-        if stored > 0:
+        if pairs > oldest:
             for i in range(p):
                 step[i] *= gamma
-        k = (last - stored + 1 + HISTORY) % HISTORY
-        slope_old = dot(<int>p, step, Y + k * p if stored > 0 else g)
-        for q in range(stored - 1, -1, -1):
-            k = (last - q + HISTORY) % HISTORY
-            i = (k + 1) % HISTORY
+        slope_old = dot(<int>p, step, Y + oldest % HISTORY * p if pairs > oldest else g)
+        for q in range(oldest, pairs):
+            k, i = q % HISTORY, (q + 1) % HISTORY
             a = alpha[k] - rho[k] * slope_old
-            slope_old = axpy_dot(p, a, S + k * p, step, Y + i * p if q > 0 else g)
+            slope_old = axpy_dot(
+                p, a, S + k * p, step, Y + i * p if q < pairs - 1 else g,
+            )
         if not (slope_old < 0 and isfinite(slope_old)):
-            stored, node.basis = 0, NULL
-        fresh = stored == 0 and node.basis == NULL
+            oldest, node.basis = pairs, NULL
+        fresh = pairs == oldest and node.basis == NULL
         if fresh:
             # The Hessian is at most d times its diagonal, so this step descends for
             # every scale of the features. A longer step may not descend; a line search
@@ -571,36 +558,33 @@ cdef int descend(
             # rounding hides the descent: restart once from the gradient, then stop
             if not fresh:
                 # first without the pairs, then without the metric
-                if stored == 0:
+                if pairs == oldest:
                     node.basis = NULL
-                stored, f = 0, f_old
+                oldest, f = pairs, f_old
                 continue
             return 3 if most > STALLED else 0
         for i in range(n * r):
             Z[i] += t * D[i]
         ww += t * (2 * wd + t * dd)
-        last = (last + 1) % HISTORY
+        k = pairs % HISTORY
+        oldest = max(oldest, pairs - (HISTORY - 1))
         for i in range(p):
-            S[last * p + i] = t * step[i]
-            w[i] += S[last * p + i]
-            Y[last * p + i] = -g[i]
+            S[k * p + i] = t * step[i]
+            w[i] += S[k * p + i]
+            Y[k * p + i] = -g[i]
         gradient(node, X, w, R, cast, g)
-        axpy(p, 1.0, g, Y + last * p)
-        sy = dot(<int>p, S + last * p, Y + last * p)
+        axpy(p, 1.0, g, Y + k * p)
+        sy = dot(<int>p, S + k * p, Y + k * p)
         # relative to the descent: relative to Y it would depend on the scale of X
         if sy > -1e-12 * t * slope_old:
-            rho[last] = 1.0 / sy
-            gamma = sy / dot(<int>p, Y + last * p, Y + last * p)
+            rho[k] = 1.0 / sy
+            gamma = sy / dot(<int>p, Y + k * p, Y + k * p)
             if node.basis != NULL:
                 if (it + 1) & it == 0:
                     mean_curvatures(node, R, share)
-                for i in range(p):
-                    step[i] = Y[last * p + i]
+                memcpy(step, Y + k * p, p * sizeof(double))
                 gamma = sy / precondition(node, share, step, room, False)
-            stored = min(stored + 1, <Py_ssize_t>HISTORY)
-        else:
-            last = (last - 1 + HISTORY) % HISTORY
-            stored = min(stored, <Py_ssize_t>(HISTORY - 1))
+            pairs += 1
         # scikit-learn's limit for its own solvers: 64 ulp of the objective
         if f_old - f <= 64 * 2.220446049250313e-16 * max(fabs(f_old), fabs(f), 1.0):
             n_iter[0] = it + 1
@@ -631,11 +615,8 @@ def minimise(
     cdef int status
     cdef cython.floating* x = <cython.floating*>&X[0] if X.shape[0] else NULL
     node.bound, node.weight, node.watch = &bound[0], &weight[0], &watch
-    node.indptr, node.index = NULL, NULL
-    if indptr is not None:
-        node.indptr = &indptr[0]
-        if index.shape[0]:
-            node.index = &index[0]
+    node.indptr = NULL if indptr is None else &indptr[0]
+    node.index = &index[0] if indptr is not None and index.shape[0] else NULL
     node.basis = NULL
     if basis is not None:
         node.basis, node.variance, node.mean = &basis[0, 0], &variance[0], &mean[0]
