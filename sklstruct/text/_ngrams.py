@@ -76,12 +76,13 @@ class Found(NamedTuple):
 class _Learner:
     """The trie of the n-grams of some blocks of texts, while it grows."""
 
-    def __init__(self, reader: Reader, totals: bool) -> None:
+    def __init__(self, reader: Reader, totals: bool, n_bytes: int = 0) -> None:
         words = reader.words
         if words is not None:  # the stop words; each learner learns its own words
             words = Words(words.letters, words.ends, words.n_stop)
         self.reader = reader._replace(words=words)
-        self.table, self.roots = table_of(1 << 10), np.zeros((_ROOTS, 2), np.uint64)
+        self.table = table_of(min(max(n_bytes >> 4, 1 << 10), 1 << 20))
+        self.roots = np.zeros((_ROOTS, 2), np.uint64)
         n = len(self.table) // 2
         # By node: parent, symbol, the last text that has the n-gram and the number of
         # such texts, occurrences.
@@ -181,12 +182,14 @@ class CountedNgrams(NamedTuple):
         keep: bool,
         n_jobs: int | None = None,
     ) -> CountedNgrams:
-        every = list(blocks(texts))
+        every, size = list(blocks(texts)), int(texts.sizes.sum())
         with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
             step = -(-len(every) // parallel.n_threads) or 1
             parts = [every[i : i + step] for i in range(0, len(every), step)]
             learners = parallel(
-                lambda part: _Learner(reader, totals).learn(texts, part, keep, stop),
+                lambda part: _Learner(reader, totals, size).learn(
+                    texts, part, keep, stop
+                ),
                 parts or [[]],
             )
             learner = learners[0]
@@ -452,7 +455,8 @@ def side_by_side(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Data, indices and indptr of the rows of texts, with the columns of all parts."""
     for part in parts:
-        part.trie.make_tables()
+        if part.found is None:
+            part.trie.make_tables()
     every = list(enumerate(blocks(texts)))
     dtype = np.result_type(*(part.options.get("dtype", np.float64) for part in parts))
     data, indices = np.empty(0, dtype), np.empty(0, np.int32)
@@ -476,7 +480,8 @@ def side_by_side(
         return rows.data, rows.indices, rows.indptr[1:]
 
     with stop_flag() as stop, ThreadMap(n_jobs) as parallel:
-        step = _AT_ONCE * parallel.n_threads
+        # One thread keeps the rows of one block, whose memory is used again.
+        step = _AT_ONCE * parallel.n_threads if parallel.n_threads > 1 else 1
         for first in range(0, len(every), step):
             batch = every[first : first + step]
             done = parallel(block, batch)
@@ -486,6 +491,8 @@ def side_by_side(
                 # With room for the other texts, if they are like these. The largest
                 # arrays grow without a copy, so that the peak is about the matrix.
                 room = end if n == len(texts) else int(1.05 * end * len(texts) / n)
+                if at == 0:  # without writing zeros
+                    data, indices = np.empty(room, dtype), np.empty(room, np.int32)
                 data.resize(room, refcheck=False)
                 indices.resize(room, refcheck=False)
             for some, columns, ends in done:

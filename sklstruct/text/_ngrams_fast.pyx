@@ -16,6 +16,7 @@ has the end of each text there.
 from libc.math cimport log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from .._prefetch cimport prefetch
 from .._watch cimport Watch, over, propagate, watch_of
 from ._slots cimport (
     AT, AT_SEGMENT, IDS, OUT, R_DONE, R_FULL, Slot, lowest, mixed,
@@ -33,7 +34,12 @@ cdef enum:
     SORTED = 16
     # Places of a segment that are looked up at once.
     TOGETHER = 32
+    # Counts whose values are in a table.
     SMALL = 16
+    # Segments between the segment in use and the segment that is prefetched, and the
+    # bytes that are prefetched of its n-grams.
+    AHEAD = 4
+    SEGMENT = 128
 
 N_TOGETHER = TOGETHER
 
@@ -123,6 +129,8 @@ def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
     # of memory do not wait for each other.
     cdef int[TOGETHER] at
     cdef int32_t[TOGETHER] node
+    cdef uint64_t[TOGETHER] key
+    cdef Slot *home[TOGETHER]
     cdef int many, alive, j, m
     cdef int result = R_DONE
     if limit > parent.shape[0]:
@@ -146,17 +154,26 @@ def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                 alive = many
                 for d in range(1, room + 1):
                     read = &symbols[begin + i + d - 1]
+                    while alive > 0 and i + at[alive - 1] + d > n:
+                        alive -= 1
+                    for j in range(alive):
+                        c = read[at[j]]
+                        key[j] = key_of(node[j], c)
+                        home[j] = slots + (mixed(key[j]) & mask)
+                        if d == 1 and c < n_roots:
+                            home[j] = first + c
+                        prefetch(home[j], sizeof(Slot))
                     m = 0
                     for j in range(alive):
-                        if i + at[j] + d > n:
-                            break
-                        c = read[at[j]]
-                        slot = child(slots, mask, first, n_roots, node[j], c)
+                        slot = home[j]
+                        while slot.id != 0 and slot.key != key[j]:
+                            slot = slots + ((slot - slots + 1) & mask)
                         if slot.id == 0:
                             if not learn:
                                 continue
-                            parent[n_nodes], symbol[n_nodes] = node[j], c
-                            slot.key = key_of(node[j], c)
+                            parent[n_nodes] = node[j]
+                            symbol[n_nodes] = read[at[j]]
+                            slot.key = key[j]
                             slot.id = slot.mark = <int32_t> n_nodes
                             n_nodes += 1
                         at[m], node[m] = at[j], slot.id
@@ -194,6 +211,8 @@ def count_texts(const int32_t[::1] found, const int64_t[::1] found_ends,
             while i < text_ends[t]:
                 s = i + 1 if each else numbers[i]
                 i += 1
+                if i + AHEAD < numbers.shape[0]:
+                    prefetch(&found[found_ends[numbers[i + AHEAD] - 1]], SEGMENT)
                 for k in range(found_ends[s - 1], found_ends[s]):
                     v = found[k]
                     seen[v, 1] += seen[v, 0] != first_text + t
@@ -331,7 +350,7 @@ def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
     cdef bint each = numbers.shape[0] == 0
     cdef int64_t i = 0, s, k = 0, d, start
     cdef Py_ssize_t t = 0, a
-    cdef int32_t c, base
+    cdef int32_t c, base, n
     cdef uint64_t high, low
     cdef double x, total
     # The values of small counts.
@@ -344,6 +363,8 @@ def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
             while i < text_ends[t]:
                 s = i + 1 if each else numbers[i]
                 i += 1
+                if i + AHEAD < numbers.shape[0]:
+                    prefetch(&found[found_ends[numbers[i + AHEAD] - 1]], SEGMENT)
                 for d in range(found_ends[s - 1], found_ends[s]):
                     c = found[d]
                     counts[c] += 1
@@ -375,8 +396,9 @@ def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
                 break
             for d in range(start, k):
                 c = indices[d]
-                x = value[counts[c]] if counts[c] < SMALL else value_of(counts[c], values)
+                n = counts[c]
                 counts[c] = 0
+                x = value[n] if n < SMALL else value_of(n, values)
                 if idf.shape[0] > 0:
                     x *= idf[c]
                 total += x * x if norm == 2 else x

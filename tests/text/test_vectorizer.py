@@ -524,19 +524,19 @@ def test_a_thread_that_learns_ends_at_the_flag():
 def test_rows_after_the_flag_are_empty(monkeypatch):
     # Their ends are read although the rows are not used.
     trie = NgramVectorizer(analyzer="char").fit(TEXTS).trie_
-    read = trie.reader.read(as_texts(TEXTS))
-    count_rows = _ngrams.count_rows
+    found = trie.found(as_texts(TEXTS), np.zeros(1, np.int32))
+    fill_rows = _ngrams.fill_rows
 
     def kernel(*given):
         ends = given[-4]
         assert ends.size == len(TEXTS)
         ends[:] = -7  # as memory may hold
-        count_rows(*given)
+        fill_rows(*given)
 
-    monkeypatch.setattr(_ngrams, "count_rows", kernel)
-    _, _, expected = trie.block_rows(read, np.zeros(1, np.int32))
+    monkeypatch.setattr(_ngrams, "fill_rows", kernel)
+    _, _, expected = trie.block_rows(found, np.zeros(1, np.int32))
     assert expected.min() > 0
-    data, indices, ends = trie.block_rows(read, np.ones(1, np.int32))
+    data, indices, ends = trie.block_rows(found, np.ones(1, np.int32))
     assert ends.tolist() == [0] * len(TEXTS)
     assert data.size == indices.size == 0
 
