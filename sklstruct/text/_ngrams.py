@@ -411,7 +411,7 @@ class NgramTrie(CheckedState):
         n_texts = found.text_ends.size
         room = min(room, n_texts * n)
         indices, data = np.empty(room + 2, np.int32), np.empty(room, dtype)
-        bits = [np.zeros((n >> shift) + 1, np.uint64) for shift in (6, 12)]
+        bits = [np.zeros((n >> shift) + 1, np.uint64) for shift in (6, 12, 18)]
         ends = np.empty(n_texts, dtype=np.int64)
         fill_rows(
             *found, weights, VALUES[values], NORMS[norm], np.zeros(n, np.int32), *bits,

@@ -333,7 +333,8 @@ def sorted_places(const int32_t[::1] parent, const int64_t[::1] by_key,
 def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
               const uint32_t[::1] numbers, const int64_t[::1] text_ends,
               const double[::1] idf, int values, int norm, int32_t[::1] counts,
-              uint64_t[::1] bits, uint64_t[::1] above, int64_t[::1] ends,
+              uint64_t[::1] bits, uint64_t[::1] above, uint64_t[::1] top,
+              int64_t[::1] ends,
               int32_t[::1] indices, Real[::1] data, int32_t[::1] stop):
     """The rows of texts: sorted columns, and the weight of each.
 
@@ -341,18 +342,20 @@ def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
     idf : by column, or empty.
     values : COUNTED, BINARY, or LOGARITHM (1 + log of the count).
     norm : 1 or 2, 0 for none.
-    counts : (n_columns,) zeros; bits, above : zeros, a bit for each column, and for
-        each 64 columns. They sort a row in linear time. All are zero again at the end.
+    counts : (n_columns,) zeros; bits, above, top : zeros, a bit for each column, for
+        each 64 columns and for each 4096. They sort a row in linear time, and are all
+        zero again at the end.
     ends : (n_texts,) the end of each row. After `stop` all further rows are empty.
     indices, data : room for all entries, and two more indices.
     """
     cdef Watch watch = watch_of(stop)
     cdef bint each = numbers.shape[0] == 0
     cdef int64_t i = 0, s, k = 0, d, start
-    cdef Py_ssize_t t = 0, a
+    cdef Py_ssize_t t = 0, a, b
     cdef int32_t c, base, n
-    cdef uint64_t high, low
+    cdef uint64_t high, middle, low
     cdef double x, total
+    cdef int64_t last = found_ends[found_ends.shape[0] - 1]
     # The values of small counts.
     cdef double[SMALL] value
     for c in range(SMALL):
@@ -366,32 +369,44 @@ def fill_rows(const int32_t[::1] found, const int64_t[::1] found_ends,
                 if i + AHEAD < numbers.shape[0]:
                     prefetch(&found[found_ends[numbers[i + AHEAD] - 1]], SEGMENT)
                 for d in range(found_ends[s - 1], found_ends[s]):
+                    if each and d + TOGETHER < last:
+                        c = found[d + TOGETHER]
+                        prefetch(&counts[c], sizeof(int32_t))
+                        if idf.shape[0] > 0:
+                            prefetch(&idf[c], sizeof(double))
                     c = found[d]
                     counts[c] += 1
                     bits[c >> 6] |= <uint64_t> 1 << (c & 63)
+                    if above[c >> 12] == 0:
+                        top[c >> 18] |= <uint64_t> 1 << (c >> 12 & 63)
                     above[c >> 12] |= <uint64_t> 1 << (c >> 6 & 63)
-            for a in range(above.shape[0]):
-                high = above[a]
-                above[a] = 0
+            for a in range(top.shape[0]):
+                high = top[a]
+                top[a] = 0
                 while high:
-                    base = <int32_t> ((a << 6) + lowest(high)) << 6
+                    b = (a << 6) + lowest(high)
                     high &= high - 1
-                    low = bits[base >> 6]
-                    bits[base >> 6] = 0
-                    # Most often there are one to three, which need no branch.
-                    indices[k] = base + lowest(low)
-                    low &= low - 1
-                    k += 1
-                    indices[k] = base + lowest(low | LAST)
-                    k += low != 0
-                    low &= low - 1
-                    indices[k] = base + lowest(low | LAST)
-                    k += low != 0
-                    low &= low - 1
-                    while low:
+                    middle = above[b]
+                    above[b] = 0
+                    while middle:
+                        base = <int32_t> ((b << 6) + lowest(middle)) << 6
+                        middle &= middle - 1
+                        low = bits[base >> 6]
+                        bits[base >> 6] = 0
+                        # Most often there are one to three, which need no branch.
                         indices[k] = base + lowest(low)
                         low &= low - 1
                         k += 1
+                        indices[k] = base + lowest(low | LAST)
+                        k += low != 0
+                        low &= low - 1
+                        indices[k] = base + lowest(low | LAST)
+                        k += low != 0
+                        low &= low - 1
+                        while low:
+                            indices[k] = base + lowest(low)
+                            low &= low - 1
+                            k += 1
             if over(&watch, SORTED * (k - start)):
                 break
             for d in range(start, k):
