@@ -151,6 +151,16 @@ def find_ngrams(const uint32_t[::1] symbols, const int64_t[::1] segment_ends,
                     break
                 for j in range(many):
                     at[j], node[j] = j, 0
+                    # Short texts: the slots of later symbols, and of pairs of them.
+                    d = begin + i + j + TOGETHER
+                    if not padded and d < symbols.shape[0]:
+                        c = symbols[d - TOGETHER // 2]
+                        if c < n_roots:
+                            key[0] = key_of(first[c].id, symbols[d - TOGETHER // 2 + 1])
+                            prefetch(slots + (mixed(key[0]) & mask), sizeof(Slot))
+                        c = symbols[d]
+                        if c < n_roots:
+                            prefetch(first + c, sizeof(Slot))
                 alive = many
                 for d in range(1, room + 1):
                     read = &symbols[begin + i + d - 1]
