@@ -37,6 +37,12 @@ NORMS = {None: 0, "l1": 1, "l2": 2}
 # Letters below have a place in the array of the children of the root.
 _ROOTS = 1 << 16
 
+# Arrays of nodes of a trie that does not grow.
+_NO_NODES = np.empty(0, np.int32), np.empty(0, np.uint32)
+
+# Lengths of n-grams beyond which the longest segment is looked for.
+_MANY_LENGTHS = 32
+
 # Blocks of texts for each thread whose rows are made before they are put together.
 _AT_ONCE = 16
 
@@ -56,9 +62,11 @@ class Found(NamedTuple):
     @classmethod
     def room(cls, read: Symbols, reader: Reader) -> Found:
         """Empty arrays with room for all n-grams."""
-        most = read.symbols.size * (reader.longest - reader.shortest + 1)
-        longest = int(np.diff(read.segment_ends, prepend=0).max(initial=0))
-        ids = np.empty(min(most, read.symbols.size * longest) + 1, np.int32)
+        n_lengths = reader.longest - reader.shortest + 1
+        if n_lengths > _MANY_LENGTHS:
+            longest = int(np.diff(read.segment_ends, prepend=0).max(initial=0))
+            n_lengths = min(n_lengths, longest)
+        ids = np.empty(read.symbols.size * n_lengths + 1, np.int32)
         ends = np.zeros(read.segment_ends.size + 1, np.int64)
         return cls(ids, ends, read.numbers, read.text_ends)
 
@@ -382,11 +390,11 @@ class NgramTrie(CheckedState):
 
     def found(self, texts: Texts, stop: np.ndarray) -> Found:
         """The columns of the n-grams of some texts."""
-        read = self.reader.read(texts)
-        found = Found.room(read, self.reader)
-        nodes = np.empty(0, np.int32), np.empty(0, np.uint32)
+        reader = self.reader
+        read = reader.read(texts)
+        found = Found.room(read, reader)
         find_ngrams(
-            *read[:2], *self.reader.lengths, False, *self.tables, *nodes, *found[:2],
+            *read[:2], *reader.lengths, False, *self.tables, *_NO_NODES, *found[:2],
             np.zeros(5, np.int64), stop,
         )  # fmt: skip
         return found
@@ -491,7 +499,9 @@ def side_by_side(
                 # With room for the other texts, if they are like these. The largest
                 # arrays grow without a copy, so that the peak is about the matrix.
                 room = end if n == len(texts) else int(1.05 * end * len(texts) / n)
-                if at == 0:  # without writing zeros
+                if len(every) == 1:
+                    data, indices, _ = done[0]
+                elif at == 0:  # without writing zeros
                     data, indices = np.empty(room, dtype), np.empty(room, np.int32)
                 data.resize(room, refcheck=False)
                 indices.resize(room, refcheck=False)
