@@ -44,7 +44,7 @@ _NO_NODES = np.empty(0, np.int32), np.empty(0, np.uint32)
 _MANY_LENGTHS = 32
 
 # Blocks of texts for each thread whose rows are made before they are put together.
-_AT_ONCE = 16
+_AT_ONCE = 8
 
 
 class Found(NamedTuple):
